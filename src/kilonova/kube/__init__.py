@@ -1,0 +1,1 @@
+"""Talking to Kubernetes, and controllers that do."""

@@ -1,0 +1,50 @@
+"""What to ask for: a resource, and the type its objects are decoded to."""
+
+from dataclasses import dataclass, replace
+from typing import Any, Generic, TypeVar
+
+from kilonova.api.json import JsonObject
+
+T = TypeVar("T")
+U = TypeVar("U")
+
+
+@dataclass(frozen=True, slots=True)
+class Resource(Generic[T]):
+    """A resource of the API and a type for its objects.
+
+    `type` may be complete (a `lightkube.models` class, one of our Structs), a projection
+    with only the fields used, or `dict` for objects as they are.
+    """
+
+    group: str
+    version: str
+    plural: str
+    kind: str
+    namespaced: bool
+    type: type[T]
+
+    @property
+    def api_version(self) -> str:
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    def as_type(self, projection: type[U]) -> "Resource[U]":
+        """The same resource, decoded to other fields."""
+        return replace(self, type=projection)  # type: ignore[arg-type]
+
+    def path(self, namespace: str | None = None, name: str | None = None, sub: str = "") -> str:
+        """`/api/v1/namespaces/x/pods/y/status` and its like; no namespace means all of them."""
+        parts = ["/apis", self.group, self.version] if self.group else ["/api", self.version]
+        if self.namespaced and namespace:
+            parts += ["namespaces", namespace]
+        parts.append(self.plural)
+        if name:
+            parts.append(name)
+        if sub:
+            parts.append(sub)
+        return "/".join(parts)
+
+
+def plain(group: str, version: str, plural: str, kind: str, namespaced: bool) -> Resource[JsonObject]:
+    """A resource whose objects stay plain JSON."""
+    return Resource[dict[str, Any]](group, version, plural, kind, namespaced, dict)

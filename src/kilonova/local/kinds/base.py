@@ -1,0 +1,128 @@
+"""A kind: its names, and its behaviour."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, ClassVar
+
+from kilonova.api.json import JsonObject
+from kilonova.local.errors import Problem
+from kilonova.local.schema.node import Schema
+
+Cell = str | int | bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of `kubectl get`. `value` is given the object and the time of printing."""
+
+    name: str
+    type: str  # string, integer, number, boolean, date
+    value: Callable[[JsonObject, datetime], Any]
+    format: str = ""
+    description: str = ""
+    priority: int = 0  # above 0: only with -o wide
+
+
+class Behavior:
+    """What a kind does beyond its schema. These defaults suit a plain object.
+
+    A subclass per kind overrides what differs. Objects are plain JSON of the storage
+    version, already decoded and pruned; `old` is never changed.
+    """
+
+    selectable: ClassVar[Mapping[str, Callable[[JsonObject], str]]] = {}
+    """Field selectors beside metadata.name and metadata.namespace."""
+
+    columns: ClassVar[Sequence[Column]] = ()
+    """Columns of the table; empty means NAME and AGE."""
+
+    has_generation: ClassVar[bool] = False
+    """metadata.generation starts at 1 and counts changes outside metadata and status."""
+
+    status_by_subresource: ClassVar[bool] = False
+    """The main endpoint leaves status alone; `/status` changes nothing else."""
+
+    unconditional_update: ClassVar[bool] = True
+    """PUT without a resourceVersion overwrites."""
+
+    create_on_update: ClassVar[bool] = False
+    """PUT of an absent object creates it."""
+
+    grace_seconds: ClassVar[int | None] = None
+    """Set for kinds whose deletion waits for a node (pods)."""
+
+    def default(self, obj: JsonObject) -> None:
+        """Fill in what Kubernetes fills in, on every write, before validation."""
+
+    def prepare_create(self, obj: JsonObject) -> None:
+        """Reset what a client may not set on create (status is reset before this)."""
+
+    def prepare_update(self, new: JsonObject, old: JsonObject) -> None:
+        """Carry over from `old` what a client may not change through the main endpoint."""
+
+    def prepare_status(self, new: JsonObject, old: JsonObject) -> None:
+        """Likewise for `/status`."""
+
+    def validate(self, obj: JsonObject) -> list[Problem]:
+        """Rules for the object on its own; metadata has been checked before."""
+        return []
+
+    def validate_update(self, new: JsonObject, old: JsonObject) -> list[Problem]:
+        """Rules for the change: immutable fields. `validate(new)` is called as well."""
+        return []
+
+    def valid_name(self, name: str) -> str | None:
+        """Why `name` will not do, or None. The default is a DNS-1123 subdomain."""
+        from kilonova.local.names import dns_subdomain
+
+        return dns_subdomain(name)
+
+    def warnings(self, obj: JsonObject) -> list[str]:
+        """Sentences for the client's eyes (deprecated fields), on create and update."""
+        return []
+
+
+@dataclass(frozen=True, slots=True)
+class Subresource:
+    """An entry like `pods/status` of discovery."""
+
+    name: str
+    kind: str
+    group: str
+    version: str
+    verbs: tuple[str, ...]
+
+
+@dataclass(slots=True, eq=False)
+class Kind:
+    """A resource that the server serves in one version.
+
+    `to_storage` and `from_storage` convert between this version and the stored one, where
+    several versions share a storage; None means no difference. `custom` marks kinds
+    that a CustomResourceDefinition made.
+    """
+
+    group: str
+    version: str
+    kind: str
+    plural: str
+    singular: str
+    namespaced: bool
+    verbs: tuple[str, ...]
+    schema: Schema
+    behavior: Behavior
+    short_names: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
+    list_kind: str = ""
+    subresources: dict[str, Subresource] = field(default_factory=dict[str, Subresource])
+    storage_group: str = ""  # where it is stored, if elsewhere than in its own group
+    to_storage: Callable[[JsonObject], JsonObject] | None = None
+    from_storage: Callable[[JsonObject], JsonObject] | None = None
+    custom: bool = False
+
+    @property
+    def api_version(self) -> str:
+        return f"{self.group}/{self.version}" if self.group else self.version
