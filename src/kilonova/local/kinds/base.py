@@ -112,16 +112,24 @@ class Kind:
     singular: str
     namespaced: bool
     verbs: tuple[str, ...]
-    schema: Schema
+    load_schema: Callable[[], Schema]
     behavior: Behavior
     short_names: tuple[str, ...] = ()
     categories: tuple[str, ...] = ()
     list_kind: str = ""
     subresources: dict[str, Subresource] = field(default_factory=dict[str, Subresource])
-    storage_group: str = ""  # where it is stored, if elsewhere than in its own group
+    storage_group: str | None = None  # where it is stored, if elsewhere than in its own group
     to_storage: Callable[[JsonObject], JsonObject] | None = None
     from_storage: Callable[[JsonObject], JsonObject] | None = None
     custom: bool = False
+    _schema: Schema | None = None
+
+    @property
+    def schema(self) -> Schema:
+        """Read when first used: most kinds are never touched in a session."""
+        if self._schema is None:
+            self._schema = self.load_schema()
+        return self._schema
 
     @property
     def api_version(self) -> str:
