@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields
+from typing import Any, cast
 
 from kilonova.api.json import JsonObject
 
@@ -48,3 +49,168 @@ class Schema:
             for key in self.list_map_keys
             if key in properties and properties[key].default is not UNSET
         }
+
+
+def read(source: JsonObject, definitions: Definitions | None = None) -> Schema:
+    """The schema that an OpenAPI v3 text describes; `$ref`s are looked up in `definitions`."""
+    if definitions is not None:
+        return definitions.read(source)
+    node = Schema()
+    _fill(node, source, _no_definitions)
+    return node
+
+
+class Definitions:
+    """Named schemas that refer to one another, each read when first needed, then shared.
+
+    Reading has two phases, so that a definition may contain itself: first every definition
+    in reach becomes a node, then the copies that differ from their definition in a setting
+    (`allOf` around a `$ref`, beside a patch strategy) are taken from the finished nodes.
+    """
+
+    def __init__(self, source_of: Callable[[str], JsonObject]) -> None:
+        self._source_of = source_of
+        self._nodes: dict[str, Schema] = {}
+        self._unread: list[tuple[Schema, JsonObject]] = []
+        self._amended: list[tuple[Schema, Schema, JsonObject]] = []
+
+    def __getitem__(self, name: str) -> Schema:
+        """The definition of that name; raises what `source_of` raises for an unknown one."""
+        node = self._node(name)
+        self._finish()
+        return node
+
+    def read(self, source: JsonObject) -> Schema:
+        """Read a text that is not itself a definition, and whatever it refers to."""
+        node = self._child(source)
+        self._finish()
+        return node
+
+    def _node(self, name: str) -> Schema:
+        node = self._nodes.get(name)
+        if node is None:
+            source = self._source_of(name)
+            node = self._nodes[name] = Schema(definition=name)
+            self._unread.append((node, source))
+        return node
+
+    def _child(self, source: JsonObject) -> Schema:
+        name = _referenced(source)
+        if not name:
+            node = Schema()
+            _fill(node, source, self._child)
+            return node
+        settings = {key: source[key] for key in source if key in _SETTINGS}
+        # Go's generator writes an empty default beside every struct that is not a pointer.
+        if settings.get("default") == {}:
+            del settings["default"]
+        if not settings:
+            return self._node(name)
+        copy = Schema()
+        self._amended.append((copy, self._node(name), settings))
+        return copy
+
+    def _finish(self) -> None:
+        while self._unread:
+            node, source = self._unread.pop()
+            _fill(node, source, self._child)
+        for copy, original, settings in self._amended:
+            for each in fields(Schema):
+                setattr(copy, each.name, getattr(original, each.name))
+            _apply_settings(copy, settings)
+        self._amended.clear()
+
+
+_SETTINGS = frozenset(
+    {
+        "default",
+        "nullable",
+        "x-kubernetes-list-map-keys",
+        "x-kubernetes-list-type",
+        "x-kubernetes-map-type",
+        "x-kubernetes-patch-merge-key",
+        "x-kubernetes-patch-strategy",
+    }
+)
+"""What may stand beside a reference and overrides what the definition says."""
+
+_REFERENCE = "#/components/schemas/"
+
+_META = "io.k8s.apimachinery.pkg.apis.meta.v1."
+_EXTENSIONS = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1."
+
+_FREE_FORM = frozenset(
+    {
+        _META + "FieldsV1",
+        _META + "Patch",
+        "io.k8s.apimachinery.pkg.runtime.RawExtension",
+        _EXTENSIONS + "JSON",
+        _EXTENSIONS + "JSONSchemaPropsOrArray",
+        _EXTENSIONS + "JSONSchemaPropsOrBool",
+        _EXTENSIONS + "JSONSchemaPropsOrStringArray",
+    }
+)
+"""Definitions whose values are kept as they come."""
+
+_FORMATS = {
+    "io.k8s.apimachinery.pkg.api.resource.Quantity": "quantity",
+    _META + "MicroTime": "micro-time",
+}
+"""Definitions that are strings of a form which OpenAPI has no word for."""
+
+
+def _no_definitions(source: JsonObject) -> Schema:
+    node = Schema()
+    _fill(node, source, _no_definitions)
+    return node
+
+
+def _referenced(source: JsonObject) -> str:
+    reference = source.get("$ref")
+    if reference is None:
+        parts = source.get("allOf", ())
+        if len(parts) != 1 or "$ref" not in parts[0]:
+            return ""
+        reference = parts[0]["$ref"]
+    return reference.removeprefix(_REFERENCE)
+
+
+def _fill(node: Schema, source: JsonObject, child: Callable[[JsonObject], Schema]) -> None:
+    node.source = source
+    node.type = source.get("type", "")
+    node.format = source.get("format", "")
+    node.required = tuple(source.get("required", ()))
+    node.enum = tuple(source.get("enum", ()))
+    node.int_or_string = (
+        source.get("x-kubernetes-int-or-string", False) or node.format == "int-or-string"
+    )
+    node.preserve_unknown = source.get("x-kubernetes-preserve-unknown-fields", False)
+    node.embedded_resource = source.get("x-kubernetes-embedded-resource", False)
+    for name, value in source.get("properties", {}).items():
+        node.properties[name] = child(value)
+    items = source.get("items")
+    if items is not None:
+        node.items = child(items)
+    additional = source.get("additionalProperties")
+    if isinstance(additional, dict):
+        node.additional = child(cast(JsonObject, additional))
+    elif additional:
+        node.additional = Schema()
+    if node.definition in _FREE_FORM:
+        node.preserve_unknown = True
+    elif node.definition in _FORMATS:
+        node.type = "string"
+        node.format = _FORMATS[node.definition]
+    _apply_settings(node, source)
+
+
+def _apply_settings(node: Schema, source: JsonObject) -> None:
+    node.default = source.get("default", node.default)
+    node.nullable = source.get("nullable", node.nullable)
+    node.list_type = source.get("x-kubernetes-list-type", node.list_type)
+    node.map_type = source.get("x-kubernetes-map-type", node.map_type)
+    node.patch_merge_key = source.get("x-kubernetes-patch-merge-key", node.patch_merge_key)
+    if keys := source.get("x-kubernetes-list-map-keys"):
+        node.list_map_keys = tuple(keys)
+    if strategy := source.get("x-kubernetes-patch-strategy"):
+        node.patch_strategies = tuple(strategy.split(","))
