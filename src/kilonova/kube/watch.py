@@ -1,0 +1,131 @@
+"""A watch as it comes over the wire: chunks of lines in, batches of typed events out.
+
+Chunks are cut wherever the network cut them. All whole lines of a chunk are decoded by one
+call of the parser, straight to the resource's type, and handed on as one batch: a busy watch
+costs one wake-up per chunk, not one per event.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from functools import cache
+from typing import Any, Generic, TypeAlias, TypeVar
+
+import msgspec
+
+from kilonova.api.json import JsonObject
+from kilonova.kube.codec import Undecodable, undecodable
+from kilonova.kube.errors import error_of_status
+
+T = TypeVar("T")
+
+INITIAL_EVENTS_END = "k8s.io/initial-events-end"
+"""The annotation on the bookmark that ends the initial events of a streaming list."""
+
+
+class Added(msgspec.Struct, Generic[T], tag="ADDED", tag_field="type"):
+    """The object came to be, or came to match the selectors."""
+
+    object: T
+
+
+class Modified(msgspec.Struct, Generic[T], tag="MODIFIED", tag_field="type"):
+    """The object changed."""
+
+    object: T
+
+
+class Deleted(msgspec.Struct, Generic[T], tag="DELETED", tag_field="type"):
+    """The object is gone, or no longer matches; its last state, at the deletion's version."""
+
+    object: T
+
+
+class _BookmarkMeta(msgspec.Struct, rename="camel"):
+    resource_version: str
+    annotations: dict[str, str] | None = None
+
+
+class _BookmarkObject(msgspec.Struct):
+    metadata: _BookmarkMeta
+
+
+class Bookmark(msgspec.Struct, tag="BOOKMARK", tag_field="type"):
+    """All changes up to a version have been sent."""
+
+    object: _BookmarkObject
+
+    @property
+    def resource_version(self) -> str:
+        return self.object.metadata.resource_version
+
+    @property
+    def ends_initial_events(self) -> bool:
+        """Whether this is the end of the initial events that were asked for."""
+        return (self.object.metadata.annotations or {}).get(INITIAL_EVENTS_END) == "true"
+
+
+class _Failure(msgspec.Struct, tag="ERROR", tag_field="type"):
+    object: dict[str, Any]
+
+
+Event: TypeAlias = Added[T] | Modified[T] | Deleted[T] | Bookmark | Undecodable
+
+
+class WatchStream(Generic[T]):
+    """Batches of events, in order. Read by one task.
+
+    An ERROR event is raised as `ApiStatusError` after the events before it were handed out.
+    The stream ends when the server ends it; half a line at the end is dropped, as its event
+    will come again on resuming.
+    """
+
+    def __init__(self, chunks: AsyncIterator[bytes], type_: type[T]) -> None:
+        self._chunks = chunks
+        self._type = type_
+
+    async def __aiter__(self) -> AsyncIterator[list[Event[T]]]:
+        torn: list[bytes] = []
+        async for chunk in self._chunks:
+            cut = chunk.rfind(b"\n") + 1
+            if not cut:
+                torn.append(chunk)
+                continue
+            lines = chunk[:cut]
+            if torn:
+                lines = b"".join((*torn, lines))
+                torn.clear()
+            if cut < len(chunk):
+                torn.append(chunk[cut:])
+            batch, failure = decode_lines(lines, self._type)
+            if batch:
+                yield batch
+            if failure is not None:
+                raise error_of_status(failure)
+
+
+def decode_lines(lines: bytes, type_: type[T]) -> tuple[list[Event[T]], JsonObject | None]:
+    """The events in whole lines, and the Status that ends them, if one does."""
+    decoder = _line_decoder(type_)
+    try:
+        batch = decoder.decode_lines(lines)
+    except msgspec.ValidationError:
+        batch = [_decode_alone(line, decoder) for line in lines.splitlines() if line.strip()]
+    for position, event in enumerate(batch):
+        if event.__class__ is _Failure:
+            return batch[:position], event.object
+    return batch, None
+
+
+@cache
+def _line_decoder(type_: Any) -> msgspec.json.Decoder[Any]:
+    return msgspec.json.Decoder(
+        Added[type_] | Modified[type_] | Deleted[type_] | Bookmark | _Failure
+    )
+
+
+def _decode_alone(line: bytes, decoder: msgspec.json.Decoder[Any]) -> Any:
+    try:
+        return decoder.decode(line)
+    except msgspec.ValidationError as error:
+        return undecodable(msgspec.json.decode(line).get("object") or {}, error)
