@@ -110,9 +110,7 @@ class Client:
                         query.append(("continue", token))
                     elif resource_version:
                         query.append(("resourceVersion", resource_version))
-                    reply = await self.send(
-                        self._request("GET", path_of(resource, namespace), query)
-                    )
+                    reply = await self.send(self._request("GET", path, query))
                     page = decode_page(reply.body, resource.type, on_undecodable)
                     items.extend(page.items or ())
                     token = page.metadata.continue_

@@ -1,7 +1,7 @@
 """What to ask for: a resource, and the type its objects are decoded to."""
 
 from dataclasses import dataclass, replace
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from kilonova.api.json import JsonObject
 
@@ -26,7 +26,13 @@ class Resource(Generic[T]):
 
     @property
     def api_version(self) -> str:
+        """`v1`, `apps/v1`."""
         return f"{self.group}/{self.version}" if self.group else self.version
+
+    @property
+    def full_name(self) -> str:
+        """`pods`, `deployments.apps`: unique in a cluster, for logs and metrics."""
+        return f"{self.plural}.{self.group}" if self.group else self.plural
 
     def as_type(self, projection: type[U]) -> "Resource[U]":
         """The same resource, decoded to other fields."""
@@ -45,6 +51,9 @@ class Resource(Generic[T]):
         return "/".join(parts)
 
 
-def plain(group: str, version: str, plural: str, kind: str, namespaced: bool) -> Resource[JsonObject]:
+def plain(
+    group: str, version: str, plural: str, kind: str, namespaced: bool
+) -> Resource[JsonObject]:
     """A resource whose objects stay plain JSON."""
-    return Resource[dict[str, Any]](group, version, plural, kind, namespaced, dict)
+    objects: type[JsonObject] = dict
+    return Resource(group, version, plural, kind, namespaced, objects)
