@@ -1,5 +1,6 @@
 """What to ask for: a resource, and the type its objects are decoded to."""
 
+import builtins
 from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
@@ -22,7 +23,7 @@ class Resource(Generic[T]):
     plural: str
     kind: str
     namespaced: bool
-    type: type[T]
+    type: builtins.type[T]
 
     @property
     def api_version(self) -> str:
@@ -34,7 +35,7 @@ class Resource(Generic[T]):
         """`pods`, `deployments.apps`: unique in a cluster, for logs and metrics."""
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
-    def as_type(self, projection: type[U]) -> "Resource[U]":
+    def as_type(self, projection: builtins.type[U]) -> "Resource[U]":
         """The same resource, decoded to other fields."""
         return replace(self, type=projection)  # type: ignore[arg-type]
 
