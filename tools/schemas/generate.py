@@ -1,0 +1,230 @@
+"""Make the tables of built-in kinds from the pinned Kubernetes module.
+
+Kubernetes' source carries what its API server publishes: discovery and OpenAPI v3, one
+file per group-version. From those of the stable versions this makes, in
+`src/kilonova/local/data`:
+
+- `kinds.json`: every resource with its names, scope, verbs and subresources, in the order
+  in which discovery lists them;
+- `schemas.json.gz`: every definition that those kinds reach, without descriptions, and
+  which definition belongs to which kind;
+- `descriptions.json.gz`: the text of each definition and of its fields.
+
+The same pin gives the same bytes. `--check` writes nothing and fails if a table is stale.
+"""
+
+import argparse
+import gzip
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, cast
+
+ROOT = Path(__file__).resolve().parents[2]
+PINS = ROOT / "tools" / "control-plane"
+DATA = ROOT / "src" / "kilonova" / "local" / "data"
+REFERENCE = "#/components/schemas/"
+META = "io.k8s.apimachinery.pkg.apis.meta.v1."
+# Definitions that no field refers to, yet every group-version's paths do.
+ALWAYS = [META + "DeleteOptions", META + "Status", META + "WatchEvent", META + "APIResourceList"]
+
+Json = dict[str, Any]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Make the tables of built-in kinds.")
+    parser.add_argument("--check", action="store_true", help="fail if a table is stale")
+    arguments = parser.parse_args()
+    tables = make_tables(kubernetes_source())
+    if arguments.check:
+        stale = [name for name, content in tables.items() if not is_current(name, content)]
+        if stale:
+            sys.exit(f"stale, run `python tools/schemas/generate.py`: {', '.join(stale)}")
+        return
+    for name, content in tables.items():
+        (DATA / name).write_bytes(packed(name, content))
+        print(f"{name}: {len(packed(name, content)):,} bytes", file=sys.stderr)
+
+
+def kubernetes_source() -> Path:
+    """The folder of the pinned `k8s.io/kubernetes` module, downloaded if need be."""
+    reply = subprocess.run(
+        ["go", "mod", "download", "-json", "k8s.io/kubernetes"],
+        cwd=PINS,
+        check=True,
+        capture_output=True,
+    )
+    return Path(json.loads(reply.stdout)["Dir"])
+
+
+def make_tables(source: Path) -> dict[str, bytes]:
+    """The contents of the tables, before compression."""
+    kinds: list[Json] = []
+    definitions: dict[str, Json] = {}
+    roots: set[str] = set(ALWAYS)
+    for group, version in served(source):
+        stem = f"apis__{group}__{version}" if group else f"api__{version}"
+        document = load(source / "api" / "openapi-spec" / "v3" / f"{stem}_openapi.json")
+        known: dict[str, Json] = document["components"]["schemas"]
+        definitions.update(known)
+        by_kind = kind_definitions(known)
+        discovery = load(source / "api" / "discovery" / f"{stem}.json")
+        for kind in resources(group, version, discovery["resources"]):
+            listed = by_kind.get((group, version, kind["kind"] + "List"))
+            kind["listKind"] = kind["kind"] + "List" if listed else ""
+            kinds.append(kind)
+        roots.update(
+            name
+            for (its_group, its_version, _), name in by_kind.items()
+            if (its_group, its_version) == (group, version)
+        )
+    reached = {name: definitions[name] for name in sorted(closure(roots, definitions))}
+    for name in ALWAYS:
+        # Each document lists its own group-version here as well.
+        del reached[name]["x-kubernetes-group-version-kind"][1:]
+    names = {"/".join(key): name for key, name in kind_definitions(reached).items()}
+    descriptions = {name: described(name, each) for name, each in reached.items()}
+    schemas = {name: stripped(each) for name, each in reached.items()}
+    return {
+        "kinds.json": one_per_line(kinds),
+        "schemas.json.gz": compact({"kinds": names, "definitions": schemas}),
+        "descriptions.json.gz": compact(descriptions),
+    }
+
+
+def served(source: Path) -> Iterator[tuple[str, str]]:
+    """The stable group-versions, in the order of discovery."""
+    yield "", "v1"
+    for group in load(source / "api" / "discovery" / "aggregated_v2.json")["items"]:
+        for each in group["versions"]:
+            if re.fullmatch(r"v\d+", each["version"]):
+                yield group["metadata"]["name"], each["version"]
+
+
+def resources(group: str, version: str, listed: list[Json]) -> list[Json]:
+    """One entry per resource, its subresources inside."""
+    found: dict[str, Json] = {}
+    for each in listed:
+        plural, _, subresource = each["name"].partition("/")
+        if not subresource:
+            found[plural] = {
+                "group": group,
+                "version": version,
+                "kind": each["kind"],
+                "plural": plural,
+                "singular": each["singularName"],
+                "namespaced": each["namespaced"],
+                "verbs": each["verbs"],
+                "shortNames": each.get("shortNames", []),
+                "categories": each.get("categories", []),
+                "subresources": [],
+            }
+    for each in listed:
+        plural, _, subresource = each["name"].partition("/")
+        if subresource:
+            own = "group" not in each and "version" not in each
+            found[plural]["subresources"].append(
+                {
+                    "name": subresource,
+                    "kind": each["kind"],
+                    "group": group if own else each.get("group", ""),
+                    "version": version if own else each["version"],
+                    "verbs": each["verbs"],
+                }
+            )
+    return [found[plural] for plural in sorted(found)]
+
+
+def kind_definitions(definitions: dict[str, Json]) -> dict[tuple[str, str, str], str]:
+    """The definition of each kind, by group, version and kind."""
+    return {
+        (each["group"], each["version"], each["kind"]): name
+        for name in sorted(definitions)
+        for each in definitions[name].get("x-kubernetes-group-version-kind", [])
+    }
+
+
+def closure(roots: set[str], definitions: dict[str, Json]) -> set[str]:
+    """The roots and all that they refer to, directly or not."""
+    reached: set[str] = set()
+    waiting = list(roots)
+    while waiting:
+        name = waiting.pop()
+        if name not in reached:
+            reached.add(name)
+            waiting.extend(references(definitions[name]))
+    return reached
+
+
+def references(value: Any) -> Iterator[str]:
+    if isinstance(value, dict):
+        for key, inner in cast(Json, value).items():
+            if key == "$ref" and isinstance(inner, str):
+                yield inner.removeprefix(REFERENCE)
+            else:
+                yield from references(inner)
+    elif isinstance(value, list):
+        for inner in cast(list[Any], value):
+            yield from references(inner)
+
+
+def stripped(schema: Json) -> Json:
+    """The schema without its descriptions; a property of that name stays."""
+    result: Json = {}
+    for key, value in schema.items():
+        if key == "properties":
+            result[key] = {name: stripped(each) for name, each in value.items()}
+        elif key in ("items", "additionalProperties", "not") and isinstance(value, dict):
+            result[key] = stripped(cast(Json, value))
+        elif key in ("allOf", "anyOf", "oneOf"):
+            result[key] = [stripped(each) for each in value]
+        elif key != "description":
+            result[key] = value
+    return result
+
+
+def described(name: str, schema: Json) -> Json:
+    """The text of a definition under the empty name, and that of its fields under theirs."""
+    texts: Json = {}
+    if "description" in schema:
+        texts[""] = schema["description"]
+    for field, each in schema.get("properties", {}).items():
+        if "description" in each:
+            texts[field] = each["description"]
+        bare = {key: value for key, value in each.items() if key != "description"}
+        if stripped(bare) != bare:
+            raise ValueError(f"{name}.{field}: a description inside a field has no place here")
+    return texts
+
+
+def load(path: Path) -> Json:
+    return json.loads(path.read_bytes())
+
+
+def compact(value: Any) -> bytes:
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def one_per_line(values: list[Json]) -> bytes:
+    lines = ",\n".join(json.dumps(value, separators=(", ", ": ")) for value in values)
+    return f"[\n{lines}\n]\n".encode()
+
+
+def packed(name: str, content: bytes) -> bytes:
+    return gzip.compress(content, 9, mtime=0) if name.endswith(".gz") else content
+
+
+def is_current(name: str, content: bytes) -> bool:
+    """Compares what is inside: compressors of different make give different bytes."""
+    path = DATA / name
+    if not path.exists():
+        return False
+    found = path.read_bytes()
+    return (gzip.decompress(found) if name.endswith(".gz") else found) == content
+
+
+if __name__ == "__main__":
+    main()
