@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, ClassVar
+from typing import Any
 
 from kilonova.api.json import JsonObject
 from kilonova.local.errors import Problem
@@ -33,26 +33,23 @@ class Behavior:
     version, already decoded and pruned; `old` is never changed.
     """
 
-    selectable: ClassVar[Mapping[str, Callable[[JsonObject], str]]] = {}
+    selectable: Mapping[str, Callable[[JsonObject], str]] = {}
     """Field selectors beside metadata.name and metadata.namespace."""
 
-    columns: ClassVar[Sequence[Column]] = ()
+    columns: Sequence[Column] = ()
     """Columns of the table; empty means NAME and AGE."""
 
-    has_generation: ClassVar[bool] = False
+    has_generation: bool = False
     """metadata.generation starts at 1 and counts changes outside metadata and status."""
 
-    status_by_subresource: ClassVar[bool] = False
+    status_by_subresource: bool = False
     """The main endpoint leaves status alone; `/status` changes nothing else."""
 
-    unconditional_update: ClassVar[bool] = True
+    unconditional_update: bool = True
     """PUT without a resourceVersion overwrites."""
 
-    create_on_update: ClassVar[bool] = False
+    create_on_update: bool = False
     """PUT of an absent object creates it."""
-
-    grace_seconds: ClassVar[int | None] = None
-    """Set for kinds whose deletion waits for a node (pods)."""
 
     def default(self, obj: JsonObject) -> None:
         """Fill in what Kubernetes fills in, on every write, before validation."""
@@ -74,11 +71,33 @@ class Behavior:
         """Rules for the change: immutable fields. `validate(new)` is called as well."""
         return []
 
+    def grace_seconds(self, obj: JsonObject, requested: int | None) -> int:
+        """How long a deletion waits for somebody to confirm it (a pod for its node)."""
+        return 0
+
+    def prepare_delete(self, obj: JsonObject) -> None:
+        """Note in the object that its deletion has begun (a namespace's phase)."""
+
+    def may_go(self, obj: JsonObject) -> bool:
+        """Whether a deleted object without finalizers may leave (a namespace only when empty)."""
+        return True
+
+    def refresh(self, obj: JsonObject) -> None:
+        """Bring an object that was stored under an earlier schema up to the present one."""
+
     def valid_name(self, name: str) -> str | None:
         """Why `name` will not do, or None. The default is a DNS-1123 subdomain."""
         from kilonova.local.names import dns_subdomain
 
         return dns_subdomain(name)
+
+    def cells(self, obj: JsonObject, now: datetime) -> list[Any]:
+        """The object as a row of the table, one cell for each of `columns`."""
+        return [column.value(obj, now) for column in self.columns]
+
+    def row_conditions(self, obj: JsonObject) -> list[JsonObject]:
+        """What the row says of the object as a whole (a pod that has completed)."""
+        return []
 
     def warnings(self, obj: JsonObject) -> list[str]:
         """Sentences for the client's eyes (deprecated fields), on create and update."""
@@ -122,6 +141,7 @@ class Kind:
     to_storage: Callable[[JsonObject], JsonObject] | None = None
     from_storage: Callable[[JsonObject], JsonObject] | None = None
     custom: bool = False
+    fresh_rv: int = 0  # entries older than this were stored under an earlier schema
     _schema: Schema | None = None
 
     @property
