@@ -51,6 +51,9 @@ class Behavior:
     create_on_update: bool = False
     """PUT of an absent object creates it."""
 
+    orphans_by_default: ClassVar[bool] = False
+    """Deleting without a propagation policy leaves dependents behind (Jobs, for old clients)."""
+
     def default(self, obj: JsonObject) -> None:
         """Fill in what Kubernetes fills in, on every write, before validation."""
 
