@@ -107,6 +107,14 @@ class Behavior:
         return []
 
 
+class ScalePaths(Protocol):
+    """Where a kind keeps what `/scale` shows: wanted and observed replicas, and a selector."""
+
+    def read(self, obj: JsonObject) -> tuple[int, int, str]: ...
+
+    def write(self, obj: JsonObject, replicas: int) -> None: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Subresource:
     """An entry like `pods/status` of discovery."""
@@ -143,6 +151,7 @@ class Kind:
     storage_group: str | None = None  # where it is stored, if elsewhere than in its own group
     to_storage: Callable[[JsonObject], JsonObject] | None = None
     from_storage: Callable[[JsonObject], JsonObject] | None = None
+    scale: ScalePaths | None = None  # custom kinds: as their definition says
     custom: bool = False
     fresh_rv: int = 0  # entries older than this were stored under an earlier schema
     _schema: Schema | None = None
