@@ -51,6 +51,9 @@ class Behavior:
     create_on_update: bool = False
     """PUT of an absent object creates it."""
 
+    shown_when_deleted: ClassVar[bool] = False
+    """A delete that removes the object at once answers with it rather than with a Status."""
+
     orphans_by_default: ClassVar[bool] = False
     """Deleting without a propagation policy leaves dependents behind (Jobs, for old clients)."""
 
