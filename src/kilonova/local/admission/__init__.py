@@ -1,0 +1,10 @@
+"""Who is asked before a write: plug-ins, in order, first to change the object, then to refuse it.
+
+Plug-ins run in process. One that answers without waiting keeps the write atomic; one that
+waits (a webhook) makes the registry check that nothing moved meanwhile.
+"""
+
+from kilonova.local.admission.chain import Admission, Attributes, Operation, Plugin
+from kilonova.local.admission.namespaces import NamespaceLifecycle
+
+__all__ = ["Admission", "Attributes", "NamespaceLifecycle", "Operation", "Plugin"]

@@ -1,0 +1,59 @@
+"""Which kinds are served right now: the built-in ones, and those that CRDs have added."""
+
+from collections.abc import Iterable
+
+from kilonova.local.kinds.base import Kind
+
+
+def storage_resource(kind: Kind) -> str:
+    """The name of the collection: `pods`, `deployments.apps`. Versions of a kind share it."""
+    group = kind.group if kind.storage_group is None else kind.storage_group
+    return f"{kind.plural}.{group}" if group else kind.plural
+
+
+class Catalog:
+    """The served kinds by where they are asked for.
+
+    `revision` counts changes, so that what is made of the whole list can be kept until then.
+    """
+
+    def __init__(self, builtin: Iterable[Kind]) -> None:
+        self._builtin = list(builtin)
+        self._custom: dict[str, list[Kind]] = {}
+        self._by_path: dict[tuple[str, str, str], Kind] = {}
+        self._stored: dict[str, Kind] = {}
+        self.revision = 0
+        self._index()
+
+    def find(self, group: str, version: str, plural: str) -> Kind | None:
+        return self._by_path.get((group, version, plural))
+
+    def stored(self, resource: str) -> Kind | None:
+        """The kind whose version is the one stored in the collection `resource`."""
+        return self._stored.get(resource)
+
+    def storing(self, kind: Kind) -> Kind:
+        """The stored version of `kind`."""
+        return self._stored[storage_resource(kind)]
+
+    def kinds(self) -> list[Kind]:
+        """All of them, built-in first, in the order of the tables."""
+        return list(self._by_path.values())
+
+    def install(self, definition: str, kinds: list[Kind]) -> None:
+        """Serve the kinds of a CustomResourceDefinition, in place of what it gave before."""
+        self._custom[definition] = kinds
+        self._index()
+
+    def remove(self, definition: str) -> None:
+        if self._custom.pop(definition, None) is not None:
+            self._index()
+
+    def _index(self) -> None:
+        everything = [*self._builtin, *(kind for kinds in self._custom.values() for kind in kinds)]
+        self._by_path = {(kind.group, kind.version, kind.plural): kind for kind in everything}
+        self._stored = {}
+        for kind in everything:
+            if kind.from_storage is None:
+                self._stored.setdefault(storage_resource(kind), kind)
+        self.revision += 1

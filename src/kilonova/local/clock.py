@@ -1,0 +1,47 @@
+"""Time and identity, passed in wherever they are needed, so that a test can drive them."""
+
+import time
+import uuid
+from datetime import UTC, datetime
+from random import Random
+from typing import Protocol
+
+
+class Clock(Protocol):
+    """Tells the time of day, and time that only goes forward."""
+
+    def now(self) -> datetime: ...
+
+    def monotonic(self) -> float: ...
+
+
+class SystemClock:
+    """This machine's clock."""
+
+    def now(self) -> datetime:
+        return datetime.now(UTC)
+
+    def monotonic(self) -> float:
+        return time.monotonic()
+
+
+class Identities:
+    """Makes uids and the random ends of generated names."""
+
+    _LETTERS = "bcdfghjklmnpqrstvwxz2456789"
+
+    def __init__(self, random: Random | None = None) -> None:
+        self._random = random
+
+    def uid(self) -> str:
+        if self._random is None:
+            return str(uuid.uuid4())
+        return str(uuid.UUID(int=self._random.getrandbits(128), version=4))
+
+    def suffix(self) -> str:
+        """Five letters, as Kubernetes ends a generateName."""
+        random = self._random or _RANDOM
+        return "".join(random.choices(self._LETTERS, k=5))
+
+
+_RANDOM = Random()  # noqa: S311 (names, not secrets)

@@ -1,0 +1,179 @@
+"""Deleting: at once where nothing stands in the way, else marked, and gone when it no longer does."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from kilonova.api.json import JsonObject
+from kilonova.kube.transport import Request
+from kilonova.local.admission import Attributes
+from kilonova.local.catalog import storage_resource
+from kilonova.local.errors import ApiError, bad_request, invalid, invalid_value, not_supported
+from kilonova.local.kinds.base import Behavior, Kind
+from kilonova.local.negotiation import decode_body
+from kilonova.local.registry import lifecycle
+from kilonova.local.registry.core import Registry, absent
+from kilonova.local.registry.objects import make_entry, shown
+from kilonova.local.registry.options import WriteOptions
+from kilonova.local.registry.reads import Page, read_list
+from kilonova.local.registry.writes import Outcome
+from kilonova.local.routes import Target
+from kilonova.local.storage import Entry, Put, Remove
+
+_POLICIES = ("Foreground", "Background", "Orphan")
+
+
+class _Body(msgspec.Struct, rename="camel"):
+    kind: str = ""
+    api_version: str = ""
+    grace_period_seconds: int | None = None
+    propagation_policy: str | None = None
+    orphan_dependents: bool | None = None
+    preconditions: dict[str, Any] | None = None
+    dry_run: list[str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteOptions:
+    grace: int | None = None
+    propagation: str | None = None
+    preconditions: JsonObject = field(default_factory=dict[str, Any])
+
+
+def delete_options(request: Request, options: WriteOptions) -> DeleteOptions:
+    """The options of a delete, from its body or, where there is none, from the query."""
+    body = _Body()
+    if request.body:
+        try:
+            decoded = decode_body(request.body, request.headers.get("content-type", ""))
+            body = msgspec.convert(decoded, _Body)
+        except msgspec.ValidationError as error:
+            raise bad_request(f"DeleteOptions could not be read: {error}") from error
+        if body.kind not in ("", "DeleteOptions"):
+            raise bad_request(f"decoded object cannot be converted to DeleteOptions: {body.kind}")
+    if body.dry_run:
+        if body.dry_run != ["All"]:
+            problem = not_supported("dryRun", body.dry_run, ["All"])
+            raise invalid("meta.k8s.io", "DeleteOptions", "", [problem])
+        options.dry_run = True
+    grace = body.grace_period_seconds
+    if grace is None and (text := request.param("gracePeriodSeconds")):
+        try:
+            grace = int(text)
+        except ValueError:
+            raise bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax') from None
+    propagation = body.propagation_policy or request.param("propagationPolicy")
+    orphan = body.orphan_dependents
+    if orphan is not None:
+        if propagation:
+            problem = invalid_value(
+                "propagationPolicy",
+                propagation,
+                "orphanDependents and deletionPropagation cannot be both set",
+            )
+            raise invalid("meta.k8s.io", "DeleteOptions", "", [problem])
+        propagation = "Orphan" if orphan else "Background"
+    if propagation and propagation not in _POLICIES:
+        problem = not_supported("propagationPolicy", propagation, [*_POLICIES, "nil"])
+        raise invalid("meta.k8s.io", "DeleteOptions", "", [problem])
+    if grace is not None and grace < 0:
+        grace = 1
+    return DeleteOptions(grace, propagation, body.preconditions or {})
+
+
+async def delete(
+    registry: Registry, target: Target, wanted: DeleteOptions, options: WriteOptions
+) -> Outcome:
+    """Delete one object, or mark it for deletion."""
+    kind = target.kind
+    stored_kind = registry.catalog.storing(kind)
+    while True:
+        base = registry.newest(target)
+        if base is None:
+            raise absent(target)
+        obj = shown(stored_kind, base)
+        lifecycle.check_delete_preconditions(kind, target.name, wanted.preconditions, obj["metadata"])
+        attributes = Attributes(
+            "DELETE", target, options.user, None, obj, options.dry_run, options.warnings
+        )
+        await registry.admission.mutate(attributes)
+        await registry.admission.validate(attributes)
+        if registry.newest(target) is base:
+            break
+    gone, marked = _ending(registry, stored_kind, obj, wanted)
+
+    def decide(current: Entry | None, rv: int) -> Put | Remove:
+        if current is not base:
+            raise AssertionError("nothing has been waited for")
+        entry = make_entry(stored_kind, base.key, rv, obj)
+        return Remove(entry) if gone else Put(entry)
+
+    if not gone and not marked:
+        return Outcome(base)
+    if options.dry_run:
+        return Outcome(decide(base, base.rv).entry, removed=gone)
+    entry = await registry.store.write(storage_resource(kind), base.key, decide)
+    assert entry is not None
+    return Outcome(entry, removed=gone)
+
+
+async def delete_collection(
+    registry: Registry,
+    target: Target,
+    request: Request,
+    wanted: DeleteOptions,
+    options: WriteOptions,
+) -> Page:
+    """Delete everything that a list with the same selectors shows. Gives the objects deleted."""
+    deleted: list[Entry] = []
+    page = read_list(registry, target, request)
+    for entry in page.entries:
+        namespace, _, name = entry.key.rpartition("/")
+        try:
+            await delete(registry, Target(target.kind, namespace, name, ""), wanted, options)
+        except ApiError as error:
+            if error.code != 404:
+                raise
+            continue
+        deleted.append(entry)
+    return Page(deleted, page.rv, page.continue_token, page.remaining)
+
+
+def _ending(
+    registry: Registry, kind: Kind, obj: JsonObject, wanted: DeleteOptions
+) -> tuple[bool, bool]:
+    """Whether the object goes now, and whether it changed: it is marked where it must wait."""
+    metadata = obj["metadata"]
+    behavior = kind.behavior
+    now = registry.clock.now()
+    before = list(metadata.get("finalizers") or [])
+    finalizers = _finalizers(behavior, before, wanted.propagation)
+    changed = finalizers != before
+    if changed:
+        metadata["finalizers"] = finalizers
+    if metadata.get("deletionTimestamp"):
+        if wanted.grace is not None and metadata.get("deletionGracePeriodSeconds"):
+            changed |= lifecycle.shorten_grace(metadata, now, wanted.grace)
+        return lifecycle.ready_to_go(metadata) and behavior.may_go(obj), changed
+    grace = behavior.grace_seconds(obj, wanted.grace)
+    if not grace and not finalizers and behavior.may_go(obj):
+        return True, True
+    lifecycle.mark_deleted(metadata, now, grace)
+    behavior.prepare_delete(obj)
+    return False, True
+
+
+def _finalizers(behavior: Behavior, present: list[str], propagation: str | None) -> list[str]:
+    """The finalizers that make the garbage collector do what the policy says."""
+    if propagation is None:
+        ours = {lifecycle.FOREGROUND, lifecycle.ORPHAN}
+        if behavior.orphans_by_default and ours.isdisjoint(present):
+            return [*present, lifecycle.ORPHAN]
+        return present
+    kept = [name for name in present if name not in (lifecycle.FOREGROUND, lifecycle.ORPHAN)]
+    if propagation == "Foreground":
+        kept.append(lifecycle.FOREGROUND)
+    elif propagation == "Orphan":
+        kept.append(lifecycle.ORPHAN)
+    return kept

@@ -1,0 +1,156 @@
+"""An object's metadata from birth to death: pure functions of what was and what is wanted."""
+
+from datetime import datetime, timedelta
+
+from kilonova.api.json import JsonObject
+from kilonova.local.errors import ApiError, Problem, conflict, invalid_value, object_modified
+from kilonova.local.kinds.base import Behavior, Kind
+from kilonova.local.times import parse_time, rfc3339
+
+FOREGROUND = "foregroundDeletion"
+ORPHAN = "orphan"
+
+_SET_BY_SERVER = (
+    "uid",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "generation",
+    "resourceVersion",
+    "selfLink",
+)
+
+
+def start_life(kind: Kind, obj: JsonObject, uid: str, now: str) -> None:
+    """What the server decides about a new object."""
+    metadata = obj["metadata"]
+    for name in _SET_BY_SERVER:
+        metadata.pop(name, None)
+    metadata["uid"] = uid
+    metadata["creationTimestamp"] = now
+    if kind.behavior.has_generation:
+        metadata["generation"] = 1
+    if kind.behavior.status_by_subresource:
+        obj.pop("status", None)
+
+
+def carry_over(kind: Kind, subresource: str, new: JsonObject, old: JsonObject) -> None:
+    """What an update may not touch comes from the present object."""
+    metadata, present = new["metadata"], old["metadata"]
+    if not metadata.get("uid"):
+        metadata["uid"] = present["uid"]
+    for name in ("creationTimestamp", "deletionTimestamp", "generation", "resourceVersion"):
+        _copy(name, metadata, present)
+    if "deletionGracePeriodSeconds" not in metadata:
+        _copy("deletionGracePeriodSeconds", metadata, present)
+    metadata.pop("selfLink", None)
+    if subresource == "status":
+        for name in {*new, *old} - {"metadata", "status", "kind", "apiVersion"}:
+            _copy(name, new, old)
+        kept = present if kind.custom else {"ownerReferences": present.get("ownerReferences")}
+        for name in {*kept, *(metadata if kind.custom else ())} - {"managedFields"}:
+            _copy(name, metadata, present)
+    elif kind.behavior.status_by_subresource and not subresource:
+        _copy("status", new, old)
+
+
+def check_preconditions(kind: Kind, name: str, metadata: JsonObject, present: JsonObject) -> None:
+    """An update that names a uid or a resourceVersion is about that one only."""
+    uid = metadata.get("uid")
+    if uid and uid != present["uid"]:
+        raise _failed_precondition(kind, name, "UID", uid, present["uid"])
+    rv = metadata.get("resourceVersion")
+    if rv and rv != "0" and rv != present["resourceVersion"]:
+        raise object_modified(kind.group, kind.plural, name)
+
+
+def check_delete_preconditions(kind: Kind, name: str, wanted: JsonObject, present: JsonObject) -> None:
+    """Likewise for a delete."""
+    for field, label in (("uid", "UID"), ("resourceVersion", "ResourceVersion")):
+        value = wanted.get(field)
+        if value is not None and value != present[field]:
+            raise _failed_precondition(kind, name, label, value, present[field])
+
+
+def count_generation(kind: Kind, new: JsonObject, old: JsonObject) -> None:
+    """Add one where something beside metadata and status changed."""
+    behavior = kind.behavior
+    if behavior.has_generation and _substance(behavior, new) != _substance(behavior, old):
+        new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
+
+
+def update_problems(metadata: JsonObject, present: JsonObject) -> list[Problem]:
+    """Metadata that never changes, and finalizers that come too late."""
+    problems = [
+        invalid_value(f"metadata.{name}", metadata.get(name, ""), "field is immutable")
+        for name in ("name", "namespace", "uid")
+        if metadata.get(name, "") != present.get(name, "")
+    ]
+    if present.get("deletionTimestamp"):
+        before = present.get("finalizers") or []
+        added = [name for name in metadata.get("finalizers") or [] if name not in before]
+        if added:
+            listed = ", ".join(f'"{name}"' for name in added)
+            problems.append(
+                Problem(
+                    "metadata.finalizers",
+                    "FieldValueForbidden",
+                    "Forbidden: no new finalizers can be added if the object is being deleted, "
+                    f"found new finalizers []string{{{listed}}}",
+                )
+            )
+    return problems
+
+
+def ready_to_go(metadata: JsonObject) -> bool:
+    """Marked for deletion, nothing left to wait for."""
+    return (
+        bool(metadata.get("deletionTimestamp"))
+        and not metadata.get("finalizers")
+        and not metadata.get("deletionGracePeriodSeconds")
+    )
+
+
+def mark_deleted(metadata: JsonObject, now: datetime, grace: int) -> None:
+    """Set when it goes; the generation counts this as a change of what is wanted."""
+    metadata["deletionTimestamp"] = rfc3339(now + timedelta(seconds=grace))
+    metadata["deletionGracePeriodSeconds"] = grace
+    if metadata.get("generation"):
+        metadata["generation"] += 1
+
+
+def shorten_grace(metadata: JsonObject, now: datetime, grace: int) -> bool:
+    """A second delete may only bring the end nearer. Tells whether it did."""
+    present = metadata.get("deletionGracePeriodSeconds", 0)
+    if grace >= present:
+        return False
+    end = parse_time(metadata["deletionTimestamp"]) + timedelta(seconds=grace - present)
+    if end < now:
+        end = now
+        grace = min(grace, 1)
+    metadata["deletionTimestamp"] = rfc3339(end)
+    metadata["deletionGracePeriodSeconds"] = grace
+    return True
+
+
+def _substance(behavior: Behavior, obj: JsonObject) -> JsonObject:
+    left_out = {"metadata", "kind", "apiVersion"}
+    if behavior.status_by_subresource:
+        left_out.add("status")
+    return {name: value for name, value in obj.items() if name not in left_out}
+
+
+def _copy(name: str, into: JsonObject, source: JsonObject) -> None:
+    if source.get(name) is None:
+        into.pop(name, None)
+    else:
+        into[name] = source[name]
+
+
+def _failed_precondition(kind: Kind, name: str, label: str, wanted: str, found: str) -> ApiError:
+    return conflict(
+        kind.group,
+        kind.plural,
+        name,
+        f"Precondition failed: {label} in precondition: {wanted}, {label} in object meta: {found}",
+    )

@@ -1,0 +1,140 @@
+"""The four kinds of patch, each as a function from the present object to the wanted one."""
+
+from collections.abc import Callable
+from copy import deepcopy
+
+from kilonova.api.json import JsonObject
+from kilonova.local.apply import ApplyConflict, apply
+from kilonova.local.errors import bad_request, unsupported_media_type
+from kilonova.local.negotiation import decode_json, decode_yaml
+from kilonova.local.patch import PatchError, json_patch, merge_patch, strategic_merge_patch
+from kilonova.local.registry.checks import admit_applied, admit_fields, check_identity
+from kilonova.local.registry.options import WriteOptions
+from kilonova.local.registry.ownership import untracked
+from kilonova.local.registry.writes import Make
+from kilonova.local.routes import Target
+
+JSON_PATCH = "application/json-patch+json"
+MERGE_PATCH = "application/merge-patch+json"
+STRATEGIC_MERGE_PATCH = "application/strategic-merge-patch+json"
+APPLY_PATCH = "application/apply-patch+yaml"
+
+
+def patch_type(content_type: str, target: Target) -> str:
+    """Which kind of patch a body is; 415 for one that this kind does not take."""
+    media_type = content_type.partition(";")[0].strip().lower()
+    supported = [JSON_PATCH, MERGE_PATCH, APPLY_PATCH]
+    if not target.kind.custom:
+        supported.insert(2, STRATEGIC_MERGE_PATCH)
+    if media_type not in supported:
+        raise unsupported_media_type(
+            "the body of the request was in an unknown format - accepted media types include: "
+            + ", ".join(supported)
+        )
+    return media_type
+
+
+def patching(target: Target, media_type: str, body: bytes, options: WriteOptions) -> Make:
+    """JSON patch, merge patch or strategic merge patch of an object that exists."""
+    patched = _patched(target, media_type, body)
+
+    def make(old: JsonObject | None) -> JsonObject:
+        assert old is not None
+        try:
+            new = patched(old)
+        except PatchError as error:
+            raise error.refusal(target.kind.group, target.kind.kind, target.name) from error
+        _check_patched_identity(target, new)
+        admit_fields(target.kind, new, None, options)
+        return new
+
+    return make
+
+
+def patching_plain(target: Target, media_type: str, body: bytes) -> Make:
+    """Likewise for an object without a schema of its own, such as a Scale."""
+    patched = _patched(target, media_type, body)
+
+    def make(old: JsonObject | None) -> JsonObject:
+        assert old is not None
+        try:
+            return patched(old)
+        except PatchError as error:
+            raise error.refusal(target.kind.group, target.kind.kind, target.name) from error
+
+    return make
+
+
+def _patched(target: Target, media_type: str, body: bytes) -> Callable[[JsonObject], JsonObject]:
+    patch = decode_json(body)
+    if media_type == JSON_PATCH:
+        if not isinstance(patch, list):
+            raise bad_request(
+                "error decoding patch: json: cannot unmarshal object into Go value of type "
+                "jsonpatch.Patch"
+            )
+        return lambda old: json_patch(old, patch)  # pyright: ignore[reportUnknownArgumentType]
+    if not isinstance(patch, dict):
+        raise bad_request("the patch is not an object: a merge patch is a partial object")
+    if media_type == MERGE_PATCH:
+        return lambda old: merge_patch(old, patch)  # pyright: ignore[reportUnknownArgumentType]
+    schema = target.kind.schema
+    return lambda old: strategic_merge_patch(old, patch, schema)  # pyright: ignore[reportUnknownArgumentType]
+
+
+def applying(target: Target, body: bytes, options: WriteOptions, now: str) -> Make:
+    """Server-side apply: the fields in the body become the manager's."""
+    kind = target.kind
+    config = decode_yaml(body) if not body.lstrip().startswith(b"{") else decode_json(body)
+    if not isinstance(config, dict):
+        raise bad_request("error decoding YAML: the body is not an object")
+    applied: JsonObject = config
+    if not applied.get("apiVersion") or not applied.get("kind"):
+        raise bad_request(
+            f"invalid object type: {applied.get('apiVersion', '')}/{applied.get('kind', '')}: "
+            "apiVersion and kind must be set"
+        )
+    check_identity(target, applied)
+    options.applied = True
+
+    def make(old: JsonObject | None) -> JsonObject:
+        config = _pruned_config(target, applied, options)
+        try:
+            new = apply(
+                old,
+                config,
+                kind.schema,
+                manager=options.manager,
+                force=options.force,
+                subresource=target.subresource,
+                api_version=kind.api_version,
+                time=now,
+                ignored=untracked(kind, target.subresource),
+            )
+        except ApplyConflict as error:
+            raise error.refusal() from error
+        kind.behavior.default(new)
+        return new
+
+    return make
+
+
+def _pruned_config(target: Target, applied: JsonObject, options: WriteOptions) -> JsonObject:
+    """The configuration without unknown fields; its nulls and absent fields stay as they are."""
+    config = deepcopy(applied)
+    admit_applied(target.kind, config, options)
+    return config
+
+
+def _check_patched_identity(target: Target, new: JsonObject) -> None:
+    kind = target.kind
+    if new.get("apiVersion") != kind.api_version or new.get("kind") != kind.kind:
+        raise bad_request(
+            f"the object provided is unrecognized: a patch must keep apiVersion "
+            f"{kind.api_version} and kind {kind.kind}"
+        )
+    name = new.get("metadata", {}).get("name") if isinstance(new.get("metadata"), dict) else None
+    if name != target.name:
+        raise bad_request(
+            f"the name of the object ({name or ''}) does not match the name on the URL ({target.name})"
+        )

@@ -1,0 +1,73 @@
+"""Which entries a list or a watch is about: namespace, name, labels, fields."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from kilonova.kube.transport import Request
+from kilonova.local.kinds.base import Kind
+from kilonova.local.registry.objects import field_values
+from kilonova.local.routes import Target
+from kilonova.local.selectors import FieldRequirement, parse_fields, parse_labels, unsupported_field
+from kilonova.local.storage import Entry
+
+Test = Callable[[Entry], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """A namespace (or all), perhaps one name, and a test for the rest; None tests nothing."""
+
+    namespace: str
+    name: str
+    test: Test | None
+
+    def holds(self, entry: Entry) -> bool:
+        """Whether the entry is meant. Its namespace is looked at as well."""
+        key = entry.key
+        if self.namespace and not key.startswith(f"{self.namespace}/"):
+            return False
+        if self.name and key.rpartition("/")[2] != self.name:
+            return False
+        return self.test is None or self.test(entry)
+
+    @property
+    def is_everything(self) -> bool:
+        """No selector at all: then a page can say how many items remain."""
+        return self.test is None and not self.name
+
+
+def selection(target: Target, request: Request) -> Selection:
+    """What the request selects; 400 for a selector that cannot be read or is not supported."""
+    tests: list[Test] = []
+    label_text = request.param("labelSelector")
+    if label_text:
+        matches = parse_labels(label_text).matches
+        tests.append(lambda entry: matches(entry.labels))
+    name = target.name
+    namespace = target.namespace
+    for requirement in parse_fields(request.param("fieldSelector") or ""):
+        plain = requirement.operator == "="
+        if requirement.field == "metadata.name" and plain and not name:
+            name = requirement.value
+        elif requirement.field == "metadata.namespace" and plain and not namespace:
+            namespace = requirement.value
+        else:
+            tests.append(_field_test(target.kind, requirement))
+    if not tests:
+        return Selection(namespace, name, None)
+    if len(tests) == 1:
+        return Selection(namespace, name, tests[0])
+    return Selection(namespace, name, lambda entry: all(test(entry) for test in tests))
+
+
+def _field_test(kind: Kind, requirement: FieldRequirement) -> Test:
+    wanted, equal = requirement.value, requirement.operator == "="
+    if requirement.field == "metadata.name":
+        return lambda entry: (entry.key.rpartition("/")[2] == wanted) is equal
+    if requirement.field == "metadata.namespace":
+        return lambda entry: (entry.key.rpartition("/")[0] == wanted) is equal
+    try:
+        position = list(kind.behavior.selectable).index(requirement.field)
+    except ValueError:
+        raise unsupported_field(kind, requirement.field) from None
+    return lambda entry: (field_values(kind, entry)[position] == wanted) is equal

@@ -1,0 +1,209 @@
+"""Watching: changes of a collection as lines, from now or from a version, until told to stop.
+
+A watch keeps a cursor into its collection's window, not a queue of its own: a thousand
+watches of pods share one list of events and, mostly, the bytes of their lines. A watch that
+is slower than the writers takes several events at once when its turn comes; one that falls
+behind the window is told to list again.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from random import Random
+
+from kilonova.api.json import JsonObject
+from kilonova.kube.transport import Request
+from kilonova.local.errors import ApiError, Problem, bad_request, expired, forbidden_field, invalid, not_supported
+from kilonova.local.kinds.base import Kind
+from kilonova.local.registry.core import Registry
+from kilonova.local.registry.objects import encode, watch_line
+from kilonova.local.registry.reads import read_everything, too_large_version, version_asked
+from kilonova.local.registry.selection import Selection, selection
+from kilonova.local.routes import Target
+from kilonova.local.storage import Collection, Entry, Event, EventType, WindowExceeded
+
+BOOKMARK_SECONDS = 60.0
+_LONGEST = (1800, 3600)
+_EVENTS_PER_CHUNK = 500
+
+Line = Callable[[Kind, Event, EventType], bytes]
+"""How an event is written: whole objects, table rows, metadata."""
+
+
+@dataclass(frozen=True, slots=True)
+class WatchOptions:
+    chosen: Selection
+    rv: int
+    initial: bool  # send the present state first
+    mark_end: bool  # … and a bookmark that says that it is complete
+    bookmarks: bool
+    seconds: float
+
+
+def watch_options(target: Target, request: Request, random: Random) -> WatchOptions:
+    """What kind of watch is asked for; refuses what Kubernetes refuses."""
+    _check_watch_options(request)
+    sends = request.param("sendInitialEvents")
+    rv = version_asked(request)
+    initial = _true(sends) if sends is not None else rv == 0
+    return WatchOptions(
+        selection(target, request),
+        rv,
+        initial,
+        sends is not None and _true(sends),
+        _true(request.param("allowWatchBookmarks")),
+        _seconds(request, random),
+    )
+
+
+async def watch(
+    registry: Registry, target: Target, options: WatchOptions, line: Line = watch_line
+) -> AsyncIterator[bytes]:
+    """The stream of lines. Raises before the first line if it cannot start at all."""
+    collection = registry.collection(target)
+    if options.rv > registry.store.rv:
+        raise too_large_version(options.rv, registry.store.rv)
+    cursor = collection.end
+    if not options.initial and options.rv:
+        try:
+            cursor = collection.cursor_after(options.rv)
+        except WindowExceeded:
+            error = expired(f"too old resource version: {options.rv} ({collection.oldest})")
+            return _single_line(_error_line(error))
+    return _Stream(registry, target.kind, collection, options, line, cursor).lines()
+
+
+@dataclass(slots=True)
+class _Stream:
+    registry: Registry
+    kind: Kind
+    collection: Collection
+    options: WatchOptions
+    line: Line
+    cursor: int
+
+    async def lines(self) -> AsyncIterator[bytes]:
+        if self.options.initial:
+            for chunk in self._initial():
+                yield chunk
+        loop = asyncio.get_running_loop()
+        end = loop.time() + self.options.seconds
+        next_bookmark = loop.time() + BOOKMARK_SECONDS
+        while True:
+            try:
+                events = self.collection.since(self.cursor)
+            except WindowExceeded:
+                yield _error_line(expired("too old resource version: the watch fell behind"))
+                return
+            if events:
+                del events[_EVENTS_PER_CHUNK:]
+                self.cursor += len(events)
+                chunk = b"".join(self._told(event) for event in events)
+                if chunk:
+                    yield chunk
+                continue
+            now = loop.time()
+            if now >= end:
+                return
+            if self.options.bookmarks and now >= next_bookmark:
+                next_bookmark = now + BOOKMARK_SECONDS
+                yield self._bookmark(self.registry.store.rv, {})
+                continue
+            until = min(end, next_bookmark) if self.options.bookmarks else end
+            try:
+                async with asyncio.timeout(until - now):
+                    await self.collection.changed(self.cursor)
+            except TimeoutError:
+                continue
+
+    def _initial(self) -> list[bytes]:
+        rv = self.registry.store.rv
+        added = EventType.ADDED
+        present = read_everything(self.collection, self.options.chosen)
+        lines = [self.line(self.kind, Event(added, entry, None, 0.0), added) for entry in present]
+        if self.options.mark_end:
+            lines.append(self._bookmark(rv, {"k8s.io/initial-events-end": "true"}))
+        return [b"".join(lines[at : at + 500]) for at in range(0, len(lines), 500)]
+
+    def _told(self, event: Event) -> bytes:
+        """The event as this watch sees it: an object may enter or leave what it selects."""
+        chosen = self.options.chosen
+        if not chosen.namespace and chosen.is_everything:
+            return self.line(self.kind, event, event.type)
+        after = event.type is not EventType.DELETED and chosen.holds(event.entry)
+        before = event.previous is not None and chosen.holds(event.previous)
+        if after:
+            seen = EventType.MODIFIED if before else EventType.ADDED
+            return self.line(self.kind, event, seen)
+        if before:
+            return self.line(self.kind, _last_state(event), EventType.DELETED)
+        return b""
+
+    def _bookmark(self, rv: int, annotations: dict[str, str]) -> bytes:
+        metadata: JsonObject = {"resourceVersion": str(rv)}
+        if annotations:
+            metadata["annotations"] = annotations
+        obj = {"kind": self.kind.kind, "apiVersion": self.kind.api_version, "metadata": metadata}
+        return encode({"type": "BOOKMARK", "object": obj}) + b"\n"
+
+
+def _last_state(event: Event) -> Event:
+    """An object that left the selection is shown as it was, at the version at which it left."""
+    if event.type is EventType.DELETED or event.previous is None:
+        return event
+    obj = event.previous.decode()
+    obj["metadata"]["resourceVersion"] = str(event.entry.rv)
+    previous = event.previous
+    entry = Entry(
+        previous.key, event.entry.rv, encode(obj), previous.uid, previous.labels, previous.fields
+    )
+    return Event(EventType.DELETED, entry, previous, event.time)
+
+
+def _error_line(error: ApiError) -> bytes:
+    return encode({"type": "ERROR", "object": error.status()}) + b"\n"
+
+
+async def _single_line(line: bytes) -> AsyncIterator[bytes]:
+    yield line
+
+
+def _seconds(request: Request, random: Random) -> float:
+    text = request.param("timeoutSeconds")
+    if text is None:
+        return random.uniform(*_LONGEST)
+    try:
+        value = int(text)
+    except ValueError:
+        raise bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax') from None
+    return float(value) if value > 0 else random.uniform(*_LONGEST)
+
+
+def _true(text: str | None) -> bool:
+    return text in ("true", "1", "True", "TRUE", "t", "T")
+
+
+def _check_watch_options(request: Request) -> None:
+    match = request.param("resourceVersionMatch")
+    sends = request.param("sendInitialEvents")
+    problems: list[Problem] = []
+    path = "resourceVersionMatch"
+    if sends is not None and match != "NotOlderThan":
+        problems.append(
+            forbidden_field(path, f"sendInitialEvents requires setting {path} to NotOlderThan")
+        )
+    if match:
+        if sends is None:
+            problems.append(
+                forbidden_field(
+                    path, f"{path} is forbidden for watch unless sendInitialEvents is provided"
+                )
+            )
+        if match != "NotOlderThan":
+            problems.append(not_supported(path, match, ["NotOlderThan"]))
+        if request.param("continue"):
+            problems.append(
+                forbidden_field(path, f"{path} is forbidden when continue is provided")
+            )
+    if problems:
+        raise invalid("meta.k8s.io", "ListOptions", "", problems)

@@ -1,0 +1,244 @@
+"""Creating and changing objects: what POST, PUT and every kind of PATCH come down to."""
+
+from collections.abc import Callable
+from copy import deepcopy
+from dataclasses import dataclass
+
+from kilonova.api.json import JsonObject
+from kilonova.local.admission import Attributes
+from kilonova.local.apply import record_update
+from kilonova.local.catalog import storage_resource
+from kilonova.local.errors import ApiError, already_exists, bad_request, invalid, invalid_value
+from kilonova.local.kinds.base import Kind
+from kilonova.local.registry import lifecycle
+from kilonova.local.registry.checks import check_namespace, check_valid
+from kilonova.local.registry.core import Registry, absent
+from kilonova.local.registry.objects import encode, key_of, make_entry, shown
+from kilonova.local.registry.options import WriteOptions
+from kilonova.local.registry.ownership import untracked
+from kilonova.local.routes import Target
+from kilonova.local.storage import Entry, Put, Remove
+from kilonova.local.times import rfc3339
+
+_GENERATED_NAME_BASE = 58
+_GENERATED_NAME_TRIES = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a write: the entry as stored (or as it would be)."""
+
+    entry: Entry
+    created: bool = False
+    removed: bool = False
+
+
+Make = Callable[[JsonObject | None], JsonObject]
+"""Makes the wanted object out of the present one (None: there is none), both in the version
+of the request. The present object is a copy, free to be changed."""
+
+
+class _Moved(Exception):
+    """The object changed while admission was waiting for an answer."""
+
+
+async def create(
+    registry: Registry, target: Target, obj: JsonObject, options: WriteOptions
+) -> Outcome:
+    """Store a new object, which has been checked against its schema. Takes `obj` over."""
+    metadata = obj.setdefault("metadata", {})
+    check_namespace(target, metadata)
+    if metadata.get("name") or not metadata.get("generateName"):
+        return await _create_named(registry, target, obj, options)
+    for _ in range(_GENERATED_NAME_TRIES - 1):
+        try:
+            return await _create_named(registry, target, _generated(registry, obj), options)
+        except ApiError as error:
+            if error.reason != "AlreadyExists":
+                raise
+    return await _create_named(registry, target, _generated(registry, obj), options)
+
+
+def _generated(registry: Registry, obj: JsonObject) -> JsonObject:
+    base = obj["metadata"]["generateName"][:_GENERATED_NAME_BASE]
+    metadata = {**obj["metadata"], "name": base + registry.identities.suffix()}
+    return deepcopy({**obj, "metadata": metadata})
+
+
+async def _create_named(
+    registry: Registry, target: Target, obj: JsonObject, options: WriteOptions
+) -> Outcome:
+    kind = target.kind
+    stored_kind = registry.catalog.storing(kind)
+    obj = _to_storage(kind, stored_kind, obj)
+    now = rfc3339(registry.clock.now())
+    lifecycle.start_life(stored_kind, obj, registry.identities.uid(), now)
+    attributes = Attributes(
+        "CREATE", target, options.user, obj, None, options.dry_run, options.warnings
+    )
+    await registry.admission.mutate(attributes)
+    stored_kind.behavior.prepare_create(obj)
+    if not options.applied:
+        _record(registry, target, stored_kind, obj, None, options)
+    check_valid(stored_kind, obj, None, options)
+    await registry.admission.validate(attributes)
+    name = obj["metadata"]["name"]
+    key = key_of(target.namespace, name)
+
+    def decide(current: Entry | None, rv: int) -> Put:
+        if current is not None:
+            raise already_exists(kind.group, kind.plural, name)
+        return Put(make_entry(stored_kind, key, rv, obj))
+
+    if options.dry_run:
+        current = registry.store.newest(registry.collection(target), key)
+        return Outcome(_without_version(decide(current, 0).entry), created=True)
+    entry = await registry.store.write(storage_resource(kind), key, decide)
+    assert entry is not None
+    return Outcome(entry, created=True)
+
+
+async def change(
+    registry: Registry,
+    target: Target,
+    options: WriteOptions,
+    make: Make,
+    *,
+    create_missing: bool = False,
+) -> Outcome:
+    """Replace an object by what `make` makes of it, once more if it moved meanwhile."""
+    while True:
+        base = registry.newest(target)
+        if base is None:
+            if not create_missing:
+                raise absent(target)
+            return await create(registry, target, make(None), options)
+        try:
+            return await _replace(registry, target, options, base, make)
+        except _Moved:
+            continue
+
+
+async def _replace(
+    registry: Registry, target: Target, options: WriteOptions, base: Entry, make: Make
+) -> Outcome:
+    kind = target.kind
+    stored_kind = registry.catalog.storing(kind)
+    old = shown(stored_kind, base)
+    new = _to_storage(kind, stored_kind, make(shown(kind, base)))
+    metadata = new.setdefault("metadata", {})
+    check_namespace(target, metadata)
+    lifecycle.check_preconditions(kind, target.name, metadata, old["metadata"])
+    lifecycle.carry_over(stored_kind, target.subresource, new, old)
+    attributes = Attributes(
+        "UPDATE", target, options.user, new, old, options.dry_run, options.warnings
+    )
+    await registry.admission.mutate(attributes)
+    if target.subresource == "status":
+        stored_kind.behavior.prepare_status(new, old)
+    else:
+        stored_kind.behavior.prepare_update(new, old)
+    lifecycle.count_generation(stored_kind, new, old)
+    if not options.applied:
+        _record(registry, target, stored_kind, new, old, options)
+    check_valid(stored_kind, new, old, options)
+    await registry.admission.validate(attributes)
+    removed = lifecycle.ready_to_go(metadata) and stored_kind.behavior.may_go(new)
+    if new == old and not removed:
+        return Outcome(base)
+
+    def decide(current: Entry | None, rv: int) -> Put | Remove:
+        if current is None:
+            raise absent(target)
+        if current is not base:
+            raise _Moved
+        entry = make_entry(stored_kind, base.key, rv, new)
+        return Remove(entry) if removed else Put(entry)
+
+    if options.dry_run:
+        return Outcome(decide(base, base.rv).entry, removed=removed)
+    entry = await registry.store.write(storage_resource(kind), base.key, decide)
+    assert entry is not None
+    return Outcome(entry, removed=removed)
+
+
+def replacement(target: Target, obj: JsonObject) -> Make:
+    """PUT: the object as sent, if it is about the one that the path names."""
+    kind = target.kind
+    metadata = obj.setdefault("metadata", {})
+    name = metadata.get("name", "")
+    if name and name != target.name:
+        raise bad_request(
+            f"the name of the object ({name}) does not match the name on the URL ({target.name})"
+        )
+    given = metadata.get("namespace", "")
+    if given and target.namespace and given != target.namespace:
+        raise bad_request(
+            f"the namespace of the object ({given}) does not match the namespace on the "
+            f"request ({target.namespace})"
+        )
+
+    def make(old: JsonObject | None) -> JsonObject:
+        unconditional = kind.behavior.unconditional_update
+        if old is not None and not unconditional and not metadata.get("resourceVersion"):
+            problem = invalid_value(
+                "metadata.resourceVersion", 0, "must be specified for an update"
+            )
+            raise invalid(kind.group, kind.kind, target.name, [problem])
+        return deepcopy(obj)
+
+    return make
+
+
+def _to_storage(kind: Kind, stored_kind: Kind, obj: JsonObject) -> JsonObject:
+    if kind.to_storage is None:
+        return obj
+    converted = kind.to_storage(obj)
+    converted["kind"], converted["apiVersion"] = stored_kind.kind, stored_kind.api_version
+    return converted
+
+
+def _record(
+    registry: Registry,
+    target: Target,
+    stored_kind: Kind,
+    new: JsonObject,
+    old: JsonObject | None,
+    options: WriteOptions,
+) -> None:
+    record_update(
+        old,
+        new,
+        stored_kind.schema,
+        manager=options.manager,
+        subresource=target.subresource,
+        api_version=target.kind.api_version,
+        time=rfc3339(registry.clock.now()),
+        ignored=untracked(stored_kind, target.subresource),
+    )
+
+
+def _without_version(entry: Entry) -> Entry:
+    """What a dry run would have created has no version yet."""
+    obj = entry.decode()
+    del obj["metadata"]["resourceVersion"]
+    return Entry(entry.key, 0, encode(obj), entry.uid, entry.labels, entry.fields)
+
+
+async def edit(
+    registry: Registry, target: Target, options: WriteOptions, make: Callable[[JsonObject], JsonObject]
+) -> Outcome:
+    """Change an object past admission and ownership: for endpoints that set server-owned fields."""
+    kind = registry.catalog.storing(target.kind)
+    key = key_of(target.namespace, target.name)
+
+    def decide(current: Entry | None, rv: int) -> Put:
+        if current is None:
+            raise absent(target)
+        return Put(make_entry(kind, key, rv, make(current.decode())))
+
+    if options.dry_run:
+        return Outcome(decide(registry.newest(target), 0).entry)
+    entry = await registry.store.write(storage_resource(kind), key, decide)
+    assert entry is not None
+    return Outcome(entry)

@@ -1,0 +1,65 @@
+"""Questions about who somebody is and what they may do, asked as objects that are never stored.
+
+Everybody who is known may do everything: the authorizer of this server is Kubernetes'
+`AlwaysAllow`. The answers say just that.
+"""
+
+from kilonova.api.json import JsonObject
+from kilonova.local.auth import Authenticator, User
+from kilonova.local.errors import ApiError
+from kilonova.local.kinds.base import Kind
+
+_EVERYTHING: JsonObject = {
+    "incomplete": False,
+    "resourceRules": [{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}],
+    "nonResourceRules": [{"verbs": ["*"], "nonResourceURLs": ["*"]}],
+}
+
+
+class Reviews:
+    """Answers SelfSubjectReview, TokenReview and the access reviews."""
+
+    def __init__(self, authenticator: Authenticator) -> None:
+        self._authenticator = authenticator
+
+    def handles(self, kind: Kind) -> bool:
+        return kind.group in ("authentication.k8s.io", "authorization.k8s.io")
+
+    def answer(self, kind: Kind, namespace: str, review: JsonObject, user: User) -> JsonObject:
+        """The review with its status filled in."""
+        answered: JsonObject = {
+            "kind": kind.kind,
+            "apiVersion": kind.api_version,
+            "metadata": review.get("metadata") or {},
+        }
+        if kind.kind == "SelfSubjectReview":
+            return {**answered, "status": {"userInfo": _user_info(user)}}
+        spec = review.get("spec") or {}
+        answered["spec"] = spec
+        if kind.kind == "TokenReview":
+            answered["status"] = self._token_status(spec)
+        elif kind.kind == "SelfSubjectRulesReview":
+            answered["status"] = _EVERYTHING
+        else:
+            answered["status"] = {"allowed": True}
+        return answered
+
+    def _token_status(self, spec: JsonObject) -> JsonObject:
+        token = spec.get("token", "")
+        try:
+            user = self._authenticator.authenticate({"authorization": f"Bearer {token}"}, None)
+        except ApiError as error:
+            return {"user": {}, "error": error.message}
+        if user is None:
+            return {"user": {}}
+        return {"authenticated": True, "user": _user_info(user), "audiences": spec.get("audiences") or []}
+
+
+def _user_info(user: User) -> JsonObject:
+    info: JsonObject = {
+        "username": user.name,
+        "uid": user.uid,
+        "groups": list(user.groups),
+        "extra": {key: list(values) for key, values in user.extra.items()},
+    }
+    return {key: value for key, value in info.items() if value}

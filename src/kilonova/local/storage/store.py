@@ -1,0 +1,341 @@
+"""Collections in memory over the log: propose, commit together, publish."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TypeVar
+
+from sortedcontainers import SortedDict
+
+from kilonova.local.storage.entries import Entry, Event, EventType
+from kilonova.local.storage.log import Log, Row, StorageBroken
+
+WINDOW_SECONDS = 75.0
+WINDOW_EVENTS = 100_000
+WINDOW_BYTES = 64 << 20
+_TRIM_EVERY = 512
+_PREFIX_END = chr(ord("/") + 1)
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Put:
+    """Store this entry."""
+
+    entry: Entry
+
+
+@dataclass(frozen=True, slots=True)
+class Remove:
+    """Take the object away; `entry` is its last state, at the version of the deletion."""
+
+    entry: Entry
+
+
+Decision = Put | Remove | None
+"""What a writer wants; None leaves things as they are."""
+
+Decide = Callable[[Entry | None, int], Decision]
+"""Given the newest entry and the resourceVersion that a change would get."""
+
+
+class WindowExceeded(Exception):
+    """A resourceVersion that is older than the window of events."""
+
+
+class Collection:
+    """The objects of one resource, and the recent changes to them."""
+
+    def __init__(self, resource: str, oldest: int) -> None:
+        self.resource = resource
+        self.entries: SortedDict[str, Entry] = SortedDict()
+        self.proposed: dict[str, Entry | None] = {}
+        self.events: list[Event] = []
+        self.first = 0
+        """Number of the first event in the window; a watch's cursor counts in the same way."""
+        self.oldest = oldest
+        """Watches resume from here or later."""
+        self.newest = oldest
+        self._waiting: set[asyncio.Future[None]] = set()
+
+    def get(self, key: str) -> Entry | None:
+        return self.entries.get(key)
+
+    def __len__(self) -> int:
+        return len(self.entries)
+
+    def between(self, namespace: str, after: str = "") -> Iterator[Entry]:
+        """Entries in the order of their keys: of a namespace or all, past the key `after`."""
+        low = f"{namespace}/" if namespace else None
+        high = f"{namespace}{_PREFIX_END}" if namespace else None
+        start, inclusive = (after, (False, False)) if after else (low, (True, False))
+        entries = self.entries
+        return (entries[key] for key in entries.irange(start, high, inclusive))
+
+    def cursor_after(self, rv: int) -> int:
+        """Where a watch that has seen everything up to `rv` goes on reading."""
+        if rv < self.oldest:
+            raise WindowExceeded
+        events = self.events
+        low, high = 0, len(events)
+        while low < high:
+            middle = (low + high) // 2
+            if events[middle].entry.rv <= rv:
+                low = middle + 1
+            else:
+                high = middle
+        return self.first + low
+
+    @property
+    def end(self) -> int:
+        """The cursor of a watch that has seen everything."""
+        return self.first + len(self.events)
+
+    def since(self, cursor: int) -> list[Event]:
+        """The events from `cursor` on."""
+        if cursor < self.first:
+            raise WindowExceeded
+        return self.events[cursor - self.first :]
+
+    def as_of(self, rv: int) -> dict[str, Entry | None]:
+        """What differs at `rv` from now: the entries of then, None where there was none."""
+        changed: dict[str, Entry | None] = {}
+        for event in reversed(self.events[self.cursor_after(rv) - self.first :]):
+            changed[event.entry.key] = event.previous
+        return changed
+
+    async def changed(self, cursor: int) -> None:
+        """Wait until there is an event at `cursor`."""
+        if cursor < self.end:
+            return
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.add(future)
+        try:
+            await future
+        finally:
+            self._waiting.discard(future)
+
+    def publish(self, event: Event) -> None:
+        entry = event.entry
+        if event.type is EventType.DELETED:
+            self.entries.pop(entry.key, None)
+            settled = None
+        else:
+            self.entries[entry.key] = entry
+            settled = entry
+        if self.proposed.get(entry.key, entry) is settled:
+            self.proposed.pop(entry.key, None)
+        self.events.append(event)
+        self.newest = entry.rv
+
+    def wake(self) -> None:
+        waiting, self._waiting = self._waiting, set()
+        for future in waiting:
+            if not future.done():
+                future.set_result(None)
+
+    def drop_before(self, number: int) -> None:
+        """Forget the events numbered below `number`."""
+        count = number - self.first
+        if count > 0:
+            self.oldest = self.events[count - 1].entry.rv
+            del self.events[:count]
+            self.first = number
+
+
+class Store:
+    """All collections. `read_entry` tells what selectors need to know of a stored body."""
+
+    def __init__(
+        self,
+        log: Log | None,
+        read_entry: Callable[[str, str, int, bytes], Entry],
+        monotonic: Callable[[], float],
+    ) -> None:
+        self._log = log
+        self._read_entry = read_entry
+        self._monotonic = monotonic
+        self._collections: dict[str, Collection] = {}
+        self._thread = ThreadPoolExecutor(1, "store") if log else None
+        self._batch: list[tuple[Collection, Event, asyncio.Future[None]]] = []
+        self._committing: asyncio.Task[None] | None = None
+        self._window: deque[tuple[Collection, Event]] = deque()
+        self._window_bytes = 0
+        self._dead: list[int] = []
+        self._oldest = 0
+        self._proposed_rv = 0
+        self.rv = 0
+        """The newest version that is on disk: what readers see."""
+        self.broken: StorageBroken | None = None
+        self.on_broken: Callable[[StorageBroken], None] = lambda _: None
+        self._replay()
+
+    def _replay(self) -> None:
+        if self._log is None:
+            return
+        self._oldest, last = self._log.window()
+        now = self._monotonic()
+        for row in self._log.replay():
+            entry = self._read_entry(row.resource, row.key, row.rv, row.body)
+            collection = self.collection(row.resource)
+            event = Event(EventType(row.event), entry, collection.get(row.key), now)
+            collection.publish(event)
+            if row.rv <= self._oldest:
+                collection.drop_before(collection.end)
+                collection.oldest = self._oldest
+            else:
+                self._remember(collection, event)
+        self._proposed_rv = self.rv = max(last, 1)
+
+    def collection(self, resource: str) -> Collection:
+        found = self._collections.get(resource)
+        if found is None:
+            found = self._collections[resource] = Collection(resource, self._oldest)
+        return found
+
+    @property
+    def resources(self) -> list[str]:
+        """Names of the collections that were ever used."""
+        return list(self._collections)
+
+    def newest(self, collection: Collection, key: str) -> Entry | None:
+        """The newest proposed entry: what a writer must start from, not what a reader may see."""
+        if key in collection.proposed:
+            return collection.proposed[key]
+        return collection.entries.get(key)
+
+    async def write(self, resource: str, key: str, decide: Decide) -> Entry | None:
+        """Run `decide` now, against the newest entry, and return when its outcome is on disk.
+
+        Gives back the entry stored, the last state of the one removed, or the current one
+        where nothing was to be done. `decide` must not wait for anything, and may raise.
+        """
+        if self.broken is not None:
+            raise self.broken
+        collection = self.collection(resource)
+        current = self.newest(collection, key)
+        decision = decide(current, self._proposed_rv + 1)
+        if decision is None:
+            if key in collection.proposed:
+                await self._settled()
+            return current
+        self._proposed_rv += 1
+        entry = decision.entry
+        if isinstance(decision, Remove):
+            kind = EventType.DELETED
+            collection.proposed[key] = None
+        else:
+            kind = EventType.MODIFIED if current is not None else EventType.ADDED
+            collection.proposed[key] = entry
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._batch.append((collection, Event(kind, entry, current, 0.0), done))
+        if self._committing is None:
+            self._committing = asyncio.create_task(self._commit(), name="store-commit")
+        await done
+        return entry
+
+    async def _settled(self) -> None:
+        while self._committing is not None:
+            await asyncio.shield(self._committing)
+        if self.broken is not None:
+            raise self.broken
+
+    async def _commit(self) -> None:
+        loop = asyncio.get_running_loop()
+        try:
+            while self._batch:
+                batch, self._batch = self._batch, []
+                if self._log is not None:
+                    rows = [
+                        Row(event.entry.rv, collection.resource, event.entry.key, event.type, event.entry.body)
+                        for collection, event, _ in batch
+                    ]
+                    dead, self._dead = self._dead, []
+                    await loop.run_in_executor(
+                        self._thread, self._log.append, rows, dead, self._oldest
+                    )
+                self._publish(batch)
+        except StorageBroken as error:
+            self._stop(error, batch)
+        finally:
+            self._committing = None
+
+    def _publish(self, batch: list[tuple[Collection, Event, asyncio.Future[None]]]) -> None:
+        now = self._monotonic()
+        touched: dict[str, Collection] = {}
+        for collection, event, done in batch:
+            event.time = now
+            collection.publish(event)
+            self._remember(collection, event)
+            touched[collection.resource] = collection
+            if not done.done():
+                done.set_result(None)
+        self.rv = batch[-1][1].entry.rv
+        for collection in touched.values():
+            collection.wake()
+        if len(self._window) % _TRIM_EVERY < len(batch):
+            self.trim()
+
+    def _remember(self, collection: Collection, event: Event) -> None:
+        self._window.append((collection, event))
+        self._window_bytes += len(event.entry.body)
+
+    def trim(self) -> None:
+        """Let go of events past the window; their rows leave the file with the next commit."""
+        horizon = self._monotonic() - WINDOW_SECONDS
+        window = self._window
+        cut: dict[str, Collection] = {}
+        while window:
+            collection, event = window[0]
+            within = len(window) <= WINDOW_EVENTS and self._window_bytes <= WINDOW_BYTES
+            if within or event.time > horizon:
+                break
+            window.popleft()
+            self._window_bytes -= len(event.entry.body)
+            self._oldest = event.entry.rv
+            if event.previous is not None:
+                self._dead.append(event.previous.rv)
+            if event.type is EventType.DELETED:
+                self._dead.append(event.entry.rv)
+            cut[collection.resource] = collection
+        for collection in cut.values():
+            collection.drop_before(collection.first + _count_until(collection, self._oldest))
+        if cut:
+            for collection in self._collections.values():
+                collection.oldest = max(collection.oldest, self._oldest)
+
+    def _stop(
+        self,
+        error: StorageBroken,
+        batch: list[tuple[Collection, Event, asyncio.Future[None]]],
+    ) -> None:
+        self.broken = error
+        for _, _, done in [*batch, *self._batch]:
+            if not done.done():
+                done.set_exception(error)
+        self._batch = []
+        for collection in self._collections.values():
+            collection.proposed.clear()
+        self.on_broken(error)
+
+    async def close(self) -> None:
+        """Finish what is proposed and close the file."""
+        if self._committing is not None:
+            await asyncio.shield(self._committing)
+        if self._thread is not None and self._log is not None:
+            self._thread.shutdown(wait=True)
+            self._log.close()
+
+
+def _count_until(collection: Collection, rv: int) -> int:
+    count = 0
+    for event in collection.events:
+        if event.entry.rv > rv:
+            break
+        count += 1
+    return count

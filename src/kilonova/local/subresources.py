@@ -1,0 +1,146 @@
+"""Endpoints that are not plain objects: scale, binding, eviction, tokens, reviews, logs."""
+
+from collections.abc import Awaitable, Callable
+
+from kilonova.api.json import JsonObject
+from kilonova.kube.transport import Reply, Request, StreamReply
+from kilonova.local.auth import User
+from kilonova.local.errors import method_not_allowed
+from kilonova.local.kinds.base import Kind
+from kilonova.local.logs import PodLogs
+from kilonova.local.negotiation import decode_body, wanted
+from kilonova.local.presentation import document, present_object
+from kilonova.local.registry.core import Registry
+from kilonova.local.registry.objects import encode, shown
+from kilonova.local.registry.options import WriteOptions, write_options
+from kilonova.local.registry.patches import patch_type, patching_plain
+from kilonova.local.registry.pods import bind, evict
+from kilonova.local.registry.scale import rescaling, scale_of
+from kilonova.local.registry.writes import Make, change, replacement
+from kilonova.local.reviews import Reviews
+from kilonova.local.routes import Target
+from kilonova.local.tokens import TokenRequests
+
+Answer = Reply | StreamReply
+Endpoint = Callable[[Request, Target, User], Awaitable[Answer]]
+
+_DONE: JsonObject = {
+    "kind": "Status",
+    "apiVersion": "v1",
+    "metadata": {},
+    "status": "Success",
+    "code": 201,
+}
+
+
+class Subresources:
+    """Finds the endpoint for a target that is not a plain object or its status."""
+
+    def __init__(
+        self, registry: Registry, tokens: TokenRequests, reviews: Reviews, logs: PodLogs
+    ) -> None:
+        self._registry = registry
+        self._reviews = reviews
+        self._tokens = tokens
+        self._logs = logs
+        self._endpoints: dict[tuple[str, str, str], Endpoint] = {
+            ("", "pods", "binding"): self._bind,
+            ("", "pods", "eviction"): self._evict,
+            ("", "pods", "log"): self._log,
+            ("", "bindings", ""): self._bind_by_name,
+            ("", "namespaces", "finalize"): self._finalize,
+            ("", "serviceaccounts", "token"): self._token,
+        }
+
+    def find(self, target: Target) -> Endpoint | None:
+        kind = target.kind
+        if target.subresource == "scale":
+            return self._scale
+        if self._reviews.handles(kind):
+            return self._review
+        return self._endpoints.get((kind.group, kind.plural, target.subresource))
+
+    async def _scale(self, request: Request, target: Target, user: User) -> Answer:
+        form = wanted(request.headers.get("accept") or "*/*")
+        if request.method == "GET":
+            return document(scale_of(target.kind, shown(target.kind, self._registry.entry(target))), form)
+        make_scale: Make
+        if request.method == "PUT":
+            options = write_options(request, user, "UpdateOptions")
+            wanted_scale = decode_body(request.body, request.headers.get("content-type", ""))
+            make_scale = replacement(target, wanted_scale)
+        elif request.method == "PATCH":
+            options = write_options(request, user, "PatchOptions")
+            media_type = patch_type(request.headers.get("content-type", ""), target)
+            make_scale = patching_plain(target, media_type, request.body)
+        else:
+            raise method_not_allowed()
+        outcome = await change(self._registry, target, options, rescaling(target, make_scale))
+        return document(scale_of(target.kind, shown(target.kind, outcome.entry)), form)
+
+    async def _bind(self, request: Request, target: Target, user: User) -> Answer:
+        options = _only("POST", request, user)
+        await bind(self._registry, target, _body(request), options)
+        return _created(_DONE)
+
+    async def _bind_by_name(self, request: Request, target: Target, user: User) -> Answer:
+        options = _only("POST", request, user)
+        binding = _body(request)
+        pods = self._registry.catalog.find("", "v1", "pods")
+        assert pods is not None
+        name = (binding.get("metadata") or {}).get("name", "")
+        await bind(self._registry, Target(pods, target.namespace, name, "binding"), binding, options)
+        return _created(_DONE)
+
+    async def _evict(self, request: Request, target: Target, user: User) -> Answer:
+        options = _only("POST", request, user)
+        await evict(self._registry, target, _body(request), options)
+        return _created(_DONE)
+
+    async def _log(self, request: Request, target: Target, user: User) -> Answer:
+        if request.method != "GET":
+            raise method_not_allowed()
+        return await self._logs.read(self._registry.entry(target).decode(), request)
+
+    async def _finalize(self, request: Request, target: Target, user: User) -> Answer:
+        options = _only("PUT", request, user)
+        finalizers = (_body(request).get("spec") or {}).get("finalizers") or []
+
+        def make(namespace: JsonObject | None) -> JsonObject:
+            assert namespace is not None
+            spec = {**(namespace.get("spec") or {}), "finalizers": finalizers}
+            return {**namespace, "spec": spec if finalizers else {}}
+
+        outcome = await change(self._registry, target, options, make)
+        form = wanted(request.headers.get("accept") or "*/*")
+        return present_object(self._registry, target.kind, outcome.entry, form, request)
+
+    async def _token(self, request: Request, target: Target, user: User) -> Answer:
+        options = _only("POST", request, user)
+        account = self._registry.entry(target).decode()
+        return _created(self._tokens.issue(account, _body(request), dry_run=options.dry_run))
+
+    async def _review(self, request: Request, target: Target, user: User) -> Answer:
+        _only("POST", request, user)
+        return _created(self._reviews.answer(target.kind, target.namespace, _body(request), user))
+
+
+def without_unserved(kind: Kind) -> Kind:
+    """Take from a built-in kind the subresources that need a node's own server."""
+    for name in ("exec", "attach", "portforward", "proxy"):
+        kind.subresources.pop(name, None)
+    return kind
+
+
+def _only(method: str, request: Request, user: User) -> WriteOptions:
+    if request.method != method:
+        raise method_not_allowed()
+    return write_options(request, user, "CreateOptions" if method == "POST" else "UpdateOptions")
+
+
+def _body(request: Request) -> JsonObject:
+    return decode_body(request.body, request.headers.get("content-type", ""))
+
+
+def _created(obj: JsonObject) -> Reply:
+    return Reply(201, encode(obj), {"content-type": "application/json"})

@@ -1,0 +1,172 @@
+"""HTTP methods on resources: what is read from a request, which verb runs, how it is answered."""
+
+from collections.abc import AsyncIterator
+from random import Random
+
+from kilonova.api.json import JsonObject
+from kilonova.kube.transport import Reply, Request, StreamReply
+from kilonova.local.auth import User
+from kilonova.local.errors import bad_request, method_not_allowed, too_large
+from kilonova.local.kinds.base import Kind
+from kilonova.local.negotiation import JSON, Shape, Wanted, decode_body, wanted
+from kilonova.local.presentation import (
+    present_list,
+    present_object,
+    status_success,
+    watch_writer,
+)
+from kilonova.local.registry.checks import admit_fields, check_identity
+from kilonova.local.registry.core import Registry
+from kilonova.local.registry.deletes import delete, delete_collection, delete_options
+from kilonova.local.registry.options import WriteOptions, apply_needs_manager, write_options
+from kilonova.local.registry.patches import APPLY_PATCH, applying, patch_type, patching
+from kilonova.local.registry.reads import read_list
+from kilonova.local.registry.watches import watch, watch_options
+from kilonova.local.registry.writes import Outcome, change, create, replacement
+from kilonova.local.routes import Target
+from kilonova.local.subresources import Subresources
+from kilonova.local.times import rfc3339
+
+BODY_LIMIT = 3 << 20
+
+Answer = Reply | StreamReply
+
+
+class Verbs:
+    """Performs the verb that a method and a path stand for."""
+
+    def __init__(self, registry: Registry, subresources: Subresources, random: Random) -> None:
+        self._registry = registry
+        self._subresources = subresources
+        self._random = random
+
+    async def perform(self, request: Request, target: Target, user: User) -> Answer:
+        """Answer one request about a resource."""
+        if len(request.body) > BODY_LIMIT:
+            raise too_large(BODY_LIMIT)
+        special = self._subresources.find(target)
+        if special is not None:
+            return await special(request, target, user)
+        form = wanted(request.headers.get("accept") or "*/*")
+        match request.method:
+            case "GET" | "HEAD":
+                return await self._get(request, target, form)
+            case "POST":
+                return await self._post(request, target, user, form)
+            case "PUT":
+                return await self._put(request, target, user, form)
+            case "PATCH":
+                return await self._patch(request, target, user, form)
+            case "DELETE":
+                return await self._delete(request, target, user, form)
+            case _:
+                raise method_not_allowed()
+
+    async def _get(self, request: Request, target: Target, form: Wanted) -> Answer:
+        watching = request.param("watch") in ("true", "1", "True", "t")
+        if target.name and not watching:
+            _allow("get", target)
+            entry = self._registry.entry(target)
+            return present_object(self._registry, target.kind, entry, form, request)
+        _allow("watch" if watching else "list", target)
+        if watching:
+            return await self._watch(request, target, form)
+        page = read_list(self._registry, target, request)
+        return present_list(self._registry, target.kind, page, form, request)
+
+    async def _watch(self, request: Request, target: Target, form: Wanted) -> StreamReply:
+        options = watch_options(target, request, self._random)
+        writer = watch_writer(self._registry, form, request)
+        lines: AsyncIterator[bytes] = await watch(self._registry, target, options, writer)
+        content_type = JSON if form.shape is Shape.WHOLE else form.content_type
+        return StreamReply(200, lines, {"content-type": content_type, "cache-control": "no-cache, private"})
+
+    async def _post(self, request: Request, target: Target, user: User, form: Wanted) -> Answer:
+        if target.name or (target.kind.namespaced and not target.namespace):
+            raise method_not_allowed()
+        _allow("create", target)
+        options = write_options(request, user, "CreateOptions")
+        obj = self._body(request, target, options)
+        outcome = await create(self._registry, target, obj, options)
+        return self._written(request, target, outcome, options, form)
+
+    async def _put(self, request: Request, target: Target, user: User, form: Wanted) -> Answer:
+        _allow("update", target)
+        options = write_options(request, user, "UpdateOptions")
+        obj = self._body(request, target, options)
+        outcome = await change(
+            self._registry,
+            target,
+            options,
+            replacement(target, obj),
+            create_missing=target.kind.behavior.create_on_update and not target.subresource,
+        )
+        return self._written(request, target, outcome, options, form)
+
+    async def _patch(self, request: Request, target: Target, user: User, form: Wanted) -> Answer:
+        _allow("patch", target)
+        media_type = patch_type(request.headers.get("content-type", ""), target)
+        options = write_options(request, user, "PatchOptions")
+        if media_type == APPLY_PATCH:
+            apply_needs_manager(request)
+            now = rfc3339(self._registry.clock.now())
+            make = applying(target, request.body, options, now)
+            outcome = await change(
+                self._registry, target, options, make, create_missing=not target.subresource
+            )
+        else:
+            make = patching(target, media_type, request.body, options)
+            outcome = await change(self._registry, target, options, make)
+        return self._written(request, target, outcome, options, form)
+
+    async def _delete(self, request: Request, target: Target, user: User, form: Wanted) -> Answer:
+        options = write_options(request, user, "DeleteOptions")
+        wanted_options = delete_options(request, options)
+        if not target.name:
+            _allow("deletecollection", target)
+            page = await delete_collection(self._registry, target, request, wanted_options, options)
+            return present_list(self._registry, target.kind, page, form, request)
+        _allow("delete", target)
+        outcome = await delete(self._registry, target, wanted_options, options)
+        if outcome.removed and not target.kind.behavior.shown_when_deleted:
+            return status_success(target, outcome.entry)
+        return present_object(self._registry, target.kind, outcome.entry, form, request)
+
+    def _body(self, request: Request, target: Target, options: WriteOptions) -> JsonObject:
+        content_type = request.headers.get("content-type", "")
+        obj = decode_body(request.body, content_type)
+        check_identity(target, obj)
+        raw = request.body if content_type.startswith((JSON, "")) and request.body[:1] == b"{" else None
+        admit_fields(target.kind, obj, raw, options)
+        return obj
+
+    def _written(
+        self,
+        request: Request,
+        target: Target,
+        outcome: Outcome,
+        options: WriteOptions,
+        form: Wanted,
+    ) -> Reply:
+        answer = present_object(self._registry, target.kind, outcome.entry, form, request)
+        answer.status = 201 if outcome.created else 200
+        add_warnings(answer, options.warnings)
+        return answer
+
+
+def add_warnings(answer: Reply, warnings: list[str]) -> None:
+    """Warnings as headers; several go into one value, as HTTP allows."""
+    if warnings:
+        quoted = (warning.replace("\\", "\\\\").replace('"', '\\"') for warning in warnings)
+        answer.headers["warning"] = ", ".join(f'299 - "{text}"' for text in quoted)
+
+
+def _allow(verb: str, target: Target) -> None:
+    kind: Kind = target.kind
+    verbs = kind.subresources[target.subresource].verbs if target.subresource else kind.verbs
+    if verb not in verbs:
+        raise method_not_allowed()
+    if verb in ("update", "patch", "delete") and not target.name:
+        raise method_not_allowed()
+    if verb == "create" and target.name and not target.subresource:
+        raise bad_request("the name of the object is given in the body, not in the path")
