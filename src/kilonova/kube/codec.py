@@ -47,6 +47,7 @@ class Undecodable:
     name: str
     resource_version: str
     problem: str
+    deleted: bool = False
 
 
 def decode_page(
@@ -72,7 +73,7 @@ def decode_page(
     return Page(raw.metadata, items)
 
 
-def undecodable(obj: JsonObject, error: Exception) -> Undecodable:
+def undecodable(obj: JsonObject, error: Exception, deleted: bool = False) -> Undecodable:
     """What can still be said about an object that does not fit its type."""
     metadata: JsonObject = obj.get("metadata") or {}
     return Undecodable(
@@ -80,6 +81,7 @@ def undecodable(obj: JsonObject, error: Exception) -> Undecodable:
         name=str(metadata.get("name") or ""),
         resource_version=str(metadata.get("resourceVersion") or ""),
         problem=str(error),
+        deleted=deleted,
     )
 
 

@@ -7,7 +7,7 @@ costs one wake-up per chunk, not one per event.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from functools import cache
 from typing import Any, Generic, TypeAlias, TypeVar
 
@@ -84,7 +84,7 @@ class WatchStream(Generic[T]):
         self._chunks = chunks
         self._type = type_
 
-    async def __aiter__(self) -> AsyncIterator[list[Event[T]]]:
+    async def __aiter__(self) -> AsyncGenerator[list[Event[T]]]:
         torn: list[bytes] = []
         async for chunk in self._chunks:
             cut = chunk.rfind(b"\n") + 1
@@ -128,4 +128,5 @@ def _decode_alone(line: bytes, decoder: msgspec.json.Decoder[Any]) -> Any:
     try:
         return decoder.decode(line)
     except msgspec.ValidationError as error:
-        return undecodable(msgspec.json.decode(line).get("object") or {}, error)
+        raw = msgspec.json.decode(line, type=JsonObject)
+        return undecodable(raw.get("object") or {}, error, raw.get("type") == "DELETED")
