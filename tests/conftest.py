@@ -1,0 +1,102 @@
+"""Servers for every test: a genuine control plane, the embedded API, kubectl.
+
+Both servers start once a session, when the first test asks. With several workers
+(`-n 2 --dist loadgroup`) all tests that need the control plane share one worker, so that
+one is started, not one per worker.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from kilonova.kube.access import connect
+from kilonova.kube.client import Client
+from tests.harness.access import Access
+from tests.harness.controlplane import HOW_TO_GET, ControlPlane, binaries
+from tests.harness.embedded import EmbeddedServer
+from tests.harness.kubectl import Kubectl, kubectl_binary
+
+CONTROLLERS = ",".join(
+    f"{name}-controller"
+    for name in (
+        "garbage-collector",
+        "namespace",
+        "serviceaccount",
+        "root-ca-certificate-publisher",
+    )
+)
+"""What the embedded API does by itself too; the rest would change objects under a test."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Bring the tests of the control plane together on one worker."""
+    for item in items:
+        if {"control_plane", "api"} & set(getattr(item, "fixturenames", ())):
+            item.add_marker(pytest.mark.xdist_group("control-plane"))
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if not config.pluginmanager.hasplugin("xdist"):
+        config.addinivalue_line("markers", "xdist_group(name): tests that share one worker")
+
+
+@pytest.fixture(scope="session")
+def control_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    """A genuine kube-apiserver with the few controllers that our own API has built in."""
+    if binaries() is None:
+        pytest.skip(HOW_TO_GET)
+    folder = tmp_path_factory.mktemp("control-plane")
+    with ControlPlane.start(folder, controllers=CONTROLLERS) as plane:
+        yield plane
+
+
+@pytest.fixture(scope="session")
+def embedded_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedServer]:
+    """The embedded API, bare, in a process of its own."""
+    with EmbeddedServer.start(tmp_path_factory.mktemp("embedded") / "data") as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def kubectl_path() -> Path:
+    """The kubectl to use: the built one first."""
+    found = kubectl_binary()
+    if found is None:
+        pytest.skip(f"no kubectl, and {HOW_TO_GET}")
+    return found
+
+
+@dataclass(frozen=True)
+class Api:
+    """A server under test, and a namespace that this test has for itself."""
+
+    server: str
+    access: Access
+    namespace: str
+
+    def client(self) -> Client:
+        """A client of ours, as the administrator; the caller closes it."""
+        return connect(self.access.kubeconfig)
+
+
+_numbers = count(1)
+
+
+@pytest.fixture(params=["embedded", "kubernetes"])
+def api(request: pytest.FixtureRequest) -> Api:
+    """Each server in turn: what passes on both is what Kubernetes does."""
+    fixture = {"embedded": "embedded_server", "kubernetes": "control_plane"}[request.param]
+    access: Access = request.getfixturevalue(fixture).access
+    namespace = f"test-{next(_numbers)}"
+    status, answer = access.ask("POST", "/api/v1/namespaces", {"metadata": {"name": namespace}})
+    assert status == 201, answer
+    return Api(request.param, access, namespace)
+
+
+@pytest.fixture
+def kubectl(kubectl_path: Path, api: Api, tmp_path: Path) -> Kubectl:
+    """kubectl on the server under test, with a home of its own."""
+    return Kubectl(kubectl_path, api.access.kubeconfig, tmp_path)

@@ -1,0 +1,109 @@
+"""How a test reaches an API server, whichever it is."""
+
+import contextlib
+import http.client
+import json
+import ssl
+from base64 import b64decode, b64encode
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from kilonova.kube.certificates import KeyPair
+
+
+@dataclass(frozen=True)
+class Access:
+    """An address, what to trust, and who one is: an administrator.
+
+    `token` is empty where the administrator is known by certificate only.
+    """
+
+    url: str
+    ca_file: Path
+    cert_file: Path
+    key_file: Path
+    kubeconfig: Path
+    token: str = ""
+
+    @property
+    def host(self) -> str:
+        return self.url.removeprefix("https://").rpartition(":")[0]
+
+    @property
+    def port(self) -> int:
+        return int(self.url.rpartition(":")[2])
+
+    def ssl_context(self, *, as_administrator: bool = True) -> ssl.SSLContext:
+        """Trusts this server's authority only, and shows the administrator's certificate."""
+        context = ssl.create_default_context(cafile=str(self.ca_file))
+        if as_administrator:
+            context.load_cert_chain(self.cert_file, self.key_file)
+        return context
+
+    def ask(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
+        """One request as the administrator, on a connection of its own: status and JSON."""
+        connection = http.client.HTTPSConnection(
+            self.host, self.port, timeout=30, context=self.ssl_context()
+        )
+        with contextlib.closing(connection):
+            content = None if body is None else json.dumps(body)
+            connection.request(method, path, content, {"content-type": "application/json"})
+            reply = connection.getresponse()
+            text = reply.read()
+            is_json = "json" in reply.headers.get("content-type", "")
+            return reply.status, json.loads(text) if is_json else text.decode()
+
+    def is_ready(self) -> bool:
+        """Whether it answers, and says so."""
+        try:
+            return self.ask("GET", "/readyz")[0] == 200
+        except (OSError, http.client.HTTPException):
+            return False
+
+    @classmethod
+    def from_kubeconfig(cls, kubeconfig: Path, folder: Path, token: str = "") -> "Access":
+        """Take the current user's certificates out of a kubeconfig, into files in `folder`."""
+        config: Any = yaml.safe_load(kubeconfig.read_text())
+        context = _named(config, "context", config["current-context"])
+        cluster = _named(config, "cluster", context["cluster"])
+        user = _named(config, "user", context["user"])
+        folder.mkdir(exist_ok=True)
+        files = {
+            "ca.crt": cluster["certificate-authority-data"],
+            "client.crt": user["client-certificate-data"],
+            "client.key": user["client-key-data"],
+        }
+        for name, content in files.items():
+            (folder / name).write_bytes(b64decode(content))
+        ca, cert, key = (folder / name for name in files)
+        return cls(cluster["server"], ca, cert, key, kubeconfig, token or user.get("token", ""))
+
+
+def _named(config: Any, section: str, name: str) -> Any:
+    return next(entry[section] for entry in config[section + "s"] if entry["name"] == name)
+
+
+def write_kubeconfig(path: Path, url: str, ca_pem: bytes, client: KeyPair) -> None:
+    """A kubeconfig for one user with a client certificate."""
+
+    def embedded(pem: bytes) -> str:
+        return b64encode(pem).decode()
+
+    cluster = {"server": url, "certificate-authority-data": embedded(ca_pem)}
+    user = {
+        "client-certificate-data": embedded(client.cert_pem),
+        "client-key-data": embedded(client.key_pem),
+    }
+    config = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "test", "cluster": cluster}],
+        "users": [{"name": "test", "user": user}],
+        "contexts": [{"name": "test", "context": {"cluster": "test", "user": "test"}}],
+        "current-context": "test",
+    }
+    path.touch(mode=0o600)
+    path.write_text(json.dumps(config))  # JSON is YAML
