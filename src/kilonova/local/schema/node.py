@@ -38,6 +38,7 @@ class Schema:
     patch_strategies: tuple[str, ...] = ()  # merge, replace, retainKeys
     definition: str = ""  # name under components.schemas, for built-in kinds
     source: JsonObject = field(default_factory=dict[str, Any])  # the OpenAPI text: limits, rules
+    compiled: Any = field(default=None, repr=False)  # kept by `check`, for the root of a kind
 
     def key_defaults(self) -> dict[str, Any]:
         """Defaults of the keys of a `map` list (a port's protocol), for items that omit them."""
