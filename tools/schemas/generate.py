@@ -29,7 +29,7 @@ DATA = ROOT / "src" / "kilonova" / "local" / "data"
 REFERENCE = "#/components/schemas/"
 META = "io.k8s.apimachinery.pkg.apis.meta.v1."
 # Definitions that no field refers to, yet every group-version's paths do.
-ALWAYS = [META + "DeleteOptions", META + "Status", META + "WatchEvent", META + "APIResourceList"]
+ALWAYS = [META + name for name in ("DeleteOptions", "Patch", "Status", "WatchEvent")]
 
 Json = dict[str, Any]
 
@@ -84,7 +84,7 @@ def make_tables(source: Path) -> dict[str, bytes]:
     reached = {name: definitions[name] for name in sorted(closure(roots, definitions))}
     for name in ALWAYS:
         # Each document lists its own group-version here as well.
-        del reached[name]["x-kubernetes-group-version-kind"][1:]
+        del reached[name].get("x-kubernetes-group-version-kind", [])[1:]
     names = {"/".join(key): name for key, name in kind_definitions(reached).items()}
     descriptions = {name: described(name, each) for name, each in reached.items()}
     schemas = {name: stripped(each) for name, each in reached.items()}

@@ -25,10 +25,10 @@ def read_embedded(schema: Schema, obj: JsonObject) -> list[str]:
     def visit(resource: JsonObject, path: str) -> None:
         for name in ("apiVersion", "kind"):
             if name in resource and type(resource[name]) is not str:
-                problem = invalid_value(f"{path}.{name}", resource[name], "must be a string")
+                problem = invalid_value(_under(path, name), resource[name], "must be a string")
                 raise Refusal(str(problem))
         if resource.get("metadata") is not None:
-            unknown.extend(_read_metadata(resource["metadata"], f"{path}.metadata"))
+            unknown.extend(_read_metadata(resource["metadata"], _under(path, "metadata")))
 
     _each(schema, obj, "", visit)
     return unknown
@@ -48,17 +48,21 @@ def embedded_problems(schema: Schema, obj: JsonObject) -> list[Problem]:
 def _each(schema: Schema, value: Any, path: str, visit: _Visit) -> None:
     if type(value) is dict:
         fields = cast(JsonObject, value)
-        if schema.embedded_resource and path:
+        if schema.embedded_resource:
             visit(fields, path)
         for name, inner in fields.items():
             if name in schema.properties:
-                _each(schema.properties[name], inner, f"{path}.{name}" if path else name, visit)
+                _each(schema.properties[name], inner, _under(path, name), visit)
             elif schema.additional is not None:
                 _each(schema.additional, inner, f"{path}[{name}]", visit)
     elif type(value) is list and schema.items is not None:
         items = cast(list[Any], value)
         for index, inner in enumerate(items):
             _each(schema.items, inner, f"{path}[{index}]", visit)
+
+
+def _under(path: str, name: str) -> str:
+    return f"{path}.{name}" if path else name
 
 
 def _read_metadata(metadata: Any, path: str) -> list[str]:
@@ -75,15 +79,15 @@ def _read_metadata(metadata: Any, path: str) -> list[str]:
 
 def _problems(resource: JsonObject, path: str) -> list[Problem]:
     problems = [
-        required(f"{path}.{name}") for name in ("apiVersion", "kind") if name not in resource
+        required(_under(path, name)) for name in ("apiVersion", "kind") if name not in resource
     ]
     for name, fault in (("apiVersion", _bad_api_version), ("kind", _bad_kind)):
         if name in resource and (trouble := fault(resource[name])):
-            problems.append(invalid_value(f"{path}.{name}", resource[name], trouble))
+            problems.append(invalid_value(_under(path, name), resource[name], trouble))
     if type(metadata := resource.get("metadata")) is dict:
         named: JsonObject = {"name": "fakename", **metadata}
         problems += [
-            replace(problem, path=f"{path}.{problem.path}")
+            replace(problem, path=_under(path, problem.path))
             for problem in object_meta_problems(named, "namespace" in named, path_segment)
         ]
     return problems

@@ -20,7 +20,19 @@ def compile_pattern(pattern: str) -> re.Pattern[str]:
     try:
         return re.compile(_translate(pattern), re.ASCII)
     except (re.error, OverflowError, RecursionError) as error:
-        raise PatternError(f"error parsing regexp: {error}: `{pattern}`") from None
+        detail = next((go for python, go in _WORDS.items() if python in str(error)), str(error))
+        raise PatternError(f"error parsing regexp: {detail}: `{pattern}`") from None
+
+
+_WORDS = {
+    "unterminated subpattern": "missing closing )",
+    "unbalanced parenthesis": "unexpected )",
+    "unterminated character set": "missing closing ]",
+    "bad character range": "invalid character class range",
+    "nothing to repeat": "missing argument to repetition operator",
+    "multiple repeat": "invalid nested repetition operator",
+}
+"""What Python says of a pattern, and what Go does."""
 
 
 _POSIX = {
