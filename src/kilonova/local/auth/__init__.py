@@ -1,0 +1,38 @@
+"""Who is asking: from a client certificate, or from a bearer token.
+
+An `Authenticator` turns a request into a `User`, into nobody (None), or into a 401. It knows
+client certificates whose chain TLS has verified, *static tokens* from a file, and *ServiceAccount
+tokens*: signed by this server with a `SigningKey`, bound to an account (and perhaps to a pod, a
+secret or a node), and good only while those exist. What a user may do is not decided here.
+
+Synchronous and without I/O; one event loop. Tokens are never logged nor kept: what is
+remembered of them is a digest.
+"""
+
+from kilonova.local.auth.authenticator import Authenticator, may_be_anonymous
+from kilonova.local.auth.discovery import discovery_document, key_set
+from kilonova.local.auth.keys import SigningKey
+from kilonova.local.auth.static import StaticTokens
+from kilonova.local.auth.tokens import (
+    BoundObject,
+    InvalidToken,
+    IssuedToken,
+    ServiceAccount,
+    ServiceAccountTokens,
+)
+from kilonova.local.auth.user import User
+
+__all__ = [
+    "Authenticator",
+    "BoundObject",
+    "InvalidToken",
+    "IssuedToken",
+    "ServiceAccount",
+    "ServiceAccountTokens",
+    "SigningKey",
+    "StaticTokens",
+    "User",
+    "discovery_document",
+    "key_set",
+    "may_be_anonymous",
+]

@@ -1,0 +1,222 @@
+"""Tokens of ServiceAccounts: what they say, how long they last, and what ends them."""
+
+import base64
+import hmac
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+import jwt
+import pytest
+from cryptography.hazmat.primitives import serialization
+
+from kilonova.local.auth import (
+    BoundObject,
+    InvalidToken,
+    ServiceAccount,
+    ServiceAccountTokens,
+    SigningKey,
+    discovery_document,
+    key_set,
+)
+from kilonova.local.errors import ApiError
+
+ISSUER = "https://kubernetes.default.svc"
+
+
+def refusal(tokens: ServiceAccountTokens, token: str, *audiences: str) -> str:
+    with pytest.raises(InvalidToken) as caught:
+        tokens.verify(token, audiences)
+    assert token not in str(caught.value)
+    return str(caught.value)
+
+
+def test_token_says_whose_it_is(tokens: ServiceAccountTokens, account: ServiceAccount):
+    issued = tokens.issue(account)
+    user, audiences = tokens.verify(issued.token)
+    assert user.name == "system:serviceaccount:apps:robot"
+    assert user.uid == "uid-robot"
+    assert user.groups == ("system:serviceaccounts", "system:serviceaccounts:apps")
+    assert list(user.extra) == ["authentication.kubernetes.io/credential-id"]
+    assert audiences == (ISSUER,)
+
+
+def test_token_has_the_claims_of_kubernetes(tokens: ServiceAccountTokens, account: ServiceAccount):
+    bound = BoundObject("Pod", "web-0", "uid-pod", "node-1", "uid-node")
+    issued = tokens.issue(account, ["vault"], 600, bound)
+    assert issued.expires == datetime(2026, 1, 2, 3, 14, 5, tzinfo=UTC)
+    header, payload = (
+        json.loads(base64.urlsafe_b64decode(part + "==")) for part in issued.token.split(".")[:2]
+    )
+    assert header == {"alg": tokens.keys[0].algorithm, "kid": tokens.keys[0].key_id}
+    jti = payload.pop("jti")
+    assert len(jti) == 36
+    assert payload == {
+        "iss": ISSUER,
+        "sub": "system:serviceaccount:apps:robot",
+        "aud": ["vault"],
+        "exp": 1767323645,
+        "iat": 1767323045,
+        "nbf": 1767323045,
+        "kubernetes.io": {
+            "namespace": "apps",
+            "serviceaccount": {"name": "robot", "uid": "uid-robot"},
+            "pod": {"name": "web-0", "uid": "uid-pod"},
+            "node": {"name": "node-1", "uid": "uid-node"},
+        },
+    }
+
+
+def test_others_can_verify_a_token_by_the_published_keys(
+    tokens: ServiceAccountTokens, account: ServiceAccount
+):
+    published = jwt.PyJWKSet.from_dict(key_set(tokens.keys))
+    token = tokens.issue(account, ["vault"]).token
+    key = published[jwt.get_unverified_header(token)["kid"]]
+    claims = jwt.decode(
+        token, key, algorithms=[tokens.keys[0].algorithm], audience="vault", options=UNTIMED
+    )
+    assert claims["iss"] == ISSUER
+
+
+UNTIMED: Any = {"verify_exp": False, "verify_iat": False, "verify_nbf": False}
+
+
+def test_discovery_document_leads_to_the_keys(key: SigningKey):
+    assert discovery_document(ISSUER, "127.0.0.1:6443", [key]) == {
+        "issuer": ISSUER,
+        "jwks_uri": "https://127.0.0.1:6443/openid/v1/jwks",
+        "response_types_supported": ["id_token"],
+        "subject_types_supported": ["public"],
+        "id_token_signing_alg_values_supported": [key.algorithm],
+    }
+
+
+@pytest.mark.parametrize(
+    ("seconds", "why"),
+    [
+        (599, "may not specify a duration less than 10 minutes"),
+        ((1 << 32) + 1, "may not specify a duration larger than 2^32 seconds"),
+    ],
+)
+def test_lifetime_has_bounds(
+    tokens: ServiceAccountTokens, account: ServiceAccount, seconds: int, why: str
+):
+    with pytest.raises(ApiError) as caught:
+        tokens.issue(account, seconds=seconds)
+    assert caught.value.code == 422
+    assert caught.value.message == (
+        'TokenRequest.authentication.k8s.io "" is invalid: '
+        f"spec.expirationSeconds: Invalid value: {seconds}: {why}"
+    )
+
+
+def test_token_ends(cluster: Any, tokens: ServiceAccountTokens, account: ServiceAccount):
+    token = tokens.issue(account, seconds=600).token
+    cluster.advance(600 + 59)
+    assert tokens.verify(token)
+    cluster.advance(2)
+    assert refusal(tokens, token) == "service account token has expired"
+    assert refusal(tokens, token) == "service account token has expired"
+
+
+def test_token_from_the_future_is_not_valid_yet(
+    cluster: Any, tokens: ServiceAccountTokens, account: ServiceAccount
+):
+    token = tokens.issue(account).token
+    cluster.advance(-120)
+    assert refusal(tokens, token) == "service account token is not valid yet"
+
+
+def test_deleting_the_account_ends_its_tokens_at_once(
+    cluster: Any, tokens: ServiceAccountTokens, account: ServiceAccount
+):
+    token = tokens.issue(account).token
+    assert tokens.verify(token)
+    cluster.objects = {("ServiceAccount", "apps", "robot", "uid-of-a-new-robot")}
+    assert refusal(tokens, token) == "service account apps/robot has been deleted"
+
+
+@pytest.mark.parametrize(("kind", "namespace"), [("Pod", "apps"), ("Secret", "apps"), ("Node", "")])
+def test_token_dies_with_the_object_that_it_is_bound_to(
+    cluster: Any, tokens: ServiceAccountTokens, account: ServiceAccount, kind: Any, namespace: str
+):
+    cluster.objects.add((kind, namespace, "it", "uid-it"))
+    token = tokens.issue(account, bound=BoundObject(kind, "it", "uid-it")).token
+    assert tokens.verify(token)
+    cluster.objects.remove((kind, namespace, "it", "uid-it"))
+    assert refusal(tokens, token) == "service account token has been invalidated"
+
+
+def test_token_of_a_pod_tells_pod_and_node_and_does_not_need_the_node(
+    cluster: Any, tokens: ServiceAccountTokens, account: ServiceAccount
+):
+    cluster.objects.add(("Pod", "apps", "web-0", "uid-pod"))
+    bound = BoundObject("Pod", "web-0", "uid-pod", "node-1", "uid-node")
+    user, _ = tokens.verify(tokens.issue(account, bound=bound).token)
+    prefix = "authentication.kubernetes.io"
+    assert {key: value for key, value in user.extra.items() if "credential" not in key} == {
+        f"{prefix}/pod-name": ("web-0",),
+        f"{prefix}/pod-uid": ("uid-pod",),
+        f"{prefix}/node-name": ("node-1",),
+        f"{prefix}/node-uid": ("uid-node",),
+    }
+
+
+def test_token_is_for_its_audiences_only(tokens: ServiceAccountTokens, account: ServiceAccount):
+    token = tokens.issue(account, ["vault", "mesh"]).token
+    assert tokens.verify(token, ["mesh", "other"])[1] == ("mesh",)
+    assert refusal(tokens, token) == (
+        f'token audiences ["vault" "mesh"] is invalid for the target audiences ["{ISSUER}"]'
+    )
+
+
+def test_replaced_key_still_verifies(cluster: Any, key: SigningKey, account: ServiceAccount):
+    token = cluster.tokens(key).issue(account).token
+    successor = SigningKey.create()
+    assert cluster.tokens(successor, key).verify(token)
+    assert "no keys found" in refusal(cluster.tokens(successor), token)
+
+
+def test_token_of_another_issuer_is_refused(cluster: Any, key: SigningKey, account: ServiceAccount):
+    token = cluster.tokens(key, issuer="https://elsewhere.test").issue(account).token
+    assert refusal(cluster.tokens(key), token) == 'token issuer "https://elsewhere.test" is invalid'
+
+
+def forged(tokens: ServiceAccountTokens, token: str) -> list[str]:
+    header, payload, signature = token.split(".")
+    claims = json.loads(base64.urlsafe_b64decode(payload + "=="))
+    claims["kubernetes.io"]["serviceaccount"]["name"] = "admin"
+    changed = _base64url(json.dumps(claims).encode())
+    kid = {"kid": tokens.keys[0].key_id}
+    public = tokens.keys[0].public.public_bytes(
+        serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
+    )
+    confused = f"{_base64url(json.dumps({'alg': 'HS256', **kid}).encode())}.{changed}"
+    mac = _base64url(hmac.digest(public, confused.encode(), "sha256"))
+    return [
+        f"{header}.{changed}.{signature}",
+        f"{header}.{payload}.",
+        f"{header}.{payload}",
+        jwt.encode(claims, "", algorithm="none", headers=kid),
+        f"{confused}.{mac}",
+        jwt.PyJWS().encode(
+            b"[]", tokens.keys[0].private, algorithm=tokens.keys[0].algorithm, headers=kid
+        ),
+    ]
+
+
+def _base64url(raw: bytes) -> str:
+    return base64.urlsafe_b64encode(raw).rstrip(b"=").decode()
+
+
+def test_forged_tokens_are_refused(tokens: ServiceAccountTokens, account: ServiceAccount):
+    token = tokens.issue(account).token
+    assert tokens.verify(token)
+    assert {refusal(tokens, fake) for fake in forged(tokens, token)} == {"invalid bearer token"}
+
+
+def test_key_survives_its_file(cluster: Any, key: SigningKey, account: ServiceAccount):
+    loaded = SigningKey.load(key.pem)
+    assert loaded.key_id == key.key_id
+    assert cluster.tokens(key).verify(cluster.tokens(loaded).issue(account).token)
