@@ -1,6 +1,7 @@
 """Label selectors: text, objects, and what they match. Messages are kube-apiserver's."""
 
 import string
+from typing import get_args
 
 import pytest
 from hypothesis import given
@@ -11,6 +12,7 @@ from kilonova.local.selectors import (
     EVERYTHING,
     NOTHING,
     LabelSelector,
+    Operator,
     Requirement,
     label_selector,
     parse_label_selector,
@@ -195,10 +197,13 @@ KEYS = st.sampled_from(["a", "b", "in", "notin", "x.io/a"])
 VALUES = st.text(string.ascii_letters + string.digits, max_size=2)
 
 
+OPERATORS_OF_A_REQUIREMENT: tuple[Operator, ...] = get_args(Operator)
+
+
 @st.composite
 def requirements(draw: st.DrawFn) -> Requirement:
     key = draw(KEYS)
-    operator = draw(st.sampled_from(["=", "!=", "in", "notin", "exists", "!", ">", "<"]))
+    operator: Operator = draw(st.sampled_from(OPERATORS_OF_A_REQUIREMENT))
     match operator:
         case "=" | "!=":
             values = [draw(VALUES)]
