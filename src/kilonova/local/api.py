@@ -5,11 +5,14 @@ does not know how the request came. Every refusal is an `ApiError` raised somewh
 turned into a `Status` here, once.
 """
 
+from time import perf_counter
+
 from kilonova.kube.logging import get_logger
 from kilonova.kube.transport import Reply, Request, StreamReply
 from kilonova.local.auth import User
 from kilonova.local.documents import Documents
 from kilonova.local.errors import ApiError, internal
+from kilonova.local.metrics import ServerMetrics
 from kilonova.local.registry.core import Registry
 from kilonova.local.registry.objects import encode
 from kilonova.local.routes import resource_target
@@ -24,13 +27,23 @@ _log = get_logger("kilonova.local.api")
 class Api:
     """All that is served, for users who are already known."""
 
-    def __init__(self, registry: Registry, documents: Documents, verbs: Verbs) -> None:
+    def __init__(
+        self, registry: Registry, documents: Documents, verbs: Verbs, metrics: ServerMetrics
+    ) -> None:
         self.registry = registry
         self._documents = documents
         self._verbs = verbs
+        self._metrics = metrics
 
     async def handle(self, request: Request, user: User) -> Answer:
         """Answer one request. Never raises but when it is cancelled."""
+        started = perf_counter()
+        answer = await self._answer(request, user)
+        seconds = None if isinstance(answer, StreamReply) else perf_counter() - started
+        self._metrics.answered(request.method, answer.status, seconds)
+        return answer
+
+    async def _answer(self, request: Request, user: User) -> Answer:
         try:
             document = self._documents.find(request)
             if document is not None:

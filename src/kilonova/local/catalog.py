@@ -33,8 +33,8 @@ class Catalog:
         return self._stored.get(resource)
 
     def storing(self, kind: Kind) -> Kind:
-        """The stored version of `kind`."""
-        return self._stored[storage_resource(kind)]
+        """The version that objects of `kind` are kept in; its own, unless they are converted."""
+        return kind if kind.to_storage is None else self._stored[storage_resource(kind)]
 
     def kinds(self) -> list[Kind]:
         """All of them, built-in first, in the order of the tables."""

@@ -5,8 +5,7 @@ Everybody who is known may do everything: the authorizer of this server is Kuber
 """
 
 from kilonova.api.json import JsonObject
-from kilonova.local.auth import Authenticator, User
-from kilonova.local.errors import ApiError
+from kilonova.local.auth import Authenticator, InvalidToken, User
 from kilonova.local.kinds.base import Kind
 
 _EVERYTHING: JsonObject = {
@@ -45,14 +44,13 @@ class Reviews:
         return answered
 
     def _token_status(self, spec: JsonObject) -> JsonObject:
-        token = spec.get("token", "")
         try:
-            user = self._authenticator.authenticate({"authorization": f"Bearer {token}"}, None)
-        except ApiError as error:
-            return {"user": {}, "error": error.message}
-        if user is None:
-            return {"user": {}}
-        return {"authenticated": True, "user": _user_info(user), "audiences": spec.get("audiences") or []}
+            user, audiences = self._authenticator.review(
+                spec.get("token", ""), spec.get("audiences") or ()
+            )
+        except InvalidToken as error:
+            return {"user": {}, "error": str(error)}
+        return {"authenticated": True, "user": _user_info(user), "audiences": list(audiences)}
 
 
 def _user_info(user: User) -> JsonObject:

@@ -116,9 +116,9 @@ class Subresources:
         return present_object(self._registry, target.kind, outcome.entry, form, request)
 
     async def _token(self, request: Request, target: Target, user: User) -> Answer:
-        options = _only("POST", request, user)
+        _only("POST", request, user)
         account = self._registry.entry(target).decode()
-        return _created(self._tokens.issue(account, _body(request), dry_run=options.dry_run))
+        return _created(self._tokens.issue(account, _body(request)))
 
     async def _review(self, request: Request, target: Target, user: User) -> Answer:
         _only("POST", request, user)

@@ -41,13 +41,11 @@ def check_identity(target: Target, obj: JsonObject) -> None:
 
 def admit_fields(kind: Kind, obj: JsonObject, raw: bytes | None, options: WriteOptions) -> None:
     """Types, unknown and duplicate fields, defaults. Changes `obj` in place."""
+    strict = duplicate_fields(raw, obj) if raw is not None and options.validation != "Ignore" else []
     unknown = checker(kind.schema).admit(obj, kind.kind, kind.version)
-    if options.validation != "Ignore":
-        strict = [f'unknown field "{path}"' for path in unknown]
-        if raw is not None:
-            strict.extend(duplicate_fields(raw, obj))
-        if strict:
-            _tell(strict, options)
+    strict.extend(f'unknown field "{path}"' for path in unknown)
+    if strict and options.validation != "Ignore":
+        _tell(strict, options)
     kind.behavior.default(obj)
 
 

@@ -1,14 +1,15 @@
 """Which fields an endpoint does not write, and so does not own."""
 
+from kilonova.local.apply import Filter, ignoring, only
 from kilonova.local.kinds.base import Kind
 
-_STATUS = (("status",),)
-_NOTHING: tuple[tuple[str, ...], ...] = ()
+_WITHOUT_STATUS = ignoring("status")
+_STATUS_ONLY = only("status")
+_STATUS_AND_METADATA = only("status", "metadata")
 
 
-def untracked(kind: Kind, subresource: str) -> tuple[tuple[str, ...], ...]:
-    """Paths that a write through this endpoint leaves alone, for server-side apply's books."""
+def untracked(kind: Kind, subresource: str) -> Filter | None:
+    """What is left of a write's fields when those that this endpoint ignores are taken away."""
     if subresource == "status":
-        others = [name for name in kind.schema.properties if name not in ("metadata", "status")]
-        return tuple((name,) for name in others)
-    return _STATUS if kind.behavior.status_by_subresource else _NOTHING
+        return _STATUS_ONLY if kind.custom else _STATUS_AND_METADATA
+    return _WITHOUT_STATUS if kind.behavior.status_by_subresource else None

@@ -4,10 +4,10 @@ from collections.abc import Callable
 from copy import deepcopy
 
 from kilonova.api.json import JsonObject
-from kilonova.local.apply import ApplyConflict, apply
+from kilonova.local.apply import apply
 from kilonova.local.errors import bad_request, unsupported_media_type
 from kilonova.local.negotiation import decode_json, decode_yaml
-from kilonova.local.patch import PatchError, json_patch, merge_patch, strategic_merge_patch
+from kilonova.local.patch import json_patch, merge_patch, strategic_merge_patch
 from kilonova.local.registry.checks import admit_applied, admit_fields, check_identity
 from kilonova.local.registry.options import WriteOptions
 from kilonova.local.registry.ownership import untracked
@@ -40,10 +40,7 @@ def patching(target: Target, media_type: str, body: bytes, options: WriteOptions
 
     def make(old: JsonObject | None) -> JsonObject:
         assert old is not None
-        try:
-            new = patched(old)
-        except PatchError as error:
-            raise error.refusal(target.kind.group, target.kind.kind, target.name) from error
+        new = patched(old)
         _check_patched_identity(target, new)
         admit_fields(target.kind, new, None, options)
         return new
@@ -57,10 +54,7 @@ def patching_plain(target: Target, media_type: str, body: bytes) -> Make:
 
     def make(old: JsonObject | None) -> JsonObject:
         assert old is not None
-        try:
-            return patched(old)
-        except PatchError as error:
-            raise error.refusal(target.kind.group, target.kind.kind, target.name) from error
+        return patched(old)
 
     return make
 
@@ -68,18 +62,11 @@ def patching_plain(target: Target, media_type: str, body: bytes) -> Make:
 def _patched(target: Target, media_type: str, body: bytes) -> Callable[[JsonObject], JsonObject]:
     patch = decode_json(body)
     if media_type == JSON_PATCH:
-        if not isinstance(patch, list):
-            raise bad_request(
-                "error decoding patch: json: cannot unmarshal object into Go value of type "
-                "jsonpatch.Patch"
-            )
-        return lambda old: json_patch(old, patch)  # pyright: ignore[reportUnknownArgumentType]
-    if not isinstance(patch, dict):
-        raise bad_request("the patch is not an object: a merge patch is a partial object")
+        return lambda old: json_patch(old, patch)
     if media_type == MERGE_PATCH:
-        return lambda old: merge_patch(old, patch)  # pyright: ignore[reportUnknownArgumentType]
+        return lambda old: merge_patch(old, patch)
     schema = target.kind.schema
-    return lambda old: strategic_merge_patch(old, patch, schema)  # pyright: ignore[reportUnknownArgumentType]
+    return lambda old: strategic_merge_patch(old, patch, schema)
 
 
 def applying(target: Target, body: bytes, options: WriteOptions, now: str) -> Make:
@@ -99,20 +86,17 @@ def applying(target: Target, body: bytes, options: WriteOptions, now: str) -> Ma
 
     def make(old: JsonObject | None) -> JsonObject:
         config = _pruned_config(target, applied, options)
-        try:
-            new = apply(
-                old,
-                config,
-                kind.schema,
-                manager=options.manager,
-                force=options.force,
-                subresource=target.subresource,
-                api_version=kind.api_version,
-                time=now,
-                ignored=untracked(kind, target.subresource),
-            )
-        except ApplyConflict as error:
-            raise error.refusal() from error
+        new = apply(
+            old,
+            config,
+            kind.schema,
+            manager=options.manager,
+            force=options.force,
+            subresource=target.subresource,
+            api_version=kind.api_version,
+            time=now,
+            ignored=untracked(kind, target.subresource),
+        )
         kind.behavior.default(new)
         return new
 

@@ -7,7 +7,13 @@ from kilonova.kube.transport import Request
 from kilonova.local.kinds.base import Kind
 from kilonova.local.registry.objects import field_values
 from kilonova.local.routes import Target
-from kilonova.local.selectors import FieldRequirement, parse_fields, parse_labels, unsupported_field
+from kilonova.local.selectors import (
+    FieldTerm,
+    parse_field_selector,
+    parse_label_selector,
+    unknown_field,
+    unsupported_field,
+)
 from kilonova.local.storage import Entry
 
 Test = Callable[[Entry], bool]
@@ -41,18 +47,18 @@ def selection(target: Target, request: Request) -> Selection:
     tests: list[Test] = []
     label_text = request.param("labelSelector")
     if label_text:
-        matches = parse_labels(label_text).matches
+        matches = parse_label_selector(label_text).matches
         tests.append(lambda entry: matches(entry.labels))
     name = target.name
     namespace = target.namespace
-    for requirement in parse_fields(request.param("fieldSelector") or ""):
-        plain = requirement.operator == "="
-        if requirement.field == "metadata.name" and plain and not name:
-            name = requirement.value
-        elif requirement.field == "metadata.namespace" and plain and not namespace:
-            namespace = requirement.value
+    for term in parse_field_selector(request.param("fieldSelector") or "").terms:
+        plain = term.operator == "="
+        if term.field == "metadata.name" and plain and not name:
+            name = term.value
+        elif term.field == "metadata.namespace" and plain and not namespace:
+            namespace = term.value
         else:
-            tests.append(_field_test(target.kind, requirement))
+            tests.append(_field_test(target.kind, term))
     if not tests:
         return Selection(namespace, name, None)
     if len(tests) == 1:
@@ -60,14 +66,15 @@ def selection(target: Target, request: Request) -> Selection:
     return Selection(namespace, name, lambda entry: all(test(entry) for test in tests))
 
 
-def _field_test(kind: Kind, requirement: FieldRequirement) -> Test:
-    wanted, equal = requirement.value, requirement.operator == "="
-    if requirement.field == "metadata.name":
+def _field_test(kind: Kind, term: FieldTerm) -> Test:
+    wanted, equal = term.value, term.operator == "="
+    if term.field == "metadata.name":
         return lambda entry: (entry.key.rpartition("/")[2] == wanted) is equal
-    if requirement.field == "metadata.namespace":
+    if term.field == "metadata.namespace":
         return lambda entry: (entry.key.rpartition("/")[0] == wanted) is equal
     try:
-        position = list(kind.behavior.selectable).index(requirement.field)
+        position = list(kind.behavior.selectable).index(term.field)
     except ValueError:
-        raise unsupported_field(kind, requirement.field) from None
+        refuse = unsupported_field if kind.behavior.selectable else unknown_field
+        raise refuse(term.field) from None
     return lambda entry: (field_values(kind, entry)[position] == wanted) is equal

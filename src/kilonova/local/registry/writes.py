@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from kilonova.api.json import JsonObject
 from kilonova.local.admission import Attributes
-from kilonova.local.apply import record_update
+from kilonova.local.apply import keep_times, record_update
 from kilonova.local.catalog import storage_resource
 from kilonova.local.errors import ApiError, already_exists, bad_request, invalid, invalid_value
 from kilonova.local.kinds.base import Kind
@@ -71,6 +71,8 @@ async def _create_named(
     kind = target.kind
     stored_kind = registry.catalog.storing(kind)
     obj = _to_storage(kind, stored_kind, obj)
+    if not options.applied:
+        _record(registry, target, stored_kind, obj, None, options)
     now = rfc3339(registry.clock.now())
     lifecycle.start_life(stored_kind, obj, registry.identities.uid(), now)
     attributes = Attributes(
@@ -78,8 +80,6 @@ async def _create_named(
     )
     await registry.admission.mutate(attributes)
     stored_kind.behavior.prepare_create(obj)
-    if not options.applied:
-        _record(registry, target, stored_kind, obj, None, options)
     check_valid(stored_kind, obj, None, options)
     await registry.admission.validate(attributes)
     name = obj["metadata"]["name"]
@@ -129,6 +129,8 @@ async def _replace(
     metadata = new.setdefault("metadata", {})
     check_namespace(target, metadata)
     lifecycle.check_preconditions(kind, target.name, metadata, old["metadata"])
+    if not options.applied:
+        _record(registry, target, stored_kind, new, old, options)
     lifecycle.carry_over(stored_kind, target.subresource, new, old)
     attributes = Attributes(
         "UPDATE", target, options.user, new, old, options.dry_run, options.warnings
@@ -139,10 +141,9 @@ async def _replace(
     else:
         stored_kind.behavior.prepare_update(new, old)
     lifecycle.count_generation(stored_kind, new, old)
-    if not options.applied:
-        _record(registry, target, stored_kind, new, old, options)
     check_valid(stored_kind, new, old, options)
     await registry.admission.validate(attributes)
+    keep_times(old, new)
     removed = lifecycle.ready_to_go(metadata) and stored_kind.behavior.may_go(new)
     if new == old and not removed:
         return Outcome(base)

@@ -7,7 +7,6 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TypeVar
 
 from sortedcontainers import SortedDict
 
@@ -19,8 +18,6 @@ WINDOW_EVENTS = 100_000
 WINDOW_BYTES = 64 << 20
 _TRIM_EVERY = 512
 _PREFIX_END = chr(ord("/") + 1)
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +170,7 @@ class Store:
         """The newest version that is on disk: what readers see."""
         self.broken: StorageBroken | None = None
         self.on_broken: Callable[[StorageBroken], None] = lambda _: None
+        self._observers: dict[str, Callable[[Event], None]] = {}
         self._replay()
 
     def _replay(self) -> None:
@@ -197,6 +195,10 @@ class Store:
         if found is None:
             found = self._collections[resource] = Collection(resource, self._oldest)
         return found
+
+    def observe(self, resource: str, observer: Callable[[Event], None]) -> None:
+        """Call `observer` with every change of a collection, before the write is acknowledged."""
+        self._observers[resource] = observer
 
     @property
     def resources(self) -> list[str]:
@@ -272,6 +274,9 @@ class Store:
             event.time = now
             collection.publish(event)
             self._remember(collection, event)
+            observer = self._observers.get(collection.resource)
+            if observer is not None:
+                observer(event)
             touched[collection.resource] = collection
             if not done.done():
                 done.set_result(None)

@@ -1,0 +1,202 @@
+"""An embedded cluster: the store, the API, the controllers that a cluster needs, and its nodes.
+
+Everything runs in one event loop. `start` returns when the API answers and the default
+objects are there; `stop` ends watches, then controllers, then the store.
+"""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+
+from kilonova.kube import Client, InProcessTransport
+from kilonova.kube.certificates import Authority
+from kilonova.kube.logging import get_logger
+from kilonova.kube.transport import Reply, Request, StreamReply
+from kilonova.local.admission import Admission, NamespaceLifecycle
+from kilonova.local.api import Api
+from kilonova.local.app import App
+from kilonova.local.auth import (
+    Authenticator,
+    ServiceAccountTokens,
+    SigningKey,
+    StaticTokens,
+    User,
+    discovery_document,
+    key_set,
+)
+from kilonova.local.bootstrap import create_default_objects
+from kilonova.local.catalog import Catalog
+from kilonova.local.clock import Clock, Identities, SystemClock
+from kilonova.local.controllers import Controllers
+from kilonova.local.definitions import Definitions
+from kilonova.local.documents import Documents, Probe
+from kilonova.local.folder import Folder
+from kilonova.local.kinds.builtin import builtin_kinds
+from kilonova.local.listener import Listener, TlsFiles, bind
+from kilonova.local.logs import PodLogs
+from kilonova.local.metrics import ServerMetrics
+from kilonova.local.nodes import Fleet
+from kilonova.local.registry.core import Registry
+from kilonova.local.registry.objects import read_entry
+from kilonova.local.reviews import Reviews
+from kilonova.local.storage import Durability, Log, StorageBroken, Store
+from kilonova.local.subresources import Subresources, without_unserved
+from kilonova.local.tokens import TokenRequests, object_exists
+from kilonova.local.verbs import Verbs
+
+ISSUER = "https://kubernetes.default.svc.cluster.local"
+_NAMES = ("localhost", "127.0.0.1", "::1", "kubernetes", "kubernetes.default", "kubernetes.default.svc")
+_MASTER = User("system:apiserver", groups=("system:masters", "system:authenticated"))
+
+_log = get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How a cluster is started. Without `data` nothing outlives it; without `port` no socket."""
+
+    data: Path | None = None
+    host: str = "127.0.0.1"
+    port: int | None = 0
+    durability: Durability = Durability.FULL
+    fleet: Fleet = Fleet()
+    token_file: Path | None = None
+    controllers: bool = True
+
+
+class Cluster:
+    """One embedded cluster, from `start` to `stop`."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        clock: Clock | None = None,
+        identities: Identities | None = None,
+    ) -> None:
+        if settings.port is not None and settings.data is None:
+            raise ValueError("a cluster that listens needs a data folder for its certificates")
+        self.settings = settings
+        self.clock = clock or SystemClock()
+        self._identities = identities or Identities()
+        self.folder = Folder(settings.data) if settings.data else None
+        self.metrics = ServerMetrics()
+        self.logs = PodLogs()
+        self.url = ""
+        self.broken: asyncio.Future[StorageBroken] | None = None
+        self._listener: Listener | None = None
+        self._app: App | None = None
+        self._controllers: Controllers | None = None
+        self._ready = False
+
+    async def start(self) -> None:
+        """Bring everything up, or raise with nothing left behind."""
+        if self.folder is not None:
+            self.folder.acquire()
+        try:
+            await self._start()
+        except BaseException:
+            await self.stop()
+            raise
+
+    async def _start(self) -> None:
+        settings, folder, now = self.settings, self.folder, self.clock.now()
+        self.broken = asyncio.get_running_loop().create_future()
+        log = Log(folder.database, settings.durability) if folder else None
+        self.store = Store(log, lambda _, key, rv, body: read_entry(key, rv, body), self.clock.monotonic)
+        self.store.on_broken = self._storage_broke
+        authority = folder.authority(now) if folder else Authority.create("kilonova", now)
+        address = bind(settings.host, settings.port) if settings.port is not None else None
+        if address is not None:
+            host = f"[{settings.host}]" if ":" in settings.host else settings.host
+            self.url = f"https://{host}:{address.getsockname()[1]}"
+        self._build(folder.signing_key() if folder else SigningKey.create())
+        await create_default_objects(self.client("system:apiserver"), self.url)
+        if settings.controllers:
+            self._controllers = Controllers(
+                self.client, settings.fleet, self.clock, authority.cert_pem.decode(), self.logs
+            )
+            await self._controllers.start()
+        if address is not None and folder is not None:
+            names = list(dict.fromkeys([settings.host, *_NAMES]))
+            certificate, key = folder.serving_files(authority, names, now)
+            tls = TlsFiles(certificate, key, folder.authority_certificate)
+            self._app = App(self.api, self._authenticator)
+            self._listener = Listener(self._app, address, tls)
+            await self._listener.start()
+            folder.write_kubeconfig(self.url, authority, folder.admin(authority, now))
+            folder.announce(self.url)
+        self._ready = True
+
+    def _build(self, key: SigningKey) -> None:
+        settings = self.settings
+        catalog = Catalog(map(without_unserved, builtin_kinds()))
+        definitions = Definitions(self.store, catalog, self.clock)
+        namespaces = self.store.collection("namespaces")
+        lifecycle = NamespaceLifecycle(lambda name: self.store.newest(namespaces, name))
+        admission = Admission([lifecycle, definitions])
+        registry = Registry(self.store, catalog, self.clock, self._identities, admission)
+
+        def exists(kind: str, namespace: str, name: str, uid: str) -> bool:
+            return object_exists(registry, kind, namespace, name, uid)
+
+        accounts = ServiceAccountTokens(
+            [key], ISSUER, [ISSUER], exists, self.clock, self._identities
+        )
+        static = StaticTokens.read(settings.token_file) if settings.token_file else None
+        self._authenticator = Authenticator(static, accounts)
+        subresources = Subresources(
+            registry,
+            TokenRequests(registry, accounts),
+            Reviews(self._authenticator),
+            self.logs,
+        )
+        published = {
+            "/openid/v1/jwks": key_set([key]),
+            "/.well-known/openid-configuration": discovery_document(
+                ISSUER, self.url.removeprefix("https://"), [key]
+            ),
+        }
+        probes = [
+            Probe("ping", lambda: True),
+            Probe("store", lambda: self.store.broken is None),
+            Probe("started", lambda: self._ready),
+        ]
+        documents = Documents(catalog, probes, self.metrics.render, published)
+        verbs = Verbs(registry, subresources, Random())  # noqa: S311 (spreads watches)
+        self.metrics.gauge("apiserver_resource_version", "Newest version.", lambda: self.store.rv)
+        self.api = Api(registry, documents, verbs, self.metrics)
+
+    def client(self, user: str) -> Client:
+        """A client in this process, acting as `user` with all rights."""
+        identity = User(user, groups=_MASTER.groups)
+
+        async def answer(request: Request) -> Reply | StreamReply:
+            return await self.api.handle(request, identity)
+
+        return Client(InProcessTransport(answer), field_manager=user.rpartition(":")[2])
+
+    async def wait_settled(self) -> None:
+        """Until the nodes of the fleet have registered."""
+        if self._controllers is not None:
+            await self._controllers.wait_settled()
+
+    async def stop(self) -> None:
+        """End everything; what was acknowledged is on disk."""
+        self._ready = False
+        if self._app is not None:
+            await self._app.end_streams()
+        if self._listener is not None:
+            await self._listener.stop()
+        if self._controllers is not None:
+            await self._controllers.stop()
+        if hasattr(self, "store"):
+            await self.store.close()
+        if self.folder is not None:
+            self.folder.release()
+
+    def _storage_broke(self, error: StorageBroken) -> None:
+        _log.error("the store stopped", error=str(error))
+        if self.broken is not None and not self.broken.done():
+            self.broken.set_result(error)

@@ -1,0 +1,8 @@
+"""Built-in controllers: what kube-controller-manager does in a cluster that has one.
+
+They are written on `kilonova.kube` like any other controller, and reach the API in process.
+"""
+
+from kilonova.local.controllers.suite import Controllers
+
+__all__ = ["Controllers"]

@@ -1,0 +1,85 @@
+"""All built-in controllers of an embedded cluster, started and stopped together."""
+
+import asyncio
+from collections.abc import Callable
+
+from kilonova.kube import Client, Manager, Part, Reflector, Resource
+from kilonova.local.clock import Clock
+from kilonova.local.controllers import placement
+from kilonova.local.controllers.definitions import DefinitionCleaner
+from kilonova.local.controllers.events import EventExpiry
+from kilonova.local.controllers.garbage import GarbageCollector
+from kilonova.local.controllers.namespaces import NAMESPACES, NamespaceController
+from kilonova.local.controllers.ownership import AnyObject
+from kilonova.local.logs import PodLogs
+from kilonova.local.nodes import Fleet, SimulatedNodes
+from kilonova.local.nodes.logs import SimulatedLogs
+from kilonova.local.nodes.sim import PODS as SIM_PODS
+
+_DEFINITIONS = Resource(
+    "apiextensions.k8s.io",
+    "v1",
+    "customresourcedefinitions",
+    "CustomResourceDefinition",
+    False,
+    AnyObject,
+)
+
+
+class Controllers:
+    """Builds the parts; each acts under a name of its own."""
+
+    def __init__(
+        self,
+        client: Callable[[str], Client],
+        fleet: Fleet,
+        clock: Clock,
+        ca: str,
+        logs: PodLogs,
+    ) -> None:
+        def account(name: str) -> Client:
+            return client(f"system:serviceaccount:kube-system:{name}")
+
+        definitions = Reflector(account("garbage-collector"), _DEFINITIONS)
+        namespaces = Reflector(account("namespace-controller"), NAMESPACES)
+        scheduler = account("placement")
+        pods = Reflector(scheduler, placement.PODS)
+        nodes = Reflector(scheduler, placement.NODES)
+        sim = account("simulated-nodes")
+        sim_pods = Reflector(sim, SIM_PODS)
+        self._simulated = SimulatedNodes(sim, fleet, clock.now, sim_pods)
+        for name in self._simulated.names:
+            logs.register(name, SimulatedLogs())
+        self._parts: list[Part] = [
+            definitions,
+            namespaces,
+            pods,
+            nodes,
+            sim_pods,
+            GarbageCollector(account("garbage-collector"), definitions),
+            NamespaceController(account("namespace-controller"), namespaces, ca).controller(),
+            DefinitionCleaner(account("definition-cleaner"), definitions).controller(),
+            EventExpiry(account("event-expiry"), clock),
+            placement.Placement(scheduler, pods, nodes).controller,
+            self._simulated,
+        ]
+        self._manager = Manager(grace=2.0)
+        self._manager.add(*self._parts)
+        self._task: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        self._task = asyncio.create_task(self._manager.run(signals=False), name="controllers")
+
+    async def wait_settled(self) -> None:
+        """Until the nodes of the fleet have registered, or a controller has failed."""
+        assert self._task is not None
+        registered = asyncio.create_task(self._simulated.wait_registered())
+        await asyncio.wait((registered, self._task), return_when=asyncio.FIRST_COMPLETED)
+        registered.cancel()
+        if self._task.done():
+            self._task.result()
+
+    async def stop(self) -> None:
+        if self._task is not None:
+            self._manager.stop()
+            await self._task

@@ -1,0 +1,150 @@
+"""The data folder: what is kept in it, and that one process at a time uses it."""
+
+import fcntl
+import os
+from base64 import b64encode
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+import yaml
+
+from kilonova.kube.certificates import Authority, KeyPair, needs_renewal
+from kilonova.local.auth import SigningKey
+
+_ADMIN = "kubernetes-admin"
+_CONTEXT = "kilonova"
+
+
+class FolderInUse(Exception):
+    """Another process runs on the same data."""
+
+
+class Running(msgspec.Struct):
+    """What the process on a folder says of itself, for `status` and `down`."""
+
+    pid: int
+    url: str
+    kubeconfig: str
+    started: str
+
+
+class Folder:
+    """Files of one embedded cluster. Only the owner of the lock writes them."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.database = path / "store.db"
+        self.kubeconfig = path / "kubeconfig"
+        self.log = path / "log"
+        self._pki = path / "pki"
+        self._lock: int | None = None
+
+    def acquire(self) -> None:
+        """Take the folder for this process, or say who has it."""
+        self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
+        lock = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            os.close(lock)
+            running = self.running()
+            who = f"process {running.pid} ({running.url})" if running else "another process"
+            raise FolderInUse(
+                f"{self.path} is in use by {who}: stop it with `kilonova down --data {self.path}`, "
+                "or start on another folder with --data DIR"
+            ) from error
+        self._lock = lock
+
+    def release(self) -> None:
+        if self._lock is not None:
+            (self.path / "running.json").unlink(missing_ok=True)
+            os.close(self._lock)
+            self._lock = None
+
+    def is_taken(self) -> bool:
+        """Whether a process holds the folder now."""
+        try:
+            lock = os.open(self.path / "lock", os.O_RDWR | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return False
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            return True
+        finally:
+            os.close(lock)
+        return False
+
+    def announce(self, url: str) -> None:
+        """Leave word of this process for other commands."""
+        started = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        running = Running(os.getpid(), url, str(self.kubeconfig), started)
+        _replace(self.path / "running.json", msgspec.json.encode(running), 0o600)
+
+    def running(self) -> Running | None:
+        """The word left by the process on the folder, if it can be read."""
+        try:
+            return msgspec.json.decode((self.path / "running.json").read_bytes(), type=Running)
+        except (FileNotFoundError, msgspec.MsgspecError):
+            return None
+
+    def authority(self, now: datetime) -> Authority:
+        """The cluster's own CA, made on first use."""
+        cert, key = self._pki / "ca.crt", self._pki / "ca.key"
+        if not cert.exists():
+            self._pki.mkdir(parents=True, exist_ok=True, mode=0o700)
+            Authority.create("kilonova", now).pair.write(cert, key)
+        return Authority.load(cert.read_bytes(), key.read_bytes())
+
+    @property
+    def authority_certificate(self) -> Path:
+        return self._pki / "ca.crt"
+
+    def serving_files(self, authority: Authority, names: list[str], now: datetime) -> tuple[Path, Path]:
+        """Certificate and key of the API, made anew when they are about to expire."""
+        cert, key = self._pki / "server.crt", self._pki / "server.key"
+        if not cert.exists() or needs_renewal(cert.read_bytes(), now):
+            authority.issue_server(names, now).write(cert, key)
+        return cert, key
+
+    def admin(self, authority: Authority, now: datetime) -> KeyPair:
+        """The administrator's client certificate, made anew when it is about to expire."""
+        cert, key = self._pki / "admin.crt", self._pki / "admin.key"
+        if not cert.exists() or needs_renewal(cert.read_bytes(), now):
+            authority.issue_client(_ADMIN, ["system:masters"], now).write(cert, key)
+        return KeyPair.read(cert, key)
+
+    def signing_key(self) -> SigningKey:
+        """The key that signs ServiceAccount tokens; it outlives restarts."""
+        path = self._pki / "sa.key"
+        if not path.exists():
+            _replace(path, SigningKey.create().pem, 0o600)
+        return SigningKey.load(path.read_bytes())
+
+    def write_kubeconfig(self, url: str, authority: Authority, admin: KeyPair) -> None:
+        """A kubeconfig for the administrator, readable by its owner only."""
+        cluster = {"server": url, "certificate-authority-data": b64encode(authority.cert_pem).decode()}
+        user = {
+            "client-certificate-data": b64encode(admin.cert_pem).decode(),
+            "client-key-data": b64encode(admin.key_pem).decode(),
+        }
+        config = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [{"name": _CONTEXT, "cluster": cluster}],
+            "users": [{"name": _ADMIN, "user": user}],
+            "contexts": [{"name": _CONTEXT, "context": {"cluster": _CONTEXT, "user": _ADMIN}}],
+            "current-context": _CONTEXT,
+        }
+        _replace(self.kubeconfig, yaml.safe_dump(config, sort_keys=False).encode(), 0o600)
+
+
+def _replace(path: Path, content: bytes, mode: int) -> None:
+    partial = path.with_suffix(f".{os.getpid()}")
+    descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    partial.rename(path)

@@ -1,0 +1,47 @@
+"""What the server counts: requests by method and code, and the state of the store."""
+
+from collections.abc import Callable
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+
+class ServerMetrics:
+    """A registry of its own, so that several clusters in a process do not mix."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self._requests = Counter(
+            "apiserver_request",
+            "Requests answered.",
+            ["verb", "code"],
+            registry=self.registry,
+        )
+        self._seconds = Histogram(
+            "apiserver_request_duration_seconds",
+            "Time from a request's arrival to its answer; watches are not counted.",
+            ["verb"],
+            registry=self.registry,
+            buckets=(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5),
+        )
+        self._counters: dict[tuple[str, int], Counter] = {}
+        self._timers: dict[str, Histogram] = {}
+
+    def answered(self, verb: str, code: int, seconds: float | None) -> None:
+        """Count one answer."""
+        key = (verb, code)
+        counter = self._counters.get(key)
+        if counter is None:
+            counter = self._counters[key] = self._requests.labels(verb, str(code))
+        counter.inc()
+        if seconds is not None:
+            timer = self._timers.get(verb)
+            if timer is None:
+                timer = self._timers[verb] = self._seconds.labels(verb)
+            timer.observe(seconds)
+
+    def gauge(self, name: str, text: str, value: Callable[[], float]) -> None:
+        """Something that is read when somebody asks."""
+        Gauge(name, text, registry=self.registry).set_function(value)
+
+    def render(self) -> bytes:
+        return generate_latest(self.registry)
