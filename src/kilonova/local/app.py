@@ -88,7 +88,13 @@ class App:
 
 
 async def _copy(answer: StreamReply, send: Send) -> None:
-    await send({"type": "http.response.start", "status": answer.status, "headers": _headers(answer.headers)})
+    await send(
+        {
+            "type": "http.response.start",
+            "status": answer.status,
+            "headers": _headers(answer.headers),
+        }
+    )
     # The headers go out with the first chunk; a watch of nothing must be seen to have begun.
     await send({"type": "http.response.body", "body": b"", "more_body": True})
     try:
@@ -142,4 +148,7 @@ def _request(scope: Scope) -> Request:
 
 
 def _headers(headers: dict[str, str]) -> list[tuple[bytes, bytes]]:
-    return [(name.encode("latin-1"), value.encode("latin-1", "replace")) for name, value in headers.items()]
+    return [
+        (name.encode("latin-1"), value.encode("latin-1", "replace"))
+        for name, value in headers.items()
+    ]

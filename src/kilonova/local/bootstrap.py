@@ -12,7 +12,7 @@ _CLASSES = plain("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", 
 
 
 async def create_default_objects(client: Client, url: str) -> None:
-    """Create what is missing of the default namespaces, the API's Service and the top priorities."""
+    """Create what is missing: namespaces, the API's Service, the two highest priorities."""
     for name in ("default", "kube-system", "kube-public", "kube-node-lease"):
         await _ensure(client, _NAMESPACES, {"metadata": {"name": name}}, None)
     labels = {"component": "apiserver", "provider": "kubernetes"}
@@ -24,8 +24,17 @@ async def create_default_objects(client: Client, url: str) -> None:
     }
     await _ensure(client, _SERVICES, service, "default")
     for name, value, text in (
-        ("system-cluster-critical", 2_000_000_000, "Used for system critical pods that must run in the cluster, but can be moved to another node if necessary."),
-        ("system-node-critical", 2_000_001_000, "Used for system critical pods that must not be moved from their current node."),
+        (
+            "system-cluster-critical",
+            2_000_000_000,
+            "Used for system critical pods that must run in the cluster, but can be moved to "
+            "another node if necessary.",
+        ),
+        (
+            "system-node-critical",
+            2_000_001_000,
+            "Used for system critical pods that must not be moved from their current node.",
+        ),
     ):
         await _ensure(
             client,

@@ -5,7 +5,6 @@ objects are there; `stop` ends watches, then controllers, then the store.
 """
 
 import asyncio
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -37,7 +36,7 @@ from kilonova.local.kinds.builtin import builtin_kinds
 from kilonova.local.listener import Listener, TlsFiles, bind
 from kilonova.local.logs import PodLogs
 from kilonova.local.metrics import ServerMetrics
-from kilonova.local.nodes import Fleet
+from kilonova.local.nodes import NO_NODES, Fleet
 from kilonova.local.registry.core import Registry
 from kilonova.local.registry.objects import read_entry
 from kilonova.local.reviews import Reviews
@@ -47,7 +46,14 @@ from kilonova.local.tokens import TokenRequests, object_exists
 from kilonova.local.verbs import Verbs
 
 ISSUER = "https://kubernetes.default.svc.cluster.local"
-_NAMES = ("localhost", "127.0.0.1", "::1", "kubernetes", "kubernetes.default", "kubernetes.default.svc")
+_NAMES = (
+    "localhost",
+    "127.0.0.1",
+    "::1",
+    "kubernetes",
+    "kubernetes.default",
+    "kubernetes.default.svc",
+)
 _MASTER = User("system:apiserver", groups=("system:masters", "system:authenticated"))
 
 _log = get_logger(__name__)
@@ -61,7 +67,7 @@ class Settings:
     host: str = "127.0.0.1"
     port: int | None = 0
     durability: Durability = Durability.FULL
-    fleet: Fleet = Fleet()
+    fleet: Fleet = NO_NODES
     token_file: Path | None = None
     controllers: bool = True
 
@@ -104,7 +110,9 @@ class Cluster:
         settings, folder, now = self.settings, self.folder, self.clock.now()
         self.broken = asyncio.get_running_loop().create_future()
         log = Log(folder.database, settings.durability) if folder else None
-        self.store = Store(log, lambda _, key, rv, body: read_entry(key, rv, body), self.clock.monotonic)
+        self.store = Store(
+            log, lambda _, key, rv, body: read_entry(key, rv, body), self.clock.monotonic
+        )
         self.store.on_broken = self._storage_broke
         authority = folder.authority(now) if folder else Authority.create("kilonova", now)
         address = bind(settings.host, settings.port) if settings.port is not None else None
@@ -144,7 +152,9 @@ class Cluster:
         accounts = ServiceAccountTokens(
             [key], ISSUER, [ISSUER], exists, self.clock, self._identities
         )
-        static = StaticTokens.read(settings.token_file) if settings.token_file else None
+        static = (
+            StaticTokens.from_csv(settings.token_file.read_text()) if settings.token_file else None
+        )
         self._authenticator = Authenticator(static, accounts)
         subresources = Subresources(
             registry,

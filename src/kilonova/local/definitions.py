@@ -3,10 +3,10 @@
 from kilonova.api.json import JsonObject
 from kilonova.local.admission import Attributes
 from kilonova.local.catalog import Catalog
+from kilonova.local.clock import Clock
 from kilonova.local.customresources import accept_names, kinds_of
 from kilonova.local.storage import Entry, Event, EventType, Store
 from kilonova.local.times import rfc3339
-from kilonova.local.clock import Clock
 
 RESOURCE = "customresourcedefinitions.apiextensions.k8s.io"
 

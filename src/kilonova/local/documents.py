@@ -68,7 +68,16 @@ class Documents:
         if path == "/metrics":
             return Reply(200, self._metrics(), {"content-type": "text/plain; version=0.0.4"})
         if path == "/":
-            paths = ["/api", "/apis", "/healthz", "/livez", "/metrics", "/openapi/v3", "/readyz", "/version"]
+            paths = [
+                "/api",
+                "/apis",
+                "/healthz",
+                "/livez",
+                "/metrics",
+                "/openapi/v3",
+                "/readyz",
+                "/version",
+            ]
             return Reply(200, encode({"paths": paths}), {"content-type": _JSON})
         if path in self._published:
             return Reply(200, encode(self._published[path]), {"content-type": _JSON})
@@ -126,7 +135,10 @@ class Documents:
         failed = [name for name, passed in results if not passed]
         if not failed and request.param("verbose") is None:
             return Reply(200, b"ok", {"content-type": _TEXT})
-        lines = [f"[{'+' if passed else '-'}]{name} {'ok' if passed else 'failed'}" for name, passed in results]
+        lines = [
+            f"[{'+' if passed else '-'}]{name} {'ok' if passed else 'failed'}"
+            for name, passed in results
+        ]
         lines.append(f"{head} check {'failed' if failed else 'passed'}")
         return Reply(
             500 if failed else 200, ("\n".join(lines) + "\n").encode(), {"content-type": _TEXT}

@@ -101,7 +101,9 @@ class Folder:
     def authority_certificate(self) -> Path:
         return self._pki / "ca.crt"
 
-    def serving_files(self, authority: Authority, names: list[str], now: datetime) -> tuple[Path, Path]:
+    def serving_files(
+        self, authority: Authority, names: list[str], now: datetime
+    ) -> tuple[Path, Path]:
         """Certificate and key of the API, made anew when they are about to expire."""
         cert, key = self._pki / "server.crt", self._pki / "server.key"
         if not cert.exists() or needs_renewal(cert.read_bytes(), now):
@@ -124,7 +126,10 @@ class Folder:
 
     def write_kubeconfig(self, url: str, authority: Authority, admin: KeyPair) -> None:
         """A kubeconfig for the administrator, readable by its owner only."""
-        cluster = {"server": url, "certificate-authority-data": b64encode(authority.cert_pem).decode()}
+        cluster = {
+            "server": url,
+            "certificate-authority-data": b64encode(authority.cert_pem).decode(),
+        }
         user = {
             "client-certificate-data": b64encode(admin.cert_pem).decode(),
             "client-key-data": b64encode(admin.key_pem).decode(),

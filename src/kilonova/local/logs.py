@@ -7,6 +7,7 @@ from typing import Protocol
 from kilonova.api.json import JsonObject
 from kilonova.kube.transport import Reply, Request, StreamReply
 from kilonova.local.errors import ApiError, bad_request
+from kilonova.local.kinds.walk import objects, part
 
 _TEXT = {"content-type": "text/plain"}
 
@@ -63,8 +64,8 @@ class PodLogs:
 
 def _container(pod: str, spec: JsonObject, wanted: str) -> str:
     groups = ("initContainers", "containers", "ephemeralContainers")
-    names = [item["name"] for group in groups for item in spec.get(group) or []]
-    main = [item["name"] for item in spec.get("containers") or []]
+    names: list[str] = [item["name"] for group in groups for item in objects(spec, group)]
+    main: list[str] = [item["name"] for item in objects(spec, "containers")]
     if wanted:
         if wanted not in names:
             raise bad_request(f"container {wanted} is not valid for pod {pod}")
@@ -77,18 +78,15 @@ def _container(pod: str, spec: JsonObject, wanted: str) -> str:
 
 
 def _check_started(pod: JsonObject, wanted: LogRequest) -> None:
-    status = pod.get("status") or {}
     groups = ("initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses")
-    states = {
-        item["name"]: item for group in groups for item in status.get(group) or []
-    }
-    found = states.get(wanted.container)
+    states = {item["name"]: item for group in groups for item in objects(pod, "status", group)}
+    found: JsonObject | None = states.get(wanted.container)
     where = f'container "{wanted.container}" in pod "{pod["metadata"]["name"]}"'
     if wanted.previous and not (found or {}).get("restartCount"):
         raise bad_request(f"previous terminated {where} not found")
     if found is None:
         raise bad_request(f"{where} is waiting to start: ContainerCreating")
-    waiting = (found.get("state") or {}).get("waiting")
+    waiting = part(found, "state", "waiting")
     if waiting and not found.get("restartCount"):
         reason = waiting.get("reason") or "ContainerCreating"
         raise bad_request(f"{where} is waiting to start: {reason}")
@@ -107,5 +105,7 @@ def _number(request: Request, name: str) -> int | None:
         if value < 0:
             raise ValueError
     except ValueError:
-        raise bad_request(f'{name}: Invalid value: "{text}": must be a non-negative number') from None
+        raise bad_request(
+            f'{name}: Invalid value: "{text}": must be a non-negative number'
+        ) from None
     return value

@@ -79,7 +79,8 @@ def decode_body(body: bytes, content_type: str) -> JsonObject:
     if media_type in (YAML, "application/x-yaml"):
         return _object(decode_yaml(body))
     raise unsupported_media_type(
-        f"the body of the request was in an unknown format - accepted media types include: {_OFFERED}"
+        "the body of the request was in an unknown format - "
+        f"accepted media types include: {_OFFERED}"
     )
 
 
@@ -149,10 +150,8 @@ def _clauses(accept: str) -> list[tuple[str, dict[str, str]]]:
     clauses: list[tuple[float, str, dict[str, str]]] = []
     for text in accept.split(","):
         media_type, *settings = (part.strip() for part in text.split(";"))
-        parameters = dict(
-            (name.strip(), value.strip())
-            for name, _, value in (setting.partition("=") for setting in settings)
-        )
+        pairs = (setting.partition("=") for setting in settings)
+        parameters = {name.strip(): value.strip() for name, _, value in pairs}
         try:
             quality = float(parameters.pop("q", "1"))
         except ValueError:

@@ -10,7 +10,14 @@ from kilonova.local.errors import bad_request
 from kilonova.local.kinds.base import Kind
 from kilonova.local.negotiation import YAML, Shape, Wanted
 from kilonova.local.registry.core import Registry
-from kilonova.local.registry.objects import encode, render, render_item, render_list, shown, watch_line
+from kilonova.local.registry.objects import (
+    encode,
+    render,
+    render_item,
+    render_list,
+    shown,
+    watch_line,
+)
 from kilonova.local.registry.reads import Page
 from kilonova.local.registry.watches import Line
 from kilonova.local.routes import Target
@@ -99,7 +106,12 @@ def document(obj: JsonObject, form: Wanted) -> Reply:
 
 def status_success(target: Target, entry: Entry) -> Reply:
     """What a delete answers when the object is gone."""
-    details = {"name": target.name, "group": target.kind.group, "kind": target.kind.plural, "uid": entry.uid}
+    details = {
+        "name": target.name,
+        "group": target.kind.group,
+        "kind": target.kind.plural,
+        "uid": entry.uid,
+    }
     body: JsonObject = {
         "kind": "Status",
         "apiVersion": "v1",
@@ -115,7 +127,9 @@ def _table(
 ) -> JsonObject:
     included = request.param("includeObject") or "Metadata"
     if included not in _INCLUDED:
-        raise bad_request(f"unrecognized includeObject value: {included}: use None, Metadata or Object")
+        raise bad_request(
+            f"unrecognized includeObject value: {included}: use None, Metadata or Object"
+        )
     return table(
         kind,
         [shown(kind, entry) for entry in entries],

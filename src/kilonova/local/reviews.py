@@ -7,6 +7,7 @@ Everybody who is known may do everything: the authorizer of this server is Kuber
 from kilonova.api.json import JsonObject
 from kilonova.local.auth import Authenticator, InvalidToken, User
 from kilonova.local.kinds.base import Kind
+from kilonova.local.kinds.walk import part
 
 _EVERYTHING: JsonObject = {
     "incomplete": False,
@@ -33,7 +34,7 @@ class Reviews:
         }
         if kind.kind == "SelfSubjectReview":
             return {**answered, "status": {"userInfo": _user_info(user)}}
-        spec = review.get("spec") or {}
+        spec = part(review, "spec")
         answered["spec"] = spec
         if kind.kind == "TokenReview":
             answered["status"] = self._token_status(spec)

@@ -7,6 +7,7 @@ from kilonova.kube.transport import Reply, Request, StreamReply
 from kilonova.local.auth import User
 from kilonova.local.errors import method_not_allowed
 from kilonova.local.kinds.base import Kind
+from kilonova.local.kinds.walk import part, strings
 from kilonova.local.logs import PodLogs
 from kilonova.local.negotiation import decode_body, wanted
 from kilonova.local.presentation import document, present_object
@@ -63,7 +64,9 @@ class Subresources:
     async def _scale(self, request: Request, target: Target, user: User) -> Answer:
         form = wanted(request.headers.get("accept") or "*/*")
         if request.method == "GET":
-            return document(scale_of(target.kind, shown(target.kind, self._registry.entry(target))), form)
+            return document(
+                scale_of(target.kind, shown(target.kind, self._registry.entry(target))), form
+            )
         make_scale: Make
         if request.method == "PUT":
             options = write_options(request, user, "UpdateOptions")
@@ -88,8 +91,10 @@ class Subresources:
         binding = _body(request)
         pods = self._registry.catalog.find("", "v1", "pods")
         assert pods is not None
-        name = (binding.get("metadata") or {}).get("name", "")
-        await bind(self._registry, Target(pods, target.namespace, name, "binding"), binding, options)
+        name = part(binding, "metadata").get("name", "")
+        await bind(
+            self._registry, Target(pods, target.namespace, name, "binding"), binding, options
+        )
         return _created(_DONE)
 
     async def _evict(self, request: Request, target: Target, user: User) -> Answer:
@@ -104,11 +109,11 @@ class Subresources:
 
     async def _finalize(self, request: Request, target: Target, user: User) -> Answer:
         options = _only("PUT", request, user)
-        finalizers = (_body(request).get("spec") or {}).get("finalizers") or []
+        finalizers = strings(_body(request), "spec", "finalizers")
 
         def make(namespace: JsonObject | None) -> JsonObject:
             assert namespace is not None
-            spec = {**(namespace.get("spec") or {}), "finalizers": finalizers}
+            spec = {**part(namespace, "spec"), "finalizers": finalizers}
             return {**namespace, "spec": spec if finalizers else {}}
 
         outcome = await change(self._registry, target, options, make)

@@ -4,11 +4,17 @@ from kilonova.api.json import JsonObject
 from kilonova.local.auth import BoundObject, ServiceAccount, ServiceAccountTokens
 from kilonova.local.auth.tokens import DEFAULT_SECONDS
 from kilonova.local.errors import bad_request, conflict, not_found
+from kilonova.local.kinds.walk import part
 from kilonova.local.registry.core import Registry
 from kilonova.local.registry.objects import key_of
 from kilonova.local.times import rfc3339
 
-_PLURALS = {"ServiceAccount": "serviceaccounts", "Pod": "pods", "Secret": "secrets", "Node": "nodes"}
+_PLURALS = {
+    "ServiceAccount": "serviceaccounts",
+    "Pod": "pods",
+    "Secret": "secrets",
+    "Node": "nodes",
+}
 
 
 class TokenRequests:
@@ -21,12 +27,12 @@ class TokenRequests:
     def issue(self, account: JsonObject, request: JsonObject) -> JsonObject:
         """The request with its status: the token and when it expires."""
         metadata = account["metadata"]
-        spec = request.get("spec") or {}
-        named = (request.get("metadata") or {}).get("name", "")
+        spec = part(request, "spec")
+        named = part(request, "metadata").get("name", "")
         if named and named != metadata["name"]:
             raise bad_request("the name of the TokenRequest does not match the service account")
-        seconds = spec.get("expirationSeconds") or DEFAULT_SECONDS
-        audiences = spec.get("audiences") or list(self._tokens.audiences)
+        seconds: int = spec.get("expirationSeconds") or DEFAULT_SECONDS
+        audiences: list[str] = spec.get("audiences") or list(self._tokens.audiences)
         bound = self._bound(metadata["namespace"], spec.get("boundObjectRef"))
         issued = self._tokens.issue(
             ServiceAccount(metadata["namespace"], metadata["name"], metadata["uid"]),
@@ -34,7 +40,7 @@ class TokenRequests:
             seconds,
             bound,
         )
-        answered = {"audiences": audiences, "expirationSeconds": seconds}
+        answered: JsonObject = {"audiences": audiences, "expirationSeconds": seconds}
         answered["boundObjectRef"] = spec.get("boundObjectRef")
         return {
             "kind": "TokenRequest",
@@ -53,7 +59,9 @@ class TokenRequests:
             return None
         kind, name = reference.get("kind", ""), reference.get("name", "")
         if kind not in ("Pod", "Secret", "Node"):
-            raise bad_request(f"cannot bind token for object of type {kind}: use Pod, Secret or Node")
+            raise bad_request(
+                f"cannot bind token for object of type {kind}: use Pod, Secret or Node"
+            )
         collection = self._registry.store.collection(_PLURALS[kind])
         entry = collection.get(key_of("" if kind == "Node" else namespace, name))
         if entry is None:

@@ -79,7 +79,9 @@ class Verbs:
         writer = watch_writer(self._registry, form, request)
         lines: AsyncIterator[bytes] = await watch(self._registry, target, options, writer)
         content_type = JSON if form.shape is Shape.WHOLE else form.content_type
-        return StreamReply(200, lines, {"content-type": content_type, "cache-control": "no-cache, private"})
+        return StreamReply(
+            200, lines, {"content-type": content_type, "cache-control": "no-cache, private"}
+        )
 
     async def _post(self, request: Request, target: Target, user: User, form: Wanted) -> Answer:
         if target.name or (target.kind.namespaced and not target.namespace):
@@ -136,7 +138,11 @@ class Verbs:
         content_type = request.headers.get("content-type", "")
         obj = decode_body(request.body, content_type)
         check_identity(target, obj)
-        raw = request.body if content_type.startswith((JSON, "")) and request.body[:1] == b"{" else None
+        raw = (
+            request.body
+            if content_type.startswith((JSON, "")) and request.body[:1] == b"{"
+            else None
+        )
         admit_fields(target.kind, obj, raw, options)
         return obj
 

@@ -47,7 +47,8 @@ def _terminating(attributes: Attributes) -> ApiError:
         target.kind.group,
         target.kind.plural,
         name,
-        f"unable to create new content in namespace {target.namespace} because it is being terminated",
+        f"unable to create new content in namespace {target.namespace} "
+        "because it is being terminated",
     )
     cause = {
         "reason": "NamespaceTerminating",

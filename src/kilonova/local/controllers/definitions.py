@@ -54,7 +54,9 @@ class DefinitionCleaner:
         for obj in objects:
             if not obj.metadata.deletion_timestamp:
                 try:
-                    await self._client.delete(resource, obj.metadata.name, obj.metadata.namespace or None)
+                    await self._client.delete(
+                        resource, obj.metadata.name, obj.metadata.namespace or None
+                    )
                 except NotFound:
                     continue
         return len((await self._client.list(resource)).items)

@@ -14,6 +14,7 @@ import msgspec
 from kilonova.kube import Client, Conflict, KubeError, NotFound, Queue, Reflector, Resource
 from kilonova.kube.logging import get_logger
 from kilonova.kube.queue import QueueClosed
+from kilonova.kube.verbs import Propagation
 from kilonova.local.controllers.ownership import (
     FOREGROUND,
     ORPHAN,
@@ -209,7 +210,7 @@ class GarbageCollector:
             known.namespace or None,
         )
 
-    async def _delete(self, node: Node, propagation: str) -> None:
+    async def _delete(self, node: Node, propagation: Propagation) -> None:
         known = node.metadata
         try:
             await self._client.delete(
@@ -227,9 +228,8 @@ def _path(resource: Resource[AnyObject]) -> str:
     return f"{resource.api_version}/{resource.plural}"
 
 
-def _propagation(node: Node) -> str:
+def _propagation(node: Node) -> Propagation:
     """An object that already asks for a way of going keeps it."""
     if ORPHAN in node.metadata.finalizers:
         return "Orphan"
     return "Foreground" if FOREGROUND in node.metadata.finalizers else "Background"
-

@@ -1,9 +1,17 @@
 """Namespaces: what each one starts with, and how one that is deleted is emptied."""
 
-
 import msgspec
 
-from kilonova.kube import AlreadyExists, Client, Controller, NotFound, Reflector, Resource, Result, Watch
+from kilonova.kube import (
+    AlreadyExists,
+    Client,
+    Controller,
+    NotFound,
+    Reflector,
+    Resource,
+    Result,
+    Watch,
+)
 from kilonova.kube.identity import Key
 from kilonova.kube.resource import plain
 from kilonova.kube.transport import Request
@@ -62,7 +70,11 @@ class NamespaceController:
             "internal endpoints such as the internal service IP or kubernetes.default.svc."
         )
         authority = {
-            "metadata": {"name": "kube-root-ca.crt", "namespace": name, "annotations": {note: text}},
+            "metadata": {
+                "name": "kube-root-ca.crt",
+                "namespace": name,
+                "annotations": {note: text},
+            },
             "data": {"ca.crt": self._ca},
         }
         for resource, obj in ((_ACCOUNTS, account), (_CONFIG_MAPS, authority)):
@@ -89,7 +101,11 @@ class NamespaceController:
     async def _delete(self, resource: Resource[AnyObject], obj: AnyObject, namespace: str) -> None:
         try:
             await self._client.delete(
-                resource, obj.metadata.name, namespace, uid=obj.metadata.uid, propagation="Background"
+                resource,
+                obj.metadata.name,
+                namespace,
+                uid=obj.metadata.uid,
+                propagation="Background",
             )
         except NotFound:
             return
@@ -104,4 +120,6 @@ class NamespaceController:
         }
         path = f"/api/v1/namespaces/{namespace.metadata.name}/finalize"
         headers = {"content-type": "application/json"}
-        await self._client.send(Request("PUT", path, headers=headers, body=msgspec.json.encode(body)))
+        await self._client.send(
+            Request("PUT", path, headers=headers, body=msgspec.json.encode(body))
+        )

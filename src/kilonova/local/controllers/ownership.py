@@ -34,7 +34,7 @@ class Metadata(msgspec.Struct, rename="camel"):
     finalizers: tuple[str, ...] = ()
     deletion_timestamp: str | None = None
 
-    def concerns_like(self, other: "Metadata") -> bool:
+    def concerns_like(self, other: Metadata) -> bool:
         """Whether nothing that garbage collection cares about differs."""
         return (
             self.owner_references == other.owner_references
@@ -89,7 +89,9 @@ class Graph:
         """An object is new or has changed."""
         uid = metadata.uid
         before = self.nodes.get(uid)
-        old_owners = {owner.uid for owner in before.metadata.owner_references} if before else set[str]()
+        old_owners = (
+            {owner.uid for owner in before.metadata.owner_references} if before else set[str]()
+        )
         new_owners = {owner.uid for owner in metadata.owner_references}
         for owner in old_owners - new_owners:
             self._unlink(owner, uid)
@@ -103,7 +105,10 @@ class Graph:
             concerned.add(uid)
         blocked = {
             owner.uid
-            for owner in (*metadata.owner_references, *(before.metadata.owner_references if before else ()))
+            for owner in (
+                *metadata.owner_references,
+                *(before.metadata.owner_references if before else ()),
+            )
         }
         concerned |= self._waiting(blocked)
         return concerned

@@ -318,7 +318,9 @@ class Placement:
             return None
         self._charge(pod.metadata.uid, chosen, pod_requests(pod))
         try:
-            await self._client.bind(pod.metadata.name, pod.metadata.namespace, chosen, uid=pod.metadata.uid)
+            await self._client.bind(
+                pod.metadata.name, pod.metadata.namespace, chosen, uid=pod.metadata.uid
+            )
         except (NotFound, Conflict):
             self._release(pod.metadata.uid)
         except BaseException:

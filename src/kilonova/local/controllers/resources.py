@@ -44,9 +44,7 @@ class _Groups(msgspec.Struct, frozen=True):
     items: tuple[_Group, ...] = ()
 
 
-async def served_resources(
-    client: Client, as_type: type[T], *verbs: str
-) -> list[Resource[T]]:
+async def served_resources(client: Client, as_type: type[T], *verbs: str) -> list[Resource[T]]:
     """Every resource that has all of `verbs`, in the preferred version of its group."""
     found: dict[tuple[str, str], Resource[T]] = {}
     for path in ("/api", "/apis"):
@@ -56,9 +54,7 @@ async def served_resources(
     return list(found.values())
 
 
-def _resources(
-    groups: _Groups, as_type: type[T], verbs: tuple[str, ...]
-) -> Iterator[Resource[T]]:
+def _resources(groups: _Groups, as_type: type[T], verbs: tuple[str, ...]) -> Iterator[Resource[T]]:
     for group in groups.items:
         for version in group.versions:
             for entry in version.resources:

@@ -76,6 +76,9 @@ class Fleet(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=T
     heartbeat: str = "10s"
 
 
+NO_NODES = Fleet()
+
+
 @dataclass(frozen=True, slots=True)
 class NodeShape:
     """One node of the fleet: its place among the others, and its group."""

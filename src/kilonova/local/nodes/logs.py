@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator
 
 from kilonova.api.json import JsonObject
+from kilonova.local.kinds.walk import objects, part
 from kilonova.local.logs import LogRequest
 
 
@@ -11,15 +12,16 @@ class SimulatedLogs:
 
     async def open(self, pod: JsonObject, wanted: LogRequest) -> AsyncIterator[bytes]:
         """The lines of one container."""
-        statuses = (pod.get("status") or {}).get("containerStatuses") or []
-        state = next((item["state"] for item in statuses if item["name"] == wanted.container), {})
+        states = {item["name"]: item for item in objects(pod, "status", "containerStatuses")}
+        state = part(states, wanted.container, "state")
         lines: list[tuple[str, str]] = []
-        running, ended = state.get("running"), state.get("terminated")
-        started = (running or ended or {}).get("startedAt")
+        ended = part(state, "terminated")
+        started = (part(state, "running") or ended).get("startedAt")
         if started:
             lines.append((started, f"simulated container {wanted.container} started"))
         if ended:
-            lines.append((ended["finishedAt"], f"simulated container {wanted.container} ended with exit code {ended['exitCode']}"))
+            text = f"simulated container {wanted.container} ended with exit code"
+            lines.append((ended["finishedAt"], f"{text} {ended['exitCode']}"))
         kept = lines if wanted.tail is None else lines[len(lines) - min(len(lines), wanted.tail) :]
         for moment, text in kept:
             yield (f"{moment} {text}\n" if wanted.timestamps else f"{text}\n").encode()

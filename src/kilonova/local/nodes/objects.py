@@ -162,11 +162,20 @@ def lease_object(name: str, now: datetime) -> JsonObject:
     }
 
 
-def running_status(pod: SimPod, node: int, address: str, now: datetime, restarts: int) -> JsonObject:
+def running_status(
+    pod: SimPod, node: int, address: str, now: datetime, restarts: int
+) -> JsonObject:
     """All containers run and are ready."""
     moment = rfc3339(now)
     done = {
-        "state": {"terminated": {"exitCode": 0, "reason": "Completed", "startedAt": moment, "finishedAt": moment}},
+        "state": {
+            "terminated": {
+                "exitCode": 0,
+                "reason": "Completed",
+                "startedAt": moment,
+                "finishedAt": moment,
+            }
+        },
         "ready": True,
         "started": False,
     }
@@ -189,7 +198,9 @@ def running_status(pod: SimPod, node: int, address: str, now: datetime, restarts
     }
 
 
-def ended_status(pod: SimPod, exit_code: int, now: datetime, reason: str, message: str) -> JsonObject:
+def ended_status(
+    pod: SimPod, exit_code: int, now: datetime, reason: str, message: str
+) -> JsonObject:
     """All containers have ended, for good."""
     moment = rfc3339(now)
     terminated = {
@@ -208,7 +219,9 @@ def ended_status(pod: SimPod, exit_code: int, now: datetime, reason: str, messag
         "conditions": pod_conditions(
             moment, ready=False, reason="PodCompleted" if succeeded else "PodFailed"
         ),
-        "containerStatuses": [_container_status(pod, each, state, 0) for each in pod.spec.containers],
+        "containerStatuses": [
+            _container_status(pod, each, state, 0) for each in pod.spec.containers
+        ],
     }
 
 
@@ -258,7 +271,9 @@ def _gpu_labels(shape: NodeShape) -> dict[str, str]:
     }
 
 
-def _container_status(pod: SimPod, container: Container, state: JsonObject, restarts: int) -> JsonObject:
+def _container_status(
+    pod: SimPod, container: Container, state: JsonObject, restarts: int
+) -> JsonObject:
     return {
         "name": container.name,
         "image": container.image,

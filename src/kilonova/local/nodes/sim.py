@@ -193,7 +193,9 @@ class SimulatedNodes:
             try:
                 self._plan(max(0.0, float(runs)), Act.FINISH, machine, pod)
             except ValueError:
-                _log.warning("not a number", annotation=RUN_SECONDS, value=runs, pod=pod.metadata.name)
+                _log.warning(
+                    "not a number", annotation=RUN_SECONDS, value=runs, pod=pod.metadata.name
+                )
         if machine.pod_life:
             self._plan(self._random.expovariate(1 / machine.pod_life), Act.CRASH, machine, pod)
 
@@ -255,14 +257,18 @@ class SimulatedNodes:
             case Act.CRASH:
                 await self._crash(machine, pod)
             case _:
-                await self._client.delete(PODS, pod.metadata.name, pod.metadata.namespace, grace=0, uid=due.uid)
+                await self._client.delete(
+                    PODS, pod.metadata.name, pod.metadata.namespace, grace=0, uid=due.uid
+                )
 
     async def _start(self, machine: _Machine, pod: SimPod) -> None:
         if pod.metadata.deletion_timestamp or pod.status.phase != "Pending":
             return
         if self._random.random() < machine.shape.group.failures.pod_start:
             message = "the simulated start failed (failures.podStart)"
-            await self._set_status(pod, objects.ended_status(pod, 128, self._now(), "StartError", message))
+            await self._set_status(
+                pod, objects.ended_status(pod, 128, self._now(), "StartError", message)
+            )
             return
         await self._set_status(pod, self._running(machine, pod, 0))
 

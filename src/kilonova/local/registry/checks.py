@@ -41,7 +41,9 @@ def check_identity(target: Target, obj: JsonObject) -> None:
 
 def admit_fields(kind: Kind, obj: JsonObject, raw: bytes | None, options: WriteOptions) -> None:
     """Types, unknown and duplicate fields, defaults. Changes `obj` in place."""
-    strict = duplicate_fields(raw, obj) if raw is not None and options.validation != "Ignore" else []
+    strict = (
+        duplicate_fields(raw, obj) if raw is not None and options.validation != "Ignore" else []
+    )
     unknown = checker(kind.schema).admit(obj, kind.kind, kind.version)
     strict.extend(f'unknown field "{path}"' for path in unknown)
     if strict and options.validation != "Ignore":

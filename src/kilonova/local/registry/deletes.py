@@ -1,4 +1,4 @@
-"""Deleting: at once where nothing stands in the way, else marked, and gone when it no longer does."""
+"""Deleting: at once where nothing stands in the way, else marked until nothing does."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -93,7 +93,9 @@ async def delete(
         if base is None:
             raise absent(target)
         obj = shown(stored_kind, base)
-        lifecycle.check_delete_preconditions(kind, target.name, wanted.preconditions, obj["metadata"])
+        lifecycle.check_delete_preconditions(
+            kind, target.name, wanted.preconditions, obj["metadata"]
+        )
         attributes = Attributes(
             "DELETE", target, options.user, None, obj, options.dry_run, options.warnings
         )

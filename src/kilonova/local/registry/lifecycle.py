@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 from kilonova.api.json import JsonObject
 from kilonova.local.errors import ApiError, Problem, conflict, invalid_value, object_modified
 from kilonova.local.kinds.base import Behavior, Kind
+from kilonova.local.kinds.walk import strings
 from kilonova.local.times import parse_time, rfc3339
 
 FOREGROUND = "foregroundDeletion"
@@ -64,7 +65,9 @@ def check_preconditions(kind: Kind, name: str, metadata: JsonObject, present: Js
         raise object_modified(kind.group, kind.plural, name)
 
 
-def check_delete_preconditions(kind: Kind, name: str, wanted: JsonObject, present: JsonObject) -> None:
+def check_delete_preconditions(
+    kind: Kind, name: str, wanted: JsonObject, present: JsonObject
+) -> None:
     """Likewise for a delete."""
     for field, label in (("uid", "UID"), ("resourceVersion", "ResourceVersion")):
         value = wanted.get(field)
@@ -87,8 +90,8 @@ def update_problems(metadata: JsonObject, present: JsonObject) -> list[Problem]:
         if metadata.get(name, "") != present.get(name, "")
     ]
     if present.get("deletionTimestamp"):
-        before = present.get("finalizers") or []
-        added = [name for name in metadata.get("finalizers") or [] if name not in before]
+        before = strings(present, "finalizers")
+        added = [name for name in strings(metadata, "finalizers") if name not in before]
         if added:
             listed = ", ".join(f'"{name}"' for name in added)
             problems.append(

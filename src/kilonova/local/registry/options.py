@@ -81,5 +81,9 @@ def _no_manager() -> ApiError:
         "meta.k8s.io",
         "PatchOptions",
         "",
-        [Problem("fieldManager", "FieldValueRequired", "Required value: is required for apply patch")],
+        [
+            Problem(
+                "fieldManager", "FieldValueRequired", "Required value: is required for apply patch"
+            )
+        ],
     )

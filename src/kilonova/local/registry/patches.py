@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from copy import deepcopy
+from typing import cast
 
 from kilonova.api.json import JsonObject
 from kilonova.local.apply import apply
@@ -75,7 +76,7 @@ def applying(target: Target, body: bytes, options: WriteOptions, now: str) -> Ma
     config = decode_yaml(body) if not body.lstrip().startswith(b"{") else decode_json(body)
     if not isinstance(config, dict):
         raise bad_request("error decoding YAML: the body is not an object")
-    applied: JsonObject = config
+    applied = cast(JsonObject, config)
     if not applied.get("apiVersion") or not applied.get("kind"):
         raise bad_request(
             f"invalid object type: {applied.get('apiVersion', '')}/{applied.get('kind', '')}: "
@@ -120,5 +121,6 @@ def _check_patched_identity(target: Target, new: JsonObject) -> None:
     name = new.get("metadata", {}).get("name") if isinstance(new.get("metadata"), dict) else None
     if name != target.name:
         raise bad_request(
-            f"the name of the object ({name or ''}) does not match the name on the URL ({target.name})"
+            f"the name of the object ({name or ''}) does not match the name on the URL "
+            f"({target.name})"
         )

@@ -9,6 +9,7 @@ from kilonova.local.errors import (
     internal,
     too_many_requests,
 )
+from kilonova.local.kinds.walk import part
 from kilonova.local.registry.core import Registry
 from kilonova.local.registry.deletes import DeleteOptions, delete
 from kilonova.local.registry.objects import shown
@@ -25,10 +26,10 @@ async def bind(
     registry: Registry, target: Target, binding: JsonObject, options: WriteOptions
 ) -> None:
     """Put a pod on a node: once, and only if it is still the pod that was meant."""
-    wanted = binding.get("metadata") or {}
+    wanted = part(binding, "metadata")
     if wanted.get("name", "") != target.name:
         raise bad_request("name in URL does not match name in Binding object")
-    destination = binding.get("target") or {}
+    destination = part(binding, "target")
     node = destination.get("name", "")
     problems = _target_problems(destination)
     if problems:
@@ -38,9 +39,9 @@ async def bind(
     def make(pod: JsonObject) -> JsonObject:
         _check_bindable(target.name, pod, wanted)
         pod["spec"]["nodeName"] = node
-        for part in ("annotations", "labels"):
-            if wanted.get(part):
-                pod["metadata"][part] = {**(pod["metadata"].get(part) or {}), **wanted[part]}
+        for field in ("annotations", "labels"):
+            if wanted.get(field):
+                pod["metadata"][field] = {**part(pod, "metadata", field), **wanted[field]}
         status = pod.setdefault("status", {})
         status.pop("nominatedNodeName", None)
         _set_condition(status, "PodScheduled", now)
@@ -53,11 +54,11 @@ async def evict(
     registry: Registry, target: Target, eviction: JsonObject, options: WriteOptions
 ) -> None:
     """Delete a pod if the disruption budget that covers it allows one disruption more."""
-    name = (eviction.get("metadata") or {}).get("name", "")
+    name = part(eviction, "metadata").get("name", "")
     if name != target.name:
         raise bad_request("name in URL does not match name in Eviction object")
     entry = registry.newest(target)
-    wanted = eviction.get("deleteOptions") or {}
+    wanted = part(eviction, "deleteOptions")
     if wanted.get("dryRun"):
         options.dry_run = True
     deletion = DeleteOptions(
@@ -70,7 +71,9 @@ async def evict(
         finished = pod.get("status", {}).get("phase") in ("Pending", "Succeeded", "Failed")
         if not finished and not pod["metadata"].get("deletionTimestamp"):
             await _spend_budget(registry, target, pod, options)
-    await delete(registry, Target(target.kind, target.namespace, target.name, ""), deletion, options)
+    await delete(
+        registry, Target(target.kind, target.namespace, target.name, ""), deletion, options
+    )
 
 
 def _target_problems(destination: JsonObject) -> list[Problem]:
@@ -138,7 +141,7 @@ async def _spend_budget(
 
 
 def _budgets_of(registry: Registry, whole: Target, pod: JsonObject) -> list[str]:
-    labels = pod["metadata"].get("labels") or {}
+    labels = part(pod, "metadata", "labels")
     names: list[str] = []
     for entry in registry.collection(whole).between(whole.namespace):
         budget = shown(whole.kind, entry)
@@ -150,9 +153,11 @@ def _budgets_of(registry: Registry, whole: Target, pod: JsonObject) -> list[str]
 
 def _check_budget(budget: JsonObject) -> None:
     name = budget["metadata"]["name"]
-    status = budget.get("status") or {}
+    status = part(budget, "status")
     if status.get("observedGeneration", 0) < budget["metadata"].get("generation", 0):
-        raise _exhausted(f"The disruption budget {name} is still being processed by the server.", 10)
+        raise _exhausted(
+            f"The disruption budget {name} is still being processed by the server.", 10
+        )
     if status.get("disruptionsAllowed", 0) <= 0:
         desired, current = status.get("desiredHealthy", 0), status.get("currentHealthy", 0)
         reason = (

@@ -65,7 +65,9 @@ def read_list(registry: Registry, target: Target, request: Request) -> Page:
         asked = version_asked(request)
         if asked > registry.store.rv:
             raise too_large_version(asked, registry.store.rv)
-        if request.param("resourceVersionMatch") == "Exact" or (limit and asked > 0 and _plain(request)):
+        if request.param("resourceVersionMatch") == "Exact" or (
+            limit and asked > 0 and _plain(request)
+        ):
             rv = asked
             entries = _at(collection, chosen, "", rv, _TOO_OLD, registry.store.rv)
         else:
@@ -155,9 +157,7 @@ def _limit(request: Request) -> int:
     try:
         return max(0, int(text))
     except ValueError:
-        raise bad_request(
-            f'strconv.ParseInt: parsing "{text}": invalid syntax'
-        ) from None
+        raise bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax') from None
 
 
 def _make_token(last_key: str, rv: int) -> str:
@@ -187,9 +187,7 @@ def _check_list_options(request: Request) -> None:
                 forbidden_field(path, f"{path} is forbidden unless resourceVersion is provided")
             )
         if request.param("continue"):
-            problems.append(
-                forbidden_field(path, f"{path} is forbidden when continue is provided")
-            )
+            problems.append(forbidden_field(path, f"{path} is forbidden when continue is provided"))
         if match not in ("Exact", "NotOlderThan"):
             problems.append(not_supported(path, match, ["Exact", "NotOlderThan", ""]))
         if match == "Exact" and version == "0":

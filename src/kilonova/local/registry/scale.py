@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from kilonova.api.json import JsonObject
 from kilonova.local.errors import invalid, invalid_value
 from kilonova.local.kinds.base import Kind, ScalePaths
+from kilonova.local.kinds.walk import part
 from kilonova.local.registry.writes import Make
 from kilonova.local.routes import Target
 from kilonova.local.selectors import label_selector
@@ -59,14 +60,12 @@ def rescaling(target: Target, make_scale: Make) -> Make:
     def make(old: JsonObject | None) -> JsonObject:
         assert old is not None
         wanted = make_scale(scale_of(kind, old))
-        replicas = (wanted.get("spec") or {}).get("replicas", 0)
+        replicas = part(wanted, "spec").get("replicas", 0)
         if not isinstance(replicas, int) or replicas < 0:
-            problem = invalid_value(
-                "spec.replicas", replicas, "must be greater than or equal to 0"
-            )
+            problem = invalid_value("spec.replicas", replicas, "must be greater than or equal to 0")
             raise invalid("autoscaling", "Scale", target.name, [problem])
         scale_paths(kind).write(old, replicas)
-        wanted_metadata = wanted.get("metadata") or {}
+        wanted_metadata = part(wanted, "metadata")
         for name in ("uid", "resourceVersion"):
             if wanted_metadata.get(name):
                 old["metadata"][name] = wanted_metadata[name]

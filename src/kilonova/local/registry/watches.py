@@ -13,7 +13,15 @@ from random import Random
 
 from kilonova.api.json import JsonObject
 from kilonova.kube.transport import Request
-from kilonova.local.errors import ApiError, Problem, bad_request, expired, forbidden_field, invalid, not_supported
+from kilonova.local.errors import (
+    ApiError,
+    Problem,
+    bad_request,
+    expired,
+    forbidden_field,
+    invalid,
+    not_supported,
+)
 from kilonova.local.kinds.base import Kind
 from kilonova.local.registry.core import Registry
 from kilonova.local.registry.objects import encode, watch_line
@@ -202,8 +210,6 @@ def _check_watch_options(request: Request) -> None:
         if match != "NotOlderThan":
             problems.append(not_supported(path, match, ["NotOlderThan"]))
         if request.param("continue"):
-            problems.append(
-                forbidden_field(path, f"{path} is forbidden when continue is provided")
-            )
+            problems.append(forbidden_field(path, f"{path} is forbidden when continue is provided"))
     if problems:
         raise invalid("meta.k8s.io", "ListOptions", "", problems)

@@ -227,7 +227,10 @@ def _without_version(entry: Entry) -> Entry:
 
 
 async def edit(
-    registry: Registry, target: Target, options: WriteOptions, make: Callable[[JsonObject], JsonObject]
+    registry: Registry,
+    target: Target,
+    options: WriteOptions,
+    make: Callable[[JsonObject], JsonObject],
 ) -> Outcome:
     """Change an object past admission and ownership: for endpoints that set server-owned fields."""
     kind = registry.catalog.storing(target.kind)

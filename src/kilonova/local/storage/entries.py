@@ -58,9 +58,7 @@ class Event:
 
     __slots__ = ("entry", "line", "previous", "time", "type")
 
-    def __init__(
-        self, kind: EventType, entry: Entry, previous: Entry | None, time: float
-    ) -> None:
+    def __init__(self, kind: EventType, entry: Entry, previous: Entry | None, time: float) -> None:
         self.type = kind
         self.entry = entry
         self.previous = previous

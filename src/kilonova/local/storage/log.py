@@ -20,7 +20,9 @@ CREATE TABLE IF NOT EXISTS log (
   rv INTEGER PRIMARY KEY, resource TEXT NOT NULL, key TEXT NOT NULL, event INTEGER NOT NULL,
   body BLOB NOT NULL, checksum INTEGER NOT NULL
 );
-CREATE TABLE IF NOT EXISTS window (id INTEGER PRIMARY KEY CHECK (id = 1), oldest INTEGER, last INTEGER);
+CREATE TABLE IF NOT EXISTS window (
+  id INTEGER PRIMARY KEY CHECK (id = 1), oldest INTEGER, last INTEGER
+);
 INSERT OR IGNORE INTO window VALUES (1, 0, 0);
 """
 
@@ -90,7 +92,8 @@ class Log:
                 if _checksum(row) != checksum:
                     raise StorageBroken(
                         f"{self.path} is damaged: row {rv} ({resource} {key}) fails its checksum. "
-                        "Nothing was changed. Restore a copy of the folder, or start with another --data folder"
+                        "Nothing was changed. Restore a copy of the folder, or start with another "
+                        "--data folder"
                     )
                 yield row
         except sqlite3.DatabaseError as error:
@@ -102,7 +105,8 @@ class Log:
         try:
             connection.execute("BEGIN IMMEDIATE")
             connection.executemany(
-                "INSERT INTO log VALUES (?, ?, ?, ?, ?, ?)", [(*row, _checksum(row)) for row in rows]
+                "INSERT INTO log VALUES (?, ?, ?, ?, ?, ?)",
+                [(*row, _checksum(row)) for row in rows],
             )
             if dead:
                 connection.executemany("DELETE FROM log WHERE rv = ?", [(rv,) for rv in dead])
@@ -123,7 +127,8 @@ class Log:
         hint = (
             "free some space and start again: everything acknowledged is kept"
             if "full" in str(error) or "disk I/O" in str(error)
-            else "restore a copy of the folder, or start with another --data folder; nothing was changed"
+            else "restore a copy of the folder, or start with another --data folder; "
+            "nothing was changed"
         )
         return StorageBroken(f"{self.path} cannot be {verb}: {error}. To go on: {hint}")
 

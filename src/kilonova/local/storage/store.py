@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Any
 
 from sortedcontainers import SortedDict
 
@@ -50,7 +51,9 @@ class Collection:
 
     def __init__(self, resource: str, oldest: int) -> None:
         self.resource = resource
-        self.entries: SortedDict[str, Entry] = SortedDict()
+        ordered: Any = SortedDict()
+        self.entries: dict[str, Entry] = ordered
+        self._keys_between: Callable[..., Iterator[str]] = ordered.irange
         self.proposed: dict[str, Entry | None] = {}
         self.events: list[Event] = []
         self.first = 0
@@ -72,7 +75,7 @@ class Collection:
         high = f"{namespace}{_PREFIX_END}" if namespace else None
         start, inclusive = (after, (False, False)) if after else (low, (True, False))
         entries = self.entries
-        return (entries[key] for key in entries.irange(start, high, inclusive))
+        return (entries[key] for key in self._keys_between(start, high, inclusive))
 
     def cursor_after(self, rv: int) -> int:
         """Where a watch that has seen everything up to `rv` goes on reading."""
@@ -249,12 +252,19 @@ class Store:
 
     async def _commit(self) -> None:
         loop = asyncio.get_running_loop()
+        batch: list[tuple[Collection, Event, asyncio.Future[None]]] = []
         try:
             while self._batch:
                 batch, self._batch = self._batch, []
                 if self._log is not None:
                     rows = [
-                        Row(event.entry.rv, collection.resource, event.entry.key, event.type, event.entry.body)
+                        Row(
+                            event.entry.rv,
+                            collection.resource,
+                            event.entry.key,
+                            event.type,
+                            event.entry.body,
+                        )
                         for collection, event, _ in batch
                     ]
                     dead, self._dead = self._dead, []
