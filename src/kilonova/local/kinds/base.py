@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, Protocol
 
 from kilonova.api.json import JsonObject
 from kilonova.local.errors import Problem
@@ -45,16 +45,19 @@ class Behavior:
     status_by_subresource: bool = False
     """The main endpoint leaves status alone; `/status` changes nothing else."""
 
+    born_with_status: bool = False
+    """An object may be created with a status (nodes: whoever registers one knows it)."""
+
     unconditional_update: bool = True
     """PUT without a resourceVersion overwrites."""
 
     create_on_update: bool = False
     """PUT of an absent object creates it."""
 
-    shown_when_deleted: ClassVar[bool] = False
+    shown_when_deleted: bool = False
     """A delete that removes the object at once answers with it rather than with a Status."""
 
-    orphans_by_default: ClassVar[bool] = False
+    orphans_by_default: bool = False
     """Deleting without a propagation policy leaves dependents behind (Jobs, for old clients)."""
 
     def default(self, obj: JsonObject) -> None:

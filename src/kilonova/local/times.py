@@ -1,0 +1,71 @@
+"""Times as Kubernetes writes them, and ages as kubectl prints them."""
+
+from datetime import UTC, datetime
+
+UNKNOWN = "<unknown>"
+"""What is printed for a time that was never set."""
+
+_MINUTE = 60
+_HOUR = 60 * _MINUTE
+_DAY = 24 * _HOUR
+
+
+def rfc3339(moment: datetime) -> str:
+    """A `metav1.Time`: whole seconds, UTC, `Z`."""
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def micro_time(moment: datetime) -> str:
+    """A `metav1.MicroTime`: always six digits; client-go refuses fewer."""
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def parse_time(text: str) -> datetime:
+    """Any RFC 3339 time, to UTC. Raises ValueError for other text."""
+    moment = datetime.fromisoformat(text)
+    if moment.tzinfo is None:
+        raise ValueError(f"no time zone in {text!r}")
+    return moment.astimezone(UTC)
+
+
+def age(timestamp: str | None, now: datetime) -> str:
+    """Time since `timestamp`, short; `<unknown>` where there is none."""
+    if not timestamp:
+        return UNKNOWN
+    try:
+        moment = parse_time(timestamp)
+    except ValueError:
+        return "<invalid>"
+    return human_duration((now - moment).total_seconds())
+
+
+def human_duration(elapsed: float) -> str:
+    """Two or three significant figures: `119s`, `3m20s`, `7h5m`, `3d4h`, `2y10d`.
+
+    A second or two in the future still counts as now, since clocks differ.
+    """
+    seconds = int(elapsed)
+    if seconds < 0:
+        return "0s" if seconds >= -1 else "<invalid>"
+    if seconds < 2 * _MINUTE:
+        return f"{seconds}s"
+    minutes, hours, days = seconds // _MINUTE, seconds // _HOUR, seconds // _DAY
+    if minutes < 10:
+        return _pair(minutes, "m", seconds % 60, "s")
+    if minutes < 3 * 60:
+        return f"{minutes}m"
+    if hours < 8:
+        return _pair(hours, "h", minutes % 60, "m")
+    if hours < 48:
+        return f"{hours}h"
+    if days < 8:
+        return _pair(days, "d", hours % 24, "h")
+    if days < 2 * 365:
+        return f"{days}d"
+    if days < 8 * 365:
+        return _pair(days // 365, "y", days % 365, "d")
+    return f"{days // 365}y"
+
+
+def _pair(large: int, large_unit: str, small: int, small_unit: str) -> str:
+    return f"{large}{large_unit}{small}{small_unit}" if small else f"{large}{large_unit}"
