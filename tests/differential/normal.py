@@ -5,6 +5,7 @@ the same things are equal in both. Resource versions of lists and bookmarks carr
 other writers move them. Times that are not near now were given by the case, and stay.
 """
 
+import json
 import re
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
@@ -22,9 +23,14 @@ _PEM = re.compile(r"-----BEGIN [^-]+-----[^-]+-----END [^-]+-----\n?")
 _COUNTER = re.compile(
     r"(current: |in record \(|too old resource version: \d+ \(|resource version: )\d+"
 )
-_GENERATED = re.compile(r"""generateName["']?:\s*["']?([a-z0-9.-]+)""")
+_GENERATED = re.compile(r"""generateName["']?:\s*["']?([\w.-]+)""")
+_CREDENTIAL = re.compile(r"X509SHA256=\w+")
+_PRINTED_TIMES = re.compile(
+    r"\w{3}, \d\d \w{3} \d{4} [\d:]{8} [+-]\d{4}|\d{4}-\d\d-\d\d [\d:]{8}\.\d+ [+-]\d{4}"
+)
+_SCRATCH = re.compile(r"\S*/(LIVE|MERGED)-\d+")
 _SPACES = re.compile(r"(?<=\S) {2,}")
-_VERSION_LINE = re.compile(r"""(resourceVersion"?: ")\d+""")
+_VERSION = re.compile(r"""(resourceVersion\\*"?: ?\\*")\d+""")
 
 
 def normalised(case: Case, observations: Iterable[Observation], url: str) -> list[Observation]:
@@ -78,7 +84,8 @@ class _Walk:
             marked = value["object"]
             marked = {**marked, "metadata": _unversioned(marked["metadata"])}
             value = {**value, "object": marked}
-        return {key: self._value(key, item) for key, item in sorted(value.items())}
+        done = {self._text(key): self._value(key, item) for key, item in sorted(value.items())}
+        return _with_causes_in_order(done) if value.get("kind") == "Status" else done
 
     def _cell(self, cell: Any) -> Any:
         if isinstance(cell, str):
@@ -93,12 +100,14 @@ class _Walk:
         text = _ALLOCATED_IP.sub("<ip>", text)
         text = _PEM.sub("<pem>", text)
         text = _COUNTER.sub(r"\1<rv>", text)
+        text = _VERSION.sub(r"\1<rv>", text)
+        text = _CREDENTIAL.sub("<credential>", text)
         for prefix, pattern in zip(self._prefixes, self._generated, strict=True):
             text = pattern.sub(f"{prefix}<random>", text)
         return text
 
     def _printed(self, text: str) -> str:
-        text = _VERSION_LINE.sub(r"\1<rv>", self._text(text))
+        text = _PRINTED_TIMES.sub("<time>", _SCRATCH.sub(r"\1", self._text(text)))
         return _SPACES.sub("  ", _AGE.sub("<age>", text))
 
     def _uid(self, uid: str) -> str:
@@ -113,6 +122,17 @@ class _Walk:
 
 def _is_list(value: dict[str, Any]) -> bool:
     return "rows" in value or ("items" in value and str(value.get("kind", "")).endswith("List"))
+
+
+def _with_causes_in_order(status: dict[str, Any]) -> dict[str, Any]:
+    """Kubernetes walks maps, so that several problems come in any order."""
+    details = status.get("details") or {}
+    causes = details.get("causes") or []
+    if len(causes) < 2:
+        return status
+    causes = sorted(causes, key=lambda cause: json.dumps(cause, sort_keys=True))
+    summary = status["message"].partition(" is invalid: [")[0]
+    return {**status, "message": summary, "details": {**details, "causes": causes}}
 
 
 def _unversioned(metadata: dict[str, Any]) -> dict[str, Any]:

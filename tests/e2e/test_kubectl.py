@@ -1,7 +1,7 @@
 """A person at a terminal: kubectl against each server, where one command waits for another."""
 
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from typing import IO
 
@@ -89,7 +89,7 @@ def _patch(api: Api, kubectl: Kubectl, what: str, patch: str) -> None:
 
 
 @contextmanager
-def _background(api: Api, kubectl: Kubectl, command: str) -> Iterator[IO[str]]:
+def _background(api: Api, kubectl: Kubectl, command: str) -> Generator[IO[str]]:
     """What a command prints, while it runs."""
     with subprocess.Popen(
         [*kubectl.prefix(api.namespace), *command.split()],
