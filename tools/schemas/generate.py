@@ -76,6 +76,11 @@ def make_tables(source: Path) -> dict[str, bytes]:
             listed = by_kind.get((group, version, kind["kind"] + "List"))
             kind["listKind"] = kind["kind"] + "List" if listed else ""
             kinds.append(kind)
+            roots.update(
+                by_kind[key]
+                for each in kind["subresources"]
+                if (key := (each["group"], each["version"], each["kind"])) in by_kind
+            )
         roots.update(
             name
             for (its_group, its_version, _), name in by_kind.items()

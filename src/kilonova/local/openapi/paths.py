@@ -85,7 +85,8 @@ def _write(
 ) -> JsonObject:
     names = ("dryRun", "fieldManager", "fieldValidation")
     operation = _operation(action, word, gvk, definition, scoped, suffix, names)
-    operation["requestBody"] = _body(definition, "application/json", "application/yaml")
+    if definition:  # else a connection, such as exec
+        operation["requestBody"] = _body(definition, "application/json", "application/yaml")
     return operation
 
 

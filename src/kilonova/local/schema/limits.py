@@ -6,6 +6,7 @@ answers how much of the value it could match (see `validate`).
 """
 
 from collections.abc import Callable
+from decimal import Decimal
 from typing import Any
 
 import msgspec
@@ -63,7 +64,9 @@ def number_limits(source: JsonObject, types: tuple[str, ...], format: str) -> li
             what = f"with format {format}" if format else "(default format)"
             problems.append(unplaced(f"Checked value must be of type integer {what} in {path}"))
         if factor is not None and not _is_multiple(value, factor):
-            problems.append(_refused(path, value, f"should be a multiple of {_number(factor)}"))
+            problems.append(
+                _refused(path, value, f"should be a multiple of {_bound(factor, value)}")
+            )
         if least is not None and (value <= least if above else value < least):
             word = "than" if above else "than or equal to"
             problems.append(
@@ -109,7 +112,7 @@ def object_limits(source: JsonObject) -> list[Check]:
 def enumeration(source: JsonObject) -> list[Check]:
     allowed: list[Any] = source.get("enum") or []
     shown = ", ".join(
-        msgspec.json.encode(each if isinstance(each, str) else _number(each)).decode()
+        msgspec.json.encode(each if isinstance(each, str) else _json(each)).decode()
         for each in allowed
     )
 
@@ -171,13 +174,16 @@ def _number(value: Any) -> str:
         value = float(value)
     if not isinstance(value, float):
         return msgspec.json.encode(value).decode()
-    digits, _, exponent = f"{value!r}".partition("e")
-    if exponent and -4 <= int(exponent) < 21:
-        return f"{value:.0f}" if value.is_integer() else f"{value:f}".rstrip("0")
-    if not exponent and 0 < abs(value) < 1e-4:
-        return f"{value:e}"
-    digits = digits.removesuffix(".0")
-    return f"{digits}e{int(exponent):+03d}" if exponent else digits
+    number = Decimal(repr(value)).normalize()
+    if -4 <= number.adjusted() < 6:
+        return f"{number:f}"
+    digits, _, exponent = f"{number:e}".partition("e")
+    return f"{digits}e{int(exponent):+03d}"
+
+
+def _json(value: Any) -> str:
+    whole = isinstance(value, float) and value.is_integer() and abs(value) < 1e21
+    return msgspec.json.encode(int(value) if whole else value).decode()
 
 
 def _bound(bound: float, value: Any) -> str:

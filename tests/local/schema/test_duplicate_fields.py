@@ -1,0 +1,45 @@
+"""Fields that a text gives twice."""
+
+import json
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kilonova.local.schema.check import duplicate_fields
+
+
+def duplicates(raw: bytes) -> list[str]:
+    return duplicate_fields(raw, msgspec.json.decode(raw))
+
+
+@pytest.mark.parametrize(
+    ("raw", "expected"),
+    [
+        (b'{"a":1,"b":{"a":2}}', []),
+        (b'{"a":1,"a":2}', ['duplicate field "a"']),
+        (b'{"s":{"c":[{"n":1},{"n":1,"n":2,"n":3}]}}', ['duplicate field "s.c[1].n"']),
+        (b'{"a":"\\u0022\\u0022","b":1,"b":2}', ['duplicate field "b"']),
+        (b'{"a":"\\"","b":"x"}', []),
+    ],
+)
+def test_each_is_named_once_with_its_path(raw: bytes, expected: list[str]) -> None:
+    assert duplicates(raw) == expected
+
+
+def test_an_object_that_was_changed_since_has_no_more_duplicates_than_its_text() -> None:
+    raw = b'{"metadata":{"creationTimestamp":null}}'
+    assert duplicate_fields(raw, {"metadata": {}}) == []
+
+
+@given(
+    st.recursive(
+        st.text(max_size=4) | st.integers(),
+        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner),
+    ),
+    st.booleans(),
+)
+def test_a_text_without_duplicates_has_none_however_it_is_escaped(value: Any, ascii: bool) -> None:
+    assert duplicates(json.dumps(value, ensure_ascii=ascii).encode()) == []
