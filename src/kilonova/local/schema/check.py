@@ -2,15 +2,14 @@
 
 from typing import Protocol
 
-from kilonova.local.schema.custom import CustomChecker
-from kilonova.local.schema.structural import structural_problems
-
 from kilonova.api.json import JsonObject
 from kilonova.local.errors import Problem
 from kilonova.local.schema.conform import FAULTS, conformer
+from kilonova.local.schema.custom import CustomChecker
 from kilonova.local.schema.duplicates import duplicate_fields
 from kilonova.local.schema.explain import Refusal, explain, too_deep, unreadable
 from kilonova.local.schema.node import Schema
+from kilonova.local.schema.structural import structural_problems
 
 __all__ = ["Checker", "checker", "duplicate_fields", "structural_problems"]
 

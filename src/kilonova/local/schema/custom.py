@@ -5,6 +5,7 @@ object has beside that, apiVersion, kind and metadata, is known here: at the roo
 each embedded resource.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 from kilonova.api.json import JsonObject
@@ -29,7 +30,8 @@ class CustomChecker:
         self._prune = pruner(self._root, is_resource=True)
         self._default = defaulter(self._root)
         self._validate = validator(schema.source)
-        self._has_embedded = _contains_embedded(self._root)
+        self._has_embedded = _some(self._root, lambda node: node.embedded_resource)
+        self._has_lists = _some(self._root, lambda node: node.list_type in ("set", "map"))
 
     def admit(self, obj: JsonObject, kind: str, version: str) -> list[str]:
         try:
@@ -57,7 +59,8 @@ class CustomChecker:
         problems = self._validate(obj, ABSENT if old is None else old)
         if self._has_embedded:
             problems += embedded_problems(self._root, obj)
-        problems += list_problems(self._root, obj)
+        if self._has_lists:
+            problems += list_problems(self._root, obj)
         return problems
 
 
@@ -73,8 +76,9 @@ def _read_metadata(obj: JsonObject) -> list[str]:
     return []
 
 
-def _contains_embedded(schema: Schema) -> bool:
-    if schema.embedded_resource:
+def _some(schema: Schema, holds: Callable[[Schema], bool]) -> bool:
+    """Whether it holds for the schema or one inside."""
+    if holds(schema):
         return True
     children = [*schema.properties.values(), schema.items, schema.additional]
-    return any(_contains_embedded(child) for child in children if child is not None)
+    return any(_some(child, holds) for child in children if child is not None)

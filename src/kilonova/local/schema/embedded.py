@@ -51,6 +51,8 @@ def _each(schema: Schema, value: Any, path: str, visit: _Visit) -> None:
         if schema.embedded_resource:
             visit(fields, path)
         for name, inner in fields.items():
+            if type(inner) is not dict and type(inner) is not list:
+                continue
             if name in schema.properties:
                 _each(schema.properties[name], inner, _under(path, name), visit)
             elif schema.additional is not None:

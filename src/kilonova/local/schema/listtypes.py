@@ -12,22 +12,15 @@ from kilonova.local.schema.node import Schema
 def list_problems(schema: Schema, value: Any) -> list[Problem]:
     """The items that repeat an earlier one, in all lists inside `value`."""
     problems: list[Problem] = []
-    if _has_lists(schema):
-        _walk(schema, value, "", problems)
+    _walk(schema, value, "", problems)
     return problems
-
-
-def _has_lists(schema: Schema) -> bool:
-    if schema.list_type in ("set", "map"):
-        return True
-    children = [*schema.properties.values(), schema.items, schema.additional]
-    return any(_has_lists(child) for child in children if child is not None)
 
 
 def _walk(schema: Schema, value: Any, path: str, problems: list[Problem]) -> None:
     if type(value) is dict:
-        fields = cast(JsonObject, value)
-        for name, inner in fields.items():
+        for name, inner in cast(JsonObject, value).items():
+            if type(inner) is not dict and type(inner) is not list:
+                continue
             if name in schema.properties:
                 child_path = f"{path}.{name}" if path else name
                 _walk(schema.properties[name], inner, child_path, problems)
@@ -58,6 +51,8 @@ def _repeated_keys(schema: Schema, items: list[Any], path: str) -> list[Problem]
 
 def _repeated(items: list[Any], path: str) -> list[Problem]:
     """A value is reported once, where it is met the second time."""
+    if len(items) < 2:
+        return []
     times: dict[bytes, int] = {}
     problems: list[Problem] = []
     for index, item in enumerate(items):
