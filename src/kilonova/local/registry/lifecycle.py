@@ -31,7 +31,7 @@ def start_life(kind: Kind, obj: JsonObject, uid: str, now: str) -> None:
     metadata["creationTimestamp"] = now
     if kind.behavior.has_generation:
         metadata["generation"] = 1
-    if kind.behavior.status_by_subresource:
+    if kind.custom and kind.behavior.status_by_subresource:
         obj.pop("status", None)
 
 
@@ -51,7 +51,7 @@ def carry_over(kind: Kind, subresource: str, new: JsonObject, old: JsonObject) -
         kept = present if kind.custom else {"ownerReferences": present.get("ownerReferences")}
         for name in {*kept, *(metadata if kind.custom else ())} - {"managedFields"}:
             _copy(name, metadata, present)
-    elif kind.behavior.status_by_subresource and not subresource:
+    elif kind.custom and kind.behavior.status_by_subresource and not subresource:
         _copy("status", new, old)
 
 

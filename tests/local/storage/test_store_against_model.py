@@ -1,0 +1,93 @@
+"""Whatever is written, in whatever order, and however often the process starts anew."""
+
+import asyncio
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import msgspec
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kilonova.local.registry.objects import read_entry
+from kilonova.local.storage import Entry, EventType, Log, Put, Remove, Store
+
+KEYS = st.sampled_from(["a/1", "a/2", "b/1", "b/2"])
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("put"), KEYS, st.integers(0, 9)),
+        st.tuples(st.just("remove"), KEYS, st.just(0)),
+        st.tuples(st.just("restart"), st.just(""), st.just(0)),
+    ),
+    max_size=40,
+)
+
+
+def make(key: str, rv: int, value: int) -> Entry:
+    body = msgspec.json.encode({"metadata": {"uid": key, "resourceVersion": str(rv)}, "v": value})
+    return Entry(key, rv, body, key, {}, ())
+
+
+def opened(path: Path) -> Store:
+    return Store(Log(path), lambda _, key, rv, body: read_entry(key, rv, body), lambda: 0.0)
+
+
+async def play(path: Path, steps: list[tuple[str, str, int]]) -> None:
+    store = opened(path)
+    model: dict[str, int] = {}
+    history: list[dict[str, int]] = [{}]
+    versions = [store.rv]
+    for action, key, value in steps:
+        if action == "restart":
+            await store.close()
+            store = opened(path)
+            assert store.rv == versions[-1]
+            continue
+        if action == "remove" and key not in model:
+            continue
+
+        def decide(
+            current: Entry | None, rv: int, action: str = action, key: str = key, value: int = value
+        ) -> Put | Remove:
+            assert (current is not None) == (key in model)
+            made = make(key, rv, value)
+            return Remove(made) if action == "remove" else Put(made)
+
+        written = await store.write("things", key, decide)
+        assert written is not None
+        assert written.rv > versions[-1]
+        if action == "remove":
+            del model[key]
+        else:
+            model[key] = value
+        history.append(dict(model))
+        versions.append(written.rv)
+    things = store.collection("things")
+    assert {each.key: each.decode()["v"] for each in things.between("")} == model
+    for version, then in zip(versions, history, strict=True):
+        assert _as_of(store, version) == then
+        replayed = dict(then)
+        for event in things.since(things.cursor_after(version)):
+            if event.type is EventType.DELETED:
+                del replayed[event.entry.key]
+            else:
+                assert (event.type is EventType.MODIFIED) == (event.entry.key in replayed)
+                replayed[event.entry.key] = event.entry.decode()["v"]
+        assert replayed == model, "a watch from any version ends at the present"
+    await store.close()
+
+
+def _as_of(store: Store, version: int) -> dict[str, int]:
+    things = store.collection("things")
+    changed = things.as_of(version)
+    now = {each.key: each for each in things.between("") if each.key not in changed}
+    then = {key: each for key, each in changed.items() if each is not None}
+    return {key: each.decode()["v"] for key, each in {**now, **then}.items()}
+
+
+@settings(max_examples=60, deadline=None)
+@given(STEPS)
+def test_state_history_and_watches_agree_with_a_plain_dictionary(
+    steps: list[tuple[str, str, int]],
+) -> None:
+    with TemporaryDirectory() as folder:
+        asyncio.run(play(Path(folder) / "store.db", steps))
