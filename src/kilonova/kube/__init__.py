@@ -25,8 +25,7 @@ A **manager** runs reflectors, servers and controllers of a process together: st
 knows when the caches are filled, lets controllers run only while an **election** makes this
 process the leader, and stops everything in good order.
 
-All of it lives in one event loop. Nothing here takes locks or starts threads; between two
-awaits the world stands still.
+All of it lives in one event loop, without threads: between two awaits the world stands still.
 """
 
 from kilonova.kube.access import Access, access_in_cluster, connect, find_access

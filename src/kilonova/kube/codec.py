@@ -14,6 +14,7 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from kilonova.api.json import JsonObject
+from kilonova.kube.errors import ConnectionFailed
 from kilonova.kube.resource import Resource
 
 T = TypeVar("T")
@@ -63,7 +64,9 @@ def decode_page(
     except msgspec.ValidationError:
         if on_undecodable is None:
             raise
-    raw = _page_decoder(msgspec.Raw).decode(body)
+        raw = _page_decoder(msgspec.Raw).decode(body)
+    except msgspec.DecodeError as error:
+        raise ConnectionFailed(f"the answer is not JSON: {error}") from error
     items: list[T] = []
     for item in raw.items or ():
         try:

@@ -18,7 +18,7 @@ class KubeError(Exception):
 
 
 class ConnectionFailed(KubeError):
-    """The server was not reached, or the connection broke before the answer was complete."""
+    """The server was not reached, or what came back was cut off or no answer of an API."""
 
 
 @dataclass(eq=False)

@@ -15,7 +15,7 @@ import msgspec
 
 from kilonova.api.json import JsonObject
 from kilonova.kube.codec import Undecodable, undecodable
-from kilonova.kube.errors import error_of_status
+from kilonova.kube.errors import ConnectionFailed, error_of_status
 
 T = TypeVar("T")
 
@@ -111,6 +111,8 @@ def decode_lines(lines: bytes, type_: type[T]) -> tuple[list[Event[T]], JsonObje
         batch = decoder.decode_lines(lines)
     except msgspec.ValidationError:
         batch = [_decode_alone(line, decoder) for line in lines.splitlines() if line.strip()]
+    except msgspec.DecodeError as error:
+        raise ConnectionFailed(f"the watch sent what is not JSON: {error}") from error
     for position, event in enumerate(batch):
         if event.__class__ is _Failure:
             return batch[:position], event.object

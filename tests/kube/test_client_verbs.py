@@ -1,0 +1,346 @@
+"""The verbs of the client, as they go over the wire and as they come back."""
+
+import json
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from kilonova.kube import (
+    AlreadyExists,
+    ApiStatusError,
+    BadRequest,
+    Client,
+    Conflict,
+    Expired,
+    Forbidden,
+    Invalid,
+    NotFound,
+    PatchKind,
+    Reply,
+    Resource,
+    TooManyRequests,
+    Unauthorized,
+    plain,
+)
+from tests.kube.wire import (
+    PODS,
+    Pod,
+    Stream,
+    Wire,
+    added,
+    client_on,
+    page,
+    pod,
+    refusal,
+    refused,
+    reply,
+)
+
+pytestmark = pytest.mark.looptime
+
+DEPLOYMENTS = plain("apps", "v1", "deployments", "Deployment", True)
+NODES = plain("", "v1", "nodes", "Node", False)
+OPTIONS = {"apiVersion": "v1", "kind": "DeleteOptions"}
+MANAGER = ("fieldManager", "kilonova")
+DRY = ("dryRun", "All")
+
+Call = Callable[[Client], Awaitable[Any]]
+
+REQUESTS: list[tuple[Call, str, str, list[tuple[str, str]], Any]] = [
+    (lambda c: c.get(PODS, "a", "x"), "GET", "/api/v1/namespaces/x/pods/a", [], None),
+    (lambda c: c.get(NODES, "n"), "GET", "/api/v1/nodes/n", [], None),
+    (
+        lambda c: c.create(DEPLOYMENTS, {"metadata": {"name": "d"}}, "x", dry_run=True),
+        "POST",
+        "/apis/apps/v1/namespaces/x/deployments",
+        [MANAGER, DRY],
+        {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"}},
+    ),
+    (
+        lambda c: c.patch(PODS, "a", {"status": {}}, "x", subresource="status"),
+        "PATCH",
+        "/api/v1/namespaces/x/pods/a/status",
+        [MANAGER],
+        {"status": {}},
+    ),
+    (
+        lambda c: c.apply(NODES, "n", {"spec": {}}, force=False, manager="me"),
+        "PATCH",
+        "/api/v1/nodes/n",
+        [("fieldManager", "me"), ("force", "false")],
+        {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}, "spec": {}},
+    ),
+    (lambda c: c.delete(NODES, "n"), "DELETE", "/api/v1/nodes/n", [], OPTIONS),
+    (
+        lambda c: c.delete(
+            PODS, "a", "x", grace=0, propagation="Orphan", uid="u", resource_version="7"
+        ),
+        "DELETE",
+        "/api/v1/namespaces/x/pods/a",
+        [],
+        {
+            **OPTIONS,
+            "gracePeriodSeconds": 0,
+            "propagationPolicy": "Orphan",
+            "preconditions": {"uid": "u", "resourceVersion": "7"},
+        },
+    ),
+    (
+        lambda c: c.delete(NODES, "n", dry_run=True),
+        "DELETE",
+        "/api/v1/nodes/n",
+        [],
+        {**OPTIONS, "dryRun": ["All"]},
+    ),
+    (
+        lambda c: c.delete_collection(PODS, "x", labels="a=b", fields="spec.nodeName=n"),
+        "DELETE",
+        "/api/v1/namespaces/x/pods",
+        [("labelSelector", "a=b"), ("fieldSelector", "spec.nodeName=n")],
+        OPTIONS,
+    ),
+    (
+        lambda c: c.set_scale(DEPLOYMENTS, "d", "x", 3),
+        "PATCH",
+        "/apis/apps/v1/namespaces/x/deployments/d/scale",
+        [MANAGER],
+        {"spec": {"replicas": 3}},
+    ),
+    (
+        lambda c: c.bind("a", "x", "n", uid="u", annotations={"k": "v"}),
+        "POST",
+        "/api/v1/namespaces/x/pods/a/binding",
+        [MANAGER],
+        {
+            "apiVersion": "v1",
+            "kind": "Binding",
+            "metadata": {"name": "a", "namespace": "x", "uid": "u", "annotations": {"k": "v"}},
+            "target": {"apiVersion": "v1", "kind": "Node", "name": "n"},
+        },
+    ),
+    (
+        lambda c: c.evict("a", "x", grace=5, uid="u"),
+        "POST",
+        "/api/v1/namespaces/x/pods/a/eviction",
+        [],
+        {
+            "apiVersion": "policy/v1",
+            "kind": "Eviction",
+            "metadata": {"name": "a", "namespace": "x"},
+            "deleteOptions": {
+                **OPTIONS,
+                "gracePeriodSeconds": 5,
+                "preconditions": {"uid": "u"},
+            },
+        },
+    ),
+]
+
+
+@pytest.mark.parametrize(("call", "method", "path", "query", "body"), REQUESTS)
+async def test_each_verb_sends_one_request(
+    call: Call, method: str, path: str, query: list[tuple[str, str]], body: Any
+) -> None:
+    wire = Wire([reply(pod("a", 1))])
+    await call(client_on(wire))
+    (sent,) = wire.requests
+    assert (sent.method, sent.path, sent.query) == (method, path, query)
+    assert (json.loads(sent.body) if sent.body else None) == body
+
+
+@pytest.mark.parametrize("kind", PatchKind)
+async def test_a_patch_says_of_which_kind_it_is(kind: PatchKind) -> None:
+    wire = Wire([reply(pod("a", 1))])
+    patch: Any = [] if kind is PatchKind.JSON else {}
+    await client_on(wire).patch(PODS, "a", patch, "x", kind=kind)
+    assert wire.requests[0].headers["content-type"] == kind.value
+
+
+async def test_objects_are_decoded_to_the_fields_of_the_projection() -> None:
+    found = await client_on(Wire([reply(pod("a", 1, node="n"))])).get(PODS, "a", "x")
+    assert isinstance(found, Pod)
+    assert found.spec.node_name == "n"
+
+
+async def test_a_projection_can_be_applied_without_saying_what_it_is() -> None:
+    wire = Wire([reply(pod("a", 1))])
+    desired = Pod(metadata=None, spec=None)  # type: ignore[arg-type]
+    await client_on(wire).apply(PODS, "a", desired, "x")
+    body = json.loads(wire.requests[0].body)
+    assert body == {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}}
+
+
+async def test_get_scale_tells_what_is_wanted_and_what_there_is() -> None:
+    scale = {"spec": {"replicas": 3}, "status": {"replicas": 2, "selector": "app=a"}}
+    found = await client_on(Wire([reply(scale)])).get_scale(DEPLOYMENTS, "d", "x")
+    assert (found.spec.replicas, found.status.replicas, found.status.selector) == (3, 2, "app=a")
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "a/b", "a%2fb"])
+async def test_what_cannot_be_a_name_is_not_sent(name: str) -> None:
+    wire = Wire([])
+    with pytest.raises(ValueError, match="cannot be the name"):
+        await client_on(wire).get(NODES, name)
+    assert wire.requests == []
+
+
+async def test_a_namespaced_object_needs_a_namespace() -> None:
+    with pytest.raises(ValueError, match="needs a namespace"):
+        await client_on(Wire([])).delete(PODS, "a")
+
+
+async def test_a_list_follows_its_pages() -> None:
+    wire = Wire(
+        [
+            page(pod("a", 1), pod("b", 2), version=9, token="t1"),
+            page(pod("c", 3), version=9, token="t2"),
+            page(version=9),
+        ]
+    )
+    listing = await client_on(wire).list(PODS, labels="a=b", limit=2, resource_version="0")
+    assert [item.metadata.name for item in listing.items] == ["a", "b", "c"]
+    assert listing.resource_version == "9"
+    first, second, third = (dict(request.query) for request in wire.requests)
+    assert first == {"labelSelector": "a=b", "limit": "2", "resourceVersion": "0"}
+    assert second == {"labelSelector": "a=b", "limit": "2", "continue": "t1"}
+    assert third["continue"] == "t2"
+
+
+async def test_a_list_with_null_items_is_empty() -> None:
+    answer = reply({"metadata": {"resourceVersion": "3"}, "items": None})
+    assert (await client_on(Wire([answer])).list(PODS)).items == []
+
+
+async def test_a_list_whose_token_expires_starts_anew_and_at_last_unpaged() -> None:
+    wire = Wire(
+        [
+            page(pod("old", 1), version=1, token="t"),
+            refused(410, "Expired"),
+            page(pod("old", 1), version=2, token="t"),
+            refused(410, "Expired"),
+            page(pod("new", 3), version=3),
+        ]
+    )
+    listing = await client_on(wire).list(PODS)
+    assert [item.metadata.name for item in listing.items] == ["new"]
+    assert wire.requests[-1].param("limit") is None
+
+
+ERRORS: list[tuple[int, str, type[ApiStatusError]]] = [
+    (400, "BadRequest", BadRequest),
+    (401, "Unauthorized", Unauthorized),
+    (403, "Forbidden", Forbidden),
+    (404, "NotFound", NotFound),
+    (409, "AlreadyExists", AlreadyExists),
+    (409, "Conflict", Conflict),
+    (410, "Gone", Expired),
+    (422, "Invalid", Invalid),
+    (500, "InternalError", ApiStatusError),
+    (503, "ServiceUnavailable", ApiStatusError),
+]
+
+
+@pytest.mark.parametrize(("code", "reason", "expected"), ERRORS)
+async def test_refusals_are_told_apart(
+    code: int, reason: str, expected: type[ApiStatusError]
+) -> None:
+    body = refusal(code, reason, "because", details={"causes": [{"field": "spec.x"}]})
+    with pytest.raises(ApiStatusError) as caught:
+        await client_on(Wire([reply(body, code)])).get(NODES, "n")
+    assert type(caught.value) is expected
+    assert (caught.value.code, caught.value.reason) == (code, reason)
+    assert caught.value.message == "because"
+    assert caught.value.causes == [{"field": "spec.x"}]
+
+
+async def test_a_refusal_that_is_no_status_keeps_its_text() -> None:
+    wire = Wire([Reply(502, b"<html>bad gateway</html>")])
+    with pytest.raises(ApiStatusError, match="bad gateway"):
+        await client_on(wire).get(NODES, "n")
+
+
+async def test_too_many_requests_waits_as_long_as_it_is_told() -> None:
+    wire = Wire(
+        [
+            refused(429, "TooManyRequests", retry_after="7"),
+            refused(503, "ServiceUnavailable", retry_after="3"),
+            reply(pod("a", 1)),
+        ]
+    )
+    await client_on(wire).get(PODS, "a", "x")
+    assert wire.times == [0, 7, 10]
+
+
+async def test_retries_are_bounded() -> None:
+    wire = Wire([refused(429, "TooManyRequests") for _ in range(20)])
+    with pytest.raises(TooManyRequests):
+        await client_on(wire).get(NODES, "n")
+    assert wire.times == [0, 1, 2, 3, 4, 5]
+
+
+async def test_a_pause_beyond_patience_is_left_to_the_caller() -> None:
+    with pytest.raises(TooManyRequests) as caught:
+        await client_on(Wire([refused(429, "TooManyRequests", retry_after="600")])).get(NODES, "n")
+    assert caught.value.retry_after == 600
+
+
+async def test_an_eviction_that_a_budget_forbids_is_not_retried() -> None:
+    details = {"causes": [{"reason": "DisruptionBudget", "message": "needs 2"}]}
+    answer = reply(refusal(429, "TooManyRequests", details=details), 429, retry_after="10")
+    with pytest.raises(TooManyRequests) as caught:
+        await client_on(Wire([answer])).evict("a", "x")
+    assert caught.value.disruption_budget
+
+
+async def test_logs_come_as_they_are_written() -> None:
+    wire = Wire([Stream(b"one\ntw", b"o\n")])
+    logs = client_on(wire).logs("a", "x", container="c", follow=True, tail=5, timestamps=True)
+    assert [chunk async for chunk in logs] == [b"one\ntw", b"o\n"]
+    assert wire.requests[0].path == "/api/v1/namespaces/x/pods/a/log"
+    assert dict(wire.requests[0].query) == {
+        "container": "c",
+        "follow": "true",
+        "timestamps": "true",
+        "tailLines": "5",
+    }
+
+
+async def test_logs_of_an_absent_pod_are_not_found() -> None:
+    with pytest.raises(NotFound):
+        [chunk async for chunk in client_on(Wire([refused(404, "NotFound")])).logs("a", "x")]
+
+
+async def test_a_watch_yields_typed_events_and_is_closed_on_leaving() -> None:
+    wire = Wire([Stream(added("a", 5) + added("b", 6))])
+    async with client_on(wire).watch(PODS, "x", resource_version="4", timeout_seconds=9) as stream:
+        batches = [batch async for batch in stream]
+        assert wire.open_streams == 1
+    names = [event.object.metadata.name for event in batches[0]]  # type: ignore[union-attr]
+    assert names == ["a", "b"]
+    assert wire.open_streams == 0
+    assert dict(wire.requests[0].query) == {
+        "watch": "true",
+        "allowWatchBookmarks": "true",
+        "resourceVersion": "4",
+        "timeoutSeconds": "9",
+    }
+
+
+async def test_a_refused_watch_raises_on_entering() -> None:
+    with pytest.raises(Expired):
+        async with client_on(Wire([refused(410, "Expired")])).watch(PODS):
+            pytest.fail("the watch was refused")
+
+
+async def test_leaving_the_client_closes_its_transport() -> None:
+    wire = Wire([])
+    async with client_on(wire):
+        assert not wire.closed
+    assert wire.closed
+
+
+def test_a_resource_can_be_decoded_to_other_fields() -> None:
+    other: Resource[dict[str, Any]] = PODS.as_type(dict)
+    assert other.path("x", "a", "status") == PODS.path("x", "a", "status")
+    assert (other.full_name, DEPLOYMENTS.full_name) == ("pods", "deployments.apps")

@@ -1,0 +1,157 @@
+"""The store: objects by key and by index, and handlers that can trust what they are told."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kilonova.kube import Key, Store
+from tests.kube.wire import Meta, Pod, Spec
+
+
+def make(name: str, node: str = "", version: int = 1) -> Pod:
+    return Pod(Meta(name, "default", str(version)), Spec(node))
+
+
+def by_node(pod: Pod) -> list[str]:
+    return pod.spec.node_name.split(",") if pod.spec.node_name else []
+
+
+def names(pods: list[Pod]) -> list[str]:
+    return [pod.metadata.name for pod in pods]
+
+
+NODES = st.sampled_from(["", "n1", "n2", "n1,n2", "n1,n1"])
+NAMES = st.sampled_from("abcd")
+PUTS = st.tuples(st.just("put"), NAMES, NODES)
+REMOVES = st.tuples(st.just("remove"), NAMES, st.just(""))
+REPLACES = st.tuples(st.just("replace"), st.dictionaries(NAMES, NODES), st.sets(NAMES))
+
+
+@given(st.lists(PUTS | REMOVES | REPLACES))
+def test_indexes_and_handlers_agree_with_the_objects(steps: list[tuple[str, Any, Any]]) -> None:
+    store = Store(Pod, {"node": by_node})
+    told: dict[Key, Pod] = {}
+
+    def handler(old: Pod | None, new: Pod | None) -> None:
+        key = store.key_of(new or old)  # type: ignore[arg-type]
+        assert told.get(key) is old
+        assert store.get(key) is new
+        if new is None:
+            del told[key]
+        else:
+            told[key] = new
+
+    store.subscribe(handler)
+    for version, (step, what, more) in enumerate(steps):
+        if step == "put":
+            store.put(make(what, more, version))
+        elif step == "remove":
+            store.remove(("default", what))
+        else:
+            pods = {("default", name): make(name, node, version) for name, node in what.items()}
+            kept = {("default", name) for name in more}
+            stay = {key for key in kept if key in store and key not in pods}
+            store.replace(pods, keep=kept)
+            assert set(store.keys()) == set(pods) | stay
+    assert told == {key: store.get(key) for key in store.keys()}
+    late = Store(Pod)
+    for pod in store.objects():
+        late.put(pod)
+    late.add_index("node", by_node)
+    for node in ("n1", "n2", "absent"):
+        expected = {pod.metadata.name for pod in store.objects() if node in by_node(pod)}
+        for each in (store, late):
+            assert set(names(each.find("node", node))) == expected
+            assert each.count("node", node) == len(expected)
+    assert "" not in store.index_values("node")
+
+
+def test_replacing_tells_only_what_differs() -> None:
+    store = Store(Pod)
+    store.replace({("default", name): make(name) for name in "abc"})
+    told: list[tuple[str | None, str | None]] = []
+    store.subscribe(
+        lambda old, new: told.append(
+            (old and old.metadata.resource_version, new and new.metadata.resource_version)
+        )
+    )
+    fresh = [make("b"), make("c", version=2), make("d")]
+    store.replace({store.key_of(pod): pod for pod in fresh})
+    assert told == [("1", None), ("1", "2"), (None, "1")]
+
+
+def test_a_handler_that_unsubscribed_is_told_nothing() -> None:
+    store, told = Store(Pod), list[Any]()
+    unsubscribe = store.subscribe(lambda old, new: told.append(new))
+    unsubscribe()
+    store.put(make("a"))
+    assert told == []
+
+
+def test_found_objects_come_in_order_of_arrival() -> None:
+    store = Store(Pod, {"node": by_node})
+    for name in "dbca":
+        store.put(make(name, "n1"))
+    assert names(store.find("node", "n1")) == list("dbca")
+
+
+def test_an_index_cannot_be_replaced_by_another() -> None:
+    store = Store(Pod, {"node": by_node})
+    with pytest.raises(ValueError, match="already"):
+        store.add_index("node", by_node)
+
+
+class ClusterMeta(msgspec.Struct):
+    name: str
+    resourceVersion: str = ""
+
+
+class ClusterWide(msgspec.Struct):
+    metadata: ClusterMeta
+
+
+@dataclass
+class LooseMeta:
+    name: str | None = None
+    namespace: str | None = None
+    resourceVersion: str | None = None
+
+
+@dataclass
+class Loose:
+    metadata: LooseMeta | None = None
+
+
+@pytest.mark.parametrize(
+    ("type_", "obj", "key"),
+    [
+        (Pod, make("a"), ("default", "a")),
+        (ClusterWide, ClusterWide(ClusterMeta("a", "1")), ("", "a")),
+        (Loose, Loose(LooseMeta("a", "x", "1")), ("x", "a")),
+        (Loose, Loose(LooseMeta("a", None, "1")), ("", "a")),
+        (dict, {"metadata": {"name": "a", "resourceVersion": "1"}}, ("", "a")),
+        (
+            dict[str, Any],
+            {"metadata": {"name": "a", "namespace": "x", "resourceVersion": "1"}},
+            ("x", "a"),
+        ),
+    ],
+)
+def test_any_type_with_metadata_can_be_stored(type_: Any, obj: Any, key: Key) -> None:
+    store: Store[Any] = Store(type_)
+    store.put(obj)
+    assert (store.key_of(obj), store.version_of(obj), key in store) == (key, "1", True)
+
+
+class Nameless(msgspec.Struct):
+    metadata: Spec
+
+
+@pytest.mark.parametrize(("type_", "missing"), [(Spec, "metadata"), (Nameless, "name")])
+def test_a_type_without_identity_is_refused(type_: Any, missing: str) -> None:
+    with pytest.raises(TypeError, match=f"it has no {missing}"):
+        Store(type_)
