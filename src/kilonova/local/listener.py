@@ -60,6 +60,7 @@ class Listener:
             access_log=False,
             server_header=False,
             date_header=False,
+            proxy_headers=False,
             timeout_keep_alive=3600,
             timeout_graceful_shutdown=1,
             ssl_certfile=tls.certificate,

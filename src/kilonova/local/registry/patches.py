@@ -1,14 +1,13 @@
 """The four kinds of patch, each as a function from the present object to the wanted one."""
 
 from collections.abc import Callable
-from copy import deepcopy
 from typing import cast
 
 from kilonova.api.json import JsonObject
 from kilonova.local.apply import apply
 from kilonova.local.errors import bad_request, unsupported_media_type
 from kilonova.local.negotiation import decode_json, decode_yaml
-from kilonova.local.patch import json_patch, merge_patch, strategic_merge_patch
+from kilonova.local.patch import copied, json_patch, merge_patch, strategic_merge_patch
 from kilonova.local.registry.checks import admit_applied, admit_fields, check_identity
 from kilonova.local.registry.options import WriteOptions
 from kilonova.local.registry.ownership import untracked
@@ -106,7 +105,7 @@ def applying(target: Target, body: bytes, options: WriteOptions, now: str) -> Ma
 
 def _pruned_config(target: Target, applied: JsonObject, options: WriteOptions) -> JsonObject:
     """The configuration without unknown fields; its nulls and absent fields stay as they are."""
-    config = deepcopy(applied)
+    config = copied(applied)
     admit_applied(target.kind, config, options)
     return config
 

@@ -1,15 +1,15 @@
 """Creating and changing objects: what POST, PUT and every kind of PATCH come down to."""
 
 from collections.abc import Callable
-from copy import deepcopy
 from dataclasses import dataclass
 
 from kilonova.api.json import JsonObject
 from kilonova.local.admission import Attributes
 from kilonova.local.apply import keep_times, record_update
 from kilonova.local.catalog import storage_resource
-from kilonova.local.errors import ApiError, already_exists, bad_request, invalid, invalid_value
+from kilonova.local.errors import already_exists, bad_request, invalid, invalid_value
 from kilonova.local.kinds.base import Kind
+from kilonova.local.patch import copied
 from kilonova.local.registry import lifecycle
 from kilonova.local.registry.checks import check_namespace, check_valid
 from kilonova.local.registry.core import Registry, absent
@@ -48,26 +48,8 @@ async def create(
     """Store a new object, which has been checked against its schema. Takes `obj` over."""
     metadata = obj.setdefault("metadata", {})
     check_namespace(target, metadata)
-    if metadata.get("name") or not metadata.get("generateName"):
-        return await _create_named(registry, target, obj, options)
-    for _ in range(_GENERATED_NAME_TRIES - 1):
-        try:
-            return await _create_named(registry, target, _generated(registry, obj), options)
-        except ApiError as error:
-            if error.reason != "AlreadyExists":
-                raise
-    return await _create_named(registry, target, _generated(registry, obj), options)
-
-
-def _generated(registry: Registry, obj: JsonObject) -> JsonObject:
-    base = obj["metadata"]["generateName"][:_GENERATED_NAME_BASE]
-    metadata = {**obj["metadata"], "name": base + registry.identities.suffix()}
-    return deepcopy({**obj, "metadata": metadata})
-
-
-async def _create_named(
-    registry: Registry, target: Target, obj: JsonObject, options: WriteOptions
-) -> Outcome:
+    if not metadata.get("name") and metadata.get("generateName"):
+        metadata["name"] = _free_name(registry, target, metadata["generateName"])
     kind = target.kind
     stored_kind = registry.catalog.storing(kind)
     obj = _to_storage(kind, stored_kind, obj)
@@ -96,6 +78,16 @@ async def _create_named(
     entry = await registry.store.write(storage_resource(kind), key, decide)
     assert entry is not None
     return Outcome(entry, created=True)
+
+
+def _free_name(registry: Registry, target: Target, prefix: str) -> str:
+    """A name that nobody has; after some tries one that may be refused, as Kubernetes does."""
+    collection = registry.collection(target)
+    for _ in range(_GENERATED_NAME_TRIES - 1):
+        name = prefix[:_GENERATED_NAME_BASE] + registry.identities.suffix()
+        if registry.store.newest(collection, key_of(target.namespace, name)) is None:
+            return name
+    return prefix[:_GENERATED_NAME_BASE] + registry.identities.suffix()
 
 
 async def change(
@@ -186,7 +178,7 @@ def replacement(target: Target, obj: JsonObject) -> Make:
                 "metadata.resourceVersion", 0, "must be specified for an update"
             )
             raise invalid(kind.group, kind.kind, target.name, [problem])
-        return deepcopy(obj)
+        return copied(obj)
 
     return make
 
