@@ -34,7 +34,9 @@ class Catalog:
 
     def storing(self, kind: Kind) -> Kind:
         """The version that objects of `kind` are kept in; its own, unless they are converted."""
-        return kind if kind.to_storage is None else self._stored[storage_resource(kind)]
+        if kind.custom or kind.to_storage is None:
+            return kind
+        return self._stored[storage_resource(kind)]
 
     def kinds(self) -> list[Kind]:
         """All of them, built-in first, in the order of the tables."""

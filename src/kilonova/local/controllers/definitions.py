@@ -4,8 +4,8 @@ from kilonova.kube import Client, Controller, NotFound, Reflector, Resource, Res
 from kilonova.kube.identity import Key
 from kilonova.kube.resource import plain
 from kilonova.local.controllers.ownership import AnyObject
+from kilonova.local.customresources import CLEANUP_FINALIZER
 
-CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
 _DEFINITIONS = plain(
     "apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", False
 )
@@ -13,7 +13,7 @@ _LOOK_AGAIN = 0.2
 
 
 class DefinitionCleaner:
-    """Puts a finalizer on every definition, and removes it when no object is left."""
+    """Removes the finalizer of a deleted definition when no object of its kinds is left."""
 
     def __init__(self, client: Client, definitions: Reflector[AnyObject]) -> None:
         self._client = client
@@ -26,16 +26,13 @@ class DefinitionCleaner:
         definition = self._definitions.store.get(key)
         if definition is None:
             return None
-        finalizers = list(definition.metadata.finalizers)
-        if not definition.metadata.deletion_timestamp:
-            if CLEANUP not in finalizers:
-                await self._set_finalizers(definition, [*finalizers, CLEANUP])
-            return None
-        if CLEANUP not in finalizers:
+        finalizers = definition.metadata.finalizers
+        if not definition.metadata.deletion_timestamp or CLEANUP_FINALIZER not in finalizers:
             return None
         if await self._left(definition.metadata.name):
             return Result(_LOOK_AGAIN)
-        await self._set_finalizers(definition, [name for name in finalizers if name != CLEANUP])
+        left = [name for name in finalizers if name != CLEANUP_FINALIZER]
+        await self._set_finalizers(definition, left)
         return None
 
     async def _left(self, name: str) -> int:

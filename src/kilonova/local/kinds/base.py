@@ -84,8 +84,8 @@ class Behavior:
         """How long a deletion waits for somebody to confirm it (a pod for its node)."""
         return 0
 
-    def prepare_delete(self, obj: JsonObject) -> None:
-        """Note in the object that its deletion has begun (a namespace's phase)."""
+    def prepare_delete(self, obj: JsonObject, now: str) -> None:
+        """Note in the object that its deletion begins: a phase, a condition, a finalizer."""
 
     def may_go(self, obj: JsonObject) -> bool:
         """Whether a deleted object without finalizers may leave (a namespace only when empty)."""

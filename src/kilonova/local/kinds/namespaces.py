@@ -38,7 +38,7 @@ class Namespaces(Strategy):
         super().prepare_update(new, old)
         inside(new, "spec")["finalizers"] = at(old, "spec", "finalizers") or []
 
-    def prepare_delete(self, obj: JsonObject) -> None:
+    def prepare_delete(self, obj: JsonObject, now: str) -> None:
         inside(obj, "status")["phase"] = "Terminating"
 
     def may_go(self, obj: JsonObject) -> bool:

@@ -20,6 +20,7 @@ from kilonova.local.registry.reads import Page, read_list
 from kilonova.local.registry.writes import Outcome
 from kilonova.local.routes import Target
 from kilonova.local.storage import Entry, Put, Remove
+from kilonova.local.times import rfc3339
 
 _POLICIES = ("Foreground", "Background", "Orphan")
 
@@ -149,6 +150,8 @@ def _ending(
     metadata = obj["metadata"]
     behavior = kind.behavior
     now = registry.clock.now()
+    if not metadata.get("deletionTimestamp"):
+        behavior.prepare_delete(obj, rfc3339(now))
     before = list(metadata.get("finalizers") or [])
     finalizers = _finalizers(behavior, before, wanted.propagation)
     changed = finalizers != before
@@ -162,7 +165,6 @@ def _ending(
     if not grace and not finalizers and behavior.may_go(obj):
         return True, True
     lifecycle.mark_deleted(metadata, now, grace)
-    behavior.prepare_delete(obj)
     return False, True
 
 
