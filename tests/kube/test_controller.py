@@ -199,17 +199,17 @@ async def test_instruments_are_told_how_it_went() -> None:
         def queue_opened(self, controller: str, depth: Callable[[], int]) -> None:
             measured.append((controller, depth()))
 
-        def reconciled(self, *what: Any) -> None:
-            measured.append(what)
+        def reconciled(self, controller: str, outcome: str, seconds: float, waited: float) -> None:
+            measured.append((controller, outcome, seconds, waited))
 
-        def events_received(self, *what: Any) -> None:
-            measured.append(what)
+        def events_received(self, resource: str, count: int) -> None:
+            measured.append((resource, count))
 
-        def listed(self, *what: Any) -> None:
-            measured.append(what)
+        def listed(self, resource: str, cause: str, objects: int) -> None:
+            measured.append((resource, cause, objects))
 
-        def watch_ended(self, *what: Any) -> None:
-            measured.append(what)
+        def watch_ended(self, resource: str, reason: str) -> None:
+            measured.append((resource, reason))
 
     outcomes = iter([None, ValueError("no"), Result(after=900)])
     first = added("a", 1) + added("b", 2) + added("c", 3) + synced()

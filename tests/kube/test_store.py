@@ -57,7 +57,8 @@ def test_indexes_and_handlers_agree_with_the_objects(steps: list[tuple[str, Any,
             stay = {key for key in kept if key in store and key not in pods}
             store.replace(pods, keep=kept)
             assert set(store.keys()) == set(pods) | stay
-    assert told == {key: store.get(key) for key in store.keys()}
+    keys = store.keys()
+    assert told == {key: store.get(key) for key in keys}
     late = Store(Pod)
     for pod in store.objects():
         late.put(pod)

@@ -110,11 +110,12 @@ async def test_a_stream_cut_off_is_a_failed_connection() -> None:
         request.transport.abort()
         return response
 
-    async with plain_transport(handler) as transport:
+    async with (
+        plain_transport(handler) as transport,
+        transport.stream(Request("GET", "/")) as reply,
+    ):
         with pytest.raises(ConnectionFailed):
-            async with transport.stream(Request("GET", "/")) as reply:
-                async for _chunk in reply.chunks:
-                    pass
+            [chunk async for chunk in reply.chunks]
 
 
 async def test_no_server_is_a_failed_connection() -> None:
@@ -124,7 +125,7 @@ async def test_no_server_is_a_failed_connection() -> None:
     async with serving(handler) as server:
         pass
     transport = HttpTransport(Endpoint(server, Trust()))
-    with pytest.raises(ConnectionFailed, match="127.0.0.1"):
+    with pytest.raises(ConnectionFailed, match="Cannot connect"):
         await transport.send(Request("GET", "/"))
     await transport.close()
 

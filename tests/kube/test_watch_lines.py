@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -35,7 +36,7 @@ async def _events(*chunks: bytes, type_: Any = Pod) -> list[Any]:
 @given(st.sets(st.integers(1, len(LINES) - 1)))
 def test_events_do_not_depend_on_where_chunks_are_cut(cuts: set[int]) -> None:
     bounds = [0, *sorted(cuts), len(LINES)]
-    chunks = [LINES[start:end] for start, end in zip(bounds, bounds[1:], strict=False)]
+    chunks = [LINES[start:end] for start, end in pairwise(bounds)]
     events = asyncio.run(_events(*chunks))
     assert events == asyncio.run(_events(LINES))
     assert [type(event) for event in events] == [Added, Modified, Bookmark, Deleted, Bookmark]
