@@ -67,13 +67,18 @@ def wants_aggregated_discovery(accept: str) -> bool:
     return False
 
 
-def decode_body(body: bytes, content_type: str) -> JsonObject:
-    """The object in a request's body, whatever it is written in."""
+def decode_body(
+    body: bytes, content_type: str, api_version: str = "", kind: str = ""
+) -> JsonObject:
+    """The object in a request's body, whatever it is written in.
+
+    `api_version` and `kind` are what the endpoint expects, for bodies that do not say.
+    """
     media_type = content_type.partition(";")[0].strip().lower()
     if media_type == PROTOBUF or body.startswith(b"k8s\0"):
         from kilonova.local.protobuf import decode
 
-        return decode(body)
+        return decode(body, api_version, kind)
     if media_type in ("", JSON):
         return _object(decode_json(body))
     if media_type in (YAML, "application/x-yaml"):

@@ -136,7 +136,7 @@ class Verbs:
 
     def _body(self, request: Request, target: Target, options: WriteOptions) -> JsonObject:
         content_type = request.headers.get("content-type", "")
-        obj = decode_body(request.body, content_type)
+        obj = decode_body(request.body, content_type, target.kind.api_version, target.kind.kind)
         check_identity(target, obj)
         raw = (
             request.body

@@ -5,12 +5,13 @@ from collections.abc import Callable
 
 from kilonova.kube import Client, Manager, Part, Reflector, Resource
 from kilonova.local.clock import Clock
-from kilonova.local.controllers import placement
+from kilonova.local.controllers import fitting
 from kilonova.local.controllers.definitions import DefinitionCleaner
 from kilonova.local.controllers.events import EventExpiry
 from kilonova.local.controllers.garbage import GarbageCollector
 from kilonova.local.controllers.namespaces import NAMESPACES, NamespaceController
 from kilonova.local.controllers.ownership import AnyObject
+from kilonova.local.controllers.placement import Placement
 from kilonova.local.logs import PodLogs
 from kilonova.local.nodes import Fleet, SimulatedNodes
 from kilonova.local.nodes.logs import SimulatedLogs
@@ -43,8 +44,8 @@ class Controllers:
         definitions = Reflector(account("garbage-collector"), _DEFINITIONS)
         namespaces = Reflector(account("namespace-controller"), NAMESPACES)
         scheduler = account("placement")
-        pods = Reflector(scheduler, placement.PODS)
-        nodes = Reflector(scheduler, placement.NODES)
+        pods = Reflector(scheduler, fitting.PODS)
+        nodes = Reflector(scheduler, fitting.NODES)
         sim = account("simulated-nodes")
         sim_pods = Reflector(sim, SIM_PODS)
         self._simulated = SimulatedNodes(sim, fleet, clock.now, sim_pods)
@@ -60,7 +61,7 @@ class Controllers:
             NamespaceController(account("namespace-controller"), namespaces, ca).controller(),
             DefinitionCleaner(account("definition-cleaner"), definitions).controller(),
             EventExpiry(account("event-expiry"), clock),
-            placement.Placement(scheduler, pods, nodes).controller,
+            Placement(scheduler, pods, nodes).controller,
             self._simulated,
         ]
         self._manager = Manager(grace=2.0)

@@ -1,0 +1,243 @@
+"""Where a pod fits: resources, node selectors, required affinity, taints, cordons. Pure."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import msgspec
+
+from kilonova.kube import Resource
+from kilonova.local.quantity import from_json
+
+SCHEDULER_NAME = "default-scheduler"
+
+Amounts = dict[str, int]
+"""Resources in thousandths."""
+
+
+class _Metadata(msgspec.Struct, frozen=True, rename="camel"):
+    name: str
+    uid: str
+    resource_version: str
+    namespace: str = ""
+    labels: dict[str, str] = {}
+    deletion_timestamp: str | None = None
+
+
+class _Requests(msgspec.Struct, frozen=True):
+    requests: dict[str, str | int | float] = {}
+
+
+class _Container(msgspec.Struct, frozen=True, rename="camel"):
+    resources: _Requests = _Requests()
+    restart_policy: str = ""
+
+
+class _Toleration(msgspec.Struct, frozen=True):
+    key: str = ""
+    operator: str = "Equal"
+    value: str = ""
+    effect: str = ""
+
+
+class _Expression(msgspec.Struct, frozen=True):
+    key: str
+    operator: str
+    values: tuple[str, ...] = ()
+
+
+class _Term(msgspec.Struct, frozen=True, rename="camel"):
+    match_expressions: tuple[_Expression, ...] = ()
+    match_fields: tuple[_Expression, ...] = ()
+
+
+class _NodeSelector(msgspec.Struct, frozen=True, rename="camel"):
+    node_selector_terms: tuple[_Term, ...] = ()
+
+
+class _NodeAffinity(msgspec.Struct, frozen=True):
+    required: _NodeSelector | None = msgspec.field(
+        default=None, name="requiredDuringSchedulingIgnoredDuringExecution"
+    )
+
+
+class _Affinity(msgspec.Struct, frozen=True, rename="camel"):
+    node_affinity: _NodeAffinity | None = None
+
+
+class _PodSpec(msgspec.Struct, frozen=True, rename="camel"):
+    node_name: str = ""
+    scheduler_name: str = SCHEDULER_NAME
+    scheduling_gates: tuple[dict[str, str], ...] = ()
+    node_selector: dict[str, str] = {}
+    affinity: _Affinity | None = None
+    tolerations: tuple[_Toleration, ...] = ()
+    containers: tuple[_Container, ...] = ()
+    init_containers: tuple[_Container, ...] = ()
+    overhead: dict[str, str | int | float] = {}
+
+
+class _PodStatus(msgspec.Struct, frozen=True):
+    phase: str = "Pending"
+
+
+class PlacedPod(msgspec.Struct):
+    """The fields of a pod that decide where it fits."""
+
+    metadata: _Metadata
+    spec: _PodSpec = _PodSpec()
+    status: _PodStatus = _PodStatus()
+
+
+class _Taint(msgspec.Struct, frozen=True):
+    key: str
+    effect: str
+    value: str = ""
+
+
+class _NodeSpec(msgspec.Struct, frozen=True):
+    unschedulable: bool = False
+    taints: tuple[_Taint, ...] = ()
+
+
+class _Condition(msgspec.Struct, frozen=True):
+    type: str
+    status: str
+
+
+class _NodeStatus(msgspec.Struct, frozen=True):
+    allocatable: dict[str, str | int | float] = {}
+    conditions: tuple[_Condition, ...] = ()
+
+
+class PlaceableNode(msgspec.Struct):
+    """The fields of a node that decide what fits on it."""
+
+    metadata: _Metadata
+    spec: _NodeSpec = _NodeSpec()
+    status: _NodeStatus = _NodeStatus()
+
+
+PODS = Resource("", "v1", "pods", "Pod", True, PlacedPod)
+NODES = Resource("", "v1", "nodes", "Node", False, PlaceableNode)
+
+
+@dataclass(frozen=True, slots=True)
+class Unplaceable:
+    """Why no node will do: how many nodes said no, by reason."""
+
+    nodes: int
+    reasons: Mapping[str, int] = field(default_factory=dict[str, int])
+
+    def __str__(self) -> str:
+        counted = ", ".join(f"{count} {reason}" for reason, count in sorted(self.reasons.items()))
+        return f"0/{self.nodes} nodes are available" + (f": {counted}." if counted else ".")
+
+
+def choose_node(
+    pod: PlacedPod, nodes: list[PlaceableNode], used: Mapping[str, Amounts]
+) -> str | Unplaceable:
+    """The name of the node with the largest share of its scarcest wanted resource left over."""
+    wanted = pod_requests(pod)
+    reasons: dict[str, int] = {}
+    best: tuple[float, str] | None = None
+    for node in nodes:
+        reason = _objection(pod, node)
+        if reason is None:
+            room = _room(wanted, node, used.get(node.metadata.name, {}))
+            if isinstance(room, str):
+                reason = room
+            elif best is None or (-room, node.metadata.name) < best:
+                best = (-room, node.metadata.name)
+        if reason is not None:
+            reasons[reason] = reasons.get(reason, 0) + 1
+    return best[1] if best is not None else Unplaceable(len(nodes), reasons)
+
+
+def pod_requests(pod: PlacedPod) -> Amounts:
+    """What a pod asks for: its containers together, or its greediest init container."""
+    total: Amounts = {"pods": 1000}
+    for container in pod.spec.containers:
+        for name, amount in _amounts(container.resources.requests).items():
+            total[name] = total.get(name, 0) + amount
+    for container in pod.spec.init_containers:
+        lasts = container.restart_policy == "Always"
+        for name, amount in _amounts(container.resources.requests).items():
+            total[name] = total.get(name, 0) + amount if lasts else max(total.get(name, 0), amount)
+    for name, amount in _amounts(pod.spec.overhead).items():
+        total[name] = total.get(name, 0) + amount
+    return total
+
+
+def _amounts(quantities: Mapping[str, str | int | float]) -> Amounts:
+    return {name: from_json(text).milli for name, text in quantities.items()}
+
+
+def _room(wanted: Amounts, node: PlaceableNode, used: Amounts) -> float | str:
+    capacity = _amounts(node.status.allocatable)
+    room = 1.0
+    for name, amount in wanted.items():
+        total = capacity.get(name, 0)
+        left = total - used.get(name, 0) - amount
+        if amount and left < 0:
+            return "Too many pods" if name == "pods" else f"Insufficient {name}"
+        if total:
+            room = min(room, left / total)
+    return room
+
+
+def _objection(pod: PlacedPod, node: PlaceableNode) -> str | None:
+    if node.spec.unschedulable:
+        return "node(s) were unschedulable"
+    if not any(each.type == "Ready" and each.status == "True" for each in node.status.conditions):
+        return "node(s) were not ready"
+    for taint in node.spec.taints:
+        tolerated = any(_tolerates(each, taint) for each in pod.spec.tolerations)
+        if taint.effect in ("NoSchedule", "NoExecute") and not tolerated:
+            return "node(s) had untolerated taint(s)"
+    labels = node.metadata.labels
+    if any(labels.get(key) != value for key, value in pod.spec.node_selector.items()):
+        return "node(s) didn't match Pod's node affinity/selector"
+    affinity = pod.spec.affinity.node_affinity if pod.spec.affinity else None
+    if affinity and affinity.required and not _selects(affinity.required, node):
+        return "node(s) didn't match Pod's node affinity/selector"
+    return None
+
+
+def _tolerates(toleration: _Toleration, taint: _Taint) -> bool:
+    if toleration.effect and toleration.effect != taint.effect:
+        return False
+    if toleration.key and toleration.key != taint.key:
+        return False
+    if toleration.operator == "Exists":
+        return True
+    return bool(toleration.key) and toleration.value == taint.value
+
+
+def _selects(selector: _NodeSelector, node: PlaceableNode) -> bool:
+    fields = {"metadata.name": node.metadata.name}
+    return any(
+        (term.match_expressions or term.match_fields)
+        and all(_holds(each, node.metadata.labels) for each in term.match_expressions)
+        and all(_holds(each, fields) for each in term.match_fields)
+        for term in selector.node_selector_terms
+    )
+
+
+def _holds(expression: _Expression, values: Mapping[str, str]) -> bool:
+    value = values.get(expression.key)
+    match expression.operator:
+        case "In":
+            return value in expression.values
+        case "NotIn":
+            return value not in expression.values
+        case "Exists":
+            return value is not None
+        case "DoesNotExist":
+            return value is None
+        case "Gt" | "Lt":
+            if value is None or not value.lstrip("-").isdigit():
+                return False
+            bound = int(expression.values[0])
+            return int(value) > bound if expression.operator == "Gt" else int(value) < bound
+        case _:
+            return False
