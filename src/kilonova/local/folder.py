@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+import time
 from base64 import b64encode
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,6 +15,8 @@ from kilonova.local.auth import SigningKey
 
 _ADMIN = "kubernetes-admin"
 _CONTEXT = "kilonova"
+_LOCK_TRIES = 10
+_LOCK_PAUSE = 0.01
 
 
 class FolderInUse(Exception):
@@ -44,17 +47,17 @@ class Folder:
         """Take the folder for this process, or say who has it."""
         self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
         lock = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
+        if not _locks(lock):
             os.close(lock)
             running = self.running()
             who = f"process {running.pid} ({running.url})" if running else "another process"
             raise FolderInUse(
                 f"{self.path} is in use by {who}: stop it with `kilonova down --data {self.path}`, "
                 "or start on another folder with --data DIR"
-            ) from error
+            )
         self._lock = lock
+        # The word of a process that was killed: its number may be another's by now.
+        (self.path / "running.json").unlink(missing_ok=True)
 
     def release(self) -> None:
         if self._lock is not None:
@@ -143,6 +146,18 @@ class Folder:
             "current-context": _CONTEXT,
         }
         _replace(self.kubeconfig, yaml.safe_dump(config, sort_keys=False).encode(), 0o600)
+
+
+def _locks(lock: int) -> bool:
+    """Whether the lock is ours now. Whoever only looks (`is_taken`) holds it for a moment."""
+    for _ in range(_LOCK_TRIES):
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            time.sleep(_LOCK_PAUSE)
+        else:
+            return True
+    return False
 
 
 def _replace(path: Path, content: bytes, mode: int) -> None:

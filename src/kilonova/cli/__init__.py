@@ -1,0 +1,10 @@
+"""The command line: `kilonova up`, `down`, `status` and `version`.
+
+A command line is read here and nowhere else; what a command does is in a module of its own,
+imported when that command runs, so that `kilonova --help` stays quick. Expected failures are
+`CommandFailed`: one line on standard error and an exit code, never a traceback.
+"""
+
+from kilonova.cli.commands import main
+
+__all__ = ["main"]

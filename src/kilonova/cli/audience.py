@@ -1,0 +1,129 @@
+"""Who watches a cluster start: a person at a terminal, a file, or the command that detached it."""
+
+import os
+import sys
+from contextlib import suppress
+from typing import Protocol
+
+import msgspec
+
+from kilonova.cli.failure import CommandFailed
+from kilonova.cli.welcome import Welcome, welcome_text
+
+
+class Audience(Protocol):
+    """Is told how a start goes, in this order; `failed` may come instead of any of them."""
+
+    def starting(self) -> None: ...
+
+    def answers(self, welcome: Welcome) -> None:
+        """The API answers."""
+        ...
+
+    def ready(self, welcome: Welcome) -> None:
+        """All nodes have registered."""
+        ...
+
+    def failed(self, failure: CommandFailed) -> None: ...
+
+    def stopping(self) -> None: ...
+
+
+class Plain:
+    """A stream that is not a terminal: only what is worth keeping."""
+
+    def starting(self) -> None:
+        pass
+
+    def answers(self, welcome: Welcome) -> None:
+        pass
+
+    def ready(self, welcome: Welcome) -> None:
+        print(welcome_text(welcome, detached=False), flush=True)
+
+    def failed(self, failure: CommandFailed) -> None:
+        pass
+
+    def stopping(self) -> None:
+        print("Stopping.", flush=True)
+
+
+class Terminal(Plain):
+    """A person: one line that says what is awaited, gone when it has come."""
+
+    def __init__(self) -> None:
+        from rich.console import Console
+
+        self._status = Console(stderr=True).status("Starting the API …")
+
+    def starting(self) -> None:
+        self._status.start()
+
+    def answers(self, welcome: Welcome) -> None:
+        self._status.update("Registering the nodes …")
+
+    def ready(self, welcome: Welcome) -> None:
+        self._status.stop()
+        super().ready(welcome)
+
+    def failed(self, failure: CommandFailed) -> None:
+        self._status.stop()
+
+    def stopping(self) -> None:
+        self._status.stop()
+        super().stopping()
+
+
+class Answers(msgspec.Struct, tag=True, frozen=True):
+    """Over the pipe: the API answers."""
+
+    welcome: Welcome
+
+
+class Ready(msgspec.Struct, tag=True, frozen=True):
+    """Over the pipe: all nodes have registered."""
+
+    welcome: Welcome
+
+
+class Failed(msgspec.Struct, tag=True, frozen=True):
+    """Over the pipe: it will not start, and why."""
+
+    message: str
+
+
+Report = Answers | Ready | Failed
+
+
+class Pipe:
+    """The command that detached us: reports, one JSON object a line, until it is ready."""
+
+    def __init__(self, descriptor: int) -> None:
+        os.set_inheritable(descriptor, False)
+        self._pipe = os.fdopen(descriptor, "wb", buffering=0)
+
+    def starting(self) -> None:
+        pass
+
+    def answers(self, welcome: Welcome) -> None:
+        self._send(Answers(welcome))
+
+    def ready(self, welcome: Welcome) -> None:
+        self._send(Ready(welcome))
+        self._pipe.close()
+
+    def failed(self, failure: CommandFailed) -> None:
+        self._send(Failed(str(failure)))
+
+    def stopping(self) -> None:
+        pass
+
+    def _send(self, report: Report) -> None:
+        # Whoever did not want to wait has gone.
+        with suppress(BrokenPipeError):
+            self._pipe.write(msgspec.json.encode(report) + b"\n")
+
+
+def present_audience() -> Audience:
+    """The one that standard error leads to."""
+    return Terminal() if sys.stderr.isatty() else Plain()

@@ -1,0 +1,68 @@
+"""`kilonova up --detach`: the same cluster in a process that outlives this one.
+
+The new process runs `kilonova up` in a session of its own and writes to `DIR/log`. It holds
+one end of a pipe, over which it says that it answers, that it is ready, or why it failed: so
+nothing is polled, and its death is noticed at once, as the end of the pipe.
+"""
+
+import os
+import subprocess
+import sys
+from typing import IO
+
+import msgspec
+
+from kilonova.cli.audience import Answers, Failed, Ready, Report
+from kilonova.cli.failure import CommandFailed
+from kilonova.cli.options import UpOptions
+from kilonova.cli.welcome import Welcome
+
+
+def detach_cluster(options: UpOptions, *, wait: bool) -> Welcome:
+    """Start it; return when it answers, or with `wait` when its nodes are there."""
+    log = options.data / "log"
+    try:
+        options.data.mkdir(parents=True, exist_ok=True, mode=0o700)
+        output = log.open("ab")
+    except OSError as error:
+        raise CommandFailed(f"{error.filename}: {error.strerror}") from error
+    read_end, write_end = os.pipe()
+    with output, os.fdopen(read_end, "rb") as reports:
+        try:
+            process = _spawn(options, output, write_end)
+        finally:
+            os.close(write_end)
+        try:
+            return _awaited(reports, Ready if wait else (Answers, Ready), process, str(log))
+        except KeyboardInterrupt:
+            process.terminate()
+            raise
+
+
+def _spawn(options: UpOptions, output: IO[bytes], reports_to: int) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-P", "-m", "kilonova.cli", "up", *options.arguments()]
+    return subprocess.Popen(  # noqa: S603 (our own command line)
+        [*command, "--report-to", str(reports_to)],
+        stdin=subprocess.DEVNULL,
+        stdout=output,
+        stderr=output,
+        cwd=options.data,
+        pass_fds=(reports_to,),
+        start_new_session=True,
+    )
+
+
+def _awaited(
+    reports: IO[bytes],
+    wanted: type[Answers | Ready] | tuple[type[Answers | Ready], ...],
+    process: subprocess.Popen[bytes],
+    log: str,
+) -> Welcome:
+    for line in reports:
+        report = msgspec.json.decode(line, type=Report)
+        if isinstance(report, Failed):
+            process.wait()
+            raise CommandFailed(report.message)
+        if isinstance(report, wanted):
+            return report.welcome
+    raise CommandFailed(f"the cluster's process ended with {process.wait()}: see {log}")

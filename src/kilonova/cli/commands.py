@@ -1,0 +1,173 @@
+"""The commands as typed: options, help and exit codes. What they do is imported when they run."""
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from kilonova.cli.failure import FAILED, NOT_RUNNING, CommandFailed
+from kilonova.cli.options import DATA_VARIABLE, PORT, Durability, UpOptions, default_data
+
+_EXIT_CODES = """\
+\b
+Exit codes:
+  0  done
+  1  refused or failed; one line on standard error says why
+  2  wrong usage
+  3  `status`: nothing runs
+"""
+
+# Rich help costs 200 ms more, for which nobody waits gladly.
+app = typer.Typer(
+    help="Kilonova: AI workloads on GPU clusters, end to end.",
+    epilog=_EXIT_CODES,
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+_Data = Annotated[
+    Path | None,
+    typer.Option(
+        "--data",
+        metavar="DIR",
+        envvar=DATA_VARIABLE,
+        help="Folder of the cluster.  [default: kilonova/default in the user's data folder]",
+        file_okay=False,
+    ),
+]
+
+
+def main() -> None:
+    """Run the command line of this process."""
+    try:
+        app(prog_name="kilonova")
+    except CommandFailed as failure:
+        typer.echo(f"kilonova: {failure}", err=True)
+        sys.exit(FAILED)
+
+
+@app.command()
+def up(
+    data: _Data = None,
+    host: Annotated[
+        str, typer.Option(metavar="HOST", help="Address on which the API listens.")
+    ] = "127.0.0.1",
+    port: Annotated[
+        int, typer.Option(metavar="N", min=0, max=65535, help="Its port; 0 takes a free one.")
+    ] = PORT,
+    nodes: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Fleet of simulated nodes, instead of the usual one."),
+    ] = None,
+    no_demo: Annotated[
+        bool, typer.Option("--no-demo", help="Start it bare: no nodes but those of --nodes.")
+    ] = False,
+    durability: Annotated[
+        Durability,
+        typer.Option(
+            help="When a write is acknowledged: 'full', on disk; 'normal', in the care of the "
+            "system, so that only a power failure can lose the last ones."
+        ),
+    ] = "full",
+    detach: Annotated[
+        bool, typer.Option("--detach", help="Run in the background; the log is DIR/log.")
+    ] = False,
+    wait: Annotated[
+        bool, typer.Option("--wait", help="With --detach: return when all nodes are there.")
+    ] = False,
+    report_to: Annotated[int | None, typer.Option(hidden=True)] = None,
+) -> None:
+    """Start a cluster on this machine, and run it until Ctrl-C.
+
+    It is a Kubernetes API with simulated nodes. DIR/kubeconfig leads to it. What is in it
+    stays in DIR: the next start on the same folder goes on from there.
+
+    \b
+    Examples:
+      kilonova up
+      kilonova up --detach --wait
+      kilonova up --data ./try --port 0 --nodes examples/fleet.yaml
+      kilonova up --no-demo --durability normal
+    """
+    options = UpOptions(
+        data=_folder(data),
+        host=host,
+        port=port,
+        durability=durability,
+        nodes=None if nodes is None else nodes.expanduser().absolute(),
+        demo=not no_demo,
+    )
+    if detach:
+        from kilonova.cli.background import detach_cluster
+        from kilonova.cli.welcome import welcome_text
+
+        typer.echo(welcome_text(detach_cluster(options, wait=wait), detached=True))
+        return
+    from kilonova.cli.audience import Pipe, present_audience
+    from kilonova.cli.foreground import run_cluster
+
+    run_cluster(options, present_audience() if report_to is None else Pipe(report_to))
+
+
+@app.command()
+def down(
+    data: _Data = None,
+    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Return when it is gone.")] = True,
+) -> None:
+    """Stop the cluster that runs on a folder. Its data stays.
+
+    \b
+    Examples:
+      kilonova down
+      kilonova down --data ./try --no-wait
+    """
+    from kilonova.cli.down import stop_cluster
+
+    typer.echo(stop_cluster(_folder(data), wait=wait))
+
+
+@app.command()
+def status(
+    data: _Data = None,
+    output: Annotated[
+        Literal["table", "json", "yaml"], typer.Option("--output", "-o", help="Form.")
+    ] = "table",
+) -> None:
+    """Say whether a cluster runs, where, and what it has.
+
+    Exits with 3 when nothing runs, and with 1 when what runs does not answer.
+
+    \b
+    Examples:
+      kilonova status
+      kilonova status -o json --data ./try
+    """
+    from kilonova.cli.status import find_status, written
+
+    found = find_status(_folder(data))
+    typer.echo(written(found.status, output))
+    if found.problem:
+        raise CommandFailed(found.problem)
+    if not found.status.running:
+        raise typer.Exit(NOT_RUNNING)
+
+
+@app.command()
+def version() -> None:
+    """Print the version.
+
+    \b
+    Example:
+      kilonova version
+    """
+    from kilonova import __version__
+
+    typer.echo(f"kilonova {__version__}")
+
+
+def _folder(data: Path | None) -> Path:
+    return Path(os.path.abspath((data or default_data()).expanduser()))

@@ -1,0 +1,74 @@
+"""`kilonova down`: end the cluster of a data folder, and see that it is gone."""
+
+import contextlib
+import os
+import select
+import signal
+import time
+from collections.abc import Generator
+from pathlib import Path
+
+from kilonova.cli.failure import CommandFailed
+from kilonova.local.folder import Folder, Running
+
+_PATIENCE = 30.0
+_INTERVAL = 0.02
+
+
+def stop_cluster(data: Path, *, wait: bool) -> str:
+    """Ask the process on `data` to end, wait for it, and say what was done."""
+    folder = Folder(data)
+    deadline = time.monotonic() + _PATIENCE
+    running = _announced(folder, deadline)
+    if running is None:
+        return f"Nothing runs on {data}."
+    with _open_process(running.pid) as process:
+        try:
+            os.kill(running.pid, signal.SIGTERM)
+        except ProcessLookupError:
+            return f"Nothing runs on {data}."
+        except PermissionError as error:
+            raise CommandFailed(
+                f"process {running.pid} on {data} belongs to another user"
+            ) from error
+        if not wait:
+            return f"Asked process {running.pid} on {data} to stop."
+        while folder.is_taken():
+            _pause(deadline, running.pid)
+        if process is not None:
+            select.select([process], [], [], max(0.0, deadline - time.monotonic()))
+    return f"Stopped. The data stays in {data}."
+
+
+def _announced(folder: Folder, deadline: float) -> Running | None:
+    """Who runs on the folder; one that is only starting has yet to say so."""
+    while folder.is_taken():
+        running = folder.running()
+        if running is not None:
+            return running
+        _pause(deadline, None)
+    return None
+
+
+def _pause(deadline: float, pid: int | None) -> None:
+    if time.monotonic() > deadline:
+        who = f"process {pid}" if pid else "a process that has not said its number"
+        raise CommandFailed(
+            f"{who} has not stopped within {_PATIENCE:.0f} s: see its log; "
+            "ending it by force loses nothing that was acknowledged"
+        )
+    time.sleep(_INTERVAL)
+
+
+@contextlib.contextmanager
+def _open_process(pid: int) -> Generator[int | None]:
+    """A descriptor that becomes readable when the process ends, where there are such."""
+    try:
+        descriptor = os.pidfd_open(pid) if hasattr(os, "pidfd_open") else None
+    except ProcessLookupError:
+        descriptor = None
+    try:
+        yield descriptor
+    finally:
+        if descriptor is not None:
+            os.close(descriptor)

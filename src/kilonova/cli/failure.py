@@ -1,0 +1,9 @@
+"""How commands fail: exit codes, and the one exception that stands for them."""
+
+FAILED = 1
+NOT_RUNNING = 3
+"""2 is taken by wrong usage, as everywhere."""
+
+
+class CommandFailed(Exception):
+    """An expected failure: the message says what is wrong and what to do about it."""

@@ -1,0 +1,125 @@
+"""`kilonova up`: a cluster in this process, until it is asked to stop.
+
+Everything happens in one event loop. The first SIGINT or SIGTERM stops the cluster in good
+order, also while it starts; a second one ends the process on the spot, which loses nothing
+that was acknowledged.
+"""
+
+import asyncio
+import os
+import signal
+import sys
+import time
+from collections.abc import Coroutine
+from typing import Any
+
+from kilonova.cli.audience import Audience
+from kilonova.cli.census import count_nodes
+from kilonova.cli.failure import CommandFailed
+from kilonova.cli.options import UpOptions
+from kilonova.cli.welcome import Welcome
+from kilonova.kube import logging
+
+
+def run_cluster(options: UpOptions, audience: Audience) -> None:
+    """Run a cluster; return when it was asked to stop, `CommandFailed` when it had to."""
+    import uvloop
+
+    begun = time.monotonic()
+    audience.starting()
+    try:
+        _configure_logging()
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(_run(options, audience, begun))
+    except CommandFailed as failure:
+        audience.failed(failure)
+        raise
+
+
+def _configure_logging() -> None:
+    # A person at a terminal has asked for a cluster, not for its diary.
+    quiet = sys.stderr.isatty() and not os.environ.get(logging.LEVEL_VARIABLE)
+    try:
+        logging.configure("warning" if quiet else None)
+    except ValueError as error:
+        raise CommandFailed(str(error)) from error
+
+
+async def _run(options: UpOptions, audience: Audience, begun: float) -> None:
+    from kilonova.local.cluster import Cluster, Settings
+    from kilonova.local.folder import FolderInUse
+    from kilonova.local.listener import PortInUse
+    from kilonova.local.nodes import Fleet, FleetError, default_fleet, read_fleet
+    from kilonova.local.storage import Durability, StorageBroken
+
+    asked = _asked_to_stop()
+    try:
+        fleet = default_fleet() if options.demo else Fleet()
+        if options.nodes is not None:
+            fleet = read_fleet(options.nodes)
+        cluster = Cluster(
+            Settings(
+                data=options.data,
+                host=options.host,
+                port=options.port,
+                durability=Durability[options.durability.upper()],
+                fleet=fleet,
+            )
+        )
+        if not await _outruns(cluster.start(), asked):
+            audience.stopping()
+            return
+    except (FolderInUse, PortInUse, FleetError, StorageBroken) as error:
+        raise CommandFailed(str(error)) from error
+    except OSError as error:
+        if error.filename is None:
+            raise
+        raise CommandFailed(f"{error.filename}: {error.strerror}") from error
+    assert cluster.broken is not None
+    assert cluster.folder is not None
+    kubeconfig = str(cluster.folder.kubeconfig)
+
+    async def welcome(*, settled: bool) -> Welcome:
+        nodes = await count_nodes(cluster.client("kilonova")) if settled else None
+        seconds = time.monotonic() - begun
+        return Welcome(cluster.url, kubeconfig, str(options.data), seconds, nodes)
+
+    try:
+        audience.answers(await welcome(settled=False))
+        if await _outruns(cluster.wait_settled(), asked, cluster.broken):
+            audience.ready(await welcome(settled=True))
+            await asyncio.wait({asked, cluster.broken}, return_when=asyncio.FIRST_COMPLETED)
+        audience.stopping()
+    finally:
+        await cluster.stop()
+    if cluster.broken.done():
+        raise CommandFailed(str(cluster.broken.result()))
+
+
+def _asked_to_stop() -> asyncio.Future[None]:
+    """Done at the first signal; the second is left to the system."""
+    loop = asyncio.get_running_loop()
+    asked: asyncio.Future[None] = loop.create_future()
+    numbers = (signal.SIGINT, signal.SIGTERM)
+
+    def ask() -> None:
+        for number in numbers:
+            loop.remove_signal_handler(number)
+            signal.signal(number, signal.SIG_DFL)
+        asked.set_result(None)
+
+    for number in numbers:
+        loop.add_signal_handler(number, ask)
+    return asked
+
+
+async def _outruns(work: Coroutine[Any, Any, None], *ends: asyncio.Future[Any]) -> bool:
+    """Whether `work` is done before any of `ends`; else it is cancelled."""
+    task = asyncio.ensure_future(work)
+    await asyncio.wait({task, *ends}, return_when=asyncio.FIRST_COMPLETED)
+    if not task.done():
+        task.cancel()
+        await asyncio.wait({task})
+        return False
+    task.result()
+    return True
