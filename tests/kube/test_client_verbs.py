@@ -12,6 +12,7 @@ from kilonova.kube import (
     BadRequest,
     Client,
     Conflict,
+    ConnectionFailed,
     Expired,
     Forbidden,
     Invalid,
@@ -258,6 +259,16 @@ async def test_a_refusal_that_is_no_status_keeps_its_text() -> None:
     wire = Wire([Reply(502, b"<html>bad gateway</html>")])
     with pytest.raises(ApiStatusError, match="bad gateway"):
         await client_on(wire).get(NODES, "n")
+
+
+@pytest.mark.parametrize("body", [b"<html>sign in</html>", b'{"a": 1}'])
+async def test_a_success_that_is_no_answer_of_an_api_counts_as_a_broken_connection(
+    body: bytes,
+) -> None:
+    problems: list[Any] = []
+    with pytest.raises(ConnectionFailed, match="the answer is not"):
+        await client_on(Wire([Reply(200, body)])).list(PODS, on_undecodable=problems.append)
+    assert problems == []
 
 
 async def test_too_many_requests_waits_as_long_as_it_is_told() -> None:

@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
-from kilonova.kube import Manager, PartFailed, Reflector
+from kilonova.kube import Client, Manager, PartFailed, Reflector
+from kilonova.kube.election import Elector
+from tests.kube.memory_api import Link, MemoryApi
 from tests.kube.wire import PODS, Hang, Pause, Stream, Wire, bookmark, client_on
 
 
@@ -243,6 +245,28 @@ async def test_cancelling_the_run_ends_all_parts() -> None:
     await asyncio.wait([running])
     assert running.cancelled()
     assert sorted(diary.lines[2:]) == ["cache ends", "controller cut off"]
+
+
+@pytest.mark.looptime
+async def test_a_second_copy_takes_over_as_soon_as_the_first_has_stopped() -> None:
+    api, diary = MemoryApi(), Diary()
+
+    def copy(name: str) -> Manager:
+        elector = Elector(Client(Link(api)), "lease", "system", identity=name, clock=now)
+        manager = Manager(election=elector)
+        manager.add_leading(Gentle(diary, name, needs=5))
+        return manager
+
+    first, second = copy("first"), copy("second")
+    running = asyncio.create_task(first.run(signals=False))
+    await asyncio.sleep(1)
+    waiting = asyncio.create_task(stop_after(second, 20))
+    await asyncio.sleep(1)
+    first.stop()
+    await running
+    assert diary.lines == ["first starts", "first finished"]
+    await waiting
+    assert diary.lines[2:] == ["second starts", "second finished"]
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

@@ -18,7 +18,7 @@ import msgspec
 
 from kilonova import __version__
 from kilonova.api.json import JsonObject
-from kilonova.kube.codec import Undecodable, decode_page, decoder, encode_object
+from kilonova.kube.codec import Undecodable, decode, decode_page, encode_object
 from kilonova.kube.errors import ApiStatusError, Expired, TooManyRequests, error_of_reply
 from kilonova.kube.resource import Resource, plain
 from kilonova.kube.transport import Query, Reply, Request, Transport
@@ -77,7 +77,7 @@ class Client:
     async def get(self, resource: Resource[T], name: str, namespace: str | None = None) -> T:
         """Read one object; `NotFound` if there is none."""
         reply = await self.send(self._request("GET", path_of(resource, namespace, name)))
-        return decoder(resource.type).decode(reply.body)
+        return decode(reply.body, resource.type)
 
     async def list(
         self,
@@ -163,7 +163,7 @@ class Client:
         query = self._write_query(dry_run)
         body = encode_object(resource, obj)
         request = self._request("POST", path_of(resource, namespace), query, body)
-        return decoder(resource.type).decode((await self.send(request)).body)
+        return decode((await self.send(request)).body, resource.type)
 
     async def patch(
         self,
@@ -180,7 +180,7 @@ class Client:
         query = self._write_query(dry_run)
         path = path_of(resource, namespace, name, subresource)
         request = self._request("PATCH", path, query, msgspec.json.encode(patch), kind.value)
-        return decoder(resource.type).decode((await self.send(request)).body)
+        return decode((await self.send(request)).body, resource.type)
 
     async def apply(
         self,
@@ -203,7 +203,7 @@ class Client:
         path = path_of(resource, namespace, name, subresource)
         body = encode_object(resource, obj, name)
         request = self._request("PATCH", path, query, body, "application/apply-patch+yaml")
-        return decoder(resource.type).decode((await self.send(request)).body)
+        return decode((await self.send(request)).body, resource.type)
 
     async def delete(
         self,
@@ -249,7 +249,7 @@ class Client:
     ) -> Scale:
         """Read the scale of an object that has one."""
         reply = await self.send(self._request("GET", path_of(resource, namespace, name, "scale")))
-        return decoder(Scale).decode(reply.body)
+        return decode(reply.body, Scale)
 
     async def set_scale(
         self, resource: Resource[Any], name: str, namespace: str | None, replicas: int
@@ -260,7 +260,7 @@ class Client:
         request = self._request(
             "PATCH", path, self._write_query(False), body, PatchKind.MERGE.value
         )
-        return decoder(Scale).decode((await self.send(request)).body)
+        return decode((await self.send(request)).body, Scale)
 
     async def bind(
         self,

@@ -34,10 +34,14 @@ class Page(msgspec.Struct, Generic[T]):
     items: list[T] | None = None
 
 
-@cache
-def decoder(type_: type[T]) -> msgspec.json.Decoder[T]:
-    """The decoder of objects of a type."""
-    return msgspec.json.Decoder(type_)
+def decode(body: bytes, type_: type[T]) -> T:
+    """One object; `msgspec.ValidationError` if it does not fit the type."""
+    try:
+        return _decoder(type_).decode(body)
+    except msgspec.ValidationError:
+        raise
+    except msgspec.DecodeError as error:
+        raise ConnectionFailed(f"the answer is not JSON: {error}") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,17 +64,18 @@ def decode_page(
     it they are an error.
     """
     try:
-        return _page_decoder(type_).decode(body)
+        return decode(body, Page[type_])
     except msgspec.ValidationError:
         if on_undecodable is None:
             raise
-        raw = _page_decoder(msgspec.Raw).decode(body)
-    except msgspec.DecodeError as error:
-        raise ConnectionFailed(f"the answer is not JSON: {error}") from error
+    try:
+        raw = decode(body, Page[msgspec.Raw])
+    except msgspec.ValidationError as error:
+        raise ConnectionFailed(f"the answer is not a list: {error}") from error
     items: list[T] = []
     for item in raw.items or ():
         try:
-            items.append(decoder(type_).decode(item))
+            items.append(_decoder(type_).decode(item))
         except msgspec.ValidationError as error:
             on_undecodable(undecodable(msgspec.json.decode(item), error))
     return Page(raw.metadata, items)
@@ -89,8 +94,8 @@ def undecodable(obj: JsonObject, error: Exception, deleted: bool = False) -> Und
 
 
 @cache
-def _page_decoder(type_: Any) -> msgspec.json.Decoder[Page[Any]]:
-    return msgspec.json.Decoder(Page[type_])
+def _decoder(type_: Any) -> msgspec.json.Decoder[Any]:
+    return msgspec.json.Decoder(type_)
 
 
 def encode_object(resource: Resource[Any], obj: Any, name: str = "") -> bytes:
