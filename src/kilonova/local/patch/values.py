@@ -1,0 +1,95 @@
+"""Plain JSON values: copying, comparing, and printing them as Kubernetes' messages do."""
+
+from typing import Any
+
+_HOLDERS = frozenset({dict, list})
+
+
+def copied(value: Any) -> Any:
+    """A copy that shares nothing that can change with `value`."""
+    kind = value.__class__
+    if kind is dict:
+        return {
+            key: copied(item) if type(item) in _HOLDERS else item for key, item in value.items()
+        }
+    if kind is list:
+        return [copied(item) if type(item) in _HOLDERS else item for item in value]
+    return value
+
+
+def same(left: Any, right: Any) -> bool:
+    """JSON equality: unlike Python's `==`, true is not 1; like it, 1 is 1.0."""
+    if left is right:
+        return True
+    if left != right:
+        return False
+    return _same_types(left, right)
+
+
+def _same_types(left: Any, right: Any) -> bool:
+    """Whether values that Python calls equal have booleans in the same places."""
+    kind = left.__class__
+    if kind is dict:
+        return all(_same_types(item, right[key]) for key, item in left.items())
+    if kind is list:
+        return all(map(_same_types, left, right))
+    return (kind is bool) == (type(right) is bool)
+
+
+def as_go(value: Any) -> str:
+    """The value as Go's `%v` shows it, which Kubernetes lets through into messages."""
+    if value is None:
+        return "<nil>"
+    if value is True:
+        return "true"
+    if value is False:
+        return "false"
+    kind = value.__class__
+    if kind is dict:
+        return f"map[{' '.join(f'{key}:{as_go(value[key])}' for key in sorted(value))}]"
+    if kind is list:
+        return f"[{' '.join(as_go(item) for item in value)}]"
+    if kind is float:
+        return _go_float(value)
+    return str(value)
+
+
+def go_type(value: Any) -> str:
+    """The Go type that a decoded JSON value has."""
+    return _GO_TYPES[type(value)]
+
+
+def go_kind(value: Any) -> str:
+    """What Go's JSON decoder calls a value that it cannot use."""
+    return _GO_KINDS[type(value)]
+
+
+_GO_TYPES: dict[type, str] = {
+    type(None): "<nil>",
+    bool: "bool",
+    str: "string",
+    int: "int64",
+    float: "float64",
+    list: "[]interface {}",
+    dict: "map[string]interface {}",
+}
+
+_GO_KINDS: dict[type, str] = {
+    type(None): "null",
+    bool: "bool",
+    str: "string",
+    int: "number",
+    float: "number",
+    list: "array",
+    dict: "object",
+}
+
+
+def _go_float(value: float) -> str:
+    if value.is_integer() and abs(value) < 1e21:
+        return str(int(value))
+    mantissa, _, exponent = repr(value).partition("e")
+    if not exponent:
+        return mantissa
+    sign = "-" if exponent.startswith("-") else "+"
+    return f"{mantissa}e{sign}{exponent.lstrip('+-').rjust(2, '0')}"
