@@ -6,7 +6,8 @@ its fields that are more than a pointer, each with one letter:
 
 - `e`: dropped when empty (`""`, `0`, `false`, `[]`, a map without entries);
 - `z`: written always, the zero value of its type when not set;
-- `n`: written always, `null` when not set;
+- `n`: a list or map that is written always, `null` when empty; a time that is never left out;
+- `p`: a pointer that is written always, `null` when not set;
 - `s`: a struct that is written always;
 - `i`: an integer or string, `0` when not set;
 - `q`: a quantity, `"0"` when not set.
@@ -119,7 +120,7 @@ def letters(package: Package, name: str, packages: list[Package]) -> Iterator[tu
 def letter_of(kind: str, options: list[str], package: Package, packages: list[Package]) -> str:
     may_omit = "omitempty" in options or "omitzero" in options
     if kind.startswith("*"):
-        return "" if may_omit else "n"
+        return "" if may_omit else "p"
     shape = shape_of(kind, package, packages)
     if shape in ("struct", "n", "i", "q"):
         if "omitzero" in options:

@@ -1,7 +1,7 @@
 """DaemonSets."""
 
 from kilonova.api.json import JsonObject
-from kilonova.local.errors import Problem, invalid_value, required
+from kilonova.local.errors import Problem, invalid_value, not_supported, required
 from kilonova.local.kinds.base import Column
 from kilonova.local.kinds.columns import (
     AGE,
@@ -19,7 +19,6 @@ from kilonova.local.kinds.rules import (
     immutable,
     int_or_percent,
     not_negative,
-    one_of,
 )
 from kilonova.local.kinds.strategy import Strategy, strategy
 from kilonova.local.kinds.walk import at, inside, part
@@ -83,10 +82,13 @@ class DaemonSets(Strategy):
 
 def _update_problems(update: JsonObject) -> list[Problem]:
     path = "spec.updateStrategy.rollingUpdate"
-    problems = one_of(update.get("type"), "spec.updateStrategy", ["RollingUpdate", "OnDelete"])
-    rolling: JsonObject | None = update.get("rollingUpdate")
-    if problems or update.get("type") == "OnDelete" or rolling is None:
-        return problems
+    kind, rolling = update.get("type"), update.get("rollingUpdate")
+    if kind not in ("RollingUpdate", "OnDelete"):
+        shown = {"Type": kind, "RollingUpdate": rolling}
+        return [not_supported("spec.updateStrategy", shown, ["RollingUpdate", "OnDelete"])]
+    if kind == "OnDelete" or rolling is None:
+        return []
+    problems: list[Problem] = []
     gone, more = rolling.get("maxUnavailable"), rolling.get("maxSurge")
     for rule in (int_or_percent, at_most_all):
         problems += rule(gone, f"{path}.maxUnavailable")

@@ -1,7 +1,7 @@
 """Deployments."""
 
 from kilonova.api.json import JsonObject
-from kilonova.local.errors import Problem, forbidden_field, invalid_value
+from kilonova.local.errors import Problem, forbidden_field, invalid_value, not_supported
 from kilonova.local.kinds.base import Column
 from kilonova.local.kinds.columns import AGE, NAME, label_selector, number, ratio, template_columns
 from kilonova.local.kinds.podspec import fill_template
@@ -12,7 +12,6 @@ from kilonova.local.kinds.rules import (
     immutable,
     int_or_percent,
     not_negative,
-    one_of,
 )
 from kilonova.local.kinds.strategy import Strategy, strategy
 from kilonova.local.kinds.walk import at, inside, part
@@ -78,9 +77,12 @@ def _strategy_problems(strategy: JsonObject) -> list[Problem]:
         if rolling is None:
             return []
         return [forbidden_field(path, "may not be specified when strategy `type` is 'Recreate'")]
-    problems = one_of(kind, "spec.strategy.type", ["Recreate", "RollingUpdate"])
+    if kind != "RollingUpdate":
+        shown = {"Type": kind, "RollingUpdate": rolling}
+        return [not_supported("spec.strategy", shown, ["Recreate", "RollingUpdate"])]
     if rolling is None:
-        return problems
+        return []
+    problems: list[Problem] = []
     gone, more = rolling.get("maxUnavailable"), rolling.get("maxSurge")
     problems += int_or_percent(gone, f"{path}.maxUnavailable")
     problems += int_or_percent(more, f"{path}.maxSurge")

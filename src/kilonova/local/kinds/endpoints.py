@@ -81,7 +81,7 @@ class EndpointSlices(Strategy):
     def validate(self, obj: JsonObject) -> list[Problem]:
         if not obj.get("addressType"):
             return [required("addressType")]
-        return one_of(obj["addressType"], "addressType", ["IPv4", "IPv6", "FQDN"])
+        return one_of(obj["addressType"], "addressType", ["FQDN", "IPv4", "IPv6"])
 
     def validate_update(self, new: JsonObject, old: JsonObject) -> list[Problem]:
         return immutable(new, old, "addressType")

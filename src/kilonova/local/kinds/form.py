@@ -23,7 +23,7 @@ from kilonova.local.times import micro_time, parse_time, rfc3339
 Former = Callable[[Any], Any]
 """Gives the value its form; objects and lists are changed in place."""
 
-_OMITTED, _ZERO, _NULL, _STRUCT, _INT_OR_STRING, _AMOUNT = "eznsiq"
+_OMITTED, _ZERO, _NULL, _POINTER, _STRUCT, _INT_OR_STRING, _AMOUNT = "eznpsiq"
 _EMPTY: dict[str, Any] = {"string": "", "boolean": False, "integer": 0, "number": 0}
 
 
@@ -112,6 +112,7 @@ def _maker(letter: str, schema: Schema, former: Former | None) -> Callable[[], A
         return (lambda: former({})) if former else dict[str, Any]
     zero: Any = {
         _NULL: None,
+        _POINTER: None,
         _INT_OR_STRING: 0,
         _AMOUNT: "0",
         _ZERO: _EMPTY.get(schema.type, ""),

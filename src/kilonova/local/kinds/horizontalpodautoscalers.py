@@ -95,7 +95,7 @@ class HorizontalPodAutoscalers(Strategy):
             detail = "must be greater than or equal to 1"
             problems.append(invalid_value("spec.minReplicas", least, detail))
         if most < 1:
-            problems.append(invalid_value("spec.maxReplicas", most, "must be greater than 0"))
+            problems.append(required("spec.maxReplicas", "must be set and greater than 0"))
         if least is not None and most < least:
             detail = "must be greater than or equal to `minReplicas`"
             problems.append(invalid_value("spec.maxReplicas", most, detail))

@@ -42,7 +42,7 @@ class Ingresses(Strategy):
         problems: list[Problem] = []
         if not spec.get("rules") and not spec.get("defaultBackend"):
             detail = "either `defaultBackend` or `rules` must be specified"
-            problems.append(invalid_value("spec", spec, detail))
+            problems.append(invalid_value("spec", objects(spec, "rules"), detail))
         for index, rule in enumerate(objects(spec, "rules")):
             for position, path in enumerate(objects(rule, "http", "paths")):
                 here = f"spec.rules[{index}].http.paths[{position}]"

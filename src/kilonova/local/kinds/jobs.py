@@ -81,9 +81,13 @@ class Jobs(Strategy):
     def validate(self, obj: JsonObject) -> list[Problem]:
         spec = part(obj, "spec")
         problems = job_spec_problems(spec, "spec")
-        if spec.get("selector") is None:
+        selector = spec.get("selector")
+        if selector is None:
             problems.append(required("spec.selector"))
-        return problems + selection_problems(spec.get("selector"), part(spec, "template"))
+        elif not spec.get("manualSelector") and selector != _generated(obj):
+            detail = "`selector` not auto-generated"
+            problems.append(invalid_value("spec.selector", selector, detail))
+        return problems + selection_problems(selector, part(spec, "template"))
 
     def validate_update(self, new: JsonObject, old: JsonObject) -> list[Problem]:
         problems: list[Problem] = []
@@ -137,6 +141,10 @@ def job_spec_problems(spec: JsonObject, path: str) -> list[Problem]:
         detail = 'only "Never" is supported when podFailurePolicy is specified'
         problems.append(invalid_value(here, policy, detail))
     return problems
+
+
+def _generated(job: JsonObject) -> JsonObject:
+    return {"matchLabels": {_UID: job["metadata"].get("uid", "")}}
 
 
 def _label_like_pods(obj: JsonObject) -> None:

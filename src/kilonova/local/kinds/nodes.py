@@ -87,7 +87,7 @@ class Nodes(Strategy):
         problems: list[Problem] = []
         seen: set[tuple[str, str]] = set()
         for index, taint in enumerate(objects(obj, "spec", "taints")):
-            path = f"spec.taints[{index}]"
+            path = f"metadata.taints[{index}]"  # where Kubernetes says they are
             key, effect = taint.get("key", ""), taint.get("effect", "")
             if trouble := qualified_name(key):
                 problems.append(invalid_value(f"{path}.key", key, trouble))
@@ -105,9 +105,9 @@ class Nodes(Strategy):
 
     def validate_update(self, new: JsonObject, old: JsonObject) -> list[Problem]:
         problems: list[Problem] = []
-        for field in ("podCIDRs", "providerID"):
+        for field, name in (("podCIDRs", "podCIDR"), ("providerID", "providerID")):
             before, now = at(old, "spec", field), at(new, "spec", field)
             if before and before != now:
-                detail = f'node updates may not change {field} except from "" to valid'
+                detail = f'node updates may not change {name} except from "" to valid'
                 problems.append(forbidden_field(f"spec.{field}", detail))
         return problems

@@ -7,6 +7,8 @@ from kilonova.local.kinds.rules import at_most_all, int_or_percent, label_select
 from kilonova.local.kinds.strategy import Strategy, strategy
 from kilonova.local.kinds.walk import part
 
+_FIELDS = ("minAvailable", "selector", "maxUnavailable", "unhealthyPodEvictionPolicy")
+
 
 @strategy("policy", "PodDisruptionBudget")
 class PodDisruptionBudgets(Strategy):
@@ -27,7 +29,8 @@ class PodDisruptionBudgets(Strategy):
         problems: list[Problem] = []
         if spec.get("minAvailable") is not None and spec.get("maxUnavailable") is not None:
             detail = "minAvailable and maxUnavailable cannot be both set"
-            problems.append(invalid_value("spec", spec, detail))
+            shown = {field[:1].upper() + field[1:]: spec.get(field) for field in _FIELDS}
+            problems.append(invalid_value("spec", shown, detail))
         for field in ("minAvailable", "maxUnavailable"):
             if spec.get(field) is not None:
                 problems += int_or_percent(spec[field], f"spec.{field}")

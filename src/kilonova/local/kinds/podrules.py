@@ -28,10 +28,10 @@ from kilonova.local.quantity import from_json as quantity
 
 _PULL_POLICIES = ["Always", "IfNotPresent", "Never"]
 _RESTART_POLICIES = ["Always", "OnFailure", "Never"]
-_DNS_POLICIES = ["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"]
-_MESSAGE_POLICIES = ["File", "FallbackToLogsOnError"]
-_PROTOCOLS = ["TCP", "UDP", "SCTP"]
-_STANDARD = ("cpu", "memory", "ephemeral-storage", "storage")
+_DNS_POLICIES = ["ClusterFirst", "ClusterFirstWithHostNet", "Default", "None"]
+_MESSAGE_POLICIES = ["FallbackToLogsOnError", "File"]
+_PROTOCOLS = ["SCTP", "TCP", "UDP"]
+_STANDARD = ("cpu", "memory", "ephemeral-storage")
 
 
 def template_problems(template: JsonObject, path: str) -> list[Problem]:
@@ -122,7 +122,7 @@ def _container_problems(container: JsonObject, path: str, volumes: set[str]) -> 
     yield from one_of(container.get("imagePullPolicy"), f"{path}.imagePullPolicy", _PULL_POLICIES)
     yield from resource_problems(part(container, "resources"), f"{path}.resources")
     for probe in ("livenessProbe", "readinessProbe", "startupProbe"):
-        if value := container.get(probe):
+        if (value := container.get(probe)) is not None:
             yield from _probe_problems(value, f"{path}.{probe}", probe)
 
 
@@ -210,7 +210,13 @@ def resource_problems(resources: JsonObject, path: str) -> Iterator[Problem]:
 
 def _amount_problems(name: str, value: Any, path: str, key: str) -> Iterator[Problem]:
     if trouble := qualified_name(name):
-        yield invalid_value(f"{path}.{key}", name, trouble)
+        yield invalid_value(f"{path}[{key}]", name, trouble)
+    elif "/" not in name and name not in _STANDARD and not name.startswith("hugepages-"):
+        for detail in (
+            "must be a standard resource type or fully qualified",
+            "must be a standard resource for containers",
+        ):
+            yield invalid_value(f"{path}[{key}]", name, detail)
     amount = _parsed(value)
     if amount is None:
         return

@@ -49,7 +49,7 @@ def fill_container(container: JsonObject) -> None:
             if source.get("fileKeyRef"):
                 source["fileKeyRef"].setdefault("optional", False)
     for name in _PROBES:
-        if probe := container.get(name):
+        if (probe := container.get(name)) is not None:
             _fill_probe(probe)
     if lifecycle := container.get("lifecycle"):
         for moment in ("postStart", "preStop"):

@@ -62,8 +62,9 @@ def workload_problems(spec: JsonObject, kind: str, owner: str) -> list[Problem]:
 
 def selection_problems(selector: JsonObject | None, template: JsonObject) -> list[Problem]:
     """The pods that the template makes must be those that the selector finds."""
-    found = at(template, "metadata", "labels")
-    if not selector or selects(selector, found):
+    found = part(template, "metadata", "labels")
+    if selects(selector, found):
         return []
     detail = "`selector` does not match template `labels`"
-    return [invalid_value("spec.template.metadata.labels", found, detail)]
+    shown = dict(sorted(found.items())) or None
+    return [invalid_value("spec.template.metadata.labels", shown, detail)]

@@ -30,7 +30,7 @@ class PriorityClasses(Strategy):
         if not obj["metadata"].get("name", "").startswith("system-") and obj["value"] > _HIGHEST:
             detail = f"maximum allowed value of a user defined priority is {_HIGHEST}"
             problems.append(forbidden_field("value", detail))
-        allowed = ["Never", "PreemptLowerPriority"]
+        allowed = ["PreemptLowerPriority", "Never"]
         return problems + one_of(obj.get("preemptionPolicy"), "preemptionPolicy", allowed)
 
     def validate_update(self, new: JsonObject, old: JsonObject) -> list[Problem]:

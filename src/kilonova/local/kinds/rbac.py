@@ -76,7 +76,8 @@ class RoleBindings(Strategy):
         _subjects("Group"),
         _subjects("ServiceAccount"),
     )
-    roles: tuple[str, ...] = ("ClusterRole", "Role")
+    in_namespace = True
+    roles: tuple[str, ...] = ("Role", "ClusterRole")
 
     def fill(self, obj: JsonObject) -> None:
         reference = inside(obj, "roleRef")
@@ -109,17 +110,21 @@ class RoleBindings(Strategy):
         if kind == "ServiceAccount":
             if name and (trouble := dns_subdomain(name)):
                 problems.append(invalid_value(f"{path}.name", name, trouble))
-            if not subject.get("namespace"):
+            if not subject.get("namespace") and not self.in_namespace:
                 problems.append(required(f"{path}.namespace"))
         elif kind not in ("User", "Group"):
-            allowed = ["Group", "ServiceAccount", "User"]
+            allowed = ["ServiceAccount", "User", "Group"]
             problems.append(not_supported(f"{path}.kind", kind, allowed))
         return problems
 
     def validate_update(self, new: JsonObject, old: JsonObject) -> list[Problem]:
         if new.get("roleRef") == old.get("roleRef"):
             return []
-        return [invalid_value("roleRef", new.get("roleRef"), "cannot change roleRef")]
+        shown = {
+            name: at(new, "roleRef", field)
+            for name, field in (("APIGroup", "apiGroup"), ("Kind", "kind"), ("Name", "name"))
+        }
+        return [invalid_value("roleRef", shown, "cannot change roleRef")]
 
     def valid_name(self, name: str) -> str | None:
         return path_segment(name)
@@ -129,4 +134,5 @@ class RoleBindings(Strategy):
 class ClusterRoleBindings(RoleBindings):
     """The same for the whole cluster."""
 
+    in_namespace = False
     roles = ("ClusterRole",)

@@ -11,7 +11,7 @@ from kilonova.local.kinds.ingresses import balanced_addresses
 from kilonova.local.kinds.rules import one_of, port_number
 from kilonova.local.kinds.strategy import Strategy, strategy
 from kilonova.local.kinds.walk import at, inside, objects, part, strings
-from kilonova.local.names import dns_1035_label, dns_label, dns_subdomain, label_problems
+from kilonova.local.names import dns_label, dns_subdomain, label_problems
 from kilonova.local.schema.node import Schema
 
 _AFFINITY_SECONDS = 10800
@@ -107,7 +107,7 @@ class Services(Strategy):
         return [invalid_value("spec.clusterIPs[0]", now, "may not change once set")]
 
     def valid_name(self, name: str) -> str | None:
-        return dns_1035_label(name)
+        return dns_label(name)
 
 
 def _agree_on_address(spec: JsonObject) -> None:
@@ -212,5 +212,17 @@ def _port_problems(ports: list[JsonObject], kind: str | None) -> Iterator[Proble
             yield forbidden_field(f"{path}.nodePort", detail)
         pair = (port.get("protocol"), port.get("port"))
         if pair in pairs:
-            yield duplicate(path, {"protocol": pair[0], "port": pair[1]})
+            yield duplicate(path, _as_go_shows_it(port))
         pairs.add(pair)
+
+
+def _as_go_shows_it(port: JsonObject) -> JsonObject:
+    """A port in a message: Kubernetes prints its own struct, reduced to what was compared."""
+    return {
+        "Name": "",
+        "Protocol": port.get("protocol"),
+        "AppProtocol": None,
+        "Port": port.get("port"),
+        "TargetPort": 0,
+        "NodePort": 0,
+    }

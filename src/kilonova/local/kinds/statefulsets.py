@@ -63,7 +63,8 @@ class StatefulSets(Strategy):
         update = part(spec, "updateStrategy")
         if update.get("type") not in ("RollingUpdate", "OnDelete"):
             detail = "must be 'RollingUpdate' or 'OnDelete'"
-            problems.append(invalid_value("spec.updateStrategy", update, detail))
+            shown = {"Type": update.get("type"), "RollingUpdate": update.get("rollingUpdate")}
+            problems.append(invalid_value("spec.updateStrategy", shown, detail))
         elif update["type"] == "OnDelete" and update.get("rollingUpdate") is not None:
             detail = "only allowed for updateStrategy 'RollingUpdate'"
             problems.append(

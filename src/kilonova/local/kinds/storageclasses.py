@@ -1,7 +1,7 @@
 """StorageClasses, and what else the group of storage has."""
 
 from kilonova.api.json import JsonObject
-from kilonova.local.errors import Problem, forbidden_field, required
+from kilonova.local.errors import Problem, required
 from kilonova.local.kinds.base import Column
 from kilonova.local.kinds.columns import AGE, NAME, NONE, UNSET, count, flag, text
 from kilonova.local.kinds.rules import immutable
@@ -42,12 +42,8 @@ class StorageClasses(Strategy):
         return [] if obj.get("provisioner") else [required("provisioner")]
 
     def validate_update(self, new: JsonObject, old: JsonObject) -> list[Problem]:
-        problems = [
-            forbidden_field(field, f"updates to {field} are forbidden.")
-            for field in ("parameters", "provisioner", "reclaimPolicy")
-            if new.get(field) != old.get(field)
-        ]
-        return problems + immutable(new, old, "volumeBindingMode")
+        fields = ("parameters", "provisioner", "reclaimPolicy", "volumeBindingMode")
+        return [problem for field in fields for problem in immutable(new, old, field)]
 
 
 def _modes(obj: JsonObject) -> str:

@@ -1,0 +1,98 @@
+"""Manifests, and what a genuine kube-apiserver makes of them.
+
+`stored.json` is written by `python -m tests.local.kinds.recorded` from `manifests.yaml`, and
+held against the genuine server by `tests/kubernetes/test_builtin_kinds.py`.
+"""
+
+import json
+import tempfile
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from kilonova.local.kinds.base import Kind
+from kilonova.local.kinds.builtin import builtin_kinds
+from tests.harness.access import Access
+from tests.harness.controlplane import ControlPlane
+
+HERE = Path(__file__).parent
+STORED = HERE / "stored.json"
+_SERVER_OWNED = ("managedFields", "uid", "resourceVersion", "creationTimestamp")
+
+
+@cache
+def manifests() -> dict[str, Any]:
+    """The manifests by kind and name."""
+    documents: list[Any] = list(yaml.safe_load_all((HERE / "manifests.yaml").read_text()))
+    return {f"{each['kind']} {each['metadata']['name']}": each for each in documents}
+
+
+@cache
+def stored() -> dict[str, Any]:
+    """What was recorded, under the same names."""
+    return json.loads(STORED.read_text())
+
+
+def served_kinds() -> dict[tuple[str, str], Kind]:
+    """A new set of built-in kinds, by apiVersion and kind."""
+    return {(kind.api_version, kind.kind): kind for kind in builtin_kinds()}
+
+
+def storing(kinds: dict[tuple[str, str], Kind], kind: Kind) -> Kind:
+    """The version in which objects of the kind are stored."""
+    group = kind.group if kind.storage_group is None else kind.storage_group
+    return next(
+        each
+        for each in kinds.values()
+        if (each.group, each.plural) == (group, kind.plural) and each.from_storage is None
+    )
+
+
+def normal(obj: Any) -> Any:
+    """The object without what differs from server to server and from day to day."""
+    metadata = obj["metadata"]
+    text = json.dumps(obj)
+    for field, word in (("uid", "UID"), ("creationTimestamp", "NOW")):
+        if field in metadata:
+            text = text.replace(metadata[field], word)
+    result = json.loads(text)
+    for field in _SERVER_OWNED:
+        result["metadata"].pop(field, None)
+    spec = result.get("spec") or {}
+    if spec.get("clusterIP", "None") != "None":
+        spec["clusterIP"], spec["clusterIPs"] = "IP", ["IP"]
+    if result["kind"] == "CertificateSigningRequest":
+        for field in ("username", "uid", "groups", "extra"):
+            spec.pop(field, None)
+    return result
+
+
+def asked(access: Access, manifest: Any, kind: Kind) -> Any:
+    """What the server would store for a manifest."""
+    path = f"/apis/{kind.group}/{kind.version}" if kind.group else f"/api/{kind.version}"
+    if kind.namespaced:
+        path += f"/namespaces/{manifest['metadata']['namespace']}"
+    status, answer = access.ask("POST", f"{path}/{kind.plural}?dryRun=All", manifest)
+    assert status == 201, answer
+    return normal(answer)
+
+
+def record() -> None:
+    """Ask a genuine server about every manifest, and write its answers down."""
+    kinds = served_kinds()
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        ControlPlane.start(Path(folder)) as plane,
+    ):
+        answers = {
+            name: asked(plane.access, each, kinds[each["apiVersion"], each["kind"]])
+            for name, each in manifests().items()
+        }
+    lines = ",\n".join(f"{json.dumps(name)}: {json.dumps(each)}" for name, each in answers.items())
+    STORED.write_text(f"{{\n{lines}\n}}\n")
+
+
+if __name__ == "__main__":
+    record()
