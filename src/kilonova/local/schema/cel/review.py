@@ -14,10 +14,10 @@ from kilonova.local.schema.cel.rules import EXTENSION, MessageError, compile_rul
 from kilonova.local.schema.node import Schema
 
 _REASONS = [
-    "FieldValueRequired",
+    "FieldValueDuplicate",
     "FieldValueForbidden",
     "FieldValueInvalid",
-    "FieldValueDuplicate",
+    "FieldValueRequired",
 ]
 
 
