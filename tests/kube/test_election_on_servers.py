@@ -1,0 +1,148 @@
+"""Elections, events and narrow writes on servers: the embedded API and a genuine kube-apiserver."""
+
+import asyncio
+import re
+import time
+from collections.abc import AsyncGenerator
+from typing import Any
+
+import pytest
+
+from kilonova.kube import Client, Conflict, plain
+from kilonova.kube.apply import differs, narrowest_patch
+from kilonova.kube.election import Elector, Leadership, LeadershipLost, Timing
+from kilonova.kube.election.lease import LEASES
+from kilonova.kube.events import Recorder, Reference
+from tests.conftest import Api
+from tests.harness.kubectl import Kubectl
+
+QUICK = Timing(lease_duration=2, renew_deadline=1.5, retry_period=0.2)
+CONFIGMAPS = plain("", "v1", "configmaps", "ConfigMap", True)
+DEPLOYMENTS = plain("apps", "v1", "deployments", "Deployment", True)
+
+
+@pytest.fixture
+async def client(api: Api) -> AsyncGenerator[Client]:
+    async with api.client() as client:
+        yield client
+
+
+class Copy:
+    def __init__(self, api: Api, client: Client, name: str) -> None:
+        self.elector = Elector(client, "operator", api.namespace, identity=name, timing=QUICK)
+        self.terms: asyncio.Queue[int] = asyncio.Queue()
+        self.task = asyncio.create_task(self.elector.run(self.lead))
+
+    async def lead(self, leadership: Leadership) -> None:
+        self.terms.put_nowait(leadership.token)
+        await asyncio.Event().wait()
+
+    async def stop(self) -> None:
+        self.task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await self.task
+
+
+async def test_a_leader_leads_hands_over_and_is_deposed(api: Api, client: Client) -> None:
+    one = Copy(api, client, "one")
+    assert await one.terms.get() == 0
+    two = Copy(api, client, "two")
+    await asyncio.sleep(1)
+    held = await client.get(LEASES, "operator", api.namespace)
+    assert held.spec.holder_identity == "one"
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", held.spec.renew_time or "")
+    await one.stop()
+    begin = time.monotonic()
+    assert await two.terms.get() == 1
+    assert time.monotonic() - begin < 2, "a released lease is taken at once"
+    taken: Any = {"spec": {"holderIdentity": "usurper"}}
+    await client.patch(LEASES, "operator", taken, api.namespace)
+    with pytest.raises(LeadershipLost, match="usurper holds it"):
+        await two.task
+
+
+async def test_of_many_candidates_exactly_one_wins_each_round(api: Api, client: Client) -> None:
+    copies = [Copy(api, client, f"copy-{i}") for i in range(8)]
+    for round in range(3):
+        first, *_ = await _first_leaders(copies)
+        await asyncio.sleep(0.3)
+        leaders = [copy for copy in copies if copy.elector.leadership is not None]
+        assert leaders == [first]
+        assert first.terms.get_nowait() == round
+        copies.remove(first)
+        await first.stop()
+    for copy in copies:
+        await copy.stop()
+
+
+async def _first_leaders(copies: list[Copy]) -> list[Copy]:
+    async with asyncio.timeout(20):
+        while not (leaders := [copy for copy in copies if copy.elector.leadership]):
+            await asyncio.sleep(0.01)
+    return leaders
+
+
+async def test_kubectl_shows_what_is_recorded(api: Api, client: Client, kubectl: Kubectl) -> None:
+    created = await client.create(CONFIGMAPS, {"metadata": {"name": "x"}}, api.namespace)
+    about = Reference.to(CONFIGMAPS, "x", api.namespace, created["metadata"]["uid"])
+    recorder = Recorder(client, "kilonova-test")
+    running = asyncio.create_task(recorder.run())
+    recorder.event(about, "Noticed", "Something was noticed")
+    while not await _events(client, api):
+        await asyncio.sleep(0.02)
+    recorder.event(about, "Noticed", "Something was noticed")
+    recorder.event(about, "Broke", "Something broke", warning=True)
+    recorder.stop()
+    await running
+    noticed, broke = sorted(await _events(client, api), key=lambda e: e["type"])
+    assert (noticed["count"], broke["count"]) == (2, 1)
+
+    described = await asyncio.to_thread(kubectl, "describe configmap x", namespace=api.namespace)
+    lines = [line.split(None, 2) for line in described.out.splitlines()]
+    rows = {line[1]: line[2] for line in lines if line and line[0] in ("Normal", "Warning")}
+    assert re.fullmatch(
+        r"\d+s \(x2 over \d+s\)\s+kilonova-test\s+Something was noticed", rows["Noticed"]
+    )
+    assert re.fullmatch(r"\d+s\s+kilonova-test\s+Something broke", rows["Broke"])
+    command = "get events --sort-by=.lastTimestamp -o name"
+    names = (await asyncio.to_thread(kubectl, command, namespace=api.namespace)).out.split()
+    assert len(names) == 2
+
+
+async def _events(client: Client, api: Api) -> list[Any]:
+    events = plain("", "v1", "events", "Event", True)
+    return (await client.list(events, api.namespace, fields="involvedObject.name=x")).items
+
+
+async def test_what_was_written_narrowly_holds_after_the_server_defaulted_it(
+    api: Api, client: Client
+) -> None:
+    def desired(image: str) -> dict[str, Any]:
+        container = {
+            "name": "main",
+            "image": image,
+            "ports": [{"containerPort": 80}],
+            "env": [],
+            "resources": {"requests": {"memory": "1024Mi", "cpu": "1000m"}},
+        }
+        return {
+            "metadata": {"name": "x"},
+            "spec": {
+                "replicas": 0,
+                "selector": {"matchLabels": {"app": "x"}},
+                "template": {
+                    "metadata": {"labels": {"app": "x"}},
+                    "spec": {"containers": [container], "hostNetwork": False},
+                },
+            },
+        }
+
+    live = await client.create(DEPLOYMENTS, desired("i:1"), api.namespace)
+    assert narrowest_patch(live, desired("i:1")) is None
+    patch = narrowest_patch(live, desired("i:2"))
+    assert patch is not None
+    assert patch["metadata"] == {"resourceVersion": live["metadata"]["resourceVersion"]}
+    live = await client.patch(DEPLOYMENTS, "x", patch, api.namespace)
+    assert not differs(live, desired("i:2"))
+    with pytest.raises(Conflict):
+        await client.patch(DEPLOYMENTS, "x", patch, api.namespace)
