@@ -1,0 +1,94 @@
+# Everything starts here: `make help`. Needed: make, and Python 3.11 or newer as `python3`
+# (or PYTHON=…). ARGS=… reaches the command of a target: make up ARGS="--detach --wait".
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-print-directory
+
+PYTHON ?= python3
+ARGS ?=
+VENV := .venv
+BIN := $(VENV)/bin
+UV := $(shell command -v uv 2>/dev/null)
+
+# Two states of .venv, each renewed when what it is made from changes.
+RUN := $(VENV)/.run
+DEV := $(VENV)/.dev
+
+ifneq ($(UV),)
+CREATE := $(UV) venv --quiet --allow-existing --python $(PYTHON) $(VENV)
+INSTALL := $(UV) pip install --quiet --python $(BIN)/python
+else
+CREATE := $(PYTHON) -m venv $(VENV)
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-input
+endif
+
+.PHONY: help
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: up
+up: $(RUN) ## Start a cluster on this machine (Ctrl-C stops it)
+	@$(BIN)/kilonova up $(ARGS)
+
+.PHONY: test
+test: $(DEV) ## Run all tests (those on real Kubernetes want `make real-parts` first)
+	$(BIN)/pytest $(ARGS)
+
+.PHONY: venv
+venv: $(DEV) ## Set up everything for development in .venv
+
+.PHONY: check
+check: $(DEV) ## Check format, lint, types, layers, and that generated tables are fresh
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/pyright
+	$(BIN)/lint-imports
+ifneq ($(shell command -v go 2>/dev/null),)
+	$(BIN)/python -m tools.schemas.generate --check
+	$(BIN)/python -m tools.protobuf.generate --check
+else
+	@echo "No go on the PATH: the generated tables were not compared with Kubernetes' modules."
+endif
+
+.PHONY: bench
+bench: $(DEV) ## Run the benchmarks (ARGS="NAME --json FILE")
+	$(BIN)/python -m bench $(ARGS)
+
+.PHONY: faults
+faults: $(DEV) ## Run only the tests that kill and break things
+	$(BIN)/pytest tests/faults $(ARGS)
+
+.PHONY: control-plane
+control-plane: | $(BIN)/python ## Build a real Kubernetes control plane, once; prints its folder
+	@$(BIN)/python tools/control-plane/build.py
+
+.PHONY: real-parts
+real-parts: control-plane ## Get all that the full test suite wants
+
+.PHONY: lock
+lock: ## Pin the dependencies anew (needs uv)
+	@command -v "$(UV)" >/dev/null || { echo "make lock: no uv on the PATH" >&2; exit 1; }
+	$(call compile,build,requirements.lock)
+	$(call compile,dev,requirements-dev.lock)
+
+compile = $(UV) pip compile --quiet --universal --generate-hashes --no-header --no-annotate \
+	--no-emit-index-url pyproject.toml --group $(1) -o $(2)
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("Kilonova needs Python 3.11 or newer, and $(PYTHON) is " + sys.version.split()[0] + ": make PYTHON=python3.11 …")'
+	@echo "Creating $(VENV) …"
+	@$(CREATE)
+
+$(RUN): requirements.lock pyproject.toml | $(BIN)/python
+	@echo "Installing what Kilonova runs on …"
+	@$(INSTALL) --require-hashes -r requirements.lock
+	@$(INSTALL) --no-deps --no-build-isolation -e .
+	@touch $@
+
+# What development needs contains what running needs.
+$(DEV): requirements-dev.lock pyproject.toml | $(BIN)/python
+	@echo "Installing what development needs …"
+	@$(INSTALL) --require-hashes -r requirements-dev.lock
+	@$(INSTALL) --no-deps --no-build-isolation -e .
+	@touch $(RUN) $@

@@ -24,7 +24,7 @@ class Audience(Protocol):
         """All nodes have registered."""
         ...
 
-    def failed(self, failure: CommandFailed) -> None: ...
+    def failed(self, error: BaseException) -> None: ...
 
     def stopping(self) -> None: ...
 
@@ -41,7 +41,7 @@ class Plain:
     def ready(self, welcome: Welcome) -> None:
         print(welcome_text(welcome, detached=False), flush=True)
 
-    def failed(self, failure: CommandFailed) -> None:
+    def failed(self, error: BaseException) -> None:
         pass
 
     def stopping(self) -> None:
@@ -66,7 +66,7 @@ class Terminal(Plain):
         self._status.stop()
         super().ready(welcome)
 
-    def failed(self, failure: CommandFailed) -> None:
+    def failed(self, error: BaseException) -> None:
         self._status.stop()
 
     def stopping(self) -> None:
@@ -112,8 +112,10 @@ class Pipe:
         self._send(Ready(welcome))
         self._pipe.close()
 
-    def failed(self, failure: CommandFailed) -> None:
-        self._send(Failed(str(failure)))
+    def failed(self, error: BaseException) -> None:
+        # Of what was not expected the log has more to say than a line.
+        if isinstance(error, CommandFailed):
+            self._send(Failed(str(error)))
 
     def stopping(self) -> None:
         pass

@@ -8,6 +8,7 @@ nothing is polled, and its death is noticed at once, as the end of the pipe.
 import os
 import subprocess
 import sys
+from pathlib import Path
 from typing import IO
 
 import msgspec
@@ -33,7 +34,7 @@ def detach_cluster(options: UpOptions, *, wait: bool) -> Welcome:
         finally:
             os.close(write_end)
         try:
-            return _awaited(reports, Ready if wait else (Answers, Ready), process, str(log))
+            return _awaited(reports, Ready if wait else (Answers, Ready), process, log)
         except KeyboardInterrupt:
             process.terminate()
             raise
@@ -56,7 +57,7 @@ def _awaited(
     reports: IO[bytes],
     wanted: type[Answers | Ready] | tuple[type[Answers | Ready], ...],
     process: subprocess.Popen[bytes],
-    log: str,
+    log: Path,
 ) -> Welcome:
     for line in reports:
         report = msgspec.json.decode(line, type=Report)
@@ -65,4 +66,10 @@ def _awaited(
             raise CommandFailed(report.message)
         if isinstance(report, wanted):
             return report.welcome
-    raise CommandFailed(f"the cluster's process ended with {process.wait()}: see {log}")
+    code = process.wait()
+    raise CommandFailed(f"the cluster's process ended with {code}: {_last_line(log)} (see {log})")
+
+
+def _last_line(log: Path) -> str:
+    lines = log.read_text(errors="replace").splitlines()
+    return lines[-1] if lines else "it wrote nothing"

@@ -31,8 +31,8 @@ def run_cluster(options: UpOptions, audience: Audience) -> None:
         _configure_logging()
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(_run(options, audience, begun))
-    except CommandFailed as failure:
-        audience.failed(failure)
+    except BaseException as error:
+        audience.failed(error)
         raise
 
 

@@ -1,0 +1,72 @@
+"""The `kilonova` command as a test runs it: in a process of its own, far from the user's home."""
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+_SOURCE = Path(__file__).parents[2] / "src"
+
+
+@dataclass(frozen=True)
+class Done:
+    """What a command did."""
+
+    code: int
+    out: str
+    err: str
+
+
+@dataclass
+class Kilonova:
+    """Runs `kilonova`; clusters that it started in the background end with the test."""
+
+    home: Path
+    _data: set[Path] = field(default_factory=set[Path])
+
+    def __call__(self, *words: str | Path) -> Done:
+        """Run a command to its end."""
+        done = subprocess.run(
+            self.command(*words),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            env=self.environment(),
+            cwd=self.home,
+            timeout=60,
+            check=False,
+        )
+        return Done(done.returncode, done.stdout.decode(), done.stderr.decode())
+
+    def detach(self, data: Path, *words: str | Path) -> Done:
+        """`up --detach --wait` on a free port."""
+        self._data.add(data)
+        return self("up", "--detach", "--wait", "--port", "0", "--data", data, *words)
+
+    def status(self, data: Path) -> dict[str, Any]:
+        """What `status -o json` says."""
+        return json.loads(self("status", "-o", "json", "--data", data).out)
+
+    def command(self, *words: str | Path) -> list[str]:
+        """The command line, for those who start it themselves."""
+        return [sys.executable, "-P", "-m", "kilonova.cli", *map(str, words)]
+
+    def environment(self) -> dict[str, str]:
+        """Nothing of the user's but where programs are found."""
+        return {
+            "PATH": os.environ["PATH"],
+            "HOME": str(self.home),
+            "PYTHONPATH": str(_SOURCE),
+            "TERM": "xterm",
+        }
+
+    def end(self) -> None:
+        """Kill what still runs."""
+        for data in self._data:
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+                pid = json.loads((data / "running.json").read_bytes())["pid"]
+                os.kill(pid, signal.SIGKILL)

@@ -1,0 +1,72 @@
+"""Help, version and completion: always there, and quickly."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.cli.command import Kilonova
+
+
+def test_help_lists_commands_and_exit_codes(kilonova: Kilonova):
+    done = kilonova("--help")
+    assert done.code == 0
+    for command in ("up", "down", "status", "version", "--install-completion"):
+        assert f"  {command} " in done.out
+    assert "Exit codes:" in done.out
+
+
+@pytest.mark.parametrize("command", ["up", "down", "status", "version"])
+def test_every_command_shows_examples(kilonova: Kilonova, command: str):
+    assert f"    kilonova {command}" in kilonova(command, "--help").out
+
+
+def test_help_loads_nothing_that_only_a_cluster_needs(kilonova: Kilonova):
+    """What keeps `kilonova --help` within 150 ms, asserted without a clock."""
+    done = subprocess.run(
+        [kilonova.command()[0], "-X", "importtime", *kilonova.command()[1:], "--help"],
+        env=kilonova.environment(),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    loaded = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
+    heavy = ("kilonova.local", "kilonova.kube", "aiohttp", "msgspec", "rich", "yaml", "asyncio")
+    assert "typer" in loaded
+    assert not loaded & set(heavy)
+
+
+def test_version_is_that_of_the_package(kilonova: Kilonova):
+    from kilonova import __version__
+
+    assert kilonova("version").out == f"kilonova {__version__}\n"
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_offers_the_commands(kilonova: Kilonova, shell: str):
+    environment = kilonova.environment() | {
+        "_KILONOVA_COMPLETE": f"complete_{shell}",
+        "_TYPER_COMPLETE_ARGS": "kilonova d",
+        "_TYPER_COMPLETE_FISH_ACTION": "get-args",
+        "COMP_WORDS": "kilonova d",
+        "COMP_CWORD": "1",
+    }
+    done = subprocess.run(
+        kilonova.command(), env=environment, capture_output=True, text=True, check=False
+    )
+    assert "down" in done.stdout
+
+
+def test_status_of_nothing_has_all_its_keys(kilonova: Kilonova, tmp_path: Path):
+    done = kilonova("status", "-o", "json", "--data", tmp_path / "data")
+    assert done.code == 3
+    status = kilonova.status(tmp_path / "data")
+    assert status["running"] is False
+    keys = "running pid url kubeconfig started version nodes pods data resourceVersion"
+    assert set(status) == set(keys.split())
+    assert not (tmp_path / "data").exists()
+
+
+def test_without_a_folder_the_users_data_folder_is_meant(kilonova: Kilonova, tmp_path: Path):
+    status = kilonova("status")
+    assert str(tmp_path / ".local/share/kilonova/default") in status.out

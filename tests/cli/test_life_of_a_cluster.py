@@ -1,0 +1,136 @@
+"""Up and down: in the background, in the foreground, at a terminal, and again on old data."""
+
+import os
+import pty
+import signal
+import subprocess
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.cli.command import Kilonova
+from tests.harness.access import Access
+from tests.harness.embedded import EmbeddedServer
+
+
+def test_up_says_how_to_use_the_cluster(kilonova: Kilonova, tmp_path: Path):
+    data = tmp_path / "data"
+    done = kilonova.detach(data)
+    assert done.code == 0, done.err
+    assert "The cluster is ready" in done.out
+    assert "nodes  12 (12 ready)" in done.out
+    assert f"export KUBECONFIG={data / 'kubeconfig'}" in done.out
+    assert "kubectl get nodes" in done.out
+    assert f"kilonova down --data {data}" in done.out
+
+
+def test_down_ends_the_process_before_it_returns(kilonova: Kilonova, tmp_path: Path):
+    data = tmp_path / "data"
+    kilonova.detach(data, "--no-demo")
+    pid = kilonova.status(data)["pid"]
+    done = kilonova("down", "--data", data)
+    assert (done.code, done.out) == (0, f"Stopped. The data stays in {data}.\n")
+    assert not is_alive(pid)
+    assert kilonova("status", "--data", data).code == 3
+
+
+def test_down_without_waiting_only_asks(kilonova: Kilonova, tmp_path: Path):
+    data = tmp_path / "data"
+    kilonova.detach(data, "--no-demo")
+    done = kilonova("down", "--no-wait", "--data", data)
+    assert done.code == 0
+    assert done.out.startswith("Asked process")
+    assert kilonova("down", "--data", data).code == 0
+    assert kilonova("status", "--data", data).code == 3
+
+
+def test_down_is_content_when_nothing_runs(kilonova: Kilonova, tmp_path: Path):
+    done = kilonova("down", "--data", tmp_path / "data")
+    assert (done.code, done.out) == (0, f"Nothing runs on {tmp_path / 'data'}.\n")
+
+
+def test_a_bare_cluster_has_no_nodes(kilonova: Kilonova, tmp_path: Path):
+    done = kilonova.detach(tmp_path / "data", "--no-demo")
+    assert "nodes  0 (0 ready)" in done.out
+
+
+def test_nodes_come_from_the_fleet_file(kilonova: Kilonova, tmp_path: Path):
+    fleet = tmp_path / "fleet.yaml"
+    fleet.write_text("nodes: [{name: small, count: 3}]")
+    kilonova.detach(tmp_path / "data", "--nodes", "fleet.yaml", "--durability", "normal")
+    assert kilonova.status(tmp_path / "data")["nodes"] == {"total": 3, "ready": 3}
+
+
+def test_a_restart_goes_on_with_the_data(kilonova: Kilonova, tmp_path: Path):
+    data = tmp_path / "data"
+    kilonova.detach(data, "--no-demo")
+    path = "/api/v1/namespaces/default/configmaps"
+    created = access(data).ask("POST", path, {"metadata": {"name": "kept"}, "data": {"a": "b"}})
+    before = kilonova.status(data)["resourceVersion"]
+    kilonova("down", "--data", data)
+    kilonova.detach(data, "--no-demo")
+    assert access(data).ask("GET", f"{path}/kept") == (200, created[1])
+    assert kilonova.status(data)["resourceVersion"] >= before
+
+
+def test_what_a_killed_process_left_misleads_nobody(kilonova: Kilonova, tmp_path: Path):
+    data = tmp_path / "data"
+    kilonova.detach(data, "--no-demo")
+    pid = kilonova.status(data)["pid"]
+    os.kill(pid, signal.SIGKILL)
+    assert kilonova("down", "--data", data).out.startswith("Nothing runs on")
+    assert kilonova("status", "--data", data).code == 3
+    kilonova.detach(data, "--no-demo")
+    assert kilonova.status(data)["pid"] != pid
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_the_foreground_in_good_order(tmp_path: Path, number: signal.Signals):
+    with EmbeddedServer.start(tmp_path / "data") as server:
+        os.kill(server.process.pid, number)
+        assert server.process.wait() == 0
+    assert not (tmp_path / "data" / "running.json").exists()
+    assert server.process.log.read_text().rstrip().splitlines().count("Stopping.") == 1
+
+
+def test_control_c_at_a_terminal_ends_it(kilonova: Kilonova, tmp_path: Path):
+    person, terminal = pty.openpty()
+    command = kilonova.command("up", "--no-demo", "--port", "0", "--data", tmp_path / "data")
+    process = subprocess.Popen(
+        command,
+        stdin=terminal,
+        stdout=terminal,
+        stderr=terminal,
+        env=kilonova.environment(),
+        start_new_session=True,
+        preexec_fn=lambda: os.close(os.open(os.ttyname(terminal), os.O_RDWR)),
+    )
+    os.close(terminal)
+    shown = read_until(person, b"Ctrl-C stops it")
+    os.write(person, b"\x03")
+    shown += read_until(person, b"Stopping.")
+    assert process.wait(30) == 0
+    os.close(person)
+    assert b"Starting the API" in shown
+    assert b"The cluster is ready" in shown
+    assert b"Traceback" not in shown
+
+
+def read_until(terminal: int, wanted: bytes) -> bytes:
+    shown = b""
+    while wanted not in shown:
+        shown += os.read(terminal, 4096)
+    return shown
+
+
+def access(data: Path) -> Access:
+    return Access.from_kubeconfig(data / "kubeconfig", data.parent / "admin")
+
+
+def is_alive(pid: int) -> bool:
+    """Whether it runs; one that ended, and that nobody has asked after, does not."""
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False

@@ -1,0 +1,86 @@
+"""What cannot be done is refused with one line that says what to change."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.command import Kilonova
+
+FLEETS = {
+    "unknown field": ("nodes: [{name: a, cout: 2}]", "cout"),
+    "wrong type": ("nodes: [{name: a, count: many}]", "nodes[0].count"),
+    "wrong value": ("nodes: [{name: a, gpu: {model: L4, count: 0}}]", "nodes[0].gpu.count"),
+    "bad duration": ("nodes: [{name: a, start: soon}]", "nodes[0].start"),
+    "not YAML": ("nodes: [", "is not YAML"),
+}
+
+
+@pytest.mark.parametrize(("text", "named"), FLEETS.values(), ids=FLEETS)
+def test_a_bad_fleet_file_is_refused_by_the_name_of_the_field(
+    kilonova: Kilonova, tmp_path: Path, text: str, named: str
+):
+    fleet = tmp_path / "fleet.yaml"
+    fleet.write_text(text)
+    data = tmp_path / "data"
+    done = kilonova("up", "--port", "0", "--data", data, "--nodes", fleet)
+    assert done.code == 1
+    assert str(fleet) in done.err
+    assert named in done.err
+    assert len(done.err.splitlines()) == 1
+    assert not data.exists()
+
+
+def test_a_missing_fleet_file_is_refused_also_in_the_background(kilonova: Kilonova, tmp_path: Path):
+    done = kilonova.detach(tmp_path / "data", "--nodes", tmp_path / "absent.yaml")
+    assert (done.code, done.out) == (1, "")
+    assert done.err == (
+        f"kilonova: {tmp_path / 'absent.yaml'} cannot be read: No such file or directory\n"
+    )
+
+
+@pytest.mark.parametrize("mode", [(), ("--detach",)])
+def test_a_folder_that_cannot_be_made_is_refused(
+    kilonova: Kilonova, tmp_path: Path, mode: tuple[str, ...]
+):
+    (tmp_path / "file").touch()
+    data = tmp_path / "file" / "data"
+    done = kilonova("up", *mode, "--port", "0", "--data", data)
+    assert (done.code, done.err) == (1, f"kilonova: {data}: Not a directory\n")
+
+
+def test_a_corrupt_store_is_refused_and_left_as_it_is(kilonova: Kilonova, tmp_path: Path):
+    data = tmp_path / "data"
+    data.mkdir()
+    content = b"this is no database" * 1000
+    (data / "store.db").write_bytes(content)
+    done = kilonova("up", "--port", "0", "--data", data)
+    assert done.code == 1
+    assert str(data / "store.db") in done.err
+    assert len(done.err.splitlines()) == 1
+    assert (data / "store.db").read_bytes() == content
+
+
+def test_an_unknown_log_level_is_refused(
+    kilonova: Kilonova, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    environment = kilonova.environment() | {"KILONOVA_LOG": "loud"}
+    monkeypatch.setattr(kilonova, "environment", lambda: environment)
+    done = kilonova("up", "--port", "0", "--data", tmp_path / "data")
+    assert done.code == 1
+    assert "KILONOVA_LOG" in done.err
+    assert len(done.err.splitlines()) == 1
+
+
+USAGE = [
+    ("up", "--port", "70000"),
+    ("up", "--durability", "none"),
+    ("status", "-o", "xml"),
+    ("sideways",),
+]
+
+
+@pytest.mark.parametrize("words", USAGE, ids=" ".join)
+def test_wrong_usage_exits_with_2(kilonova: Kilonova, words: tuple[str, ...]):
+    done = kilonova(*words)
+    assert done.code == 2
+    assert done.err.startswith("Usage: kilonova")
