@@ -77,8 +77,8 @@ def test_an_exception_comes_with_its_traceback(lines):
 
 
 def test_lines_of_libraries_have_the_same_form(lines):
-    logging.getLogger("uvicorn.error").info("Started server process [%d]", 7)
-    assert lines()[0]["message"] == "Started server process [7]"
+    logging.getLogger("aiohttp.client").info("Opened %d connections", 7)
+    assert lines()[0]["message"] == "Opened 7 connections"
 
 
 def test_unknown_types_are_printed_as_text(lines):
