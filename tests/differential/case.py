@@ -7,6 +7,7 @@ A case is one document: a name and steps. A step is one of
     type: merge            a short name of TYPES, or a content type
     headers: {accept: …}
     until: 404             ask again until this status (or {json path: value}) comes
+    certificate: false     come without the administrator's certificate
     pick: [kind, …]        compare these paths of the body only
     save: {rv: metadata.resourceVersion}
 
@@ -50,6 +51,7 @@ class Step:
     text: str = ""
     type: str = ""
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
+    certificate: bool = True
     until: Any = None
     pick: tuple[str, ...] = ()
     save: Mapping[str, str] = field(default_factory=dict[str, str])

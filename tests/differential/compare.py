@@ -26,7 +26,7 @@ def difference(
         wanted_lines, got_lines = (_lines(_without(side, paths)) for side in (wanted, got))
         if wanted_lines != got_lines:
             lines = difflib.unified_diff(
-                wanted_lines, got_lines, "kubernetes", "embedded", lineterm="", n=4
+                wanted_lines, got_lines, "kubernetes", "embedded", lineterm="", n=2
             )
             parts.append("\n".join([f"step {number}: {step.title}", *lines]))
     return "\n\n".join(parts)

@@ -44,8 +44,7 @@ class _Player:
         self._server = server
         self._open_things = open_things
         self._values = {"ns": case.namespace, "server": server.access.url}
-        self._context = server.access.ssl_context()
-        self._connection = self._connect()
+        self._connections: dict[bool, http.client.HTTPSConnection] = {}
         self._streams: dict[str, Iterator[Any]] = {}
         self._home = server.kubectl.home
 
@@ -66,7 +65,13 @@ class _Player:
         method, _, target = step.do.partition(" ")
         observation = _until(
             lambda: self._request(
-                method, target, step.body, step.text, TYPES.get(step.type, step.type), step.headers
+                method,
+                target,
+                step.body,
+                step.text,
+                TYPES.get(step.type, step.type),
+                step.headers,
+                step.certificate,
             ),
             step.until,
         )
@@ -84,16 +89,19 @@ class _Player:
         text: str = "",
         content_type: str = "",
         headers: Any = None,
+        certificate: bool = True,
     ) -> Observation:
         content = text.encode() if body is None else json.dumps(body).encode()
         sent = {"user-agent": _AGENT, "accept": "application/json"}
         if content or content_type:
             sent["content-type"] = content_type or "application/json"
         sent.update(headers or {})
+        connection = self._connections.get(certificate)
+        if connection is None:
+            connection = self._connections[certificate] = self._connect(certificate)
         with suppress(BrokenPipeError):  # a body too large is answered before it is read
-            self._connection.request(method, target, content or None, sent)
-        reply = self._connection.getresponse()
-        return _whole(reply)
+            connection.request(method, target, content or None, sent)
+        return _whole(connection.getresponse())
 
     def _stream(self, step: Step) -> Observation:
         observation: Observation = {}
@@ -122,10 +130,11 @@ class _Player:
         )
         return {"code": outcome.code, "out": outcome.out, "err": outcome.err}
 
-    def _connect(self) -> http.client.HTTPSConnection:
+    def _connect(self, certificate: bool = True) -> http.client.HTTPSConnection:
         access = self._server.access
+        context = access.ssl_context(as_administrator=certificate)
         connection = http.client.HTTPSConnection(
-            access.host, access.port, timeout=_PATIENCE, context=self._context
+            access.host, access.port, timeout=_PATIENCE, context=context
         )
         self._open_things.callback(connection.close)
         return connection
@@ -140,7 +149,8 @@ def _whole(reply: http.client.HTTPResponse) -> Observation:
 
 
 def _compared(reply: http.client.HTTPResponse) -> dict[str, str]:
-    return {name: ", ".join(reply.headers.get_all(name, [])) for name in HEADERS}
+    found = {name: reply.headers.get_all(name) for name in HEADERS}
+    return {name: ", ".join(values) for name, values in found.items() if values}
 
 
 def _until(ask: Callable[[], Observation], wanted: Any) -> Observation:
