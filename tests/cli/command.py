@@ -44,7 +44,7 @@ class Kilonova:
 
     def detach(self, data: Path, *words: str | Path) -> Done:
         """`up --detach --wait` on a free port."""
-        self._data.add(data)
+        self.ends_with_the_test(data)
         return self("up", "--detach", "--wait", "--port", "0", "--data", data, *words)
 
     def status(self, data: Path) -> dict[str, Any]:
@@ -63,6 +63,10 @@ class Kilonova:
             "PYTHONPATH": str(_SOURCE),
             "TERM": "xterm",
         }
+
+    def ends_with_the_test(self, data: Path) -> None:
+        """Whatever will run on `data` is not to outlive the test."""
+        self._data.add(data)
 
     def end(self) -> None:
         """Kill what still runs."""

@@ -1,0 +1,46 @@
+"""The tour of the README, as written."""
+
+import re
+import subprocess
+from pathlib import Path
+
+from tests.cli.command import Kilonova
+
+ROOT = Path(__file__).parents[2]
+START = 'make up ARGS="--detach --wait"'
+
+
+def test_the_tour_of_the_readme_works_as_written(
+    kilonova: Kilonova, tmp_path: Path, kubectl_path: Path
+):
+    """Every command in turn; only the start is on a free port, and without the set-up."""
+    command = " ".join(kilonova.command())
+    commands = "\n".join(tour()).replace(START, f"{command} up --detach --wait --port 0")
+    (tmp_path / "kilonova").write_text(f'#!/bin/sh\nexec {command} "$@"\n')
+    (tmp_path / "kilonova").chmod(0o755)
+    environment = kilonova.environment()
+    environment["PATH"] = f"{tmp_path}:{kubectl_path.parent}:{environment['PATH']}"
+    kilonova.ends_with_the_test(tmp_path / ".local/share/kilonova/default")
+    done = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", commands.replace('"$PWD/.venv/bin:$PATH"', '"$PATH"')],
+        cwd=ROOT,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout
+    for line in ("12 (12 ready)", "pod/two-gpus condition met", "refused", "Stopped."):
+        assert line in done.stdout
+
+
+def tour() -> list[str]:
+    """The shell blocks of the README's tour."""
+    text = (ROOT / "README.md").read_text()
+    section = text.partition("## A five-minute tour\n")[2].partition("\n## ")[0]
+    blocks = re.findall(r"```sh\n(.*?)```", section, re.DOTALL)
+    assert START in blocks[0]
+    return blocks
