@@ -327,6 +327,45 @@ def test_what_does_not_fit_the_schema_is_refused(cluster: Any, spec: Any, proble
     )
 
 
+def test_a_live_object_that_no_longer_fits_its_schema_is_named(cluster: Any) -> None:
+    cluster.apply("one", {"list": named(a=1)})
+    cluster.live["spec"]["list"] = [{"value": 1}]
+    with pytest.raises(ApiError, match="failed to create typed live object"):
+        cluster.apply("two", {"list": named(b=1)})
+
+
+def test_kubectl_keeps_its_annotation_true_while_it_is_not_too_long() -> None:
+    name = "kubectl.kubernetes.io/last-applied-configuration"
+    live: dict[str, Any] = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "c", "annotations": {name: "{}"}},
+    }
+
+    def annotation(value: str) -> Any:
+        wanted = {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": "c"},
+            "data": {"a": value},
+        }
+        result = apply(
+            live,
+            wanted,
+            builtin_schema("", "v1", "ConfigMap"),
+            manager="kubectl",
+            api_version="v1",
+            time="2026-01-01T00:00:00Z",
+        )
+        return result["metadata"]["annotations"].get(name)
+
+    assert annotation("<x>") == (
+        '{"apiVersion":"v1","data":{"a":"\\u003cx\\u003e"},"kind":"ConfigMap",'
+        '"metadata":{"name":"c"}}\n'
+    )
+    assert annotation("x" * 300_000) is None
+
+
 def test_managed_fields_cannot_be_applied() -> None:
     with pytest.raises(ApiError) as refusal:
         apply(

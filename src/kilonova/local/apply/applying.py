@@ -22,11 +22,12 @@ from kilonova.local.apply.fields import (
     shared,
     union,
 )
+from kilonova.local.apply.items import BadItemError
 from kilonova.local.apply.last_applied import renew_annotation, still_as_last_applied
 from kilonova.local.apply.merge import merged, with_named_parents, without
 from kilonova.local.apply.ownership import created_object, field_set
 from kilonova.local.apply.shapes import Shape, shape_of
-from kilonova.local.apply.typed import check_applied
+from kilonova.local.apply.typed import check_applied, misfit
 from kilonova.local.apply.updating import disowned, fitted, without_untracked, write_entries
 from kilonova.local.errors import bad_request
 from kilonova.local.patch import same
@@ -89,7 +90,10 @@ class _Request:
         old = _without_entries(live or {})
         if live is not None and not entries:
             entries = self._entries_before_first_apply(old)
-        new = merged(self.shape, old, applied)
+        try:
+            new = merged(self.shape, old, applied)
+        except BadItemError as error:
+            raise misfit("live", old, str(error)) from None
         fields = self._kept(field_set(self.shape, applied))
         entry = Entry(manager or "unknown", APPLY, self.api_version, fields, "", self.subresource)
         previous = entries.get(entry.identity)
@@ -99,7 +103,7 @@ class _Request:
         others = {key: each for key, each in entries.items() if key != entry.identity}
         entries = self._settled(others, old, new, force)
         time = previous.time if previous is not None else ""
-        if live is None or not same(old, new):
+        if live is None or not (same(old, new) if self.shape.loose else old == new):
             time = self.time
         tracked = without_untracked(fields)
         if tracked:
@@ -133,7 +137,7 @@ class _Request:
         self, new: JsonObject, last: Fields, entries: Entries, applied: Fields
     ) -> JsonObject:
         """Take out what the manager applied last and nobody owns any more."""
-        if not difference(last, applied):
+        if last == applied or not difference(last, applied):
             return new
         shape = self.shape
         last = with_named_parents(shape, last)

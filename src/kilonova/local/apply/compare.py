@@ -8,8 +8,9 @@ from typing import Any, TypeAlias
 from kilonova.api.json import JsonObject
 from kilonova.local.apply.elements import in_order
 from kilonova.local.apply.fields import LEAF, Fields, Filter, union
+from kilonova.local.apply.items import BadItemError
 from kilonova.local.apply.ownership import created
-from kilonova.local.apply.shapes import BadItemError, Shape
+from kilonova.local.apply.shapes import Shape
 from kilonova.local.patch import same
 
 

@@ -9,7 +9,8 @@ from typing import Any
 
 from kilonova.api.json import JsonObject
 from kilonova.local.apply.fields import LEAF, Fields, is_member
-from kilonova.local.apply.shapes import BadItemError, Shape
+from kilonova.local.apply.items import BadItemError
+from kilonova.local.apply.shapes import Shape
 from kilonova.local.patch import copied
 
 
@@ -18,7 +19,8 @@ def merged(shape: Shape, live: JsonObject, applied: JsonObject) -> JsonObject:
     result: JsonObject = {}
     for name, value in live.items():
         if name in applied:
-            result[name] = _merged_value(shape.child(name), value, applied[name])
+            _, child = shape.steps[name]
+            result[name] = _merged_value(child, value, applied[name])
         else:
             result[name] = copied(value)
     for name, value in applied.items():
@@ -28,10 +30,10 @@ def merged(shape: Shape, live: JsonObject, applied: JsonObject) -> JsonObject:
 
 
 def _merged_value(shape: Shape, live: Any, applied: Any) -> Any:
+    if not live or not shape.splits:
+        return copied(applied)
     before = live.__class__
     after = applied.__class__
-    if not live:
-        return copied(applied)
     if before is dict and shape.granular and (after is dict or applied is None):
         return merged(shape, live, applied or {})
     # Null is no list where the schema would take a map as well.

@@ -11,7 +11,8 @@ from typing import Any
 from kilonova.api.json import JsonObject
 from kilonova.local.apply.elements import field, in_order
 from kilonova.local.apply.fields import LEAF, Fields
-from kilonova.local.apply.shapes import BadItemError, Shape
+from kilonova.local.apply.items import BadItemError
+from kilonova.local.apply.shapes import Shape
 
 
 def created(shape: Shape, value: Any) -> Fields:
@@ -20,7 +21,7 @@ def created(shape: Shape, value: Any) -> Fields:
         return LEAF
     kind = value.__class__
     if kind is dict and shape.granular:
-        plan = shape.plan(tuple(value))
+        plan = shape.plans[tuple(value)]
         if plan is None:
             return _created_fields(shape, value)
         template, splitting = plan
@@ -105,13 +106,14 @@ def field_set(shape: Shape, obj: JsonObject) -> Fields:
 
 def _named_fields(shape: Shape, value: JsonObject) -> Fields:
     result: Fields = {}
+    steps = shape.steps
     for name in sorted(value):
-        step, child = shape.steps[name]
+        step, child = steps[name]
         item = value[name]
-        below = _named(child, item)
-        if item is None or item == {}:
-            below = LEAF
-        elif not shape.declares(name):
+        # An empty map or null is named as such; an empty list has no items to name.
+        below = LEAF if item is None or item == {} else _named(child, item)
+        # Steps are kept of declared fields alone; others are members whatever they hold.
+        if name not in steps:
             below = {".": LEAF, **below} if below else LEAF
         if below is not None:
             result[step] = below
@@ -121,11 +123,11 @@ def _named_fields(shape: Shape, value: JsonObject) -> Fields:
 def _named(shape: Shape, value: Any) -> Fields | None:
     """The branch of a value, without the path to it unless it is a leaf; None if empty."""
     kind = value.__class__
-    if kind is dict and shape.is_map:
-        return (_named_fields(shape, value) or None) if shape.granular else LEAF
-    if kind is list and shape.is_list:
-        return (_named_items(shape, value) or None) if shape.associative else LEAF
-    return None if value is None and not shape.is_scalar else LEAF
+    if kind is dict and shape.granular:
+        return _named_fields(shape, value) or None
+    if kind is list and shape.associative:
+        return _named_items(shape, value) or None
+    return LEAF
 
 
 def _named_items(shape: Shape, items: list[Any]) -> Fields:

@@ -15,9 +15,11 @@ from functools import lru_cache
 from typing import Any, TypeAlias
 
 from kilonova.api.json import JsonObject
-from kilonova.local.apply.elements import field, keyed, valued
+from kilonova.local.apply.elements import field
+from kilonova.local.apply.items import item_step
 from kilonova.local.schema.node import Schema
 
+_FIELDS = "io.k8s.apimachinery.pkg.apis.meta.v1.FieldsV1"
 _RAW_EXTENSION = "io.k8s.apimachinery.pkg.runtime.RawExtension"
 _MOST_PLANS = 256
 _SCALARS = frozenset({"integer", "number", "string", "boolean"})
@@ -26,10 +28,6 @@ _SCALARS = frozenset({"integer", "number", "string", "boolean"})
 Plan: TypeAlias = "tuple[JsonObject, tuple[tuple[str, str, Shape], ...]]"
 """The branch of an object with certain fields, and those of its fields that may have more
 below them: name, step and shape."""
-
-
-class BadItemError(ValueError):
-    """An item of an associative list that has no place in one."""
 
 
 @lru_cache(maxsize=1024)
@@ -46,7 +44,6 @@ class Shape:
         "_declared",
         "_element",
         "_item",
-        "_plans",
         "_preserving",
         "_schema",
         "associative",
@@ -58,6 +55,7 @@ class Shape:
         "item_step",
         "list_type",
         "loose",
+        "plans",
         "scalar_type",
         "splits",
         "steps",
@@ -70,7 +68,6 @@ class Shape:
         self._declared: dict[str, Shape] = {}
         self._element: Shape | None = None
         self._item: Shape | None = None
-        self._plans: dict[tuple[str, ...], Plan | None] = {}
         anything = not schema.type and not schema.int_or_string
         raw = schema.definition == _RAW_EXTENSION
         self.is_scalar = anything or raw or schema.int_or_string or schema.type in _SCALARS
@@ -83,8 +80,9 @@ class Shape:
         self.scalar_type = _scalar_type(schema)
         self.built_in = bool(schema.definition)
         self.loose = raw or compiler.is_loose(schema)
-        self.item_step: Callable[[Any], str] = _item_step(schema)
+        self.item_step: Callable[[Any], str] = item_step(schema)
         self.steps = _Steps(self)
+        self.plans = _Plans(self)
 
     @property
     def plain(self) -> bool:
@@ -110,21 +108,6 @@ class Shape:
             return self.element
         shape = self._declared[name] = self._compiler.shape(declared, self._preserving)
         return shape
-
-    def plan(self, names: tuple[str, ...]) -> Plan | None:
-        """How objects with these fields split; None if some are not declared."""
-        try:
-            return self._plans[names]
-        except KeyError:
-            pass
-        plan: Plan | None = None
-        if all(map(self.declares, names)):
-            pairs = [(name, *self.steps[name]) for name in sorted(names)]
-            template: dict[str, Any] = {".": {}, **{step: {} for _, step, _ in pairs}}
-            plan = (template, tuple(each for each in pairs if each[2].splits))
-        if len(self._plans) < _MOST_PLANS:
-            self._plans[names] = plan
-        return plan
 
     @property
     def element(self) -> Shape:
@@ -212,7 +195,7 @@ class _Compiler:
 
 
 def _is_free(schema: Schema) -> bool:
-    if schema.int_or_string:
+    if schema.int_or_string or schema.definition == _FIELDS:
         return False
     if schema.preserve_unknown or not schema.type:
         return True
@@ -233,6 +216,27 @@ class _Steps(dict[str, tuple[str, Shape]]):
         return pair
 
 
+class _Plans(dict[tuple[str, ...], "Plan | None"]):
+    """Names of fields, in any order, to the plan for an object that has just these.
+
+    None where some are not declared: those are too many to keep a plan for each.
+    """
+
+    def __init__(self, shape: Shape) -> None:
+        super().__init__()
+        self._shape = shape
+
+    def __missing__(self, names: tuple[str, ...]) -> Plan | None:
+        if not all(map(self._shape.declares, names)):
+            return None
+        pairs = [(name, *self._shape.steps[name]) for name in sorted(names)]
+        template: JsonObject = {".": {}, **{step: {} for _, step, _ in pairs}}
+        plan = (template, tuple(each for each in pairs if each[2].splits))
+        if len(self) < _MOST_PLANS:
+            self[names] = plan
+        return plan
+
+
 def _scalar_type(schema: Schema) -> str:
     """The word that messages have for the scalar, or empty where any will do."""
     match schema.type:
@@ -244,59 +248,6 @@ def _scalar_type(schema: Schema) -> str:
             return "string"
         case _:
             return ""
-
-
-def _item_step(schema: Schema) -> Callable[[Any], str]:
-    keys = sorted(schema.list_map_keys)
-    if schema.list_type != "map" or not keys:
-        return _scalar_step
-    defaults = schema.key_defaults()
-    listed = " ".join(f'"{key}"' for key in schema.list_map_keys)
-
-    def keyed_step(item: Any) -> str:
-        if item.__class__ is not dict:
-            sort = "a null element" if item is None else "non-map elements"
-            raise BadItemError(f"associative list with keys may not have {sort}")
-        pairs: list[Any] = []
-        for name in keys:
-            value = item.get(name, _ABSENT)
-            if value is _ABSENT:
-                value = defaults.get(name)
-                if value is None:
-                    continue
-            pairs += (name, value)
-        if not pairs:
-            raise BadItemError(
-                "associative list with keys has an element that omits all key fields "
-                f"[{listed}] (and doesn't have default values for any key fields)"
-            )
-        try:
-            return keyed(*pairs)
-        except TypeError:
-            raise BadItemError("associative list has a key that is no scalar") from None
-
-    if len(keys) > 1:
-        return keyed_step
-    key = keys[0]
-
-    def single_key_step(item: Any) -> str:
-        value = item.get(key) if item.__class__ is dict else None
-        return keyed(key, value) if value.__class__ is str else keyed_step(item)
-
-    return single_key_step
-
-
-_ABSENT: Any = object()
-
-
-def _scalar_step(item: Any) -> str:
-    if type(item) is dict:
-        raise BadItemError("associative list without keys has an element that's a map type")
-    if type(item) is list:
-        raise BadItemError("not supported: associative list with lists as elements")
-    if item is None:
-        raise BadItemError("associative list without keys has an element that's an explicit null")
-    return valued(item)
 
 
 DEDUCED = Shape(Schema(), _Compiler())

@@ -1,11 +1,11 @@
 """Checking that an applied object is of its schema, with the words of Kubernetes."""
 
-from collections.abc import Iterator
-from typing import Any
+from typing import Any, TypeAlias
 
 from kilonova.api.json import JsonObject
-from kilonova.local.apply.elements import field, shown
-from kilonova.local.apply.shapes import BadItemError, Shape
+from kilonova.local.apply.elements import shown
+from kilonova.local.apply.items import BadItemError
+from kilonova.local.apply.shapes import Shape
 from kilonova.local.errors import ApiError
 from kilonova.local.patch.values import as_go, go_type
 
@@ -16,9 +16,12 @@ def check_applied(shape: Shape, applied: JsonObject) -> None:
     if not messages:
         return
     summary = messages[0] if len(messages) == 1 else "\n  ".join(["errors:", *messages])
-    raise ApiError(
-        500, "", f"failed to create typed patch object ({_described(applied)}): {summary}"
-    )
+    raise misfit("patch", applied, summary)
+
+
+def misfit(which: str, obj: JsonObject, detail: str) -> ApiError:
+    """The answer for an object, the "patch" or the "live" one, that is not of its schema."""
+    return ApiError(500, "", f"failed to create typed {which} object ({_described(obj)}): {detail}")
 
 
 def _described(obj: JsonObject) -> str:
@@ -31,61 +34,76 @@ def _described(obj: JsonObject) -> str:
     )
 
 
-def _problems(shape: Shape, value: Any) -> Iterator[tuple[str, str]]:
-    if value is None:
-        return
+_Problems: TypeAlias = list[tuple[str, str]]
+"""Paths and what is wrong there."""
+
+_NONE: _Problems = []
+
+
+def _problems(shape: Shape, value: Any) -> _Problems:
     kind = value.__class__
-    if kind is dict and shape.is_map:
-        yield from _field_problems(shape, value)
-    elif kind is list and shape.is_list:
-        yield from _item_problems(shape, value)
-    elif kind not in (dict, list) and shape.is_scalar:
-        yield from _scalar_problems(shape, value)
-    elif shape.is_map:
-        yield "", f"expected map, got &{{{as_go(value)}}}"
-    elif shape.is_scalar:
-        yield from _scalar_problems(shape, value)
-    else:
-        yield "", f"expected list, got &{{{as_go(value)}}}"
+    if kind is dict:
+        if shape.is_map:
+            return _field_problems(shape, value)
+    elif kind is list:
+        if shape.is_list:
+            return _item_problems(shape, value)
+    elif value is None or (shape.is_scalar and kind in _ACCEPTED[shape.scalar_type]):
+        return _NONE
+    return [("", _mismatch(shape, value))]
 
 
-def _field_problems(shape: Shape, value: JsonObject) -> Iterator[tuple[str, str]]:
+def _field_problems(shape: Shape, value: JsonObject) -> _Problems:
+    found: _Problems = _NONE
+    steps = shape.steps
     for name, item in value.items():
-        prefix = shown(field(name))
-        if not shape.declares(name) and not shape.open:
-            yield prefix, "field not declared in schema"
-            return
-        for path, text in _problems(shape.child(name), item):
-            yield prefix + path, text
+        step, child = steps[name]
+        # Steps are kept of declared fields alone.
+        if name not in steps and not shape.open:
+            return [*found, (shown(step), "field not declared in schema")]
+        if problems := _problems(child, item):
+            found = [*found, *((shown(step) + path, text) for path, text in problems)]
+    return found
 
 
-def _item_problems(shape: Shape, items: list[Any]) -> Iterator[tuple[str, str]]:
+def _item_problems(shape: Shape, items: list[Any]) -> _Problems:
+    found: _Problems = []
     seen: set[str] = set()
     for position, item in enumerate(items):
+        step = f"i:{position}"
         if shape.associative:
             try:
                 step = shape.item_step(item)
             except BadItemError as error:
-                yield "", f"element {position}: {error}"
-                return
+                return [*found, ("", f"element {position}: {error}")]
             if step in seen:
-                yield "", f"duplicate entries for key {shown(step)}"
+                found.append(("", f"duplicate entries for key {shown(step)}"))
             seen.add(step)
-        else:
-            step = f"i:{position}"
-        for path, text in _problems(shape.item, item):
-            yield shown(step) + path, text
+        if problems := _problems(shape.item, item):
+            found += [(shown(step) + path, text) for path, text in problems]
+    return found
 
 
-def _scalar_problems(shape: Shape, value: Any) -> Iterator[tuple[str, str]]:
+_ACCEPTED: dict[str, frozenset[type]] = {
+    "numeric": frozenset({int, float}),
+    "string": frozenset({str}),
+    "boolean": frozenset({bool}),
+    "": frozenset({int, float, str, bool}),
+}
+
+
+def _mismatch(shape: Shape, value: Any) -> str:
+    """What the shape would have, of the sorts of value that it takes."""
+    if shape.is_map:
+        return f"expected map, got &{{{as_go(value)}}}"
+    if not shape.is_scalar:
+        return f"expected list, got &{{{as_go(value)}}}"
     match shape.scalar_type:
-        case "numeric" if value.__class__ not in (int, float):
-            yield "", f"expected numeric (int or float), got {go_type(value)}"
-        case "string" if value.__class__ is not str:
-            yield "", f"expected string, got &value.valueUnstructured{{Value:{as_go(value)}}}"
-        case "boolean" if value.__class__ is not bool:
-            yield "", f"expected boolean, got &{{{as_go(value)}}}"
-        case "" if value.__class__ in (dict, list):
-            yield "", f"expected any scalar, got &{{{as_go(value)}}}"
+        case "numeric":
+            return f"expected numeric (int or float), got {go_type(value)}"
+        case "string":
+            return f"expected string, got &value.valueUnstructured{{Value:{as_go(value)}}}"
+        case "boolean":
+            return f"expected boolean, got &{{{as_go(value)}}}"
         case _:
-            return
+            return f"expected any scalar, got &{{{as_go(value)}}}"

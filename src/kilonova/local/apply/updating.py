@@ -51,13 +51,13 @@ def record_update(
         # The metadata of custom objects passes through a struct, where no list is an empty one.
         sent = None
     entries = _entries_before(live, sent, subresource)
-    if live is not None and not entries:
-        return
     if live is None:
         comparison = Comparison(created_object(shape, new), {}, {})
-    else:
+    elif entries:
         entries = fitted(shape, entries)
         comparison = compare(shape, live, new)
+    else:
+        return
     comparison = comparison.filtered(ignored)
     entries = disowned(entries, union(comparison.set(), comparison.removed))
     own = without_untracked(comparison.set())

@@ -2,18 +2,22 @@
 
 from typing import Any
 
-_HOLDERS = frozenset({dict, list})
-
 
 def copied(value: Any) -> Any:
     """A copy that shares nothing that can change with `value`."""
     kind = value.__class__
     if kind is dict:
-        return {
-            key: copied(item) if type(item) in _HOLDERS else item for key, item in value.items()
-        }
+        result = value.copy()
+        for key, item in value.items():
+            kind = item.__class__
+            if kind is dict or kind is list:
+                result[key] = copied(item)
+        return result
     if kind is list:
-        return [copied(item) if type(item) in _HOLDERS else item for item in value]
+        return [
+            copied(item) if item.__class__ is dict or item.__class__ is list else item
+            for item in value
+        ]
     return value
 
 
