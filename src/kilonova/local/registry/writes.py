@@ -22,6 +22,8 @@ from kilonova.local.times import rfc3339
 
 _GENERATED_NAME_BASE = 58
 _GENERATED_NAME_TRIES = 8
+_FOR_THE_SERVER = ("finalize", "approval")
+"""Endpoints that change just what a client may not change elsewhere."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +132,7 @@ async def _replace(
     await registry.admission.mutate(attributes)
     if target.subresource == "status":
         stored_kind.behavior.prepare_status(new, old)
-    else:
+    elif target.subresource not in _FOR_THE_SERVER:
         stored_kind.behavior.prepare_update(new, old)
     lifecycle.count_generation(stored_kind, new, old)
     check_valid(stored_kind, new, old, options)
