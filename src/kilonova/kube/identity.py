@@ -8,6 +8,7 @@ once per type and then cost one attribute path.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from operator import attrgetter
 from typing import Any, NamedTuple, TypeAlias, get_origin
 
@@ -24,6 +25,7 @@ class Identity(NamedTuple):
     version: Callable[[Any], str]
 
 
+@cache
 def identity_of(type_: Any) -> Identity:
     """The accessors for a type: a Struct, a dataclass, or dict.
 
