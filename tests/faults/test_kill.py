@@ -63,7 +63,7 @@ def _run_and_kill(
         return
     _wait_until_ready(load.access)
     load.open_gate()
-    time.sleep(chance.uniform(0.02, 0.25))
+    time.sleep(chance.uniform(0.01, 0.15))
     zygote.kill(pid)
     load.shut_gate()
     load.ledger.raise_floor()

@@ -58,10 +58,13 @@ class Zygote:
 
 
 def _preload() -> None:
-    import kilonova.local
-
-    for module in pkgutil.walk_packages(kilonova.local.__path__, "kilonova.local."):
-        importlib.import_module(module.name)
+    for package in ("kilonova.local", "kilonova.cli"):
+        path = importlib.import_module(package).__path__
+        for module in pkgutil.walk_packages(path, f"{package}."):
+            if not module.name.endswith(".__main__"):
+                importlib.import_module(module.name)
+    importlib.import_module("uvloop")
+    importlib.import_module("uvicorn.lifespan.off")
 
 
 def _serve(arguments: list[str]) -> None:
