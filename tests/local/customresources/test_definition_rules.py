@@ -434,3 +434,10 @@ def test_formats_that_nobody_enforces_are_warned_about() -> None:
         'unrecognized format "int8"',
         'unrecognized format "x"',
     ]
+
+
+def test_a_deleted_definition_is_marked_and_kept_by_a_finalizer() -> None:
+    obj = written(lambda obj: None)
+    strategy().prepare_delete(obj, "2026-01-01T00:00:00Z")
+    assert obj["metadata"]["finalizers"] == ["customresourcecleanup.apiextensions.k8s.io"]
+    assert [each["type"] for each in obj["status"]["conditions"]] == ["Terminating"]

@@ -56,6 +56,11 @@ class CustomResourceDefinitions(Strategy):
 
         return change_problems(new, old)
 
+    def prepare_delete(self, obj: JsonObject, now: str) -> None:
+        from kilonova.local.customresources.acceptance import mark_terminating
+
+        mark_terminating(obj, now)
+
     def warnings(self, obj: JsonObject) -> list[str]:
         from kilonova.local.customresources.version import unrecognized_formats
 
