@@ -99,6 +99,7 @@ def test_resources_are_followed_by_their_subresources(kinds) -> None:
         "verbs": sorted(VERBS),
         "shortNames": ["deploy"],
         "categories": ["all"],
+        "storageVersionHash": "8aSe+NMegvE=",
     }
     assert listed["deployments/scale"] == {
         "name": "deployments/scale",
@@ -110,6 +111,31 @@ def test_resources_are_followed_by_their_subresources(kinds) -> None:
         "verbs": ["get", "patch", "update"],
     }
     assert "group" not in listed["deployments/status"]
+
+
+def test_resources_that_share_a_storage_have_one_hash(kinds) -> None:
+    hashes = {
+        path: [
+            each["storageVersionHash"]
+            for each in (document(path, kinds) or {})["resources"]
+            if each["name"] == name
+        ]
+        for path, name in (
+            ("/api/v1", "events"),
+            ("/apis/events.k8s.io/v1", "events"),
+            ("/apis/autoscaling/v1", "horizontalpodautoscalers"),
+        )
+    }
+    assert hashes == {
+        "/api/v1": ["r2yiGXH7wu8="],
+        "/apis/events.k8s.io/v1": ["r2yiGXH7wu8="],
+        "/apis/autoscaling/v1": ["qwQve8ut294="],
+    }
+
+
+def test_what_is_not_stored_has_no_hash(kinds) -> None:
+    reviews = document("/apis/authentication.k8s.io/v1", kinds) or {}
+    assert all("storageVersionHash" not in each for each in reviews["resources"])
 
 
 def test_the_core_list_has_no_api_version(kinds) -> None:

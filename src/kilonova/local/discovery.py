@@ -7,7 +7,8 @@ first.
 
 import hashlib
 import re
-from collections.abc import Iterable, Sequence
+from base64 import b64encode
+from collections.abc import Iterable, Mapping, Sequence
 
 from kilonova.api.json import JsonObject
 from kilonova.local.kinds.base import Kind, Subresource
@@ -33,9 +34,9 @@ def document(path: str, kinds: Iterable[Kind], *, aggregated: bool = False) -> J
         case ["apis", group] if group in groups:
             return {"kind": "APIGroup", "apiVersion": "v1", **_group(group, groups[group])}
         case ["api", version] if version in groups.get("", {}):
-            return resource_list(version, groups[""][version])
+            return resource_list(version, groups[""][version], _hashes(groups))
         case ["apis", group, version] if group and version in groups.get(group, {}):
-            return resource_list(f"{group}/{version}", groups[group][version])
+            return resource_list(f"{group}/{version}", groups[group][version], _hashes(groups))
         case _:
             return None
 
@@ -91,11 +92,19 @@ def group_list(groups: Groups) -> JsonObject:
     }
 
 
-def resource_list(group_version: str, kinds: Sequence[Kind]) -> JsonObject:
-    """`/apis/<group>/<version>`: its resources, each followed by its subresources."""
+def resource_list(
+    group_version: str, kinds: Sequence[Kind], hashes: Mapping[tuple[str, str], str]
+) -> JsonObject:
+    """`/apis/<group>/<version>`: its resources, each followed by its subresources.
+
+    `hashes` has, for each stored resource, the hash of the version it is stored in.
+    """
     resources: list[JsonObject] = []
     for kind in kinds:
-        resources.append(_resource(kind))
+        resource = _resource(kind)
+        if "watch" in kind.verbs and (found := hashes.get(_storage(kind))):
+            resource["storageVersionHash"] = found
+        resources.append(resource)
         resources += [_subresource(kind, each) for each in kind.subresources.values()]
     # Kubernetes leaves the apiVersion out of the core group's list.
     version = {"apiVersion": "v1"} if "/" in group_version else {}
@@ -129,6 +138,21 @@ def aggregated_list(groups: Groups, *, core: bool) -> JsonObject:
             if bool(name) is not core
         ],
     }
+
+
+def _hashes(groups: Groups) -> dict[tuple[str, str], str]:
+    """Tells clients whether two resources are one storage: equal hashes, equal storage."""
+    hashes: dict[tuple[str, str], str] = {}
+    for kind in (kind for group in groups.values() for kinds in group.values() for kind in kinds):
+        if kind.from_storage is None:
+            name = f"{kind.group}/{kind.version}/{kind.kind}"
+            digest = hashlib.sha256(name.encode()).digest()
+            hashes.setdefault(_storage(kind), b64encode(digest[:8]).decode())
+    return hashes
+
+
+def _storage(kind: Kind) -> tuple[str, str]:
+    return (kind.group if kind.storage_group is None else kind.storage_group, kind.plural)
 
 
 def _group(name: str, versions: dict[str, list[Kind]]) -> JsonObject:

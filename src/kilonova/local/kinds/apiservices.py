@@ -46,7 +46,7 @@ class APIServices(Strategy):
         if service := inside(obj, "spec").get("service"):
             service.setdefault("port", 443)
 
-    def validate(self, obj: JsonObject) -> list[Problem]:
+    def problems(self, obj: JsonObject) -> list[Problem]:
         spec = part(obj, "spec")
         wanted = f"{spec.get('version', '')}.{spec.get('group', '')}"
         name = obj["metadata"].get("name", "")

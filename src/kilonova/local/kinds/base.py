@@ -60,6 +60,9 @@ class Behavior:
     orphans_by_default: bool = False
     """Deleting without a propagation policy leaves dependents behind (Jobs, for old clients)."""
 
+    deprecation: str = ""
+    """A sentence for whoever reads or writes the kind at all."""
+
     def default(self, obj: JsonObject) -> None:
         """Fill in what Kubernetes fills in, on every write, before validation."""
 

@@ -25,7 +25,7 @@ class ConfigMaps(Strategy):
         AGE,
     )
 
-    def validate(self, obj: JsonObject) -> list[Problem]:
+    def problems(self, obj: JsonObject) -> list[Problem]:
         text, binary = part(obj, "data"), part(obj, "binaryData")
         problems = [*key_problems(text, "data"), *key_problems(binary, "binaryData")]
         problems += [

@@ -29,7 +29,7 @@ class ControllerRevisions(Strategy):
         AGE,
     )
 
-    def validate(self, obj: JsonObject) -> list[Problem]:
+    def problems(self, obj: JsonObject) -> list[Problem]:
         problems = [] if obj.get("data") is not None else [required("data", "data is mandatory")]
         return problems + [
             Problem(problem.path.lstrip("."), problem.reason, problem.message)

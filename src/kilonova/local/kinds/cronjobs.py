@@ -61,7 +61,7 @@ class CronJobs(Strategy):
         spec.setdefault("failedJobsHistoryLimit", 1)
         fill_job_spec(inside(inside(spec, "jobTemplate"), "spec"))
 
-    def validate(self, obj: JsonObject) -> list[Problem]:
+    def problems(self, obj: JsonObject) -> list[Problem]:
         spec = part(obj, "spec")
         problems: list[Problem] = []
         schedule = spec.get("schedule")

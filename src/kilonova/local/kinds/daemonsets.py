@@ -57,6 +57,7 @@ class DaemonSets(Strategy):
             rolling.setdefault("maxSurge", 0)
         spec.setdefault("revisionHistoryLimit", 10)
         fill_template(inside(spec, "template"))
+        inside(obj["metadata"], "annotations").setdefault(_TEMPLATE_GENERATION, "0")
 
     def prepare_create(self, obj: JsonObject) -> None:
         super().prepare_create(obj)
@@ -69,7 +70,7 @@ class DaemonSets(Strategy):
             count += 1
         inside(new["metadata"], "annotations")[_TEMPLATE_GENERATION] = str(count)
 
-    def validate(self, obj: JsonObject) -> list[Problem]:
+    def problems(self, obj: JsonObject) -> list[Problem]:
         spec = part(obj, "spec")
         problems = workload_problems(spec, "daemonset", "DaemonSet")
         problems += not_negative(spec, "spec", ["minReadySeconds"])

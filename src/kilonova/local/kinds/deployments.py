@@ -12,6 +12,7 @@ from kilonova.local.kinds.rules import (
     immutable,
     int_or_percent,
     not_negative,
+    replica_problems,
 )
 from kilonova.local.kinds.strategy import Strategy, strategy
 from kilonova.local.kinds.walk import at, inside, part
@@ -51,7 +52,7 @@ class Deployments(Strategy):
         spec.setdefault("progressDeadlineSeconds", 600)
         fill_template(inside(spec, "template"))
 
-    def validate(self, obj: JsonObject) -> list[Problem]:
+    def problems(self, obj: JsonObject) -> list[Problem]:
         spec = part(obj, "spec")
         problems = not_negative(spec, "spec", ["replicas"])
         problems += workload_problems(spec, "deployment", "ReplicaSet")
@@ -63,7 +64,8 @@ class Deployments(Strategy):
         if deadline is not None and deadline <= spec.get("minReadySeconds", 0):
             path = "spec.progressDeadlineSeconds"
             problems.append(invalid_value(path, deadline, "must be greater than minReadySeconds"))
-        return problems
+        counts = ("updatedReplicas", "readyReplicas", "availableReplicas")
+        return problems + replica_problems(part(obj, "status"), counts)
 
     def validate_update(self, new: JsonObject, old: JsonObject) -> list[Problem]:
         return immutable(new, old, "spec", "selector")

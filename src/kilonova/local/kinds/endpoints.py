@@ -45,6 +45,7 @@ class EndpointsStrategy(Strategy):
     """The old form: all addresses of a service in one object."""
 
     create_on_update = True
+    deprecation = "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"
     columns = (NAME, Column("Endpoints", "string", lambda obj, _: _shown(obj)), AGE)
 
     def fill(self, obj: JsonObject) -> None:
@@ -52,7 +53,7 @@ class EndpointsStrategy(Strategy):
             for port in objects(subset, "ports"):
                 port.setdefault("protocol", "TCP")
 
-    def validate(self, obj: JsonObject) -> list[Problem]:
+    def problems(self, obj: JsonObject) -> list[Problem]:
         return [
             required(f"subsets[{index}]", "must specify `addresses` or `notReadyAddresses`")
             for index, subset in enumerate(objects(obj, "subsets"))
@@ -78,7 +79,7 @@ class EndpointSlices(Strategy):
             port.setdefault("name", "")
             port.setdefault("protocol", "TCP")
 
-    def validate(self, obj: JsonObject) -> list[Problem]:
+    def problems(self, obj: JsonObject) -> list[Problem]:
         if not obj.get("addressType"):
             return [required("addressType")]
         return one_of(obj["addressType"], "addressType", ["FQDN", "IPv4", "IPv6"])

@@ -5,11 +5,12 @@ from datetime import datetime
 from typing import Any
 
 from kilonova.api.json import JsonObject
-from kilonova.local.errors import Problem, invalid_value
+from kilonova.local.errors import Problem, invalid_value, required
 from kilonova.local.kinds.base import Column
 from kilonova.local.kinds.columns import text, wide
 from kilonova.local.kinds.strategy import Storage, Strategy, strategy
 from kilonova.local.kinds.walk import at
+from kilonova.local.names import qualified_name
 from kilonova.local.times import age
 
 _SHARED = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
@@ -23,6 +24,8 @@ _RENAMED = {
     "reportingComponent": "reportingController",
 }
 """Fields of core/v1 and their names in events.k8s.io/v1; the others are called alike."""
+
+_NOTE_LIMIT = 1024
 
 _BACK = {new: old for old, new in _RENAMED.items()}
 
@@ -112,13 +115,39 @@ class Events(Strategy):
     columns = _COLUMNS
     selectable = _selectable("involvedObject", "reportingComponent")
 
-    def validate(self, obj: JsonObject) -> list[Problem]:
+    def problems(self, obj: JsonObject) -> list[Problem]:
         namespace = obj["metadata"].get("namespace")
         about = at(obj, "involvedObject", "namespace") or ""
-        if about == namespace or (not about and namespace in ("default", "kube-system")):
-            return []
-        detail = "does not match event.namespace"
-        return [invalid_value("involvedObject.namespace", about, detail)]
+        if obj.get("eventTime"):
+            agree = about or namespace in ("default", "kube-system")
+        else:
+            agree = about == namespace or (not about and namespace == "default")
+        problems: list[Problem] = []
+        if not agree:
+            detail = "does not match event.namespace"
+            problems.append(invalid_value("involvedObject.namespace", about, detail))
+        return problems + (_recent_problems(obj) if obj.get("eventTime") else [])
+
+
+def _recent_problems(event: JsonObject) -> list[Problem]:
+    """An event with a precise time has to say who saw what."""
+    limits = {"reportingInstance": 128, "action": 128, "reason": 128}
+    problems: list[Problem] = []
+    reporter = event.get("reportingComponent") or ""
+    if not reporter:
+        problems.append(required("reportingController"))
+    if trouble := qualified_name(reporter):
+        problems.append(invalid_value("reportingController", reporter, trouble))
+    for field, limit in limits.items():
+        value = event.get(field) or ""
+        if not value:
+            problems.append(required(field))
+        elif len(value) > limit:
+            problems.append(invalid_value(field, "", f"can have at most {limit} characters"))
+    if len(event.get("message") or "") > _NOTE_LIMIT:
+        detail = f"can have at most {_NOTE_LIMIT} characters"
+        problems.append(invalid_value("message", "", detail))
+    return problems
 
 
 @strategy("events.k8s.io", "Event")

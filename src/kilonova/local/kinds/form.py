@@ -15,7 +15,7 @@ import msgspec
 
 from kilonova.api.json import JsonObject
 from kilonova.local.data import table
-from kilonova.local.quantity import QuantityError
+from kilonova.local.quantity import Quantity, QuantityError
 from kilonova.local.quantity import from_json as quantity
 from kilonova.local.schema.node import Schema
 from kilonova.local.times import micro_time, parse_time, rfc3339
@@ -24,6 +24,7 @@ Former = Callable[[Any], Any]
 """Gives the value its form; objects and lists are changed in place."""
 
 _OMITTED, _ZERO, _NULL, _POINTER, _STRUCT, _INT_OR_STRING, _AMOUNT = "eznpsiq"
+_MILLI = 10**6  # in nanos
 _EMPTY: dict[str, Any] = {"string": "", "boolean": False, "integer": 0, "number": 0}
 
 
@@ -44,6 +45,8 @@ class Forms:
         if schema.items is not None:
             return _each(self.former(schema.items))
         if schema.additional is not None:
+            if schema.additional.format == "quantity":
+                return _each_value(_canonical_resource)
             return _each_value(self.former(schema.additional))
         if schema.properties and schema.definition in _letters():
             return self._struct(schema)
@@ -153,6 +156,17 @@ def _canonical_amount(value: Any) -> Any:
         return str(quantity(value))
     except (QuantityError, TypeError):
         return value
+
+
+def _canonical_resource(value: Any) -> Any:
+    """Amounts in lists of resources count in thousandths, rounded up."""
+    try:
+        amount = quantity(value)
+    except (QuantityError, TypeError):
+        return value
+    if amount.nano % _MILLI:
+        amount = Quantity(-(-amount.nano // _MILLI) * _MILLI, amount.format)
+    return str(amount)
 
 
 def _canonical_time(value: Any) -> Any:

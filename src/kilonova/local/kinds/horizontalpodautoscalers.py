@@ -84,12 +84,16 @@ class HorizontalPodAutoscalers(Strategy):
             _fill_rules(inside(behavior, "scaleUp"), up=True)
             _fill_rules(inside(behavior, "scaleDown"), up=False)
 
-    def validate(self, obj: JsonObject) -> list[Problem]:
+    def problems(self, obj: JsonObject) -> list[Problem]:
         spec = part(obj, "spec")
         problems: list[Problem] = []
         for field in ("kind", "name"):
             if not at(spec, "scaleTargetRef", field):
                 problems.append(required(f"spec.scaleTargetRef.{field}"))
+        target = at(spec, "scaleTargetRef", "apiVersion") or ""
+        if "/" not in target:
+            detail = "apiVersion must specify API group"
+            problems.append(invalid_value("spec.scaleTargetRef.apiVersion", target, detail))
         least, most = spec.get("minReplicas"), spec.get("maxReplicas") or 0
         if least is not None and least < 1:
             detail = "must be greater than or equal to 1"

@@ -37,7 +37,7 @@ class Ingresses(Strategy):
         AGE,
     )
 
-    def validate(self, obj: JsonObject) -> list[Problem]:
+    def problems(self, obj: JsonObject) -> list[Problem]:
         spec = part(obj, "spec")
         problems: list[Problem] = []
         if not spec.get("rules") and not spec.get("defaultBackend"):

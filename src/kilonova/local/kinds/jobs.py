@@ -78,7 +78,7 @@ class Jobs(Strategy):
         if follows:
             meta["labels"] = dict(labels)
 
-    def validate(self, obj: JsonObject) -> list[Problem]:
+    def problems(self, obj: JsonObject) -> list[Problem]:
         spec = part(obj, "spec")
         problems = job_spec_problems(spec, "spec")
         selector = spec.get("selector")

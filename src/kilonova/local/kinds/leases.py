@@ -16,7 +16,7 @@ class Leases(Strategy):
     unconditional_update = False
     columns = (NAME, text("Holder", "spec", "holderIdentity"), AGE)
 
-    def validate(self, obj: JsonObject) -> list[Problem]:
+    def problems(self, obj: JsonObject) -> list[Problem]:
         spec = part(obj, "spec")
         problems = not_negative(spec, "spec", ["leaseTransitions"])
         seconds = spec.get("leaseDurationSeconds")

@@ -33,7 +33,7 @@ class NetworkPolicies(Strategy):
         if not spec.get("policyTypes"):
             spec["policyTypes"] = ["Ingress", "Egress"] if spec.get("egress") else ["Ingress"]
 
-    def validate(self, obj: JsonObject) -> list[Problem]:
+    def problems(self, obj: JsonObject) -> list[Problem]:
         spec = part(obj, "spec")
         problems = label_selector_problems(spec.get("podSelector"), "spec.podSelector")
         for index, kind in enumerate(spec.get("policyTypes") or ()):

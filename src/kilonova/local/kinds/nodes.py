@@ -83,7 +83,7 @@ class Nodes(Strategy):
         if "allocatable" not in status and (capacity := status.get("capacity")):
             status["allocatable"] = dict(capacity)
 
-    def validate(self, obj: JsonObject) -> list[Problem]:
+    def problems(self, obj: JsonObject) -> list[Problem]:
         problems: list[Problem] = []
         seen: set[tuple[str, str]] = set()
         for index, taint in enumerate(objects(obj, "spec", "taints")):

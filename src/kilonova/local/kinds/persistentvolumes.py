@@ -84,7 +84,7 @@ class PersistentVolumes(Strategy):
         obj["status"] = {"phase": "Pending", "lastPhaseTransitionTime": created}
         _protect(obj, "kubernetes.io/pv-protection")
 
-    def validate(self, obj: JsonObject) -> list[Problem]:
+    def problems(self, obj: JsonObject) -> list[Problem]:
         missing = [field for field in ("capacity", "accessModes") if not at(obj, "spec", field)]
         return [required(f"spec.{field}") for field in missing]
 
@@ -127,7 +127,7 @@ class PersistentVolumeClaims(Strategy):
         obj["status"] = {"phase": "Pending"}
         _protect(obj, "kubernetes.io/pvc-protection")
 
-    def validate(self, obj: JsonObject) -> list[Problem]:
+    def problems(self, obj: JsonObject) -> list[Problem]:
         spec = part(obj, "spec")
         problems: list[Problem] = []
         if not spec.get("accessModes"):

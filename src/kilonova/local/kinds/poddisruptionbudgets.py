@@ -24,7 +24,7 @@ class PodDisruptionBudgets(Strategy):
         AGE,
     )
 
-    def validate(self, obj: JsonObject) -> list[Problem]:
+    def problems(self, obj: JsonObject) -> list[Problem]:
         spec = part(obj, "spec")
         problems: list[Problem] = []
         if spec.get("minAvailable") is not None and spec.get("maxUnavailable") is not None:

@@ -85,7 +85,7 @@ class Pods(Strategy):
             if not status.get(field) and before.get(field):
                 status[field] = before[field]
 
-    def validate(self, obj: JsonObject) -> list[Problem]:
+    def problems(self, obj: JsonObject) -> list[Problem]:
         return pod_spec_problems(part(obj, "spec"), "spec")
 
     def validate_update(self, new: JsonObject, old: JsonObject) -> list[Problem]:

@@ -8,7 +8,7 @@ from kilonova.local.kinds.podrules import template_problems
 from kilonova.local.kinds.podspec import fill_template
 from kilonova.local.kinds.rules import label_selector_problems, selects
 from kilonova.local.kinds.strategy import Strategy, strategy
-from kilonova.local.kinds.walk import at, inside, part
+from kilonova.local.kinds.walk import at, inside, objects, part
 
 
 @strategy("", "PodTemplate")
@@ -28,7 +28,7 @@ class PodTemplates(Strategy):
     def fill(self, obj: JsonObject) -> None:
         fill_template(inside(obj, "template"))
 
-    def validate(self, obj: JsonObject) -> list[Problem]:
+    def problems(self, obj: JsonObject) -> list[Problem]:
         return template_problems(part(obj, "template"), "template")
 
 
@@ -47,6 +47,8 @@ def workload_problems(spec: JsonObject, kind: str, owner: str) -> list[Problem]:
         if not selector.get("matchLabels") and not selector.get("matchExpressions"):
             detail = f"empty selector is invalid for {kind}"
             problems.append(invalid_value("spec.selector", selector, detail))
+    if not _is_readable(selector):
+        return [*problems, invalid_value("spec.selector", selector, "invalid label selector")]
     template: JsonObject = part(spec, "template")
     problems += selection_problems(selector, template)
     problems += template_problems(template, "spec.template")
@@ -58,6 +60,14 @@ def workload_problems(spec: JsonObject, kind: str, owner: str) -> list[Problem]:
         detail = f"activeDeadlineSeconds in {owner} is not Supported"
         problems.append(forbidden_field("spec.template.spec.activeDeadlineSeconds", detail))
     return problems
+
+
+def _is_readable(selector: JsonObject | None) -> bool:
+    operators = ("In", "NotIn", "Exists", "DoesNotExist")
+    return all(
+        expression.get("operator") in operators
+        for expression in objects(selector or {}, "matchExpressions")
+    )
 
 
 def selection_problems(selector: JsonObject | None, template: JsonObject) -> list[Problem]:

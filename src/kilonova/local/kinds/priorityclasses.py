@@ -25,7 +25,7 @@ class PriorityClasses(Strategy):
     def fill(self, obj: JsonObject) -> None:
         obj.setdefault("preemptionPolicy", "PreemptLowerPriority")
 
-    def validate(self, obj: JsonObject) -> list[Problem]:
+    def problems(self, obj: JsonObject) -> list[Problem]:
         problems: list[Problem] = []
         if not obj["metadata"].get("name", "").startswith("system-") and obj["value"] > _HIGHEST:
             detail = f"maximum allowed value of a user defined priority is {_HIGHEST}"

@@ -18,7 +18,7 @@ class Roles(Strategy):
     create_on_update = True
     in_namespace = True
 
-    def validate(self, obj: JsonObject) -> list[Problem]:
+    def problems(self, obj: JsonObject) -> list[Problem]:
         problems: list[Problem] = []
         for index, rule in enumerate(objects(obj, "rules")):
             path = f"rules[{index}]"
@@ -86,7 +86,7 @@ class RoleBindings(Strategy):
             if not subject.get("apiGroup") and subject.get("kind") in ("User", "Group"):
                 subject["apiGroup"] = _GROUP
 
-    def validate(self, obj: JsonObject) -> list[Problem]:
+    def problems(self, obj: JsonObject) -> list[Problem]:
         problems: list[Problem] = []
         reference = part(obj, "roleRef")
         if reference.get("apiGroup") != _GROUP:

@@ -7,9 +7,12 @@ from kilonova.local.errors import Problem
 from kilonova.local.kinds.columns import AGE, NAME, number, selector_column, template_columns
 from kilonova.local.kinds.podspec import fill_template
 from kilonova.local.kinds.podtemplates import workload_problems
-from kilonova.local.kinds.rules import immutable, not_negative
+from kilonova.local.kinds.rules import immutable, not_negative, replica_problems
 from kilonova.local.kinds.strategy import Reads, Strategy, strategy
 from kilonova.local.kinds.walk import at, inside, part
+
+REPLICA_COUNTS = ("fullyLabeledReplicas", "readyReplicas", "availableReplicas")
+"""The counts of a status that are parts of its replicas."""
 
 
 @strategy("apps", "ReplicaSet")
@@ -35,10 +38,11 @@ class ReplicaSets(Strategy):
         spec.setdefault("replicas", 1)
         fill_template(inside(spec, "template"))
 
-    def validate(self, obj: JsonObject) -> list[Problem]:
+    def problems(self, obj: JsonObject) -> list[Problem]:
         spec = part(obj, "spec")
         problems = not_negative(spec, "spec", ["replicas", "minReadySeconds"])
-        return problems + workload_problems(spec, "deployment", "ReplicaSet")
+        problems += workload_problems(spec, "deployment", "ReplicaSet")
+        return problems + replica_problems(part(obj, "status"), REPLICA_COUNTS)
 
     def validate_update(self, new: JsonObject, old: JsonObject) -> list[Problem]:
         return immutable(new, old, "spec", "selector")

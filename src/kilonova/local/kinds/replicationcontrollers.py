@@ -7,7 +7,8 @@ from kilonova.local.errors import Problem, invalid_value, required
 from kilonova.local.kinds.columns import AGE, NAME, labels, number, template_columns, wide
 from kilonova.local.kinds.podrules import template_problems
 from kilonova.local.kinds.podspec import fill_template
-from kilonova.local.kinds.rules import not_negative, selects
+from kilonova.local.kinds.replicasets import REPLICA_COUNTS
+from kilonova.local.kinds.rules import not_negative, replica_problems, selects
 from kilonova.local.kinds.strategy import Reads, Strategy, strategy
 from kilonova.local.kinds.walk import at, inside, part
 
@@ -40,7 +41,7 @@ class ReplicationControllers(Strategy):
                 spec.setdefault("selector", dict(found))
                 obj["metadata"].setdefault("labels", dict(found))
 
-    def validate(self, obj: JsonObject) -> list[Problem]:
+    def problems(self, obj: JsonObject) -> list[Problem]:
         spec = part(obj, "spec")
         problems = not_negative(spec, "spec", ["replicas", "minReadySeconds"])
         selector, template = spec.get("selector"), spec.get("template")
@@ -52,4 +53,5 @@ class ReplicationControllers(Strategy):
         if selector and not selects({"matchLabels": selector}, found):
             detail = "`selector` does not match template `labels`"
             problems.append(invalid_value("spec.template.metadata.labels", found, detail))
-        return problems + template_problems(template, "spec.template")
+        problems += template_problems(template, "spec.template")
+        return problems + replica_problems(part(obj, "status"), REPLICA_COUNTS)

@@ -29,6 +29,23 @@ def not_negative(obj: JsonObject, path: str, fields: Iterable[str]) -> list[Prob
     ]
 
 
+def replica_problems(status: JsonObject, parts: Iterable[str]) -> list[Problem]:
+    """Counts of replicas: none negative, no part greater than the whole."""
+    fields = ["observedGeneration", "replicas", *parts]
+    problems = not_negative(status, "status", fields)
+    total: int = status.get("replicas") or 0
+    for field in parts:
+        count: int = status.get(field) or 0
+        if count > total:
+            detail = "cannot be greater than status.replicas"
+            problems.append(invalid_value(f"status.{field}", count, detail))
+    available: int = status.get("availableReplicas") or 0
+    if available > (status.get("readyReplicas") or 0):
+        detail = "cannot be greater than readyReplicas"
+        problems.append(invalid_value("status.availableReplicas", available, detail))
+    return problems
+
+
 def one_of(value: Any, path: str, allowed: list[str]) -> list[Problem]:
     """The value must be one of a few words."""
     return [] if value in allowed else [not_supported(path, value or "", allowed)]

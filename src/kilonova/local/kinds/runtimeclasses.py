@@ -16,7 +16,7 @@ class RuntimeClasses(Strategy):
     unconditional_update = False
     columns = (NAME, text("Handler", "handler"), AGE)
 
-    def validate(self, obj: JsonObject) -> list[Problem]:
+    def problems(self, obj: JsonObject) -> list[Problem]:
         handler = obj.get("handler", "")
         trouble = dns_label(handler)
         return [invalid_value("handler", handler, trouble)] if trouble else []

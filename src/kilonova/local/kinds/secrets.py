@@ -37,12 +37,7 @@ class Secrets(Strategy):
             for key, value in plain.items():
                 data[key] = b64encode(value.encode()).decode()
 
-    def prepare_update(self, new: JsonObject, old: JsonObject) -> None:
-        if new.get("type") == "Opaque" and old.get("type"):
-            # A client that leaves the type out does not mean to change it.
-            new["type"] = old["type"]
-
-    def validate(self, obj: JsonObject) -> list[Problem]:
+    def problems(self, obj: JsonObject) -> list[Problem]:
         data = part(obj, "data")
         problems = key_problems(data, "data")
         problems += size_problems(sum(len(value or "") * 3 // 4 for value in data.values()), "data")

@@ -77,45 +77,80 @@ class Services(Strategy):
             spec.setdefault("internalTrafficPolicy", "Cluster")
         if kind == "LoadBalancer":
             spec.setdefault("allocateLoadBalancerNodePorts", True)
-        _agree_on_address(spec)
 
     def prepare_create(self, obj: JsonObject) -> None:
         super().prepare_create(obj)
-        _fill_families(obj["spec"], {})
-        self.addresses.assign(obj)
+        spec = obj["spec"]
+        if spec.get("clusterIP") and not spec.get("clusterIPs"):
+            spec["clusterIPs"] = [spec["clusterIP"]]
+        _fill_families(spec, {})
+        if not _family_problems(spec):
+            self.addresses.assign(obj)
 
     def prepare_update(self, new: JsonObject, old: JsonObject) -> None:
         super().prepare_update(new, old)
         spec, before = new["spec"], old["spec"]
         _drop_what_no_longer_applies(spec, before)
         _keep_allocated(spec, before)
+        _follow_address(spec, before)
         _fill_families(spec, before)
         if spec.get("type") != "LoadBalancer":
             inside(new, "status")["loadBalancer"] = {}
-        self.addresses.assign(new)
+        if not _family_problems(spec) and not _moved(spec, before):
+            self.addresses.assign(new)
 
-    def validate(self, obj: JsonObject) -> list[Problem]:
-        return list(_spec_problems(obj["spec"])) or self.addresses.problems(obj)
+    def problems(self, obj: JsonObject) -> list[Problem]:
+        spec = obj["spec"]
+        problems = _family_problems(spec) or list(_spec_problems(spec))
+        if problems or obj["metadata"].get("resourceVersion"):
+            return problems
+        return self.addresses.problems(obj)
 
     def validate_update(self, new: JsonObject, old: JsonObject) -> list[Problem]:
         spec, before = new["spec"], old["spec"]
-        if "ExternalName" in (spec.get("type"), before.get("type")):
+        if _family_problems(spec):
             return []
-        now, earlier = strings(spec, "clusterIPs"), strings(before, "clusterIPs")
-        if not earlier or now[:1] == earlier[:1]:
-            return []
-        return [invalid_value("spec.clusterIPs[0]", now, "may not change once set")]
+        if _moved(spec, before):
+            addresses = strings(spec, "clusterIPs")
+            return [invalid_value("spec.clusterIPs[0]", addresses, "may not change once set")]
+        return self.addresses.problems(new)
 
     def valid_name(self, name: str) -> str | None:
         return dns_label(name)
 
 
-def _agree_on_address(spec: JsonObject) -> None:
-    """The single address and the list say the same, whichever was given."""
-    if spec.get("clusterIP") and not spec.get("clusterIPs"):
-        spec["clusterIPs"] = [spec["clusterIP"]]
-    elif spec.get("clusterIPs") and not spec.get("clusterIP"):
-        spec["clusterIP"] = spec["clusterIPs"][0]
+def _moved(spec: JsonObject, before: JsonObject) -> bool:
+    if "ExternalName" in (spec.get("type"), before.get("type")):
+        return False
+    earlier = strings(before, "clusterIPs")
+    return bool(earlier) and strings(spec, "clusterIPs")[:1] != earlier[:1]
+
+
+def _follow_address(spec: JsonObject, before: JsonObject) -> None:
+    """The list of addresses follows the single one, where only that was changed."""
+    if spec.get("clusterIP") == before.get("clusterIP"):
+        return
+    if strings(spec, "clusterIPs") == strings(before, "clusterIPs"):
+        spec["clusterIPs"] = [spec["clusterIP"]] if spec.get("clusterIP") else []
+        if not spec["clusterIPs"]:
+            del spec["clusterIPs"]
+
+
+def _family_problems(spec: JsonObject) -> list[Problem]:
+    """Only IPv4 is there, but for services whose addresses are somebody else's business."""
+    unselected = spec.get("clusterIP") == "None" and not spec.get("selector")
+    if spec.get("type") == "ExternalName" or unselected:
+        return []
+    problems: list[Problem] = []
+    if spec.get("ipFamilyPolicy") == "RequireDualStack":
+        detail = "this cluster is not configured for dual-stack services"
+        problems.append(invalid_value("spec.ipFamilyPolicy", "RequireDualStack", detail))
+    problems += [
+        invalid_value(f"spec.ipFamilies[{index}]", family, "not configured on this cluster")
+        for index, family in enumerate(strings(spec, "ipFamilies"))
+        if family != "IPv4"
+    ]
+    return problems
 
 
 def _fill_families(spec: JsonObject, before: JsonObject) -> None:

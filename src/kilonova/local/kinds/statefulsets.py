@@ -6,7 +6,7 @@ from kilonova.local.kinds.columns import AGE, NAME, ratio, template_columns
 from kilonova.local.kinds.persistentvolumes import fill_claim
 from kilonova.local.kinds.podspec import fill_template
 from kilonova.local.kinds.podtemplates import workload_problems
-from kilonova.local.kinds.rules import not_negative
+from kilonova.local.kinds.rules import not_negative, replica_problems
 from kilonova.local.kinds.strategy import Strategy, strategy
 from kilonova.local.kinds.walk import inside, objects, part
 from kilonova.local.names import dns_label
@@ -53,7 +53,7 @@ class StatefulSets(Strategy):
             claim.update(kind="PersistentVolumeClaim", apiVersion="v1")
             fill_claim(claim)
 
-    def validate(self, obj: JsonObject) -> list[Problem]:
+    def problems(self, obj: JsonObject) -> list[Problem]:
         spec = part(obj, "spec")
         problems: list[Problem] = []
         policy = spec.get("podManagementPolicy")
@@ -74,7 +74,9 @@ class StatefulSets(Strategy):
         service = spec.get("serviceName")
         if service and (trouble := dns_label(service)):
             problems.append(invalid_value("spec.serviceName", service, trouble))
-        return problems + workload_problems(_with_claims(spec), "statefulset", "StatefulSet")
+        problems += workload_problems(_with_claims(spec), "statefulset", "StatefulSet")
+        counts = ("readyReplicas", "currentReplicas", "updatedReplicas", "availableReplicas")
+        return problems + replica_problems(part(obj, "status"), counts)
 
     def validate_update(self, new: JsonObject, old: JsonObject) -> list[Problem]:
         fixed = [

@@ -38,7 +38,7 @@ class StorageClasses(Strategy):
         obj.setdefault("reclaimPolicy", "Delete")
         obj.setdefault("volumeBindingMode", "Immediate")
 
-    def validate(self, obj: JsonObject) -> list[Problem]:
+    def problems(self, obj: JsonObject) -> list[Problem]:
         return [] if obj.get("provisioner") else [required("provisioner")]
 
     def validate_update(self, new: JsonObject, old: JsonObject) -> list[Problem]:
@@ -91,7 +91,7 @@ class CSINodes(Strategy):
     unconditional_update = False
     columns = (NAME, count("Drivers", "spec", "drivers"), AGE)
 
-    def validate(self, obj: JsonObject) -> list[Problem]:
+    def problems(self, obj: JsonObject) -> list[Problem]:
         return [
             required(f"spec.drivers[{index}].{field}")
             for index, driver in enumerate(objects(obj, "spec", "drivers"))

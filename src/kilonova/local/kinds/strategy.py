@@ -9,9 +9,11 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
 
 from kilonova.api.json import JsonObject
+from kilonova.local.errors import Problem, invalid_value
 from kilonova.local.kinds.base import Behavior, Column
 from kilonova.local.kinds.columns import CREATED_AT, NAME
 from kilonova.local.kinds.form import Former, Forms
+from kilonova.local.kinds.walk import strings
 from kilonova.local.schema.node import Schema
 
 Convert = Callable[[JsonObject], JsonObject]
@@ -59,6 +61,13 @@ class Strategy(Behavior):
     def fill(self, obj: JsonObject) -> None:
         """Set the defaults of this kind."""
 
+    def validate(self, obj: JsonObject) -> list[Problem]:
+        return [*_finalizer_problems(obj["metadata"]), *self.problems(obj)]
+
+    def problems(self, obj: JsonObject) -> list[Problem]:
+        """What is wrong with the object beyond its metadata."""
+        return []
+
     def prepare_create(self, obj: JsonObject) -> None:
         if self.status_by_subresource and not self.born_with_status:
             self.reset_status(obj)
@@ -86,6 +95,8 @@ class Strategy(Behavior):
         return self._form
 
 
+_STANDARD_FINALIZERS = ("kubernetes", "orphan", "foregroundDeletion")
+
 S = TypeVar("S", bound=type[Strategy])
 
 _strategies: dict[tuple[str, str, str], type[Strategy]] = {}
@@ -104,6 +115,16 @@ def strategy(group: str, kind: str, version: str = "v1") -> Callable[[S], S]:
 def strategy_of(group: str, version: str, kind: str) -> type[Strategy]:
     """The class that was attached, or the plain one."""
     return _strategies.get((group, version, kind), Strategy)
+
+
+def _finalizer_problems(metadata: JsonObject) -> list[Problem]:
+    """Built-in kinds want finalizers to say whose they are."""
+    detail = "name is neither a standard finalizer name nor is it fully qualified"
+    return [
+        invalid_value(f"metadata.finalizers[{index}]", name, detail)
+        for index, name in enumerate(strings(metadata, "finalizers"))
+        if "/" not in name and name not in _STANDARD_FINALIZERS
+    ]
 
 
 def _carry(new: JsonObject, old: JsonObject, field: str) -> None:

@@ -28,7 +28,7 @@ class ValidatingWebhookConfigurations(Strategy):
             if service := at(webhook, "clientConfig", "service"):
                 service.setdefault("port", 443)
 
-    def validate(self, obj: JsonObject) -> list[Problem]:
+    def problems(self, obj: JsonObject) -> list[Problem]:
         problems: list[Problem] = []
         names: set[str] = set()
         for index, webhook in enumerate(objects(obj, "webhooks")):
