@@ -72,6 +72,8 @@ class _Walk:
                 return self._versions.setdefault(value, f"<rv {len(self._versions) + 1}>")
             if key == "continue" and value:
                 return "<continue>"
+            if key == "warning":
+                return _warnings_in_order(self._text(value))
             return self._text(value)
         if key == "nodePort":
             return "<port>"
@@ -85,7 +87,9 @@ class _Walk:
             marked = {**marked, "metadata": _unversioned(marked["metadata"])}
             value = {**value, "object": marked}
         done = {self._text(key): self._value(key, item) for key, item in sorted(value.items())}
-        return _with_causes_in_order(done) if value.get("kind") == "Status" else done
+        if value.get("kind") == "Status":
+            return _with_problems_in_order(done)
+        return done
 
     def _cell(self, cell: Any) -> Any:
         if isinstance(cell, str):
@@ -124,18 +128,30 @@ def _is_list(value: dict[str, Any]) -> bool:
     return "rows" in value or ("items" in value and str(value.get("kind", "")).endswith("List"))
 
 
-def _with_causes_in_order(status: dict[str, Any]) -> dict[str, Any]:
-    """Kubernetes walks maps, so that several problems come in any order."""
+def _with_problems_in_order(status: dict[str, Any]) -> dict[str, Any]:
+    """Kubernetes walks maps, so that several problems come in any order, and some twice."""
+    status["message"] = _strict_in_order(status.get("message", ""))
     details = status.get("details") or {}
-    causes = details.get("causes") or []
-    if len(causes) < 2:
+    unique = {json.dumps(cause, sort_keys=True): cause for cause in details.get("causes") or []}
+    if not unique:
         return status
-    causes = sorted(causes, key=lambda cause: json.dumps(cause, sort_keys=True))
-    summary = status["message"].partition(" is invalid: [")[0]
-    return {**status, "message": summary, "details": {**details, "causes": causes}}
+    if len(unique) > 1:
+        status["message"] = status["message"].partition(" is invalid: [")[0]
+    causes = [unique[text] for text in sorted(unique)]
+    return {**status, "details": {**details, "causes": causes}}
+
+
+def _strict_in_order(text: str) -> str:
+    head, mark, problems = text.partition("strict decoding error: ")
+    return head + mark + ", ".join(sorted(problems.split(", ")))
+
+
+def _warnings_in_order(text: str) -> str:
+    return ", ".join(sorted(text.split(", ")))
 
 
 def _unversioned(metadata: dict[str, Any]) -> dict[str, Any]:
+    kept = {name: value for name, value in metadata.items() if (name, value) != ("continue", "")}
     if metadata.get("resourceVersion", "").isdigit():
-        return {**metadata, "resourceVersion": "<list rv>"}
-    return metadata
+        kept["resourceVersion"] = "<list rv>"
+    return kept

@@ -121,9 +121,9 @@ class ControlPlane(AbstractContextManager["ControlPlane"]):
         (folder / "service-accounts.pub").write_bytes(
             signer.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
         )
-        (folder / "tokens.csv").write_text(f'{_TOKEN},admin,admin,"system:masters"\n')
+        (folder / "tokens.csv").write_text(f'{_TOKEN},kubernetes-admin,admin,"system:masters"\n')
         url = f"https://127.0.0.1:{free_port()}"
-        admin = authority.issue_client("admin", ["system:masters"], now)
+        admin = authority.issue_client("kubernetes-admin", ["system:masters"], now)
         write_kubeconfig(folder / "kubeconfig", url, authority.cert_pem, admin)
         access = Access.from_kubeconfig(folder / "kubeconfig", folder / "admin", _TOKEN)
         return cls(folder, access)

@@ -33,7 +33,7 @@ def test_it_serves_an_administrator_by_certificate_and_by_token(
     access = control_plane.access
     status, version = access.ask("GET", "/version")
     assert (status, version["gitVersion"]) == (200, "v1.36.3")
-    assert _user_of_token(access) == "admin"
+    assert _user_of_token(access) == "kubernetes-admin"
 
 
 def test_a_default_service_account_shows_that_controllers_run(control_plane: ControlPlane) -> None:
