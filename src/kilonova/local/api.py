@@ -11,7 +11,7 @@ from kilonova.kube.logging import get_logger
 from kilonova.kube.transport import Reply, Request, StreamReply
 from kilonova.local.auth import User
 from kilonova.local.documents import Documents
-from kilonova.local.errors import ApiError, internal
+from kilonova.local.errors import ApiError, PageNotFound, internal
 from kilonova.local.metrics import ServerMetrics
 from kilonova.local.registry.core import Registry
 from kilonova.local.registry.objects import encode
@@ -52,6 +52,10 @@ class Api:
             return await self._verbs.perform(request, target, user)
         except ApiError as error:
             return refusal(error)
+        except PageNotFound:
+            return Reply(
+                404, b"404 page not found\n", {"content-type": "text/plain; charset=utf-8"}
+            )
         except StorageBroken as error:
             return refusal(internal(str(error)))
         except Exception:

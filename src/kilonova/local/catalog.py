@@ -19,6 +19,8 @@ class Catalog:
 
     def __init__(self, builtin: Iterable[Kind]) -> None:
         self._builtin = list(builtin)
+        self._builtin_versions = {(kind.group, kind.version) for kind in self._builtin}
+        self._kinds: set[tuple[str, str]] = set()
         self._custom: dict[str, list[Kind]] = {}
         self._by_path: dict[tuple[str, str, str], Kind] = {}
         self._stored: dict[str, Kind] = {}
@@ -27,6 +29,14 @@ class Catalog:
 
     def find(self, group: str, version: str, plural: str) -> Kind | None:
         return self._by_path.get((group, version, plural))
+
+    def has_kind(self, api_version: str, kind: str) -> bool:
+        """Whether there is such a kind in any served group."""
+        return (api_version, kind) in self._kinds
+
+    def is_builtin_version(self, group: str, version: str) -> bool:
+        """Whether the group-version is there whatever is defined."""
+        return (group, version) in self._builtin_versions
 
     def stored(self, resource: str) -> Kind | None:
         """The kind whose version is the one stored in the collection `resource`."""
@@ -54,6 +64,7 @@ class Catalog:
     def _index(self) -> None:
         everything = [*self._builtin, *(kind for kinds in self._custom.values() for kind in kinds)]
         self._by_path = {(kind.group, kind.version, kind.plural): kind for kind in everything}
+        self._kinds = {(kind.api_version, kind.kind) for kind in everything}
         self._stored = {}
         for kind in everything:
             if kind.from_storage is None:

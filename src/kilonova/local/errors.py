@@ -44,7 +44,7 @@ def required(path: str, detail: str = "") -> Problem:
 
 
 def not_supported(path: str, value: Any, allowed: list[str]) -> Problem:
-    words = ", ".join(f'"{word}"' for word in sorted(allowed))
+    words = ", ".join(f'"{word}"' for word in allowed)
     return Problem(
         path,
         "FieldValueNotSupported",
@@ -61,9 +61,7 @@ def forbidden_field(path: str, detail: str) -> Problem:
 
 
 def too_long(path: str, limit: int) -> Problem:
-    return Problem(
-        path, "FieldValueTooLong", f"Too long: may not be more than {limit} bytes"
-    )
+    return Problem(path, "FieldValueTooLong", f"Too long: may not be more than {limit} bytes")
 
 
 @dataclass(eq=False)
@@ -75,6 +73,7 @@ class ApiError(Exception):
     message: str
     details: JsonObject | None = None
     headers: dict[str, str] = field(default_factory=dict[str, str])
+    metadata: JsonObject = field(default_factory=dict[str, Any])
 
     def __post_init__(self) -> None:
         super().__init__(self.message)
@@ -84,7 +83,7 @@ class ApiError(Exception):
         body: JsonObject = {
             "kind": "Status",
             "apiVersion": "v1",
-            "metadata": {},
+            "metadata": self.metadata,
             "status": "Failure",
             "message": self.message,
             "reason": self.reason,
@@ -133,7 +132,10 @@ def no_such_path() -> ApiError:
 
 def method_not_allowed() -> ApiError:
     return ApiError(
-        405, "MethodNotAllowed", "the server does not allow this method on the requested resource", {}
+        405,
+        "MethodNotAllowed",
+        "the server does not allow this method on the requested resource",
+        {},
     )
 
 
@@ -164,13 +166,18 @@ def object_modified(group: str, resource: str, name: str) -> ApiError:
     )
 
 
+@dataclass(eq=False)
+class PageNotFound(Exception):
+    """A path of which the server knows nothing at all: not even a Status is given."""
+
+
 def expired(message: str, details: JsonObject | None = None) -> ApiError:
     return ApiError(410, "Expired", message, details)
 
 
 def invalid(group: str, kind: str, name: str, problems: list[Problem]) -> ApiError:
     """422 with a cause for each problem."""
-    texts = [str(problem) for problem in problems]
+    texts = list(dict.fromkeys(str(problem) for problem in problems))
     summary = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
     causes = [
         {"reason": problem.reason, "message": problem.message, "field": problem.path}
@@ -197,9 +204,7 @@ def not_acceptable(offered: str) -> ApiError:
 
 
 def too_large(limit: int) -> ApiError:
-    return ApiError(
-        413, "RequestEntityTooLarge", f"Request entity too large: limit is {limit}"
-    )
+    return ApiError(413, "RequestEntityTooLarge", f"Request entity too large: limit is {limit}")
 
 
 def too_many_requests(message: str, retry_after: int, causes: list[JsonObject]) -> ApiError:

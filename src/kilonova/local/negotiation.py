@@ -1,20 +1,18 @@
 """What the client sends and what it wants back: media types, both ways."""
 
+import json
 from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import yaml
 
 from kilonova.api.json import JsonObject
-from kilonova.local.errors import (
-    ApiError,
-    bad_request,
-    not_acceptable,
-    unsupported_media_type,
-)
+from kilonova.local.errors import bad_request, not_acceptable, unsupported_media_type
+from kilonova.local.patch.values import go_kind
+from kilonova.local.schema.duplicates import duplicate_fields
 
 JSON = "application/json"
 YAML = "application/yaml"
@@ -36,6 +34,7 @@ class Wanted:
 
     shape: Shape
     media_type: str
+    version: str = "v1"  # of the group meta.k8s.io, for tables and metadata
 
     @property
     def content_type(self) -> str:
@@ -51,7 +50,7 @@ def wanted(accept: str) -> Wanted:
             continue
         shape = _shape(parameters)
         if shape is not None:
-            return Wanted(shape, concrete)
+            return Wanted(shape, concrete, parameters.get("v", "v1"))
     raise not_acceptable(_OFFERED)
 
 
@@ -80,7 +79,7 @@ def decode_body(
 
         return decode(body, api_version, kind)
     if media_type in ("", JSON):
-        return _object(decode_json(body))
+        return _object(decode_json(body, "couldn't get version/kind; json parse error: "))
     if media_type in (YAML, "application/x-yaml"):
         return _object(decode_yaml(body))
     raise unsupported_media_type(
@@ -89,12 +88,14 @@ def decode_body(
     )
 
 
-def decode_json(body: bytes) -> Any:
-    """JSON, or 400 with what is wrong and where."""
+def decode_json(body: bytes, prefix: str = "") -> Any:
+    """JSON, or 400 that says what is wrong in the words of Kubernetes, after `prefix`."""
     try:
         return msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise _malformed(str(error) or "nested too deeply") from error
+    except RecursionError:
+        raise bad_request(f"{prefix}exceeded max depth") from None
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        raise bad_request(prefix + json_fault(body)) from None
 
 
 def decode_yaml(body: bytes) -> Any:
@@ -102,11 +103,80 @@ def decode_yaml(body: bytes) -> Any:
     try:
         return yaml.load(body, _PlainLoader)  # noqa: S506 (a SafeLoader below)
     except (yaml.YAMLError, RecursionError, ValueError) as error:
-        raise _malformed(" ".join(str(error).split())) from error
+        text = " ".join(str(error).split())
+        raise bad_request(f"error converting YAML to JSON: yaml: {text}") from error
+
+
+def repeated_fields(raw: bytes, decoded: Any) -> list[str]:
+    """What is given twice in a body, JSON or YAML; call it before `decoded` is changed."""
+    if raw.lstrip()[:1] in (b"{", b"["):
+        return duplicate_fields(raw, decoded)
+    loader = _PlainLoader(raw)
+    try:
+        loader.get_single_data()
+    except yaml.YAMLError:
+        return []
+    finally:
+        loader.dispose()
+    if not loader.repeated:
+        return []
+    return ["yaml: unmarshal errors:" + "".join(f"\n  {each}" for each in loader.repeated)]
+
+
+def json_fault(body: bytes) -> str:
+    """What Go's decoder would say of a text that is not JSON."""
+    try:
+        json.loads(body)
+    except UnicodeDecodeError as error:
+        return f"invalid character {_go_character(body[error.start])} in string literal"
+    except json.JSONDecodeError as error:
+        text = error.doc
+        if error.pos >= len(text.rstrip()) or error.msg.startswith("Unterminated"):
+            return "unexpected end of JSON input"
+        where = {
+            "Extra data": "after top-level value",
+            "Expecting ',' delimiter": "after object key:value pair",
+            "Expecting ':' delimiter": "after object key",
+            "Expecting property name enclosed in double quotes": "looking for beginning of object "
+            "key string",
+        }.get(error.msg, "looking for beginning of value")
+        if error.msg == "Expecting ',' delimiter" and _inside_list(text, error.pos):
+            where = "after array element"
+        return f"invalid character {_go_character(ord(text[error.pos]))} {where}"
+    except RecursionError:
+        return "exceeded max depth"
+    return "invalid JSON"
+
+
+def _inside_list(text: str, position: int) -> bool:
+    opened: list[str] = []
+    for letter in text[:position]:
+        if letter in "[{":
+            opened.append(letter)
+        elif letter in "]}" and opened:
+            opened.pop()
+    return bool(opened) and opened[-1] == "["
+
+
+def _go_character(code: int) -> str:
+    return repr(chr(code)) if chr(code) != "'" else "'\\''"
 
 
 class _PlainLoader(yaml.SafeLoader):
-    """JSON's types only: no aliases, no dates, text keys."""
+    """JSON's types only: no aliases, no dates, text keys. Remembers keys given twice."""
+
+    def __init__(self, stream: bytes) -> None:
+        super().__init__(stream)
+        self.repeated: list[str] = []
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen: set[str] = set()
+        for key, _ in node.value:
+            if key.value in seen:
+                line = key.start_mark.line + 1
+                self.repeated.append(f'line {line}: key "{key.value}" already set in map')
+            seen.add(key.value)
+        return super().construct_mapping(node, deep)
 
     def compose_node(self, parent: Any, index: Any) -> Any:
         if self.check_event(yaml.AliasEvent):
@@ -122,12 +192,12 @@ _PlainLoader.yaml_implicit_resolvers = {
 
 def _object(value: Any) -> JsonObject:
     if not isinstance(value, dict):
-        raise _malformed("the body is not an object")
-    return value  # pyright: ignore[reportUnknownVariableType]
-
-
-def _malformed(detail: str) -> ApiError:
-    return bad_request(f"the body of the request could not be read: {detail}")
+        raise bad_request(
+            f"couldn't get version/kind; json parse error: json: cannot unmarshal {go_kind(value)} "
+            'into Go value of type struct { APIVersion string "json:\\"apiVersion,omitempty\\""; '
+            'Kind string "json:\\"kind,omitempty\\"" }'
+        )
+    return cast(JsonObject, value)
 
 
 def _concrete(media_type: str) -> str | None:

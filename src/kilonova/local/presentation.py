@@ -128,7 +128,8 @@ def _table(
     included = request.param("includeObject") or "Metadata"
     if included not in _INCLUDED:
         raise bad_request(
-            f"unrecognized includeObject value: {included}: use None, Metadata or Object"
+            f'Unable to convert to Table as requested: includeObject: Invalid value: "{included}": '
+            "must be 'Metadata', 'Object', 'None', or empty"
         )
     return table(
         kind,

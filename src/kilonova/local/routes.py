@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from urllib.parse import unquote
 
 from kilonova.local.catalog import Catalog
-from kilonova.local.errors import no_such_path
+from kilonova.local.errors import PageNotFound, no_such_path, not_found
 from kilonova.local.kinds.base import Kind
 
 _OF_A_NAMESPACE = ("status", "finalize")
@@ -34,11 +34,11 @@ def resource_target(path: str, catalog: Catalog) -> Target:
         namespace, rest = rest[1], rest[2:]
     kind = catalog.find(group, version, rest[0])
     if kind is None or len(rest) > 3 or (namespace and not kind.namespaced):
-        raise no_such_path()
+        raise no_such_path() if catalog.is_builtin_version(group, version) else PageNotFound
     name = rest[1] if len(rest) > 1 else ""
     subresource = rest[2] if len(rest) > 2 else ""
     if subresource and subresource not in kind.subresources:
-        raise no_such_path()
+        raise not_found(kind.group, kind.plural, name) if kind.custom else no_such_path()
     if name and kind.namespaced and not namespace:
         raise no_such_path()
     return Target(kind, namespace, name, subresource)

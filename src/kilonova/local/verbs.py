@@ -6,7 +6,13 @@ from random import Random
 from kilonova.api.json import JsonObject
 from kilonova.kube.transport import Reply, Request, StreamReply
 from kilonova.local.auth import User
-from kilonova.local.errors import bad_request, method_not_allowed, too_large
+from kilonova.local.errors import (
+    bad_request,
+    forbidden_field,
+    invalid,
+    method_not_allowed,
+    too_large,
+)
 from kilonova.local.kinds.base import Kind
 from kilonova.local.negotiation import JSON, Shape, Wanted, decode_body, wanted
 from kilonova.local.presentation import (
@@ -20,7 +26,7 @@ from kilonova.local.registry.core import Registry
 from kilonova.local.registry.deletes import delete, delete_collection, delete_options
 from kilonova.local.registry.options import WriteOptions, apply_needs_manager, write_options
 from kilonova.local.registry.patches import APPLY_PATCH, applying, patch_type, patching
-from kilonova.local.registry.reads import read_list
+from kilonova.local.registry.reads import check_version_asked, read_list
 from kilonova.local.registry.watches import watch, watch_options
 from kilonova.local.registry.writes import Outcome, change, create, replacement
 from kilonova.local.routes import Target
@@ -66,6 +72,7 @@ class Verbs:
         watching = request.param("watch") in ("true", "1", "True", "t")
         if target.name and not watching:
             _allow("get", target)
+            check_version_asked(request, self._registry.store.rv)
             entry = self._registry.entry(target)
             return present_object(self._registry, target.kind, entry, form, request)
         _allow("watch" if watching else "list", target)
@@ -117,6 +124,13 @@ class Verbs:
                 self._registry, target, options, make, create_missing=not target.subresource
             )
         else:
+            if request.param("force") is not None:
+                raise invalid(
+                    "meta.k8s.io",
+                    "PatchOptions",
+                    "",
+                    [forbidden_field("force", "may not be specified for non-apply patch")],
+                )
             make = patching(target, media_type, request.body, options)
             outcome = await change(self._registry, target, options, make)
         return self._written(request, target, outcome, options, form)
@@ -125,6 +139,8 @@ class Verbs:
         options = write_options(request, user, "DeleteOptions")
         wanted_options = delete_options(request, options)
         if not target.name:
+            if target.kind.namespaced and not target.namespace:
+                raise method_not_allowed()
             _allow("deletecollection", target)
             page = await delete_collection(self._registry, target, request, wanted_options, options)
             return present_list(self._registry, target.kind, page, form, request)
@@ -137,12 +153,8 @@ class Verbs:
     def _body(self, request: Request, target: Target, options: WriteOptions) -> JsonObject:
         content_type = request.headers.get("content-type", "")
         obj = decode_body(request.body, content_type, target.kind.api_version, target.kind.kind)
-        check_identity(target, obj)
-        raw = (
-            request.body
-            if content_type.startswith((JSON, "")) and request.body[:1] == b"{"
-            else None
-        )
+        check_identity(target, obj, self._registry.catalog.has_kind)
+        raw = None if request.body.startswith(b"k8s\0") else request.body
         admit_fields(target.kind, obj, raw, options)
         return obj
 

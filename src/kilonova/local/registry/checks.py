@@ -1,53 +1,88 @@
 """From what a client sent to an object that the server can work with."""
 
+from collections.abc import Callable
+
 from kilonova.api.json import JsonObject
-from kilonova.local.errors import ApiError, Problem, bad_request, invalid
+from kilonova.local.errors import Problem, bad_request, invalid
 from kilonova.local.kinds.base import Kind
 from kilonova.local.names import object_meta_problems
+from kilonova.local.negotiation import repeated_fields
+from kilonova.local.patch.values import go_kind
 from kilonova.local.registry.lifecycle import update_problems
 from kilonova.local.registry.options import WriteOptions
 from kilonova.local.routes import Target
-from kilonova.local.schema.check import checker, duplicate_fields
+from kilonova.local.schema.check import checker
 
 _OTHER_NAMESPACE = (
     "the namespace of the provided object does not match the namespace sent on the request"
 )
 
 
-def check_identity(target: Target, obj: JsonObject) -> None:
+_SCHEME = 'in scheme "pkg/runtime/scheme.go:111"'
+"""Where Kubernetes' messages say that they looked; clients have come to know it."""
+
+
+Known = Callable[[str, str], bool]
+"""Whether there is such an apiVersion and kind."""
+
+
+def check_identity(
+    target: Target, obj: JsonObject, known: Known = lambda _version, _kind: False
+) -> None:
     """apiVersion and kind must be those of the path, or be left out."""
     kind = target.kind
-    api_version, name = obj.get("apiVersion", ""), obj.get("kind", "")
-    if not isinstance(api_version, str) or not isinstance(name, str):
-        raise bad_request("couldn't get version/kind; apiVersion and kind must be strings")
-    if not kind.custom and not name and not api_version:
-        obj["kind"], obj["apiVersion"] = kind.kind, kind.api_version
-        return
-    if api_version != kind.api_version:
-        if not api_version and not kind.custom:
-            obj["apiVersion"] = kind.api_version
-        else:
+    api_version, name = obj.get("apiVersion") or "", obj.get("kind") or ""
+    for field, value in (("apiVersion", api_version), ("kind", name)):
+        if not isinstance(value, str):
             raise bad_request(
-                f"the API version in the data ({api_version}) does not match the expected "
-                f"API version ({kind.api_version})"
+                "couldn't get version/kind; json parse error: json: cannot unmarshal "
+                f"{go_kind(value)} into Go struct field .{field} of type string"
             )
-    if name and name != kind.kind:
+    if kind.custom:
+        _check_custom_identity(kind, api_version, name)
+    else:
+        problem = _identity_problem(kind, api_version or kind.api_version, name or kind.kind, known)
+        if problem:
+            version = (api_version or kind.api_version).rpartition("/")[2]
+            raise bad_request(
+                f'{name or kind.kind} in version "{version}" cannot be handled as a '
+                f"{kind.kind}: {problem}"
+            )
+    obj["kind"], obj["apiVersion"] = kind.kind, kind.api_version
+
+
+def _check_custom_identity(kind: Kind, api_version: str, name: str) -> None:
+    if api_version != kind.api_version:
         raise bad_request(
-            f"{kind.kind} in version {kind.version!r} cannot be handled as a {kind.kind}: "
-            f"converting ({api_version}, {name}) is not possible".replace("'", '"')
+            f"the API version in the data ({api_version}) does not match the expected "
+            f"API version ({kind.api_version})"
         )
-    obj["kind"] = kind.kind
+    if name != kind.kind:
+        raise bad_request(
+            f"{name} in version {kind.version!r} cannot be handled as a {kind.kind}: "
+            f"the kind in the data ({name}) does not match the expected kind ({kind.kind})"
+        )
+
+
+def _identity_problem(kind: Kind, api_version: str, name: str, known: Known) -> str:
+    if (api_version, name) == (kind.api_version, kind.kind):
+        return ""
+    if not known(api_version, name):
+        return f'no kind "{name}" is registered for version "{api_version}" {_SCHEME}'
+    package = api_version.rpartition("/")[2]
+    internal = kind.group.partition(".")[0] or "core"
+    return f"converting ({package}.{name}) to ({internal}.{kind.kind}): unknown conversion"
 
 
 def admit_fields(kind: Kind, obj: JsonObject, raw: bytes | None, options: WriteOptions) -> None:
     """Types, unknown and duplicate fields, defaults. Changes `obj` in place."""
-    strict = (
-        duplicate_fields(raw, obj) if raw is not None and options.validation != "Ignore" else []
-    )
+    strict: list[str] = []
+    if raw is not None and options.validation != "Ignore":
+        strict = repeated_fields(raw, obj)
     unknown = checker(kind.schema).admit(obj, kind.kind, kind.version)
     strict.extend(f'unknown field "{path}"' for path in unknown)
     if strict and options.validation != "Ignore":
-        _tell(strict, options)
+        _tell(kind, strict, options)
     kind.behavior.default(obj)
 
 
@@ -55,7 +90,21 @@ def admit_applied(kind: Kind, config: JsonObject, options: WriteOptions) -> None
     """Likewise for the configuration of an apply: what it leaves out must stay left out."""
     unknown = checker(kind.schema).admit(config, kind.kind, kind.version)
     if unknown and options.validation != "Ignore":
-        _tell([f'unknown field "{path}"' for path in unknown], options)
+        _tell(kind, [f'unknown field "{path}"' for path in unknown], options)
+
+
+def check_name(target: Target, metadata: JsonObject) -> None:
+    """The object's name must be that of the path."""
+    name = metadata.get("name", "")
+    if not name:
+        raise bad_request(
+            f"the name of the object ({target.name} based on URL) was undeterminable: "
+            "name must be provided"
+        )
+    if name != target.name:
+        raise bad_request(
+            f"the name of the object ({name}) does not match the name on the URL ({target.name})"
+        )
 
 
 def check_namespace(target: Target, metadata: JsonObject) -> None:
@@ -63,8 +112,7 @@ def check_namespace(target: Target, metadata: JsonObject) -> None:
     kind = target.kind
     given = metadata.get("namespace", "")
     if not kind.namespaced:
-        if given:
-            raise bad_request(_OTHER_NAMESPACE)
+        metadata.pop("namespace", None)
         return
     if given and given != target.namespace:
         raise bad_request(_OTHER_NAMESPACE)
@@ -78,18 +126,19 @@ def check_valid(kind: Kind, obj: JsonObject, old: JsonObject | None, options: Wr
     problems: list[Problem] = object_meta_problems(metadata, kind.namespaced, behavior.valid_name)
     problems += behavior.validate(obj)
     if old is not None:
-        problems += update_problems(metadata, old["metadata"])
+        # Kubernetes looks at these twice, and lists both as causes.
+        problems += update_problems(metadata, old["metadata"]) * 2
         problems += behavior.validate_update(obj, old)
     if problems:
         raise invalid(kind.group, kind.kind, metadata.get("name", ""), problems)
     options.warnings.extend(behavior.warnings(obj))
 
 
-def _tell(strict: list[str], options: WriteOptions) -> None:
-    if options.validation == "Strict":
-        raise _strict_error(strict)
-    options.warnings.extend(strict)
-
-
-def _strict_error(strict: list[str]) -> ApiError:
-    return bad_request(f"strict decoding error: {', '.join(strict)}")
+def _tell(kind: Kind, strict: list[str], options: WriteOptions) -> None:
+    if options.validation != "Strict":
+        options.warnings.extend(strict)
+        return
+    text = f"strict decoding error: {', '.join(strict)}"
+    if not kind.custom:
+        text = f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}: {text}'
+    raise bad_request(text)

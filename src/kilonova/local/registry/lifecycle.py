@@ -16,7 +16,6 @@ _SET_BY_SERVER = (
     "creationTimestamp",
     "deletionTimestamp",
     "deletionGracePeriodSeconds",
-    "generation",
     "resourceVersion",
     "selfLink",
 )
@@ -40,7 +39,12 @@ def carry_over(kind: Kind, subresource: str, new: JsonObject, old: JsonObject) -
     metadata, present = new["metadata"], old["metadata"]
     if not metadata.get("uid"):
         metadata["uid"] = present["uid"]
-    for name in ("creationTimestamp", "deletionTimestamp", "generation", "resourceVersion"):
+    carried = ["creationTimestamp", "resourceVersion"]
+    if kind.behavior.has_generation or "generation" not in metadata:
+        carried.append("generation")
+    if present.get("deletionTimestamp"):
+        carried.append("deletionTimestamp")
+    for name in carried:
         _copy(name, metadata, present)
     if "deletionGracePeriodSeconds" not in metadata:
         _copy("deletionGracePeriodSeconds", metadata, present)
@@ -56,23 +60,40 @@ def carry_over(kind: Kind, subresource: str, new: JsonObject, old: JsonObject) -
 
 
 def check_preconditions(kind: Kind, name: str, metadata: JsonObject, present: JsonObject) -> None:
-    """An update that names a uid or a resourceVersion is about that one only."""
+    """An update that names a resourceVersion is about that one only."""
+    rv = metadata.get("resourceVersion")
+    if not rv or rv == "0" or rv == present["resourceVersion"]:
+        return
+    if not rv.isdecimal():
+        raise ApiError(500, "", f'strconv.ParseUint: parsing "{rv}": invalid syntax')
+    raise object_modified(kind.group, kind.plural, name)
+
+
+def check_uid(kind: Kind, name: str, metadata: JsonObject, present: JsonObject) -> None:
+    """A replacement that names a uid is about that object only."""
     uid = metadata.get("uid")
     if uid and uid != present["uid"]:
-        raise _failed_precondition(kind, name, "UID", uid, present["uid"])
-    rv = metadata.get("resourceVersion")
-    if rv and rv != "0" and rv != present["resourceVersion"]:
-        raise object_modified(kind.group, kind.plural, name)
+        detail = f"UID in precondition: {uid}, UID in object meta: {present['uid']}"
+        raise conflict(kind.group, kind.plural, name, f"Precondition failed: {detail}")
 
 
 def check_delete_preconditions(
     kind: Kind, name: str, wanted: JsonObject, present: JsonObject
 ) -> None:
-    """Likewise for a delete."""
-    for field, label in (("uid", "UID"), ("resourceVersion", "ResourceVersion")):
-        value = wanted.get(field)
-        if value is not None and value != present[field]:
-            raise _failed_precondition(kind, name, label, value, present[field])
+    """A delete that names a uid or a resourceVersion is about that one only."""
+    for field, label, why in (
+        ("uid", "UID", "deleted and then recreated"),
+        ("resourceVersion", "ResourceVersion", "modified"),
+    ):
+        value, found = wanted.get(field), present[field]
+        if value is not None and value != found:
+            raise conflict(
+                kind.group,
+                kind.kind,
+                name,
+                f"the {label} in the precondition ({value}) does not match the {label} in record "
+                f"({found}). The object might have been {why}",
+            )
 
 
 def count_generation(kind: Kind, new: JsonObject, old: JsonObject) -> None:
@@ -86,7 +107,7 @@ def update_problems(metadata: JsonObject, present: JsonObject) -> list[Problem]:
     """Metadata that never changes, and finalizers that come too late."""
     problems = [
         invalid_value(f"metadata.{name}", metadata.get(name, ""), "field is immutable")
-        for name in ("name", "namespace", "uid")
+        for name in ("name", "namespace", "uid", "deletionTimestamp", "deletionGracePeriodSeconds")
         if metadata.get(name, "") != present.get(name, "")
     ]
     if present.get("deletionTimestamp"):
@@ -148,12 +169,3 @@ def _copy(name: str, into: JsonObject, source: JsonObject) -> None:
         into.pop(name, None)
     else:
         into[name] = source[name]
-
-
-def _failed_precondition(kind: Kind, name: str, label: str, wanted: str, found: str) -> ApiError:
-    return conflict(
-        kind.group,
-        kind.plural,
-        name,
-        f"Precondition failed: {label} in precondition: {wanted}, {label} in object meta: {found}",
-    )

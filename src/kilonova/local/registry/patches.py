@@ -5,10 +5,24 @@ from typing import cast
 
 from kilonova.api.json import JsonObject
 from kilonova.local.apply import apply
-from kilonova.local.errors import bad_request, unsupported_media_type
+from kilonova.local.errors import (
+    ApiError,
+    bad_request,
+    conflict,
+    invalid,
+    invalid_value,
+    unsupported_media_type,
+)
+from kilonova.local.kinds.walk import part
 from kilonova.local.negotiation import decode_json, decode_yaml
 from kilonova.local.patch import copied, json_patch, merge_patch, strategic_merge_patch
-from kilonova.local.registry.checks import admit_applied, admit_fields, check_identity
+from kilonova.local.registry.checks import (
+    admit_applied,
+    admit_fields,
+    check_identity,
+    check_name,
+)
+from kilonova.local.registry.objects import encode
 from kilonova.local.registry.options import WriteOptions
 from kilonova.local.registry.ownership import untracked
 from kilonova.local.registry.writes import Make
@@ -26,11 +40,13 @@ def patch_type(content_type: str, target: Target) -> str:
     supported = [JSON_PATCH, MERGE_PATCH, APPLY_PATCH]
     if not target.kind.custom:
         supported.insert(2, STRATEGIC_MERGE_PATCH)
-    if media_type not in supported:
+    if media_type == STRATEGIC_MERGE_PATCH and target.kind.custom:
         raise unsupported_media_type(
             "the body of the request was in an unknown format - accepted media types include: "
             + ", ".join(supported)
         )
+    if media_type not in supported:
+        raise ApiError(415, "UnsupportedMediaType", "415: Unsupported Media Type", {})
     return media_type
 
 
@@ -41,8 +57,13 @@ def patching(target: Target, media_type: str, body: bytes, options: WriteOptions
     def make(old: JsonObject | None) -> JsonObject:
         assert old is not None
         new = patched(old)
-        _check_patched_identity(target, new)
-        admit_fields(target.kind, new, None, options)
+        try:
+            check_identity(target, new)
+            admit_fields(target.kind, new, None, options)
+        except ApiError as error:
+            raise _bad_patch(new, error) from error
+        metadata: JsonObject = new["metadata"]
+        check_name(target, metadata)
         return new
 
     return make
@@ -76,15 +97,23 @@ def applying(target: Target, body: bytes, options: WriteOptions, now: str) -> Ma
     if not isinstance(config, dict):
         raise bad_request("error decoding YAML: the body is not an object")
     applied = cast(JsonObject, config)
-    if not applied.get("apiVersion") or not applied.get("kind"):
-        raise bad_request(
-            f"invalid object type: {applied.get('apiVersion', '')}/{applied.get('kind', '')}: "
-            "apiVersion and kind must be set"
-        )
-    check_identity(target, applied)
+    api_version, name = applied.get("apiVersion", ""), applied.get("kind", "")
+    if api_version != kind.api_version or name != kind.kind:
+        version = api_version if "/" in str(api_version) else f"/{api_version}"
+        raise bad_request(f"invalid object type: {version}, Kind={name}")
+    check_name(target, part(applied, "metadata"))
     options.applied = True
 
     def make(old: JsonObject | None) -> JsonObject:
+        uid = part(applied, "metadata").get("uid")
+        if old is None and uid:
+            raise conflict(
+                kind.group,
+                kind.plural,
+                target.name,
+                f"uid mismatch: the provided object specified uid {uid}, "
+                "and no existing object was found",
+            )
         config = _pruned_config(target, applied, options)
         new = apply(
             old,
@@ -110,16 +139,7 @@ def _pruned_config(target: Target, applied: JsonObject, options: WriteOptions) -
     return config
 
 
-def _check_patched_identity(target: Target, new: JsonObject) -> None:
-    kind = target.kind
-    if new.get("apiVersion") != kind.api_version or new.get("kind") != kind.kind:
-        raise bad_request(
-            f"the object provided is unrecognized: a patch must keep apiVersion "
-            f"{kind.api_version} and kind {kind.kind}"
-        )
-    name = new.get("metadata", {}).get("name") if isinstance(new.get("metadata"), dict) else None
-    if name != target.name:
-        raise bad_request(
-            f"the name of the object ({name or ''}) does not match the name on the URL "
-            f"({target.name})"
-        )
+def _bad_patch(new: JsonObject, error: ApiError) -> ApiError:
+    """A patch is at fault when its outcome is no object of the kind."""
+    _head, _, detail = error.message.partition(": ")
+    return invalid("", "", "", [invalid_value("patch", encode(new).decode(), detail or _head)])

@@ -58,13 +58,16 @@ def read_list(registry: Registry, target: Target, request: Request) -> Page:
     entries: Iterable[Entry]
     token = request.param("continue")
     if token:
+        if request.param("resourceVersion") not in (None, "", "0"):
+            raise bad_request("specifying resource version is not allowed when using continue")
         after, asked = _read_token(token)
         rv = asked if asked > 0 else rv
         entries = _at(collection, chosen, after, rv, _CONTINUE_TOO_OLD, registry.store.rv)
     else:
-        asked = version_asked(request)
-        if asked > registry.store.rv:
-            raise too_large_version(asked, registry.store.rv)
+        try:
+            asked = check_version_asked(request, registry.store.rv)
+        except BadVersion as error:
+            raise bad_request(f"invalid resource version: {error.message}") from error
         if request.param("resourceVersionMatch") == "Exact" or (
             limit and asked > 0 and _plain(request)
         ):
@@ -93,6 +96,18 @@ def read_everything(collection: Collection, chosen: Selection) -> Iterator[Entry
     return entries if chosen.is_everything else filter(chosen.holds, entries)
 
 
+class BadVersion(ApiError):
+    """A resourceVersion that is no number: for Kubernetes, an internal error."""
+
+
+def check_version_asked(request: Request, current: int) -> int:
+    """The resourceVersion parameter, which must have been given out already."""
+    asked = version_asked(request)
+    if asked > current:
+        raise too_large_version(asked, current)
+    return asked
+
+
 def version_asked(request: Request) -> int:
     """The resourceVersion parameter as a number; none is 0."""
     text = request.param("resourceVersion") or "0"
@@ -101,7 +116,8 @@ def version_asked(request: Request) -> int:
         if value < 0:
             raise ValueError
     except ValueError:
-        raise _bad_version(text) from None
+        problem = f'Invalid value: "{text}": strconv.ParseUint: parsing "{text}": invalid syntax'
+        raise BadVersion(500, "", f"resourceVersion: {problem}") from None
     return value
 
 
@@ -170,9 +186,9 @@ def _read_token(text: str) -> tuple[str, int]:
         raw = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
         token = msgspec.json.decode(raw, type=_Token)
     except (ValueError, msgspec.MsgspecError):
-        raise bad_request("continue key is not valid") from None
+        raise bad_request("invalid continue token: continue key is not valid") from None
     if token.v != "meta.k8s.io/v1" or token.rv == 0 or not token.start:
-        raise bad_request("continue key is not valid")
+        raise bad_request("invalid continue token: continue key is not valid")
     return token.start.removesuffix("\0"), token.rv
 
 
@@ -200,12 +216,3 @@ def _check_list_options(request: Request) -> None:
         )
     if problems:
         raise invalid("meta.k8s.io", "ListOptions", "", problems)
-
-
-def _bad_version(text: str) -> ApiError:
-    problem = Problem(
-        "resourceVersion",
-        "FieldValueInvalid",
-        f'Invalid value: "{text}": strconv.ParseUint: parsing "{text}": invalid syntax',
-    )
-    return invalid("", "", "", [problem])

@@ -7,11 +7,11 @@ from kilonova.api.json import JsonObject
 from kilonova.local.admission import Attributes
 from kilonova.local.apply import keep_times, record_update
 from kilonova.local.catalog import storage_resource
-from kilonova.local.errors import already_exists, bad_request, invalid, invalid_value
+from kilonova.local.errors import ApiError, already_exists, invalid, invalid_value
 from kilonova.local.kinds.base import Kind
 from kilonova.local.patch import copied
 from kilonova.local.registry import lifecycle
-from kilonova.local.registry.checks import check_namespace, check_valid
+from kilonova.local.registry.checks import check_name, check_namespace, check_valid
 from kilonova.local.registry.core import Registry, absent
 from kilonova.local.registry.objects import encode, key_of, make_entry, shown
 from kilonova.local.registry.options import WriteOptions
@@ -50,15 +50,17 @@ async def create(
     """Store a new object, which has been checked against its schema. Takes `obj` over."""
     metadata = obj.setdefault("metadata", {})
     check_namespace(target, metadata)
+    if metadata.get("resourceVersion") and not options.applied:
+        raise ApiError(500, "", "resourceVersion should not be set on objects to be created")
     if not metadata.get("name") and metadata.get("generateName"):
         metadata["name"] = _free_name(registry, target, metadata["generateName"])
     kind = target.kind
     stored_kind = registry.catalog.storing(kind)
     obj = _to_storage(kind, stored_kind, obj)
-    if not options.applied:
-        _record(registry, target, stored_kind, obj, None, options)
     now = rfc3339(registry.clock.now())
     lifecycle.start_life(stored_kind, obj, registry.identities.uid(), now)
+    if not options.applied:
+        _record(registry, target, stored_kind, obj, None, options)
     attributes = Attributes(
         "CREATE", target, options.user, obj, None, options.dry_run, options.warnings
     )
@@ -71,7 +73,10 @@ async def create(
 
     def decide(current: Entry | None, rv: int) -> Put:
         if current is not None:
-            raise already_exists(kind.group, kind.plural, name)
+            error = already_exists(kind.group, kind.plural, name)
+            if current.decode()["metadata"].get("deletionTimestamp"):
+                error.message = f"object is being deleted: {error.message}"
+            raise error
         return Put(make_entry(stored_kind, key, rv, obj))
 
     if options.dry_run:
@@ -141,48 +146,65 @@ async def _replace(
     removed = lifecycle.ready_to_go(metadata) and stored_kind.behavior.may_go(new)
     if new == old and not removed:
         return Outcome(base)
+    if removed:
+        return await _remove(registry, target, options, base, new)
 
-    def decide(current: Entry | None, rv: int) -> Put | Remove:
-        if current is None:
-            raise absent(target)
-        if current is not base:
-            raise _Moved
-        entry = make_entry(stored_kind, base.key, rv, new)
-        return Remove(entry) if removed else Put(entry)
+    def decide(current: Entry | None, rv: int) -> Put:
+        _check_still(base, current, target)
+        return Put(make_entry(stored_kind, base.key, rv, new))
 
     if options.dry_run:
-        return Outcome(decide(base, base.rv).entry, removed=removed)
+        return Outcome(decide(base, base.rv).entry)
     entry = await registry.store.write(storage_resource(kind), base.key, decide)
     assert entry is not None
-    return Outcome(entry, removed=removed)
+    return Outcome(entry)
+
+
+async def _remove(
+    registry: Registry, target: Target, options: WriteOptions, base: Entry, new: JsonObject
+) -> Outcome:
+    """The change that an object waited for to go: it is answered, and never stored."""
+    stored_kind = registry.catalog.storing(target.kind)
+    answered = make_entry(stored_kind, base.key, base.rv, new)
+
+    def decide(current: Entry | None, rv: int) -> Remove:
+        _check_still(base, current, target)
+        return Remove(make_entry(stored_kind, base.key, rv, base.decode()))
+
+    if not options.dry_run:
+        await registry.store.write(storage_resource(target.kind), base.key, decide)
+    return Outcome(answered, removed=True)
+
+
+def _check_still(base: Entry, current: Entry | None, target: Target) -> None:
+    if current is None:
+        raise absent(target)
+    if current is not base:
+        raise _Moved
 
 
 def replacement(target: Target, obj: JsonObject) -> Make:
     """PUT: the object as sent, if it is about the one that the path names."""
     kind = target.kind
     metadata = obj.setdefault("metadata", {})
-    name = metadata.get("name", "")
-    if name and name != target.name:
-        raise bad_request(
-            f"the name of the object ({name}) does not match the name on the URL ({target.name})"
-        )
-    given = metadata.get("namespace", "")
-    if given and target.namespace and given != target.namespace:
-        raise bad_request(
-            f"the namespace of the object ({given}) does not match the namespace on the "
-            f"request ({target.namespace})"
-        )
+    check_name(target, metadata)
 
     def make(old: JsonObject | None) -> JsonObject:
-        unconditional = kind.behavior.unconditional_update
-        if old is not None and not unconditional and not metadata.get("resourceVersion"):
-            problem = invalid_value(
-                "metadata.resourceVersion", 0, "must be specified for an update"
-            )
-            raise invalid(kind.group, kind.kind, target.name, [problem])
+        if old is not None:
+            lifecycle.check_uid(kind, target.name, metadata, old["metadata"])
+            _check_version_is_told(target, metadata)
         return copied(obj)
 
     return make
+
+
+def _check_version_is_told(target: Target, metadata: JsonObject) -> None:
+    kind = target.kind
+    if target.subresource == "scale" or kind.behavior.unconditional_update:
+        return
+    if not metadata.get("resourceVersion"):
+        problem = invalid_value("metadata.resourceVersion", 0, "must be specified for an update")
+        raise invalid(kind.group, kind.plural, target.name, [problem])
 
 
 def _to_storage(kind: Kind, stored_kind: Kind, obj: JsonObject) -> JsonObject:
