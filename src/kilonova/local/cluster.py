@@ -13,7 +13,7 @@ from kilonova.kube import Client, InProcessTransport
 from kilonova.kube.certificates import Authority
 from kilonova.kube.logging import get_logger
 from kilonova.kube.transport import Reply, Request, StreamReply
-from kilonova.local.admission import Admission, NamespaceLifecycle
+from kilonova.local.admission import Admission, NamespaceLifecycle, Priority
 from kilonova.local.api import Api
 from kilonova.local.app import App
 from kilonova.local.auth import (
@@ -143,7 +143,8 @@ class Cluster:
         definitions = Definitions(self.store, catalog, self.clock)
         namespaces = self.store.collection("namespaces")
         lifecycle = NamespaceLifecycle(lambda name: self.store.newest(namespaces, name))
-        admission = Admission([lifecycle, definitions])
+        classes = self.store.collection("priorityclasses.scheduling.k8s.io")
+        admission = Admission([lifecycle, Priority(classes), definitions])
         registry = Registry(self.store, catalog, self.clock, self._identities, admission)
 
         def exists(kind: str, namespace: str, name: str, uid: str) -> bool:

@@ -16,15 +16,13 @@ from kilonova.local.registry.objects import (
     render_item,
     render_list,
     shown,
-    watch_line,
 )
 from kilonova.local.registry.reads import Page
-from kilonova.local.registry.watches import Line
+from kilonova.local.registry.watches import WholeObjects, Writer
 from kilonova.local.routes import Target
 from kilonova.local.storage import Entry, Event, EventType
 from kilonova.local.tables import partial_metadata, table
 
-_METADATA_VERSION = "meta.k8s.io/v1"
 _INCLUDED = ("None", "Metadata", "Object")
 
 
@@ -38,9 +36,10 @@ def present_object(
                 return Reply(200, render(kind, entry) + b"\n", {"content-type": form.content_type})
             obj = shown(kind, entry)
         case Shape.TABLE:
-            obj = _table(registry, kind, [entry], request, {"resourceVersion": str(entry.rv)})
+            metadata = {"resourceVersion": str(entry.rv)}
+            obj = _table(registry, kind, [shown(kind, entry)], request, form, metadata)
         case Shape.METADATA:
-            obj = partial_metadata(shown(kind, entry))
+            obj = _of_version(partial_metadata(shown(kind, entry)), form)
     return document(obj, form)
 
 
@@ -63,12 +62,13 @@ def present_list(
     if page.remaining is not None:
         metadata["remainingItemCount"] = page.remaining
     if form.shape is Shape.TABLE:
-        return document(_table(registry, kind, page.entries, request, metadata), form)
-    items = [partial_metadata(shown(kind, entry)) for entry in page.entries]
+        objects = [shown(kind, entry) for entry in page.entries]
+        return document(_table(registry, kind, objects, request, form, metadata), form)
+    items = [_of_version(partial_metadata(shown(kind, entry)), form) for entry in page.entries]
     return document(
         {
             "kind": "PartialObjectMetadataList",
-            "apiVersion": _METADATA_VERSION,
+            "apiVersion": f"meta.k8s.io/{form.version}",
             "metadata": metadata,
             "items": items,
         },
@@ -76,23 +76,24 @@ def present_list(
     )
 
 
-def watch_writer(registry: Registry, form: Wanted, request: Request) -> Line:
-    """How the lines of a watch are written in the form that the client wants."""
+def watch_writer(registry: Registry, form: Wanted, request: Request) -> Writer:
+    """How a watch is written in the form that the client wants."""
     if form.shape is Shape.WHOLE:
-        return watch_line
+        return WholeObjects()
     if form.shape is Shape.METADATA:
-        return _line_writer(lambda kind, entry: partial_metadata(shown(kind, entry)))
-    first = True
+        return _Shown(lambda _, obj: _of_version(partial_metadata(obj), form))
+    columns_told = False
 
-    def rows(kind: Kind, entry: Entry) -> JsonObject:
-        nonlocal first
-        made = _table(registry, kind, [entry], request, {"resourceVersion": str(entry.rv)})
-        if not first:
+    def row(kind: Kind, obj: JsonObject) -> JsonObject:
+        nonlocal columns_told
+        metadata = {"resourceVersion": obj["metadata"]["resourceVersion"]}
+        made = _table(registry, kind, [obj], request, form, metadata)
+        if columns_told:
             made["columnDefinitions"] = None
-        first = False
+        columns_told = True
         return made
 
-    return _line_writer(rows)
+    return _Shown(row)
 
 
 def document(obj: JsonObject, form: Wanted) -> Reply:
@@ -123,7 +124,12 @@ def status_success(target: Target, entry: Entry) -> Reply:
 
 
 def _table(
-    registry: Registry, kind: Kind, entries: list[Entry], request: Request, metadata: JsonObject
+    registry: Registry,
+    kind: Kind,
+    objects: list[JsonObject],
+    request: Request,
+    form: Wanted,
+    metadata: JsonObject,
 ) -> JsonObject:
     included = request.param("includeObject") or "Metadata"
     if included not in _INCLUDED:
@@ -131,20 +137,33 @@ def _table(
             f'Unable to convert to Table as requested: includeObject: Invalid value: "{included}": '
             "must be 'Metadata', 'Object', 'None', or empty"
         )
-    return table(
-        kind,
-        [shown(kind, entry) for entry in entries],
-        include_object=included,
-        now=registry.clock.now(),
-        list_meta=metadata,
+    made = table(
+        kind, objects, include_object=included, now=registry.clock.now(), list_meta=metadata
     )
+    if included == "Metadata":
+        for row in made["rows"]:
+            _of_version(row["object"], form)
+    return _of_version(made, form)
 
 
-def _line_writer(form: Callable[[Kind, Entry], JsonObject]) -> Line:
-    def write(kind: Kind, event: Event, as_type: EventType) -> bytes:
-        return encode({"type": as_type.name, "object": form(kind, event.entry)}) + b"\n"
+def _of_version(obj: JsonObject, form: Wanted) -> JsonObject:
+    """The same in the version of meta.k8s.io that was asked for; they do not differ otherwise."""
+    obj["apiVersion"] = f"meta.k8s.io/{form.version}"
+    return obj
 
-    return write
+
+class _Shown:
+    """A watch in which every object is shown in another form."""
+
+    def __init__(self, form: Callable[[Kind, JsonObject], JsonObject]) -> None:
+        self._form = form
+
+    def line(self, kind: Kind, event: Event, as_type: EventType) -> bytes:
+        obj = self._form(kind, shown(kind, event.entry))
+        return encode({"type": as_type.name, "object": obj}) + b"\n"
+
+    def bookmark(self, kind: Kind, obj: JsonObject) -> bytes:
+        return encode({"type": "BOOKMARK", "object": self._form(kind, obj)}) + b"\n"
 
 
 def _decoded(pieces: list[bytes]) -> JsonObject:

@@ -25,7 +25,7 @@ class Reviews:
     def handles(self, kind: Kind) -> bool:
         return kind.group in ("authentication.k8s.io", "authorization.k8s.io")
 
-    def answer(self, kind: Kind, namespace: str, review: JsonObject, user: User) -> JsonObject:
+    def answer(self, kind: Kind, review: JsonObject, user: User) -> JsonObject:
         """The review with its status filled in."""
         answered: JsonObject = {
             "kind": kind.kind,

@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable
 
 from kilonova.api.json import JsonObject
 from kilonova.kube.transport import Reply, Request, StreamReply
+from kilonova.local.apply import ignoring, record_update
 from kilonova.local.auth import User
 from kilonova.local.errors import method_not_allowed
 from kilonova.local.kinds.base import Kind
@@ -11,6 +12,7 @@ from kilonova.local.kinds.walk import part, strings
 from kilonova.local.logs import PodLogs
 from kilonova.local.negotiation import decode_body, wanted
 from kilonova.local.presentation import document, present_object
+from kilonova.local.registry.checks import admit_fields, check_identity
 from kilonova.local.registry.core import Registry
 from kilonova.local.registry.objects import encode, shown
 from kilonova.local.registry.options import WriteOptions, write_options
@@ -20,10 +22,15 @@ from kilonova.local.registry.scale import rescaling, scale_of
 from kilonova.local.registry.writes import Make, change, replacement
 from kilonova.local.reviews import Reviews
 from kilonova.local.routes import Target
+from kilonova.local.schema.builtin import builtin_schema
+from kilonova.local.schema.node import Schema
+from kilonova.local.times import rfc3339
 from kilonova.local.tokens import TokenRequests
 
 Answer = Reply | StreamReply
 Endpoint = Callable[[Request, Target, User], Awaitable[Answer]]
+
+_WITHOUT_STATUS = ignoring("status")
 
 _DONE: JsonObject = {
     "kind": "Status",
@@ -121,13 +128,36 @@ class Subresources:
         return present_object(self._registry, target.kind, outcome.entry, form, request)
 
     async def _token(self, request: Request, target: Target, user: User) -> Answer:
-        _only("POST", request, user)
+        options = _only("POST", request, user)
         account = self._registry.entry(target).decode()
-        return _created(self._tokens.issue(account, _body(request)))
+        answer = self._tokens.issue(account, _body(request))
+        schema = builtin_schema("authentication.k8s.io", "v1", "TokenRequest")
+        self._own(answer, schema, target, options)
+        return _created(answer)
 
     async def _review(self, request: Request, target: Target, user: User) -> Answer:
-        _only("POST", request, user)
-        return _created(self._reviews.answer(target.kind, target.namespace, _body(request), user))
+        options = _only("POST", request, user)
+        review = _body(request)
+        check_identity(target, review, self._registry.catalog.has_kind)
+        admit_fields(target.kind, review, None, options)
+        answer = self._reviews.answer(target.kind, review, user)
+        self._own(answer, target.kind.schema, target, options)
+        return _created(answer)
+
+    def _own(
+        self, answer: JsonObject, schema: Schema, target: Target, options: WriteOptions
+    ) -> None:
+        """Record who asked, as for an object that is stored."""
+        record_update(
+            None,
+            answer,
+            schema,
+            manager=options.manager,
+            api_version=answer["apiVersion"],
+            time=rfc3339(self._registry.clock.now()),
+            subresource=target.subresource,
+            ignored=_WITHOUT_STATUS,
+        )
 
 
 def without_unserved(kind: Kind) -> Kind:

@@ -48,6 +48,7 @@ class TokenRequests:
             "metadata": {
                 "name": metadata["name"],
                 "namespace": metadata["namespace"],
+                "uid": metadata["uid"],
                 "creationTimestamp": rfc3339(self._registry.clock.now()),
             },
             "spec": answered,

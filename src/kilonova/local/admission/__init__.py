@@ -6,5 +6,6 @@ waits (a webhook) makes the registry check that nothing moved meanwhile.
 
 from kilonova.local.admission.chain import Admission, Attributes, Operation, Plugin
 from kilonova.local.admission.namespaces import NamespaceLifecycle
+from kilonova.local.admission.priority import Priority
 
-__all__ = ["Admission", "Attributes", "NamespaceLifecycle", "Operation", "Plugin"]
+__all__ = ["Admission", "Attributes", "NamespaceLifecycle", "Operation", "Plugin", "Priority"]

@@ -1,5 +1,6 @@
 """From a definition to the kinds that it makes."""
 
+import sys
 from collections.abc import Callable
 from functools import partial
 
@@ -7,6 +8,7 @@ from kilonova.api.json import JsonObject
 from kilonova.local.customresources.acceptance import is_established
 from kilonova.local.customresources.behavior import CustomBehavior
 from kilonova.local.customresources.scale import CustomScale
+from kilonova.local.discovery import version_order
 from kilonova.local.kinds.base import Kind, Subresource
 from kilonova.local.kinds.walk import part, strings
 from kilonova.local.schema.builtin import custom_schema
@@ -28,6 +30,10 @@ def kinds_of(definition: JsonObject) -> list[Kind]:
     stored = next((version for version in versions if version.get("storage")), None)
     # Where the stored version is not served, another one stands for it: the text is the same.
     for kind, version in zip(kinds, versions, strict=True):
+        if version.get("deprecated"):
+            kind.behavior.deprecation = _deprecation(definition, version)
+        if len(versions) > 1:
+            kind.fresh_rv = sys.maxsize  # any object may have come through another version
         if version is not (stored or versions[0]):
             kind.to_storage = _unchanged
             kind.from_storage = _shown_by(kind)
@@ -67,6 +73,23 @@ def _kind(definition: JsonObject, version: JsonObject) -> Kind:
         custom=True,
     )
     return made
+
+
+def _deprecation(definition: JsonObject, version: JsonObject) -> str:
+    """What whoever uses the version is told: the definition's words, or where to go instead."""
+    if version.get("deprecationWarning"):
+        return version["deprecationWarning"]
+    spec = definition["spec"]
+    group, kind = spec["group"], spec["names"]["kind"]
+    text = f"{group}/{version['name']} {kind} is deprecated"
+    better = [
+        each["name"]
+        for each in spec["versions"]
+        if each.get("served") and not each.get("deprecated")
+    ]
+    newest = min(better, key=version_order, default="")
+    older = newest and version_order(newest) < version_order(version["name"])
+    return f"{text}; use {group}/{newest} {kind}" if older else text
 
 
 def _verbs(definition: JsonObject) -> tuple[str, ...]:

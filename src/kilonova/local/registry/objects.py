@@ -89,7 +89,7 @@ def render_list(
 ) -> list[bytes]:
     """A list in pieces of about a megabyte, so that a long one need not exist twice in memory."""
     metadata: JsonObject = {"resourceVersion": str(rv)}
-    if continue_token:
+    if continue_token or kind.custom:
         metadata["continue"] = continue_token
     if remaining is not None:
         metadata["remainingItemCount"] = remaining

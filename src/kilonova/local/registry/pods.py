@@ -6,7 +6,6 @@ from kilonova.local.errors import (
     Problem,
     bad_request,
     conflict,
-    internal,
     too_many_requests,
 )
 from kilonova.local.kinds.walk import part
@@ -33,7 +32,7 @@ async def bind(
     node = destination.get("name", "")
     problems = _target_problems(destination)
     if problems:
-        raise internal("; ".join(str(problem) for problem in problems))
+        raise ApiError(500, "", "; ".join(str(problem) for problem in problems))
     now = rfc3339(registry.clock.now())
 
     def make(pod: JsonObject) -> JsonObject:
@@ -71,6 +70,7 @@ async def evict(
         finished = pod.get("status", {}).get("phase") in ("Pending", "Succeeded", "Failed")
         if not finished and not pod["metadata"].get("deletionTimestamp"):
             await _spend_budget(registry, target, pod, options)
+            await _mark_disrupted(registry, target, options)
     await delete(
         registry, Target(target.kind, target.namespace, target.name, ""), deletion, options
     )
@@ -108,11 +108,24 @@ def _check_bindable(name: str, pod: JsonObject, wanted: JsonObject) -> None:
         raise conflict("", "pods/binding", name, reason)
 
 
-def _set_condition(status: JsonObject, kind: str, now: str) -> None:
+def _set_condition(
+    status: JsonObject, kind: str, now: str, told: dict[str, str] | None = None
+) -> None:
     conditions: list[JsonObject] = status.get("conditions") or []
     kept = [condition for condition in conditions if condition.get("type") != kind]
     condition: JsonObject = {"type": kind, "status": "True", "lastProbeTime": None}
-    status["conditions"] = [*kept, {**condition, "lastTransitionTime": now}]
+    status["conditions"] = [*kept, {**condition, "lastTransitionTime": now, **(told or {})}]
+
+
+async def _mark_disrupted(registry: Registry, target: Target, options: WriteOptions) -> None:
+    now = rfc3339(registry.clock.now())
+
+    def make(pod: JsonObject) -> JsonObject:
+        told = {"reason": "EvictionByEvictionAPI", "message": "Eviction API: evicting"}
+        _set_condition(pod.setdefault("status", {}), "DisruptionTarget", now, told)
+        return pod
+
+    await edit(registry, target, options, make)
 
 
 async def _spend_budget(

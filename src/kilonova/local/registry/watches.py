@@ -7,9 +7,10 @@ behind the window is told to list again.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from random import Random
+from typing import Protocol
 
 from kilonova.api.json import JsonObject
 from kilonova.kube.transport import Request
@@ -34,8 +35,23 @@ BOOKMARK_SECONDS = 60.0
 _LONGEST = (1800, 3600)
 _EVENTS_PER_CHUNK = 500
 
-Line = Callable[[Kind, Event, EventType], bytes]
-"""How an event is written: whole objects, table rows, metadata."""
+
+class Writer(Protocol):
+    """How a watch is written: whole objects, table rows, metadata."""
+
+    def line(self, kind: Kind, event: Event, as_type: EventType) -> bytes: ...
+
+    def bookmark(self, kind: Kind, obj: JsonObject) -> bytes: ...
+
+
+class WholeObjects:
+    """Objects as they are."""
+
+    def line(self, kind: Kind, event: Event, as_type: EventType) -> bytes:
+        return watch_line(kind, event, as_type)
+
+    def bookmark(self, kind: Kind, obj: JsonObject) -> bytes:
+        return encode({"type": "BOOKMARK", "object": obj}) + b"\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +81,7 @@ def watch_options(target: Target, request: Request, random: Random) -> WatchOpti
 
 
 async def watch(
-    registry: Registry, target: Target, options: WatchOptions, line: Line = watch_line
+    registry: Registry, target: Target, options: WatchOptions, writer: Writer
 ) -> AsyncIterator[bytes]:
     """The stream of lines. Raises before the first line if it cannot start at all."""
     collection = registry.collection(target)
@@ -78,7 +94,7 @@ async def watch(
         except WindowExceeded:
             error = expired(f"too old resource version: {options.rv} ({collection.oldest})")
             return _single_line(_error_line(error))
-    return _Stream(registry, target.kind, collection, options, line, cursor).lines()
+    return _Stream(registry, target.kind, collection, options, writer, cursor).lines()
 
 
 @dataclass(slots=True)
@@ -87,7 +103,7 @@ class _Stream:
     kind: Kind
     collection: Collection
     options: WatchOptions
-    line: Line
+    writer: Writer
     cursor: int
 
     async def lines(self) -> AsyncIterator[bytes]:
@@ -128,7 +144,9 @@ class _Stream:
         rv = self.registry.store.rv
         added = EventType.ADDED
         present = read_everything(self.collection, self.options.chosen)
-        lines = [self.line(self.kind, Event(added, entry, None, 0.0), added) for entry in present]
+        lines = [
+            self.writer.line(self.kind, Event(added, entry, None, 0.0), added) for entry in present
+        ]
         if self.options.mark_end:
             lines.append(self._bookmark(rv, {"k8s.io/initial-events-end": "true"}))
         return [b"".join(lines[at : at + 500]) for at in range(0, len(lines), 500)]
@@ -137,14 +155,14 @@ class _Stream:
         """The event as this watch sees it: an object may enter or leave what it selects."""
         chosen = self.options.chosen
         if not chosen.namespace and chosen.is_everything:
-            return self.line(self.kind, event, event.type)
+            return self.writer.line(self.kind, event, event.type)
         after = event.type is not EventType.DELETED and chosen.holds(event.entry)
         before = event.previous is not None and chosen.holds(event.previous)
         if after:
             seen = EventType.MODIFIED if before else EventType.ADDED
-            return self.line(self.kind, event, seen)
+            return self.writer.line(self.kind, event, seen)
         if before:
-            return self.line(self.kind, _last_state(event), EventType.DELETED)
+            return self.writer.line(self.kind, _last_state(event), EventType.DELETED)
         return b""
 
     def _bookmark(self, rv: int, annotations: dict[str, str]) -> bytes:
@@ -152,7 +170,7 @@ class _Stream:
         if annotations:
             metadata["annotations"] = annotations
         obj = {"kind": self.kind.kind, "apiVersion": self.kind.api_version, "metadata": metadata}
-        return encode({"type": "BOOKMARK", "object": obj}) + b"\n"
+        return self.writer.bookmark(self.kind, obj)
 
 
 def _last_state(event: Event) -> Event:

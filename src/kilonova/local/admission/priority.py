@@ -1,0 +1,48 @@
+"""A pod's priority is the number behind the name of its class."""
+
+from kilonova.api.json import JsonObject
+from kilonova.local.admission.chain import Attributes
+from kilonova.local.errors import forbidden
+from kilonova.local.storage import Collection
+
+
+class Priority:
+    """`classes` are the PriorityClasses, as stored."""
+
+    def __init__(self, classes: Collection) -> None:
+        self._classes = classes
+
+    async def mutate(self, attributes: Attributes) -> None:
+        target, pod = attributes.target, attributes.obj
+        if pod is None or attributes.operation != "CREATE" or target.subresource:
+            return
+        if (target.kind.group, target.kind.plural) != ("", "pods"):
+            return
+        spec: JsonObject = pod["spec"]
+        chosen = self._class(attributes, spec.get("priorityClassName", ""))
+        if chosen is None:
+            return
+        spec["priorityClassName"] = chosen["metadata"]["name"]
+        spec["priority"] = chosen.get("value", 0)
+        spec["preemptionPolicy"] = chosen.get("preemptionPolicy", "PreemptLowerPriority")
+
+    async def validate(self, attributes: Attributes) -> None:
+        return
+
+    def _class(self, attributes: Attributes, name: str) -> JsonObject | None:
+        if not name:
+            return self._default()
+        found = self._classes.get(name)
+        if found is None:
+            pod = (attributes.obj or {}).get("metadata", {}).get("name", "")
+            raise forbidden("", "pods", pod, f"no PriorityClass with name {name} was found")
+        return found.decode()
+
+    def _default(self) -> JsonObject | None:
+        """The class of pods that name none: the least of those that want to be it."""
+        wanting = [
+            entry.decode()
+            for entry in self._classes.between("")
+            if b'"globalDefault":true' in entry.body
+        ]
+        return min(wanting, key=lambda each: each.get("value", 0), default=None)
