@@ -162,7 +162,8 @@ def object_modified(group: str, resource: str, name: str) -> ApiError:
         group,
         resource,
         name,
-        "the object has been modified; please apply your changes to the latest version and try again",
+        "the object has been modified; please apply your changes to the latest version "
+        "and try again",
     )
 
 

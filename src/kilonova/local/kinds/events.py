@@ -155,6 +155,13 @@ class NewEvents(Events):
     """The same events by their other names."""
 
     storage = Storage("", to_core, from_core)
+
+    def problems(self, obj: JsonObject) -> list[Problem]:
+        """Whoever uses the new shape gives the precise time and all that goes with it."""
+        if obj.get("eventTime"):
+            return super().problems(obj)
+        return [required("eventTime"), *super().problems(obj), *_recent_problems(obj)]
+
     selectable = _selectable("regarding", "reportingController")
     columns = tuple(
         Column(

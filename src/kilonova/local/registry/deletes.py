@@ -116,9 +116,33 @@ async def delete(
         return Outcome(base)
     if options.dry_run:
         return Outcome(decide(base, base.rv).entry, removed=gone)
+    if gone and marked and stored_kind.behavior.is_graceful:
+        return await _mark_and_remove(registry, target, base, obj)
     entry = await registry.store.write(storage_resource(kind), base.key, decide)
     assert entry is not None
     return Outcome(entry, removed=gone)
+
+
+async def _mark_and_remove(
+    registry: Registry, target: Target, base: Entry, obj: JsonObject
+) -> Outcome:
+    """Watches see the mark before the end, also when nothing is waited for in between."""
+    kind, resource = registry.catalog.storing(target.kind), storage_resource(target.kind)
+
+    def mark(current: Entry | None, rv: int) -> Put:
+        if current is not base:
+            raise AssertionError("nothing has been waited for")
+        return Put(make_entry(kind, base.key, rv, obj))
+
+    def remove(current: Entry | None, rv: int) -> Remove:
+        if current is None or current.uid != base.uid:
+            raise absent(target)
+        return Remove(make_entry(kind, base.key, rv, current.decode()))
+
+    await registry.store.write(resource, base.key, mark)
+    entry = await registry.store.write(resource, base.key, remove)
+    assert entry is not None
+    return Outcome(entry, removed=True)
 
 
 async def delete_collection(
@@ -162,10 +186,12 @@ def _ending(
             changed |= lifecycle.shorten_grace(metadata, now, wanted.grace)
         return lifecycle.ready_to_go(metadata) and behavior.may_go(obj), changed
     grace = behavior.grace_seconds(obj, wanted.grace)
-    if not grace and not finalizers and behavior.may_go(obj):
-        return True, True
-    lifecycle.mark_deleted(metadata, now, grace)
-    return False, True
+    gone = not grace and not finalizers and behavior.may_go(obj)
+    if not gone or behavior.is_graceful:
+        lifecycle.mark_deleted(metadata, now, grace)
+    if not behavior.tells_grace:
+        metadata.pop("deletionGracePeriodSeconds", None)
+    return gone, True
 
 
 def _finalizers(behavior: Behavior, present: list[str], propagation: str | None) -> list[str]:

@@ -9,7 +9,7 @@ from kilonova.local.apply import keep_times, record_update
 from kilonova.local.catalog import storage_resource
 from kilonova.local.errors import ApiError, already_exists, invalid, invalid_value
 from kilonova.local.kinds.base import Kind
-from kilonova.local.patch import copied
+from kilonova.local.patch import copied, same
 from kilonova.local.registry import lifecycle
 from kilonova.local.registry.checks import check_name, check_namespace, check_valid
 from kilonova.local.registry.core import Registry, absent
@@ -56,17 +56,17 @@ async def create(
         metadata["name"] = _free_name(registry, target, metadata["generateName"])
     kind = target.kind
     stored_kind = registry.catalog.storing(kind)
-    obj = _to_storage(kind, stored_kind, obj)
     now = rfc3339(registry.clock.now())
     lifecycle.start_life(stored_kind, obj, registry.identities.uid(), now)
     if not options.applied:
-        _record(registry, target, stored_kind, obj, None, options)
+        _record(registry, target, obj, None, options)
+    obj = _to_storage(kind, stored_kind, obj)
     attributes = Attributes(
         "CREATE", target, options.user, obj, None, options.dry_run, options.warnings
     )
     await registry.admission.mutate(attributes)
     stored_kind.behavior.prepare_create(obj)
-    check_valid(stored_kind, obj, None, options)
+    check_valid(kind, obj, None, options)
     await registry.admission.validate(attributes)
     name = obj["metadata"]["name"]
     key = key_of(target.namespace, name)
@@ -124,12 +124,14 @@ async def _replace(
     kind = target.kind
     stored_kind = registry.catalog.storing(kind)
     old = shown(stored_kind, base)
-    new = _to_storage(kind, stored_kind, make(shown(kind, base)))
+    new = make(shown(kind, base))
     metadata = new.setdefault("metadata", {})
     check_namespace(target, metadata)
     lifecycle.check_preconditions(kind, target.name, metadata, old["metadata"])
     if not options.applied:
-        _record(registry, target, stored_kind, new, old, options)
+        _record(registry, target, new, old if kind is stored_kind else shown(kind, base), options)
+    new = _to_storage(kind, stored_kind, new)
+    metadata = new["metadata"]
     lifecycle.carry_over(stored_kind, target.subresource, new, old)
     attributes = Attributes(
         "UPDATE", target, options.user, new, old, options.dry_run, options.warnings
@@ -140,11 +142,11 @@ async def _replace(
     elif target.subresource not in _FOR_THE_SERVER:
         stored_kind.behavior.prepare_update(new, old)
     lifecycle.count_generation(stored_kind, new, old)
-    check_valid(stored_kind, new, old, options)
+    check_valid(kind, new, old, options)
     await registry.admission.validate(attributes)
     keep_times(old, new)
     removed = lifecycle.ready_to_go(metadata) and stored_kind.behavior.may_go(new)
-    if new == old and not removed:
+    if not removed and same(new, old):
         return Outcome(base)
     if removed:
         return await _remove(registry, target, options, base, new)
@@ -218,20 +220,20 @@ def _to_storage(kind: Kind, stored_kind: Kind, obj: JsonObject) -> JsonObject:
 def _record(
     registry: Registry,
     target: Target,
-    stored_kind: Kind,
     new: JsonObject,
     old: JsonObject | None,
     options: WriteOptions,
 ) -> None:
+    """Ownership is kept in the version that the client speaks."""
     record_update(
         old,
         new,
-        stored_kind.schema,
+        target.kind.schema,
         manager=options.manager,
         subresource=target.subresource,
         api_version=target.kind.api_version,
         time=rfc3339(registry.clock.now()),
-        ignored=untracked(stored_kind, target.subresource),
+        ignored=untracked(target.kind, target.subresource),
     )
 
 
