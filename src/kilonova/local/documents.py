@@ -9,7 +9,7 @@ from kilonova.api.json import JsonObject
 from kilonova.kube.transport import Reply, Request
 from kilonova.local import discovery
 from kilonova.local.catalog import Catalog
-from kilonova.local.errors import method_not_allowed, no_such_path
+from kilonova.local.errors import PageNotFound, method_not_allowed, no_such_path
 from kilonova.local.negotiation import wants_aggregated_discovery
 from kilonova.local.openapi import OpenApi
 from kilonova.local.registry.objects import encode
@@ -53,7 +53,7 @@ class Documents:
             return self._discovery(request, path)
         answer = self._other(request, path, head)
         if answer is None:
-            raise no_such_path()
+            raise PageNotFound
         if request.method not in ("GET", "HEAD"):
             raise method_not_allowed()
         return answer
@@ -95,23 +95,27 @@ class Documents:
         if key not in self._kept:
             document = discovery.document(path, self._catalog.kinds(), aggregated=aggregated)
             if document is None:
-                raise no_such_path()
+                raise no_such_path() if self._serves_group(path) else PageNotFound
             body = encode(document)
             self._kept[key] = (body, discovery.etag(body))
         body, etag = self._kept[key]
         content_type = discovery.AGGREGATED if aggregated else _JSON
-        headers = {"content-type": content_type, "vary": "Accept"}
+        headers = {"content-type": content_type}
         if aggregated:
-            headers["etag"] = etag
+            headers |= {"vary": "Accept", "etag": etag}
             if request.headers.get("if-none-match") == etag:
                 return Reply(304, b"", headers)
         return Reply(200, body, headers)
+
+    def _serves_group(self, path: str) -> bool:
+        group = path.split("/")[2] if path.startswith("/apis/") else ""
+        return any(kind.group == group for kind in self._catalog.kinds())
 
     def _open_api(self, request: Request, path: str) -> Reply | None:
         self._refresh()
         found = self._openapi.find(path)
         if found is None:
-            return None
+            return Reply(404)
         body, etag = found
         headers = {"content-type": _JSON, "etag": etag, "vary": "Accept"}
         if request.param("hash"):
@@ -130,7 +134,7 @@ class Documents:
         name = path.removeprefix(f"/{head}").strip("/")
         probes = [probe for probe in self._probes if not name or probe.name == name]
         if name and not probes:
-            raise no_such_path()
+            raise PageNotFound
         results = [(probe.name, probe.passes()) for probe in probes]
         failed = [name for name, passed in results if not passed]
         if not failed and request.param("verbose") is None:

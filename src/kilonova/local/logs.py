@@ -6,7 +6,7 @@ from typing import Protocol
 
 from kilonova.api.json import JsonObject
 from kilonova.kube.transport import Reply, Request, StreamReply
-from kilonova.local.errors import ApiError, bad_request
+from kilonova.local.errors import ApiError, bad_request, invalid, invalid_value
 from kilonova.local.kinds.walk import objects, part
 
 _TEXT = {"content-type": "text/plain"}
@@ -47,12 +47,12 @@ class PodLogs:
             _true(request, "follow"),
             _true(request, "previous"),
             _true(request, "timestamps"),
-            _number(request, "tailLines"),
-            _number(request, "sinceSeconds"),
+            _number(request, name, "tailLines", least=0),
+            _number(request, name, "sinceSeconds", least=1),
         )
         node = spec.get("nodeName", "")
         if not node:
-            return Reply(200, b"", dict(_TEXT))
+            return Reply(204)
         source = self._sources.get(node)
         if source is None:
             raise ApiError(
@@ -96,16 +96,16 @@ def _true(request: Request, name: str) -> bool:
     return request.param(name) in ("true", "1", "True", "t")
 
 
-def _number(request: Request, name: str) -> int | None:
+def _number(request: Request, pod: str, name: str, least: int) -> int | None:
     text = request.param(name)
     if text is None:
         return None
     try:
         value = int(text)
-        if value < 0:
-            raise ValueError
     except ValueError:
-        raise bad_request(
-            f'{name}: Invalid value: "{text}": must be a non-negative number'
-        ) from None
+        raise bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax') from None
+    if value < least:
+        bound = f"greater than {least - 1}" if least else "greater than or equal to 0"
+        problem = invalid_value(name, value, f"must be {bound}")
+        raise invalid("", "PodLogOptions", pod, [problem])
     return value

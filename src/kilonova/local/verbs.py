@@ -70,7 +70,7 @@ class Verbs:
 
     async def _get(self, request: Request, target: Target, form: Wanted) -> Answer:
         watching = request.param("watch") in ("true", "1", "True", "t")
-        if target.name and not watching:
+        if target.name:
             _allow("get", target)
             check_version_asked(request, self._registry.store.rv)
             entry = self._registry.entry(target)

@@ -60,6 +60,12 @@ class Behavior:
     orphans_by_default: bool = False
     """Deleting without a propagation policy leaves dependents behind (Jobs, for old clients)."""
 
+    is_graceful: bool = False
+    """A deletion is marked on the object before it ends, even if nothing is waited for (pods)."""
+
+    tells_grace: bool = True
+    """A marked object says how long its end may take (namespaces do not)."""
+
     deprecation: str = ""
     """A sentence for whoever reads or writes the kind at all."""
 

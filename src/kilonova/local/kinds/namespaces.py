@@ -16,6 +16,7 @@ class Namespaces(Strategy):
     """A namespace leaves when its contents are gone and its spec holds no finalizer."""
 
     shown_when_deleted = True
+    tells_grace = False
     columns = (NAME, text("Status", "status", "phase"), AGE)
     selectable: Mapping[str, Reads] = {
         "status.phase": text_of("status", "phase"),

@@ -30,6 +30,7 @@ class Pods(Strategy):
     """Pods start Pending, are bound by the `binding` subresource, and wait for their node to go."""
 
     shown_when_deleted = True
+    is_graceful = True
     has_generation = True
     columns = POD_COLUMNS
     selectable: Mapping[str, Reads] = {
