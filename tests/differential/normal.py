@@ -23,6 +23,7 @@ _PEM = re.compile(r"-----BEGIN [^-]+-----[^-]+-----END [^-]+-----\n?")
 _COUNTER = re.compile(
     r"(current: |in record \(|too old resource version: \d+ \(|resource version: )\d+"
 )
+_PATCHED = re.compile(r'Invalid value: "\{.*\}": ')
 _GENERATED = re.compile(r"""generateName["']?:\s*["']?([\w.-]+)""")
 _CREDENTIAL = re.compile(r"X509SHA256=\w+")
 _PRINTED_TIMES = re.compile(
@@ -105,6 +106,7 @@ class _Walk:
         text = _PEM.sub("<pem>", text)
         text = _COUNTER.sub(r"\1<rv>", text)
         text = _VERSION.sub(r"\1<rv>", text)
+        text = _PATCHED.sub("Invalid value: <object>: ", text)  # its keys are in any order
         text = _CREDENTIAL.sub("<credential>", text)
         for prefix, pattern in zip(self._prefixes, self._generated, strict=True):
             text = pattern.sub(f"{prefix}<random>", text)

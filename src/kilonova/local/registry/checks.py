@@ -5,6 +5,7 @@ from collections.abc import Callable
 from kilonova.api.json import JsonObject
 from kilonova.local.errors import Problem, bad_request, invalid
 from kilonova.local.kinds.base import Kind
+from kilonova.local.kinds.walk import part
 from kilonova.local.names import object_meta_problems
 from kilonova.local.negotiation import repeated_fields
 from kilonova.local.patch.values import go_kind
@@ -79,18 +80,14 @@ def admit_fields(kind: Kind, obj: JsonObject, raw: bytes | None, options: WriteO
     strict: list[str] = []
     if raw is not None and options.validation != "Ignore":
         strict = repeated_fields(raw, obj)
+    resets_ownership = part(obj, "metadata").get("managedFields") == []
     unknown = checker(kind.schema).admit(obj, kind.kind, kind.version)
     strict.extend(f'unknown field "{path}"' for path in unknown)
     if strict and options.validation != "Ignore":
         _tell(kind, strict, options)
     kind.behavior.default(obj)
-
-
-def admit_applied(kind: Kind, config: JsonObject, options: WriteOptions) -> None:
-    """Likewise for the configuration of an apply: what it leaves out must stay left out."""
-    unknown = checker(kind.schema).admit(config, kind.kind, kind.version)
-    if unknown and options.validation != "Ignore":
-        _tell(kind, [f'unknown field "{path}"' for path in unknown], options)
+    if resets_ownership:
+        obj["metadata"]["managedFields"] = []
 
 
 def check_name(target: Target, metadata: JsonObject) -> None:

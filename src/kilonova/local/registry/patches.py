@@ -17,7 +17,6 @@ from kilonova.local.kinds.walk import part
 from kilonova.local.negotiation import decode_json, decode_yaml
 from kilonova.local.patch import copied, json_patch, merge_patch, strategic_merge_patch
 from kilonova.local.registry.checks import (
-    admit_applied,
     admit_fields,
     check_identity,
     check_name,
@@ -114,10 +113,9 @@ def applying(target: Target, body: bytes, options: WriteOptions, now: str) -> Ma
                 f"uid mismatch: the provided object specified uid {uid}, "
                 "and no existing object was found",
             )
-        config = _pruned_config(target, applied, options)
         new = apply(
             old,
-            config,
+            copied(applied),
             kind.schema,
             manager=options.manager,
             force=options.force,
@@ -126,17 +124,10 @@ def applying(target: Target, body: bytes, options: WriteOptions, now: str) -> Ma
             time=now,
             ignored=untracked(kind, target.subresource),
         )
-        kind.behavior.default(new)
+        admit_fields(kind, new, None, options)
         return new
 
     return make
-
-
-def _pruned_config(target: Target, applied: JsonObject, options: WriteOptions) -> JsonObject:
-    """The configuration without unknown fields; its nulls and absent fields stay as they are."""
-    config = copied(applied)
-    admit_applied(target.kind, config, options)
-    return config
 
 
 def _bad_patch(new: JsonObject, error: ApiError) -> ApiError:

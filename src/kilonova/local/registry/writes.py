@@ -232,7 +232,8 @@ def _record(
         manager=options.manager,
         subresource=target.subresource,
         api_version=target.kind.api_version,
-        time=rfc3339(registry.clock.now()),
+        # Kubernetes does not say when somebody scaled.
+        time="" if target.subresource == "scale" else rfc3339(registry.clock.now()),
         ignored=untracked(target.kind, target.subresource),
     )
 
