@@ -53,7 +53,7 @@ endif
 
 .PHONY: bench
 bench: $(DEV) ## Run the benchmarks (ARGS="NAME --json FILE")
-	$(BIN)/python -m bench $(ARGS)
+	$(BIN)/python -m bench $(or $(ARGS),home)
 
 .PHONY: faults
 faults: $(DEV) ## Run only the tests that kill and break things
