@@ -10,7 +10,7 @@ import msgspec
 import yaml
 
 from kilonova.api.json import JsonObject
-from kilonova.local.errors import bad_request, not_acceptable, unsupported_media_type
+from kilonova.local.errors import ApiError, bad_request, not_acceptable, unsupported_media_type
 from kilonova.local.patch.values import go_kind
 from kilonova.local.schema.duplicates import duplicate_fields
 
@@ -18,6 +18,7 @@ JSON = "application/json"
 YAML = "application/yaml"
 PROTOBUF = "application/vnd.kubernetes.protobuf"
 _OFFERED = f"{JSON}, {YAML}, {PROTOBUF}"
+_SUMMARY_BYTES = 30
 
 
 class Shape(Enum):
@@ -42,16 +43,31 @@ class Wanted:
 
 
 @lru_cache(maxsize=256)
-def wanted(accept: str) -> Wanted:
-    """The first acceptable clause of an Accept header; 406 where there is none."""
+def wanted(accept: str, *, is_list: bool = False) -> Wanted:
+    """The first acceptable clause of an Accept header; 406 where there is none.
+
+    `is_list` tells whether a whole collection is asked for, in a list or a watch.
+    """
+    is_media_type_offered = False
     for media_type, parameters in _clauses(accept):
         concrete = _concrete(media_type)
         if concrete is None:
             continue
+        is_media_type_offered = True
         shape = _shape(parameters)
         if shape is not None:
             return Wanted(shape, concrete, parameters.get("v", "v1"))
-    raise not_acceptable(_OFFERED)
+    if is_media_type_offered:
+        raise not_acceptable(_OFFERED)
+    representations = _OFFERED
+    if is_list:
+        representations += "".join(f", {each};stream=watch" for each in (JSON, PROTOBUF))
+    raise ApiError(
+        406,
+        "NotAcceptable",
+        f"406: Not Acceptable\n\nAvailable representations: {representations}",
+        {},
+    )
 
 
 @lru_cache(maxsize=64)
@@ -190,7 +206,18 @@ _PlainLoader.yaml_implicit_resolvers = {
 }
 
 
+def summary(body: bytes) -> str:
+    """The start of a body, for a message: as it is if it looks like JSON, else in hex."""
+    if not body:
+        return "<empty>"
+    start = body[:_SUMMARY_BYTES]
+    text = start.decode(errors="replace") if body.startswith(b"{") else start.hex()
+    return text if len(body) <= _SUMMARY_BYTES else f"{text} ..."
+
+
 def _object(value: Any) -> JsonObject:
+    if value is None:
+        return {}
     if not isinstance(value, dict):
         raise bad_request(
             f"couldn't get version/kind; json parse error: json: cannot unmarshal {go_kind(value)} "
@@ -201,7 +228,7 @@ def _object(value: Any) -> JsonObject:
 
 
 def _concrete(media_type: str) -> str | None:
-    if media_type in (JSON, "*/*", "application/*", ""):
+    if media_type in (JSON, "*/*", ""):
         return JSON
     if media_type in (YAML, "application/x-yaml"):
         return YAML

@@ -141,7 +141,7 @@ def _table(
         kind, objects, include_object=included, now=registry.clock.now(), list_meta=metadata
     )
     if included == "Metadata":
-        for row in made["rows"]:
+        for row in made["rows"] or ():
             _of_version(row["object"], form)
     return _of_version(made, form)
 

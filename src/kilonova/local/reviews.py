@@ -6,6 +6,7 @@ Everybody who is known may do everything: the authorizer of this server is Kuber
 
 from kilonova.api.json import JsonObject
 from kilonova.local.auth import Authenticator, InvalidToken, User
+from kilonova.local.errors import Problem, invalid, invalid_value
 from kilonova.local.kinds.base import Kind
 from kilonova.local.kinds.walk import part
 
@@ -36,6 +37,8 @@ class Reviews:
             return {**answered, "status": {"userInfo": _user_info(user)}}
         spec = part(review, "spec")
         answered["spec"] = spec
+        if problems := _access_problems(kind, spec):
+            raise invalid(kind.group, "", "", problems)
         if kind.kind == "TokenReview":
             answered["status"] = self._token_status(spec)
         elif kind.kind == "SelfSubjectRulesReview":
@@ -52,6 +55,27 @@ class Reviews:
         except InvalidToken as error:
             return {"user": {}, "error": str(error)}
         return {"authenticated": True, "user": _user_info(user), "audiences": list(audiences)}
+
+
+def _access_problems(kind: Kind, spec: JsonObject) -> list[Problem]:
+    if not kind.kind.endswith("SubjectAccessReview"):
+        return []
+    problems: list[Problem] = []
+    attributes = spec.get("resourceAttributes")
+    if (attributes is None) == (spec.get("nonResourceAttributes") is None):
+        detail = (
+            "exactly one of nonResourceAttributes or resourceAttributes must be specified"
+            if attributes is None
+            else "cannot be specified in combination with resourceAttributes"
+        )
+        path = "spec.resourceAttributes" if attributes is None else "spec.nonResourceAttributes"
+        problems.append(invalid_value(path, attributes, detail))
+    is_own = kind.kind == "SelfSubjectAccessReview"
+    if not is_own and not spec.get("user") and not spec.get("groups"):
+        problems.append(
+            invalid_value("spec.user", "", "at least one of user or group must be specified")
+        )
+    return problems
 
 
 def _user_info(user: User) -> JsonObject:

@@ -7,6 +7,7 @@ from kilonova.api.json import JsonObject
 from kilonova.kube.transport import Reply, Request, StreamReply
 from kilonova.local.auth import User
 from kilonova.local.errors import (
+    ApiError,
     bad_request,
     forbidden_field,
     invalid,
@@ -14,7 +15,7 @@ from kilonova.local.errors import (
     too_large,
 )
 from kilonova.local.kinds.base import Kind
-from kilonova.local.negotiation import JSON, Shape, Wanted, decode_body, wanted
+from kilonova.local.negotiation import JSON, Shape, Wanted, decode_body, summary, wanted
 from kilonova.local.presentation import (
     present_list,
     present_object,
@@ -50,10 +51,16 @@ class Verbs:
         """Answer one request about a resource."""
         if len(request.body) > BODY_LIMIT:
             raise too_large(BODY_LIMIT)
+        answer = await self._perform(request, target, user)
+        if deprecation := target.kind.behavior.deprecation:
+            add_warnings(answer, [deprecation])
+        return answer
+
+    async def _perform(self, request: Request, target: Target, user: User) -> Answer:
         special = self._subresources.find(target)
         if special is not None:
             return await special(request, target, user)
-        form = wanted(request.headers.get("accept") or "*/*")
+        form = wanted(request.headers.get("accept") or "*/*", is_list=not target.name)
         match request.method:
             case "GET" | "HEAD":
                 return await self._get(request, target, form)
@@ -152,7 +159,16 @@ class Verbs:
 
     def _body(self, request: Request, target: Target, options: WriteOptions) -> JsonObject:
         content_type = request.headers.get("content-type", "")
-        obj = decode_body(request.body, content_type, target.kind.api_version, target.kind.kind)
+        kind = target.kind
+        try:
+            obj = decode_body(request.body, content_type, kind.api_version, kind.kind)
+        except ApiError as error:
+            if error.code != 400 or kind.custom:
+                raise
+            raise bad_request(
+                f"the object provided is unrecognized (must be of type {kind.kind}): "
+                f"{error.message} ({summary(request.body)})"
+            ) from error
         check_identity(target, obj, self._registry.catalog.has_kind)
         raw = None if request.body.startswith(b"k8s\0") else request.body
         admit_fields(target.kind, obj, raw, options)
@@ -172,11 +188,14 @@ class Verbs:
         return answer
 
 
-def add_warnings(answer: Reply, warnings: list[str]) -> None:
+def add_warnings(answer: Answer, warnings: list[str]) -> None:
     """Warnings as headers; several go into one value, as HTTP allows."""
     if warnings:
         quoted = (warning.replace("\\", "\\\\").replace('"', '\\"') for warning in warnings)
-        answer.headers["warning"] = ", ".join(f'299 - "{text}"' for text in quoted)
+        texts = [f'299 - "{text}"' for text in quoted]
+        if "warning" in answer.headers:
+            texts.insert(0, answer.headers["warning"])
+        answer.headers["warning"] = ", ".join(texts)
 
 
 def _allow(verb: str, target: Target) -> None:

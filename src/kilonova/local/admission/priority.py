@@ -20,10 +20,21 @@ class Priority:
             return
         spec: JsonObject = pod["spec"]
         chosen = self._class(attributes, spec.get("priorityClassName", ""))
+        value = chosen.get("value", 0) if chosen is not None else 0
+        given = spec.get("priority")
+        if given is not None and given != value:
+            raise forbidden(
+                "",
+                "pods",
+                pod["metadata"].get("name", ""),
+                f"the integer value of priority ({given}) must not be provided in pod spec; "
+                f"priority admission controller computed {value} from the given "
+                "PriorityClass name",
+            )
         if chosen is None:
             return
         spec["priorityClassName"] = chosen["metadata"]["name"]
-        spec["priority"] = chosen.get("value", 0)
+        spec["priority"] = value
         spec["preemptionPolicy"] = chosen.get("preemptionPolicy", "PreemptLowerPriority")
 
     async def validate(self, attributes: Attributes) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from kilonova.api.json import JsonObject
-from kilonova.local.errors import Problem, bad_request, invalid
+from kilonova.local.errors import Problem, bad_request, invalid, invalid_value
 from kilonova.local.kinds.base import Kind
 from kilonova.local.kinds.walk import part
 from kilonova.local.names import object_meta_problems
@@ -40,7 +40,8 @@ def check_identity(
                 f"{go_kind(value)} into Go struct field .{field} of type string"
             )
     if kind.custom:
-        _check_custom_identity(kind, api_version, name)
+        object_name = str(part(obj, "metadata").get("name", ""))
+        _check_custom_identity(kind, api_version, name, object_name)
     else:
         problem = _identity_problem(kind, api_version or kind.api_version, name or kind.kind, known)
         if problem:
@@ -52,17 +53,15 @@ def check_identity(
     obj["kind"], obj["apiVersion"] = kind.kind, kind.api_version
 
 
-def _check_custom_identity(kind: Kind, api_version: str, name: str) -> None:
+def _check_custom_identity(kind: Kind, api_version: str, name: str, object_name: str) -> None:
     if api_version != kind.api_version:
         raise bad_request(
             f"the API version in the data ({api_version}) does not match the expected "
             f"API version ({kind.api_version})"
         )
     if name != kind.kind:
-        raise bad_request(
-            f"{name} in version {kind.version!r} cannot be handled as a {kind.kind}: "
-            f"the kind in the data ({name}) does not match the expected kind ({kind.kind})"
-        )
+        problem = invalid_value("kind", name, f"must be {kind.kind}")
+        raise invalid(kind.group, name, object_name, [problem])
 
 
 def _identity_problem(kind: Kind, api_version: str, name: str, known: Known) -> str:
@@ -135,7 +134,7 @@ def _tell(kind: Kind, strict: list[str], options: WriteOptions) -> None:
     if options.validation != "Strict":
         options.warnings.extend(strict)
         return
-    text = f"strict decoding error: {', '.join(strict)}"
-    if not kind.custom:
-        text = f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}: {text}'
-    raise bad_request(text)
+    raise bad_request(
+        f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}: '
+        f"strict decoding error: {', '.join(strict)}"
+    )

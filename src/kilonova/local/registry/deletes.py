@@ -52,7 +52,10 @@ def delete_options(request: Request, options: WriteOptions) -> DeleteOptions:
         except msgspec.ValidationError as error:
             raise bad_request(f"DeleteOptions could not be read: {error}") from error
         if body.kind not in ("", "DeleteOptions"):
-            raise bad_request(f"decoded object cannot be converted to DeleteOptions: {body.kind}")
+            raise bad_request(
+                f'no kind "{body.kind}" is registered for version "{body.api_version}" '
+                'in scheme "pkg/runtime/scheme.go:111"'
+            )
     if body.dry_run:
         if body.dry_run != ["All"]:
             problem = not_supported("dryRun", body.dry_run, ["All"])

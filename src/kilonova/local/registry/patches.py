@@ -16,6 +16,7 @@ from kilonova.local.errors import (
 from kilonova.local.kinds.walk import part
 from kilonova.local.negotiation import decode_json, decode_yaml
 from kilonova.local.patch import copied, json_patch, merge_patch, strategic_merge_patch
+from kilonova.local.patch.values import go_kind
 from kilonova.local.registry.checks import (
     admit_fields,
     check_identity,
@@ -80,7 +81,8 @@ def patching_plain(target: Target, media_type: str, body: bytes) -> Make:
 
 
 def _patched(target: Target, media_type: str, body: bytes) -> Callable[[JsonObject], JsonObject]:
-    patch = decode_json(body)
+    prefix = "" if media_type == STRATEGIC_MERGE_PATCH else "error decoding patch: "
+    patch = decode_json(body, prefix)
     if media_type == JSON_PATCH:
         return lambda old: json_patch(old, patch)
     if media_type == MERGE_PATCH:
@@ -94,7 +96,10 @@ def applying(target: Target, body: bytes, options: WriteOptions, now: str) -> Ma
     kind = target.kind
     config = decode_yaml(body) if not body.lstrip().startswith(b"{") else decode_json(body)
     if not isinstance(config, dict):
-        raise bad_request("error decoding YAML: the body is not an object")
+        raise bad_request(
+            "error decoding YAML: error unmarshaling JSON: while decoding JSON: json: cannot "
+            f"unmarshal {go_kind(config)} into Go value of type map[string]interface {{}}"
+        )
     applied = cast(JsonObject, config)
     api_version, name = applied.get("apiVersion", ""), applied.get("kind", "")
     if api_version != kind.api_version or name != kind.kind:
