@@ -90,7 +90,7 @@ class _Walk:
         done = {self._text(key): self._value(key, item) for key, item in sorted(value.items())}
         if value.get("kind") == "Status":
             return _with_problems_in_order(done)
-        return done
+        return _with_resources_by_name(done)
 
     def _cell(self, cell: Any) -> Any:
         if isinstance(cell, str):
@@ -141,6 +141,19 @@ def _with_problems_in_order(status: dict[str, Any]) -> dict[str, Any]:
         status["message"] = status["message"].partition(" is invalid: [")[0]
     causes = [unique[text] for text in sorted(unique)]
     return {**status, "details": {**details, "causes": causes}}
+
+
+def _with_resources_by_name(listing: dict[str, Any]) -> dict[str, Any]:
+    """Discovery lists resources in an order that says nothing."""
+    for part, key in (
+        ("resources", "name"),
+        ("resources", "resource"),
+        ("subresources", "subresource"),
+    ):
+        entries = listing.get(part)
+        if isinstance(entries, list) and entries and all(key in entry for entry in entries):
+            listing[part] = {entry[key]: entry for entry in entries}
+    return listing
 
 
 def _strict_in_order(text: str) -> str:
