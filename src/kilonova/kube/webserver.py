@@ -6,16 +6,16 @@ other: `run` until `stop`, which lets requests under way finish.
 """
 
 import asyncio
-import contextlib
 import socket
 import ssl
-from collections.abc import Awaitable, Callable, Generator, Mapping, MutableMapping
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from typing import Any
 from urllib.parse import parse_qsl
 
 import uvicorn
 
 from kilonova.kube.logging import get_logger
+from kilonova.kube.serving import HttpServer
 from kilonova.kube.transport import Reply, Request
 
 Endpoint = Callable[[Request], Awaitable[Reply]]
@@ -65,7 +65,7 @@ class WebServer:
         self._body_limit = body_limit
         self._grace = grace
         self._socket: socket.socket | None = None
-        self._server: _Server | None = None
+        self._server: HttpServer | None = None
         self._stopping = False
 
     def bind(self) -> int:
@@ -97,7 +97,7 @@ class WebServer:
             timeout_graceful_shutdown=self._grace,
             ssl_context_factory=_given(tls) if tls else None,
         )
-        server = self._server = _Server(config)
+        server = self._server = HttpServer(config)
         server.should_exit = self._stopping
         log.info("serving", server=self.name, port=port, tls=tls is not None)
         try:
@@ -178,11 +178,3 @@ class _TooLarge(Exception):
 
 def _given(context: ssl.SSLContext) -> Callable[[uvicorn.Config, Any], ssl.SSLContext]:
     return lambda _config, _default: context
-
-
-class _Server(uvicorn.Server):
-    """uvicorn without its signal handlers: signals are the process's."""
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Generator[None]:
-        yield

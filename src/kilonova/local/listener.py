@@ -1,19 +1,18 @@
 """An ASGI application on a socket of ours, inside an event loop that is not uvicorn's own."""
 
 import asyncio
-import contextlib
 import socket
 import ssl
-from collections.abc import Generator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import uvicorn
 
+from kilonova.kube.serving import HttpServer
 from kilonova.local.app import Connection
 
-_STARTING = 0.002
+_BACKLOG = 2048
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,20 +29,25 @@ class PortInUse(Exception):
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """A listening address of ours; port 0 takes any that is free."""
+    """A listening socket of ours; port 0 takes any that is free.
+
+    It listens at once: of two processes that only bind, both would succeed.
+    """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    bound = socket.socket(family, socket.SOCK_STREAM)
-    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        bound.bind((host, port))
+        bound = socket.create_server((host, port), family=family, backlog=_BACKLOG)
     except OSError as error:
-        bound.close()
         raise PortInUse(
-            f"port {port} of {host} cannot be used ({error.strerror}): stop what listens there, "
+            f"port {port} of {host} cannot be used ({_reason(error)}): stop what listens there, "
             "or choose another with --port N (0 takes a free one)"
         ) from error
     bound.setblocking(False)
     return bound
+
+
+def _reason(error: OSError) -> str:
+    # create_server adds the address to the system's words.
+    return (error.strerror or str(error)).partition(" (while")[0]
 
 
 class Listener:
@@ -62,21 +66,25 @@ class Listener:
             date_header=False,
             proxy_headers=False,
             timeout_keep_alive=3600,
+            backlog=_BACKLOG,
             timeout_graceful_shutdown=1,
             ssl_certfile=tls.certificate,
             ssl_keyfile=str(tls.key),
             ssl_ca_certs=str(tls.client_authority),
             ssl_cert_reqs=ssl.CERT_OPTIONAL,
         )
-        self._server = _Server(config)
+        self._server = HttpServer(config)
         self._address = address
         self._task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
         """Return when connections are accepted."""
         self._task = asyncio.create_task(self._server.serve([self._address]), name="listener")
-        while not self._server.started and not self._task.done():
-            await asyncio.sleep(_STARTING)
+        listening = asyncio.create_task(self._server.listening.wait())
+        try:
+            await asyncio.wait((listening, self._task), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            listening.cancel()
         if self._task.done():
             self._task.result()
 
@@ -84,11 +92,3 @@ class Listener:
         if self._task is not None:
             self._server.should_exit = True
             await self._task
-
-
-class _Server(uvicorn.Server):
-    """Signals are the business of the process, not of one server in it."""
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Generator[None, None, None]:
-        yield
