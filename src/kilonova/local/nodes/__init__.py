@@ -6,7 +6,8 @@ ready, fail now and then, go when deleted. They need nothing but a client, so th
 Kubernetes. All that they know is in the API: a new process goes on where the last one stopped.
 """
 
-from kilonova.local.nodes.fleet import NO_NODES, Fleet, FleetError, default_fleet, read_fleet
+from kilonova.local.nodes.fleet import NO_NODES, Fleet, default_fleet
+from kilonova.local.nodes.fleetfile import FleetError, read_fleet
 from kilonova.local.nodes.sim import SimulatedNodes
 
 __all__ = ["NO_NODES", "Fleet", "FleetError", "SimulatedNodes", "default_fleet", "read_fleet"]

@@ -1,5 +1,6 @@
 """What a simulated node writes: its Node and Lease, and the statuses of its pods. Pure."""
 
+import math
 from datetime import datetime
 
 import msgspec
@@ -14,7 +15,10 @@ NODE_KIND = "kilonova.dev/node-kind"
 BLOCK = "kilonova.dev/block"
 RACK = "kilonova.dev/rack"
 GPU_RESOURCE = "nvidia.com/gpu"
-LEASE_SECONDS = 40
+MOST_NODES = 128 << 8
+MOST_PODS = 254
+"""As many as there are addresses for: a /24 for each node."""
+_LEASE_SECONDS = 40
 
 
 class PodMetadata(msgspec.Struct, frozen=True, rename="camel"):
@@ -27,9 +31,10 @@ class PodMetadata(msgspec.Struct, frozen=True, rename="camel"):
     deletion_grace_period_seconds: int | None = None
 
 
-class Container(msgspec.Struct, frozen=True):
+class Container(msgspec.Struct, frozen=True, rename="camel"):
     name: str
     image: str = ""
+    restart_policy: str = ""
 
 
 class PodSpec(msgspec.Struct, frozen=True, rename="camel"):
@@ -39,8 +44,17 @@ class PodSpec(msgspec.Struct, frozen=True, rename="camel"):
     init_containers: tuple[Container, ...] = ()
 
 
+class Running(msgspec.Struct, frozen=True, rename="camel"):
+    started_at: str | None = None
+
+
+class State(msgspec.Struct, frozen=True):
+    running: Running | None = None
+
+
 class ContainerStatus(msgspec.Struct, frozen=True, rename="camel"):
     restart_count: int = 0
+    state: State = State()
 
 
 class PodStatus(msgspec.Struct, frozen=True, rename="camel"):
@@ -62,11 +76,31 @@ class SimPod(msgspec.Struct, frozen=True):
         """How often its containers have been started again."""
         return max((each.restart_count for each in self.status.container_statuses), default=0)
 
+    @property
+    def started_at(self) -> str | None:
+        """Since when its containers run, this time."""
+        running = (each.state.running for each in self.status.container_statuses)
+        return next((each.started_at for each in running if each is not None), None)
+
 
 def node_object(shape: NodeShape, now: datetime) -> JsonObject:
     """The Node as it registers: ready, with its place, its machine and its GPUs."""
     group = shape.group
-    labels = {
+    spec: JsonObject = {"podCIDR": _network(shape.number), "providerID": f"sim://{shape.name}"}
+    if group.taints:
+        spec["taints"] = msgspec.to_builtins(group.taints)
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": shape.name, "labels": node_labels(shape)},
+        "spec": spec,
+        "status": node_status(shape, now, ready=True),
+    }
+
+
+def node_labels(shape: NodeShape) -> dict[str, str]:
+    """The node's place and machine, and what its group says."""
+    return {
         "kubernetes.io/hostname": shape.name,
         "kubernetes.io/os": "linux",
         "kubernetes.io/arch": "amd64",
@@ -75,26 +109,17 @@ def node_object(shape: NodeShape, now: datetime) -> JsonObject:
         RACK: shape.rack,
         NODE_KIND: "sim",
         **_gpu_labels(shape),
-        **group.labels,
-    }
-    spec: JsonObject = {"podCIDR": _network(shape.number), "providerID": f"sim://{shape.name}"}
-    if group.taints:
-        spec["taints"] = list(group.taints)
-    return {
-        "apiVersion": "v1",
-        "kind": "Node",
-        "metadata": {"name": shape.name, "labels": labels},
-        "spec": spec,
-        "status": node_status(shape, now, ready=True),
+        **shape.group.labels,
     }
 
 
 def node_status(shape: NodeShape, now: datetime, *, ready: bool) -> JsonObject:
+    """What the machine has, and that it is well, or out."""
     group = shape.group
     capacity = {
-        "cpu": group.cpu,
-        "memory": group.memory,
-        "ephemeral-storage": group.storage,
+        "cpu": str(group.cpu),
+        "memory": str(group.memory),
+        "ephemeral-storage": str(group.storage),
         "pods": str(group.pods),
     }
     if group.gpu is not None:
@@ -150,36 +175,37 @@ def node_conditions(now: datetime, *, ready: bool) -> list[JsonObject]:
     ]
 
 
-def lease_object(name: str, now: datetime) -> JsonObject:
-    """The Lease that a node renews to say that it is alive."""
+def lease_object(name: str, now: datetime, heartbeat: float) -> JsonObject:
+    """The Lease that a node renews, once per `heartbeat` seconds, to say that it is alive."""
     return {
         "metadata": {"name": name, "namespace": "kube-node-lease"},
         "spec": {
             "holderIdentity": name,
-            "leaseDurationSeconds": LEASE_SECONDS,
+            "leaseDurationSeconds": max(_LEASE_SECONDS, math.ceil(4 * heartbeat)),
             "renewTime": micro_time(now),
         },
     }
 
 
 def running_status(
-    pod: SimPod, node: int, address: str, now: datetime, restarts: int
+    pod: SimPod, node: int, address: str, now: datetime, exit_code: int | None = None
 ) -> JsonObject:
-    """All containers run and are ready."""
+    """All containers run and are ready: for the first time, or again after an exit."""
     moment = rfc3339(now)
-    done = {
-        "state": {
-            "terminated": {
-                "exitCode": 0,
-                "reason": "Completed",
-                "startedAt": moment,
-                "finishedAt": moment,
-            }
-        },
+    done: JsonObject = {
+        "state": {"terminated": _terminated(0, moment, moment)},
         "ready": True,
         "started": False,
     }
-    up = {"state": {"running": {"startedAt": moment}}, "ready": True, "started": True}
+    up: JsonObject = {
+        "state": {"running": {"startedAt": moment}},
+        "ready": True,
+        "started": True,
+    }
+    restarts, last = 0, {}
+    if exit_code is not None:
+        restarts = pod.restarts + 1
+        last = {"terminated": _terminated(exit_code, pod.started_at or moment, moment)}
     return {
         "phase": "Running",
         "hostIP": host_address(node),
@@ -189,11 +215,12 @@ def running_status(
         "startTime": pod.status.start_time or moment,
         "conditions": pod_conditions(moment, ready=True),
         "initContainerStatuses": [
-            _container_status(pod, each, done, 0) for each in pod.spec.init_containers
+            _container_status(pod, each, up if each.restart_policy == "Always" else done, 0, {})
+            for each in pod.spec.init_containers
         ]
         or None,
         "containerStatuses": [
-            _container_status(pod, each, up, restarts) for each in pod.spec.containers
+            _container_status(pod, each, up, restarts, last) for each in pod.spec.containers
         ],
     }
 
@@ -203,12 +230,7 @@ def ended_status(
 ) -> JsonObject:
     """All containers have ended, for good."""
     moment = rfc3339(now)
-    terminated = {
-        "exitCode": exit_code,
-        "reason": "Completed" if exit_code == 0 else "Error",
-        "startedAt": pod.status.start_time or moment,
-        "finishedAt": moment,
-    }
+    terminated = _terminated(exit_code, pod.started_at or moment, moment)
     state: JsonObject = {"state": {"terminated": terminated}, "ready": False, "started": False}
     succeeded = exit_code == 0
     return {
@@ -220,7 +242,7 @@ def ended_status(
             moment, ready=False, reason="PodCompleted" if succeeded else "PodFailed"
         ),
         "containerStatuses": [
-            _container_status(pod, each, state, 0) for each in pod.spec.containers
+            _container_status(pod, each, state, pod.restarts, {}) for each in pod.spec.containers
         ],
     }
 
@@ -247,22 +269,24 @@ def pod_conditions(moment: str, *, ready: bool, reason: str = "") -> list[JsonOb
 
 
 def host_address(node: int) -> str:
-    return f"10.0.{node >> 8 & 255}.{node & 255}"
+    """A node's own address."""
+    return f"10.0.{(node + 1) >> 8}.{(node + 1) & 255}"
 
 
 def pod_address(node: int, number: int) -> str:
-    return f"10.{64 + (node >> 8 & 127)}.{node & 255}.{1 + number % 254}"
+    """The address of a pod on a node; `number` is between 1 and `MOST_PODS`."""
+    return f"10.{128 + (node >> 8)}.{node & 255}.{number}"
 
 
 def _network(node: int) -> str:
-    return f"10.{64 + (node >> 8 & 127)}.{node & 255}.0/24"
+    return f"10.{128 + (node >> 8)}.{node & 255}.0/24"
 
 
 def _gpu_labels(shape: NodeShape) -> dict[str, str]:
     gpu = shape.group.gpu
     if gpu is None:
         return {}
-    mebibytes = parse(gpu.memory).value >> 20
+    mebibytes = parse(str(gpu.memory)).value >> 20
     return {
         "nvidia.com/gpu.present": "true",
         "nvidia.com/gpu.product": gpu.model,
@@ -271,8 +295,17 @@ def _gpu_labels(shape: NodeShape) -> dict[str, str]:
     }
 
 
+def _terminated(exit_code: int, started: str, finished: str) -> JsonObject:
+    return {
+        "exitCode": exit_code,
+        "reason": "Completed" if exit_code == 0 else "Error",
+        "startedAt": started,
+        "finishedAt": finished,
+    }
+
+
 def _container_status(
-    pod: SimPod, container: Container, state: JsonObject, restarts: int
+    pod: SimPod, container: Container, state: JsonObject, restarts: int, last: JsonObject
 ) -> JsonObject:
     return {
         "name": container.name,
@@ -280,6 +313,6 @@ def _container_status(
         "imageID": "",
         "containerID": f"sim://{pod.metadata.uid}/{container.name}",
         "restartCount": restarts,
-        "lastState": {},
+        "lastState": last,
         **state,
     }
