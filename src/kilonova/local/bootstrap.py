@@ -23,6 +23,8 @@ async def create_default_objects(client: Client, url: str) -> None:
         "spec": {"type": "ClusterIP", "clusterIP": "10.96.0.1", "ports": [port]},
     }
     await _ensure(client, _SERVICES, service, "default")
+    # The API may listen elsewhere than the last time.
+    await client.patch(_SERVICES, "kubernetes", {"spec": {"ports": [port]}}, "default")
     for name, value, text in (
         (
             "system-cluster-critical",

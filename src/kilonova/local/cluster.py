@@ -5,9 +5,11 @@ objects are there; `stop` ends watches, then controllers, then the store.
 """
 
 import asyncio
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
+from socket import socket
 
 from kilonova.kube import Client, InProcessTransport
 from kilonova.kube.certificates import Authority
@@ -30,8 +32,9 @@ from kilonova.local.catalog import Catalog
 from kilonova.local.clock import Clock, Identities, SystemClock
 from kilonova.local.controllers import Controllers
 from kilonova.local.definitions import Definitions
-from kilonova.local.documents import Documents, Probe
+from kilonova.local.documents import Documents
 from kilonova.local.folder import Folder
+from kilonova.local.health import Health, Probe
 from kilonova.local.kinds.builtin import builtin_kinds
 from kilonova.local.listener import Listener, TlsFiles, bind
 from kilonova.local.logs import PodLogs
@@ -40,7 +43,8 @@ from kilonova.local.nodes import NO_NODES, Fleet
 from kilonova.local.registry.core import Registry
 from kilonova.local.registry.objects import read_entry
 from kilonova.local.reviews import Reviews
-from kilonova.local.storage import Durability, Log, StorageBroken, Store
+from kilonova.local.services import ServiceAddresses
+from kilonova.local.storage import Durability, Log, Store
 from kilonova.local.subresources import Subresources, without_unserved
 from kilonova.local.tokens import TokenRequests, object_exists
 from kilonova.local.verbs import Verbs
@@ -90,16 +94,14 @@ class Cluster:
         self.metrics = ServerMetrics()
         self.logs = PodLogs()
         self.url = ""
-        self.broken: asyncio.Future[StorageBroken] | None = None
-        self._listener: Listener | None = None
-        self._app: App | None = None
+        self.broken: asyncio.Future[Exception] | None = None
+        """Done when the cluster cannot go on: the store or a controller failed."""
         self._controllers: Controllers | None = None
+        self._ending = AsyncExitStack()
         self._ready = False
 
     async def start(self) -> None:
         """Bring everything up, or raise with nothing left behind."""
-        if self.folder is not None:
-            self.folder.acquire()
         try:
             await self._start()
         except BaseException:
@@ -107,16 +109,14 @@ class Cluster:
             raise
 
     async def _start(self) -> None:
-        settings, folder, now = self.settings, self.folder, self.clock.now()
+        settings, now = self.settings, self.clock.now()
         self.broken = asyncio.get_running_loop().create_future()
-        log = Log(folder.database, settings.durability) if folder else None
-        self.store = Store(
-            log, lambda _, key, rv, body: read_entry(key, rv, body), self.clock.monotonic
-        )
-        self.store.on_broken = self._storage_broke
+        self._open_store()
+        folder = self.folder
         authority = folder.authority(now) if folder else Authority.create("kilonova", now)
         address = bind(settings.host, settings.port) if settings.port is not None else None
         if address is not None:
+            self._ending.callback(address.close)
             host = f"[{settings.host}]" if ":" in settings.host else settings.host
             self.url = f"https://{host}:{address.getsockname()[1]}"
         self._build(folder.signing_key() if folder else SigningKey.create())
@@ -125,22 +125,43 @@ class Cluster:
             self._controllers = Controllers(
                 self.client, settings.fleet, self.clock, authority.cert_pem.decode(), self.logs
             )
-            await self._controllers.start()
+            self._ending.push_async_callback(self._controllers.stop)
+            self._controllers.start(self._broke)
         if address is not None and folder is not None:
-            names = list(dict.fromkeys([settings.host, *_NAMES]))
-            certificate, key = folder.serving_files(authority, names, now)
-            tls = TlsFiles(certificate, key, folder.authority_certificate)
-            self._app = App(self.api, self._authenticator)
-            self._listener = Listener(self._app, address, tls)
-            await self._listener.start()
-            folder.write_kubeconfig(self.url, authority, folder.admin(authority, now))
-            folder.announce(self.url)
+            await self._listen(address, folder, authority)
         self._ready = True
+
+    def _open_store(self) -> None:
+        log: Log | None = None
+        if self.folder is not None:
+            self.folder.acquire()
+            self._ending.callback(self.folder.release)
+            log = Log(self.folder.database, self.settings.durability)
+            self._ending.callback(log.close)
+        self.store = Store(
+            log, lambda _, key, rv, body: read_entry(key, rv, body), self.clock.monotonic
+        )
+        self._ending.push_async_callback(self.store.close)
+        self.store.on_broken = self._broke
+
+    async def _listen(self, address: socket, folder: Folder, authority: Authority) -> None:
+        now = self.clock.now()
+        names = list(dict.fromkeys([self.settings.host, *_NAMES]))
+        certificate, key = folder.serving_files(authority, names, now)
+        tls = TlsFiles(certificate, key, folder.authority_certificate)
+        app = App(self.api, self._authenticator)
+        listener = Listener(app, address, tls)
+        self._ending.push_async_callback(listener.stop)
+        self._ending.push_async_callback(app.end_streams)
+        await listener.start()
+        folder.write_kubeconfig(self.url, authority, folder.admin(authority, now))
+        folder.announce(self.url)
 
     def _build(self, key: SigningKey) -> None:
         settings = self.settings
         catalog = Catalog(map(without_unserved, builtin_kinds()))
         definitions = Definitions(self.store, catalog, self.clock)
+        ServiceAddresses(self.store, catalog)
         namespaces = self.store.collection("namespaces")
         lifecycle = NamespaceLifecycle(lambda name: self.store.newest(namespaces, name))
         classes = self.store.collection("priorityclasses.scheduling.k8s.io")
@@ -172,9 +193,9 @@ class Cluster:
         probes = [
             Probe("ping", lambda: True),
             Probe("store", lambda: self.store.broken is None),
-            Probe("started", lambda: self._ready),
+            Probe("started", lambda: self._ready, life=False),
         ]
-        documents = Documents(catalog, probes, self.metrics.render, published)
+        documents = Documents(catalog, Health(probes), self.metrics.render, published)
         verbs = Verbs(registry, subresources, Random())  # noqa: S311 (spreads watches)
         self.metrics.gauge("apiserver_resource_version", "Newest version.", lambda: self.store.rv)
         self.api = Api(registry, documents, verbs, self.metrics)
@@ -196,18 +217,9 @@ class Cluster:
     async def stop(self) -> None:
         """End everything; what was acknowledged is on disk."""
         self._ready = False
-        if self._app is not None:
-            await self._app.end_streams()
-        if self._listener is not None:
-            await self._listener.stop()
-        if self._controllers is not None:
-            await self._controllers.stop()
-        if hasattr(self, "store"):
-            await self.store.close()
-        if self.folder is not None:
-            self.folder.release()
+        await self._ending.aclose()
 
-    def _storage_broke(self, error: StorageBroken) -> None:
-        _log.error("the store stopped", error=str(error))
+    def _broke(self, error: Exception) -> None:
+        _log.error("the cluster cannot go on", error=str(error))
         if self.broken is not None and not self.broken.done():
             self.broken.set_result(error)

@@ -2,7 +2,6 @@
 
 import platform
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from kilonova import __version__
 from kilonova.api.json import JsonObject
@@ -10,21 +9,13 @@ from kilonova.kube.transport import Reply, Request
 from kilonova.local import discovery
 from kilonova.local.catalog import Catalog
 from kilonova.local.errors import PageNotFound, method_not_allowed, no_such_path
+from kilonova.local.health import Health
 from kilonova.local.negotiation import wants_aggregated_discovery
 from kilonova.local.openapi import OpenApi
 from kilonova.local.registry.objects import encode
 
 KUBERNETES = "v1.36.3"
 _JSON = "application/json"
-_TEXT = "text/plain; charset=utf-8"
-
-
-@dataclass(frozen=True, slots=True)
-class Probe:
-    """A named check behind /livez and /readyz."""
-
-    name: str
-    passes: Callable[[], bool]
 
 
 class Documents:
@@ -33,12 +24,12 @@ class Documents:
     def __init__(
         self,
         catalog: Catalog,
-        probes: list[Probe],
+        health: Health,
         metrics: Callable[[], bytes],
         published: dict[str, JsonObject],
     ) -> None:
         self._catalog = catalog
-        self._probes = probes
+        self._health = health
         self._metrics = metrics
         self._published = published
         self._openapi = OpenApi()
@@ -60,7 +51,7 @@ class Documents:
 
     def _other(self, request: Request, path: str, head: str) -> Reply | None:
         if head in ("healthz", "livez", "readyz"):
-            return self._health(request, path, head)
+            return self._probe(request, path, head)
         if head == "openapi":
             return self._open_api(request, path)
         if path == "/version":
@@ -130,23 +121,11 @@ class Documents:
             self._kept.clear()
             self._openapi.update(self._catalog.kinds())
 
-    def _health(self, request: Request, path: str, head: str) -> Reply:
-        name = path.removeprefix(f"/{head}").strip("/")
-        probes = [probe for probe in self._probes if not name or probe.name == name]
-        if name and not probes:
+    def _probe(self, request: Request, path: str, head: str) -> Reply:
+        answer = self._health.answer(request, head, path.removeprefix(f"/{head}").strip("/"))
+        if answer is None:
             raise PageNotFound
-        results = [(probe.name, probe.passes()) for probe in probes]
-        failed = [name for name, passed in results if not passed]
-        if not failed and request.param("verbose") is None:
-            return Reply(200, b"ok", {"content-type": _TEXT})
-        lines = [
-            f"[{'+' if passed else '-'}]{name} {'ok' if passed else 'failed'}"
-            for name, passed in results
-        ]
-        lines.append(f"{head} check {'failed' if failed else 'passed'}")
-        return Reply(
-            500 if failed else 200, ("\n".join(lines) + "\n").encode(), {"content-type": _TEXT}
-        )
+        return answer
 
 
 def _version() -> JsonObject:

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import msgspec
 import yaml
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature
 
 from kilonova.kube.certificates import Authority, KeyPair, needs_renewal
 from kilonova.local.auth import SigningKey
@@ -56,6 +58,9 @@ class Folder:
                 "or start on another folder with --data DIR"
             )
         self._lock = lock
+        # Secrets are in it. SQLite gives the files that it adds the same rights.
+        self.database.touch(0o600)
+        self.database.chmod(0o600)
         # The word of a process that was killed: its number may be another's by now.
         (self.path / "running.json").unlink(missing_ok=True)
 
@@ -107,16 +112,16 @@ class Folder:
     def serving_files(
         self, authority: Authority, names: list[str], now: datetime
     ) -> tuple[Path, Path]:
-        """Certificate and key of the API, made anew when they are about to expire."""
+        """Certificate and key of the API; made anew before they expire, and for other names."""
         cert, key = self._pki / "server.crt", self._pki / "server.key"
-        if not cert.exists() or needs_renewal(cert.read_bytes(), now):
+        if not _is_good(cert, authority, now) or not _covers(cert, names):
             authority.issue_server(names, now).write(cert, key)
         return cert, key
 
     def admin(self, authority: Authority, now: datetime) -> KeyPair:
         """The administrator's client certificate, made anew when it is about to expire."""
         cert, key = self._pki / "admin.crt", self._pki / "admin.key"
-        if not cert.exists() or needs_renewal(cert.read_bytes(), now):
+        if not _is_good(cert, authority, now):
             authority.issue_client(_ADMIN, ["system:masters"], now).write(cert, key)
         return KeyPair.read(cert, key)
 
@@ -146,6 +151,26 @@ class Folder:
             "current-context": _CONTEXT,
         }
         _replace(self.kubeconfig, yaml.safe_dump(config, sort_keys=False).encode(), 0o600)
+
+
+def _is_good(path: Path, authority: Authority, now: datetime) -> bool:
+    """Whether there is a certificate that the authority signed and that will last."""
+    if not path.exists() or needs_renewal(path.read_bytes(), now):
+        return False
+    try:
+        certificate = x509.load_pem_x509_certificate(path.read_bytes())
+        certificate.verify_directly_issued_by(x509.load_pem_x509_certificate(authority.cert_pem))
+    except (ValueError, TypeError, InvalidSignature):
+        return False
+    return True
+
+
+def _covers(path: Path, names: list[str]) -> bool:
+    certificate = x509.load_pem_x509_certificate(path.read_bytes())
+    found = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    hosts = found.get_values_for_type(x509.DNSName)
+    addresses = map(str, found.get_values_for_type(x509.IPAddress))
+    return set(names) <= {*hosts, *addresses}
 
 
 def _locks(lock: int) -> bool:

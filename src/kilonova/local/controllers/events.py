@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import msgspec
 
-from kilonova.kube import Client, KubeError, NotFound, Resource
+from kilonova.kube import Client, Conflict, KubeError, NotFound, Resource
 from kilonova.kube.logging import get_logger
 from kilonova.local.clock import Clock
 from kilonova.local.times import parse_time
@@ -72,5 +72,5 @@ class EventExpiry:
             known = event.metadata
             try:
                 await self._client.delete(_EVENTS, known.name, known.namespace, uid=known.uid)
-            except NotFound:
-                continue
+            except (NotFound, Conflict):
+                continue  # gone, or another of that name, since the list was read

@@ -1,6 +1,8 @@
 """Where a pod fits: resources, node selectors, required affinity, taints, cordons. Pure."""
 
-from collections.abc import Mapping
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 import msgspec
@@ -64,20 +66,33 @@ class _Affinity(msgspec.Struct, frozen=True, rename="camel"):
     node_affinity: _NodeAffinity | None = None
 
 
+class _SchedulingGate(msgspec.Struct, frozen=True):
+    name: str
+
+
 class _PodSpec(msgspec.Struct, frozen=True, rename="camel"):
     node_name: str = ""
     scheduler_name: str = SCHEDULER_NAME
-    scheduling_gates: tuple[dict[str, str], ...] = ()
+    scheduling_gates: tuple[_SchedulingGate, ...] = ()
     node_selector: dict[str, str] = {}
     affinity: _Affinity | None = None
     tolerations: tuple[_Toleration, ...] = ()
     containers: tuple[_Container, ...] = ()
     init_containers: tuple[_Container, ...] = ()
     overhead: dict[str, str | int | float] = {}
+    resources: _Requests | None = None
+
+
+class _PodCondition(msgspec.Struct, frozen=True):
+    type: str
+    status: str
+    reason: str = ""
+    message: str = ""
 
 
 class _PodStatus(msgspec.Struct, frozen=True):
     phase: str = "Pending"
+    conditions: tuple[_PodCondition, ...] = ()
 
 
 class PlacedPod(msgspec.Struct):
@@ -87,11 +102,22 @@ class PlacedPod(msgspec.Struct):
     spec: _PodSpec = _PodSpec()
     status: _PodStatus = _PodStatus()
 
+    @property
+    def unschedulable(self) -> str | None:
+        """Why its status says that it cannot be placed; None if it does not say so."""
+        for each in self.status.conditions:
+            if (each.type, each.status, each.reason) == ("PodScheduled", "False", "Unschedulable"):
+                return each.message
+        return None
+
 
 class _Taint(msgspec.Struct, frozen=True):
     key: str
     effect: str
     value: str = ""
+
+
+_CORDON = _Taint("node.kubernetes.io/unschedulable", "NoSchedule")
 
 
 class _NodeSpec(msgspec.Struct, frozen=True):
@@ -117,6 +143,18 @@ class PlaceableNode(msgspec.Struct):
     status: _NodeStatus = _NodeStatus()
 
 
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A node, with what it has in numbers: read once per change of the node."""
+
+    node: PlaceableNode
+    capacity: Amounts
+
+    @classmethod
+    def of(cls, node: PlaceableNode) -> "Candidate":
+        return cls(node, _amounts(node.status.allocatable))
+
+
 PODS = Resource("", "v1", "pods", "Pod", True, PlacedPod)
 NODES = Resource("", "v1", "nodes", "Node", False, PlaceableNode)
 
@@ -134,46 +172,66 @@ class Unplaceable:
 
 
 def choose_node(
-    pod: PlacedPod, nodes: list[PlaceableNode], used: Mapping[str, Amounts]
+    pod: PlacedPod, candidates: Iterable[Candidate], used: Mapping[str, Amounts]
 ) -> str | Unplaceable:
     """The name of the node with the largest share of its scarcest wanted resource left over."""
     wanted = pod_requests(pod)
-    reasons: dict[str, int] = {}
+    reasons: Counter[str] = Counter()
+    nodes = 0
     best: tuple[float, str] | None = None
-    for node in nodes:
-        reason = _objection(pod, node)
+    for candidate in candidates:
+        nodes += 1
+        name = candidate.node.metadata.name
+        reason = _objection(pod, candidate.node)
         if reason is None:
-            room = _room(wanted, node, used.get(node.metadata.name, {}))
+            room = _room(wanted, candidate.capacity, used.get(name, {}))
             if isinstance(room, str):
                 reason = room
-            elif best is None or (-room, node.metadata.name) < best:
-                best = (-room, node.metadata.name)
+            elif best is None or (-room, name) < best:
+                best = (-room, name)
         if reason is not None:
-            reasons[reason] = reasons.get(reason, 0) + 1
-    return best[1] if best is not None else Unplaceable(len(nodes), reasons)
+            reasons[reason] += 1
+    return best[1] if best is not None else Unplaceable(nodes, reasons)
 
 
 def pod_requests(pod: PlacedPod) -> Amounts:
-    """What a pod asks for: its containers together, or its greediest init container."""
-    total: Amounts = {"pods": 1000}
-    for container in pod.spec.containers:
-        for name, amount in _amounts(container.resources.requests).items():
-            total[name] = total.get(name, 0) + amount
-    for container in pod.spec.init_containers:
-        lasts = container.restart_policy == "Always"
-        for name, amount in _amounts(container.resources.requests).items():
-            total[name] = total.get(name, 0) + amount if lasts else max(total.get(name, 0), amount)
-    for name, amount in _amounts(pod.spec.overhead).items():
-        total[name] = total.get(name, 0) + amount
+    """What a pod asks for: the most that it needs at any time of its life.
+
+    Init containers run one after the other, each beside the sidecars started before it; then
+    all containers and sidecars run together. What the pod asks for as a whole counts instead.
+    """
+    spec = pod.spec
+    sidecars: Amounts = {}
+    peak: Amounts = {}
+    for container in spec.init_containers:
+        amounts = _amounts(container.resources.requests)
+        if container.restart_policy == "Always":
+            _add(sidecars, amounts)
+        else:
+            for name, amount in amounts.items():
+                peak[name] = max(peak.get(name, 0), amount + sidecars.get(name, 0))
+    total = dict(sidecars)
+    for container in spec.containers:
+        _add(total, _amounts(container.resources.requests))
+    for name, amount in peak.items():
+        total[name] = max(total.get(name, 0), amount)
+    if spec.resources is not None:
+        total.update(_amounts(spec.resources.requests))
+    _add(total, _amounts(spec.overhead))
+    total["pods"] = 1000
     return total
+
+
+def _add(into: Amounts, amounts: Amounts) -> None:
+    for name, amount in amounts.items():
+        into[name] = into.get(name, 0) + amount
 
 
 def _amounts(quantities: Mapping[str, str | int | float]) -> Amounts:
     return {name: from_json(text).milli for name, text in quantities.items()}
 
 
-def _room(wanted: Amounts, node: PlaceableNode, used: Amounts) -> float | str:
-    capacity = _amounts(node.status.allocatable)
+def _room(wanted: Amounts, capacity: Amounts, used: Amounts) -> float | str:
     room = 1.0
     for name, amount in wanted.items():
         total = capacity.get(name, 0)
@@ -186,13 +244,12 @@ def _room(wanted: Amounts, node: PlaceableNode, used: Amounts) -> float | str:
 
 
 def _objection(pod: PlacedPod, node: PlaceableNode) -> str | None:
-    if node.spec.unschedulable:
+    if node.spec.unschedulable and not _tolerated(pod, _CORDON):
         return "node(s) were unschedulable"
     if not any(each.type == "Ready" and each.status == "True" for each in node.status.conditions):
         return "node(s) were not ready"
     for taint in node.spec.taints:
-        tolerated = any(_tolerates(each, taint) for each in pod.spec.tolerations)
-        if taint.effect in ("NoSchedule", "NoExecute") and not tolerated:
+        if taint.effect in ("NoSchedule", "NoExecute") and not _tolerated(pod, taint):
             return "node(s) had untolerated taint(s)"
     labels = node.metadata.labels
     if any(labels.get(key) != value for key, value in pod.spec.node_selector.items()):
@@ -201,6 +258,10 @@ def _objection(pod: PlacedPod, node: PlaceableNode) -> str | None:
     if affinity and affinity.required and not _selects(affinity.required, node):
         return "node(s) didn't match Pod's node affinity/selector"
     return None
+
+
+def _tolerated(pod: PlacedPod, taint: _Taint) -> bool:
+    return any(_tolerates(toleration, taint) for toleration in pod.spec.tolerations)
 
 
 def _tolerates(toleration: _Toleration, taint: _Taint) -> bool:
@@ -235,9 +296,13 @@ def _holds(expression: _Expression, values: Mapping[str, str]) -> bool:
         case "DoesNotExist":
             return value is None
         case "Gt" | "Lt":
-            if value is None or not value.lstrip("-").isdigit():
+            found, bound = _number(value), _number("".join(expression.values))
+            if found is None or bound is None:
                 return False
-            bound = int(expression.values[0])
-            return int(value) > bound if expression.operator == "Gt" else int(value) < bound
+            return found > bound if expression.operator == "Gt" else found < bound
         case _:
             return False
+
+
+def _number(text: str | None) -> int | None:
+    return int(text) if text is not None and re.fullmatch(r"[+-]?[0-9]+", text) else None

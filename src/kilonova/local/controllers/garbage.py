@@ -1,15 +1,18 @@
 """Garbage collection: objects whose owners are gone go too, in the way the deletion asked for.
 
-One reflector per resource keeps the graph; one queue holds the uids to look at. An owner that
-the graph does not know is asked for by name before anything is deleted for its sake: a
-reflector may lag behind another.
+One reflector per resource keeps the graph; one queue holds the uids to look at, for a few
+workers. An owner that the graph does not know is asked for by name before anything is deleted
+for its sake: a reflector may lag behind another. Nothing is judged while a reflector is being
+filled: to a graph that lacks the dependents of a resource, they look as if they were gone.
 """
 
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import msgspec
+from msgspec import structs
 
 from kilonova.kube import Client, Conflict, KubeError, NotFound, Queue, Reflector, Resource
 from kilonova.kube.logging import get_logger
@@ -28,6 +31,7 @@ from kilonova.local.controllers.resources import served_resources
 
 _IGNORED = frozenset({("", "events"), ("events.k8s.io", "events")})
 _WORKERS = 4
+_RETRY_SECONDS = 1.0
 _log = get_logger(__name__)
 
 
@@ -44,7 +48,7 @@ class GarbageCollector:
 
     name = "garbage collector"
 
-    def __init__(self, client: Client, definitions: Reflector[AnyObject]) -> None:
+    def __init__(self, client: Client, definitions: Reflector[Any]) -> None:
         self._client = client
         self._definitions = definitions
         self._graph = Graph()
@@ -52,6 +56,7 @@ class GarbageCollector:
         self._followed: dict[str, _Followed] = {}
         self._by_kind: dict[tuple[str, str], Resource[AnyObject]] = {}
         self._changed = asyncio.Event()
+        self._filled = asyncio.Event()
 
     async def run(self) -> None:
         """Collect until cancelled."""
@@ -67,39 +72,70 @@ class GarbageCollector:
     async def _follow_resources(self, group: asyncio.TaskGroup) -> None:
         while True:
             self._changed.clear()
-            wanted = await served_resources(self._client, AnyObject, "list", "watch", "delete")
-            present = {
-                _path(resource): resource
-                for resource in wanted
-                if (resource.group, resource.plural) not in _IGNORED
-            }
-            self._by_kind = {(r.api_version, r.kind): r for r in present.values()}
-            for path in set(self._followed) - set(present):
-                self._leave(path)
-            for path in set(present) - set(self._followed):
-                self._follow(path, present[path], group)
-            await self._changed.wait()
+            try:
+                wanted = await served_resources(self._client, AnyObject, "list", "watch", "delete")
+            except KubeError as error:
+                _log.warning("cannot tell what is served, will try again", error=str(error))
+                await asyncio.sleep(_RETRY_SECONDS)
+                continue
+            self._follow_only(wanted, group)
+            if await self._fills_before_a_change():
+                await self._changed.wait()
 
-    def _follow(self, path: str, resource: Resource[AnyObject], group: asyncio.TaskGroup) -> None:
+    def _follow_only(self, wanted: list[Resource[AnyObject]], group: asyncio.TaskGroup) -> None:
+        present = {
+            resource.full_name: resource
+            for resource in wanted
+            if (resource.group, resource.plural) not in _IGNORED
+        }
+        self._by_kind = {(r.group, r.kind): r for r in present.values()}
+        for name, followed in list(self._followed.items()):
+            if name not in present or present[name].version != followed.resource.version:
+                self._leave(name)
+        for name, resource in present.items():
+            if name not in self._followed:
+                self._filled.clear()
+                self._follow(name, resource, group)
+                # Nobody could tell before whether their owners exist.
+                self._look_at(self._graph.owned_by_kind(resource.group, resource.kind))
+
+    async def _fills_before_a_change(self) -> bool:
+        """Wait until every reflector is filled; one of a kind that goes meanwhile never is."""
+        synced = asyncio.gather(
+            *(followed.reflector.wait_synced() for followed in self._followed.values())
+        )
+        changed = asyncio.ensure_future(self._changed.wait())
+        try:
+            await asyncio.wait((synced, changed), return_when=asyncio.FIRST_COMPLETED)
+            if synced.done():
+                self._filled.set()
+            return synced.done()
+        finally:
+            synced.cancel()
+            changed.cancel()
+            await asyncio.gather(synced, changed, return_exceptions=True)
+
+    def _follow(self, name: str, resource: Resource[AnyObject], group: asyncio.TaskGroup) -> None:
         reflector = Reflector(self._client, resource)
 
         def seen(old: AnyObject | None, new: AnyObject | None) -> None:
             if old is not None and (new is None or new.metadata.uid != old.metadata.uid):
                 self._look_at(self._graph.forget(old.metadata.uid))
             if new is not None:
-                self._look_at(self._graph.observe(path, new.metadata))
+                self._look_at(self._graph.observe(name, new.metadata))
 
         unsubscribe = reflector.store.subscribe(seen)
         task = group.create_task(reflector.run(), name=reflector.name)
-        self._followed[path] = _Followed(resource, reflector, task, unsubscribe)
+        self._followed[name] = _Followed(resource, reflector, task, unsubscribe)
 
-    def _leave(self, path: str) -> None:
-        """The resource is no longer served: its objects are gone."""
-        followed = self._followed.pop(path)
+    def _leave(self, name: str) -> None:
+        """The resource is no longer served so. Its objects are gone if its definition is."""
+        followed = self._followed.pop(name)
         followed.unsubscribe()
         followed.task.cancel()
+        gone = ("", name) not in self._definitions.store
         for obj in followed.reflector.store.objects():
-            self._look_at(self._graph.forget(obj.metadata.uid))
+            self._look_at(self._graph.forget(obj.metadata.uid, gone=gone))
 
     def _look_at(self, uids: set[str]) -> None:
         for uid in uids:
@@ -111,6 +147,7 @@ class GarbageCollector:
                 uid = await self._queue.get()
             except QueueClosed:
                 return
+            await self._filled.wait()
             try:
                 await self._settle(uid)
                 self._queue.forget(uid)
@@ -140,7 +177,8 @@ class GarbageCollector:
         solid: list[OwnerReference] = []
         waiting: list[OwnerReference] = []
         absent: list[OwnerReference] = []
-        for owner in node.metadata.owner_references:
+        owners = node.metadata.owner_references
+        for owner in owners:
             if not await self._exists(owner, node.metadata.namespace):
                 absent.append(owner)
             elif self._graph.is_deleting_dependents(owner.uid):
@@ -151,8 +189,15 @@ class GarbageCollector:
             if absent or waiting:
                 await self._set_owners(node, solid)
             return
-        in_turn = bool(waiting) and bool(self._graph.dependents(node.metadata.uid))
-        await self._delete(node, "Foreground" if in_turn else _propagation(node))
+        dependents = self._graph.dependents(node.metadata.uid)
+        if not waiting or not dependents:
+            await self._delete(node, _propagation(node))
+        elif _closes_circle(node, dependents):
+            # Each would wait for the other: this one lets its owners go first.
+            unblocked = [structs.replace(o, block_owner_deletion=False) for o in owners]
+            await self._set_owners(node, unblocked)
+        else:
+            await self._delete(node, "Foreground")
 
     async def _orphan_dependents(self, node: Node) -> None:
         uid = node.metadata.uid
@@ -170,11 +215,14 @@ class GarbageCollector:
             await self._remove_finalizer(node, FOREGROUND)
 
     async def _exists(self, owner: OwnerReference, namespace: str) -> bool:
-        if owner.uid in self._graph.nodes:
+        """Whether an owner exists. An object is left alone where nobody can tell."""
+        if self._graph.is_gone(owner.uid):
+            return False
+        if self._is_known(owner, namespace):
             return True
-        resource = self._by_kind.get((owner.api_version, owner.kind))
-        if resource is None:
-            return await self._exists_in_other_version(owner)
+        resource = self._by_kind.get((owner.group, owner.kind))
+        if resource is None or (resource.namespaced and not namespace):
+            return True
         try:
             found = await self._client.get(
                 resource, owner.name, namespace if resource.namespaced else None
@@ -183,11 +231,17 @@ class GarbageCollector:
             return False
         return found.metadata.uid == owner.uid
 
-    async def _exists_in_other_version(self, owner: OwnerReference) -> bool:
-        """An owner of a kind that is not followed under this version: leave the object alone."""
-        group = owner.api_version.rpartition("/")[0]
-        served = {(r.group, r.kind) for r in self._by_kind.values()}
-        return (group, owner.kind) not in served
+    def _is_known(self, owner: OwnerReference, namespace: str) -> bool:
+        """Whether the graph has the very object: a uid in another namespace is nobody's owner."""
+        node = self._graph.nodes.get(owner.uid)
+        if node is None:
+            return False
+        resource = self._followed[node.resource].resource
+        return (
+            (resource.group, resource.kind) == (owner.group, owner.kind)
+            and node.metadata.name == owner.name
+            and node.metadata.namespace in ("", namespace)
+        )
 
     async def _set_owners(self, node: Node, owners: list[OwnerReference]) -> None:
         kept = [msgspec.to_builtins(owner) for owner in owners]
@@ -218,14 +272,17 @@ class GarbageCollector:
                 known.name,
                 known.namespace or None,
                 uid=known.uid,
+                resource_version=known.resource_version,
                 propagation=propagation,
             )
         except NotFound:
             return
 
 
-def _path(resource: Resource[AnyObject]) -> str:
-    return f"{resource.api_version}/{resource.plural}"
+def _closes_circle(node: Node, dependents: list[Node]) -> bool:
+    """Whether the object blocks owners while one of its own dependents waits for it to go."""
+    blocks = any(owner.block_owner_deletion for owner in node.metadata.owner_references)
+    return blocks and any(each.task is Task.DELETE_DEPENDENTS for each in dependents)
 
 
 def _propagation(node: Node) -> Propagation:

@@ -6,6 +6,7 @@ from kilonova.kube import (
     AlreadyExists,
     Client,
     Controller,
+    Forbidden,
     NotFound,
     Reflector,
     Resource,
@@ -15,8 +16,11 @@ from kilonova.kube import (
 from kilonova.kube.identity import Key
 from kilonova.kube.resource import plain
 from kilonova.kube.transport import Request
+from kilonova.local.clock import Clock
 from kilonova.local.controllers.ownership import AnyObject, Metadata
+from kilonova.local.controllers.remains import Condition, Remains
 from kilonova.local.controllers.resources import served_resources
+from kilonova.local.times import rfc3339
 
 _ACCOUNTS = plain("", "v1", "serviceaccounts", "ServiceAccount", True)
 _CONFIG_MAPS = plain("", "v1", "configmaps", "ConfigMap", True)
@@ -27,11 +31,16 @@ class _Spec(msgspec.Struct, frozen=True):
     finalizers: tuple[str, ...] = ()
 
 
+class _Status(msgspec.Struct, frozen=True):
+    conditions: tuple[Condition, ...] = ()
+
+
 class Namespace(msgspec.Struct):
     """The fields of a Namespace that this controller uses."""
 
     metadata: Metadata
     spec: _Spec = _Spec()
+    status: _Status = _Status()
 
 
 NAMESPACES = Resource("", "v1", "namespaces", "Namespace", False, Namespace)
@@ -40,10 +49,13 @@ NAMESPACES = Resource("", "v1", "namespaces", "Namespace", False, Namespace)
 class NamespaceController:
     """Gives every namespace its account and CA, and empties those that are going."""
 
-    def __init__(self, client: Client, namespaces: Reflector[Namespace], ca: str) -> None:
+    def __init__(
+        self, client: Client, namespaces: Reflector[Namespace], ca: str, clock: Clock
+    ) -> None:
         self._client = client
         self._namespaces = namespaces
         self._ca = ca
+        self._clock = clock
 
     def controller(self) -> Controller:
         return Controller("namespaces", self._reconcile, [Watch(self._namespaces)], workers=4)
@@ -57,9 +69,11 @@ class NamespaceController:
             return None
         if "kubernetes" not in namespace.spec.finalizers:
             return None
-        if await self._empty(namespace.metadata.name):
+        left = await self._empty(namespace.metadata.name)
+        if not left:
             await self._finalize(namespace)
             return None
+        await self._tell(namespace, left)
         return Result(_LOOK_AGAIN)
 
     async def _furnish(self, name: str) -> None:
@@ -82,21 +96,36 @@ class NamespaceController:
                 await self._client.create(resource, obj, name)
             except AlreadyExists:
                 continue
-            except NotFound:
-                return
+            except (NotFound, Forbidden):
+                return  # it is going, or gone, since
 
-    async def _empty(self, name: str) -> bool:
-        """Ask for everything in the namespace to go. True when nothing is left."""
-        left = 0
+    async def _empty(self, name: str) -> Remains:
+        """Ask for everything in the namespace to go, and tell what has not gone at once."""
+        left = Remains()
         for resource in await served_resources(self._client, AnyObject, "list", "delete"):
             if not resource.namespaced:
                 continue
-            listing = await self._client.list(resource, name)
-            for obj in listing.items:
-                left += 1
-                if not obj.metadata.deletion_timestamp:
-                    await self._delete(resource, obj, name)
-        return left == 0
+            objects = (await self._client.list(resource, name)).items
+            going = [obj for obj in objects if not obj.metadata.deletion_timestamp]
+            for obj in going:
+                await self._delete(resource, obj, name)
+            if going:
+                objects = (await self._client.list(resource, name)).items
+            left.add(resource, objects)
+        return left
+
+    async def _tell(self, namespace: Namespace, left: Remains) -> None:
+        """Say in the status what the namespace waits for."""
+        before = namespace.status.conditions
+        conditions = left.conditions(before, rfc3339(self._clock.now()))
+        if conditions == before:
+            return
+        known = namespace.metadata
+        body = {
+            "metadata": {"resourceVersion": known.resource_version},
+            "status": {"conditions": msgspec.to_builtins(conditions)},
+        }
+        await self._client.patch(NAMESPACES, known.name, body, subresource="status")
 
     async def _delete(self, resource: Resource[AnyObject], obj: AnyObject, namespace: str) -> None:
         try:

@@ -22,6 +22,10 @@ class OwnerReference(msgspec.Struct, frozen=True, rename="camel", omit_defaults=
     controller: bool | None = None
     block_owner_deletion: bool | None = None
 
+    @property
+    def group(self) -> str:
+        return self.api_version.rpartition("/")[0]
+
 
 class Metadata(msgspec.Struct, rename="camel"):
     """What garbage collection knows of any object."""
@@ -58,7 +62,7 @@ class Task(Enum):
 
 @dataclass(slots=True)
 class Node:
-    """An object in the graph; `resource` is where it is served (`apps/v1/deployments`)."""
+    """An object in the graph; `resource` is the collection that it is in (`deployments.apps`)."""
 
     resource: str
     metadata: Metadata
@@ -84,6 +88,7 @@ class Graph:
 
     nodes: dict[str, Node] = field(default_factory=dict[str, Node])
     _dependents: dict[str, set[str]] = field(default_factory=dict[str, set[str]])
+    _gone: set[str] = field(default_factory=set[str])
 
     def observe(self, resource: str, metadata: Metadata) -> set[str]:
         """An object is new or has changed."""
@@ -98,6 +103,7 @@ class Graph:
         for owner in new_owners - old_owners:
             self._dependents.setdefault(owner, set()).add(uid)
         node = self.nodes[uid] = Node(resource, metadata)
+        self._gone.discard(uid)
         concerned: set[str] = set()
         if before is not None and before.metadata.concerns_like(metadata):
             return concerned
@@ -113,16 +119,25 @@ class Graph:
         concerned |= self._waiting(blocked)
         return concerned
 
-    def forget(self, uid: str) -> set[str]:
-        """An object is gone: its dependents have lost an owner, its owners a dependent."""
+    def forget(self, uid: str, *, gone: bool = True) -> set[str]:
+        """An object is gone: its dependents have lost an owner, its owners a dependent.
+
+        Without `gone` it is only out of sight: whether it still exists has to be asked.
+        """
         node = self.nodes.pop(uid, None)
         concerned = set(self._dependents.get(uid, ()))
+        if gone and concerned:
+            self._gone.add(uid)
         if node is not None:
             owners = {owner.uid for owner in node.metadata.owner_references}
             for owner in owners:
                 self._unlink(owner, uid)
             concerned |= self._waiting(owners)
-        return concerned
+        return concerned & self.nodes.keys()
+
+    def is_gone(self, uid: str) -> bool:
+        """Whether the object was seen to go; kept as long as somebody names it as an owner."""
+        return uid in self._gone
 
     def dependents(self, uid: str) -> list[Node]:
         """The known objects that name `uid` as an owner."""
@@ -133,11 +148,20 @@ class Graph:
         return [
             node
             for node in self.dependents(uid)
-            if any(
+            if node.metadata.uid != uid
+            and any(
                 owner.uid == uid and owner.block_owner_deletion
                 for owner in node.metadata.owner_references
             )
         ]
+
+    def owned_by_kind(self, group: str, kind: str) -> set[str]:
+        """The objects that name an owner of a kind. Costs a look at every object."""
+        return {
+            uid
+            for uid, node in self.nodes.items()
+            if any((o.group, o.kind) == (group, kind) for o in node.metadata.owner_references)
+        }
 
     def is_deleting_dependents(self, uid: str) -> bool:
         node = self.nodes.get(uid)
@@ -157,3 +181,4 @@ class Graph:
             known.discard(uid)
             if not known:
                 del self._dependents[owner]
+                self._gone.discard(owner)

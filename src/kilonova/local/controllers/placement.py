@@ -1,37 +1,49 @@
 """Enough placement that a pod runs: the node with the most room among those that fit.
 
-Holds the place of the scheduler; it knows nothing of gangs or topology. One worker places
-one pod at a time, and counts a placement from the moment it is decided.
+Holds the place of the scheduler; it knows nothing of gangs or topology. A node is chosen and
+counted against without an await in between, so that any number of workers may wait for their
+binding at the same time. Pods that fit nowhere are looked at again when a node changes or
+something is freed.
 """
 
-from kilonova.kube import Client, Conflict, Controller, NotFound, Reflector, Result, Watch
+from kilonova.kube import Client, Conflict, Controller, NotFound, Reflector, Watch
 from kilonova.kube.identity import Key
+from kilonova.local.clock import Clock
 from kilonova.local.controllers.fitting import (
     PODS,
     SCHEDULER_NAME,
     Amounts,
+    Candidate,
     PlaceableNode,
     PlacedPod,
     Unplaceable,
     choose_node,
     pod_requests,
 )
-from kilonova.local.quantity import QuantityError
+from kilonova.local.times import rfc3339
+
+_WORKERS = 16
 
 
 class Placement:
     """Places pods that name the default scheduler. Keeps what is used per node as pods change."""
 
     def __init__(
-        self, client: Client, pods: Reflector[PlacedPod], nodes: Reflector[PlaceableNode]
+        self,
+        client: Client,
+        pods: Reflector[PlacedPod],
+        nodes: Reflector[PlaceableNode],
+        clock: Clock,
     ) -> None:
         self._client = client
         self._pods = pods
         self._nodes = nodes
+        self._clock = clock
+        self._candidates: dict[str, Candidate] = {}
         self._used: dict[str, Amounts] = {}
         self._counted: dict[str, tuple[str, Amounts]] = {}
         self._waiting: set[Key] = set()
-        self._controller = Controller("placement", self._place, [Watch(pods)])
+        self._controller = Controller("placement", self._place, [Watch(pods)], workers=_WORKERS)
         pods.store.subscribe(self._count)
         nodes.store.subscribe(self._node_changed)
 
@@ -39,7 +51,14 @@ class Placement:
     def controller(self) -> Controller:
         return self._controller
 
-    def _node_changed(self, _old: PlaceableNode | None, _new: PlaceableNode | None) -> None:
+    def _node_changed(self, old: PlaceableNode | None, new: PlaceableNode | None) -> None:
+        if new is not None:
+            self._candidates[new.metadata.name] = Candidate.of(new)
+        elif old is not None:
+            del self._candidates[old.metadata.name]
+        self._look_again()
+
+    def _look_again(self) -> None:
         for key in self._waiting:
             self._controller.queue.add(key)
 
@@ -50,61 +69,68 @@ class Placement:
             return
         if new.status.phase in ("Succeeded", "Failed"):
             self._release(new.metadata.uid)
-        elif new.metadata.uid not in self._counted:
+        elif self._counted.get(new.metadata.uid, ("",))[0] != new.spec.node_name:
             self._charge(new.metadata.uid, new.spec.node_name, pod_requests(new))
 
     def _charge(self, uid: str, node: str, amounts: Amounts) -> None:
+        self._release(uid)
         self._counted[uid] = (node, amounts)
         used = self._used.setdefault(node, {})
         for name, amount in amounts.items():
             used[name] = used.get(name, 0) + amount
 
     def _release(self, uid: str) -> None:
-        node, amounts = self._counted.pop(uid, ("", {}))
-        used = self._used.get(node)
-        if used is None:
+        counted = self._counted.pop(uid, None)
+        if counted is None:
             return
+        node, amounts = counted
         for name, amount in amounts.items():
-            used[name] -= amount
-        for key in self._waiting:
-            self._controller.queue.add(key)
+            self._used[node][name] -= amount
+        self._look_again()
 
-    async def _place(self, key: Key) -> Result | None:
+    async def _place(self, key: Key) -> None:
         await self._nodes.wait_synced()
         pod = self._pods.store.get(key)
         self._waiting.discard(key)
         if pod is None or pod.spec.node_name or pod.metadata.deletion_timestamp:
-            return None
+            return
         if pod.spec.scheduler_name != SCHEDULER_NAME or pod.spec.scheduling_gates:
-            return None
+            return
         if pod.metadata.uid in self._counted:
-            return None
-        try:
-            chosen = choose_node(pod, list(self._nodes.store.objects()), self._used)
-        except QuantityError as error:
-            chosen = Unplaceable(0, {f"unreadable request ({error})": 1})
+            return
+        chosen = choose_node(pod, self._candidates.values(), self._used)
         if isinstance(chosen, Unplaceable):
             self._waiting.add(key)
             await self._tell(pod, str(chosen))
-            return None
-        self._charge(pod.metadata.uid, chosen, pod_requests(pod))
+        else:
+            self._charge(pod.metadata.uid, chosen, pod_requests(pod))
+            await self._bind(pod, chosen)
+
+    async def _bind(self, pod: PlacedPod, node: str) -> None:
+        bound = False
         try:
             await self._client.bind(
-                pod.metadata.name, pod.metadata.namespace, chosen, uid=pod.metadata.uid
+                pod.metadata.name, pod.metadata.namespace, node, uid=pod.metadata.uid
             )
+            bound = True
         except (NotFound, Conflict):
-            self._release(pod.metadata.uid)
-        except BaseException:
-            self._release(pod.metadata.uid)
-            raise
-        return None
+            return  # it went, or somebody else placed it: its next change tells
+        finally:
+            # Where it went meanwhile is counted already, and stays.
+            if not bound and self._counted.get(pod.metadata.uid, ("",))[0] == node:
+                self._release(pod.metadata.uid)
+                self._count(None, self._pods.store.get((pod.metadata.namespace, pod.metadata.name)))
 
     async def _tell(self, pod: PlacedPod, reason: str) -> None:
+        if pod.unschedulable == reason:
+            return
         condition = {
             "type": "PodScheduled",
             "status": "False",
             "reason": "Unschedulable",
             "message": reason,
+            "lastProbeTime": None,
+            "lastTransitionTime": rfc3339(self._clock.now()),
         }
         await self._client.apply(
             PODS,

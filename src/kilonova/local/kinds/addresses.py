@@ -5,12 +5,15 @@ again for the same service gives the same answer, and a service that was never s
 gone without notice, costs no more than its reservation.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from ipaddress import IPv4Network, ip_address
+from typing import TypeVar
 
 from kilonova.api.json import JsonObject
 from kilonova.local.errors import Problem, invalid_value
 from kilonova.local.kinds.walk import inside, objects, part
+
+_Item = TypeVar("_Item", str, int)
 
 _LOW_BAND = 256
 """The first addresses of the network are left to those who ask for one by name."""
@@ -28,6 +31,8 @@ class Addresses:
         self._port_owner: dict[int, str] = {}
         self._next_address = min(_LOW_BAND, self._network.num_addresses // 2)
         self._next_port = 0
+        self.is_alive: Callable[[str], bool] = lambda _: True
+        """Whether an owner, `namespace/name`, is stored or about to be: others hold nothing."""
 
     def adopt(self, service: JsonObject) -> None:
         """Note what a stored service holds."""
@@ -58,12 +63,14 @@ class Addresses:
             spec["clusterIP"] = self._held(owner) or self._free_address()
             spec["clusterIPs"] = [spec["clusterIP"]]
         for address in _addresses(service):
-            self._address_owner.setdefault(address, owner)
+            if self._may_have(self._address_owner, address, owner):
+                self._address_owner[address] = owner
         if needs_node_ports(spec):
             for port in objects(spec, "ports"):
                 if not port.get("nodePort"):
                     port["nodePort"] = self._free_port()
-                self._port_owner.setdefault(port["nodePort"], owner)
+                if self._may_have(self._port_owner, port["nodePort"], owner):
+                    self._port_owner[port["nodePort"]] = owner
 
     def problems(self, service: JsonObject) -> list[Problem]:
         """What the service asks for and cannot have."""
@@ -90,7 +97,7 @@ class Addresses:
                     f"The range of valid ports is {first}-{last}"
                 )
                 yield invalid_value(path, number, detail)
-            elif self._port_owner.get(number, owner) != owner:
+            elif not self._may_have(self._port_owner, number, owner):
                 yield invalid_value(path, number, "provided port is already allocated")
 
     def _held(self, owner: str) -> str:
@@ -103,7 +110,7 @@ class Addresses:
             self._next_address = self._next_address + 1
             if self._next_address >= size - 1:
                 self._next_address = 1
-            if candidate not in self._address_owner:
+            if self._may_have(self._address_owner, candidate, ""):
                 return candidate
         raise RuntimeError(f"no address left in {self._network}")
 
@@ -111,7 +118,7 @@ class Addresses:
         for _ in self._node_ports:
             candidate = self._node_ports[self._next_port]
             self._next_port = (self._next_port + 1) % len(self._node_ports)
-            if candidate not in self._port_owner:
+            if self._may_have(self._port_owner, candidate, ""):
                 return candidate
         raise RuntimeError("no node port left")
 
@@ -120,9 +127,13 @@ class Addresses:
             return (
                 f"provided IP is not in the valid range. The range of valid IPs is {self._network}"
             )
-        if self._address_owner.get(address, owner) != owner:
+        if not self._may_have(self._address_owner, address, owner):
             return "provided IP is already allocated"
         return ""
+
+    def _may_have(self, owners: Mapping[_Item, str], item: _Item, owner: str) -> bool:
+        holder = owners.get(item, owner)
+        return holder == owner or not self.is_alive(holder)
 
 
 def needs_node_ports(spec: JsonObject) -> bool:
