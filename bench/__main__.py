@@ -1,0 +1,25 @@
+"""`python -m bench`: list the benchmarks, or run one."""
+
+import typer
+from rich.console import Console
+
+from bench.home import home
+
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+app.command("home")(home)
+
+
+@app.callback(invoke_without_command=True)
+def benchmarks(context: typer.Context) -> None:
+    """Benchmarks of Kilonova. Each prints a table; run them on a quiet machine."""
+    if context.invoked_subcommand is not None:
+        return
+    console = Console(soft_wrap=True)
+    console.print("usage: python -m bench NAME [--json FILE] [inputs]\n", markup=False)
+    for command in app.registered_commands:
+        summary = (command.callback.__doc__ or "").partition("\n")[0]
+        console.print(f"  {command.name:8} {summary}")
+
+
+if __name__ == "__main__":
+    app(prog_name="python -m bench")
