@@ -5,6 +5,7 @@ Each rule takes the text and answers why it will not do, or None.
 
 import re
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 from kilonova.api.json import JsonObject
@@ -34,6 +35,11 @@ _is_label_1035 = re.compile(_LABEL_1035).fullmatch
 _is_qualified = re.compile(_QUALIFIED).fullmatch
 _is_label_value = re.compile(_LABEL_VALUE).fullmatch
 _is_config_key = re.compile(_CONFIG_KEY).fullmatch
+_is_port = re.compile("[-a-z0-9]+").fullmatch
+_has_letter = re.compile("[a-z]").search
+_is_printable_but_equals = re.compile("[ -<>-~]+").fullmatch
+
+_LONGEST_KEY = 253 + len("/") + 63
 
 _FOREGROUND = "foregroundDeletion"
 _ORPHAN = "orphan"
@@ -97,6 +103,12 @@ def path_segment(name: str) -> str | None:
 
 def qualified_name(name: str) -> str | None:
     """A label key, a finalizer: `MyName` or `example.com/MyName`."""
+    # Keys recur from object to object; very long ones are wrong, and not worth the memory.
+    judge = _remembered_trouble if len(name) <= _LONGEST_KEY else _qualified_trouble
+    return judge(name)
+
+
+def _qualified_trouble(name: str) -> str | None:
     shape = (
         "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with "
         "an alphanumeric character"
@@ -120,6 +132,9 @@ def qualified_name(name: str) -> str | None:
     if not _is_qualified(last):
         return f"name part {_syntax(shape, _QUALIFIED, *examples)}"
     return None
+
+
+_remembered_trouble = lru_cache(maxsize=4096)(_qualified_trouble)
 
 
 def label_value(value: str) -> str | None:
@@ -161,9 +176,9 @@ def port_name(name: str) -> str | None:
     """The name of a port of a container, as IANA wants service names."""
     if len(name) > 15:
         return "must be no more than 15 characters"
-    if not re.fullmatch("[-a-z0-9]+", name):
+    if not _is_port(name):
         return "must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)"
-    if not re.search("[a-z]", name):
+    if not _has_letter(name):
         return "must contain at least one letter (a-z)"
     if "--" in name:
         return "must not contain consecutive hyphens"
@@ -176,7 +191,7 @@ def env_name(name: str) -> str | None:
     """The name of an environment variable."""
     if not name:
         return "environment variable name must be non-empty"
-    if all(" " <= character <= "~" and character != "=" for character in name):
+    if _is_printable_but_equals(name):
         return None
     return (
         "a valid environment variable name must consist only of printable ASCII characters "

@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 UNKNOWN = "<unknown>"
 """What is printed for a time that was never set."""
 
+_OFFSET = len("+00:00")
 _MINUTE = 60
 _HOUR = 60 * _MINUTE
 _DAY = 24 * _HOUR
@@ -12,12 +13,12 @@ _DAY = 24 * _HOUR
 
 def rfc3339(moment: datetime) -> str:
     """A `metav1.Time`: whole seconds, UTC, `Z`."""
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return moment.astimezone(UTC).isoformat(timespec="seconds")[:-_OFFSET] + "Z"
 
 
 def micro_time(moment: datetime) -> str:
     """A `metav1.MicroTime`: always six digits; client-go refuses fewer."""
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return moment.astimezone(UTC).isoformat(timespec="microseconds")[:-_OFFSET] + "Z"
 
 
 def parse_time(text: str) -> datetime:
