@@ -11,7 +11,7 @@ from kilonova.local.catalog import Catalog
 from kilonova.local.errors import PageNotFound, method_not_allowed, no_such_path
 from kilonova.local.health import Health
 from kilonova.local.negotiation import wants_aggregated_discovery
-from kilonova.local.openapi import OpenApi
+from kilonova.local.openapi import OpenApi, v2
 from kilonova.local.registry.objects import encode
 
 KUBERNETES = "v1.36.3"
@@ -103,6 +103,9 @@ class Documents:
         return any(kind.group == group for kind in self._catalog.kinds())
 
     def _open_api(self, request: Request, path: str) -> Reply | None:
+        if path == v2.PATH:
+            body, content_type = v2.document(request.headers.get("accept", ""), KUBERNETES)
+            return Reply(200, body, {"content-type": content_type, "vary": "Accept"})
         self._refresh()
         found = self._openapi.find(path)
         if found is None:

@@ -36,6 +36,7 @@ class Wanted:
     shape: Shape
     media_type: str
     version: str = "v1"  # of the group meta.k8s.io, for tables and metadata
+    of_one: bool = False  # asked for as the metadata of one object
 
     @property
     def content_type(self) -> str:
@@ -56,7 +57,8 @@ def wanted(accept: str, *, is_list: bool = False) -> Wanted:
         is_media_type_offered = True
         shape = _shape(parameters)
         if shape is not None:
-            return Wanted(shape, concrete, parameters.get("v", "v1"))
+            of_one = parameters.get("as") == "PartialObjectMetadata"
+            return Wanted(shape, concrete, parameters.get("v", "v1"), of_one)
     if is_media_type_offered:
         raise not_acceptable(_OFFERED)
     representations = _OFFERED

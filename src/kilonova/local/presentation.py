@@ -6,7 +6,7 @@ import yaml
 
 from kilonova.api.json import JsonObject
 from kilonova.kube.transport import Reply, Request, StreamReply
-from kilonova.local.errors import bad_request
+from kilonova.local.errors import ApiError, bad_request
 from kilonova.local.kinds.base import Kind
 from kilonova.local.negotiation import YAML, Shape, Wanted
 from kilonova.local.registry.core import Registry
@@ -47,6 +47,14 @@ def present_list(
     registry: Registry, kind: Kind, page: Page, form: Wanted, request: Request
 ) -> Reply | StreamReply:
     """A list in the form that the client wants; a long one in pieces."""
+    if form.of_one:
+        package = kind.group.partition(".")[0] or "core"
+        raise ApiError(
+            406,
+            "NotAcceptable",
+            "you requested PartialObjectMetadata, but the requested object is a list "
+            f"(*{package}.{kind.list_kind or kind.kind + 'List'})",
+        )
     if form.shape is Shape.WHOLE:
         items = (render_item(kind, entry) for entry in page.entries)
         pieces = render_list(kind, items, page.rv, page.continue_token, page.remaining)

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 
 from kilonova.api.json import JsonObject
 from kilonova.kube.transport import Reply, Request, StreamReply
-from kilonova.local.apply import ignoring, record_update
+from kilonova.local.apply import Filter, ignoring, record_update
 from kilonova.local.auth import User
 from kilonova.local.errors import method_not_allowed
 from kilonova.local.kinds.base import Kind
@@ -31,6 +31,7 @@ Answer = Reply | StreamReply
 Endpoint = Callable[[Request, Target, User], Awaitable[Answer]]
 
 _WITHOUT_STATUS = ignoring("status")
+_AS_ISSUED = ignoring("status", "spec.audiences")
 
 _DONE: JsonObject = {
     "kind": "Status",
@@ -130,9 +131,13 @@ class Subresources:
     async def _token(self, request: Request, target: Target, user: User) -> Answer:
         options = _only("POST", request, user)
         account = self._registry.entry(target).decode()
-        answer = self._tokens.issue(account, _body(request))
+        asked = _body(request)
+        answer = self._tokens.issue(account, asked)
         schema = builtin_schema("authentication.k8s.io", "v1", "TokenRequest")
-        self._own(answer, schema, target, options)
+        chose_audiences = bool(part(asked, "spec").get("audiences"))
+        self._own(
+            answer, schema, target, options, _WITHOUT_STATUS if chose_audiences else _AS_ISSUED
+        )
         return _created(answer)
 
     async def _review(self, request: Request, target: Target, user: User) -> Answer:
@@ -145,7 +150,12 @@ class Subresources:
         return _created(answer)
 
     def _own(
-        self, answer: JsonObject, schema: Schema, target: Target, options: WriteOptions
+        self,
+        answer: JsonObject,
+        schema: Schema,
+        target: Target,
+        options: WriteOptions,
+        ignored: Filter = _WITHOUT_STATUS,
     ) -> None:
         """Record who asked, as for an object that is stored."""
         record_update(
@@ -156,7 +166,7 @@ class Subresources:
             api_version=answer["apiVersion"],
             time=rfc3339(self._registry.clock.now()),
             subresource=target.subresource,
-            ignored=_WITHOUT_STATUS,
+            ignored=ignored,
         )
 
 

@@ -174,7 +174,7 @@ def _versions_problems(versions: Sequence[JsonObject]) -> list[Problem]:
         problems.append(invalid_value("spec.versions", shown, detail))
     if sum(1 for version in versions if version.get("storage")) != 1:
         detail = "must have exactly one version marked as storage version"
-        problems.append(invalid_value("spec.versions", shown or None, detail))
+        problems.append(invalid_value("spec.versions", shown, detail))
     if versions and (trouble := dns_1035_label(versions[0].get("name", ""))):
         problems.append(invalid_value("spec.version", versions[0].get("name", ""), trouble))
     return problems

@@ -50,7 +50,7 @@ def key_problems(data: JsonObject, path: str) -> list[Problem]:
     ]
 
 
-def size_problems(size: int, path: str = "") -> list[Problem]:
+def size_problems(size: int, path: str = "[]") -> list[Problem]:
     """All values together may have a mebibyte."""
     if size <= _LIMIT:
         return []

@@ -158,9 +158,8 @@ class NewEvents(Events):
 
     def problems(self, obj: JsonObject) -> list[Problem]:
         """Whoever uses the new shape gives the precise time and all that goes with it."""
-        if obj.get("eventTime"):
-            return super().problems(obj)
-        return [required("eventTime"), *super().problems(obj), *_recent_problems(obj)]
+        problems = super().problems(obj)
+        return problems if obj.get("eventTime") else [*problems, required("eventTime")]
 
     selectable = _selectable("regarding", "reportingController")
     columns = tuple(

@@ -126,7 +126,8 @@ def check_valid(kind: Kind, obj: JsonObject, old: JsonObject | None, options: Wr
         problems += update_problems(metadata, old["metadata"]) * 2
         problems += behavior.validate_update(obj, old)
     if problems:
-        raise invalid(kind.group, kind.kind, metadata.get("name", ""), problems)
+        group = kind.group if kind.storage_group is None else kind.storage_group
+        raise invalid(group, kind.kind, metadata.get("name", ""), problems)
     options.warnings.extend(behavior.warnings(obj))
 
 
