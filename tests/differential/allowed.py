@@ -18,6 +18,9 @@ _NEEDS_A_KUBELET = (
 _PARSER = "the words of the YAML or base64 parser, which is not Go's"
 _AT_ONCE = "names are accepted in the write that brings a definition, not by a controller after it"
 _OWN_WORDS = "descriptions of parameters are our own sentences"
+_CONVERTER = "Go's converter gives up before its decoder does, in other words"
+_REFUSED_ANYWAY = "Kubernetes warns of fields in an object that it refuses for another reason"
+_ENUMERATIONS = "the values of a field are judged, and not yet listed in its schema"
 _ETCD = "Kubernetes shows its key in etcd"
 
 ALLOWED: tuple[Difference, ...] = (
@@ -31,5 +34,27 @@ ALLOWED: tuple[Difference, ...] = (
     Difference("lists: a page after nothing", "body.message", _PARSER),
     Difference("update: another object of the same name", "body.message", _ETCD),
     Difference("openapi: the index*", "body.paths*.parameters.*.description", _OWN_WORDS),
-    Difference("custom: a definition and its discovery", "body.status", _AT_ONCE),
+    Difference("openapi: kubectl explains a field that*", "out", _ENUMERATIONS),
+    Difference("patch: strategic patches of another type", "body.message", _CONVERTER),
+    Difference("patch: strategic patches of another type", "body.details", _CONVERTER),
+    Difference("custom: an object of another version", "headers.warning", _REFUSED_ANYWAY),
+    *(
+        Difference("custom: a definition and its discovery", f"body.{path}", _AT_ONCE)
+        for path in ("status", "metadata.managedFields", "metadata.resourceVersion")
+    ),
+    Difference(
+        "discovery: the legacy lists of the groups*",
+        "body.resources.customresourcedefinitions.storageVersionHash",
+        "Kubernetes stores definitions in a version that it no longer serves",
+    ),
+    Difference(
+        "records: what every namespace*",
+        "body.metadata.annotations",
+        "the note on the certificate says as much in other words",
+    ),
+    Difference(
+        "records: what every namespace*",
+        "body.metadata.managedFields.*.manager",
+        "a part of the server wrote it, not kube-controller-manager",
+    ),
 )
