@@ -216,12 +216,12 @@ class GarbageCollector:
 
     async def _exists(self, owner: OwnerReference, namespace: str) -> bool:
         """Whether an owner exists. An object is left alone where nobody can tell."""
+        resource = self._by_kind.get((owner.group, owner.kind))
+        if resource is not None and resource.namespaced and not namespace:
+            return True
         if self._graph.is_gone(owner.uid):
             return False
-        if self._is_known(owner, namespace):
-            return True
-        resource = self._by_kind.get((owner.group, owner.kind))
-        if resource is None or (resource.namespaced and not namespace):
+        if resource is None or self._is_known(owner, namespace):
             return True
         try:
             found = await self._client.get(
