@@ -1,6 +1,9 @@
 """Where the embedded API may answer otherwise than Kubernetes, and why that is right."""
 
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+from tests.differential.case import Case
 
 
 @dataclass(frozen=True)
@@ -10,6 +13,9 @@ class Difference:
     case: str
     path: str
     why: str
+
+    def covers(self, case: Case) -> bool:
+        return fnmatchcase(str(case), self.case)
 
 
 _NEEDS_A_KUBELET = (

@@ -18,7 +18,7 @@ def difference(
     allowed: Sequence[Difference],
 ) -> str:
     """A readable diff of the steps that differ; empty when none does."""
-    paths = [entry.path for entry in allowed if fnmatchcase(str(case), entry.case)]
+    paths = [entry.path for entry in allowed if entry.covers(case)]
     parts: list[str] = []
     for number, (step, wanted, got) in enumerate(
         zip(case.steps, expected, actual, strict=True), start=1

@@ -67,7 +67,8 @@ class _Walk:
         if isinstance(value, list):
             if key == "cells":
                 return [self._cell(item) for item in value]
-            return [self._value(key, item) for item in value]
+            items = [self._value(key, item) for item in value]
+            return sorted(items, key=_owner) if key == "managedFields" else items
         if isinstance(value, str):
             if key == "resourceVersion" and value.isdigit() and value != "0":
                 return self._versions.setdefault(value, f"<rv {len(self._versions) + 1}>")
@@ -124,6 +125,11 @@ class _Walk:
         if abs(when - self._now) > timedelta(days=2):
             return match[0]
         return "<microtime>" if match[1] else "<time>"
+
+
+def _owner(entry: dict[str, Any]) -> list[str]:
+    """Owners come in the order of their times, so that a new second changes it."""
+    return [entry.get(name, "") for name in ("operation", "manager", "apiVersion", "subresource")]
 
 
 def _is_list(value: dict[str, Any]) -> bool:
