@@ -103,7 +103,8 @@ async def test_writers_see_what_is_proposed_and_readers_only_what_is_durable(
     await asyncio.sleep(0)
     await asyncio.sleep(0)
     assert pods.get("a/x") is None, "nothing is on disk yet"
-    assert found and found[0] is not None
+    assert found
+    assert found[0] is not None
     assert found[0].decode()["text"] == "first"
     await asyncio.gather(first, other)
     assert contents(store) == {"a/x": "second"}
