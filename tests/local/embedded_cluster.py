@@ -1,7 +1,7 @@
 """An embedded cluster inside a test: no socket, no file, and the event loop's own time."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -41,7 +41,7 @@ class LoopClock:
 @asynccontextmanager
 async def running(
     *, fleet: Fleet = NO_NODES, data: Path | None = None, controllers: bool = True
-) -> AsyncIterator[Cluster]:
+) -> AsyncGenerator[Cluster]:
     """A cluster from start to stop."""
     settings = Settings(port=None, data=data, fleet=fleet, controllers=controllers)
     cluster = Cluster(settings, clock=LoopClock())

@@ -3,11 +3,12 @@
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
 
-from kilonova.kube import Client
+from kilonova.kube import Client, Conflict
 from kilonova.local.nodes.fleet import Fleet, Gpu, NodeGroup
 from tests.local.embedded_cluster import NODES, PODS, eventually, find, pod, running, settle
 
@@ -137,10 +138,8 @@ async def test_two_schedulers_that_race_do_not_confuse_the_count(client: Client)
 
     async def race(name: str) -> None:
         await client.create(PODS, pod(name, requests={"cpu": "1"}), "default")
-        try:
+        with suppress(Conflict):  # it was quicker
             await client.bind(name, "default", "n-0")
-        except Exception as error:
-            assert "already assigned" in str(error)
 
     await asyncio.gather(*(race(f"p{n}") for n in range(4)))
     await asyncio.gather(

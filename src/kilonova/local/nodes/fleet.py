@@ -9,6 +9,9 @@ from typing import Literal
 import msgspec
 
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+_HEARTBEAT = 10.0
+_LONGEST_HEARTBEAT = 30.0
+_RENEWALS_PER_SECOND = 200
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)")
 
 
@@ -88,7 +91,19 @@ class Fleet(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=T
 
     nodes: tuple[NodeGroup, ...] = ()
     seed: int = 0
-    heartbeat: str = "10s"
+    heartbeat: str | None = None
+
+    @property
+    def heartbeat_seconds(self) -> float:
+        """How often a node renews its Lease: as asked, else as Kubernetes does, as far as it can.
+
+        Past two thousand nodes it is less often, lest heartbeats are all that the server does.
+        It stays within what a controller that watches them puts up with.
+        """
+        if self.heartbeat is not None:
+            return seconds(self.heartbeat)
+        total = sum(group.count for group in self.nodes)
+        return min(max(_HEARTBEAT, total / _RENEWALS_PER_SECOND), _LONGEST_HEARTBEAT)
 
 
 NO_NODES = Fleet()

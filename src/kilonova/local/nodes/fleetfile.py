@@ -90,7 +90,8 @@ def _value(source: Any, path: str) -> Any:
 
 
 def _problems(fleet: Fleet) -> Iterator[str]:
-    yield from _duration_problems("heartbeat", fleet.heartbeat)
+    if fleet.heartbeat is not None:
+        yield from _duration_problems("heartbeat", fleet.heartbeat)
     total = sum(group.count for group in fleet.nodes)
     if total > MOST_NODES:
         yield f"nodes: {total} nodes are too many: there are addresses for {MOST_NODES}"

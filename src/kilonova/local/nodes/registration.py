@@ -36,8 +36,19 @@ class _Metadata(msgspec.Struct, frozen=True, rename="camel"):
     labels: dict[str, str] = {}
 
 
+class _Condition(msgspec.Struct, frozen=True):
+    type: str
+    status: str
+
+
+class _Status(msgspec.Struct, frozen=True):
+    allocatable: dict[str, str] = {}
+    conditions: tuple[_Condition, ...] = ()
+
+
 class _Known(msgspec.Struct, frozen=True):
     metadata: _Metadata
+    status: _Status = _Status()
 
 
 _KNOWN_NODES = NODES.as_type(_Known)
@@ -110,9 +121,7 @@ class Registration:
         while True:
             try:
                 await self._make(shape, known)
-                if leased:
-                    await self._renew(shape.name)
-                else:
+                if not leased:
                     await self._make_lease(shape.name)
                 return
             except (Invalid, BadRequest):
@@ -121,18 +130,19 @@ class Registration:
                 await _pause(shape.name, error)
 
     async def _make(self, shape: NodeShape, known: _Known | None) -> None:
-        labels: dict[str, str] | None = known.metadata.labels if known else None
-        if labels is None:
+        if known is None:
             try:
                 await self._client.create(NODES, objects.node_object(shape, self._now()))
                 return
             except AlreadyExists:
-                labels = {}
-        wanted = objects.node_labels(shape)
-        if wanted.items() - labels.items():
-            await self._client.patch(NODES, shape.name, {"metadata": {"labels": wanted}})
-        status = {"status": objects.node_status(shape, self._now(), ready=True)}
-        await self._client.patch(NODES, shape.name, status, subresource="status")
+                known = await self._client.get(_KNOWN_NODES, shape.name)
+        labels = objects.node_labels(shape)
+        if labels.items() - known.metadata.labels.items():
+            await self._client.patch(NODES, shape.name, {"metadata": {"labels": labels}})
+        status = objects.node_status(shape, self._now(), ready=True)
+        ready = any((c.type, c.status) == ("Ready", "True") for c in known.status.conditions)
+        if not ready or known.status.allocatable != status["allocatable"]:
+            await self._client.patch(NODES, shape.name, {"status": status}, subresource="status")
 
     async def _make_lease(self, name: str) -> None:
         lease = objects.lease_object(name, self._now(), self._heartbeat)

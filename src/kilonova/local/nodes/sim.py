@@ -19,7 +19,7 @@ from kilonova.kube import Client, Conflict, KubeError, NotFound, Reflector, Reso
 from kilonova.kube.identity import Key
 from kilonova.kube.logging import get_logger
 from kilonova.local.nodes import objects
-from kilonova.local.nodes.fleet import Fleet, seconds, shapes
+from kilonova.local.nodes.fleet import Fleet, shapes
 from kilonova.local.nodes.machine import Machine
 from kilonova.local.nodes.objects import SimPod
 from kilonova.local.nodes.registration import NODES, Registration
@@ -81,7 +81,7 @@ class SimulatedNodes:
         self._alone = alone
         self._random = Random(fleet.seed)  # noqa: S311 (a simulation)
         self._machines = {shape.name: Machine.of(shape) for shape in shapes(fleet)}
-        self._registration = Registration(client, now, seconds(fleet.heartbeat))
+        self._registration = Registration(client, now, fleet.heartbeat_seconds)
         self._due: list[_Due] = []
         self._numbers = count()
         self._wake = asyncio.Event()

@@ -1,0 +1,399 @@
+"""Simulated nodes on an embedded cluster, in virtual time."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from kilonova.kube import Client, Reflector
+from kilonova.local.nodes import Fleet, SimulatedNodes
+from kilonova.local.nodes.fleet import Failures, Gpu, NodeGroup, Taint
+from kilonova.local.nodes.sim import PODS as SIM_PODS
+from kilonova.local.times import parse_time, rfc3339
+from tests.local.embedded_cluster import (
+    BEGIN,
+    LEASES,
+    NODES,
+    PODS,
+    LoopClock,
+    eventually,
+    find,
+    gone,
+    pod,
+    running,
+    settle,
+)
+
+pytestmark = pytest.mark.looptime
+
+
+def fleet(**group: Any) -> Fleet:
+    defaults: Any = {"start": "2s", "stop": "1s"}
+    return Fleet(nodes=(NodeGroup("n", **{**defaults, **group}),))
+
+
+@asynccontextmanager
+async def played(fleet: Fleet) -> AsyncGenerator[Client]:
+    async with running(fleet=fleet) as cluster:
+        yield cluster.client("test")
+
+
+async def phase(client: Client, name: str, wanted: str) -> Any:
+    """Wait for a pod to reach a phase."""
+
+    async def reached() -> bool:
+        return (await find(client, PODS, name))["status"].get("phase") == wanted
+
+    await eventually(reached, within=3600, every=0.5)
+    return await find(client, PODS, name)
+
+
+def annotated(**annotations: str) -> Any:
+    return {
+        "annotations": {
+            f"sim.kilonova.dev/{k.replace('_', '-')}": v for k, v in annotations.items()
+        }
+    }
+
+
+def ready(node: Any) -> str:
+    return next(each["status"] for each in node["status"]["conditions"] if each["type"] == "Ready")
+
+
+async def test_a_node_says_what_it_is_and_where() -> None:
+    group = fleet(
+        cpu=192,
+        memory="2Ti",
+        gpu=Gpu("NVIDIA-H100-80GB-HBM3", 8, "80Gi"),
+        labels={"team": "blue"},
+        taints=(Taint("gpu", "NoSchedule", "yes"),),
+    )
+    async with played(group) as client:
+        node = await find(client, NODES, "n-0")
+        labels = node["metadata"]["labels"]
+        assert labels["kubernetes.io/hostname"] == "n-0"
+        assert labels["topology.kubernetes.io/zone"] == "zone-a"
+        assert labels["kilonova.dev/block"] == "n-block-0"
+        assert labels["kilonova.dev/rack"] == "n-rack-0"
+        assert labels["nvidia.com/gpu.product"] == "NVIDIA-H100-80GB-HBM3"
+        assert labels["nvidia.com/gpu.memory"] == "81920"
+        assert labels["team"] == "blue"
+        assert node["spec"]["taints"] == [{"key": "gpu", "value": "yes", "effect": "NoSchedule"}]
+        status = node["status"]
+        assert status["allocatable"]["nvidia.com/gpu"] == "8"
+        assert status["allocatable"]["cpu"] == "192"
+        assert ready(node) == "True"
+
+
+async def test_every_lease_is_renewed_once_per_heartbeat() -> None:
+    async with played(Fleet(nodes=(NodeGroup("n", 25),))) as client:
+        await asyncio.sleep(35)
+        now = LoopClock().now()
+        leases = (await client.list(LEASES, "kube-node-lease")).items
+        assert len(leases) == 25
+        for lease in leases:
+            assert lease["spec"]["leaseDurationSeconds"] == 40
+            assert now - parse_time(lease["spec"]["renewTime"]) <= timedelta(seconds=10)
+        before = max(int(lease["metadata"]["resourceVersion"]) for lease in leases)
+        await asyncio.sleep(100)
+        leases = (await client.list(LEASES, "kube-node-lease")).items
+        after = max(int(lease["metadata"]["resourceVersion"]) for lease in leases)
+        assert 240 <= after - before <= 260
+
+
+async def test_a_lost_lease_is_made_again() -> None:
+    async with played(fleet()) as client:
+        await client.delete(LEASES, "n-0", "kube-node-lease")
+        await asyncio.sleep(11)
+        assert await find(client, LEASES, "n-0", "kube-node-lease")
+
+
+async def test_a_slow_heartbeat_has_a_longer_lease() -> None:
+    async with played(Fleet(nodes=(NodeGroup("n"),), heartbeat="1m")) as client:
+        lease = await find(client, LEASES, "n-0", "kube-node-lease")
+        assert lease["spec"]["leaseDurationSeconds"] == 240
+
+
+async def test_a_pod_runs_after_the_delay_of_its_node() -> None:
+    async with played(fleet(start="30s")) as client:
+        await client.create(PODS, pod("p"), "default")
+        await asyncio.sleep(29)
+        assert (await find(client, PODS, "p"))["status"]["phase"] == "Pending"
+        await asyncio.sleep(2)
+        status = (await find(client, PODS, "p"))["status"]
+        assert status["phase"] == "Running"
+        assert status["podIP"] == "10.128.0.1"
+        assert {c["type"]: c["status"] for c in status["conditions"]}["Ready"] == "True"
+        [container] = status["containerStatuses"]
+        assert container["ready"]
+        assert container["restartCount"] == 0
+        assert container["state"]["running"]["startedAt"] == rfc3339(BEGIN + timedelta(seconds=30))
+
+
+async def test_init_containers_are_done_and_sidecars_run() -> None:
+    async with played(fleet()) as client:
+        inits = [
+            {"name": "first", "image": "i"},
+            {"name": "beside", "image": "i", "restartPolicy": "Always"},
+        ]
+        await client.create(PODS, pod("p", initContainers=inits), "default")
+        status = (await phase(client, "p", "Running"))["status"]
+        states = {each["name"]: list(each["state"]) for each in status["initContainerStatuses"]}
+        assert states == {"first": ["terminated"], "beside": ["running"]}
+
+
+@pytest.mark.parametrize(
+    ("policy", "code", "outcome"),
+    [
+        ("Never", "0", "Succeeded"),
+        ("Never", "3", "Failed"),
+        ("OnFailure", "0", "Succeeded"),
+        ("OnFailure", "3", "Running"),
+        ("Always", "0", "Running"),
+    ],
+)
+async def test_a_pod_ends_or_starts_again_as_its_policy_says(
+    policy: str, code: str, outcome: str
+) -> None:
+    async with played(fleet()) as client:
+        metadata = annotated(run_seconds="60", exit_code=code)
+        await client.create(PODS, pod("p", restartPolicy=policy, metadata=metadata), "default")
+        await phase(client, "p", "Running")
+        await asyncio.sleep(70)
+        status = (await find(client, PODS, "p"))["status"]
+        assert status["phase"] == outcome
+        [container] = status["containerStatuses"]
+        if outcome == "Running":
+            assert container["restartCount"] == 1
+            ended = container["lastState"]["terminated"]
+        else:
+            assert container["restartCount"] == 0
+            ended = container["state"]["terminated"]
+        assert ended["exitCode"] == int(code)
+        ran = parse_time(ended["finishedAt"]) - parse_time(ended["startedAt"])
+        assert ran == timedelta(seconds=60)
+
+
+async def test_each_run_lasts_as_long_as_the_first() -> None:
+    async with played(fleet()) as client:
+        await client.create(PODS, pod("p", metadata=annotated(run_seconds="60")), "default")
+        await phase(client, "p", "Running")
+        await asyncio.sleep(10 * 60)
+        [container] = (await find(client, PODS, "p"))["status"]["containerStatuses"]
+        assert 9 <= container["restartCount"] <= 10
+
+
+async def test_nonsense_in_annotations_does_no_harm() -> None:
+    async with played(fleet()) as client:
+        await client.create(PODS, pod("p", metadata=annotated(run_seconds="soon")), "default")
+        await phase(client, "p", "Running")
+        await settle(60)
+        await phase(client, "p", "Running")
+
+
+async def test_a_deleted_pod_takes_its_time_but_no_more_than_its_grace() -> None:
+    async with played(fleet(stop="20s")) as client:
+        for name in ("patient", "hasty"):
+            await client.create(PODS, pod(name), "default")
+            await phase(client, name, "Running")
+        await client.delete(PODS, "patient", "default")
+        await client.delete(PODS, "hasty", "default", grace=3)
+        await asyncio.sleep(5)
+        assert await find(client, PODS, "hasty") is None
+        assert (await find(client, PODS, "patient"))["metadata"]["deletionTimestamp"]
+        await asyncio.sleep(20)
+        assert await find(client, PODS, "patient") is None
+
+
+async def test_a_pod_with_a_finalizer_stays_until_it_is_gone() -> None:
+    async with played(fleet()) as client:
+        await client.create(PODS, pod("p", metadata={"finalizers": ["example.com/x"]}), "default")
+        await phase(client, "p", "Running")
+        await client.delete(PODS, "p", "default")
+        await settle(60)
+        assert (await find(client, PODS, "p"))["metadata"]["deletionGracePeriodSeconds"] == 0
+        await client.patch(PODS, "p", {"metadata": {"finalizers": None}}, "default")
+        await gone(client, PODS, "p")
+
+
+async def test_a_pod_of_the_same_name_is_another_pod() -> None:
+    async with played(fleet()) as client:
+        for _ in range(2):
+            await client.create(PODS, pod("p"), "default")
+            await phase(client, "p", "Running")
+            await client.delete(PODS, "p", "default")
+            await gone(client, PODS, "p")
+
+
+async def test_no_two_pods_of_a_node_have_one_address() -> None:
+    async with played(fleet(pods=250, cpu=1000)) as client:
+        for number in range(40):
+            await client.create(PODS, pod(f"p{number}"), "default")
+        await settle(10)
+        for number in range(0, 40, 3):
+            await client.delete(PODS, f"p{number}", "default")
+        await settle(10)
+        for number in range(40, 60):
+            await client.create(PODS, pod(f"p{number}"), "default")
+        await settle(10)
+        pods = (await client.list(PODS, "default")).items
+        addresses = [each["status"]["podIP"] for each in pods]
+        assert len(set(addresses)) == len(addresses) == 46
+
+
+async def test_pods_that_fail_to_start_say_why() -> None:
+    async with played(fleet(failures=Failures(pod_start=1.0))) as client:
+        await client.create(PODS, pod("p"), "default")
+        status = (await phase(client, "p", "Failed"))["status"]
+        assert status["reason"] == "StartError"
+        assert "failures.podStart" in status["message"]
+
+
+async def test_pods_crash_and_count_it() -> None:
+    async with played(fleet(failures=Failures(pod_life="60s"))) as client:
+        await client.create(PODS, pod("again"), "default")
+        await client.create(PODS, pod("once", restartPolicy="Never"), "default")
+        assert "podLife" in (await phase(client, "once", "Failed"))["status"]["message"]
+        await asyncio.sleep(3600)
+        [container] = (await find(client, PODS, "again"))["status"]["containerStatuses"]
+        assert 30 < container["restartCount"] < 100, "about one a minute"
+        assert container["lastState"]["terminated"]["exitCode"] == 1
+
+
+async def test_a_node_goes_out_and_comes_back() -> None:
+    async with played(fleet(failures=Failures(node_life="1h", outage="100s"))) as client:
+
+        async def state(wanted: str) -> None:
+            async def reached() -> bool:
+                return ready(await find(client, NODES, "n-0")) == wanted
+
+            await eventually(reached, within=36000, every=5)
+
+        await state("False")
+        await asyncio.sleep(15)
+        await client.create(PODS, pod("p"), "default")
+        before = await find(client, LEASES, "n-0", "kube-node-lease")
+        await asyncio.sleep(30)
+        assert await find(client, LEASES, "n-0", "kube-node-lease") == before
+        assert (await find(client, PODS, "p"))["status"]["phase"] == "Pending"
+        await state("True")
+        await phase(client, "p", "Running")
+
+
+async def test_an_outage_of_a_node_that_was_deleted_ends() -> None:
+    async with played(fleet(failures=Failures(node_life="10m", outage="1m"))) as client:
+        await client.create(PODS, pod("p"), "default")
+        await phase(client, "p", "Running")
+        await client.delete(NODES, "n-0")
+        await asyncio.sleep(3600)
+        await client.delete(PODS, "p", "default")
+        await asyncio.sleep(300)
+        assert await find(client, PODS, "p") is None
+
+
+async def test_the_same_seed_gives_the_same_story() -> None:
+    async def story(seed: int) -> list[str]:
+        group = NodeGroup("n", start="1s-100s", failures=Failures(pod_start=0.5))
+        told: list[str] = []
+        async with played(Fleet(nodes=(group,), seed=seed)) as client:
+            for number in range(6):
+                await client.create(PODS, pod(f"p{number}", nodeName="n-0"), "default")
+                await asyncio.sleep(120)
+                status = (await find(client, PODS, f"p{number}"))["status"]
+                at = parse_time(status["startTime"]) - BEGIN
+                told.append(f"{status['phase']} {at.seconds % 120}")
+        return told
+
+    first = await story(7)
+    assert await story(7) == first
+    assert await story(8) != first
+
+
+@asynccontextmanager
+async def simulation(client: Client, fleet: Fleet) -> AsyncGenerator[SimulatedNodes]:
+    """A process that plays nodes on a cluster that goes on without it."""
+    pods = Reflector(client, SIM_PODS)
+    nodes = SimulatedNodes(client, fleet, LoopClock().now, pods)
+    tasks = [asyncio.create_task(part.run()) for part in (pods, nodes)]
+    await nodes.wait_registered()
+    try:
+        yield nodes
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def test_a_new_process_goes_on_where_the_last_one_stopped() -> None:
+    async with running() as cluster:
+        client = cluster.client("test")
+        async with simulation(client, fleet(start="5s", stop="5s")):
+            metadata = annotated(run_seconds="100")
+            body = pod("running", nodeName="n-0", restartPolicy="Never", metadata=metadata)
+            await client.create(PODS, body, "default")
+            for name in ("going", "stays"):
+                await client.create(PODS, pod(name, nodeName="n-0"), "default")
+            await asyncio.sleep(10)
+            await client.delete(PODS, "going", "default")
+            await client.create(PODS, pod("starting", nodeName="n-0"), "default")
+        await asyncio.sleep(30)
+        assert (await find(client, PODS, "starting"))["status"]["phase"] == "Pending"
+        assert await find(client, PODS, "going")
+        async with simulation(client, fleet(start="5s", stop="5s")):
+            await phase(client, "starting", "Running")
+            await gone(client, PODS, "going")
+            await asyncio.sleep(65)
+            pods = {p["metadata"]["name"]: p for p in (await client.list(PODS, "default")).items}
+            assert pods["running"]["status"]["phase"] == "Succeeded", "100 s in all, not anew"
+            addresses = [pods[name]["status"]["podIP"] for name in ("stays", "starting")]
+            assert len(set(addresses)) == 2
+
+
+async def test_a_fleet_that_changed_is_brought_up_to_date() -> None:
+    async with running() as cluster:
+        client = cluster.client("test")
+        async with simulation(client, fleet(count=2)):
+            await client.patch(NODES, "n-0", {"metadata": {"labels": {"mine": "yes"}}})
+            await client.patch(NODES, "n-0", {"spec": {"unschedulable": True}})
+        async with simulation(client, fleet(count=2, cpu=7, labels={"new": "label"})):
+            node = await find(client, NODES, "n-0")
+            assert node["metadata"]["labels"]["new"] == "label"
+            assert node["metadata"]["labels"]["mine"] == "yes"
+            assert node["spec"]["unschedulable"] is True
+            assert node["status"]["allocatable"]["cpu"] == "7"
+
+
+async def test_nodes_that_the_fleet_no_longer_has_go_with_their_pods() -> None:
+    async with running() as cluster:
+        client = cluster.client("test")
+        own = {"metadata": {"name": "not-simulated"}}
+        await client.create(NODES, own)
+        async with simulation(client, fleet(count=3)):
+            await client.create(PODS, pod("p", nodeName="n-2"), "default")
+            await phase(client, "p", "Running")
+        pods = Reflector(client, SIM_PODS)
+        nodes = SimulatedNodes(client, fleet(count=1), LoopClock().now, pods, alone=True)
+        task = asyncio.create_task(nodes.run())
+        await nodes.wait_registered()
+        names = [each["metadata"]["name"] for each in (await client.list(NODES)).items]
+        assert names == ["n-0", "not-simulated"]
+        assert (await client.list(PODS)).items == []
+        leases = (await client.list(LEASES, "kube-node-lease")).items
+        assert [each["metadata"]["name"] for each in leases] == ["n-0"]
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_the_log_of_a_container_tells_its_life() -> None:
+    async with played(fleet()) as client:
+        metadata = annotated(run_seconds="5", exit_code="2")
+        await client.create(PODS, pod("p", restartPolicy="Never", metadata=metadata), "default")
+        await phase(client, "p", "Failed")
+        text = b"".join([chunk async for chunk in client.logs("p", "default")]).decode()
+        assert text.splitlines() == [
+            "simulated container main started",
+            "simulated container main ended with exit code 2",
+        ]
