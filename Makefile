@@ -56,8 +56,8 @@ bench: $(DEV) ## Run the benchmarks (ARGS="NAME --json FILE")
 	$(BIN)/python -m bench $(or $(ARGS),home)
 
 .PHONY: faults
-faults: $(DEV) ## Run only the tests that kill and break things
-	$(BIN)/pytest tests/faults $(ARGS)
+faults: $(DEV) ## Run only the tests that kill and break things, with 1,000 kills
+	KILONOVA_KILLS=$${KILONOVA_KILLS:-1000} $(BIN)/pytest tests/faults $(ARGS)
 
 .PHONY: control-plane
 control-plane: | $(BIN)/python ## Build a real Kubernetes control plane, once; prints its folder
