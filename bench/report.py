@@ -1,5 +1,6 @@
 """What a benchmark says: rows of figures with their aims, as a table and as JSON."""
 
+import math
 import os
 import platform
 from collections.abc import Mapping, Sequence
@@ -36,7 +37,7 @@ class Quantity:
         sign = "≤" if self.better == "less" else "≥"
         parts = [f"{sign} theirs"] if self.beats_peer else []
         if self.aim is not None:
-            parts.append(f"{sign} {self.aim:,g} {self.unit}")
+            parts.append(f"{sign} {self.aim:,g} {self.unit}".rstrip())
         return ", ".join(parts)
 
     def is_reached(self, ours: float, peer: float | None) -> bool | None:
@@ -66,7 +67,7 @@ class Row:
     @property
     def times_better(self) -> float | None:
         """How many times better than the peer's ours is; below 1 it is worse."""
-        if not self.peer or not self.ours:
+        if not self.peer or not self.ours or math.isinf(self.peer) or math.isinf(self.ours):
             return None
         if self.quantity.better == "less":
             return self.peer / self.ours
@@ -138,8 +139,10 @@ class Report:
 
 def shown(value: float, unit: str) -> str:
     """A figure with about three digits that mean something."""
-    digits = 0 if value >= 100 else 1 if value >= 10 else 2
-    return f"{value:,.{digits}f} {unit}"
+    if math.isinf(value):
+        return "never"
+    digits = 0 if value >= 100 or not unit else 1 if value >= 10 else 2
+    return f"{value:,.{digits}f} {unit}".rstrip()
 
 
 def machine() -> str:

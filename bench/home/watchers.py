@@ -102,9 +102,11 @@ class _Stream:
 
 @dataclass(frozen=True, slots=True)
 class Deliveries:
-    """Seconds that each delivery took, and the processor seconds that noting them took."""
+    """Seconds that each delivery took, the watches that the server ended before all were
+    made, and the processor seconds that noting it took."""
 
     took: "array[float]"
+    ended: int
     cpu: float
 
 
@@ -121,13 +123,14 @@ def hold_watches(
     streams = [_Stream(access, context, path, changes) for path in paths]
     pipe.send("ready")
     cpu = time.process_time()
-    took = _note(streams, expected, pipe)
-    pipe.send(Deliveries(took, time.process_time() - cpu))
+    took, ended = _note(streams, expected, pipe)
+    pipe.send(Deliveries(took, ended, time.process_time() - cpu))
 
 
-def _note(streams: Sequence[_Stream], expected: int, pipe: Pipe) -> "array[float]":
+def _note(streams: Sequence[_Stream], expected: int, pipe: Pipe) -> "tuple[array[float], int]":
     by_descriptor = {stream.fileno(): stream for stream in streams}
     took = array("d")
+    ended = 0
     with select.epoll() as poll:
         for descriptor in (*by_descriptor, pipe.fileno()):
             poll.register(descriptor, select.EPOLLIN)
@@ -135,7 +138,8 @@ def _note(streams: Sequence[_Stream], expected: int, pipe: Pipe) -> "array[float
             for descriptor, _ in poll.poll():
                 stream = by_descriptor.get(descriptor)
                 if stream is None:
-                    return took
+                    return took, ended
                 if not stream.receive(took):
                     poll.unregister(descriptor)
-    return took
+                    ended += 1
+    return took, ended

@@ -96,6 +96,7 @@ def _deliver(server: Server, audience: _Audience, inputs: Inputs) -> Figures:
         Quantity(f"{title}, p50", "ms"): _percentile(took, expected, 0.50) * 1e3,
         Quantity(f"{title}, p99", "ms", aim=_AIM_MS): _percentile(took, expected, 0.99) * 1e3,
         Quantity(f"{title}, delivered", "%", "more", aim=100): 100 * len(took) / expected,
+        Quantity(f"{title}, watches ended by the server", "", aim=0): deliveries.ended,
         Quantity(f"{title}, CPU of the server per event", "µs"): cpu * 1e6 / changes,
         Quantity(f"{title}, CPU of the watchers per event", "µs"): deliveries.cpu * 1e6 / changes,
     }

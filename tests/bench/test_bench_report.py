@@ -37,7 +37,8 @@ def test_times_better_says_the_same_of_less_and_of_more() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "text"), [(0.487, "0.49 s"), (12.34, "12.3 s"), (1234.5, "1,234 s")]
+    ("value", "text"),
+    [(0.487, "0.49 s"), (12.34, "12.3 s"), (1234.5, "1,234 s"), (float("inf"), "never")],
 )
 def test_figures_are_shown_with_digits_that_mean_something(value: float, text: str) -> None:
     assert shown(value, "s") == text
