@@ -10,7 +10,7 @@ import pytest
 
 from kilonova.kube import Client, Conflict
 from kilonova.local.nodes.fleet import Fleet, Gpu, NodeGroup
-from tests.local.embedded_cluster import NODES, PODS, eventually, find, pod, running, settle
+from tests.local.embedded_cluster import EVENTS, NODES, PODS, eventually, find, pod, running, settle
 
 pytestmark = pytest.mark.looptime
 
@@ -149,3 +149,15 @@ async def test_two_schedulers_that_race_do_not_confuse_the_count(client: Client)
     pods = (await client.list(PODS, "default")).items
     nodes = Counter(each["spec"].get("nodeName", "") for each in pods)
     assert nodes == {"n-0": 4, "n-1": 4, "": 4}
+
+
+async def test_events_tell_where_pods_went_and_why_another_waits(client: Client) -> None:
+    for name in ("a", "b", "c"):
+        await client.create(PODS, pod(name, requests={"cpu": "3"}), "default")
+
+    async def told() -> bool:
+        events = (await client.list(EVENTS, "default")).items
+        reasons = Counter(each["reason"] for each in events)
+        return reasons == {"Scheduled": 2, "FailedScheduling": 1}
+
+    await eventually(told)

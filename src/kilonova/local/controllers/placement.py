@@ -7,6 +7,7 @@ something is freed.
 """
 
 from kilonova.kube import Client, Conflict, Controller, NotFound, Reflector, Watch
+from kilonova.kube.events import Recorder, Reference
 from kilonova.kube.identity import Key
 from kilonova.local.clock import Clock
 from kilonova.local.controllers.fitting import (
@@ -34,11 +35,13 @@ class Placement:
         pods: Reflector[PlacedPod],
         nodes: Reflector[PlaceableNode],
         clock: Clock,
+        events: Recorder,
     ) -> None:
         self._client = client
         self._pods = pods
         self._nodes = nodes
         self._clock = clock
+        self._events = events
         self._candidates: dict[str, Candidate] = {}
         self._used: dict[str, Amounts] = {}
         self._counted: dict[str, tuple[str, Amounts]] = {}
@@ -113,6 +116,8 @@ class Placement:
                 pod.metadata.name, pod.metadata.namespace, node, uid=pod.metadata.uid
             )
             bound = True
+            where = f"{pod.metadata.namespace}/{pod.metadata.name} to {node}"
+            self._events.event(_about(pod), "Scheduled", f"Successfully assigned {where}")
         except (NotFound, Conflict):
             return  # it went, or somebody else placed it: its next change tells
         finally:
@@ -124,6 +129,7 @@ class Placement:
     async def _tell(self, pod: PlacedPod, reason: str) -> None:
         if pod.unschedulable == reason:
             return
+        self._events.event(_about(pod), "FailedScheduling", reason, warning=True)
         condition = {
             "type": "PodScheduled",
             "status": "False",
@@ -139,3 +145,7 @@ class Placement:
             pod.metadata.namespace,
             subresource="status",
         )
+
+
+def _about(pod: PlacedPod) -> Reference:
+    return Reference.to(PODS, pod.metadata.name, pod.metadata.namespace, pod.metadata.uid)

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable
 
 from kilonova.kube import Client, Manager, Part, PartFailed, Reflector
+from kilonova.kube.events import Recorder
 from kilonova.local.clock import Clock
 from kilonova.local.controllers import fitting
 from kilonova.local.controllers.definitions import (
@@ -40,6 +41,7 @@ class Controllers:
         scheduler = account("placement")
         pods = Reflector(scheduler, fitting.PODS)
         nodes = Reflector(scheduler, fitting.NODES)
+        events = Recorder(scheduler, fitting.SCHEDULER_NAME, clock=clock.monotonic, wall=clock.now)
         sim = account("simulated-nodes")
         sim_pods = Reflector(sim, SIM_PODS)
         self._simulated = SimulatedNodes(sim, fleet, clock.now, sim_pods, alone=True)
@@ -58,7 +60,8 @@ class Controllers:
             DefinitionCleaner(account("definition-controller"), definitions).controller(),
             NameAcceptance(account("definition-controller"), definitions, clock).controller(),
             EventExpiry(account("event-expiry"), clock),
-            Placement(scheduler, pods, nodes, clock).controller,
+            events,
+            Placement(scheduler, pods, nodes, clock, events).controller,
             self._simulated,
         ]
         self._manager = Manager(grace=2.0)
