@@ -57,7 +57,7 @@ bench: $(DEV) ## Run the benchmarks (ARGS="NAME --json FILE")
 
 .PHONY: faults
 faults: $(DEV) ## Run only the tests that kill and break things, with 1,000 kills
-	KILONOVA_KILLS=$${KILONOVA_KILLS:-1000} $(BIN)/pytest tests/faults $(ARGS)
+	KILONOVA_KILLS=$${KILONOVA_KILLS:-1000} $(BIN)/pytest -o faulthandler_timeout=1800 tests/faults $(ARGS)
 
 .PHONY: control-plane
 control-plane: | $(BIN)/python ## Build a real Kubernetes control plane, once; prints its folder
