@@ -11,6 +11,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 import psutil
+from rich import box
 from rich.console import Console
 from rich.table import Table
 
@@ -90,8 +91,9 @@ class Report:
     made: datetime = field(default_factory=lambda: datetime.now(UTC))
 
     def print(self, console: Console) -> None:
-        """The table, then the notes."""
-        table = Table(title=f"{self.benchmark} ({machine()})", title_justify="left")
+        """The table, then the notes; in Markdown where nobody is looking."""
+        frame = box.HEAVY_HEAD if console.is_terminal else box.MARKDOWN
+        table = Table(title=f"{self.benchmark} ({machine()})\n", title_justify="left", box=frame)
         table.add_column("")
         for heading in ("ours", self.peer, "times better"):
             table.add_column(heading, justify="right")
@@ -108,7 +110,7 @@ class Report:
             )
         console.print(table)
         for note in self.notes:
-            console.print(note)
+            console.print(f"\n{note}")
 
     def write(self, path: Path) -> None:
         """All of it as JSON."""

@@ -1,5 +1,6 @@
 """The command line of this benchmark, and the order in which it measures."""
 
+import os
 import shutil
 import tempfile
 from collections.abc import Callable, Sequence
@@ -17,7 +18,7 @@ from bench.home.servers import Start, ours, peer
 from bench.report import Figures, Report, Row
 from tests.harness.controlplane import HOW_TO_GET, binaries
 
-_PAPER_WIDTH = 130
+_PAPER_WIDTH = 160
 _PEER = "kube-apiserver + etcd"
 _NOTES = (
     "What `kill -9` loses is not a benchmark but a test: tests/faults/test_kill.py, `make faults`.",
@@ -79,12 +80,13 @@ def home(
     if with_peer and binaries() is None:
         progress.print(f"{HOW_TO_GET}; or measure ours alone with --no-peer")
         raise typer.Exit(1)
+    busy = f"Load average before the run: {os.getloadavg()[0]:.1f}."
     try:
         rows = measure_families(only or list(Family), inputs, with_peer, data, progress)
     except (RuntimeError, OSError) as error:
         progress.print(f"cannot go on: {error}", markup=False)
         raise typer.Exit(1) from error
-    report = Report("home", _PEER, asdict(inputs), rows, _NOTES)
+    report = Report("home", _PEER, asdict(inputs), rows, (busy, *_NOTES))
     console = Console()
     report.print(console if console.is_terminal else Console(width=_PAPER_WIDTH))
     if json is not None:
