@@ -29,13 +29,12 @@ async def create_default_objects(client: Client, url: str) -> None:
         (
             "system-cluster-critical",
             2_000_000_000,
-            "Used for system critical pods that must run in the cluster, but can be moved to "
-            "another node if necessary.",
+            "For pods that the cluster cannot do without, on whichever node.",
         ),
         (
             "system-node-critical",
             2_000_001_000,
-            "Used for system critical pods that must not be moved from their current node.",
+            "For pods that their node cannot do without.",
         ),
     ):
         await _ensure(

@@ -80,8 +80,8 @@ class NamespaceController:
         account = {"metadata": {"name": "default", "namespace": name}}
         note = "kubernetes.io/description"
         text = (
-            "Contains a CA bundle that can be used to verify the kube-apiserver when using "
-            "internal endpoints such as the internal service IP or kubernetes.default.svc."
+            "The certificate authority of this cluster's API. A pod that talks to the API "
+            "verifies the server with it."
         )
         authority = {
             "metadata": {
