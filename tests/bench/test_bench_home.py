@@ -101,6 +101,32 @@ def test_each_mark_is_found_once_however_the_stream_is_cut(data: st.DataObject) 
     assert found == [1000 + n for n in range(count)]
 
 
+def test_a_watch_that_the_server_ends_goes_on_from_the_last_version() -> None:
+    def event(number: int) -> bytes:
+        line = b'{"object":{"metadata":{"resourceVersion":"%d","a":{"bench/sent":"%d-%d"}}}}\n' % (
+            70 + number,
+            number,
+            1000 + number,
+        )
+        return b"%x\r\n%s\r\n" % (len(line), line)
+
+    marks = Marks(3)
+    assert marks.fresh(event(0)) == [1000]
+    assert not marks.ended
+    assert marks.fresh(event(1) + b"0\r\n\r\n") == [1001]
+    assert marks.ended
+    assert marks.resume() == "71"
+    assert marks.fresh(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n") == []
+    assert marks.fresh(event(1) + event(2)) == [1002]
+    assert not marks.ended
+
+
+def test_a_lone_last_chunk_ends_a_watch() -> None:
+    marks = Marks(1)
+    assert marks.fresh(b"0\r\n\r\n") == []
+    assert marks.ended
+
+
 def _cut(data: st.DataObject, whole: bytes) -> list[bytes]:
     borders = data.draw(st.sets(st.integers(1, len(whole) - 1), max_size=8))
     edges = [0, *sorted(borders), len(whole)]
