@@ -1,10 +1,13 @@
 """CustomResourceDefinitions at work: a definition that is stored is served from then on."""
 
+from typing import Any
+
 from kilonova.api.json import JsonObject
 from kilonova.local.admission import Attributes
 from kilonova.local.catalog import Catalog
 from kilonova.local.clock import Clock
-from kilonova.local.customresources import accept_names, kinds_of
+from kilonova.local.customresources import accept_names, is_established, kinds_of
+from kilonova.local.kinds.walk import part
 from kilonova.local.storage import Entry, Event, EventType, Store
 from kilonova.local.times import rfc3339
 
@@ -22,7 +25,7 @@ class Definitions:
         self._catalog = catalog
         self._clock = clock
         for entry in store.collection(RESOURCE).between(""):
-            self._install(entry, None)
+            self._install(entry)
         store.observe(RESOURCE, self._changed)
 
     async def mutate(self, attributes: Attributes) -> None:
@@ -42,19 +45,30 @@ class Definitions:
         return
 
     def _changed(self, event: Event) -> None:
+        definition = event.entry.decode()
         if event.type is EventType.DELETED:
             self._catalog.remove(event.entry.key)
-        else:
-            self._install(event.entry, event.previous)
+        elif event.previous is None:
+            self._catalog.install(event.entry.key, kinds_of(definition))
+        elif _substance(event.previous.decode()) != _substance(definition):
+            self._install(event.entry)
+        # Watches of the kinds look whether they are still served.
+        spec = definition["spec"]
+        self._store.collection(f"{spec['names']['plural']}.{spec['group']}").wake()
 
-    def _install(self, entry: Entry, previous: Entry | None) -> None:
-        definition = entry.decode()
-        kinds = kinds_of(definition)
-        if previous is not None and _schemas(previous.decode()) != _schemas(definition):
-            for kind in kinds:
-                kind.fresh_rv = entry.rv
+    def _install(self, entry: Entry) -> None:
+        """Serve a definition whose objects may have been stored under an earlier schema."""
+        kinds = kinds_of(entry.decode())
+        for kind in kinds:
+            kind.fresh_rv = max(kind.fresh_rv, entry.rv)
         self._catalog.install(entry.key, kinds)
 
 
-def _schemas(definition: JsonObject) -> list[JsonObject]:
-    return [version.get("schema") or {} for version in definition["spec"].get("versions", [])]
+def _substance(definition: JsonObject) -> tuple[Any, ...]:
+    """What the kinds of a definition are made from."""
+    return (
+        definition["spec"],
+        part(definition, "status", "acceptedNames"),
+        is_established(definition),
+        definition["metadata"].get("deletionTimestamp"),
+    )

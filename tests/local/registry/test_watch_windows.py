@@ -170,7 +170,6 @@ async def test_a_deletion_shows_the_last_state_at_the_version_of_the_deletion(
     assert int(deleted["object"]["metadata"]["resourceVersion"]) == cluster.store.rv > made
 
 
-@pytest.mark.xfail(strict=True, reason="the cursor is set before the initial state is read")
 async def test_writes_between_the_answer_and_the_first_line_are_told_once(
     cluster: Cluster,
 ) -> None:

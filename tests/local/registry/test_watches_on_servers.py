@@ -5,8 +5,6 @@ from contextlib import closing
 from http.client import HTTPSConnection
 from typing import Any
 
-import pytest
-
 from tests.conftest import Api
 
 
@@ -22,10 +20,5 @@ def events(api: Api, query: str) -> list[Any]:
         return [json.loads(line) for line in text.splitlines()]
 
 
-def test_a_watch_from_a_future_version_waits_for_it(
-    api: Api, request: pytest.FixtureRequest
-) -> None:
-    if api.server == "embedded":
-        reason = "answers 504, as for a list"
-        request.applymarker(pytest.mark.xfail(strict=True, reason=reason))
+def test_a_watch_from_a_future_version_waits_for_it(api: Api) -> None:
     assert events(api, "resourceVersion=99999999") == []

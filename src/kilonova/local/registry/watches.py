@@ -34,6 +34,8 @@ from kilonova.local.storage import Collection, Entry, Event, EventType, WindowEx
 BOOKMARK_SECONDS = 60.0
 _LONGEST = (1800, 3600)
 _EVENTS_PER_CHUNK = 500
+_TICK = 0.001
+"""What is nearer than this is now: a timer may ring a moment early."""
 
 
 class Writer(Protocol):
@@ -85,7 +87,7 @@ async def watch(
 ) -> AsyncIterator[bytes]:
     """The stream of lines. Raises before the first line if it cannot start at all."""
     collection = registry.collection(target)
-    if options.rv > registry.store.rv:
+    if options.initial and options.rv > registry.store.rv:
         raise too_large_version(options.rv, registry.store.rv)
     cursor = collection.end
     if not options.initial and options.rv:
@@ -108,7 +110,7 @@ class _Stream:
 
     async def lines(self) -> AsyncIterator[bytes]:
         if self.options.initial:
-            for chunk in self._initial():
+            async for chunk in self._initial():
                 yield chunk
         loop = asyncio.get_running_loop()
         end = loop.time() + self.options.seconds
@@ -126,33 +128,45 @@ class _Stream:
                 if chunk:
                     yield chunk
                 continue
-            now = loop.time()
-            if now >= end:
+            if not self._is_served():
                 return
-            if self.options.bookmarks and now >= next_bookmark:
+            now = loop.time()
+            if end - now < _TICK:
+                return
+            if self.options.bookmarks and next_bookmark - now < _TICK:
                 next_bookmark = now + BOOKMARK_SECONDS
                 yield self._bookmark(self.registry.store.rv, {})
                 continue
             until = min(end, next_bookmark) if self.options.bookmarks else end
             try:
-                async with asyncio.timeout(until - now):
+                async with asyncio.timeout_at(until):
                     await self.collection.changed(self.cursor)
             except TimeoutError:
                 continue
 
-    def _initial(self) -> list[bytes]:
-        rv = self.registry.store.rv
-        added = EventType.ADDED
-        present = read_everything(self.collection, self.options.chosen)
-        lines = [
-            self.writer.line(self.kind, Event(added, entry, None, 0.0), added) for entry in present
-        ]
+    async def _initial(self) -> AsyncIterator[bytes]:
+        """The state of one moment, from which the events go on."""
+        rv, added = self.registry.store.rv, EventType.ADDED
+        present = list(read_everything(self.collection, self.options.chosen))
+        self.cursor = self.collection.end
+        for start in range(0, len(present), _EVENTS_PER_CHUNK):
+            yield b"".join(
+                self.writer.line(self.kind, Event(added, entry, None, 0.0), added)
+                for entry in present[start : start + _EVENTS_PER_CHUNK]
+            )
         if self.options.mark_end:
-            lines.append(self._bookmark(rv, {"k8s.io/initial-events-end": "true"}))
-        return [b"".join(lines[at : at + 500]) for at in range(0, len(lines), 500)]
+            yield self._bookmark(rv, {"k8s.io/initial-events-end": "true"})
+
+    def _is_served(self) -> bool:
+        """A custom kind may go, or become another, while it is watched."""
+        kind = self.kind
+        found = self.registry.catalog.find(kind.group, kind.version, kind.plural)
+        return found is kind
 
     def _told(self, event: Event) -> bytes:
         """The event as this watch sees it: an object may enter or leave what it selects."""
+        if event.entry.rv <= self.options.rv and not self.options.initial:
+            return b""  # the watch was asked to begin in the future
         chosen = self.options.chosen
         if not chosen.namespace and chosen.is_everything:
             return self.writer.line(self.kind, event, event.type)

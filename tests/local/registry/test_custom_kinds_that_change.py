@@ -1,0 +1,64 @@
+"""Custom kinds whose definition changes while objects and watches of them exist."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kilonova.kube import Client
+from kilonova.kube.resource import plain
+from tests.local.embedded_cluster import DEFINITIONS, definition, running
+
+pytestmark = pytest.mark.looptime
+
+WIDGETS = plain("example.com", "v1", "widgets", "Widget", True)
+NAME = "widgets.example.com"
+
+
+def schema(**properties: Any) -> Any:
+    spec = {"type": "object", "default": {}, "properties": properties}
+    return {"type": "object", "properties": {"spec": spec}}
+
+
+def with_schema(openapi: Any) -> Any:
+    body = definition("example.com", "Widget", "widgets")
+    body["spec"]["versions"][0]["schema"]["openAPIV3Schema"] = openapi
+    return body
+
+
+async def change_schema(client: Client, openapi: Any) -> None:
+    versions = with_schema(openapi)["spec"]["versions"]
+    await client.patch(DEFINITIONS, NAME, {"spec": {"versions": versions}})
+
+
+async def test_objects_stored_before_a_new_default_are_shown_with_it(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    async with running(data=data, controllers=False) as cluster:
+        client = cluster.client("test")
+        await client.create(DEFINITIONS, with_schema(schema(size={"type": "integer"})))
+        await client.create(WIDGETS, {"metadata": {"name": "w"}, "spec": {"size": 3}}, "default")
+        grown = schema(size={"type": "integer"}, color={"type": "string", "default": "red"})
+        await change_schema(client, grown)
+        labels = {"metadata": {"labels": {"touched": "yes"}}}
+        await client.patch(DEFINITIONS, NAME, labels)
+        shown = await client.get(WIDGETS, "w", "default")
+        assert shown["spec"] == {"size": 3, "color": "red"}
+        assert (await client.list(WIDGETS)).items[0]["spec"] == shown["spec"]
+    async with running(data=data, controllers=False) as cluster:
+        again = await cluster.client("test").get(WIDGETS, "w", "default")
+        assert again["spec"] == {"size": 3, "color": "red"}, "also after a restart"
+
+
+async def test_a_watch_ends_when_its_kind_changes_or_goes_and_not_before() -> None:
+    async with running(controllers=False) as cluster:
+        client = cluster.client("test")
+        await client.create(DEFINITIONS, with_schema(schema(size={"type": "integer"})))
+        created = await client.create(WIDGETS, {"metadata": {"name": "w"}}, "default")
+        version = created["metadata"]["resourceVersion"]
+        async with client.watch(WIDGETS, resource_version=version) as stream:
+            await client.patch(DEFINITIONS, NAME, {"metadata": {"labels": {"a": "b"}}})
+            await client.patch(WIDGETS, "w", {"spec": {"size": 1}}, "default")
+            batches = aiter(stream)
+            assert len(await anext(batches)) == 1, "a label on the definition ends nothing"
+            await change_schema(client, schema(size={"type": "integer", "minimum": 1}))
+            assert [batch async for batch in batches] == []
