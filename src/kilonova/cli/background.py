@@ -24,11 +24,12 @@ def detach_cluster(options: UpOptions, *, wait: bool) -> Welcome:
     log = options.data / "log"
     try:
         options.data.mkdir(parents=True, exist_ok=True, mode=0o700)
-        output = log.open("ab")
+        # A log may tell of what is stored: it is its owner's to read.
+        descriptor = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     except OSError as error:
         raise CommandFailed(f"{error.filename}: {error.strerror}") from error
     read_end, write_end = os.pipe()
-    with output, os.fdopen(read_end, "rb") as reports:
+    with os.fdopen(descriptor, "ab") as output, os.fdopen(read_end, "rb") as reports:
         try:
             process = _spawn(options, output, write_end)
         finally:
