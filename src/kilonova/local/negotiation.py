@@ -1,6 +1,7 @@
 """What the client sends and what it wants back: media types, both ways."""
 
 import json
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
@@ -12,6 +13,7 @@ import yaml
 from kilonova.api.json import JsonObject
 from kilonova.local.errors import ApiError, bad_request, not_acceptable, unsupported_media_type
 from kilonova.local.patch.values import go_kind
+from kilonova.local.plainyaml import load_plain
 from kilonova.local.schema.duplicates import duplicate_fields
 
 JSON = "application/json"
@@ -118,8 +120,12 @@ def decode_json(body: bytes, prefix: str = "") -> Any:
 
 def decode_yaml(body: bytes) -> Any:
     """YAML without aliases: a small text must not become a huge object."""
+    if body.lstrip()[:1] in (b"{", b"["):
+        # All JSON is YAML, and its reader is a hundred times faster.
+        with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return msgspec.json.decode(body)
     try:
-        return yaml.load(body, _PlainLoader)  # noqa: S506 (a SafeLoader below)
+        return load_plain(body)[0]
     except (yaml.YAMLError, RecursionError, ValueError) as error:
         text = " ".join(str(error).split())
         raise bad_request(f"error converting YAML to JSON: yaml: {text}") from error
@@ -129,16 +135,13 @@ def repeated_fields(raw: bytes, decoded: Any) -> list[str]:
     """What is given twice in a body, JSON or YAML; call it before `decoded` is changed."""
     if raw.lstrip()[:1] in (b"{", b"["):
         return duplicate_fields(raw, decoded)
-    loader = _PlainLoader(raw)
     try:
-        loader.get_single_data()
-    except yaml.YAMLError:
+        repeated = load_plain(raw)[1]
+    except (yaml.YAMLError, RecursionError, ValueError):
         return []
-    finally:
-        loader.dispose()
-    if not loader.repeated:
+    if not repeated:
         return []
-    return ["yaml: unmarshal errors:" + "".join(f"\n  {each}" for each in loader.repeated)]
+    return ["yaml: unmarshal errors:" + "".join(f"\n  {each}" for each in repeated)]
 
 
 def json_fault(body: bytes) -> str:
@@ -163,6 +166,9 @@ def json_fault(body: bytes) -> str:
         return f"invalid character {_go_character(ord(text[error.pos]))} {where}"
     except RecursionError:
         return "exceeded max depth"
+    except ValueError:
+        # Python reads no numbers of so many digits, Go none that no float holds.
+        return "number out of range"
     return "invalid JSON"
 
 
@@ -178,34 +184,6 @@ def _inside_list(text: str, position: int) -> bool:
 
 def _go_character(code: int) -> str:
     return repr(chr(code)) if chr(code) != "'" else "'\\''"
-
-
-class _PlainLoader(yaml.SafeLoader):
-    """JSON's types only: no aliases, no dates, text keys. Remembers keys given twice."""
-
-    def __init__(self, stream: bytes) -> None:
-        super().__init__(stream)
-        self.repeated: list[str] = []
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        seen: set[str] = set()
-        for key, _ in node.value:
-            if key.value in seen:
-                line = key.start_mark.line + 1
-                self.repeated.append(f'line {line}: key "{key.value}" already set in map')
-            seen.add(key.value)
-        return super().construct_mapping(node, deep)
-
-    def compose_node(self, parent: Any, index: Any) -> Any:
-        if self.check_event(yaml.AliasEvent):
-            raise yaml.YAMLError("aliases are not accepted")
-        return super().compose_node(parent, index)
-
-
-_PlainLoader.yaml_implicit_resolvers = {
-    first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
-    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
-}
 
 
 def summary(body: bytes) -> str:
