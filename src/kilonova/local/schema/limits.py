@@ -14,7 +14,8 @@ import msgspec
 from kilonova.api.json import JsonObject
 from kilonova.local.errors import Problem, invalid_value
 from kilonova.local.schema.formats import predicate
-from kilonova.local.schema.patterns import PatternError, compile_pattern
+from kilonova.local.schema.matching import matcher
+from kilonova.local.schema.patterns import PatternError
 
 ABSENT: Any = object()
 """There is no earlier value."""
@@ -163,7 +164,7 @@ def _shown_path(path: str) -> str:
 
 def _search(pattern: str, value: str) -> bool:
     try:
-        return compile_pattern(pattern).search(value) is not None
+        return matcher(pattern)(value)
     except PatternError:
         return False
 

@@ -13,8 +13,9 @@ from kilonova.api.json import JsonObject
 from kilonova.local.errors import Problem, forbidden_field, invalid_value, required
 from kilonova.local.schema.embedded import embedded_problems
 from kilonova.local.schema.limits import ABSENT
+from kilonova.local.schema.matching import matcher
 from kilonova.local.schema.node import read
-from kilonova.local.schema.patterns import PatternError, compile_pattern
+from kilonova.local.schema.patterns import PatternError
 from kilonova.local.schema.prune import pruner
 from kilonova.local.schema.schemarules import schema_problems
 from kilonova.local.schema.validate import validator
@@ -153,7 +154,7 @@ def _restrictions(
         yield from _nested(source["not"], f"{path}.not")
     if pattern := source.get("pattern"):
         try:
-            compile_pattern(pattern)
+            matcher(pattern)
         except PatternError as error:
             detail = f"must be a valid regular expression, but isn't: {error}"
             yield invalid_value(f"{path}.pattern", pattern, detail)
