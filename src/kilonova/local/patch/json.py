@@ -8,6 +8,8 @@ is null, `test` and `copy` read an absent key as null, an index may be negative,
 from collections.abc import Callable
 from typing import Any, cast
 
+import msgspec
+
 from kilonova.api.json import JsonObject
 from kilonova.local.patch.errors import PatchError, does_not_fit, malformed, too_many_operations
 from kilonova.local.patch.values import copied, go_kind
@@ -15,17 +17,33 @@ from kilonova.local.patch.values import copied, go_kind
 MAX_OPERATIONS = 10_000
 """The longest patch that the server works through."""
 
+COPY_LIMIT = 3 << 20
+"""Bytes that all copies of a patch may add; each could double the document else."""
+
+_INDEX_DIGITS = 18
+"""What fits into 64 bits for sure."""
+
 
 def json_patch(document: Any, operations: Any) -> Any:
     """The document after all operations, or `PatchError` if one of them fails."""
     steps = _checked(operations)
     result = copied(document)
+    copied_bytes = 0
     for step in steps:
+        if step.get("op") == "copy":
+            copied_bytes += _size_of_source(result, step)
+            if copied_bytes > COPY_LIMIT:
+                raise does_not_fit(
+                    "Unable to complete the copy, the accumulated size increase of copy is "
+                    f"{copied_bytes}, exceeding the limit {COPY_LIMIT}"
+                )
         operation = _OPERATIONS.get(str(step.get("op")))
         if operation is None:
             raise does_not_fit(f"Unexpected kind: {step.get('op', 'unknown')}")
         result = operation(result, step)
-    return result
+    if not isinstance(result, dict):
+        raise does_not_fit(f"json: cannot unmarshal {go_kind(result)} into Go value of type map")
+    return cast(Any, result)
 
 
 def _checked(operations: Any) -> list[JsonObject]:
@@ -91,6 +109,12 @@ def _move(document: Any, step: JsonObject) -> Any:
     holder, key = _holder(document, path)
     _put(holder, key, value, path)
     return document
+
+
+def _size_of_source(document: Any, step: JsonObject) -> int:
+    source = _pointer(step, "from")
+    holder, key = _holder(document, source)
+    return len(msgspec.json.encode(_look(holder, key, source)))
 
 
 def _copy(document: Any, step: JsonObject) -> Any:
@@ -177,6 +201,8 @@ def _index(holder: Any, key: str, path: str, room: int = 0) -> int:
     size = len(holder) + room
     digits = key[1:] if key[:1] in ("-", "+") else key
     if not (digits.isascii() and digits.isdigit()):
+        raise does_not_fit(f"value was not a proper array index: '{key}' for path: '{path}'")
+    if len(digits) > _INDEX_DIGITS:
         raise does_not_fit(f"value was not a proper array index: '{key}' for path: '{path}'")
     index = int(key)
     if not -size <= index < size:
