@@ -11,7 +11,7 @@ from kilonova.kube.logging import get_logger
 from kilonova.kube.transport import Reply, Request, StreamReply
 from kilonova.local.auth import User
 from kilonova.local.documents import Documents
-from kilonova.local.errors import ApiError, PageNotFound, internal
+from kilonova.local.errors import ApiError, PageNotFound, bad_request, internal
 from kilonova.local.metrics import ServerMetrics
 from kilonova.local.registry.core import Registry
 from kilonova.local.registry.objects import encode
@@ -58,6 +58,9 @@ class Api:
             )
         except StorageBroken as error:
             return refusal(internal(str(error)))
+        except RecursionError:
+            # Of a patch, say: what is nested so deeply never becomes an object.
+            return refusal(bad_request("exceeded max depth"))
         except Exception:
             _log.exception("request failed", method=request.method, path=request.path)
             return refusal(internal("Internal error occurred: see the server's log"))

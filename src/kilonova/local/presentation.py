@@ -90,6 +90,7 @@ def watch_writer(registry: Registry, form: Wanted, request: Request) -> Writer:
         return WholeObjects()
     if form.shape is Shape.METADATA:
         return _Shown(lambda _, obj: _of_version(partial_metadata(obj), form))
+    _included(request)  # a watch that has begun can refuse nothing
     columns_told = False
 
     def row(kind: Kind, obj: JsonObject) -> JsonObject:
@@ -139,12 +140,7 @@ def _table(
     form: Wanted,
     metadata: JsonObject,
 ) -> JsonObject:
-    included = request.param("includeObject") or "Metadata"
-    if included not in _INCLUDED:
-        raise bad_request(
-            f'Unable to convert to Table as requested: includeObject: Invalid value: "{included}": '
-            "must be 'Metadata', 'Object', 'None', or empty"
-        )
+    included = _included(request)
     made = table(
         kind, objects, include_object=included, now=registry.clock.now(), list_meta=metadata
     )
@@ -152,6 +148,16 @@ def _table(
         for row in made["rows"] or ():
             _of_version(row["object"], form)
     return _of_version(made, form)
+
+
+def _included(request: Request) -> str:
+    included = request.param("includeObject") or "Metadata"
+    if included not in _INCLUDED:
+        raise bad_request(
+            f'Unable to convert to Table as requested: includeObject: Invalid value: "{included}": '
+            "must be 'Metadata', 'Object', 'None', or empty"
+        )
+    return included
 
 
 def _of_version(obj: JsonObject, form: Wanted) -> JsonObject:

@@ -1,6 +1,7 @@
 """Endpoints that are not plain objects: scale, binding, eviction, tokens, reviews, logs."""
 
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 from kilonova.api.json import JsonObject
 from kilonova.kube.transport import Reply, Request, StreamReply
@@ -16,13 +17,14 @@ from kilonova.local.registry.checks import admit_fields, check_identity
 from kilonova.local.registry.core import Registry
 from kilonova.local.registry.objects import encode, shown
 from kilonova.local.registry.options import WriteOptions, write_options
-from kilonova.local.registry.patches import patch_type, patching_plain
+from kilonova.local.registry.patches import patch_type, patching_as
 from kilonova.local.registry.pods import bind, evict
 from kilonova.local.registry.scale import rescaling, scale_of
 from kilonova.local.registry.writes import Make, change, replacement
 from kilonova.local.reviews import Reviews
 from kilonova.local.routes import Target
 from kilonova.local.schema.builtin import builtin_schema
+from kilonova.local.schema.check import checker
 from kilonova.local.schema.node import Schema
 from kilonova.local.times import rfc3339
 from kilonova.local.tokens import TokenRequests
@@ -32,6 +34,11 @@ Endpoint = Callable[[Request, Target, User], Awaitable[Answer]]
 
 _WITHOUT_STATUS = ignoring("status")
 _AS_ISSUED = ignoring("status", "spec.audiences")
+
+_SCALE = ("autoscaling", "v1", "Scale")
+_BINDING = ("", "v1", "Binding")
+_EVICTION = ("policy", "v1", "Eviction")
+_TOKEN_REQUEST = ("authentication.k8s.io", "v1", "TokenRequest")
 
 _DONE: JsonObject = {
     "kind": "Status",
@@ -78,12 +85,13 @@ class Subresources:
         make_scale: Make
         if request.method == "PUT":
             options = write_options(request, user, "UpdateOptions")
-            wanted_scale = decode_body(request.body, request.headers.get("content-type", ""))
-            make_scale = replacement(target, wanted_scale)
+            make_scale = replacement(target, _body(request, *_SCALE))
         elif request.method == "PATCH":
             options = write_options(request, user, "PatchOptions")
             media_type = patch_type(request.headers.get("content-type", ""), target)
-            make_scale = patching_plain(target, media_type, request.body)
+            make_scale = patching_as(
+                target, media_type, request.body, lambda scale: _admitted(scale, *_SCALE)
+            )
         else:
             raise method_not_allowed()
         outcome = await change(self._registry, target, options, rescaling(target, make_scale))
@@ -91,12 +99,12 @@ class Subresources:
 
     async def _bind(self, request: Request, target: Target, user: User) -> Answer:
         options = _only("POST", request, user)
-        await bind(self._registry, target, _body(request), options)
+        await bind(self._registry, target, _body(request, *_BINDING), options)
         return _created(_DONE)
 
     async def _bind_by_name(self, request: Request, target: Target, user: User) -> Answer:
         options = _only("POST", request, user)
-        binding = _body(request)
+        binding = _body(request, *_BINDING)
         pods = self._registry.catalog.find("", "v1", "pods")
         assert pods is not None
         name = part(binding, "metadata").get("name", "")
@@ -107,7 +115,7 @@ class Subresources:
 
     async def _evict(self, request: Request, target: Target, user: User) -> Answer:
         options = _only("POST", request, user)
-        await evict(self._registry, target, _body(request), options)
+        await evict(self._registry, target, _body(request, *_EVICTION), options)
         return _created(_DONE)
 
     async def _log(self, request: Request, target: Target, user: User) -> Answer:
@@ -117,7 +125,7 @@ class Subresources:
 
     async def _finalize(self, request: Request, target: Target, user: User) -> Answer:
         options = _only("PUT", request, user)
-        finalizers = strings(_body(request), "spec", "finalizers")
+        finalizers = strings(_body(request, "", "v1", "Namespace"), "spec", "finalizers")
 
         def make(namespace: JsonObject | None) -> JsonObject:
             assert namespace is not None
@@ -131,9 +139,9 @@ class Subresources:
     async def _token(self, request: Request, target: Target, user: User) -> Answer:
         options = _only("POST", request, user)
         account = self._registry.entry(target).decode()
-        asked = _body(request)
+        asked = _body(request, *_TOKEN_REQUEST)
         answer = self._tokens.issue(account, asked)
-        schema = builtin_schema("authentication.k8s.io", "v1", "TokenRequest")
+        schema = builtin_schema(*_TOKEN_REQUEST)
         chose_audiences = bool(part(asked, "spec").get("audiences"))
         self._own(
             answer, schema, target, options, _WITHOUT_STATUS if chose_audiences else _AS_ISSUED
@@ -142,7 +150,7 @@ class Subresources:
 
     async def _review(self, request: Request, target: Target, user: User) -> Answer:
         options = _only("POST", request, user)
-        review = _body(request)
+        review = decode_body(request.body, request.headers.get("content-type", ""))
         check_identity(target, review, self._registry.catalog.has_kind)
         admit_fields(target.kind, review, None, options)
         answer = self._reviews.answer(target.kind, review, user)
@@ -183,8 +191,16 @@ def _only(method: str, request: Request, user: User) -> WriteOptions:
     return write_options(request, user, "CreateOptions" if method == "POST" else "UpdateOptions")
 
 
-def _body(request: Request) -> JsonObject:
-    return decode_body(request.body, request.headers.get("content-type", ""))
+def _body(request: Request, group: str, version: str, kind: str) -> JsonObject:
+    """The body as an object of a built-in kind; 400 where it has fields of other types."""
+    api_version = f"{group}/{version}" if group else version
+    obj = decode_body(request.body, request.headers.get("content-type", ""), api_version, kind)
+    return _admitted(obj, group, version, kind)
+
+
+def _admitted(obj: Any, group: str, version: str, kind: str) -> JsonObject:
+    checker(builtin_schema(group, version, kind)).admit(obj, kind, version)
+    return obj
 
 
 def _created(obj: JsonObject) -> Reply:

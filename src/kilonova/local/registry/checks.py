@@ -1,11 +1,11 @@
 """From what a client sent to an object that the server can work with."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from typing import Any, cast
 
 from kilonova.api.json import JsonObject
 from kilonova.local.errors import Problem, bad_request, invalid, invalid_value
 from kilonova.local.kinds.base import Kind
-from kilonova.local.kinds.walk import part
 from kilonova.local.names import object_meta_problems
 from kilonova.local.negotiation import repeated_fields
 from kilonova.local.patch.values import go_kind
@@ -13,6 +13,7 @@ from kilonova.local.registry.lifecycle import update_problems
 from kilonova.local.registry.options import WriteOptions
 from kilonova.local.routes import Target
 from kilonova.local.schema.check import checker
+from kilonova.local.schema.explain import too_deep
 
 _OTHER_NAMESPACE = (
     "the namespace of the provided object does not match the namespace sent on the request"
@@ -21,6 +22,11 @@ _OTHER_NAMESPACE = (
 
 _SCHEME = 'in scheme "pkg/runtime/scheme.go:111"'
 """Where Kubernetes' messages say that they looked; clients have come to know it."""
+
+
+MAX_DEPTH = 200
+"""Objects and lists within each other. All that is done with an object, to Python's stack, ends
+well below; what can be stored can also be read, patched and shown."""
 
 
 Known = Callable[[str, str], bool]
@@ -40,7 +46,7 @@ def check_identity(
                 f"{go_kind(value)} into Go struct field .{field} of type string"
             )
     if kind.custom:
-        object_name = str(part(obj, "metadata").get("name", ""))
+        object_name = str(metadata_of(obj).get("name", ""))
         _check_custom_identity(kind, api_version, name, object_name)
     else:
         problem = _identity_problem(kind, api_version or kind.api_version, name or kind.kind, known)
@@ -76,10 +82,12 @@ def _identity_problem(kind: Kind, api_version: str, name: str, known: Known) -> 
 
 def admit_fields(kind: Kind, obj: JsonObject, raw: bytes | None, options: WriteOptions) -> None:
     """Types, unknown and duplicate fields, defaults. Changes `obj` in place."""
+    if (raw is None or raw.count(b"{") + raw.count(b"[") > MAX_DEPTH) and _is_too_deep(obj):
+        raise too_deep(kind.kind, kind.version)
     strict: list[str] = []
     if raw is not None and options.validation != "Ignore":
         strict = repeated_fields(raw, obj)
-    resets_ownership = part(obj, "metadata").get("managedFields") == []
+    resets_ownership = metadata_of(obj).get("managedFields") == []
     unknown = checker(kind.schema).admit(obj, kind.kind, kind.version)
     strict.extend(f'unknown field "{path}"' for path in unknown)
     if strict and options.validation != "Ignore":
@@ -87,6 +95,27 @@ def admit_fields(kind: Kind, obj: JsonObject, raw: bytes | None, options: WriteO
     kind.behavior.default(obj)
     if resets_ownership:
         obj["metadata"]["managedFields"] = []
+
+
+def _is_too_deep(obj: JsonObject) -> bool:
+    level: list[Any] = [obj]
+    for _ in range(MAX_DEPTH):
+        below: list[Any] = []
+        for each in level:
+            values: Iterable[Any] = (
+                cast(JsonObject, each).values() if isinstance(each, dict) else each
+            )
+            below += [value for value in values if isinstance(value, dict | list)]
+        if not below:
+            return False
+        level = below
+    return True
+
+
+def metadata_of(obj: JsonObject) -> JsonObject:
+    """The metadata of an object that nothing has checked yet; empty where it is no object."""
+    metadata = obj.get("metadata")
+    return cast(JsonObject, metadata) if isinstance(metadata, dict) else {}
 
 
 def check_name(target: Target, metadata: JsonObject) -> None:

@@ -1,7 +1,7 @@
 """The four kinds of patch, each as a function from the present object to the wanted one."""
 
 from collections.abc import Callable
-from typing import cast
+from typing import Any, cast
 
 from kilonova.api.json import JsonObject
 from kilonova.local.apply import apply
@@ -13,7 +13,6 @@ from kilonova.local.errors import (
     invalid_value,
     unsupported_media_type,
 )
-from kilonova.local.kinds.walk import part
 from kilonova.local.negotiation import decode_json, decode_yaml
 from kilonova.local.patch import copied, json_patch, merge_patch, strategic_merge_patch
 from kilonova.local.patch.values import go_kind
@@ -21,6 +20,7 @@ from kilonova.local.registry.checks import (
     admit_fields,
     check_identity,
     check_name,
+    metadata_of,
 )
 from kilonova.local.registry.objects import encode
 from kilonova.local.registry.options import WriteOptions
@@ -32,6 +32,9 @@ JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"
 STRATEGIC_MERGE_PATCH = "application/strategic-merge-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"
+
+Admit = Callable[[Any], JsonObject]
+"""Brings what a patch made into form, or refuses it."""
 
 
 def patch_type(content_type: str, target: Target) -> str:
@@ -62,20 +65,19 @@ def patching(target: Target, media_type: str, body: bytes, options: WriteOptions
             admit_fields(target.kind, new, None, options)
         except ApiError as error:
             raise _bad_patch(new, error) from error
-        metadata: JsonObject = new["metadata"]
-        check_name(target, metadata)
+        check_name(target, metadata_of(new))
         return new
 
     return make
 
 
-def patching_plain(target: Target, media_type: str, body: bytes) -> Make:
-    """Likewise for an object without a schema of its own, such as a Scale."""
+def patching_as(target: Target, media_type: str, body: bytes, admit: Admit) -> Make:
+    """Likewise for what shows a part of the object as another kind, such as a Scale."""
     patched = _patched(target, media_type, body)
 
     def make(old: JsonObject | None) -> JsonObject:
         assert old is not None
-        return patched(old)
+        return admit(patched(old))
 
     return make
 
@@ -105,11 +107,11 @@ def applying(target: Target, body: bytes, options: WriteOptions, now: str) -> Ma
     if api_version != kind.api_version or name != kind.kind:
         version = api_version if "/" in str(api_version) else f"/{api_version}"
         raise bad_request(f"invalid object type: {version}, Kind={name}")
-    check_name(target, part(applied, "metadata"))
+    check_name(target, metadata_of(applied))
     options.applied = True
 
     def make(old: JsonObject | None) -> JsonObject:
-        uid = part(applied, "metadata").get("uid")
+        uid = metadata_of(applied).get("uid")
         if old is None and uid:
             raise conflict(
                 kind.group,

@@ -1,6 +1,7 @@
 """Reading: one object, or a list of them, at the present or at a version that is still known."""
 
 import base64
+import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
@@ -79,15 +80,13 @@ def read_list(registry: Registry, target: Target, request: Request) -> Page:
         entries = filter(chosen.holds, entries)
     if not limit:
         return Page(list(entries), rv)
-    page = list(islice(entries, limit + 1))
+    page = list(islice(entries, min(limit, sys.maxsize - 1) + 1))
     if len(page) <= limit:
         return Page(page, rv)
     page.pop()
-    remaining = None
-    if chosen.is_everything:
-        everything = _at(collection, chosen, after, rv, _CONTINUE_TOO_OLD, registry.store.rv)
-        remaining = sum(1 for _ in everything) - limit
-    return Page(page, rv, _make_token(page[-1].key, rv), remaining)
+    last = page[-1].key
+    remaining = _count_at(collection, chosen, last, rv) if chosen.is_everything else None
+    return Page(page, rv, _make_token(last, rv), remaining)
 
 
 def read_everything(collection: Collection, chosen: Selection) -> Iterator[Entry]:
@@ -166,6 +165,16 @@ def _at(
         if entry is not None and key > after and key.startswith(prefix)
     )
     return iter(sorted([*unchanged, *restored], key=lambda entry: entry.key))
+
+
+def _count_at(collection: Collection, chosen: Selection, after: str, rv: int) -> int:
+    """How many entries there were past a key at `rv`, which the window still knows."""
+    count = collection.count_after(chosen.namespace, after)
+    prefix = f"{chosen.namespace}/" if chosen.namespace else ""
+    for key, then in collection.as_of(rv).items():
+        if key > after and key.startswith(prefix):
+            count += (then is not None) - (collection.get(key) is not None)
+    return count
 
 
 def _limit(request: Request) -> int:

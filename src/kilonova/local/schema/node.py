@@ -190,8 +190,8 @@ def _fill(node: Schema, source: JsonObject, child: Callable[[JsonObject], Schema
     for name, value in source.get("properties", {}).items():
         node.properties[name] = child(value)
     items = source.get("items")
-    if items is not None:
-        node.items = child(items)
+    if isinstance(items, dict):  # a list of schemas is refused, but read before that
+        node.items = child(cast(JsonObject, items))
     additional = source.get("additionalProperties")
     if isinstance(additional, dict):
         node.additional = child(cast(JsonObject, additional))
