@@ -54,7 +54,7 @@ class Definitions:
             self._install(event.entry)
         # Watches of the kinds look whether they are still served.
         spec = definition["spec"]
-        self._store.collection(f"{spec['names']['plural']}.{spec['group']}").wake()
+        self._store.collection(f"{spec['names']['plural']}.{spec['group']}").sleepers.wake_all()
 
     def _install(self, entry: Entry) -> None:
         """Serve a definition whose objects may have been stored under an earlier schema."""

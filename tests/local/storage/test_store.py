@@ -210,7 +210,7 @@ async def test_a_watch_that_waits_is_woken_by_the_next_event() -> None:
     await put(store, "a/x")
     pods = store.collection("pods")
     cursor = pods.end
-    waiting = asyncio.create_task(pods.changed(cursor))
+    waiting = asyncio.create_task(pods.changed(cursor, asyncio.get_running_loop().time() + 60))
     await asyncio.sleep(0)
     assert not waiting.done()
     await put(store, "a/y")

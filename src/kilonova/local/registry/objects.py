@@ -110,13 +110,8 @@ def render_list(
 
 
 def watch_line(kind: Kind, event: Event, as_type: EventType) -> bytes:
-    """One line of a watch. The common form is made once for all watches of the resource."""
-    entry = event.entry
-    if as_type is event.type and kind.from_storage is None and not kind.fresh_rv:
-        if event.line is None:
-            event.line = _line(as_type, render(kind, entry))
-        return event.line
-    return _line(as_type, render(kind, entry))
+    """One line of a watch."""
+    return _line(as_type, render(kind, event.entry))
 
 
 def _line(event_type: EventType, body: bytes) -> bytes:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from kilonova.kube.transport import Request
 from kilonova.local.kinds.base import Kind
-from kilonova.local.registry.objects import field_values
+from kilonova.local.registry.objects import field_values, key_of
 from kilonova.local.routes import Target
 from kilonova.local.selectors import (
     FieldTerm,
@@ -14,7 +14,7 @@ from kilonova.local.selectors import (
     unknown_field,
     unsupported_field,
 )
-from kilonova.local.storage import Entry
+from kilonova.local.storage import Entry, Interest
 
 Test = Callable[[Entry], bool]
 
@@ -26,6 +26,8 @@ class Selection:
     namespace: str
     name: str
     test: Test | None
+    interest: Interest = None
+    """Something that every selected entry has, for a watch that waits for one."""
 
     def holds(self, entry: Entry) -> bool:
         """Whether the entry is meant. Its namespace is looked at as well."""
@@ -51,6 +53,7 @@ def selection(target: Target, request: Request) -> Selection:
         tests.append(lambda entry: matches(entry.labels))
     name = target.name
     namespace = target.namespace
+    interest: Interest = None
     for term in parse_field_selector(request.param("fieldSelector") or "").terms:
         plain = term.operator == "="
         if term.field == "metadata.name" and plain and not name:
@@ -59,11 +62,19 @@ def selection(target: Target, request: Request) -> Selection:
             namespace = term.value
         else:
             tests.append(_field_test(target.kind, term))
-    if not tests:
-        return Selection(namespace, name, None)
-    if len(tests) == 1:
-        return Selection(namespace, name, tests[0])
-    return Selection(namespace, name, lambda entry: all(test(entry) for test in tests))
+            if plain and term.field in target.kind.behavior.selectable:
+                interest = (_position(target.kind, term), term.value)
+    if name and (namespace or not target.kind.namespaced):
+        interest = ("key", key_of(namespace, name))
+    elif namespace and interest is None:
+        interest = ("namespace", namespace)
+    return Selection(namespace, name, _all_of(tests), interest)
+
+
+def _all_of(tests: list[Test]) -> Test | None:
+    if len(tests) > 1:
+        return lambda entry: all(test(entry) for test in tests)
+    return tests[0] if tests else None
 
 
 def _field_test(kind: Kind, term: FieldTerm) -> Test:
@@ -72,9 +83,13 @@ def _field_test(kind: Kind, term: FieldTerm) -> Test:
         return lambda entry: (entry.key.rpartition("/")[2] == wanted) is equal
     if term.field == "metadata.namespace":
         return lambda entry: (entry.key.rpartition("/")[0] == wanted) is equal
+    position = _position(kind, term)
+    return lambda entry: (field_values(kind, entry)[position] == wanted) is equal
+
+
+def _position(kind: Kind, term: FieldTerm) -> int:
     try:
-        position = list(kind.behavior.selectable).index(term.field)
+        return list(kind.behavior.selectable).index(term.field)
     except ValueError:
         refuse = unsupported_field if kind.behavior.selectable else unknown_field
         raise refuse(term.field) from None
-    return lambda entry: (field_values(kind, entry)[position] == wanted) is equal

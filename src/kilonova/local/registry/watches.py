@@ -115,6 +115,7 @@ class _Stream:
         loop = asyncio.get_running_loop()
         end = loop.time() + self.options.seconds
         next_bookmark = loop.time() + BOOKMARK_SECONDS
+        chosen = self.options.chosen
         while True:
             try:
                 events = self.collection.since(self.cursor)
@@ -123,8 +124,8 @@ class _Stream:
                 return
             if events:
                 del events[_EVENTS_PER_CHUNK:]
+                chunk = self._chunk(events)
                 self.cursor += len(events)
-                chunk = b"".join(self._told(event) for event in events)
                 if chunk:
                     yield chunk
                 continue
@@ -138,11 +139,7 @@ class _Stream:
                 yield self._bookmark(self.registry.store.rv, {})
                 continue
             until = min(end, next_bookmark) if self.options.bookmarks else end
-            try:
-                async with asyncio.timeout_at(until):
-                    await self.collection.changed(self.cursor)
-            except TimeoutError:
-                continue
+            self.cursor = await self.collection.changed(self.cursor, until, chosen.interest)
 
     async def _initial(self) -> AsyncIterator[bytes]:
         """The state of one moment, from which the events go on."""
@@ -156,6 +153,18 @@ class _Stream:
             )
         if self.options.mark_end:
             yield self._bookmark(rv, {"k8s.io/initial-events-end": "true"})
+
+    def _chunk(self, events: list[Event]) -> bytes:
+        """The lines of these events; watches of everything that keep pace share one text."""
+        chosen = self.options.chosen
+        common = chosen.is_everything and not chosen.namespace and not self.options.rv
+        if not common or not isinstance(self.writer, WholeObjects):
+            return b"".join(self._told(event) for event in events)
+        part = (self.cursor, len(events), self.kind)
+        if self.collection.shared is None or self.collection.shared[0] != part:
+            lines = (self.writer.line(self.kind, event, event.type) for event in events)
+            self.collection.shared = (part, b"".join(lines))
+        return self.collection.shared[1]
 
     def _is_served(self) -> bool:
         """A custom kind may go, or become another, while it is watched."""

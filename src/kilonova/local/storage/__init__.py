@@ -13,6 +13,7 @@ while a commit is under way share the next one (group commit).
 
 from kilonova.local.storage.entries import Entry, Event, EventType
 from kilonova.local.storage.log import Durability, Log, StorageBroken
+from kilonova.local.storage.sleepers import Interest
 from kilonova.local.storage.store import Collection, Put, Remove, Store, WindowExceeded
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "Entry",
     "Event",
     "EventType",
+    "Interest",
     "Log",
     "Put",
     "Remove",

@@ -56,15 +56,13 @@ class Entry:
 class Event:
     """A change: `entry` is the state after it (for a deletion, the last state)."""
 
-    __slots__ = ("entry", "line", "previous", "time", "type")
+    __slots__ = ("entry", "previous", "time", "type")
 
     def __init__(self, kind: EventType, entry: Entry, previous: Entry | None, time: float) -> None:
         self.type = kind
         self.entry = entry
         self.previous = previous
         self.time = time
-        self.line: bytes | None = None
-        """The watch line of the storage version, once somebody has asked for it."""
 
     @property
     def rv(self) -> int:

@@ -13,6 +13,7 @@ from sortedcontainers import SortedDict
 
 from kilonova.local.storage.entries import Entry, Event, EventType
 from kilonova.local.storage.log import Log, Row, StorageBroken
+from kilonova.local.storage.sleepers import Interest, Sleepers
 
 WINDOW_SECONDS = 75.0
 WINDOW_EVENTS = 100_000
@@ -54,6 +55,7 @@ class Collection:
         ordered: Any = SortedDict()
         self.entries: dict[str, Entry] = ordered
         self._keys_between: Callable[..., Iterator[str]] = ordered.irange
+        self._position: Callable[[str], int] = ordered.bisect_right
         self.proposed: dict[str, Entry | None] = {}
         self.events: list[Event] = []
         self.first = 0
@@ -61,7 +63,9 @@ class Collection:
         self.oldest = oldest
         """Watches resume from here or later."""
         self.newest = oldest
-        self._waiting: set[asyncio.Future[None]] = set()
+        self.sleepers = Sleepers()
+        self.shared: tuple[object, bytes] | None = None
+        """The last chunk that watches have in common, and which events it tells."""
 
     def get(self, key: str) -> Entry | None:
         return self.entries.get(key)
@@ -76,6 +80,12 @@ class Collection:
         start, inclusive = (after, (False, False)) if after else (low, (True, False))
         entries = self.entries
         return (entries[key] for key in self._keys_between(start, high, inclusive))
+
+    def count_after(self, namespace: str, after: str) -> int:
+        """How many entries `between` would give."""
+        start = after or (f"{namespace}/" if namespace else "")
+        end = self._position(f"{namespace}{_PREFIX_END}") if namespace else len(self.entries)
+        return end - self._position(start)
 
     def cursor_after(self, rv: int) -> int:
         """Where a watch that has seen everything up to `rv` goes on reading."""
@@ -109,16 +119,16 @@ class Collection:
             changed[event.entry.key] = event.previous
         return changed
 
-    async def changed(self, cursor: int) -> None:
-        """Wait until there is an event at `cursor`."""
-        if cursor < self.end:
-            return
-        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.add(future)
-        try:
-            await future
-        finally:
-            self._waiting.discard(future)
+    async def changed(self, cursor: int, until: float, interest: Interest = None) -> int:
+        """Wait for an event at `cursor` or later that may be of interest, or until a time of the
+        event loop; tells where to read on.
+
+        Whoever sleeps has missed nothing that is of interest, so what has left the window
+        meanwhile need not be read.
+        """
+        if cursor >= self.end:
+            await self.sleepers.sleep(interest, until)
+        return max(cursor, self.first)
 
     def publish(self, event: Event) -> None:
         entry = event.entry
@@ -132,12 +142,6 @@ class Collection:
             self.proposed.pop(entry.key, None)
         self.events.append(event)
         self.newest = entry.rv
-
-    def wake(self) -> None:
-        waiting, self._waiting = self._waiting, set()
-        for future in waiting:
-            if not future.done():
-                future.set_result(None)
 
     def drop_before(self, number: int) -> None:
         """Forget the events numbered below `number`."""
@@ -279,7 +283,7 @@ class Store:
 
     def _publish(self, batch: list[tuple[Collection, Event, asyncio.Future[None]]]) -> None:
         now = self._monotonic()
-        touched: dict[str, Collection] = {}
+        touched: dict[str, tuple[Collection, list[Event]]] = {}
         for collection, event, done in batch:
             event.time = now
             collection.publish(event)
@@ -287,12 +291,12 @@ class Store:
             observer = self._observers.get(collection.resource)
             if observer is not None:
                 observer(event)
-            touched[collection.resource] = collection
+            touched.setdefault(collection.resource, (collection, []))[1].append(event)
             if not done.done():
                 done.set_result(None)
         self.rv = batch[-1][1].entry.rv
-        for collection in touched.values():
-            collection.wake()
+        for collection, events in touched.values():
+            collection.sleepers.wake(events)
         if len(self._window) % _TRIM_EVERY < len(batch):
             self.trim()
 
