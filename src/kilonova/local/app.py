@@ -21,17 +21,70 @@ Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
+HEAD_SECONDS = 32
+HEAD_LIMIT = 1 << 20
+BODY_SECONDS = 60
+
+_HEAD_TOO_LARGE = (
+    b"HTTP/1.1 431 Request Header Fields Too Large\r\n"
+    b"content-type: text/plain; charset=utf-8\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
+)
+
 _ANONYMOUS = User("system:anonymous", groups=("system:unauthenticated",))
 
 
 class Connection(HttpToolsProtocol):
-    """uvicorn's connection, which also tells the application who is at the other end."""
+    """uvicorn's connection, which also tells the application who is at the other end.
+
+    Whoever it is gets only so much time and room for the head of a request, as in Kubernetes:
+    uvicorn itself would wait and gather without end.
+    """
+
+    _head_timer: asyncio.TimerHandle | None = None
+    _head_bytes = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
         super().connection_made(transport)
         tls = transport.get_extra_info("ssl_object")
         if tls is not None:
             self.app_state = {**self.app_state, "peer": tls.getpeercert()}
+        self._await_head()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._end_head()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        if self._head_timer is not None:
+            self._head_bytes += len(data)
+            if self._head_bytes > HEAD_LIMIT:
+                self._end_head()
+                self.transport.write(_HEAD_TOO_LARGE)
+                self.transport.close()
+                return
+        super().data_received(data)
+
+    def on_message_begin(self) -> None:
+        if self._head_timer is None:
+            self._await_head()
+        super().on_message_begin()
+
+    def on_headers_complete(self) -> None:
+        self._end_head()
+        super().on_headers_complete()
+
+    def _await_head(self) -> None:
+        self._head_bytes = 0
+        self._head_timer = self.loop.call_later(HEAD_SECONDS, self._give_up)
+
+    def _end_head(self) -> None:
+        if self._head_timer is not None:
+            self._head_timer.cancel()
+            self._head_timer = None
+
+    def _give_up(self) -> None:
+        self._head_timer = None
+        self.transport.close()
 
 
 class App:
@@ -48,9 +101,15 @@ class App:
         request = _request(scope)
         try:
             user = self._user(request, scope)
-            request.body = await _body(receive)
+            async with asyncio.timeout(BODY_SECONDS):
+                request.body = await _body(receive)
         except ApiError as error:
             await _whole(refusal(error), send)
+            return
+        except TimeoutError:
+            await _whole(refusal(_slow_body()), send)
+            return
+        except _ClientGone:
             return
         answer = await self._api.handle(request, user)
         if isinstance(answer, StreamReply):
@@ -119,21 +178,30 @@ async def _whole(reply: Reply, send: Send) -> None:
     await send({"type": "http.response.body", "body": reply.body})
 
 
+def _slow_body() -> ApiError:
+    return ApiError(
+        504, "Timeout", "Timeout: request did not complete within the allotted timeout", {}
+    )
+
+
+class _ClientGone(Exception):
+    """The connection ended in the middle of a body: half a request asks for nothing."""
+
+
 async def _body(receive: Receive) -> bytes:
-    message = await receive()
-    body: bytes = message.get("body", b"")
-    if not message.get("more_body"):
-        return body
-    parts = [body]
-    size = len(body)
-    while message.get("more_body"):
+    parts: list[bytes] = []
+    size = 0
+    while True:
         message = await receive()
+        if message["type"] == "http.disconnect":
+            raise _ClientGone
         part: bytes = message.get("body", b"")
         size += len(part)
         if size > BODY_LIMIT:
             raise too_large(BODY_LIMIT)
         parts.append(part)
-    return b"".join(parts)
+        if not message.get("more_body"):
+            return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
 def _request(scope: Scope) -> Request:
