@@ -77,7 +77,9 @@ def patching_as(target: Target, media_type: str, body: bytes, admit: Admit) -> M
 
     def make(old: JsonObject | None) -> JsonObject:
         assert old is not None
-        return admit(patched(old))
+        new = admit(patched(old))
+        check_name(target, metadata_of(new))
+        return new
 
     return make
 
