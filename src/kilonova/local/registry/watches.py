@@ -155,15 +155,14 @@ class _Stream:
             yield self._bookmark(rv, {"k8s.io/initial-events-end": "true"})
 
     def _chunk(self, events: list[Event]) -> bytes:
-        """The lines of these events; watches of everything that keep pace share one text."""
+        """The lines of these events; watches without selectors that keep pace share one text."""
         chosen = self.options.chosen
-        common = chosen.is_everything and not chosen.namespace and not self.options.rv
-        if not common or not isinstance(self.writer, WholeObjects):
+        whole = isinstance(self.writer, WholeObjects) and not self._is_early(events[0])
+        if not whole or not chosen.is_everything:
             return b"".join(self._told(event) for event in events)
-        part = (self.cursor, len(events), self.kind)
+        part = (self.cursor, len(events), self.kind, chosen.namespace)
         if self.collection.shared is None or self.collection.shared[0] != part:
-            lines = (self.writer.line(self.kind, event, event.type) for event in events)
-            self.collection.shared = (part, b"".join(lines))
+            self.collection.shared = (part, b"".join(self._told(event) for event in events))
         return self.collection.shared[1]
 
     def _is_served(self) -> bool:
@@ -172,10 +171,14 @@ class _Stream:
         found = self.registry.catalog.find(kind.group, kind.version, kind.plural)
         return found is kind
 
+    def _is_early(self, event: Event) -> bool:
+        """A watch may be asked to begin at a version that is yet to come."""
+        return event.entry.rv <= self.options.rv and not self.options.initial
+
     def _told(self, event: Event) -> bytes:
         """The event as this watch sees it: an object may enter or leave what it selects."""
-        if event.entry.rv <= self.options.rv and not self.options.initial:
-            return b""  # the watch was asked to begin in the future
+        if self._is_early(event):
+            return b""
         chosen = self.options.chosen
         if not chosen.namespace and chosen.is_everything:
             return self.writer.line(self.kind, event, event.type)
