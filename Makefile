@@ -46,6 +46,8 @@ check: $(DEV) ## Check format, lint, types, layers, and that generated tables ar
 	$(BIN)/lint-imports
 ifneq ($(shell command -v go 2>/dev/null),)
 	$(BIN)/python -m tools.schemas.generate --check
+	$(BIN)/python -m tools.schemas.forms --check
+	$(BIN)/python -m tools.schemas.columns --check
 	$(BIN)/python -m tools.protobuf.generate --check
 else
 	@echo "No go on the PATH: the generated tables were not compared with Kubernetes' modules."
