@@ -57,6 +57,12 @@ class Catalog:
         self._custom[definition] = kinds
         self._index()
 
+    def restrict(self, definition: str, verbs: dict[str, tuple[str, ...]]) -> None:
+        """Give the kinds of a definition other verbs, by version; they stay the same kinds."""
+        for kind in self._custom.get(definition, ()):
+            kind.verbs = verbs.get(kind.version, kind.verbs)
+        self.revision += 1
+
     def remove(self, definition: str) -> None:
         if self._custom.pop(definition, None) is not None:
             self._index()

@@ -52,6 +52,11 @@ class Definitions:
             self._catalog.install(event.entry.key, kinds_of(definition))
         elif _substance(event.previous.decode()) != _substance(definition):
             self._install(event.entry)
+        elif definition["metadata"].get("deletionTimestamp"):
+            # Objects may no longer be created; watches see the last of them go.
+            self._catalog.restrict(
+                event.entry.key, {k.version: k.verbs for k in kinds_of(definition)}
+            )
         # Watches of the kinds look whether they are still served.
         spec = definition["spec"]
         self._store.collection(f"{spec['names']['plural']}.{spec['group']}").sleepers.wake_all()
@@ -70,5 +75,4 @@ def _substance(definition: JsonObject) -> tuple[Any, ...]:
         definition["spec"],
         part(definition, "status", "acceptedNames"),
         is_established(definition),
-        definition["metadata"].get("deletionTimestamp"),
     )
