@@ -5,12 +5,14 @@ Both servers start once a session, when the first test asks. With several worker
 one is started, not one per worker.
 """
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from kilonova.kube.access import connect
 from kilonova.kube.client import Client
@@ -18,6 +20,11 @@ from tests.harness.access import Access
 from tests.harness.controlplane import HOW_TO_GET, ControlPlane, binaries
 from tests.harness.embedded import EmbeddedServer
 from tests.harness.kubectl import Kubectl, kubectl_binary
+
+# A gate must say the same of the same commit: there the examples are always the same ones.
+settings.register_profile("gate", derandomize=True, deadline=None)
+settings.register_profile("search", deadline=None)
+settings.load_profile("gate" if os.environ.get("CI") else "search")
 
 CONTROLLERS = ",".join(
     f"{name}-controller"

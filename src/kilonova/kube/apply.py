@@ -102,7 +102,8 @@ def _list_change(live: Any, desired: list[Any], field: str) -> Any:
         return _HOLDS
     present = cast("list[Any]", live) if isinstance(live, list) else []
     if field in _SETS:
-        missing = [item for item in desired if item not in present]
+        wanted = [_without_nulls(item) for item in desired]
+        missing = [item for item in wanted if item not in present]
         return present + missing if missing else _HOLDS
     wanted_by_key = _by_key(desired, field)
     present_by_key = _by_key(present, field)
