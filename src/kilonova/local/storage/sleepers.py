@@ -17,7 +17,7 @@ from kilonova.local.storage.entries import Entry, Event
 AT_ONCE = 64
 """So many watches are woken without waiting for more."""
 
-LONGEST_ROUND = 0.02
+LONGEST_ROUND = 0.01
 _SECONDS_EACH = 0.00004
 
 Interest = tuple[str | int, str] | None
