@@ -10,19 +10,13 @@ messages within them; no lists, which nobody sends.
 `--check` writes nothing and fails if the table in the tree is not what would be written.
 """
 
-import argparse
-import gzip
 import json
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 from tools.protobuf.gosource import GoField, GoType, TypeName, read_package
-
-ROOT = Path(__file__).resolve().parents[2]
-TABLE = ROOT / "src/kilonova/local/data/protobuf.json.gz"
-MODULES = ROOT / "tools/control-plane"
+from tools.tables import generate, module
 
 GROUPS = [
     *(
@@ -173,17 +167,7 @@ def build() -> dict[str, Any]:
 
 def _module_folders() -> dict[str, Path]:
     paths = sorted({"/".join(package.split("/")[:2]) for package in (*GROUPS, *SHARED)})
-    listed = subprocess.run(
-        ["go", "list", "-m", "-f", "{{.Path}}\t{{.Dir}}", *paths],
-        cwd=MODULES,
-        check=True,
-        capture_output=True,
-        text=True,
-    ).stdout
-    folders = dict(line.split("\t") for line in listed.splitlines())
-    if missing := [path for path, folder in folders.items() if not folder]:
-        sys.exit(f"not downloaded: {', '.join(missing)}; run `make control-plane` first")
-    return {path: Path(folder) for path, folder in folders.items()}
+    return {path: module(path) for path in paths}
 
 
 def _group_name(register: Path) -> str:
@@ -199,17 +183,15 @@ def _is_kind(declared: GoType) -> bool:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Write the table of protobuf messages.")
-    parser.add_argument("--check", action="store_true", help="only compare with the tree")
-    check = parser.parse_args().check
-    text = json.dumps(build(), sort_keys=True, separators=(",", ":")).encode()
-    if check:
-        # Compressed bytes depend on the version of zlib; the text does not.
-        if not TABLE.exists() or gzip.decompress(TABLE.read_bytes()) != text:
-            sys.exit("the protobuf table is stale: run python -m tools.protobuf.generate")
-        return
-    TABLE.write_bytes(gzip.compress(text, compresslevel=9, mtime=0))
-    print(f"{TABLE.relative_to(ROOT)}: {TABLE.stat().st_size} bytes")
+    generate(
+        "tools.protobuf.generate",
+        "Make the table of protobuf messages.",
+        lambda: {"protobuf.json.gz": _as_json(build())},
+    )
+
+
+def _as_json(table: dict[str, Any]) -> bytes:
+    return json.dumps(table, sort_keys=True, separators=(",", ":")).encode()
 
 
 if __name__ == "__main__":

@@ -6,18 +6,12 @@ columns are code of ours; only the text is looked up. The same pin gives the sam
 `--check` writes nothing and fails if the table is stale.
 """
 
-import argparse
-import gzip
 import json
 import re
-import subprocess
-import sys
 from functools import cache
-from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
-PINS = ROOT / "tools" / "control-plane"
-TABLE = ROOT / "src" / "kilonova" / "local" / "data" / "columns.json.gz"
+from tools.tables import generate, module
+
 PRINTERS = "pkg/printers/internalversion/printers.go"
 
 BLOCK = re.compile(
@@ -37,15 +31,11 @@ Texts = dict[str, dict[str, str]]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--check", action="store_true", help="fail if the table is stale")
-    content = make_table()
-    if parser.parse_args().check:
-        if not TABLE.exists() or gzip.decompress(TABLE.read_bytes()) != content:
-            sys.exit("stale, run `python tools/schemas/columns.py`: columns.json.gz")
-        return
-    TABLE.write_bytes(gzip.compress(content, 9, mtime=0))
-    print(f"{TABLE.name}: {TABLE.stat().st_size:,} bytes", file=sys.stderr)
+    generate(
+        "tools.schemas.columns",
+        "Make the table of what each column of `kubectl get` means.",
+        lambda: {"columns.json.gz": make_table()},
+    )
 
 
 def make_table() -> bytes:
@@ -92,15 +82,6 @@ def swagger(package: str) -> Texts:
                 for name, entries in SWAGGER.findall(source)
             }
     raise LookupError(f"{package} is in none of the modules that document their types")
-
-
-@cache
-def module(path: str) -> Path:
-    """The folder of a pinned module, downloaded if need be."""
-    reply = subprocess.run(
-        ["go", "mod", "download", "-json", path], cwd=PINS, check=True, capture_output=True
-    )
-    return Path(json.loads(reply.stdout)["Dir"])
 
 
 if __name__ == "__main__":

@@ -16,19 +16,13 @@ A field that is missing here is a pointer: written as it was given, or not at al
 gives the same bytes. `--check` writes nothing and fails if the table is stale.
 """
 
-import argparse
-import gzip
 import json
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
-PINS = ROOT / "tools" / "control-plane"
-TABLE = ROOT / "src" / "kilonova" / "local" / "data" / "forms.json.gz"
+from tools.tables import generate, module
 
 STRUCT = re.compile(r"^type (\w+) struct \{\n(.*?)^\}", re.MULTILINE | re.DOTALL)
 NAMED = re.compile(r"^type (\w+) =? ?([\w\[\]*.]+)$", re.MULTILINE)
@@ -57,15 +51,11 @@ class Package:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--check", action="store_true", help="fail if the table is stale")
-    content = make_table()
-    if parser.parse_args().check:
-        if not TABLE.exists() or gzip.decompress(TABLE.read_bytes()) != content:
-            sys.exit("stale, run `python tools/schemas/forms.py`: forms.json.gz")
-        return
-    TABLE.write_bytes(gzip.compress(content, 9, mtime=0))
-    print(f"{TABLE.name}: {TABLE.stat().st_size:,} bytes", file=sys.stderr)
+    generate(
+        "tools.schemas.forms",
+        "Make the table of what Go writes for a field that is not set.",
+        lambda: {"forms.json.gz": make_table()},
+    )
 
 
 def make_table() -> bytes:
@@ -151,14 +141,6 @@ def locate(name: str, package: Package, packages: list[Package]) -> tuple[Packag
         if name in candidate.structs or name in candidate.named:
             return candidate, name
     raise LookupError(f"{package.prefix}: no type {name}")
-
-
-def module(path: str) -> Path:
-    """The folder of a pinned module, downloaded if need be."""
-    reply = subprocess.run(
-        ["go", "mod", "download", "-json", path], cwd=PINS, check=True, capture_output=True
-    )
-    return Path(json.loads(reply.stdout)["Dir"])
 
 
 if __name__ == "__main__":

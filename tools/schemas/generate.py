@@ -13,19 +13,14 @@ file per group-version. From those of the stable versions this makes, in
 The same pin gives the same bytes. `--check` writes nothing and fails if a table is stale.
 """
 
-import argparse
-import gzip
 import json
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
 
-ROOT = Path(__file__).resolve().parents[2]
-PINS = ROOT / "tools" / "control-plane"
-DATA = ROOT / "src" / "kilonova" / "local" / "data"
+from tools.tables import generate, module
+
 REFERENCE = "#/components/schemas/"
 META = "io.k8s.apimachinery.pkg.apis.meta.v1."
 # Definitions that no field refers to, yet every group-version's paths do.
@@ -35,29 +30,11 @@ Json = dict[str, Any]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Make the tables of built-in kinds.")
-    parser.add_argument("--check", action="store_true", help="fail if a table is stale")
-    arguments = parser.parse_args()
-    tables = make_tables(kubernetes_source())
-    if arguments.check:
-        stale = [name for name, content in tables.items() if not is_current(name, content)]
-        if stale:
-            sys.exit(f"stale, run `python tools/schemas/generate.py`: {', '.join(stale)}")
-        return
-    for name, content in tables.items():
-        (DATA / name).write_bytes(packed(name, content))
-        print(f"{name}: {len(packed(name, content)):,} bytes", file=sys.stderr)
-
-
-def kubernetes_source() -> Path:
-    """The folder of the pinned `k8s.io/kubernetes` module, downloaded if need be."""
-    reply = subprocess.run(
-        ["go", "mod", "download", "-json", "k8s.io/kubernetes"],
-        cwd=PINS,
-        check=True,
-        capture_output=True,
+    generate(
+        "tools.schemas.generate",
+        "Make the tables of built-in kinds.",
+        lambda: make_tables(module("k8s.io/kubernetes")),
     )
-    return Path(json.loads(reply.stdout)["Dir"])
 
 
 def make_tables(source: Path) -> dict[str, bytes]:
@@ -216,19 +193,6 @@ def compact(value: Any) -> bytes:
 def one_per_line(values: list[Json]) -> bytes:
     lines = ",\n".join(json.dumps(value, separators=(", ", ": ")) for value in values)
     return f"[\n{lines}\n]\n".encode()
-
-
-def packed(name: str, content: bytes) -> bytes:
-    return gzip.compress(content, 9, mtime=0) if name.endswith(".gz") else content
-
-
-def is_current(name: str, content: bytes) -> bool:
-    """Compares what is inside: compressors of different make give different bytes."""
-    path = DATA / name
-    if not path.exists():
-        return False
-    found = path.read_bytes()
-    return (gzip.decompress(found) if name.endswith(".gz") else found) == content
 
 
 if __name__ == "__main__":
