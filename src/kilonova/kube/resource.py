@@ -14,7 +14,7 @@ U = TypeVar("U")
 class Resource(Generic[T]):
     """A resource of the API and a type for its objects.
 
-    `type` may be complete (a `lightkube.models` class, one of our Structs), a projection
+    `type` may be complete (one of our Structs), a projection
     with only the fields used, or `dict` for objects as they are.
     """
 

@@ -35,10 +35,6 @@ def invalid_value(path: str, value: Any, detail: str) -> Problem:
     return Problem(path, "FieldValueInvalid", f"Invalid value: {_shown(value)}: {detail}")
 
 
-def wrong_type(path: str, value: Any, detail: str) -> Problem:
-    return Problem(path, "FieldValueTypeInvalid", f"Invalid value: {_shown(value)}: {detail}")
-
-
 def required(path: str, detail: str = "") -> Problem:
     return Problem(path, "FieldValueRequired", "Required value" + (f": {detail}" if detail else ""))
 

@@ -50,6 +50,21 @@ async def remove(store: Store, key: str) -> None:
     await store.write("pods", key, lambda _, rv: Remove(entry(key, rv)))
 
 
+def record_commits(store: Store) -> list[list[Row]]:
+    """The rows of each commit, as they come."""
+    commits: list[list[Row]] = []
+    log = store._log
+    assert log is not None
+    append = log.append
+
+    def recorded(rows: list[Row], dead: list[int], oldest: int) -> None:
+        commits.append(list(rows))
+        append(rows, dead, oldest)
+
+    log.append = recorded  # pyright: ignore[reportAttributeAccessIssue]
+    return commits
+
+
 def contents(store: Store) -> dict[str, str]:
     return {each.key: each.decode()["text"] for each in store.collection("pods").between("")}
 
@@ -113,18 +128,9 @@ async def test_writers_see_what_is_proposed_and_readers_only_what_is_durable(
 
 async def test_writes_that_wait_share_a_commit(tmp_path: Path) -> None:
     store = open_store(tmp_path / "store.db")
-    commits: list[int] = []
-    log = store._log
-    assert log is not None
-    append = log.append
-
-    def counted(rows: list[Row], dead: list[int], oldest: int) -> None:
-        commits.append(len(rows))
-        append(rows, dead, oldest)
-
-    log.append = counted  # pyright: ignore[reportAttributeAccessIssue]
+    commits = record_commits(store)
     await asyncio.gather(*(put(store, f"a/{number}") for number in range(100)))
-    assert sum(commits) == 100
+    assert sum(map(len, commits)) == 100
     assert len(commits) < 20
     await store.close()
 
@@ -134,6 +140,29 @@ async def test_a_write_that_changes_nothing_takes_no_number() -> None:
     written = await put(store, "a/x")
     assert await store.write("pods", "a/x", lambda current, rv: None) is written
     assert store.rv == written.rv
+
+
+async def test_several_decisions_share_a_commit_whatever_else_is_written(tmp_path: Path) -> None:
+    store = open_store(tmp_path / "store.db")
+    commits = record_commits(store)
+    await put(store, "a/x", "one")
+
+    async def mark_and_remove() -> None:
+        await store.write(
+            "pods",
+            "a/x",
+            lambda _, rv: Put(entry("a/x", rv, "marked")),
+            lambda _, rv: Remove(entry("a/x", rv, "marked")),
+        )
+
+    others = (put(store, f"a/{number}") for number in range(20))
+    await asyncio.gather(*others, mark_and_remove(), *(put(store, f"b/{n}") for n in range(20)))
+    together = [[row.event for row in rows if row.key == "a/x"] for rows in commits]
+    assert [events for events in together if events] == [
+        [EventType.ADDED],
+        [EventType.MODIFIED, EventType.DELETED],
+    ]
+    await store.close()
 
 
 async def test_a_refusal_leaves_everything_as_it_was() -> None:

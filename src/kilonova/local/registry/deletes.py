@@ -129,7 +129,7 @@ async def delete(
 async def _mark_and_remove(
     registry: Registry, target: Target, base: Entry, obj: JsonObject
 ) -> Outcome:
-    """Watches see the mark before the end, also when nothing is waited for in between."""
+    """Watches see the mark before the end; on disk there are both or neither."""
     kind, resource = registry.catalog.storing(target.kind), storage_resource(target.kind)
 
     def mark(current: Entry | None, rv: int) -> Put:
@@ -138,12 +138,10 @@ async def _mark_and_remove(
         return Put(make_entry(kind, base.key, rv, obj))
 
     def remove(current: Entry | None, rv: int) -> Remove:
-        if current is None or current.uid != base.uid:
-            raise absent(target)
+        assert current is not None
         return Remove(make_entry(kind, base.key, rv, current.decode()))
 
-    await registry.store.write(resource, base.key, mark)
-    entry = await registry.store.write(resource, base.key, remove)
+    entry = await registry.store.write(resource, base.key, mark, remove)
     assert entry is not None
     return Outcome(entry, removed=True)
 

@@ -218,21 +218,35 @@ class Store:
             return collection.proposed[key]
         return collection.entries.get(key)
 
-    async def write(self, resource: str, key: str, decide: Decide) -> Entry | None:
-        """Run `decide` now, against the newest entry, and return when its outcome is on disk.
+    async def write(self, resource: str, key: str, *decisions: Decide) -> Entry | None:
+        """Run the decisions now, each against the newest entry; return when all are on disk.
 
-        Gives back the entry stored, the last state of the one removed, or the current one
-        where nothing was to be done. `decide` must not wait for anything, and may raise.
+        Several are on disk together or not at all. Gives back the entry stored, the last state
+        of the one removed, or the current one where nothing was to be done. A decision must
+        not wait for anything; the first may raise.
         """
         if self.broken is not None:
             raise self.broken
         collection = self.collection(resource)
+        entry: Entry | None = None
+        waiting: list[asyncio.Future[None]] = []
+        for decide in decisions:
+            entry, done = self._propose(collection, key, decide)
+            if done is not None:
+                waiting.append(done)
+        if waiting:
+            await (asyncio.gather(*waiting) if len(waiting) > 1 else waiting[0])
+        elif key in collection.proposed:
+            await self._settled()
+        return entry
+
+    def _propose(
+        self, collection: Collection, key: str, decide: Decide
+    ) -> tuple[Entry | None, asyncio.Future[None] | None]:
         current = self.newest(collection, key)
         decision = decide(current, self._proposed_rv + 1)
         if decision is None:
-            if key in collection.proposed:
-                await self._settled()
-            return current
+            return current, None
         self._proposed_rv += 1
         entry = decision.entry
         if isinstance(decision, Remove):
@@ -245,8 +259,7 @@ class Store:
         self._batch.append((collection, Event(kind, entry, current, 0.0), done))
         if self._committing is None:
             self._committing = asyncio.create_task(self._commit(), name="store-commit")
-        await done
-        return entry
+        return entry, done
 
     async def _settled(self) -> None:
         while self._committing is not None:
