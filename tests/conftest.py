@@ -35,7 +35,10 @@ CONTROLLERS = ",".join(
         "root-ca-certificate-publisher",
     )
 )
-"""What the embedded API does by itself too; the rest would change objects under a test."""
+"""What runs beside either server; the rest would change objects under a test."""
+EMBEDDED_CONTROLLERS = (
+    "garbage-collector-controller,namespace-controller,definition-controller,event-expiry,placement"
+)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -63,7 +66,9 @@ def control_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlP
 @pytest.fixture(scope="session")
 def embedded_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedServer]:
     """The embedded API, bare, in a process of its own."""
-    with EmbeddedServer.start(tmp_path_factory.mktemp("embedded") / "data") as server:
+    data = tmp_path_factory.mktemp("embedded") / "data"
+    options = ("--port", "0", f"--controllers={EMBEDDED_CONTROLLERS}")
+    with EmbeddedServer.start(data, *options) as server:
         yield server
 
 

@@ -40,7 +40,7 @@ class LoopClock:
 
 @asynccontextmanager
 async def running(
-    *, fleet: Fleet = NO_NODES, data: Path | None = None, controllers: bool = True
+    *, fleet: Fleet = NO_NODES, data: Path | None = None, controllers: str = "*"
 ) -> AsyncGenerator[Cluster]:
     """A cluster from start to stop."""
     settings = Settings(port=None, data=data, fleet=fleet, controllers=controllers)

@@ -73,6 +73,15 @@ def up(
             "system, so that only a power failure can lose the last ones."
         ),
     ] = "full",
+    controllers: Annotated[
+        str,
+        typer.Option(
+            metavar="NAMES",
+            help="Which built-in controllers run: '*' all, '-NAME' all but that one, a list of "
+            "names only those. Leave out what another program does, as 'placement' for a "
+            "scheduler of your own.",
+        ),
+    ] = "*",
     detach: Annotated[
         bool, typer.Option("--detach", help="Run in the background; the log is DIR/log.")
     ] = False,
@@ -92,6 +101,7 @@ def up(
       kilonova up --detach --wait
       kilonova up --data ./try --port 0 --nodes examples/fleet.yaml
       kilonova up --no-demo --durability normal
+      kilonova up --controllers='*,-placement'
     """
     options = UpOptions(
         data=_folder(data),
@@ -100,6 +110,7 @@ def up(
         durability=durability,
         nodes=None if nodes is None else nodes.expanduser().absolute(),
         demo=not no_demo,
+        controllers=controllers,
     )
     if detach:
         from kilonova.cli.background import detach_cluster

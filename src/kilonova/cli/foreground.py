@@ -48,6 +48,7 @@ def _configure_logging() -> None:
 
 async def _run(options: UpOptions, audience: Audience, begun: float) -> None:
     from kilonova.local.cluster import Cluster, Settings
+    from kilonova.local.controllers import UnknownController
     from kilonova.local.folder import FolderInUse
     from kilonova.local.listener import PortInUse
     from kilonova.local.nodes import Fleet, FleetError, default_fleet, read_fleet
@@ -65,12 +66,13 @@ async def _run(options: UpOptions, audience: Audience, begun: float) -> None:
                 port=options.port,
                 durability=Durability[options.durability.upper()],
                 fleet=fleet,
+                controllers=options.controllers,
             )
         )
         if not await _outruns(cluster.start(), asked):
             audience.stopping()
             return
-    except (FolderInUse, PortInUse, FleetError, StorageBroken) as error:
+    except (FolderInUse, PortInUse, FleetError, StorageBroken, UnknownController) as error:
         raise CommandFailed(str(error)) from error
     except OSError as error:
         if error.filename is None:

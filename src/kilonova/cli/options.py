@@ -25,6 +25,7 @@ class UpOptions:
     durability: Durability
     nodes: Path | None
     demo: bool
+    controllers: str = "*"
 
     def arguments(self) -> list[str]:
         """The command line that asks for the same."""
@@ -32,6 +33,8 @@ class UpOptions:
         words += ["--durability", self.durability]
         if self.nodes is not None:
             words += ["--nodes", str(self.nodes)]
+        if self.controllers != "*":
+            words.append(f"--controllers={self.controllers}")
         return words if self.demo else [*words, "--no-demo"]
 
 

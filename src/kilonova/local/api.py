@@ -9,7 +9,7 @@ from time import perf_counter
 
 from kilonova.kube.logging import get_logger
 from kilonova.kube.transport import Reply, Request, StreamReply
-from kilonova.local.auth import User
+from kilonova.local.auth import Authorizer, User
 from kilonova.local.documents import Documents
 from kilonova.local.errors import ApiError, PageNotFound, bad_request, internal
 from kilonova.local.metrics import ServerMetrics
@@ -28,11 +28,17 @@ class Api:
     """All that is served, for users who are already known."""
 
     def __init__(
-        self, registry: Registry, documents: Documents, verbs: Verbs, metrics: ServerMetrics
+        self,
+        registry: Registry,
+        documents: Documents,
+        verbs: Verbs,
+        authorizer: Authorizer,
+        metrics: ServerMetrics,
     ) -> None:
         self.registry = registry
         self._documents = documents
         self._verbs = verbs
+        self._authorizer = authorizer
         self._metrics = metrics
 
     async def handle(self, request: Request, user: User) -> Answer:

@@ -11,14 +11,15 @@ from pathlib import Path
 from random import Random
 from socket import socket
 
-from kilonova.kube import Client, InProcessTransport
+from kilonova.kube import Client, InProcessTransport, Part, Reflector
 from kilonova.kube.certificates import Authority
 from kilonova.kube.logging import get_logger
 from kilonova.kube.transport import Reply, Request, StreamReply
-from kilonova.local.admission import Admission, NamespaceLifecycle, Priority
+from kilonova.local.admission import Admission, standard_plugins
 from kilonova.local.api import Api
 from kilonova.local.app import App
 from kilonova.local.auth import (
+    AlwaysAllow,
     Authenticator,
     ServiceAccountTokens,
     SigningKey,
@@ -30,16 +31,17 @@ from kilonova.local.auth import (
 from kilonova.local.bootstrap import create_default_objects
 from kilonova.local.catalog import Catalog
 from kilonova.local.clock import Clock, Identities, SystemClock
-from kilonova.local.controllers import Controllers
+from kilonova.local.controllers import Controllers, Workshop
 from kilonova.local.definitions import Definitions
 from kilonova.local.documents import Documents
 from kilonova.local.folder import Folder
 from kilonova.local.health import Health, Probe
 from kilonova.local.kinds.builtin import builtin_kinds
+from kilonova.local.kubelets import Kubelets
 from kilonova.local.listener import Listener, TlsFiles, bind
-from kilonova.local.logs import PodLogs
 from kilonova.local.metrics import ServerMetrics
-from kilonova.local.nodes import NO_NODES, Fleet
+from kilonova.local.nodes import NO_NODES, Fleet, SimulatedKubelet, SimulatedNodes
+from kilonova.local.nodes.sim import PODS as SIM_PODS
 from kilonova.local.registry.core import Registry
 from kilonova.local.registry.objects import read_entry
 from kilonova.local.reviews import Reviews
@@ -73,7 +75,9 @@ class Settings:
     durability: Durability = Durability.FULL
     fleet: Fleet = NO_NODES
     token_file: Path | None = None
-    controllers: bool = True
+    controllers: str = "*"
+    """Which built-in controllers run, in the words of `controllers.suite`; empty: none, and no
+    nodes."""
 
 
 class Cluster:
@@ -92,11 +96,12 @@ class Cluster:
         self._identities = identities or Identities()
         self.folder = Folder(settings.data) if settings.data else None
         self.metrics = ServerMetrics()
-        self.logs = PodLogs()
+        self.kubelets = Kubelets()
         self.url = ""
         self.broken: asyncio.Future[Exception] | None = None
         """Done when the cluster cannot go on: the store or a controller failed."""
         self._controllers: Controllers | None = None
+        self._simulated: SimulatedNodes | None = None
         self._ending = AsyncExitStack()
         self._ready = False
 
@@ -122,14 +127,25 @@ class Cluster:
         self._build(folder.signing_key() if folder else SigningKey.create())
         await create_default_objects(self.client("system:apiserver"), self.url)
         if settings.controllers:
-            self._controllers = Controllers(
-                self.client, settings.fleet, self.clock, authority.cert_pem.decode(), self.logs
-            )
+            self._controllers = self._built_controllers(authority.cert_pem.decode())
             self._ending.push_async_callback(self._controllers.stop)
             self._controllers.start(self._broke)
         if address is not None and folder is not None:
             await self._listen(address, folder, authority)
         self._ready = True
+
+    def _built_controllers(self, ca: str) -> Controllers:
+        workshop = Workshop(self.client, self.clock, self._identities, ca, self.kubelets)
+        return Controllers(workshop, self.settings.controllers, self._nodes())
+
+    def _nodes(self) -> list[Part]:
+        client = self.client("system:serviceaccount:kube-system:simulated-nodes")
+        pods = Reflector(client, SIM_PODS)
+        fleet = self.settings.fleet
+        self._simulated = SimulatedNodes(client, fleet, self.clock.now, pods, alone=True)
+        for name in self._simulated.names:
+            self.kubelets.register(name, SimulatedKubelet(name))
+        return [pods, self._simulated]
 
     def _open_store(self) -> None:
         log: Log | None = None
@@ -162,10 +178,7 @@ class Cluster:
         catalog = Catalog(map(without_unserved, builtin_kinds()))
         definitions = Definitions(self.store, catalog, self.clock)
         ServiceAddresses(self.store, catalog)
-        namespaces = self.store.collection("namespaces")
-        lifecycle = NamespaceLifecycle(lambda name: self.store.newest(namespaces, name))
-        classes = self.store.collection("priorityclasses.scheduling.k8s.io")
-        admission = Admission([lifecycle, Priority(classes), definitions])
+        admission = Admission([*standard_plugins(self.store), definitions])
         registry = Registry(self.store, catalog, self.clock, self._identities, admission)
 
         def exists(kind: str, namespace: str, name: str, uid: str) -> bool:
@@ -182,7 +195,7 @@ class Cluster:
             registry,
             TokenRequests(registry, accounts),
             Reviews(self._authenticator),
-            self.logs,
+            self.kubelets,
         )
         published = {
             "/openid/v1/jwks": key_set([key]),
@@ -198,7 +211,7 @@ class Cluster:
         documents = Documents(catalog, Health(probes), self.metrics.render, published)
         verbs = Verbs(registry, subresources, Random())  # noqa: S311 (spreads watches)
         self.metrics.gauge("apiserver_resource_version", "Newest version.", lambda: self.store.rv)
-        self.api = Api(registry, documents, verbs, self.metrics)
+        self.api = Api(registry, documents, verbs, AlwaysAllow(), self.metrics)
 
     def client(self, user: str) -> Client:
         """A client in this process, acting as `user` with all rights."""
@@ -211,8 +224,15 @@ class Cluster:
 
     async def wait_settled(self) -> None:
         """Until the nodes of the fleet have registered."""
-        if self._controllers is not None:
-            await self._controllers.wait_settled()
+        if self._controllers is None or self._simulated is None:
+            return
+        registered = asyncio.create_task(self._simulated.wait_registered())
+        try:
+            await asyncio.wait(
+                (registered, self._controllers.ended), return_when=asyncio.FIRST_COMPLETED
+            )
+        finally:
+            registered.cancel()
 
     async def stop(self) -> None:
         """End everything; what was acknowledged is on disk."""

@@ -1,43 +1,19 @@
 """`pods/log`: which container is meant, and where its lines come from."""
 
-from collections.abc import AsyncIterator
-from dataclasses import dataclass
-from typing import Protocol
-
 from kilonova.api.json import JsonObject
 from kilonova.kube.transport import Reply, Request, StreamReply
-from kilonova.local.errors import ApiError, bad_request, invalid, invalid_value
+from kilonova.local.errors import bad_request, invalid, invalid_value
 from kilonova.local.kinds.walk import objects, part
+from kilonova.local.kubelets import Kubelets, LogRequest
 
 _TEXT = {"content-type": "text/plain"}
 
 
-@dataclass(frozen=True, slots=True)
-class LogRequest:
-    """Which lines of a container's log are wanted."""
-
-    container: str
-    follow: bool
-    previous: bool
-    timestamps: bool
-    tail: int | None
-    since_seconds: int | None
-
-
-class LogSource(Protocol):
-    """A node's memory of what its containers printed."""
-
-    def open(self, pod: JsonObject, wanted: LogRequest) -> AsyncIterator[bytes]: ...
-
-
 class PodLogs:
-    """Finds the node that has a pod's log. Nodes announce themselves by a test of the pod."""
+    """Answers requests for logs from the nodes that have them."""
 
-    def __init__(self) -> None:
-        self._sources: dict[str, LogSource] = {}
-
-    def register(self, node: str, source: LogSource) -> None:
-        self._sources[node] = source
+    def __init__(self, kubelets: Kubelets) -> None:
+        self._kubelets = kubelets
 
     async def read(self, pod: JsonObject, request: Request) -> Reply | StreamReply:
         """The log of one container, as text."""
@@ -53,13 +29,9 @@ class PodLogs:
         node = spec.get("nodeName", "")
         if not node:
             return Reply(204)
-        source = self._sources.get(node)
-        if source is None:
-            raise ApiError(
-                500, "InternalError", f'Get the log of pod {name}: node "{node}" does not answer'
-            )
+        kubelet = self._kubelets.find(node)
         _check_started(pod, wanted)
-        return StreamReply(200, source.open(pod, wanted), dict(_TEXT))
+        return StreamReply(200, kubelet.logs(pod, wanted), dict(_TEXT))
 
 
 def _container(pod: str, spec: JsonObject, wanted: str) -> str:

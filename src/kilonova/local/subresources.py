@@ -10,6 +10,7 @@ from kilonova.local.auth import User
 from kilonova.local.errors import method_not_allowed
 from kilonova.local.kinds.base import Kind
 from kilonova.local.kinds.walk import part, strings
+from kilonova.local.kubelets import Kubelets
 from kilonova.local.logs import PodLogs
 from kilonova.local.negotiation import decode_body, wanted
 from kilonova.local.presentation import document, present_object
@@ -53,12 +54,12 @@ class Subresources:
     """Finds the endpoint for a target that is not a plain object or its status."""
 
     def __init__(
-        self, registry: Registry, tokens: TokenRequests, reviews: Reviews, logs: PodLogs
+        self, registry: Registry, tokens: TokenRequests, reviews: Reviews, kubelets: Kubelets
     ) -> None:
         self._registry = registry
         self._reviews = reviews
         self._tokens = tokens
-        self._logs = logs
+        self._logs = PodLogs(kubelets)
         self._endpoints: dict[tuple[str, str, str], Endpoint] = {
             ("", "pods", "binding"): self._bind,
             ("", "pods", "eviction"): self._evict,

@@ -193,7 +193,7 @@ async def _start_of(answer: StreamReply) -> bytes:
 def open_border() -> Generator[Border]:
     """A cluster with a custom kind, a pod, a deployment and a gang."""
     with asyncio.Runner() as runner:
-        cluster = Cluster(Settings(port=None, controllers=False))
+        cluster = Cluster(Settings(port=None, controllers=""))
         runner.run(cluster.start())
         border = Border(runner, cluster)
         try:

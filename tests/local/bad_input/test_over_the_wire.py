@@ -82,7 +82,7 @@ async def wire(tmp_path: Path) -> AsyncIterator[Wire]:
     tokens = tmp_path / "tokens.csv"
     tokens.write_text(f'{TOKEN},admin,1,"system:masters"\n')
     data = tmp_path / "data"
-    cluster = Cluster(Settings(data=data, port=0, controllers=False, token_file=tokens))
+    cluster = Cluster(Settings(data=data, port=0, controllers="", token_file=tokens))
     await cluster.start()
     try:
         yield Wire(cluster, data)

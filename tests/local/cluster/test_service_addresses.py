@@ -22,7 +22,7 @@ async def test_a_restarted_server_gives_no_address_twice(tmp_path: Path) -> None
     addresses: list[str] = []
     ports: list[int] = []
     for start in range(3):
-        async with running(data=tmp_path, controllers=False) as cluster:
+        async with running(data=tmp_path, controllers="") as cluster:
             client = cluster.client("test")
             for number in range(3):
                 spec = await create(client, f"s{start}-{number}", type="NodePort")
@@ -39,7 +39,7 @@ async def test_a_restarted_server_gives_no_address_twice(tmp_path: Path) -> None
 
 @pytest.mark.looptime
 async def test_what_a_deleted_service_held_is_free_again() -> None:
-    async with running(controllers=False) as cluster:
+    async with running(controllers="") as cluster:
         client = cluster.client("test")
         spec = await create(client, "first", type="NodePort")
         await client.delete(SERVICES, "first", "default")
@@ -62,7 +62,7 @@ async def test_what_a_namespace_took_along_is_free_again() -> None:
 
 @pytest.mark.looptime
 async def test_a_port_that_a_service_gives_up_is_free_again() -> None:
-    async with running(controllers=False) as cluster:
+    async with running(controllers="") as cluster:
         client = cluster.client("test")
         [port] = (await create(client, "first", type="NodePort"))["ports"]
         await client.patch(SERVICES, "first", {"spec": {"type": "ClusterIP"}}, "default")
@@ -72,7 +72,7 @@ async def test_a_port_that_a_service_gives_up_is_free_again() -> None:
 
 @pytest.mark.looptime
 async def test_a_service_that_was_refused_or_only_tried_holds_nothing() -> None:
-    async with running(controllers=False) as cluster:
+    async with running(controllers="") as cluster:
         client = cluster.client("test")
         wanted: Any = {"type": "NodePort", "ports": [{"port": 80, "nodePort": 30080}]}
         with pytest.raises(Invalid):

@@ -252,7 +252,7 @@ async def test_a_dependent_that_changes_all_the_time_goes_all_the_same(client: C
 
 async def stopped_midway(data: Path, propagation: Propagation) -> None:
     """Leave a deletion to be done by the next process: without controllers, none acts on it."""
-    async with running(data=data, controllers=False) as cluster:
+    async with running(data=data, controllers="") as cluster:
         client = cluster.client("test")
         owner = await make(client, "owner")
         await make(client, "child", reference(owner, blockOwnerDeletion=True), resource=SECRETS)

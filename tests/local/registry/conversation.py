@@ -54,7 +54,7 @@ def in_virtual_time(scenario: Callable[[Cluster], Coroutine[Any, Any, None]]) ->
     """Run a scenario on a bare cluster, for tests that make many."""
 
     async def run() -> None:
-        async with running(controllers=False) as cluster:
+        async with running(controllers="") as cluster:
             await scenario(cluster)
 
     def loop() -> asyncio.AbstractEventLoop:

@@ -33,7 +33,7 @@ async def change_schema(client: Client, openapi: Any) -> None:
 
 async def test_objects_stored_before_a_new_default_are_shown_with_it(tmp_path: Path) -> None:
     data = tmp_path / "data"
-    async with running(data=data, controllers=False) as cluster:
+    async with running(data=data, controllers="") as cluster:
         client = cluster.client("test")
         await client.create(DEFINITIONS, with_schema(schema(size={"type": "integer"})))
         await client.create(WIDGETS, {"metadata": {"name": "w"}, "spec": {"size": 3}}, "default")
@@ -44,13 +44,13 @@ async def test_objects_stored_before_a_new_default_are_shown_with_it(tmp_path: P
         shown = await client.get(WIDGETS, "w", "default")
         assert shown["spec"] == {"size": 3, "color": "red"}
         assert (await client.list(WIDGETS)).items[0]["spec"] == shown["spec"]
-    async with running(data=data, controllers=False) as cluster:
+    async with running(data=data, controllers="") as cluster:
         again = await cluster.client("test").get(WIDGETS, "w", "default")
         assert again["spec"] == {"size": 3, "color": "red"}, "also after a restart"
 
 
 async def test_a_watch_ends_when_its_kind_changes_or_goes_and_not_before() -> None:
-    async with running(controllers=False) as cluster:
+    async with running(controllers="") as cluster:
         client = cluster.client("test")
         await client.create(DEFINITIONS, with_schema(schema(size={"type": "integer"})))
         created = await client.create(WIDGETS, {"metadata": {"name": "w"}}, "default")

@@ -23,7 +23,7 @@ async def cluster() -> AsyncIterator[Cluster]:
     loop = cast(LoopTimeEventLoop, asyncio.get_running_loop())
     async with AsyncExitStack() as stack:
         with loop.looptime_enabled():
-            cluster = await stack.enter_async_context(running(controllers=False))
+            cluster = await stack.enter_async_context(running(controllers=""))
         yield cluster
 
 

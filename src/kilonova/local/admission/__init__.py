@@ -7,5 +7,14 @@ waits (a webhook) makes the registry check that nothing moved meanwhile.
 from kilonova.local.admission.chain import Admission, Attributes, Operation, Plugin
 from kilonova.local.admission.namespaces import NamespaceLifecycle
 from kilonova.local.admission.priority import Priority
+from kilonova.local.admission.suite import standard_plugins
 
-__all__ = ["Admission", "Attributes", "NamespaceLifecycle", "Operation", "Plugin", "Priority"]
+__all__ = [
+    "Admission",
+    "Attributes",
+    "NamespaceLifecycle",
+    "Operation",
+    "Plugin",
+    "Priority",
+    "standard_plugins",
+]

@@ -10,6 +10,7 @@ remembered of them is a digest.
 """
 
 from kilonova.local.auth.authenticator import Authenticator, may_be_anonymous
+from kilonova.local.auth.authorizer import Action, AlwaysAllow, Authorizer, Verdict
 from kilonova.local.auth.discovery import discovery_document, key_set
 from kilonova.local.auth.keys import SigningKey
 from kilonova.local.auth.static import StaticTokens
@@ -23,7 +24,10 @@ from kilonova.local.auth.tokens import (
 from kilonova.local.auth.user import User
 
 __all__ = [
+    "Action",
+    "AlwaysAllow",
     "Authenticator",
+    "Authorizer",
     "BoundObject",
     "InvalidToken",
     "IssuedToken",
@@ -32,6 +36,7 @@ __all__ = [
     "SigningKey",
     "StaticTokens",
     "User",
+    "Verdict",
     "discovery_document",
     "key_set",
     "may_be_anonymous",

@@ -3,6 +3,7 @@
 They are written on `kilonova.kube` like any other controller, and reach the API in process.
 """
 
-from kilonova.local.controllers.suite import Controllers
+from kilonova.local.controllers.suite import Controllers, UnknownController, chosen
+from kilonova.local.controllers.workshop import Workshop
 
-__all__ = ["Controllers"]
+__all__ = ["Controllers", "UnknownController", "Workshop", "chosen"]

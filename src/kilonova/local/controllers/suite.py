@@ -1,71 +1,87 @@
-"""All built-in controllers of an embedded cluster, started and stopped together."""
+"""All built-in controllers of an embedded cluster, started and stopped together.
+
+Each has the name that it has in kube-controller-manager, where it is there, and can be left out
+by it: `*` is all, `-NAME` leaves one out, and a list without `*` is only those that it names.
+"""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 
-from kilonova.kube import Client, Manager, Part, PartFailed, Reflector
-from kilonova.kube.events import Recorder
-from kilonova.local.clock import Clock
+from kilonova.kube import Manager, Part, PartFailed, Reflector
 from kilonova.local.controllers import fitting
-from kilonova.local.controllers.definitions import (
-    DEFINITIONS,
-    DefinitionCleaner,
-    NameAcceptance,
-)
+from kilonova.local.controllers.definitions import DEFINITIONS, DefinitionCleaner, NameAcceptance
 from kilonova.local.controllers.events import EventExpiry
 from kilonova.local.controllers.garbage import GarbageCollector
 from kilonova.local.controllers.namespaces import NAMESPACES, NamespaceController
 from kilonova.local.controllers.placement import Placement
-from kilonova.local.logs import PodLogs
-from kilonova.local.nodes import Fleet, SimulatedNodes
-from kilonova.local.nodes.logs import SimulatedLogs
-from kilonova.local.nodes.sim import PODS as SIM_PODS
+from kilonova.local.controllers.workshop import Workshop
+
+Build = Callable[[Workshop], Iterable[Part]]
+
+
+def _garbage(workshop: Workshop) -> Iterable[Part]:
+    client = workshop.account("garbage-collector")
+    return [GarbageCollector(client, workshop.cache(DEFINITIONS))]
+
+
+def _namespaces(workshop: Workshop) -> Iterable[Part]:
+    client = workshop.account("namespace-controller")
+    namespaces = workshop.cache(NAMESPACES)
+    return [NamespaceController(client, namespaces, workshop.ca, workshop.clock).controller()]
+
+
+def _definitions(workshop: Workshop) -> Iterable[Part]:
+    client, definitions = workshop.account("definition-controller"), workshop.cache(DEFINITIONS)
+    return [
+        DefinitionCleaner(client, definitions).controller(),
+        NameAcceptance(client, definitions, workshop.clock).controller(),
+    ]
+
+
+def _events(workshop: Workshop) -> Iterable[Part]:
+    return [EventExpiry(workshop.account("event-expiry"), workshop.clock)]
+
+
+def _placement(workshop: Workshop) -> Iterable[Part]:
+    client = workshop.account("placement")
+    pods, nodes = Reflector(client, fitting.PODS), Reflector(client, fitting.NODES)
+    events = workshop.recorder(fitting.SCHEDULER_NAME)
+    return [pods, nodes, Placement(client, pods, nodes, workshop.clock, events).controller]
+
+
+CONTROLLERS: dict[str, Build] = {
+    "garbage-collector-controller": _garbage,
+    "namespace-controller": _namespaces,
+    "definition-controller": _definitions,
+    "event-expiry": _events,
+    "placement": _placement,
+}
+
+
+class UnknownController(Exception):
+    """There is no controller of that name."""
+
+
+def chosen(selection: str) -> list[str]:
+    """The names that a selection stands for; `UnknownController` names one that is none."""
+    words = [word.strip() for word in selection.split(",") if word.strip()]
+    for word in words:
+        if word != "*" and word.removeprefix("-") not in CONTROLLERS:
+            known = ", ".join(CONTROLLERS)
+            raise UnknownController(f'"{word}" is no controller: choose from *, {known}')
+    return [
+        name for name in CONTROLLERS if name in words or ("*" in words and f"-{name}" not in words)
+    ]
 
 
 class Controllers:
-    """Builds the parts; each acts under a name of its own."""
+    """Runs the chosen controllers and, beside them, other parts of the cluster."""
 
-    def __init__(
-        self,
-        client: Callable[[str], Client],
-        fleet: Fleet,
-        clock: Clock,
-        ca: str,
-        logs: PodLogs,
-    ) -> None:
-        def account(name: str) -> Client:
-            return client(f"system:serviceaccount:kube-system:{name}")
-
-        definitions = Reflector(account("definition-controller"), DEFINITIONS)
-        namespaces = Reflector(account("namespace-controller"), NAMESPACES)
-        scheduler = account("placement")
-        pods = Reflector(scheduler, fitting.PODS)
-        nodes = Reflector(scheduler, fitting.NODES)
-        events = Recorder(scheduler, fitting.SCHEDULER_NAME, clock=clock.monotonic, wall=clock.now)
-        sim = account("simulated-nodes")
-        sim_pods = Reflector(sim, SIM_PODS)
-        self._simulated = SimulatedNodes(sim, fleet, clock.now, sim_pods, alone=True)
-        for name in self._simulated.names:
-            logs.register(name, SimulatedLogs())
-        self._parts: list[Part] = [
-            definitions,
-            namespaces,
-            pods,
-            nodes,
-            sim_pods,
-            GarbageCollector(account("garbage-collector"), definitions),
-            NamespaceController(
-                account("namespace-controller"), namespaces, ca, clock
-            ).controller(),
-            DefinitionCleaner(account("definition-controller"), definitions).controller(),
-            NameAcceptance(account("definition-controller"), definitions, clock).controller(),
-            EventExpiry(account("event-expiry"), clock),
-            events,
-            Placement(scheduler, pods, nodes, clock, events).controller,
-            self._simulated,
-        ]
+    def __init__(self, workshop: Workshop, selection: str, others: Sequence[Part] = ()) -> None:
+        names = chosen(selection)
+        parts = [part for name in names for part in CONTROLLERS[name](workshop)]
         self._manager = Manager(grace=2.0)
-        self._manager.add(*self._parts)
+        self._manager.add(*workshop.shared, *parts, *others)
         self._task: asyncio.Task[None] | None = None
 
     def start(self, on_failure: Callable[[Exception], None]) -> None:
@@ -78,14 +94,11 @@ class Controllers:
         except PartFailed as failure:
             on_failure(failure)
 
-    async def wait_settled(self) -> None:
-        """Until the nodes of the fleet have registered, or the controllers have stopped."""
+    @property
+    def ended(self) -> asyncio.Task[None]:
+        """Done when all parts have stopped."""
         assert self._task is not None
-        registered = asyncio.create_task(self._simulated.wait_registered())
-        try:
-            await asyncio.wait((registered, self._task), return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            registered.cancel()
+        return self._task
 
     async def stop(self) -> None:
         """Let the parts end, those that write first."""

@@ -8,6 +8,15 @@ Kubernetes. All that they know is in the API: a new process goes on where the la
 
 from kilonova.local.nodes.fleet import NO_NODES, Fleet, default_fleet
 from kilonova.local.nodes.fleetfile import FleetError, read_fleet
+from kilonova.local.nodes.kubelet import SimulatedKubelet
 from kilonova.local.nodes.sim import SimulatedNodes
 
-__all__ = ["NO_NODES", "Fleet", "FleetError", "SimulatedNodes", "default_fleet", "read_fleet"]
+__all__ = [
+    "NO_NODES",
+    "Fleet",
+    "FleetError",
+    "SimulatedKubelet",
+    "SimulatedNodes",
+    "default_fleet",
+    "read_fleet",
+]

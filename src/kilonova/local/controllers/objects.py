@@ -1,0 +1,204 @@
+"""Pods and nodes as built-in controllers see them: the fields that at least one of them uses.
+
+One projection each, so that one cache serves all (`Workshop.cache(PODS)`). Add a field here when
+a controller needs it; defaults are those of an object that has no such field.
+"""
+
+import msgspec
+
+from kilonova.kube import Resource
+
+
+class OwnerReference(msgspec.Struct, frozen=True, rename="camel"):
+    """Whose an object is; at most one owner is its controller."""
+
+    api_version: str
+    kind: str
+    name: str
+    uid: str
+    controller: bool = False
+    block_owner_deletion: bool = False
+
+
+class Metadata(msgspec.Struct, frozen=True, rename="camel"):
+    """What controllers use of any object's metadata."""
+
+    name: str
+    uid: str
+    resource_version: str
+    namespace: str = ""
+    generate_name: str = ""
+    generation: int = 0
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+    owner_references: tuple[OwnerReference, ...] = ()
+    finalizers: tuple[str, ...] = ()
+    creation_timestamp: str = ""
+    deletion_timestamp: str | None = None
+    deletion_grace_period_seconds: int | None = None
+
+    @property
+    def controller(self) -> OwnerReference | None:
+        """The owner that manages this object."""
+        return next((each for each in self.owner_references if each.controller), None)
+
+
+class Condition(msgspec.Struct, frozen=True, rename="camel"):
+    """A condition of any object's status."""
+
+    type: str
+    status: str
+    reason: str = ""
+    message: str = ""
+    last_transition_time: str = ""
+    last_heartbeat_time: str | None = None
+
+
+class Toleration(msgspec.Struct, frozen=True, rename="camel"):
+    """Which taints a pod puts up with."""
+
+    key: str = ""
+    operator: str = "Equal"
+    value: str = ""
+    effect: str = ""
+    toleration_seconds: int | None = None
+
+
+class Port(msgspec.Struct, frozen=True, rename="camel"):
+    """A port of a container."""
+
+    container_port: int
+    name: str = ""
+    protocol: str = "TCP"
+    host_port: int = 0
+
+
+class Resources(msgspec.Struct, frozen=True):
+    """What a container asks for, and may use at most."""
+
+    requests: dict[str, str | int | float] = {}
+    limits: dict[str, str | int | float] = {}
+
+
+class Container(msgspec.Struct, frozen=True, rename="camel"):
+    """A container of a pod."""
+
+    name: str
+    ports: tuple[Port, ...] = ()
+    resources: Resources = Resources()
+    restart_policy: str = ""
+
+
+class PodSpec(msgspec.Struct, frozen=True, rename="camel"):
+    """What a pod should be."""
+
+    node_name: str = ""
+    hostname: str = ""
+    subdomain: str = ""
+    host_network: bool = False
+    restart_policy: str = "Always"
+    priority: int = 0
+    priority_class_name: str = ""
+    containers: tuple[Container, ...] = ()
+    init_containers: tuple[Container, ...] = ()
+    tolerations: tuple[Toleration, ...] = ()
+    overhead: dict[str, str | int | float] = {}
+
+
+class Terminated(msgspec.Struct, frozen=True, rename="camel"):
+    """How a container ended."""
+
+    exit_code: int = 0
+    reason: str = ""
+    finished_at: str | None = None
+
+
+class ContainerState(msgspec.Struct, frozen=True):
+    """One of its fields is set."""
+
+    terminated: Terminated | None = None
+
+
+class ContainerStatus(msgspec.Struct, frozen=True, rename="camel"):
+    """How a container is doing."""
+
+    name: str
+    ready: bool = False
+    restart_count: int = 0
+    state: ContainerState = ContainerState()
+
+
+class Address(msgspec.Struct, frozen=True):
+    """One of a pod's addresses."""
+
+    ip: str
+
+
+class PodStatus(msgspec.Struct, frozen=True, rename="camel"):
+    """How a pod is doing."""
+
+    phase: str = "Pending"
+    reason: str = ""
+    conditions: tuple[Condition, ...] = ()
+    container_statuses: tuple[ContainerStatus, ...] = ()
+    init_container_statuses: tuple[ContainerStatus, ...] = ()
+    host_ip: str = msgspec.field(default="", name="hostIP")
+    pod_ip: str = msgspec.field(default="", name="podIP")
+    pod_ips: tuple[Address, ...] = msgspec.field(default=(), name="podIPs")
+    start_time: str | None = None
+
+
+class Pod(msgspec.Struct):
+    """A pod."""
+
+    metadata: Metadata
+    spec: PodSpec = PodSpec()
+    status: PodStatus = PodStatus()
+
+    def condition(self, type_: str) -> Condition | None:
+        return next((each for each in self.status.conditions if each.type == type_), None)
+
+    @property
+    def ready(self) -> bool:
+        found = self.condition("Ready")
+        return found is not None and found.status == "True"
+
+    @property
+    def ended(self) -> bool:
+        """Whether none of its containers runs, or ever will again."""
+        return self.status.phase in ("Succeeded", "Failed")
+
+
+class Taint(msgspec.Struct, frozen=True, rename="camel"):
+    """What keeps pods off a node that do not tolerate it."""
+
+    key: str
+    effect: str
+    value: str = ""
+    time_added: str | None = None
+
+
+class NodeSpec(msgspec.Struct, frozen=True):
+    """What a node should be."""
+
+    taints: tuple[Taint, ...] = ()
+    unschedulable: bool = False
+
+
+class NodeStatus(msgspec.Struct, frozen=True):
+    """How a node is doing."""
+
+    conditions: tuple[Condition, ...] = ()
+    allocatable: dict[str, str] = {}
+
+
+class Node(msgspec.Struct):
+    """A node."""
+
+    metadata: Metadata
+    spec: NodeSpec = NodeSpec()
+    status: NodeStatus = NodeStatus()
+
+
+PODS = Resource("", "v1", "pods", "Pod", True, Pod)
+NODES = Resource("", "v1", "nodes", "Node", False, Node)
