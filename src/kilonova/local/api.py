@@ -9,7 +9,7 @@ from time import perf_counter
 
 from kilonova.kube.logging import get_logger
 from kilonova.kube.transport import Reply, Request, StreamReply
-from kilonova.local.auth import Authorizer, User
+from kilonova.local.auth import Gate, User
 from kilonova.local.documents import Documents
 from kilonova.local.errors import ApiError, PageNotFound, bad_request, internal
 from kilonova.local.metrics import ServerMetrics
@@ -32,13 +32,13 @@ class Api:
         registry: Registry,
         documents: Documents,
         verbs: Verbs,
-        authorizer: Authorizer,
+        gate: Gate,
         metrics: ServerMetrics,
     ) -> None:
         self.registry = registry
         self._documents = documents
         self._verbs = verbs
-        self._authorizer = authorizer
+        self._gate = gate
         self._metrics = metrics
 
     async def handle(self, request: Request, user: User) -> Answer:
@@ -49,8 +49,13 @@ class Api:
         self._metrics.answered(request.method, answer.status, seconds)
         return answer
 
+    def authorized(self, request: Request, user: User) -> User:
+        """Who acts in this request; raises ApiError 403 if they may not. Asked once a request."""
+        return self._gate.admit(request, user)
+
     async def _answer(self, request: Request, user: User) -> Answer:
         try:
+            user = self.authorized(request, user)
             document = self._documents.find(request)
             if document is not None:
                 return document

@@ -21,6 +21,7 @@ from kilonova.local.app import App
 from kilonova.local.auth import (
     AlwaysAllow,
     Authenticator,
+    Gate,
     ServiceAccountTokens,
     SigningKey,
     StaticTokens,
@@ -211,7 +212,7 @@ class Cluster:
         documents = Documents(catalog, Health(probes), self.metrics.render, published)
         verbs = Verbs(registry, subresources, Random())  # noqa: S311 (spreads watches)
         self.metrics.gauge("apiserver_resource_version", "Newest version.", lambda: self.store.rv)
-        self.api = Api(registry, documents, verbs, AlwaysAllow(), self.metrics)
+        self.api = Api(registry, documents, verbs, Gate(AlwaysAllow()), self.metrics)
 
     def client(self, user: str) -> Client:
         """A client in this process, acting as `user` with all rights."""

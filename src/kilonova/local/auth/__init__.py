@@ -12,6 +12,7 @@ remembered of them is a digest.
 from kilonova.local.auth.authenticator import Authenticator, may_be_anonymous
 from kilonova.local.auth.authorizer import Action, AlwaysAllow, Authorizer, Verdict
 from kilonova.local.auth.discovery import discovery_document, key_set
+from kilonova.local.auth.gate import MASTERS, Gate
 from kilonova.local.auth.keys import SigningKey
 from kilonova.local.auth.static import StaticTokens
 from kilonova.local.auth.tokens import (
@@ -24,11 +25,13 @@ from kilonova.local.auth.tokens import (
 from kilonova.local.auth.user import User
 
 __all__ = [
+    "MASTERS",
     "Action",
     "AlwaysAllow",
     "Authenticator",
     "Authorizer",
     "BoundObject",
+    "Gate",
     "InvalidToken",
     "IssuedToken",
     "ServiceAccount",

@@ -1,9 +1,11 @@
-"""Who may do what: the question, and whoever answers it."""
+"""Who may do what: the question, whoever answers it, and the refusal."""
 
 from dataclasses import dataclass
 from typing import Protocol
 
 from kilonova.local.auth.user import User
+from kilonova.local.auth.words import quoted
+from kilonova.local.errors import ApiError, forbidden
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,8 +19,13 @@ class Action:
     subresource: str = ""
     namespace: str = ""
     name: str = ""
-    path: str = ""
+    path: str | None = None
     """Of what is no resource: `/healthz`. Then all above but the verb are empty."""
+
+    @property
+    def whole_resource(self) -> str:
+        """As rules name it: `pods`, `pods/log`."""
+        return f"{self.resource}/{self.subresource}" if self.subresource else self.resource
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,3 +47,28 @@ class AlwaysAllow:
 
     def decide(self, user: User, action: Action) -> Verdict:
         return Verdict(allowed=True)
+
+
+def refused(user: User, action: Action, reason: str = "") -> ApiError:
+    """The 403 for somebody who may not do this."""
+    message = _harmless(_sentence(user, action)) + (f": {reason}" if reason else "")
+    if action.path is not None or not action.resource:
+        details = {"name": action.name} if action.name else {}
+        return ApiError(403, "Forbidden", f"forbidden: {message}", details)
+    return forbidden(action.group, action.resource, action.name, message)
+
+
+def _sentence(user: User, action: Action) -> str:
+    who = f"User {quoted(user.name)} cannot {action.verb}"
+    if action.path is not None:
+        return f"{who} path {quoted(action.path)}"
+    place = f"in the namespace {quoted(action.namespace)}"
+    return (
+        f"{who} resource {quoted(action.whole_resource)} in API group {quoted(action.group)} "
+        f"{place if action.namespace else 'at the cluster scope'}"
+    )
+
+
+def _harmless(text: str) -> str:
+    """Text that no browser takes for markup."""
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
