@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from kilonova.kube import Manager, Part, PartFailed, Reflector
 from kilonova.local.controllers import fitting
 from kilonova.local.controllers.definitions import DEFINITIONS, DefinitionCleaner, NameAcceptance
+from kilonova.local.controllers.endpoints import endpoint_slice_parts, endpoints_parts
 from kilonova.local.controllers.events import EventExpiry
 from kilonova.local.controllers.garbage import GarbageCollector
 from kilonova.local.controllers.namespaces import NAMESPACES, NamespaceController
@@ -54,6 +55,8 @@ CONTROLLERS: dict[str, Build] = {
     "namespace-controller": _namespaces,
     "definition-controller": _definitions,
     "event-expiry": _events,
+    "endpointslice-controller": endpoint_slice_parts,
+    "endpoints-controller": endpoints_parts,
     "placement": _placement,
 }
 

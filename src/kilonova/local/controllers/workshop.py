@@ -32,6 +32,9 @@ class Workshop:
         default_factory=dict[tuple[str, type], Reflector[Any]]
     )
     _recorders: dict[str, Recorder] = field(default_factory=dict[str, Recorder])
+    _made: dict[Callable[[Any], object], Any] = field(
+        default_factory=dict[Callable[[Any], object], Any]
+    )
 
     def account(self, name: str) -> Client:
         """A client that acts under a ServiceAccount's name, with all rights."""
@@ -61,3 +64,9 @@ class Workshop:
             )
             self.shared.append(found)
         return found
+
+    def once(self, make: Callable[["Workshop"], T]) -> T:
+        """What several controllers share: made at the first call, the same at the next."""
+        if make not in self._made:
+            self._made[make] = make(self)
+        return self._made[make]
