@@ -2,29 +2,63 @@
 
 from collections.abc import Hashable, Iterable
 from contextlib import suppress
+from typing import Protocol, TypeVar
 
-from kilonova.kube import Reflector
-from kilonova.local.controllers.objects import PODS, Pod
+from kilonova.kube import IndexValues, Reflector, Store
+from kilonova.local.controllers.objects import PODS, Metadata, Pod
 from kilonova.local.controllers.workshop import Workshop
 
 BY_CONTROLLER = "controller"
-"""Pods under the uid of their controller; those without one under `orphans(namespace)`."""
+"""Objects under the uid of their controller; those without one under `orphans(…)`."""
+
+
+class Controlled(Protocol):
+    """An object that may have a controller."""
+
+    @property
+    def metadata(self) -> Metadata: ...
+
+
+T = TypeVar("T")
 
 
 def pods_by_controller(workshop: Workshop) -> Reflector[Pod]:
     """The shared cache of pods, with the index `BY_CONTROLLER`; whoever asks first adds it."""
     pods = workshop.cache(PODS)
-    with suppress(ValueError):  # there already: another controller has asked
-        pods.store.add_index(BY_CONTROLLER, controller_of)
+    add_index_once(pods.store, BY_CONTROLLER, controller_of)
     return pods
 
 
-def orphans(namespace: str) -> Hashable:
-    """The value under which pods of a namespace are found that nobody controls."""
-    return ("orphans", namespace)
+def add_index_once(store: Store[T], name: str, values: IndexValues[T]) -> None:
+    """Add an index of a shared cache, unless another controller has added it."""
+    with suppress(ValueError):
+        store.add_index(name, values)
 
 
-def controller_of(obj: Pod) -> Iterable[Hashable]:
-    """The values of a pod in `BY_CONTROLLER`."""
-    owner = obj.metadata.controller
-    return (owner.uid if owner is not None else orphans(obj.metadata.namespace),)
+def orphans(namespace: str, label: tuple[str, str] | None = None) -> Hashable:
+    """The value under which objects of a namespace are found that nobody controls.
+
+    With a label, only those that have it: a set that selects by a label need not see the others.
+    """
+    return ("orphans", namespace, label)
+
+
+def controller_of(obj: Controlled) -> Iterable[Hashable]:
+    """The values of an object in `BY_CONTROLLER`."""
+    known = obj.metadata
+    if (owner := known.controller) is not None:
+        return (owner.uid,)
+    labels = (orphans(known.namespace, label) for label in known.labels.items())
+    return (orphans(known.namespace), *labels)
+
+
+BY_NODE = "node"
+"""Pods under the name of the node that they are bound to."""
+
+
+def pods_by_node(workshop: Workshop) -> Reflector[Pod]:
+    """The shared cache of pods, with the index `BY_NODE`; whoever asks first adds it."""
+    pods = workshop.cache(PODS)
+    with suppress(ValueError):  # there already: another controller has asked
+        pods.store.add_index(BY_NODE, lambda pod: (pod.spec.node_name,) * bool(pod.spec.node_name))
+    return pods
