@@ -50,7 +50,7 @@ class Condition(msgspec.Struct, frozen=True, rename="camel"):
     status: str
     reason: str = ""
     message: str = ""
-    last_transition_time: str = ""
+    last_transition_time: str | None = None
     last_heartbeat_time: str | None = None
 
 

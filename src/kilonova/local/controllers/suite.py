@@ -9,11 +9,13 @@ from collections.abc import Callable, Iterable, Sequence
 
 from kilonova.kube import Manager, Part, PartFailed, Reflector
 from kilonova.local.controllers import fitting
+from kilonova.local.controllers.batch import job_parts
 from kilonova.local.controllers.definitions import DEFINITIONS, DefinitionCleaner, NameAcceptance
 from kilonova.local.controllers.endpoints import endpoint_slice_parts, endpoints_parts
 from kilonova.local.controllers.events import EventExpiry
 from kilonova.local.controllers.garbage import GarbageCollector
 from kilonova.local.controllers.namespaces import NAMESPACES, NamespaceController
+from kilonova.local.controllers.nodes import node_lifecycle_parts, taint_eviction_parts
 from kilonova.local.controllers.placement import Placement
 from kilonova.local.controllers.workshop import Workshop
 
@@ -57,6 +59,9 @@ CONTROLLERS: dict[str, Build] = {
     "event-expiry": _events,
     "endpointslice-controller": endpoint_slice_parts,
     "endpoints-controller": endpoints_parts,
+    "node-lifecycle-controller": node_lifecycle_parts,
+    "taint-eviction-controller": taint_eviction_parts,
+    "job-controller": job_parts,
     "placement": _placement,
 }
 
