@@ -1,0 +1,203 @@
+"""Jobs and CronJobs as their controllers see them."""
+
+import msgspec
+
+from kilonova.api.json import JsonObject
+from kilonova.kube import Resource
+from kilonova.kube.resource import plain
+from kilonova.local.controllers.objects import Metadata
+
+TRACKING = "batch.kubernetes.io/job-tracking"
+INDEX = "batch.kubernetes.io/job-completion-index"
+CONTROLLER_UID = "batch.kubernetes.io/controller-uid"
+JOB_CONTROLLER = "kubernetes.io/job-controller"
+
+
+class Condition(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """A condition of a job."""
+
+    type: str
+    status: str
+    last_probe_time: str = ""
+    last_transition_time: str = ""
+    reason: str = ""
+    message: str = ""
+
+
+class ExitCodes(msgspec.Struct, frozen=True, rename="camel"):
+    """Which exit codes a rule is about."""
+
+    operator: str
+    values: tuple[int, ...] = ()
+    container_name: str | None = None
+
+
+class ConditionPattern(msgspec.Struct, frozen=True):
+    """Which condition of a pod a rule is about."""
+
+    type: str
+    status: str = "True"
+
+
+class FailureRule(msgspec.Struct, frozen=True, rename="camel"):
+    """What a pod's failure means, if it is of that sort."""
+
+    action: str
+    on_exit_codes: ExitCodes | None = None
+    on_pod_conditions: tuple[ConditionPattern, ...] = ()
+
+
+class FailurePolicy(msgspec.Struct, frozen=True):
+    """The first rule that fits a failed pod decides."""
+
+    rules: tuple[FailureRule, ...] = ()
+
+
+class SuccessRule(msgspec.Struct, frozen=True, rename="camel"):
+    """Which indexes, or how many of them, are enough."""
+
+    succeeded_indexes: str | None = None
+    succeeded_count: int | None = None
+
+
+class SuccessPolicy(msgspec.Struct, frozen=True):
+    """Any rule that holds makes the job a success."""
+
+    rules: tuple[SuccessRule, ...] = ()
+
+
+class JobSpec(msgspec.Struct, frozen=True, rename="camel"):
+    """What a job should do."""
+
+    template: JsonObject = {}
+    parallelism: int = 1
+    completions: int | None = None
+    completion_mode: str = "NonIndexed"
+    backoff_limit: int = 6
+    backoff_limit_per_index: int | None = None
+    max_failed_indexes: int | None = None
+    active_deadline_seconds: int | None = None
+    suspend: bool = False
+    pod_failure_policy: FailurePolicy | None = None
+    success_policy: SuccessPolicy | None = None
+    pod_replacement_policy: str | None = None
+    selector: JsonObject = {}
+    manual_selector: bool = False
+    managed_by: str | None = None
+    ttl_seconds_after_finished: int | None = None
+
+
+class Uncounted(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Uids of pods that have ended and are not in the numbers yet."""
+
+    succeeded: tuple[str, ...] = ()
+    failed: tuple[str, ...] = ()
+
+    @property
+    def empty(self) -> bool:
+        return not self.succeeded and not self.failed
+
+
+class JobStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """How a job is doing."""
+
+    conditions: tuple[Condition, ...] = ()
+    start_time: str | None = None
+    completion_time: str | None = None
+    active: int = 0
+    succeeded: int = 0
+    failed: int = 0
+    terminating: int | None = None
+    ready: int | None = None
+    completed_indexes: str = ""
+    failed_indexes: str | None = None
+    uncounted_terminated_pods: Uncounted | None = None
+
+    def condition(self, type_: str) -> Condition | None:
+        """The condition of that type, if it holds."""
+        return next((c for c in self.conditions if c.type == type_ and c.status == "True"), None)
+
+
+class Job(msgspec.Struct):
+    """A job."""
+
+    metadata: Metadata
+    spec: JobSpec = JobSpec()
+    status: JobStatus = JobStatus()
+
+    @property
+    def indexed(self) -> bool:
+        return self.spec.completion_mode == "Indexed"
+
+    @property
+    def limited_per_index(self) -> bool:
+        return self.spec.backoff_limit_per_index is not None
+
+    @property
+    def replaces_only_failed(self) -> bool:
+        """Whether a pod that is being deleted is replaced only once it has ended."""
+        spec = self.spec
+        return spec.pod_replacement_policy == "Failed" or spec.pod_failure_policy is not None
+
+    @property
+    def ours(self) -> bool:
+        """Whether no other controller looks after it."""
+        return self.spec.managed_by in (None, JOB_CONTROLLER)
+
+    @property
+    def finish(self) -> Condition | None:
+        """The condition that says that the job is over, and how."""
+        return self.status.condition("Complete") or self.status.condition("Failed")
+
+
+class JobReference(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """A job that runs for a CronJob."""
+
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    kind: str = ""
+    api_version: str = ""
+    resource_version: str = ""
+
+
+class JobTemplate(msgspec.Struct, frozen=True):
+    """What the jobs of a CronJob are made from."""
+
+    metadata: JsonObject = {}
+    spec: JsonObject = {}
+
+
+class CronJobSpec(msgspec.Struct, frozen=True, rename="camel"):
+    """When to run what."""
+
+    schedule: str = ""
+    time_zone: str | None = None
+    starting_deadline_seconds: int | None = None
+    concurrency_policy: str = "Allow"
+    suspend: bool = False
+    job_template: JobTemplate = JobTemplate()
+    successful_jobs_history_limit: int | None = None
+    failed_jobs_history_limit: int | None = None
+
+
+class CronJobStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """What runs, and when something last did."""
+
+    active: tuple[JobReference, ...] = ()
+    last_schedule_time: str | None = None
+    last_successful_time: str | None = None
+
+
+class CronJob(msgspec.Struct):
+    """A CronJob."""
+
+    metadata: Metadata
+    spec: CronJobSpec = CronJobSpec()
+    status: CronJobStatus = CronJobStatus()
+
+
+JOBS = Resource("batch", "v1", "jobs", "Job", True, Job)
+CRON_JOBS = Resource("batch", "v1", "cronjobs", "CronJob", True, CronJob)
+NEW_PODS = plain("", "v1", "pods", "Pod", True)
+"""Pods to be created, as plain objects."""
