@@ -13,7 +13,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from kilonova.kube.transport import Reply, Request, StreamReply
 from kilonova.local.api import Api, refusal
-from kilonova.local.auth import Authenticator, User, may_be_anonymous
+from kilonova.local.auth import Authenticator, User, impersonation, may_be_anonymous
 from kilonova.local.errors import ApiError, too_large, unauthorized
 from kilonova.local.verbs import BODY_LIMIT
 
@@ -211,8 +211,16 @@ def _request(scope: Scope) -> Request:
         scope["method"],
         raw_path.decode("latin-1"),
         parse_qsl(query.decode("latin-1"), keep_blank_values=True) if query else [],
-        {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]},
+        _by_name(scope["headers"]),
     )
+
+
+def _by_name(headers: list[tuple[bytes, bytes]]) -> dict[str, str]:
+    """Headers by name; of one that was sent several times all values count where they may."""
+    found = {name.decode("latin-1"): value.decode("latin-1") for name, value in headers}
+    if len(found) < len(headers) and any(name.startswith(impersonation.PREFIX) for name in found):
+        found |= impersonation.joined(headers)
+    return found
 
 
 def _headers(headers: dict[str, str]) -> list[tuple[bytes, bytes]]:

@@ -1,14 +1,20 @@
 """The objects that every cluster has from its first moment."""
 
+import asyncio
 from urllib.parse import urlsplit
 
 from kilonova.api.json import JsonObject
 from kilonova.kube import AlreadyExists, Client, Resource
 from kilonova.kube.resource import plain
+from kilonova.local.auth.rbac.defaults import default_objects, is_protected, reconciling_patch
 
 _NAMESPACES = plain("", "v1", "namespaces", "Namespace", False)
 _SERVICES = plain("", "v1", "services", "Service", True)
 _CLASSES = plain("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", False)
+_ROLES = tuple(
+    plain("rbac.authorization.k8s.io", "v1", f"{kind.lower()}s", kind, not kind.startswith("C"))
+    for kind in ("ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding")
+)
 
 
 async def create_default_objects(client: Client, url: str) -> None:
@@ -43,6 +49,41 @@ async def create_default_objects(client: Client, url: str) -> None:
             {"metadata": {"name": name}, "value": value, "description": text},
             None,
         )
+
+
+async def create_default_roles(client: Client) -> None:
+    """Bring the default roles and bindings up to date, all in one commit where that can be."""
+    defaults = default_objects()
+    for resource in _ROLES:
+        stored = {_key(obj): obj for obj in (await client.list(resource)).items}
+        await asyncio.gather(
+            *(
+                _reconcile(client, resource, stored.get(_key(wanted)), wanted)
+                for wanted in defaults[resource.plural]
+            )
+        )
+
+
+async def _reconcile(
+    client: Client, resource: Resource[JsonObject], live: JsonObject | None, wanted: JsonObject
+) -> None:
+    namespace, name = _key(wanted)
+    where = namespace or None
+    if live is not None and is_protected(live):
+        return
+    if live is not None and live.get("roleRef") != wanted.get("roleRef"):
+        # A binding gives the same role all its life; what names another is no default.
+        await client.delete(resource, name, where, uid=live["metadata"]["uid"])
+        live = None
+    if live is None:
+        await _ensure(client, resource, wanted, where)
+    elif patch := reconciling_patch(live, wanted):
+        await client.patch(resource, name, patch, where)
+
+
+def _key(obj: JsonObject) -> tuple[str, str]:
+    metadata = obj["metadata"]
+    return metadata.get("namespace", ""), metadata["name"]
 
 
 async def _ensure(

@@ -19,7 +19,6 @@ from kilonova.local.admission import Admission, standard_plugins
 from kilonova.local.api import Api
 from kilonova.local.app import App
 from kilonova.local.auth import (
-    AlwaysAllow,
     Authenticator,
     Gate,
     ServiceAccountTokens,
@@ -29,7 +28,9 @@ from kilonova.local.auth import (
     discovery_document,
     key_set,
 )
-from kilonova.local.bootstrap import create_default_objects
+from kilonova.local.auth.rbac import Policy, Rbac
+from kilonova.local.auth.rbac.escalation import Escalation
+from kilonova.local.bootstrap import create_default_objects, create_default_roles
 from kilonova.local.catalog import Catalog
 from kilonova.local.clock import Clock, Identities, SystemClock
 from kilonova.local.controllers import Controllers, Workshop
@@ -127,6 +128,7 @@ class Cluster:
             self.url = f"https://{host}:{address.getsockname()[1]}"
         self._build(folder.signing_key() if folder else SigningKey.create())
         await create_default_objects(self.client("system:apiserver"), self.url)
+        await create_default_roles(self.client("system:apiserver"))
         if settings.controllers:
             self._controllers = self._built_controllers(authority.cert_pem.decode())
             self._ending.push_async_callback(self._controllers.stop)
@@ -179,7 +181,8 @@ class Cluster:
         catalog = Catalog(map(without_unserved, builtin_kinds()))
         definitions = Definitions(self.store, catalog, self.clock)
         ServiceAddresses(self.store, catalog)
-        admission = Admission([*standard_plugins(self.store), definitions])
+        rbac = Rbac(Policy.observing(self.store))
+        admission = Admission([*standard_plugins(self.store), definitions, Escalation(rbac)])
         registry = Registry(self.store, catalog, self.clock, self._identities, admission)
 
         def exists(kind: str, namespace: str, name: str, uid: str) -> bool:
@@ -212,7 +215,7 @@ class Cluster:
         documents = Documents(catalog, Health(probes), self.metrics.render, published)
         verbs = Verbs(registry, subresources, Random())  # noqa: S311 (spreads watches)
         self.metrics.gauge("apiserver_resource_version", "Newest version.", lambda: self.store.rv)
-        self.api = Api(registry, documents, verbs, Gate(AlwaysAllow()), self.metrics)
+        self.api = Api(registry, documents, verbs, Gate(rbac), self.metrics)
 
     def client(self, user: str) -> Client:
         """A client in this process, acting as `user` with all rights."""

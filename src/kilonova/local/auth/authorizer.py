@@ -42,13 +42,6 @@ class Authorizer(Protocol):
     def decide(self, user: User, action: Action) -> Verdict: ...
 
 
-class AlwaysAllow:
-    """Everybody who is known may do everything."""
-
-    def decide(self, user: User, action: Action) -> Verdict:
-        return Verdict(allowed=True)
-
-
 def refused(user: User, action: Action, reason: str = "") -> ApiError:
     """The 403 for somebody who may not do this."""
     message = _harmless(_sentence(user, action)) + (f": {reason}" if reason else "")

@@ -5,10 +5,8 @@ from dataclasses import replace
 from kilonova.kube.transport import Request
 from kilonova.local.auth.actions import action_of
 from kilonova.local.auth.authorizer import Action, Authorizer, refused
-from kilonova.local.auth.user import User
-
-MASTERS = "system:masters"
-"""The group that is asked nothing."""
+from kilonova.local.auth.impersonation import impersonated, wanted_user
+from kilonova.local.auth.user import MASTERS, User
 
 _INTO_A_POD = ("exec", "attach", "portforward")
 
@@ -21,9 +19,12 @@ class Gate:
 
     def admit(self, request: Request, user: User) -> User:
         """Who acts in this request, if they may."""
-        if MASTERS in user.groups:
+        wanted = wanted_user(request.headers)
+        if wanted is None and MASTERS in user.groups:
             return user
         action = action_of(request)
+        if wanted is not None:
+            user = impersonated(self._authorizer, user, wanted, action)
         self._require(user, action)
         if action.resource == "pods" and action.subresource in _INTO_A_POD:
             # A WebSocket begins with GET; who runs something in a pod must be allowed to create.

@@ -4,6 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 AUTHENTICATED = "system:authenticated"
+UNAUTHENTICATED = "system:unauthenticated"
+MASTERS = "system:masters"
+"""The group that is asked nothing."""
 CREDENTIAL_ID = "authentication.kubernetes.io/credential-id"
 
 
