@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Sequence
 
 from kilonova.kube import Manager, Part, PartFailed, Reflector
-from kilonova.local.controllers import fitting
+from kilonova.local.controllers import apps, fitting
 from kilonova.local.controllers.batch import job_parts
 from kilonova.local.controllers.definitions import DEFINITIONS, DefinitionCleaner, NameAcceptance
 from kilonova.local.controllers.endpoints import endpoint_slice_parts, endpoints_parts
@@ -63,6 +63,9 @@ CONTROLLERS: dict[str, Build] = {
     "taint-eviction-controller": taint_eviction_parts,
     "job-controller": job_parts,
     "placement": _placement,
+    "replicaset-controller": apps.replica_set_parts,
+    "replicationcontroller-controller": apps.replication_controller_parts,
+    "deployment-controller": apps.deployment_parts,
 }
 
 
