@@ -31,17 +31,22 @@ class Identities:
     _LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 
     def __init__(self, random: Random | None = None) -> None:
-        self._random = random
+        self.random = random or _RANDOM
+        """Whatever else is left to chance."""
+        self._is_given = random is not None
 
     def uid(self) -> str:
-        if self._random is None:
+        if not self._is_given:
             return str(uuid.uuid4())
-        return str(uuid.UUID(int=self._random.getrandbits(128), version=4))
+        return str(uuid.UUID(int=self.random.getrandbits(128), version=4))
 
     def suffix(self) -> str:
         """Five letters, as Kubernetes ends a generateName."""
-        random = self._random or _RANDOM
-        return "".join(random.choices(self._LETTERS, k=5))
+        return "".join(self.random.choices(self._LETTERS, k=5))
+
+    def token(self) -> str:
+        """The end of an Event's name."""
+        return f"{self.random.getrandbits(64):016x}"
 
 
 _RANDOM = Random()  # noqa: S311 (names, not secrets)

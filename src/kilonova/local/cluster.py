@@ -8,7 +8,6 @@ import asyncio
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from random import Random
 from socket import socket
 
 from kilonova.kube import Client, InProcessTransport, Part, Reflector
@@ -213,7 +212,7 @@ class Cluster:
             Probe("started", lambda: self._ready, life=False),
         ]
         documents = Documents(catalog, Health(probes), self.metrics.render, published)
-        verbs = Verbs(registry, subresources, Random())  # noqa: S311 (spreads watches)
+        verbs = Verbs(registry, subresources, self._identities.random)
         self.metrics.gauge("apiserver_resource_version", "Newest version.", lambda: self.store.rv)
         self.api = Api(registry, documents, verbs, Gate(rbac), self.metrics)
 

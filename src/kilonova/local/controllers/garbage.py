@@ -138,7 +138,7 @@ class GarbageCollector:
             self._look_at(self._graph.forget(obj.metadata.uid, gone=gone))
 
     def _look_at(self, uids: set[str]) -> None:
-        for uid in uids:
+        for uid in sorted(uids):  # the same order in every run
             self._queue.add(uid)
 
     async def _work(self) -> None:

@@ -45,7 +45,7 @@ class Placement:
         self._candidates: dict[str, Candidate] = {}
         self._used: dict[str, Amounts] = {}
         self._counted: dict[str, tuple[str, Amounts]] = {}
-        self._waiting: set[Key] = set()
+        self._waiting: dict[Key, None] = {}
         self._controller = Controller("placement", self._place, [Watch(pods)], workers=_WORKERS)
         pods.store.subscribe(self._count)
         nodes.store.subscribe(self._node_changed)
@@ -94,7 +94,7 @@ class Placement:
     async def _place(self, key: Key) -> None:
         await self._nodes.wait_synced()
         pod = self._pods.store.get(key)
-        self._waiting.discard(key)
+        self._waiting.pop(key, None)
         if pod is None or pod.spec.node_name or pod.metadata.deletion_timestamp:
             return
         if pod.spec.scheduler_name != SCHEDULER_NAME or pod.spec.scheduling_gates:
@@ -103,7 +103,7 @@ class Placement:
             return
         chosen = choose_node(pod, self._candidates.values(), self._used)
         if isinstance(chosen, Unplaceable):
-            self._waiting.add(key)
+            self._waiting[key] = None
             await self._tell(pod, str(chosen))
         else:
             self._charge(pod.metadata.uid, chosen, pod_requests(pod))

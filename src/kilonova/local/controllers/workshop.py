@@ -61,6 +61,7 @@ class Workshop:
                 component,
                 clock=self.clock.monotonic,
                 wall=self.clock.now,
+                new_id=self.identities.token,
             )
             self.shared.append(found)
         return found

@@ -24,13 +24,18 @@ Interest = tuple[str | int, str] | None
 """("key", its key), ("namespace", its name), or (position of a field, its value); None: all."""
 
 
+_Futures = dict[asyncio.Future[None], None]
+_NOBODY: _Futures = {}
+
+
 class Sleepers:
     """The watches of one collection that have seen everything. For one event loop."""
 
     def __init__(self) -> None:
-        self._sleeping: dict[Interest, set[asyncio.Future[None]]] = {}
+        # Dictionaries for sets: who slept first is woken first, the same in every run.
+        self._sleeping: dict[Interest, _Futures] = {}
         self._positions: Counter[int] = Counter()
-        self._due: set[asyncio.Future[None]] = set()
+        self._due: _Futures = {}
         self._round: asyncio.TimerHandle | None = None
 
     async def sleep(self, interest: Interest, until: float) -> None:
@@ -39,7 +44,7 @@ class Sleepers:
         future: asyncio.Future[None] = loop.create_future()
         # A timer of our own: with a thousand watches the cost of asyncio.timeout is felt.
         timer = loop.call_at(until, _wake_one, future)
-        self._sleeping.setdefault(interest, set()).add(future)
+        self._sleeping.setdefault(interest, {})[future] = None
         position = interest[0] if interest else None
         if isinstance(position, int):
             self._positions[position] += 1
@@ -52,10 +57,10 @@ class Sleepers:
                 self._positions[position] -= 1
 
     def _leave(self, interest: Interest, future: asyncio.Future[None]) -> None:
-        self._due.discard(future)
+        self._due.pop(future, None)
         others = self._sleeping.get(interest)
         if others is not None:
-            others.discard(future)
+            others.pop(future, None)
             if not others:
                 del self._sleeping[interest]
 
@@ -63,12 +68,12 @@ class Sleepers:
         """Wake whom these events may concern, now or in a round."""
         if not self._sleeping:
             return
-        concerned = set(self._sleeping.get(None, ()))
+        due = self._due
+        due.update(self._sleeping.get(None, _NOBODY))
         if len(self._sleeping) > 1 or None not in self._sleeping:
             for event in events:
                 for interest in self._touched(event):
-                    concerned.update(self._sleeping.get(interest, ()))
-        self._due |= concerned
+                    due.update(self._sleeping.get(interest, _NOBODY))
         if len(self._due) <= AT_ONCE:
             self.ring()
         elif self._round is None:
@@ -78,7 +83,7 @@ class Sleepers:
     def wake_all(self) -> None:
         """Wake everybody: something other than an event has happened."""
         for sleeping in self._sleeping.values():
-            self._due |= sleeping
+            self._due.update(sleeping)
         self.ring()
 
     def ring(self) -> None:
@@ -86,7 +91,7 @@ class Sleepers:
         if self._round is not None:
             self._round.cancel()
             self._round = None
-        due, self._due = self._due, set()
+        due, self._due = self._due, {}
         for future in due:
             _wake_one(future)
 
