@@ -33,12 +33,11 @@ CONTROLLERS = ",".join(
         "namespace",
         "serviceaccount",
         "root-ca-certificate-publisher",
+        "clusterrole-aggregation",
     )
 )
 """What runs beside either server; the rest would change objects under a test."""
-EMBEDDED_CONTROLLERS = (
-    "garbage-collector-controller,namespace-controller,definition-controller,event-expiry,placement"
-)
+EMBEDDED_CONTROLLERS = f"{CONTROLLERS},definition-controller,event-expiry,placement"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -59,7 +58,7 @@ def control_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlP
     if binaries() is None:
         pytest.skip(HOW_TO_GET)
     folder = tmp_path_factory.mktemp("control-plane")
-    with ControlPlane.start(folder, controllers=CONTROLLERS) as plane:
+    with ControlPlane.start(folder, controllers=CONTROLLERS, authorization="RBAC") as plane:
         yield plane
 
 

@@ -1,20 +1,9 @@
-"""Namespaces: what each one starts with, and how one that is deleted is emptied."""
+"""Namespaces: how one that is deleted is emptied."""
 
 import msgspec
 
-from kilonova.kube import (
-    AlreadyExists,
-    Client,
-    Controller,
-    Forbidden,
-    NotFound,
-    Reflector,
-    Resource,
-    Result,
-    Watch,
-)
+from kilonova.kube import Client, Controller, NotFound, Reflector, Resource, Result, Watch
 from kilonova.kube.identity import Key
-from kilonova.kube.resource import plain
 from kilonova.kube.transport import Request
 from kilonova.local.clock import Clock
 from kilonova.local.controllers.ownership import AnyObject, Metadata
@@ -22,8 +11,6 @@ from kilonova.local.controllers.remains import Condition, Remains
 from kilonova.local.controllers.resources import served_resources
 from kilonova.local.times import rfc3339
 
-_ACCOUNTS = plain("", "v1", "serviceaccounts", "ServiceAccount", True)
-_CONFIG_MAPS = plain("", "v1", "configmaps", "ConfigMap", True)
 _LOOK_AGAIN = 0.5
 
 
@@ -47,14 +34,11 @@ NAMESPACES = Resource("", "v1", "namespaces", "Namespace", False, Namespace)
 
 
 class NamespaceController:
-    """Gives every namespace its account and CA, and empties those that are going."""
+    """Empties namespaces that are going."""
 
-    def __init__(
-        self, client: Client, namespaces: Reflector[Namespace], ca: str, clock: Clock
-    ) -> None:
+    def __init__(self, client: Client, namespaces: Reflector[Namespace], clock: Clock) -> None:
         self._client = client
         self._namespaces = namespaces
-        self._ca = ca
         self._clock = clock
 
     def controller(self) -> Controller:
@@ -62,10 +46,7 @@ class NamespaceController:
 
     async def _reconcile(self, key: Key) -> Result | None:
         namespace = self._namespaces.store.get(key)
-        if namespace is None:
-            return None
-        if not namespace.metadata.deletion_timestamp:
-            await self._furnish(namespace.metadata.name)
+        if namespace is None or not namespace.metadata.deletion_timestamp:
             return None
         if "kubernetes" not in namespace.spec.finalizers:
             return None
@@ -75,29 +56,6 @@ class NamespaceController:
             return None
         await self._tell(namespace, left)
         return Result(_LOOK_AGAIN)
-
-    async def _furnish(self, name: str) -> None:
-        account = {"metadata": {"name": "default", "namespace": name}}
-        note = "kubernetes.io/description"
-        text = (
-            "The certificate authority of this cluster's API. A pod that talks to the API "
-            "verifies the server with it."
-        )
-        authority = {
-            "metadata": {
-                "name": "kube-root-ca.crt",
-                "namespace": name,
-                "annotations": {note: text},
-            },
-            "data": {"ca.crt": self._ca},
-        }
-        for resource, obj in ((_ACCOUNTS, account), (_CONFIG_MAPS, authority)):
-            try:
-                await self._client.create(resource, obj, name)
-            except AlreadyExists:
-                continue
-            except (NotFound, Forbidden):
-                return  # it is going, or gone, since
 
     async def _empty(self, name: str) -> Remains:
         """Ask for everything in the namespace to go, and tell what has not gone at once."""

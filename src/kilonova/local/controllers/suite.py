@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterable, Sequence
 
 from kilonova.kube import Manager, Part, PartFailed, Reflector
 from kilonova.local.controllers import apps, fitting
+from kilonova.local.controllers.accounts import account_parts, authority_parts
+from kilonova.local.controllers.aggregation import aggregation_parts
 from kilonova.local.controllers.batch import job_parts
 from kilonova.local.controllers.definitions import DEFINITIONS, DefinitionCleaner, NameAcceptance
 from kilonova.local.controllers.endpoints import endpoint_slice_parts, endpoints_parts
@@ -30,7 +32,7 @@ def _garbage(workshop: Workshop) -> Iterable[Part]:
 def _namespaces(workshop: Workshop) -> Iterable[Part]:
     client = workshop.account("namespace-controller")
     namespaces = workshop.cache(NAMESPACES)
-    return [NamespaceController(client, namespaces, workshop.ca, workshop.clock).controller()]
+    return [NamespaceController(client, namespaces, workshop.clock).controller()]
 
 
 def _definitions(workshop: Workshop) -> Iterable[Part]:
@@ -55,6 +57,9 @@ def _placement(workshop: Workshop) -> Iterable[Part]:
 CONTROLLERS: dict[str, Build] = {
     "garbage-collector-controller": _garbage,
     "namespace-controller": _namespaces,
+    "serviceaccount-controller": account_parts,
+    "root-ca-certificate-publisher-controller": authority_parts,
+    "clusterrole-aggregation-controller": aggregation_parts,
     "definition-controller": _definitions,
     "event-expiry": _events,
     "endpointslice-controller": endpoint_slice_parts,
