@@ -14,13 +14,15 @@ from collections.abc import Iterable
 
 from kilonova.kube import Part
 from kilonova.local.controllers.batch.claims import index_pods
+from kilonova.local.controllers.batch.cronjobs import CronJobController
 from kilonova.local.controllers.batch.jobs import JobController
-from kilonova.local.controllers.batch.objects import JOBS
+from kilonova.local.controllers.batch.objects import CRON_JOBS, JOBS
 from kilonova.local.controllers.batch.orphans import OrphanedPods
+from kilonova.local.controllers.batch.ttl import FinishedJobs
 from kilonova.local.controllers.indexes import pods_by_controller
 from kilonova.local.controllers.workshop import Workshop
 
-__all__ = ["job_parts"]
+__all__ = ["cron_job_parts", "finished_job_parts", "job_parts"]
 
 
 def job_parts(workshop: Workshop) -> Iterable[Part]:
@@ -33,3 +35,16 @@ def job_parts(workshop: Workshop) -> Iterable[Part]:
         JobController(client, jobs, pods, events, workshop.clock).controller(),
         OrphanedPods(client, jobs, pods).controller(),
     ]
+
+
+def cron_job_parts(workshop: Workshop) -> Iterable[Part]:
+    """cronjob-controller."""
+    client, events = workshop.account("cronjob-controller"), workshop.recorder("cronjob-controller")
+    cron_jobs, jobs = workshop.cache(CRON_JOBS), workshop.cache(JOBS)
+    return [CronJobController(client, cron_jobs, jobs, events, workshop.clock).controller()]
+
+
+def finished_job_parts(workshop: Workshop) -> Iterable[Part]:
+    """ttl-after-finished-controller."""
+    client = workshop.account("ttl-after-finished-controller")
+    return [FinishedJobs(client, workshop.cache(JOBS), workshop.clock).controller()]

@@ -115,7 +115,7 @@ def expendability(pod: Pod) -> tuple[Any, ...]:
         bool(pod.spec.node_name),
         _PHASES.get(pod.status.phase, 0),
         pod.ready,
-        _backwards(ready.last_transition_time if ready is not None else ""),
+        _backwards((ready.last_transition_time if ready is not None else None) or ""),
         -max((status.restart_count for status in statuses), default=0),
         _backwards(pod.metadata.creation_timestamp),
         pod.metadata.name,

@@ -1,0 +1,153 @@
+"""CronJobs by the hour on simulated nodes, in virtual time."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from kilonova.kube import Client
+from kilonova.kube.resource import plain
+from kilonova.local.controllers.batch.cronplan import due
+from kilonova.local.controllers.batch.objects import (
+    CronJob,
+    CronJobSpec,
+    CronJobStatus,
+    JobReference,
+)
+from kilonova.local.controllers.objects import Metadata
+from kilonova.local.nodes.fleet import Fleet, NodeGroup
+from kilonova.local.times import rfc3339
+from tests.local.controllers.batch.job_world import JOBS, ended, events_of, job
+from tests.local.embedded_cluster import find, gone, running, settle
+
+pytestmark = pytest.mark.looptime
+
+CRON_JOBS = plain("batch", "v1", "cronjobs", "CronJob", True)
+BEGIN_MINUTES = int(datetime(2026, 5, 1, tzinfo=UTC).timestamp()) // 60
+
+
+@pytest.fixture
+async def client() -> AsyncIterator[Client]:
+    group = NodeGroup("n", 2, cpu=64, memory="64Gi", stop="1s")
+    async with running(fleet=Fleet(nodes=(group,))) as cluster:
+        yield cluster.client("test")
+
+
+def cron_job(name: str, schedule: str, *, seconds: float = 5, **spec: Any) -> Any:
+    template = {"spec": job("x", seconds=seconds)["spec"]}
+    return {
+        "metadata": {"name": name},
+        "spec": {"schedule": schedule, "jobTemplate": template, **spec},
+    }
+
+
+async def names(client: Client) -> list[str]:
+    return sorted(each["metadata"]["name"] for each in (await client.list(JOBS, "default")).items)
+
+
+async def test_a_job_starts_each_time_and_old_ones_go(client: Client) -> None:
+    await client.create(CRON_JOBS, cron_job("tick", "*/5 * * * *"), "default")
+    await asyncio.sleep(31 * 60)
+    expected = [f"tick-{BEGIN_MINUTES + minutes}" for minutes in (20, 25, 30)]
+    assert await names(client) == expected
+    status = (await client.get(CRON_JOBS, "tick", "default"))["status"]
+    assert status["lastScheduleTime"] == "2026-05-01T00:30:00Z"
+    assert status["lastSuccessfulTime"].startswith("2026-05-01T00:30:")
+    assert "active" not in status
+    made = await client.get(JOBS, expected[0], "default")
+    annotation = "batch.kubernetes.io/cronjob-scheduled-timestamp"
+    assert made["metadata"]["annotations"][annotation] == "2026-05-01T00:20:00Z"
+    reasons = {reason for reason, _ in await events_of(client, "tick")}
+    assert {"SuccessfulCreate", "SawCompletedJob", "SuccessfulDelete"} <= reasons
+
+
+async def test_a_job_that_still_runs_keeps_the_next_from_starting(client: Client) -> None:
+    spec = {"concurrencyPolicy": "Forbid"}
+    await client.create(CRON_JOBS, cron_job("one", "* * * * *", seconds=150, **spec), "default")
+    await asyncio.sleep(125)
+    assert await names(client) == [f"one-{BEGIN_MINUTES + 1}"]
+    assert "JobAlreadyActive" in {reason for reason, _ in await events_of(client, "one")}
+
+
+async def test_a_job_that_still_runs_is_replaced(client: Client) -> None:
+    spec = {"concurrencyPolicy": "Replace"}
+    await client.create(CRON_JOBS, cron_job("new", "* * * * *", seconds=1000, **spec), "default")
+    await asyncio.sleep(150)
+    assert await names(client) == [f"new-{BEGIN_MINUTES + 2}"]
+    (active,) = (await client.get(CRON_JOBS, "new", "default"))["status"]["active"]
+    assert active["name"] == f"new-{BEGIN_MINUTES + 2}"
+    assert (active["kind"], active["apiVersion"]) == ("Job", "batch/v1")
+
+
+async def test_a_suspended_one_makes_up_for_one_start_only(client: Client) -> None:
+    await client.create(CRON_JOBS, cron_job("rest", "* * * * *", suspend=True), "default")
+    await asyncio.sleep(10 * 60)
+    assert await names(client) == []
+    await client.patch(CRON_JOBS, "rest", {"spec": {"suspend": False}}, "default")
+    await settle(20)
+    assert await names(client) == [f"rest-{BEGIN_MINUTES + 10}"]
+
+
+async def test_a_new_schedule_does_not_start_what_it_would_have_started_before(
+    client: Client,
+) -> None:
+    await client.create(CRON_JOBS, cron_job("moved", "0 * * * *"), "default")
+    await asyncio.sleep(33 * 60)
+    await client.patch(CRON_JOBS, "moved", {"spec": {"schedule": "*/10 * * * *"}}, "default")
+    await settle(60)
+    assert await names(client) == []
+    await asyncio.sleep(8 * 60)
+    assert await names(client) == [f"moved-{BEGIN_MINUTES + 40}"]
+
+
+async def test_a_finished_job_goes_when_it_said(client: Client) -> None:
+    await client.create(JOBS, job("seen", ttlSecondsAfterFinished=60), "default")
+    await ended(client, "seen")
+    await settle(50)
+    assert await find(client, JOBS, "seen") is not None
+    await asyncio.sleep(15)
+    await gone(client, JOBS, "seen")
+
+
+NOW = datetime(2026, 5, 1, 12, 0, 30, tzinfo=UTC)
+
+
+def stored(ago: timedelta, *, active: tuple[JobReference, ...] = (), **spec: Any) -> CronJob:
+    made = rfc3339(NOW - ago)
+    wanted = CronJobSpec(**{"schedule": "* * * * *", **spec})
+    status = CronJobStatus(active=active)
+    return CronJob(Metadata("c", "u", "1", creation_timestamp=made), wanted, status)
+
+
+MINUTE = NOW.replace(second=0)
+RUNS = (JobReference("c-1", "default", "j"),)
+
+
+@pytest.mark.parametrize(
+    ("found", "start", "reasons"),
+    [
+        (stored(timedelta(seconds=20)), None, []),
+        (stored(timedelta(minutes=1)), MINUTE, []),
+        (stored(timedelta(minutes=50)), MINUTE, []),
+        # A clock that jumped by years starts one job, and says that something is odd.
+        (stored(timedelta(days=4000)), MINUTE, ["TooManyMissedTimes"]),
+        (stored(timedelta(days=4000), starting_deadline_seconds=200), MINUTE, []),
+        (stored(timedelta(days=400), schedule="0 3 * * *", starting_deadline_seconds=60), None, []),
+        (stored(timedelta(minutes=5), suspend=True), None, []),
+        (stored(timedelta(minutes=5), time_zone="Mars/Olympus"), None, ["UnknownTimeZone"]),
+        (stored(timedelta(days=900), schedule="59 23 31 2 *"), None, ["InvalidSchedule"]),
+        (stored(timedelta(minutes=5), schedule="*/0 * * * *"), None, ["UnparseableSchedule"]),
+        (
+            stored(timedelta(minutes=5), active=RUNS, concurrency_policy="Forbid"),
+            None,
+            ["JobAlreadyActive"],
+        ),
+        (stored(timedelta(minutes=5), active=RUNS), MINUTE, []),
+    ],
+)
+def test_what_is_due(found: CronJob, start: datetime | None, reasons: list[str]) -> None:
+    decided = due(found, NOW)
+    assert decided.start == start
+    assert [reason for reason, _, _ in decided.notes] == reasons
