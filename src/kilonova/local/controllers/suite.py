@@ -11,7 +11,7 @@ from kilonova.kube import Manager, Part, PartFailed, Reflector
 from kilonova.local.controllers import apps, fitting
 from kilonova.local.controllers.accounts import account_parts, authority_parts
 from kilonova.local.controllers.aggregation import aggregation_parts
-from kilonova.local.controllers.batch import job_parts
+from kilonova.local.controllers.batch import cron_job_parts, finished_job_parts, job_parts
 from kilonova.local.controllers.definitions import DEFINITIONS, DefinitionCleaner, NameAcceptance
 from kilonova.local.controllers.endpoints import endpoint_slice_parts, endpoints_parts
 from kilonova.local.controllers.events import EventExpiry
@@ -67,6 +67,8 @@ CONTROLLERS: dict[str, Build] = {
     "node-lifecycle-controller": node_lifecycle_parts,
     "taint-eviction-controller": taint_eviction_parts,
     "job-controller": job_parts,
+    "cronjob-controller": cron_job_parts,
+    "ttl-after-finished-controller": finished_job_parts,
     "placement": _placement,
     "replicaset-controller": apps.replica_set_parts,
     "replicationcontroller-controller": apps.replication_controller_parts,

@@ -64,7 +64,7 @@ async def test_a_job_starts_each_time_and_old_ones_go(client: Client) -> None:
 
 
 async def test_a_job_that_still_runs_keeps_the_next_from_starting(client: Client) -> None:
-    spec = {"concurrencyPolicy": "Forbid"}
+    spec: Any = {"concurrencyPolicy": "Forbid"}
     await client.create(CRON_JOBS, cron_job("one", "* * * * *", seconds=150, **spec), "default")
     await asyncio.sleep(125)
     assert await names(client) == [f"one-{BEGIN_MINUTES + 1}"]
@@ -72,7 +72,7 @@ async def test_a_job_that_still_runs_keeps_the_next_from_starting(client: Client
 
 
 async def test_a_job_that_still_runs_is_replaced(client: Client) -> None:
-    spec = {"concurrencyPolicy": "Replace"}
+    spec: Any = {"concurrencyPolicy": "Replace"}
     await client.create(CRON_JOBS, cron_job("new", "* * * * *", seconds=1000, **spec), "default")
     await asyncio.sleep(150)
     assert await names(client) == [f"new-{BEGIN_MINUTES + 2}"]
@@ -116,7 +116,8 @@ NOW = datetime(2026, 5, 1, 12, 0, 30, tzinfo=UTC)
 
 def stored(ago: timedelta, *, active: tuple[JobReference, ...] = (), **spec: Any) -> CronJob:
     made = rfc3339(NOW - ago)
-    wanted = CronJobSpec(**{"schedule": "* * * * *", **spec})
+    spec.setdefault("schedule", "* * * * *")
+    wanted = CronJobSpec(**spec)
     status = CronJobStatus(active=active)
     return CronJob(Metadata("c", "u", "1", creation_timestamp=made), wanted, status)
 

@@ -10,19 +10,13 @@ from kilonova.local.controllers.indexes import BY_CONTROLLER, orphans
 from kilonova.local.controllers.objects import PODS, Pod
 from kilonova.local.selectors import label_selector
 
-_UNOWNED = "pods of jobs without a controller"
 TRACKED = "tracked pods by job"
+"""The index of pods that have the finalizer, under the namespace and name of their job."""
 
 
 def index_pods(pods: Reflector[Pod]) -> None:
-    """Add the indexes that `Claims` and the job controller look into."""
-    pods.store.add_index(_UNOWNED, _unowned)
+    """Add the index `TRACKED`."""
     pods.store.add_index(TRACKED, _tracked_for)
-
-
-def _unowned(pod: Pod) -> Iterable[str]:
-    uid = pod.metadata.labels.get(CONTROLLER_UID)
-    return (uid,) if uid and pod.metadata.controller is None else ()
 
 
 def _tracked_for(pod: Pod) -> Iterable[tuple[str, str]]:
@@ -60,7 +54,8 @@ class Claims:
             return []
         if job.spec.manual_selector:
             return self._store.find(BY_CONTROLLER, orphans(job.metadata.namespace))
-        return self._store.find(_UNOWNED, job.metadata.uid)
+        label = (CONTROLLER_UID, job.metadata.uid)
+        return self._store.find(BY_CONTROLLER, orphans(job.metadata.namespace, label))
 
     async def _take_in(self, pod: Pod, job: Job) -> None:
         owners = {"ownerReferences": [owner_reference(job)], "finalizers": [TRACKING]}
