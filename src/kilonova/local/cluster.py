@@ -48,7 +48,7 @@ from kilonova.local.registry.objects import read_entry
 from kilonova.local.reviews import Reviews
 from kilonova.local.services import ServiceAddresses
 from kilonova.local.storage import Durability, Log, Store
-from kilonova.local.subresources import Subresources, without_unserved
+from kilonova.local.subresources import Subresources
 from kilonova.local.tokens import TokenRequests, object_exists
 from kilonova.local.verbs import Verbs
 
@@ -177,7 +177,7 @@ class Cluster:
 
     def _build(self, key: SigningKey) -> None:
         settings = self.settings
-        catalog = Catalog(map(without_unserved, builtin_kinds()))
+        catalog = Catalog(builtin_kinds())
         definitions = Definitions(self.store, catalog, self.clock)
         ServiceAddresses(self.store, catalog)
         rbac = Rbac(Policy.observing(self.store))
@@ -197,7 +197,7 @@ class Cluster:
         subresources = Subresources(
             registry,
             TokenRequests(registry, accounts),
-            Reviews(self._authenticator),
+            Reviews(self._authenticator, rbac),
             self.kubelets,
         )
         published = {

@@ -154,8 +154,9 @@ class Subresources:
         review = decode_body(request.body, request.headers.get("content-type", ""))
         check_identity(target, review, self._registry.catalog.has_kind)
         admit_fields(target.kind, review, None, options)
-        answer = self._reviews.answer(target.kind, review, user)
-        self._own(answer, target.kind.schema, target, options)
+        answer = self._reviews.answer(target, review, user)
+        if target.kind.kind != "SelfSubjectRulesReview":  # its question is not in its answer
+            self._own(answer, target.kind.schema, target, options)
         return _created(answer)
 
     def _own(

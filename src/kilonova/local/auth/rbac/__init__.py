@@ -9,8 +9,8 @@ for each user until a role or binding changes: a decision is then a look-up or t
 keeps people from giving out rights that they do not have.
 """
 
-from kilonova.local.auth.rbac.decisions import Rbac
+from kilonova.local.auth.rbac.decisions import Rbac, trouble
 from kilonova.local.auth.rbac.policy import Policy
 from kilonova.local.auth.rbac.rules import Rule
 
-__all__ = ["Policy", "Rbac", "Rule"]
+__all__ = ["Policy", "Rbac", "Rule", "trouble"]
