@@ -1,8 +1,4 @@
-"""Nodes and Leases of a simulated fleet: made, brought up to date, renewed, taken away.
-
-Leases are renewed by a few tasks, each in charge of its share of the fleet and spreading it
-evenly over the heartbeat; those that come due together are committed together.
-"""
+"""Nodes and Leases of a simulated fleet: made, brought up to date, renewed, taken away."""
 
 import asyncio
 from collections.abc import Callable, Collection, Sequence
@@ -17,14 +13,11 @@ from kilonova.kube.logging import get_logger
 from kilonova.kube.resource import plain
 from kilonova.local.nodes import objects
 from kilonova.local.nodes.fleet import NodeShape
+from kilonova.local.nodes.heartbeats import LEASE_NAMESPACE, LEASES, Heartbeats
 from kilonova.local.nodes.machine import Machine
 
 NODES = plain("", "v1", "nodes", "Node", False)
-LEASES = plain("coordination.k8s.io", "v1", "leases", "Lease", True)
-LEASE_NAMESPACE = "kube-node-lease"
-
 _AT_ONCE = 32
-_RENEWERS = 8
 _RETRY_SECONDS = 1.0
 _log = get_logger(__name__)
 
@@ -59,8 +52,15 @@ _PODS = Resource("", "v1", "pods", "Pod", True, _Known)
 class Registration:
     """Keeps the fleet's Nodes and Leases. `heartbeat` is in seconds."""
 
-    def __init__(self, client: Client, now: Callable[[], datetime], heartbeat: float) -> None:
+    def __init__(
+        self,
+        client: Client,
+        now: Callable[[], datetime],
+        heartbeat: float,
+        heartbeats: Heartbeats,
+    ) -> None:
         self._client = client
+        self._heartbeats = heartbeats
         self._now = now
         self._heartbeat = heartbeat
 
@@ -91,24 +91,26 @@ class Registration:
             _log.info("removed a node that the fleet no longer has", node=name)
 
     async def keep_alive(self, machines: Sequence[Machine]) -> None:
-        """Renew every Lease once per heartbeat, but those of machines that are out."""
-        async with asyncio.TaskGroup() as group:
-            for number in range(min(_RENEWERS, len(machines))):
-                group.create_task(self._renew_in_turn(machines[number::_RENEWERS]))
+        """Renew every Lease once per heartbeat, but those of machines that are out.
 
-    async def _renew_in_turn(self, machines: Sequence[Machine]) -> None:
+        The fleet takes turns: in each second or so some of them are due, and are renewed together.
+        """
         loop = asyncio.get_running_loop()
-        pause = self._heartbeat / len(machines)
+        turns = max(1, min(len(machines), round(self._heartbeat)))
+        pause = self._heartbeat / turns
         due = loop.time()
-        for machine in cycle(machines):
+        for turn in cycle(range(turns)):
             due = max(due + pause, loop.time())
             await asyncio.sleep(due - loop.time())
-            if machine.out:
-                continue
-            try:
-                await self._renew(machine.shape.name)
-            except KubeError as error:
-                _log.warning("could not renew", node=machine.shape.name, error=str(error))
+            names = [each.shape.name for each in machines[turn::turns] if not each.out]
+            for name in await self._heartbeats.renew(names, self._now()):
+                await self._make_lost_lease(name)
+
+    async def _make_lost_lease(self, name: str) -> None:
+        try:
+            await self._make_lease(name)
+        except KubeError as error:
+            _log.warning("could not make a lease", node=name, error=str(error))
 
     async def _known(self, resource: Resource[_Known]) -> list[_Known]:
         while True:
@@ -149,14 +151,8 @@ class Registration:
         try:
             await self._client.create(LEASES, lease, LEASE_NAMESPACE)
         except AlreadyExists:
-            await self._renew(name)
-
-    async def _renew(self, name: str) -> None:
-        spec = objects.lease_object(name, self._now(), self._heartbeat)["spec"]
-        try:
-            await self._client.patch(LEASES, name, {"spec": spec}, LEASE_NAMESPACE)
-        except NotFound:
-            await self._make_lease(name)
+            spec = {"spec": lease["spec"]}
+            await self._client.patch(LEASES, name, spec, LEASE_NAMESPACE)
 
     async def _delete(self, resource: Resource[Any], name: str, namespace: str | None) -> None:
         try:

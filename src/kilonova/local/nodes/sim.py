@@ -20,6 +20,7 @@ from kilonova.kube.identity import Key
 from kilonova.kube.logging import get_logger
 from kilonova.local.nodes import objects
 from kilonova.local.nodes.fleet import Fleet, shapes
+from kilonova.local.nodes.heartbeats import Heartbeats, RequestedHeartbeats
 from kilonova.local.nodes.machine import Machine
 from kilonova.local.nodes.objects import SimPod
 from kilonova.local.nodes.registration import NODES, Registration
@@ -74,6 +75,7 @@ class SimulatedNodes:
         pods: Reflector[SimPod],
         *,
         alone: bool = False,
+        heartbeats: Heartbeats | None = None,
     ) -> None:
         self._client = client
         self._now = now
@@ -81,7 +83,9 @@ class SimulatedNodes:
         self._alone = alone
         self._random = Random(fleet.seed)  # noqa: S311 (a simulation)
         self._machines = {shape.name: Machine.of(shape) for shape in shapes(fleet)}
-        self._registration = Registration(client, now, fleet.heartbeat_seconds)
+        self._registration = Registration(
+            client, now, fleet.heartbeat_seconds, heartbeats or RequestedHeartbeats(client)
+        )
         self._due: list[_Due] = []
         self._numbers = count()
         self._wake = asyncio.Event()

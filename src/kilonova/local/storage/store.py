@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -239,6 +239,16 @@ class Store:
         elif key in collection.proposed:
             await self._settled()
         return entry
+
+    async def write_all(self, resource: str, changes: Iterable[tuple[str, Decide]]) -> None:
+        """Run a decision for each key now; return when all are on disk, together or not at all."""
+        if self.broken is not None:
+            raise self.broken
+        collection = self.collection(resource)
+        proposed = [self._propose(collection, key, decide)[1] for key, decide in changes]
+        waiting = [done for done in proposed if done is not None]
+        if waiting:
+            await asyncio.gather(*waiting)
 
     def _propose(
         self, collection: Collection, key: str, decide: Decide
