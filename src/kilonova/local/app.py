@@ -1,90 +1,43 @@
-"""The API over HTTP: an ASGI application, and the connection that knows its peer's certificate.
+"""The API over HTTP: an ASGI application.
 
-Request bodies are read whole, up to a limit; answers go out whole or as they come. A watch
-ends when its client goes away, or when the server stops.
+Request bodies are read whole, up to a limit, unless they are for a pod behind a proxy; answers go
+out whole or as they come. A watch ends when its client goes away, or when the server stops; so
+does a session on a connection that was upgraded.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Coroutine,
+    Iterable,
+    MutableMapping,
+)
 from typing import Any
 from urllib.parse import parse_qsl
-
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from kilonova.kube.transport import Reply, Request, StreamReply
 from kilonova.local.api import Api, refusal
 from kilonova.local.auth import Authenticator, User, impersonation, may_be_anonymous
 from kilonova.local.errors import ApiError, too_large, unauthorized
+from kilonova.local.streaming import (
+    Proxied,
+    ProxyRequest,
+    SocketWire,
+    Upgrade,
+    is_proxied,
+    serve,
+)
 from kilonova.local.verbs import BODY_LIMIT
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
-HEAD_SECONDS = 32
-HEAD_LIMIT = 1 << 20
 BODY_SECONDS = 60
 
-_HEAD_TOO_LARGE = (
-    b"HTTP/1.1 431 Request Header Fields Too Large\r\n"
-    b"content-type: text/plain; charset=utf-8\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
-)
-
 _ANONYMOUS = User("system:anonymous", groups=("system:unauthenticated",))
-
-
-class Connection(HttpToolsProtocol):
-    """uvicorn's connection, which also tells the application who is at the other end.
-
-    Whoever it is gets only so much time and room for the head of a request, as in Kubernetes:
-    uvicorn itself would wait and gather without end.
-    """
-
-    _head_timer: asyncio.TimerHandle | None = None
-    _head_bytes = 0
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
-        super().connection_made(transport)
-        tls = transport.get_extra_info("ssl_object")
-        if tls is not None:
-            self.app_state = {**self.app_state, "peer": tls.getpeercert()}
-        self._await_head()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._end_head()
-        super().connection_lost(exc)
-
-    def data_received(self, data: bytes) -> None:
-        if self._head_timer is not None:
-            self._head_bytes += len(data)
-            if self._head_bytes > HEAD_LIMIT:
-                self._end_head()
-                self.transport.write(_HEAD_TOO_LARGE)
-                self.transport.close()
-                return
-        super().data_received(data)
-
-    def on_message_begin(self) -> None:
-        if self._head_timer is None:
-            self._await_head()
-        super().on_message_begin()
-
-    def on_headers_complete(self) -> None:
-        self._end_head()
-        super().on_headers_complete()
-
-    def _await_head(self) -> None:
-        self._head_bytes = 0
-        self._head_timer = self.loop.call_later(HEAD_SECONDS, self._give_up)
-
-    def _end_head(self) -> None:
-        if self._head_timer is not None:
-            self._head_timer.cancel()
-            self._head_timer = None
-
-    def _give_up(self) -> None:
-        self._head_timer = None
-        self.transport.close()
 
 
 class App:
@@ -101,6 +54,9 @@ class App:
         request = _request(scope)
         try:
             user = self._user(request, scope)
+            if isinstance(request, ProxyRequest):
+                await self._relay(request, user, receive, send)
+                return
             async with asyncio.timeout(BODY_SECONDS):
                 request.body = await _body(receive)
         except ApiError as error:
@@ -112,13 +68,15 @@ class App:
         except _ClientGone:
             return
         answer = await self._api.handle(request, user)
-        if isinstance(answer, StreamReply):
-            await self._stream(answer, receive, send)
+        if isinstance(answer, Upgrade):
+            await self._switch(answer, scope)
+        elif isinstance(answer, StreamReply):
+            await self._until(_copy(answer, send), _disconnected(receive))
         else:
             await _whole(answer, send)
 
     async def end_streams(self) -> None:
-        """End every watch, so that clients know at once that the server stops."""
+        """End every watch and session, so that clients know at once that the server stops."""
         streams = list(self._streams)
         for stream in streams:
             stream.cancel()
@@ -133,27 +91,69 @@ class App:
             return _ANONYMOUS
         raise unauthorized()
 
-    async def _stream(self, answer: StreamReply, receive: Receive, send: Send) -> None:
-        copying = asyncio.create_task(_copy(answer, send))
-        self._streams.add(copying)
-        gone = asyncio.create_task(_disconnected(receive))
+    async def _switch(self, upgrade: Upgrade, scope: Scope) -> None:
+        session = upgrade.session
+        assert session is not None
         try:
-            await asyncio.wait((copying, gone), return_when=asyncio.FIRST_COMPLETED)
+            wire: SocketWire = scope["state"]["take_over"](upgrade.headers)
+            await self._until(serve(session, wire), wire.lost())
         finally:
-            self._streams.discard(copying)
-            gone.cancel()
-            copying.cancel()
-            await asyncio.gather(copying, gone, return_exceptions=True)
+            await session.cleanup()
+
+    async def _relay(self, request: ProxyRequest, user: User, receive: Receive, send: Send) -> None:
+        upload = _Upload(receive)
+        request.chunks = upload.chunks()
+
+        async def answer() -> None:
+            reply = await self._api.handle(request, user)
+            if isinstance(reply, StreamReply):
+                await _copy(reply, send)
+            else:
+                await _whole(reply, send)
+
+        await self._until(answer(), upload.run())
+
+    async def _until(
+        self, work: Coroutine[None, None, None], gone: Coroutine[None, None, None]
+    ) -> None:
+        """Work until it is done, its client has gone, or the server stops."""
+        working, leaving = asyncio.create_task(work), asyncio.create_task(gone)
+        self._streams.add(working)
+        try:
+            await asyncio.wait((working, leaving), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            self._streams.discard(working)
+            leaving.cancel()
+            working.cancel()
+            await asyncio.gather(working, leaving, return_exceptions=True)
+
+
+class _Upload:
+    """The body of a request on its way to a pod: a little of it at a time."""
+
+    def __init__(self, receive: Receive) -> None:
+        self._receive = receive
+        self._chunks: asyncio.Queue[bytes | None] = asyncio.Queue(1)
+
+    async def run(self) -> None:
+        """Take what comes, and return when the client has gone."""
+        while (message := await self._receive())["type"] != "http.disconnect":
+            if body := message.get("body", b""):
+                await self._chunks.put(body)
+            if not message.get("more_body"):
+                await self._chunks.put(None)
+                await _disconnected(self._receive)
+                return
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        while (chunk := await self._chunks.get()) is not None:
+            yield chunk
 
 
 async def _copy(answer: StreamReply, send: Send) -> None:
-    await send(
-        {
-            "type": "http.response.start",
-            "status": answer.status,
-            "headers": _headers(answer.headers),
-        }
-    )
+    pairs = answer.pairs if isinstance(answer, Proxied) else answer.headers.items()
+    start = {"type": "http.response.start", "status": answer.status, "headers": _encoded(pairs)}
+    await send(start)
     # The headers go out with the first chunk; a watch of nothing must be seen to have begun.
     await send({"type": "http.response.body", "body": b"", "more_body": True})
     try:
@@ -172,7 +172,7 @@ async def _disconnected(receive: Receive) -> None:
 
 
 async def _whole(reply: Reply, send: Send) -> None:
-    headers = _headers(reply.headers)
+    headers = _encoded(reply.headers.items())
     headers.append((b"content-length", str(len(reply.body)).encode()))
     await send({"type": "http.response.start", "status": reply.status, "headers": headers})
     await send({"type": "http.response.body", "body": reply.body})
@@ -205,26 +205,31 @@ async def _body(receive: Receive) -> bytes:
 
 
 def _request(scope: Scope) -> Request:
-    query: bytes = scope["query_string"]
+    raw: bytes = scope["query_string"]
+    query = raw.decode("latin-1")
     raw_path: bytes = scope["raw_path"]
-    return Request(
-        scope["method"],
-        raw_path.decode("latin-1"),
-        parse_qsl(query.decode("latin-1"), keep_blank_values=True) if query else [],
-        _by_name(scope["headers"]),
-    )
+    path = raw_path.decode("latin-1")
+    parameters = parse_qsl(query, keep_blank_values=True) if query else []
+    headers = _by_name(scope["headers"])
+    if is_proxied(path):
+        client = (scope.get("client") or ("",))[0]
+        return ProxyRequest(
+            scope["method"], path, parameters, headers, raw_query=query, client=client
+        )
+    return Request(scope["method"], path, parameters, headers)
 
 
 def _by_name(headers: list[tuple[bytes, bytes]]) -> dict[str, str]:
-    """Headers by name; of one that was sent several times all values count where they may."""
+    """Headers by name; of one that was sent several times all values count."""
     found = {name.decode("latin-1"): value.decode("latin-1") for name, value in headers}
-    if len(found) < len(headers) and any(name.startswith(impersonation.PREFIX) for name in found):
+    if len(found) < len(headers):
+        several: dict[str, list[str]] = {}
+        for name, value in headers:
+            several.setdefault(name.decode("latin-1"), []).append(value.decode("latin-1"))
+        found = {name: ", ".join(values) for name, values in several.items()}
         found |= impersonation.joined(headers)
     return found
 
 
-def _headers(headers: dict[str, str]) -> list[tuple[bytes, bytes]]:
-    return [
-        (name.encode("latin-1"), value.encode("latin-1", "replace"))
-        for name, value in headers.items()
-    ]
+def _encoded(headers: Iterable[tuple[str, str]]) -> list[tuple[bytes, bytes]]:
+    return [(name.encode("latin-1"), value.encode("latin-1", "replace")) for name, value in headers]

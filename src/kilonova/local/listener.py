@@ -10,7 +10,7 @@ from typing import Any
 import uvicorn
 
 from kilonova.kube.serving import HttpServer
-from kilonova.local.app import Connection
+from kilonova.local.connection import Connection
 
 _BACKLOG = 2048
 

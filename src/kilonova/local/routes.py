@@ -33,7 +33,9 @@ def resource_target(path: str, catalog: Catalog) -> Target:
     if rest[0] == "namespaces" and len(rest) > 2 and rest[2] not in _OF_A_NAMESPACE:
         namespace, rest = rest[1], rest[2:]
     kind = catalog.find(group, version, rest[0])
-    if kind is None or len(rest) > 3 or (namespace and not kind.namespaced):
+    # Behind a proxy there are paths of any depth.
+    is_too_deep = len(rest) > 3 and rest[2] != "proxy"
+    if kind is None or is_too_deep or (namespace and not kind.namespaced):
         raise no_such_path() if catalog.is_builtin_version(group, version) else PageNotFound
     name = rest[1] if len(rest) > 1 else ""
     subresource = rest[2] if len(rest) > 2 else ""

@@ -1,14 +1,15 @@
 """Endpoints that are not plain objects: scale, binding, eviction, tokens, reviews, logs."""
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 from kilonova.api.json import JsonObject
 from kilonova.kube.transport import Reply, Request, StreamReply
+from kilonova.local.admission import Attributes
 from kilonova.local.apply import Filter, ignoring, record_update
 from kilonova.local.auth import User
 from kilonova.local.errors import method_not_allowed
-from kilonova.local.kinds.base import Kind
 from kilonova.local.kinds.walk import part, strings
 from kilonova.local.kubelets import Kubelets
 from kilonova.local.logs import PodLogs
@@ -16,19 +17,22 @@ from kilonova.local.negotiation import decode_body, wanted
 from kilonova.local.presentation import document, present_object
 from kilonova.local.registry.checks import admit_fields, check_identity
 from kilonova.local.registry.core import Registry
+from kilonova.local.registry.eviction import evict
 from kilonova.local.registry.objects import encode, shown
 from kilonova.local.registry.options import WriteOptions, write_options
 from kilonova.local.registry.patches import patch_type, patching_as
-from kilonova.local.registry.pods import bind, evict
-from kilonova.local.registry.scale import rescaling, scale_of
+from kilonova.local.registry.pods import bind
+from kilonova.local.registry.scale import ScaleView, rescaling, scale_of
 from kilonova.local.registry.writes import Make, change, replacement
 from kilonova.local.reviews import Reviews
 from kilonova.local.routes import Target
 from kilonova.local.schema.builtin import builtin_schema
 from kilonova.local.schema.check import checker
 from kilonova.local.schema.node import Schema
+from kilonova.local.streaming.endpoints import connect_endpoints
 from kilonova.local.times import rfc3339
 from kilonova.local.tokens import TokenRequests
+from kilonova.local.warningheaders import add_warnings
 
 Answer = Reply | StreamReply
 Endpoint = Callable[[Request, Target, User], Awaitable[Answer]]
@@ -67,6 +71,7 @@ class Subresources:
             ("", "bindings", ""): self._bind_by_name,
             ("", "namespaces", "finalize"): self._finalize,
             ("", "serviceaccounts", "token"): self._token,
+            **connect_endpoints(registry, kubelets),
         }
 
     def find(self, target: Target) -> Endpoint | None:
@@ -95,29 +100,39 @@ class Subresources:
             )
         else:
             raise method_not_allowed()
-        outcome = await change(self._registry, target, options, rescaling(target, make_scale))
-        return document(scale_of(target.kind, shown(target.kind, outcome.entry)), form)
+        outcome = await change(
+            self._registry,
+            target,
+            options,
+            rescaling(target, make_scale),
+            view=ScaleView(target.kind),
+        )
+        answer = document(scale_of(target.kind, shown(target.kind, outcome.entry)), form)
+        add_warnings(answer, options.warnings)
+        return answer
 
     async def _bind(self, request: Request, target: Target, user: User) -> Answer:
         options = _only("POST", request, user)
-        await bind(self._registry, target, _body(request, *_BINDING), options)
-        return _created(_DONE)
+        binding = await self._admitted(target, _body(request, *_BINDING), options)
+        await bind(self._registry, target, binding, options)
+        return _created(_DONE, options)
 
     async def _bind_by_name(self, request: Request, target: Target, user: User) -> Answer:
         options = _only("POST", request, user)
-        binding = _body(request, *_BINDING)
+        binding = await self._admitted(target, _body(request, *_BINDING), options)
         pods = self._registry.catalog.find("", "v1", "pods")
         assert pods is not None
         name = part(binding, "metadata").get("name", "")
         await bind(
             self._registry, Target(pods, target.namespace, name, "binding"), binding, options
         )
-        return _created(_DONE)
+        return _created(_DONE, options)
 
     async def _evict(self, request: Request, target: Target, user: User) -> Answer:
         options = _only("POST", request, user)
-        await evict(self._registry, target, _body(request, *_EVICTION), options)
-        return _created(_DONE)
+        eviction = await self._admitted(target, _body(request, *_EVICTION), options)
+        await evict(self._registry, target, eviction, options)
+        return _created(_DONE, options)
 
     async def _log(self, request: Request, target: Target, user: User) -> Answer:
         if request.method != "GET":
@@ -140,24 +155,42 @@ class Subresources:
     async def _token(self, request: Request, target: Target, user: User) -> Answer:
         options = _only("POST", request, user)
         account = self._registry.entry(target).decode()
-        asked = _body(request, *_TOKEN_REQUEST)
+        asked = await self._admitted(target, _body(request, *_TOKEN_REQUEST), options)
         answer = self._tokens.issue(account, asked)
         schema = builtin_schema(*_TOKEN_REQUEST)
         chose_audiences = bool(part(asked, "spec").get("audiences"))
         self._own(
             answer, schema, target, options, _WITHOUT_STATUS if chose_audiences else _AS_ISSUED
         )
-        return _created(answer)
+        return _created(answer, options)
 
     async def _review(self, request: Request, target: Target, user: User) -> Answer:
         options = _only("POST", request, user)
         review = decode_body(request.body, request.headers.get("content-type", ""))
         check_identity(target, review, self._registry.catalog.has_kind)
         admit_fields(target.kind, review, None, options)
+        review = await self._admitted(target, review, options)
         answer = self._reviews.answer(target, review, user)
         if target.kind.kind != "SelfSubjectRulesReview":  # its question is not in its answer
             self._own(answer, target.kind.schema, target, options)
-        return _created(answer)
+        return _created(answer, options)
+
+    async def _admitted(
+        self, target: Target, obj: JsonObject, options: WriteOptions
+    ) -> JsonObject:
+        """What was sent, after those who may change or refuse it have seen it."""
+        return await self._registry.admission.admit(
+            Attributes(
+                "CREATE",
+                target,
+                options.user,
+                obj,
+                None,
+                options.dry_run,
+                options.warnings,
+                partial(options.described, "CreateOptions"),
+            )
+        )
 
     def _own(
         self,
@@ -180,13 +213,6 @@ class Subresources:
         )
 
 
-def without_unserved(kind: Kind) -> Kind:
-    """Take from a built-in kind the subresources that need a node's own server."""
-    for name in ("exec", "attach", "portforward", "proxy"):
-        kind.subresources.pop(name, None)
-    return kind
-
-
 def _only(method: str, request: Request, user: User) -> WriteOptions:
     if request.method != method:
         raise method_not_allowed()
@@ -205,5 +231,7 @@ def _admitted(obj: Any, group: str, version: str, kind: str) -> JsonObject:
     return obj
 
 
-def _created(obj: JsonObject) -> Reply:
-    return Reply(201, encode(obj), {"content-type": "application/json"})
+def _created(obj: JsonObject, options: WriteOptions) -> Reply:
+    answer = Reply(201, encode(obj), {"content-type": "application/json"})
+    add_warnings(answer, options.warnings)
+    return answer

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from kilonova.kube.certificates import Authority
-from kilonova.local import app
+from kilonova.local import app, connection
 from kilonova.local.cluster import Cluster, Settings
 from kilonova.local.verbs import BODY_LIMIT
 
@@ -187,7 +187,7 @@ async def test_a_body_past_the_limit_is_refused_declared_or_in_chunks(wire: Wire
 
 
 async def test_a_head_without_end_is_cut_off(wire: Wire) -> None:
-    filler = b"X-Filler: " + b"x" * (app.HEAD_LIMIT + 300_000)
+    filler = b"X-Filler: " + b"x" * (connection.HEAD_LIMIT + 300_000)
     answer = await wire.say(b"GET /version HTTP/1.1\r\nHost: localhost\r\n" + filler)
     assert not answer or status_of(answer) == 431
 
@@ -195,7 +195,7 @@ async def test_a_head_without_end_is_cut_off(wire: Wire) -> None:
 async def test_a_slow_head_and_a_slow_body_are_given_up(
     wire: Wire, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(app, "HEAD_SECONDS", 0.1)
+    monkeypatch.setattr(connection, "HEAD_SECONDS", 0.1)
     monkeypatch.setattr(app, "BODY_SECONDS", 0.1)
     reader, writer = await wire.connect()
     writer.write(b"GET /version HTTP/1.1\r\nHost:")

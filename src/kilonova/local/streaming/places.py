@@ -1,0 +1,101 @@
+"""Whom a proxied request is for: the pod and port behind a name like `https:web:8080`."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from random import Random
+
+from kilonova.api.json import JsonObject
+from kilonova.local.errors import ApiError, bad_request, not_found
+from kilonova.local.kinds.walk import objects, part
+
+Find = Callable[[str, str], JsonObject | None]
+"""A resource's object by namespace and name."""
+
+_SCHEMES = ("", "http", "https")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A port of a pod, and how to speak to it."""
+
+    pod: JsonObject
+    port: int
+    tls: bool
+
+
+def pod_place(namespace: str, reference: str, find_pod: Find) -> Place:
+    """The pod that is named; without a port, the first that it declares, or 80 (443)."""
+    scheme, name, port = _split(reference, "pod")
+    pod = find_pod(namespace, name)
+    if pod is None:
+        raise not_found("", "pods", name)
+    if not port:
+        declared = [
+            each["containerPort"]
+            for container in objects(pod, "spec", "containers")
+            for each in objects(container, "ports")
+        ]
+        port = str(declared[0]) if declared else ("443" if scheme == "https" else "80")
+    if not (port.isascii() and port.isdecimal() and 0 < int(port[:6]) <= 0xFFFF):
+        raise _unavailable(f'error trying to reach service: invalid port "{port}"')
+    return Place(pod, int(port), scheme == "https")
+
+
+def service_place(
+    namespace: str,
+    reference: str,
+    find_service: Find,
+    find_pod: Find,
+    slices: Callable[[str, str], list[JsonObject]],
+    random: Random,
+) -> Place:
+    """A ready pod behind the service, any of them."""
+    scheme, name, port = _split(reference, "service")
+    service = find_service(namespace, name)
+    if port.isascii() and port.isdecimal():
+        if service is None:
+            raise not_found("", "services", name)
+        port = _port_name(service, int(port), name)
+    if service is None:
+        raise not_found("", "endpoints", name)
+    ready = [
+        (target["name"], number)
+        for each in slices(namespace, name)
+        if (number := _port_number(each, port)) is not None
+        for endpoint in objects(each, "endpoints")
+        if part(endpoint, "conditions").get("ready") is not False
+        and (target := part(endpoint, "targetRef")).get("kind") == "Pod"
+    ]
+    random.shuffle(ready)
+    for pod_name, number in ready:
+        pod = find_pod(namespace, pod_name)
+        if pod is not None:
+            return Place(pod, number, scheme == "https")
+    raise _unavailable(f'no endpoints available for service "{reference if ready else name}"')
+
+
+def _split(reference: str, what: str) -> tuple[str, str, str]:
+    parts = reference.split(":")
+    if len(parts) < 3:
+        parts = ["", *parts, ""][:3]
+    if len(parts) > 3 or not parts[1] or parts[0] not in _SCHEMES:
+        raise bad_request(f'invalid {what} request "{reference}"')
+    return parts[0], parts[1], parts[2]
+
+
+def _port_name(service: JsonObject, number: int, name: str) -> str:
+    for each in objects(service, "spec", "ports"):
+        if each["port"] == number:
+            return each.get("name", "")
+    raise _unavailable(f'no service port {number} found for service "{name}"')
+
+
+def _port_number(endpoint_slice: JsonObject, name: str) -> int | None:
+    for each in objects(endpoint_slice, "ports"):
+        if (each.get("name") or "") == name:
+            return each.get("port")
+    return None
+
+
+def _unavailable(message: str) -> ApiError:
+    return ApiError(503, "ServiceUnavailable", message)

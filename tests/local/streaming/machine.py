@@ -1,0 +1,160 @@
+"""A node for tests: this machine, without containers. Every command runs for real, as it is."""
+
+import asyncio
+import contextlib
+import fcntl
+import os
+import pty
+import struct
+import termios
+from collections.abc import AsyncIterator, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from kilonova.local.errors import ApiError
+from kilonova.local.kinds.walk import objects
+from kilonova.local.kubelets import LogRequest, NodeUsage, Output, RemoteProcess
+
+_CHUNK = 64 << 10
+
+
+class PipedProcess:
+    """A process with pipes for its standard streams."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self.process = process
+        self.detached = asyncio.Event()
+
+    async def output(self) -> AsyncIterator[tuple[Output, bytes]]:
+        queue: asyncio.Queue[tuple[Output, bytes]] = asyncio.Queue(1)
+
+        async def copy(output: Output, reader: asyncio.StreamReader) -> None:
+            while data := await reader.read(_CHUNK):
+                await queue.put((output, data))
+            await queue.put((output, b""))
+
+        assert self.process.stdout is not None
+        assert self.process.stderr is not None
+        tasks = [
+            asyncio.create_task(copy(Output.STDOUT, self.process.stdout)),
+            asyncio.create_task(copy(Output.STDERR, self.process.stderr)),
+        ]
+        try:
+            still_open = len(tasks)
+            while still_open:
+                output, data = await queue.get()
+                if data:
+                    yield output, data
+                else:
+                    still_open -= 1
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def send(self, data: bytes) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(data)
+        await self.process.stdin.drain()
+
+    async def close_input(self) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+
+    async def resize(self, columns: int, rows: int) -> None:
+        raise AssertionError("there is no terminal")
+
+    async def wait(self) -> int:
+        code = await self.process.wait()
+        return code if code >= 0 else 128 - code
+
+    async def detach(self) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            self.process.kill()
+        await self.process.wait()
+        self.detached.set()
+
+
+class TerminalProcess(PipedProcess):
+    """A process in a terminal of its own."""
+
+    def __init__(self, process: asyncio.subprocess.Process, master: int) -> None:
+        super().__init__(process)
+        self._master = master
+
+    async def output(self) -> AsyncIterator[tuple[Output, bytes]]:
+        loop = asyncio.get_running_loop()
+        with contextlib.suppress(OSError):  # how a terminal ends
+            while data := await loop.run_in_executor(None, os.read, self._master, _CHUNK):
+                yield Output.STDOUT, data
+
+    async def send(self, data: bytes) -> None:
+        await asyncio.get_running_loop().run_in_executor(None, os.write, self._master, data)
+
+    async def close_input(self) -> None:
+        await self.send(b"\x04")
+
+    async def resize(self, columns: int, rows: int) -> None:
+        size = struct.pack("HHHH", rows, columns, 0, 0)
+        fcntl.ioctl(self._master, termios.TIOCSWINSZ, size)
+
+    async def detach(self) -> None:
+        await super().detach()
+        with contextlib.suppress(OSError):
+            os.close(self._master)
+
+
+class ThisMachine:
+    """The kubelet. Containers whose state is not running cannot be entered."""
+
+    def __init__(self) -> None:
+        self.started: list[PipedProcess] = []
+        self.attachable: dict[str, PipedProcess] = {}
+        self.measured: NodeUsage | None = None
+        self.log_requests: list[LogRequest] = []
+
+    async def logs(self, pod: Any, wanted: LogRequest) -> AsyncIterator[bytes]:
+        self.log_requests.append(wanted)
+        yield f"{pod['metadata']['name']} {wanted.container}\n".encode()
+
+    async def execute(
+        self, pod: Any, container: str, command: Sequence[str], *, stdin: bool, tty: bool
+    ) -> RemoteProcess:
+        states = {each["name"]: each for each in objects(pod, "status", "containerStatuses")}
+        if "running" not in states.get(container, {}).get("state", {}):
+            raise ApiError(500, "InternalError", f'container not found ("{container}")')
+        process = await self.spawn(*command, stdin=stdin, tty=tty)
+        self.started.append(process)
+        return process
+
+    async def attach(self, pod: Any, container: str, *, stdin: bool, tty: bool) -> RemoteProcess:
+        return self.attachable[pod["metadata"]["name"]]
+
+    async def dial(self, pod: Any, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        return await asyncio.open_connection("127.0.0.1", port)
+
+    async def usage(self) -> NodeUsage | None:
+        return self.measured
+
+    async def spawn(self, *command: str, stdin: bool = True, tty: bool = False) -> PipedProcess:
+        if tty:
+            master, slave = pty.openpty()
+            process = await asyncio.create_subprocess_exec(
+                *command, stdin=slave, stdout=slave, stderr=slave, start_new_session=True
+            )
+            os.close(slave)
+            return TerminalProcess(process, master)
+        pipe, none = asyncio.subprocess.PIPE, asyncio.subprocess.DEVNULL
+        return PipedProcess(
+            await asyncio.create_subprocess_exec(
+                *command, stdin=pipe if stdin else none, stdout=pipe, stderr=pipe
+            )
+        )
+
+    async def stop(self) -> None:
+        for process in (*self.started, *self.attachable.values()):
+            await process.detach()
+
+
+def now() -> datetime:
+    return datetime.now(UTC)

@@ -1,0 +1,136 @@
+"""What a test of connections acts on: a cluster, its node, pods that run, and clients."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kilonova.local.cluster import Cluster
+from tests.harness.access import Access
+from tests.harness.controlplane import HOW_TO_GET
+from tests.harness.kubectl import Kubectl, kubectl_binary
+from tests.local.embedded_cluster import PODS
+from tests.local.streaming.machine import ThisMachine
+
+NODE = "this-machine"
+
+
+@dataclass
+class Ended:
+    """What a command did."""
+
+    code: int
+    out: bytes
+    err: bytes
+
+
+@dataclass
+class Scene:
+    """Names of pods are unique in a test; their containers are `main` unless told."""
+
+    cluster: Cluster
+    folder: Path
+    machine: ThisMachine = field(default_factory=ThisMachine)
+    clients: list[asyncio.subprocess.Process] = field(
+        default_factory=list[asyncio.subprocess.Process]
+    )
+
+    def __post_init__(self) -> None:
+        self.cluster.kubelets.register(NODE, self.machine)
+        self.client = self.cluster.client("tester")
+
+    @property
+    def access(self) -> Access:
+        return Access.from_kubeconfig(self.folder / "data" / "kubeconfig", self.folder / "admin")
+
+    async def pod(
+        self,
+        name: str,
+        *,
+        containers: tuple[str, ...] = ("main",),
+        state: str = "running",
+        node: str = NODE,
+        **container: Any,
+    ) -> None:
+        """A pod whose containers run, or are in another state."""
+        spec: Any = {
+            "nodeName": node,
+            "containers": [{"name": each, "image": "img", **container} for each in containers],
+        }
+        await self.client.create(PODS, {"metadata": {"name": name}, "spec": spec}, "default")
+        statuses = [
+            {
+                "name": each,
+                "image": "img",
+                "imageID": "",
+                "ready": True,
+                "restartCount": 0,
+                "state": {state: {}},
+            }
+            for each in containers
+        ]
+        status = {"phase": "Running", "containerStatuses": statuses}
+        await self.client.patch(PODS, name, {"status": status}, "default", subresource="status")
+
+    @property
+    def kubectl(self) -> Kubectl:
+        binary = kubectl_binary()
+        if binary is None:
+            pytest.skip(f"no kubectl, and {HOW_TO_GET}")
+        return Kubectl(binary, self.folder / "data" / "kubeconfig", self.folder)
+
+    async def start(self, *words: str, env: dict[str, str] | None = None, **streams: Any) -> Any:
+        """kubectl as a process; its streams are pipes unless told."""
+        kubectl, pipe = self.kubectl, asyncio.subprocess.PIPE
+        streams = {"stdin": pipe, "stdout": pipe, "stderr": pipe, **streams}
+        process = await asyncio.create_subprocess_exec(
+            *kubectl.prefix(),
+            *words,
+            cwd=self.folder,
+            env=kubectl.environment(env),
+            start_new_session=True,
+            **streams,
+        )
+        self.clients.append(process)
+        return process
+
+    async def run(
+        self, *words: str, stdin: bytes = b"", env: dict[str, str] | None = None
+    ) -> Ended:
+        """kubectl until it ends."""
+        process = await self.start(*words, env=env)
+        async with asyncio.timeout(60):
+            out, err = await process.communicate(stdin)
+        return Ended(process.returncode, out, err)
+
+    @asynccontextmanager
+    async def forwarded(
+        self, *words: str, env: dict[str, str] | None = None
+    ) -> AsyncGenerator[int]:
+        """A port of this machine that `kubectl port-forward` has opened."""
+        process = await self.start("port-forward", *words, env=env)
+        async with asyncio.timeout(30):
+            line = await process.stdout.readline()
+        assert line.startswith(b"Forwarding from 127.0.0.1:"), (line, await _rest(process))
+        try:
+            yield int(line.split(b":")[1].split()[0])
+        finally:
+            if process.returncode is None:
+                process.terminate()
+            await process.wait()
+
+    async def stop(self) -> None:
+        for process in self.clients:
+            if process.returncode is None:
+                process.kill()
+            await process.wait()
+        await self.machine.stop()
+
+
+async def _rest(process: Any) -> bytes:
+    process.terminate()
+    return await process.stderr.read()
