@@ -8,9 +8,10 @@ with the reason why it could not be. What a runtime was told survives a restart 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from kilonova.local.kubelets import RemoteProcess
+if TYPE_CHECKING:  # the keeper imports this module, and little else
+    from kilonova.local.kubelets import RemoteProcess
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +81,25 @@ class Consumption:
     memory_bytes: int
 
 
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """What this machine lets a runtime do."""
+
+    mounts: bool
+    """Files and folders can be seen elsewhere than where they are."""
+    limits: bool
+    """Cpu and memory limits are kept."""
+    network: bool
+    """Each pod has an address of its own."""
+
+
+class UnknownContainer(LookupError):
+    """No container has that id, or it has been forgotten."""
+
+    def __init__(self, container: str) -> None:
+        super().__init__(f'container "{container}" is not known')
+
+
 class StartFailed(Exception):
     """The command could not be executed. `reason` is a kubelet's: `StartError`, …"""
 
@@ -116,11 +136,11 @@ class Runtime(Protocol):
 
     async def execute(
         self, container: str, command: Sequence[str], *, stdin: bool, tty: bool
-    ) -> RemoteProcess:
+    ) -> "RemoteProcess":
         """Another process in a running container; `StartFailed` if it cannot be executed."""
         ...
 
-    async def attach(self, container: str, *, stdin: bool) -> RemoteProcess: ...
+    async def attach(self, container: str, *, stdin: bool) -> "RemoteProcess": ...
 
     async def consumption(self) -> Mapping[str, Consumption]:
         """By container, of those that run."""

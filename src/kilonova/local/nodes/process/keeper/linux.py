@@ -1,0 +1,103 @@
+"""System calls that Python 3.11 does not offer."""
+
+import ctypes
+import os
+
+CLONE_NEWNS = 0x00020000
+CLONE_NEWUTS = 0x04000000
+CLONE_NEWUSER = 0x10000000
+
+MS_RDONLY = 1
+MS_REMOUNT = 32
+MS_BIND = 4096
+MS_REC = 16384
+MS_PRIVATE = 1 << 18
+
+_KEPT_FLAGS = (  # what statvfs tells, and a remount of another's mount must repeat
+    (os.ST_RDONLY, 1),
+    (os.ST_NOSUID, 2),
+    (os.ST_NODEV, 4),
+    (os.ST_NOEXEC, 8),
+    (os.ST_NOATIME, 1024),
+    (os.ST_NODIRATIME, 2048),
+    (os.ST_RELATIME, 1 << 21),
+)
+_PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
+_MNT_DETACH = 2
+
+_libc = ctypes.CDLL(None, use_errno=True)
+# Looked up now: a forked child of a process with threads must not call the dynamic linker.
+_prctl = _libc.prctl
+_unshare = _libc.unshare
+_setns = _libc.setns
+_mount = _libc.mount
+_umount = _libc.umount2
+_pivot_root = _libc.pivot_root
+_mount.argtypes = (
+    ctypes.c_char_p,
+    ctypes.c_char_p,
+    ctypes.c_char_p,
+    ctypes.c_ulong,
+    ctypes.c_char_p,
+)
+
+
+def adopt_orphans() -> None:
+    """Descendants whose parents end become children of this process."""
+    _check(_prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0), "prctl")
+
+
+def die_with_parent(signal: int) -> None:
+    """Get a signal when the parent ends."""
+    _check(_prctl(_PR_SET_PDEATHSIG, signal, 0, 0, 0), "prctl")
+
+
+def unshare(flags: int) -> None:
+    """Leave namespaces for new ones."""
+    _check(_unshare(flags), "unshare")
+
+
+def join_namespace(fd: int) -> None:
+    """Go into the namespace that a file of `/proc/PID/ns` stands for."""
+    _check(_setns(fd, 0), "setns")
+
+
+def mount(source: str, target: str, kind: str, flags: int, options: str = "") -> None:
+    """As mount(2)."""
+    done = _mount(
+        os.fsencode(source), os.fsencode(target), kind.encode(), flags, os.fsencode(options)
+    )
+    _check(done, target)
+
+
+def bind(source: str, target: str) -> None:
+    """Show a file or folder, and what is mounted below it, at another place."""
+    mount(source, target, "", MS_BIND | MS_REC)
+
+
+def make_read_only(target: str) -> None:
+    """No writes through this mount."""
+    told = os.statvfs(target).f_flag
+    kept = sum(flag for bit, flag in _KEPT_FLAGS if told & bit)
+    mount("", target, "", MS_REMOUNT | MS_BIND | MS_RDONLY | kept)
+
+
+def unmount(target: str) -> None:
+    """Take a mount, and what is below it, out of sight; its users keep it."""
+    _check(_umount(os.fsencode(target), _MNT_DETACH), target)
+
+
+def change_root(root: str) -> None:
+    """Make a mounted folder the root, and drop the old one."""
+    os.chdir(root)
+    # Both the same: the old root lies on top of the new one, and is what "." unmounts.
+    _check(_pivot_root(b".", b"."), root)
+    unmount(".")
+    os.chdir("/")
+
+
+def _check(result: int, what: str) -> None:
+    if result < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number), what)
