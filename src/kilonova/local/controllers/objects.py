@@ -89,6 +89,41 @@ class Container(msgspec.Struct, frozen=True, rename="camel"):
     restart_policy: str = ""
 
 
+class NodeRequirement(msgspec.Struct, frozen=True):
+    """What a label or field of a node must be."""
+
+    key: str
+    operator: str
+    values: tuple[str, ...] = ()
+
+
+class NodeTerm(msgspec.Struct, frozen=True, rename="camel"):
+    """Requirements that must all hold."""
+
+    match_expressions: tuple[NodeRequirement, ...] = ()
+    match_fields: tuple[NodeRequirement, ...] = ()
+
+
+class NodeSelector(msgspec.Struct, frozen=True, rename="camel"):
+    """Terms of which one must hold."""
+
+    node_selector_terms: tuple[NodeTerm, ...] = ()
+
+
+class NodeAffinity(msgspec.Struct, frozen=True):
+    """Which nodes a pod may be on."""
+
+    required: NodeSelector | None = msgspec.field(
+        default=None, name="requiredDuringSchedulingIgnoredDuringExecution"
+    )
+
+
+class Affinity(msgspec.Struct, frozen=True, rename="camel"):
+    """Where a pod wants to be."""
+
+    node_affinity: NodeAffinity | None = None
+
+
 class PodSpec(msgspec.Struct, frozen=True, rename="camel"):
     """What a pod should be."""
 
@@ -102,6 +137,7 @@ class PodSpec(msgspec.Struct, frozen=True, rename="camel"):
     containers: tuple[Container, ...] = ()
     init_containers: tuple[Container, ...] = ()
     tolerations: tuple[Toleration, ...] = ()
+    affinity: Affinity | None = None
     overhead: dict[str, str | int | float] = {}
 
 

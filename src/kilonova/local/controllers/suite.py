@@ -73,6 +73,8 @@ CONTROLLERS: dict[str, Build] = {
     "replicaset-controller": apps.replica_set_parts,
     "replicationcontroller-controller": apps.replication_controller_parts,
     "deployment-controller": apps.deployment_parts,
+    "statefulset-controller": apps.stateful_set_parts,
+    "daemonset-controller": apps.daemon_set_parts,
 }
 
 

@@ -16,7 +16,6 @@ from tests.local.controllers.apps.workloads import (
     reasons,
     rolled_out,
     set_image,
-    until_status,
     workload,
 )
 

@@ -12,9 +12,17 @@ that is all the memory there is, and a crash loses none of it.
 """
 
 from kilonova.local.controllers.apps.build import (
+    daemon_set_parts,
     deployment_parts,
     replica_set_parts,
     replication_controller_parts,
+    stateful_set_parts,
 )
 
-__all__ = ["deployment_parts", "replica_set_parts", "replication_controller_parts"]
+__all__ = [
+    "daemon_set_parts",
+    "deployment_parts",
+    "replica_set_parts",
+    "replication_controller_parts",
+    "stateful_set_parts",
+]
