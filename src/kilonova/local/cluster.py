@@ -14,7 +14,7 @@ from kilonova.kube import Client, InProcessTransport, Part, Reflector
 from kilonova.kube.certificates import Authority
 from kilonova.kube.logging import get_logger
 from kilonova.kube.transport import Reply, Request, StreamReply
-from kilonova.local.admission import Admission, standard_plugins
+from kilonova.local.admission import Admission, Caller, Scope, ServiceDirectory, standard_plugins
 from kilonova.local.api import Api
 from kilonova.local.app import App
 from kilonova.local.auth import (
@@ -42,6 +42,7 @@ from kilonova.local.kubelets import Kubelets
 from kilonova.local.listener import Listener, TlsFiles, bind
 from kilonova.local.metrics import ServerMetrics
 from kilonova.local.nodes import NO_NODES, Fleet, SimulatedKubelet, SimulatedNodes
+from kilonova.local.nodes.heartbeats import StoredHeartbeats
 from kilonova.local.nodes.sim import PODS as SIM_PODS
 from kilonova.local.registry.core import Registry
 from kilonova.local.registry.objects import read_entry
@@ -144,7 +145,10 @@ class Cluster:
         client = self.client("system:serviceaccount:kube-system:simulated-nodes")
         pods = Reflector(client, SIM_PODS)
         fleet = self.settings.fleet
-        self._simulated = SimulatedNodes(client, fleet, self.clock.now, pods, alone=True)
+        heartbeats = StoredHeartbeats(self.store)
+        self._simulated = SimulatedNodes(
+            client, fleet, self.clock.now, pods, alone=True, heartbeats=heartbeats
+        )
         for name in self._simulated.names:
             self.kubelets.register(name, SimulatedKubelet(name))
         return [pods, self._simulated]
@@ -181,7 +185,11 @@ class Cluster:
         definitions = Definitions(self.store, catalog, self.clock)
         ServiceAddresses(self.store, catalog)
         rbac = Rbac(Policy.observing(self.store))
-        admission = Admission([*standard_plugins(self.store), definitions, Escalation(rbac)])
+        caller = Caller(ServiceDirectory(self.store))
+        self._ending.push_async_callback(caller.close)
+        scope = Scope(self.store, catalog, rbac)
+        plugins = standard_plugins(scope, caller, self._identities.uid)
+        admission = Admission([*plugins, definitions, Escalation(rbac)])
         registry = Registry(self.store, catalog, self.clock, self._identities, admission)
 
         def exists(kind: str, namespace: str, name: str, uid: str) -> bool:

@@ -175,9 +175,7 @@ class Subresources:
             self._own(answer, target.kind.schema, target, options)
         return _created(answer, options)
 
-    async def _admitted(
-        self, target: Target, obj: JsonObject, options: WriteOptions
-    ) -> JsonObject:
+    async def _admitted(self, target: Target, obj: JsonObject, options: WriteOptions) -> JsonObject:
         """What was sent, after those who may change or refuse it have seen it."""
         return await self._registry.admission.admit(
             Attributes(

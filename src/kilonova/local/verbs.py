@@ -33,6 +33,7 @@ from kilonova.local.registry.writes import Outcome, change, create, replacement
 from kilonova.local.routes import Target
 from kilonova.local.subresources import Subresources
 from kilonova.local.times import rfc3339
+from kilonova.local.warningheaders import add_warnings
 
 BODY_LIMIT = 3 << 20
 
@@ -150,12 +151,17 @@ class Verbs:
                 raise method_not_allowed()
             _allow("deletecollection", target)
             page = await delete_collection(self._registry, target, request, wanted_options, options)
-            return present_list(self._registry, target.kind, page, form, request)
+            listed = present_list(self._registry, target.kind, page, form, request)
+            add_warnings(listed, options.warnings)
+            return listed
         _allow("delete", target)
         outcome = await delete(self._registry, target, wanted_options, options)
         if outcome.removed and not target.kind.behavior.shown_when_deleted:
-            return status_success(target, outcome.entry)
-        return present_object(self._registry, target.kind, outcome.entry, form, request)
+            answer = status_success(target, outcome.entry)
+        else:
+            answer = present_object(self._registry, target.kind, outcome.entry, form, request)
+        add_warnings(answer, options.warnings)
+        return answer
 
     def _body(self, request: Request, target: Target, options: WriteOptions) -> JsonObject:
         content_type = request.headers.get("content-type", "")
@@ -186,16 +192,6 @@ class Verbs:
         answer.status = 201 if outcome.created else 200
         add_warnings(answer, options.warnings)
         return answer
-
-
-def add_warnings(answer: Answer, warnings: list[str]) -> None:
-    """Warnings as headers; several go into one value, as HTTP allows."""
-    if warnings:
-        quoted = (warning.replace("\\", "\\\\").replace('"', '\\"') for warning in warnings)
-        texts = [f'299 - "{text}"' for text in quoted]
-        if "warning" in answer.headers:
-            texts.insert(0, answer.headers["warning"])
-        answer.headers["warning"] = ", ".join(texts)
 
 
 def _allow(verb: str, target: Target) -> None:

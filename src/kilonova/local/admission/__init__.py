@@ -7,14 +7,19 @@ waits (a webhook) makes the registry check that nothing moved meanwhile.
 from kilonova.local.admission.chain import Admission, Attributes, Operation, Plugin
 from kilonova.local.admission.namespaces import NamespaceLifecycle
 from kilonova.local.admission.priority import Priority
+from kilonova.local.admission.scope import Scope
 from kilonova.local.admission.suite import standard_plugins
+from kilonova.local.admission.webhooks import Caller, ServiceDirectory
 
 __all__ = [
     "Admission",
     "Attributes",
+    "Caller",
     "NamespaceLifecycle",
     "Operation",
     "Plugin",
     "Priority",
+    "Scope",
+    "ServiceDirectory",
     "standard_plugins",
 ]

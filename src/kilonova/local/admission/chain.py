@@ -1,8 +1,8 @@
 """The chain of admission plug-ins."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 from kilonova.api.json import JsonObject
 from kilonova.local.auth import User
@@ -12,8 +12,34 @@ Operation = Literal["CREATE", "UPDATE", "DELETE", "CONNECT"]
 
 
 @dataclass(slots=True)
+class Rounds:
+    """What is remembered of one write between its two rounds of mutation.
+
+    Who came before somebody that changed the object may want to see it again: a second round
+    asks everybody in process, and of the others those in `again`.
+    """
+
+    second: bool = False
+    wanted: bool = False
+    asked: set[str] = field(default_factory=set[str])
+    """Those who want to be asked again if the object changes after them."""
+    again: set[str] = field(default_factory=set[str])
+    seen: JsonObject | None = None
+    """The object as the last of them left it."""
+
+    def object_changed(self) -> None:
+        """Everybody asked so far is due again."""
+        self.wanted = True
+        self.again |= self.asked
+        self.asked = set()
+
+
+@dataclass(slots=True)
 class Attributes:
-    """A write that is about to happen. Plug-ins may change `obj` while mutating, only then."""
+    """A write that is about to happen. Plug-ins may change `obj` while mutating, only then.
+
+    Objects are in the version that is stored; `versions.py` shows them in others.
+    """
 
     operation: Operation
     target: Target
@@ -22,6 +48,25 @@ class Attributes:
     old: JsonObject | None
     dry_run: bool = False
     warnings: list[str] = field(default_factory=list[str])
+    options: Callable[[], JsonObject] = field(default=dict[str, Any])
+    """The options of the request as an object; made when somebody wants to see them."""
+    rounds: Rounds = field(default_factory=Rounds)
+
+    @property
+    def name(self) -> str:
+        """The object's name; empty while it is still to be generated."""
+        if self.target.name or self.obj is None:
+            return self.target.name
+        metadata: JsonObject = self.obj.get("metadata") or {}
+        return metadata.get("name", "")
+
+    @property
+    def namespace(self) -> str:
+        """Where the object is; a namespace counts as being in itself."""
+        kind = self.target.kind
+        if kind.plural == "namespaces" and not kind.group:
+            return self.name
+        return self.target.namespace
 
 
 class Plugin(Protocol):
@@ -39,9 +84,34 @@ class Admission:
         self._plugins = list(plugins)
 
     async def mutate(self, attributes: Attributes) -> None:
+        """Let everybody change the object; what was sent is replaced by `attributes.obj`."""
         for plugin in self._plugins:
             await plugin.mutate(attributes)
+        if attributes.rounds.wanted:
+            attributes.rounds.second = True
+            for plugin in self._plugins:
+                await plugin.mutate(attributes)
 
     async def validate(self, attributes: Attributes) -> None:
         for plugin in self._plugins:
             await plugin.validate(attributes)
+
+    async def admit(self, attributes: Attributes) -> JsonObject:
+        """Both, for what is asked about an object and not stored: a binding, a review, an exec."""
+        await self.mutate(attributes)
+        await self.validate(attributes)
+        assert attributes.obj is not None
+        return attributes.obj
+
+    async def connect(
+        self, target: Target, user: User, options: JsonObject, warnings: list[str]
+    ) -> JsonObject:
+        """Ask before a connection (`pods/exec`, `attach`, `portforward`, `proxy`) is made.
+
+        `options` are what the query asks for, as an object: `{"kind": "PodExecOptions",
+        "apiVersion": "v1", "container": …}`. Gives them back as admission leaves them; raises
+        ApiError where somebody refuses.
+        """
+        return await self.admit(
+            Attributes("CONNECT", target, user, options, None, warnings=warnings)
+        )

@@ -1,16 +1,25 @@
 """Which plug-ins are asked, in which order: Kubernetes' own order of those that are here."""
 
+from collections.abc import Callable
+
 from kilonova.local.admission.chain import Plugin
 from kilonova.local.admission.namespaces import NamespaceLifecycle
 from kilonova.local.admission.priority import Priority
-from kilonova.local.storage import Store
+from kilonova.local.admission.scope import Scope
+from kilonova.local.admission.webhooks import Caller, MutatingWebhooks, ValidatingWebhooks
 
 
-def standard_plugins(store: Store) -> list[Plugin]:
-    """What every embedded cluster asks before a write; webhooks come after these."""
+def standard_plugins(scope: Scope, caller: Caller, uid: Callable[[], str]) -> list[Plugin]:
+    """What every embedded cluster asks before a write.
+
+    Others, over the network, come after what is decided in process, and before quotas.
+    """
+    store = scope.store
     namespaces = store.collection("namespaces")
     classes = store.collection("priorityclasses.scheduling.k8s.io")
     return [
         NamespaceLifecycle(lambda name: store.newest(namespaces, name)),
         Priority(classes),
+        MutatingWebhooks(scope, caller, uid),
+        ValidatingWebhooks(scope, caller, uid),
     ]

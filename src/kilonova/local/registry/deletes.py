@@ -1,6 +1,7 @@
 """Deleting: at once where nothing stands in the way, else marked until nothing does."""
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -40,6 +41,18 @@ class DeleteOptions:
     grace: int | None = None
     propagation: str | None = None
     preconditions: JsonObject = field(default_factory=dict[str, Any])
+
+    def described(self, options: WriteOptions) -> JsonObject:
+        """As an object, for those who are asked before the delete."""
+        told: JsonObject = {"kind": "DeleteOptions", "apiVersion": "meta.k8s.io/v1"}
+        if options.dry_run:
+            told["dryRun"] = ["All"]
+        asked = {
+            "gracePeriodSeconds": self.grace,
+            "preconditions": self.preconditions or None,
+            "propagationPolicy": self.propagation,
+        }
+        return told | {name: value for name, value in asked.items() if value is not None}
 
 
 def delete_options(request: Request, options: WriteOptions) -> DeleteOptions:
@@ -87,9 +100,14 @@ def delete_options(request: Request, options: WriteOptions) -> DeleteOptions:
 
 
 async def delete(
-    registry: Registry, target: Target, wanted: DeleteOptions, options: WriteOptions
+    registry: Registry,
+    target: Target,
+    wanted: DeleteOptions,
+    options: WriteOptions,
+    *,
+    admitted: bool = False,
 ) -> Outcome:
-    """Delete one object, or mark it for deletion."""
+    """Delete one object, or mark it for deletion. `admitted`: nobody need be asked any more."""
     kind = target.kind
     stored_kind = registry.catalog.storing(kind)
     while True:
@@ -100,8 +118,17 @@ async def delete(
         lifecycle.check_delete_preconditions(
             kind, target.name, wanted.preconditions, obj["metadata"]
         )
+        if admitted:
+            break
         attributes = Attributes(
-            "DELETE", target, options.user, None, obj, options.dry_run, options.warnings
+            "DELETE",
+            target,
+            options.user,
+            None,
+            obj,
+            options.dry_run,
+            options.warnings,
+            partial(wanted.described, options),
         )
         await registry.admission.mutate(attributes)
         await registry.admission.validate(attributes)

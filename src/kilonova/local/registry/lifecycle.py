@@ -21,17 +21,23 @@ _SET_BY_SERVER = (
 )
 
 
-def start_life(kind: Kind, obj: JsonObject, uid: str, now: str) -> None:
-    """What the server decides about a new object."""
+def wipe(kind: Kind, obj: JsonObject) -> None:
+    """Take from a new object what only the server decides."""
     metadata = obj["metadata"]
     for name in _SET_BY_SERVER:
         metadata.pop(name, None)
+    if kind.custom and kind.behavior.status_by_subresource:
+        obj.pop("status", None)
+
+
+def start_life(kind: Kind, obj: JsonObject, uid: str, now: str) -> None:
+    """What the server decides about a new object."""
+    wipe(kind, obj)
+    metadata = obj["metadata"]
     metadata["uid"] = uid
     metadata["creationTimestamp"] = now
     if kind.behavior.has_generation:
         metadata["generation"] = 1
-    if kind.custom and kind.behavior.status_by_subresource:
-        obj.pop("status", None)
 
 
 def carry_over(kind: Kind, subresource: str, new: JsonObject, old: JsonObject) -> None:

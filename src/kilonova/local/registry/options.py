@@ -3,7 +3,8 @@
 from dataclasses import dataclass, field
 from typing import Literal
 
-from kilonova.kube.transport import Request
+from kilonova.api.json import JsonObject
+from kilonova.kube.transport import Query, Request
 from kilonova.local.auth import User
 from kilonova.local.errors import ApiError, Problem, invalid, invalid_value, not_supported
 
@@ -22,6 +23,17 @@ class WriteOptions:
     force: bool = False
     applied: bool = False  # server-side apply has settled who owns what
     warnings: list[str] = field(default_factory=list[str])
+    query: Query = field(default_factory=list[tuple[str, str]])  # as the client sent it
+
+    def described(self, kind: str) -> JsonObject:
+        """What the client asked for, as an object of this kind (`CreateOptions` …)."""
+        told: JsonObject = {"kind": kind, "apiVersion": "meta.k8s.io/v1"}
+        if self.dry_run:
+            told["dryRun"] = ["All"]
+        for name, value in self.query:
+            if name in ("fieldManager", "fieldValidation") and value:
+                told[name] = value
+        return told
 
 
 def write_options(request: Request, user: User, options_kind: str) -> WriteOptions:
@@ -46,6 +58,7 @@ def write_options(request: Request, user: User, options_kind: str) -> WriteOptio
         dry_run=bool(dry_runs),
         validation=validation,
         force=request.param("force") in ("true", "1", "True", "t"),
+        query=request.query,
     )
 
 

@@ -53,6 +53,21 @@ def scale_of(kind: Kind, obj: JsonObject) -> JsonObject:
     }
 
 
+@dataclass(frozen=True, slots=True)
+class ScaleView:
+    """What admission sees of an object that is scaled."""
+
+    kind: Kind
+
+    def show(self, obj: JsonObject) -> JsonObject:
+        return scale_of(self.kind, obj)
+
+    def take(self, obj: JsonObject, shown: JsonObject) -> None:
+        replicas = part(shown, "spec").get("replicas", 0)
+        if replicas != scale_paths(self.kind).read(obj)[0]:
+            scale_paths(self.kind).write(obj, replicas)
+
+
 def rescaling(target: Target, make_scale: Make) -> Make:
     """The change of an object that a change of its Scale amounts to."""
     kind = target.kind

@@ -2,6 +2,8 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+from typing import Protocol
 
 from kilonova.api.json import JsonObject
 from kilonova.local.admission import Attributes
@@ -40,6 +42,18 @@ Make = Callable[[JsonObject | None], JsonObject]
 of the request. The present object is a copy, free to be changed."""
 
 
+class View(Protocol):
+    """The part of an object that an endpoint is about (its Scale), as an object of its own."""
+
+    def show(self, obj: JsonObject) -> JsonObject:
+        """The part, as it is in the object."""
+        ...
+
+    def take(self, obj: JsonObject, shown: JsonObject) -> None:
+        """Put a part that was changed back into the object."""
+        ...
+
+
 class _Moved(Exception):
     """The object changed while admission was waiting for an answer."""
 
@@ -52,19 +66,31 @@ async def create(
     check_namespace(target, metadata)
     if metadata.get("resourceVersion") and not options.applied:
         raise ApiError(500, "", "resourceVersion should not be set on objects to be created")
-    if not metadata.get("name") and metadata.get("generateName"):
-        metadata["name"] = _free_name(registry, target, metadata["generateName"])
     kind = target.kind
     stored_kind = registry.catalog.storing(kind)
-    now = rfc3339(registry.clock.now())
-    lifecycle.start_life(stored_kind, obj, registry.identities.uid(), now)
+    lifecycle.wipe(stored_kind, obj)
     if not options.applied:
         _record(registry, target, obj, None, options)
     obj = _to_storage(kind, stored_kind, obj)
     attributes = Attributes(
-        "CREATE", target, options.user, obj, None, options.dry_run, options.warnings
+        "CREATE",
+        target,
+        options.user,
+        obj,
+        None,
+        options.dry_run,
+        options.warnings,
+        partial(options.described, "CreateOptions"),
     )
     await registry.admission.mutate(attributes)
+    assert attributes.obj is not None
+    obj = attributes.obj
+    metadata = obj["metadata"]
+    check_namespace(target, metadata)
+    if not metadata.get("name") and metadata.get("generateName"):
+        metadata["name"] = _free_name(registry, target, metadata["generateName"])
+    now = rfc3339(registry.clock.now())
+    lifecycle.start_life(stored_kind, obj, registry.identities.uid(), now)
     stored_kind.behavior.prepare_create(obj)
     check_valid(kind, obj, None, options)
     await registry.admission.validate(attributes)
@@ -104,8 +130,12 @@ async def change(
     make: Make,
     *,
     create_missing: bool = False,
+    view: View | None = None,
 ) -> Outcome:
-    """Replace an object by what `make` makes of it, once more if it moved meanwhile."""
+    """Replace an object by what `make` makes of it, once more if it moved meanwhile.
+
+    With a `view`, that is what admission sees of it.
+    """
     while True:
         base = registry.newest(target)
         if base is None:
@@ -113,13 +143,18 @@ async def change(
                 raise absent(target)
             return await create(registry, target, make(None), options)
         try:
-            return await _replace(registry, target, options, base, make)
+            return await _replace(registry, target, options, base, make, view)
         except _Moved:
             continue
 
 
 async def _replace(
-    registry: Registry, target: Target, options: WriteOptions, base: Entry, make: Make
+    registry: Registry,
+    target: Target,
+    options: WriteOptions,
+    base: Entry,
+    make: Make,
+    view: View | None,
 ) -> Outcome:
     kind = target.kind
     stored_kind = registry.catalog.storing(kind)
@@ -131,12 +166,25 @@ async def _replace(
     if not options.applied:
         _record(registry, target, new, old if kind is stored_kind else shown(kind, base), options)
     new = _to_storage(kind, stored_kind, new)
-    metadata = new["metadata"]
     lifecycle.carry_over(stored_kind, target.subresource, new, old)
     attributes = Attributes(
-        "UPDATE", target, options.user, new, old, options.dry_run, options.warnings
+        "UPDATE",
+        target,
+        options.user,
+        new if view is None else view.show(new),
+        old if view is None else view.show(old),
+        options.dry_run,
+        options.warnings,
+        partial(options.described, "UpdateOptions"),
     )
     await registry.admission.mutate(attributes)
+    assert attributes.obj is not None
+    if view is not None:
+        view.take(new, attributes.obj)
+    elif attributes.obj is not new:
+        new = attributes.obj
+        lifecycle.carry_over(stored_kind, target.subresource, new, old)
+    metadata = new["metadata"]
     if target.subresource == "status":
         stored_kind.behavior.prepare_status(new, old)
     elif target.subresource not in _FOR_THE_SERVER:

@@ -6,6 +6,7 @@ an amount, an address, a URL or a version travels as a map with one entry, its k
 canonical text (`sealed`), which also makes two of them equal where they mean the same.
 """
 
+from kilonova.local.schema.cel.functions.authorization import AUTHORIZATION
 from kilonova.local.schema.cel.functions.declare import OPAQUE_TYPES, Function
 from kilonova.local.schema.cel.functions.lists import LISTS
 from kilonova.local.schema.cel.functions.network import NETWORK
@@ -13,7 +14,7 @@ from kilonova.local.schema.cel.functions.ordered import ORDERED
 from kilonova.local.schema.cel.functions.texts import TEXTS
 from kilonova.local.schema.cel.functions.urls import URLS
 
-FUNCTIONS: tuple[Function, ...] = (*LISTS, *NETWORK, *ORDERED, *TEXTS, *URLS)
+FUNCTIONS: tuple[Function, ...] = (*AUTHORIZATION, *LISTS, *NETWORK, *ORDERED, *TEXTS, *URLS)
 """All of them. A name occurs once for each way it is implemented."""
 
 __all__ = ["FUNCTIONS", "OPAQUE_TYPES", "Function"]

@@ -13,6 +13,11 @@ OPAQUE_TYPES = {
     "cidr": "net.CIDR",
     "url": "kubernetes.URL",
     "semver": "kubernetes.Semver",
+    "authorizer": "kubernetes.authorization.Authorizer",
+    "path_check": "kubernetes.authorization.PathCheck",
+    "group_check": "kubernetes.authorization.GroupCheck",
+    "resource_check": "kubernetes.authorization.ResourceCheck",
+    "decision": "kubernetes.authorization.Decision",
 }
 """Our words for types that CEL itself does not have, and Kubernetes' names for them."""
 
