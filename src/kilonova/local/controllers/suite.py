@@ -13,6 +13,7 @@ from kilonova.local.controllers.accounts import account_parts, authority_parts
 from kilonova.local.controllers.aggregation import aggregation_parts
 from kilonova.local.controllers.batch import cron_job_parts, finished_job_parts, job_parts
 from kilonova.local.controllers.definitions import DEFINITIONS, DefinitionCleaner, NameAcceptance
+from kilonova.local.controllers.disruption import disruption_parts
 from kilonova.local.controllers.endpoints import endpoint_slice_parts, endpoints_parts
 from kilonova.local.controllers.events import EventExpiry
 from kilonova.local.controllers.garbage import GarbageCollector
@@ -69,6 +70,7 @@ CONTROLLERS: dict[str, Build] = {
     "job-controller": job_parts,
     "cronjob-controller": cron_job_parts,
     "ttl-after-finished-controller": finished_job_parts,
+    "disruption-controller": disruption_parts,
     "placement": _placement,
     "replicaset-controller": apps.replica_set_parts,
     "replicationcontroller-controller": apps.replication_controller_parts,
