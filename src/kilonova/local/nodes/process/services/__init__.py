@@ -8,5 +8,14 @@ connections nobody rewrites, use *doors*: listeners at 127.96.a.b for ClusterIP 
 
 from kilonova.local.nodes.process.services.environment import dns_environment, service_environment
 from kilonova.local.nodes.process.services.objects import SERVICES, Service
+from kilonova.local.nodes.process.services.parts import service_parts
+from kilonova.local.nodes.process.services.table import HandOver
 
-__all__ = ["SERVICES", "Service", "dns_environment", "service_environment"]
+__all__ = [
+    "SERVICES",
+    "HandOver",
+    "Service",
+    "dns_environment",
+    "service_environment",
+    "service_parts",
+]

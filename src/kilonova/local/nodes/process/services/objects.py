@@ -22,7 +22,7 @@ class ServiceSpec(msgspec.Struct, frozen=True, rename="camel"):
     cluster_ip: str = msgspec.field(default="", name="clusterIP")
     external_name: str = ""
     ports: tuple[ServicePort, ...] = ()
-    publish_not_ready_addresses: bool = False
+    session_affinity: str = "None"
     load_balancer_class: str | None = None
 
 

@@ -1,0 +1,290 @@
+"""The cluster's nameserver: what it knows, how it says it, and what it does with nonsense."""
+
+import asyncio
+import socket
+import struct
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kilonova.local.nodes.process.network.routes import Backend
+from kilonova.local.nodes.process.services.dns import ClusterDns
+from kilonova.local.nodes.process.services.message import (
+    Answer,
+    BadQuery,
+    Code,
+    Query,
+    Record,
+    Type,
+    read_query,
+    service_value,
+    write_answer,
+    write_name,
+)
+from kilonova.local.nodes.process.services.objects import EndpointSlice, Service
+from kilonova.local.nodes.process.services.records import Alias, is_ours, look_up
+from kilonova.local.nodes.process.services.upstream import ask_by_tcp, ask_by_udp
+from tests.local.process.services.service_objects import endpoint, endpoint_slice, service
+
+IP = "10.96.1.2"
+PORTS = ({"name": "http", "port": 80}, {"name": "dns", "port": 53, "protocol": "UDP"})
+
+
+class Known:
+    """A directory of a few Services."""
+
+    def __init__(self, many: int = 0) -> None:
+        self._services = {
+            "web": service("web", *PORTS, clusterIP=IP),
+            "db": service("db", {"name": "sql", "port": 5432}, clusterIP="None"),
+            "idle": service("idle", {"port": 1}, clusterIP="None"),
+            "out": service("out", type="ExternalName", externalName="Localhost."),
+            "in": service("in", type="ExternalName", externalName="web.default.svc.cluster.local"),
+        }
+        pods = [
+            endpoint("127.64.0.1", hostname="db-0"),
+            endpoint("127.64.0.2"),
+            endpoint("127.64.0.3", ready=False),
+            *(endpoint(f"127.65.{n // 256}.{n % 256}") for n in range(many)),
+        ]
+        ports = [{"name": "sql", "port": 15432}]
+        self._slices = {"db": [endpoint_slice("db", endpoints=pods, ports=ports)]}
+
+    def service(self, namespace: str, name: str) -> Service | None:
+        return self._services.get(name) if namespace == "default" else None
+
+    def slices(self, namespace: str, name: str) -> Sequence[EndpointSlice]:
+        return self._slices.get(name, ())
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("web.default.svc.cluster.local", [IP]),
+        ("web.default.svc", [IP]),
+        ("db.default.svc.cluster.local", ["127.64.0.1", "127.64.0.2"]),
+        ("db-0.db.default.svc.cluster.local", ["127.64.0.1"]),
+        ("127-64-0-2.db.default.svc.cluster.local", ["127.64.0.2"]),
+        ("127-64-0-9.shop.pod.cluster.local", ["127.64.0.9"]),
+        ("default.svc.cluster.local", []),
+        ("cluster.local", []),
+        ("shop.pod.cluster.local", []),
+        ("_http._tcp.web.default.svc.cluster.local", []),
+        ("127-64-0-3.db.default.svc.cluster.local", None),
+        ("db-1.db.default.svc.cluster.local", None),
+        ("idle.default.svc.cluster.local", None),
+        ("web.other.svc.cluster.local", None),
+        ("none.default.svc.cluster.local", None),
+        ("a.b.c.web.default.svc.cluster.local", None),
+        ("999-1-1-1.shop.pod.cluster.local", None),
+        ("a.b.shop.pod.cluster.local", None),
+        ("what.cluster.local", None),
+    ],
+)
+def test_addresses_of_names(name: str, expected: list[str] | None) -> None:
+    """None: there is no such name. An empty list: it is there, but has no address."""
+    answer = look_up(name, Type.A, Known())
+    assert isinstance(answer, Answer)
+    assert answer.code == (Code.NO_SUCH_NAME if expected is None else Code.OK)
+    assert [socket.inet_ntoa(record.value) for record in answer.records] == (expected or [])
+    assert bool(answer.authority) == (not expected)
+
+
+def test_name_that_has_only_ipv4_is_there_for_ipv6_too() -> None:
+    answer = look_up("web.default.svc.cluster.local", Type.AAAA, Known())
+    assert isinstance(answer, Answer)
+    assert (answer.code, answer.records) == (Code.OK, ())
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        (
+            "_http._tcp.web.default.svc.cluster.local",
+            [service_value(100, 80, "web.default.svc.cluster.local")],
+        ),
+        (
+            "_dns._udp.web.default.svc.cluster.local",
+            [service_value(100, 53, "web.default.svc.cluster.local")],
+        ),
+        (
+            "web.default.svc.cluster.local",
+            [
+                service_value(50, 80, "web.default.svc.cluster.local"),
+                service_value(50, 53, "web.default.svc.cluster.local"),
+            ],
+        ),
+        (
+            "_sql._tcp.db.default.svc.cluster.local",
+            [
+                service_value(50, 15432, "db-0.db.default.svc.cluster.local"),
+                service_value(50, 15432, "127-64-0-2.db.default.svc.cluster.local"),
+            ],
+        ),
+        ("_http._udp.web.default.svc.cluster.local", []),
+    ],
+)
+def test_ports_of_names(name: str, values: list[bytes]) -> None:
+    answer = look_up(name, Type.SRV, Known())
+    assert isinstance(answer, Answer)
+    assert [record.value for record in answer.records] == values
+    assert bool(answer.additional) == bool(values)
+
+
+def test_external_name_stands_for_another() -> None:
+    answer = look_up("out.default.svc.cluster.local", Type.A, Known())
+    assert isinstance(answer, Alias)
+    assert answer.target == "localhost"
+
+
+@pytest.mark.parametrize(
+    ("name", "ours"),
+    [
+        ("cluster.local", True),
+        ("a.cluster.local", True),
+        ("kubernetes.default.svc", True),
+        ("notcluster.local", False),
+        ("example.com", False),
+        ("svc", True),
+        ("", False),
+    ],
+)
+def test_which_names_are_the_clusters(name: str, ours: bool) -> None:
+    assert is_ours(name) is ours
+
+
+def question(name: str, type_: int = Type.A, *, id_: int = 7, size: int = 0) -> bytes:
+    extra = b"\0" + struct.pack("!HHIH", 41, size, 0, 0) if size else b""
+    header = struct.pack("!6H", id_, 0x0100, 1, 0, 0, bool(size))
+    return header + write_name(name) + struct.pack("!HH", type_, 1) + extra
+
+
+def test_question_is_read_and_repeated_in_its_own_letters() -> None:
+    query = read_query(question("WEB.Default.svc"))
+    assert (query.name, query.type, query.id) == ("web.default.svc", Type.A, 7)
+    assert b"WEB" in write_answer(query, Answer(), 512)
+
+
+@pytest.mark.parametrize(
+    ("message", "code"),
+    [
+        (b"", None),
+        (b"\0" * 11, None),
+        (struct.pack("!6H", 7, 0x8000, 1, 0, 0, 0), None),
+        (struct.pack("!6H", 7, 0x2800, 1, 0, 0, 0), Code.NOT_DONE),
+        (struct.pack("!6H", 7, 0, 0, 0, 0, 0), Code.BAD_QUERY),
+        (struct.pack("!6H", 7, 0, 2, 0, 0, 0) + question("a")[12:], Code.BAD_QUERY),
+        (question("example.com")[:-3], Code.BAD_QUERY),
+        (question("example.com")[:15], Code.BAD_QUERY),
+        (question("a")[:12] + b"\xc0\x0c\0\1\0\1", Code.BAD_QUERY),
+        (question("a")[:12] + b"\x3f" * 500, Code.BAD_QUERY),
+    ],
+)
+def test_bad_messages_are_refused_or_ignored(message: bytes, code: Code | None) -> None:
+    with pytest.raises(BadQuery) as caught:
+        read_query(message)
+    reply = caught.value.reply
+    assert (reply[3] & 15 if reply else None) == code
+
+
+@given(st.binary(max_size=600))
+def test_no_message_is_beyond_it(message: bytes) -> None:
+    with suppress(BadQuery):
+        query = read_query(message)
+        answer = look_up(f"{query.name}.svc", query.type, Known())
+        if isinstance(answer, Answer):
+            assert len(write_answer(query, answer, 512)) <= 512 + len(query.raw)
+
+
+def test_long_answer_is_cut_and_says_so() -> None:
+    query = Query(7, 0x0100, "a", Type.A, write_name("a") + b"\0\1\0\1", extended=True)
+    records = tuple(Record("a", Type.A, bytes(4), 5) for _ in range(100))
+    short = write_answer(query, Answer(records=records), 512)
+    whole = write_answer(query, Answer(records=records), 4096)
+    assert len(short) <= 512 < len(whole)
+    assert (short[2] & 2, whole[2] & 2) == (2, 0)
+    assert struct.unpack_from("!H", whole, 6) == (100,)
+
+
+@asynccontextmanager
+async def serving(many: int = 0, upstream: Sequence[Backend] = ()) -> AsyncGenerator[Backend]:
+    dns = ClusterDns(Known(many), lambda: list(upstream))
+    task = asyncio.create_task(dns.run())
+    try:
+        yield await dns.listening()
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
+
+
+def addresses(answer: bytes | None) -> tuple[int, list[str]]:
+    """The code, and the addresses of the answers whose names are pointers."""
+    assert answer is not None
+    found: list[str] = []
+    at = answer.find(b"\xc0\x0c\0\1\0\1")
+    while at >= 0:
+        found.append(socket.inet_ntoa(answer[at + 12 : at + 16]))
+        at = answer.find(b"\xc0\x0c\0\1\0\1", at + 16)
+    return answer[3] & 15, found
+
+
+@pytest.mark.parametrize("ask", [ask_by_udp, ask_by_tcp])
+async def test_it_answers_over_udp_and_tcp(ask: Any) -> None:
+    async with serving() as dns:
+        answer = await ask(question("web.default.svc.cluster.local"), *dns)
+        assert addresses(answer) == (0, [IP])
+        answer = await ask(question("no.default.svc.cluster.local"), *dns)
+        assert addresses(answer) == (Code.NO_SUCH_NAME, [])
+
+
+async def test_what_does_not_fit_is_asked_for_again_by_tcp() -> None:
+    async with serving(many=300) as dns:
+        name = question("db.default.svc.cluster.local")
+        by_udp, by_tcp = await ask_by_udp(name, *dns), await ask_by_tcp(name, *dns)
+        assert by_udp is not None
+        assert by_udp[2] & 2
+        assert len(addresses(by_tcp)[1]) == 302
+        large = await ask_by_udp(question("db.default.svc.cluster.local", size=8192), *dns)
+        assert len(addresses(large)[1]) == 302
+
+
+async def test_external_name_comes_with_its_addresses() -> None:
+    async with serving() as dns:
+        out = await ask_by_udp(question("out.default.svc.cluster.local"), *dns)
+        assert out is not None
+        assert socket.inet_aton("127.0.0.1") in out
+        inside = await ask_by_udp(question("in.default.svc.cluster.local"), *dns)
+        assert inside is not None
+        assert socket.inet_aton(IP) in inside
+
+
+@pytest.mark.parametrize("ask", [ask_by_udp, ask_by_tcp])
+async def test_other_names_are_the_machines_nameservers_business(ask: Any) -> None:
+    """One cluster's DNS plays the machine's nameserver for another."""
+    asked = question("web.default.example.com", id_=4711)
+    async with serving() as elsewhere:
+        closed = Backend("127.0.0.1", 1)
+        async with serving(upstream=[closed, elsewhere]) as dns:
+            answer = await ask(asked, *dns)
+    assert answer is not None
+    assert answer[:2] == asked[:2]
+    assert answer[3] & 15 == Code.FAILED  # as the other one has no nameserver to ask
+
+
+async def test_nonsense_does_not_end_it() -> None:
+    async with serving() as dns:
+        for nonsense in (b"", b"\0", b"\xff" * 600, question("a")[:14]):
+            with socket.socket(type=socket.SOCK_DGRAM) as client:
+                client.sendto(nonsense, dns)
+            reader, writer = await asyncio.open_connection(*dns)
+            writer.write(nonsense)
+            writer.write_eof()
+            async with asyncio.timeout(10):
+                await reader.read()
+            writer.close()
+        answer = await ask_by_udp(question("web.default.svc.cluster.local"), *dns)
+        assert addresses(answer) == (0, [IP])
