@@ -43,7 +43,7 @@ class Feed:
 
 async def stored_pods(count: int) -> list[JsonObject]:
     """Realistic pods as an API stores and shows them: defaults, status, managed fields."""
-    cluster = Cluster(Settings(port=None, controllers=""))
+    cluster = Cluster(Settings(port=None, controllers="serviceaccount-controller"))
     await cluster.start()
     try:
         pod = await cluster.client("bench").create(_PODS, realistic_pod(name="pod"), "default")

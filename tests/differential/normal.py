@@ -30,6 +30,7 @@ _PRINTED_TIMES = re.compile(
     r"\w{3}, \d\d \w{3} \d{4} [\d:]{8} [+-]\d{4}|\d{4}-\d\d-\d\d [\d:]{8}\.\d+ [+-]\d{4}"
 )
 _SCRATCH = re.compile(r"\S*/(LIVE|MERGED)-\d+")
+_TOKEN_VOLUME = re.compile(r"(kube-api-access-)[a-z0-9]{5}\b")
 _SPACES = re.compile(r"(?<=\S) {2,}")
 _VERSION = re.compile(r"""(resourceVersion\\*"?: ?\\*")\d+""")
 
@@ -109,6 +110,7 @@ class _Walk:
         text = _VERSION.sub(r"\1<rv>", text)
         text = _PATCHED.sub("Invalid value: <object>: ", text)  # its keys are in any order
         text = _CREDENTIAL.sub("<credential>", text)
+        text = _TOKEN_VOLUME.sub(r"\1<random>", text)
         for prefix, pattern in zip(self._prefixes, self._generated, strict=True):
             text = pattern.sub(f"{prefix}<random>", text)
         return text

@@ -81,7 +81,7 @@ class ControlPlane(AbstractContextManager["ControlPlane"]):
 
         `controllers` starts kube-controller-manager with that list (`*`: all that are on by
         default). `durable` makes etcd wait for the disk, as in production; tests need not.
-        `authorization` is the mode: the embedded API allows every authenticated user too.
+        `authorization` is the mode: `RBAC` decides as the embedded API does.
         """
         commands = binaries()
         if commands is None:
@@ -89,7 +89,7 @@ class ControlPlane(AbstractContextManager["ControlPlane"]):
         for attempt in range(_PORT_ATTEMPTS):
             plane = cls._on_free_ports(folder / str(attempt))
             try:
-                plane._start_api(commands, durable, authorization)
+                plane._start_api(commands, durable, authorization, with_accounts=bool(controllers))
                 if controllers:
                     plane._start_controller_manager(commands, controllers)
                 if with_scheduler:
@@ -128,8 +128,12 @@ class ControlPlane(AbstractContextManager["ControlPlane"]):
         access = Access.from_kubeconfig(folder / "kubeconfig", folder / "admin", _TOKEN)
         return cls(folder, access)
 
-    def _start_api(self, commands: Path, durable: bool, authorization: str) -> None:
+    def _start_api(
+        self, commands: Path, durable: bool, authorization: str, *, with_accounts: bool
+    ) -> None:
         folder = self.folder
+        # Pods need an account only where a controller makes them.
+        left_out = ["TaintNodesByCondition", *([] if with_accounts else ["ServiceAccount"])]
         clients, peers = (f"http://127.0.0.1:{free_port()}" for _ in range(2))
         etcd = self._start(
             commands / "etcd",
@@ -157,7 +161,7 @@ class ControlPlane(AbstractContextManager["ControlPlane"]):
             f"--service-account-signing-key-file={folder / 'service-accounts.key'}",
             "--service-account-issuer=https://kubernetes.default.svc.cluster.local",
             "--service-cluster-ip-range=10.0.0.0/16",
-            "--disable-admission-plugins=ServiceAccount,TaintNodesByCondition",
+            f"--disable-admission-plugins={','.join(left_out)}",
             "--endpoint-reconciler-type=none",
             "--allow-privileged",
         )

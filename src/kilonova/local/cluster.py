@@ -188,7 +188,7 @@ class Cluster:
         caller = Caller(ServiceDirectory(self.store))
         self._ending.push_async_callback(caller.close)
         scope = Scope(self.store, catalog, rbac)
-        plugins = standard_plugins(scope, caller, self._identities.uid)
+        plugins = standard_plugins(scope, caller, self._identities)
         admission = Admission([*plugins, definitions, Escalation(rbac)])
         registry = Registry(self.store, catalog, self.clock, self._identities, admission)
 

@@ -1,15 +1,15 @@
 """Which plug-ins are asked, in which order: Kubernetes' own order of those that are here."""
 
-from collections.abc import Callable
-
 from kilonova.local.admission.chain import Plugin
 from kilonova.local.admission.namespaces import NamespaceLifecycle
 from kilonova.local.admission.priority import Priority
 from kilonova.local.admission.scope import Scope
+from kilonova.local.admission.serviceaccounts import ServiceAccounts
 from kilonova.local.admission.webhooks import Caller, MutatingWebhooks, ValidatingWebhooks
+from kilonova.local.clock import Identities
 
 
-def standard_plugins(scope: Scope, caller: Caller, uid: Callable[[], str]) -> list[Plugin]:
+def standard_plugins(scope: Scope, caller: Caller, identities: Identities) -> list[Plugin]:
     """What every embedded cluster asks before a write.
 
     Others, over the network, come after what is decided in process, and before quotas.
@@ -19,7 +19,8 @@ def standard_plugins(scope: Scope, caller: Caller, uid: Callable[[], str]) -> li
     classes = store.collection("priorityclasses.scheduling.k8s.io")
     return [
         NamespaceLifecycle(lambda name: store.newest(namespaces, name)),
+        ServiceAccounts(store, identities),
         Priority(classes),
-        MutatingWebhooks(scope, caller, uid),
-        ValidatingWebhooks(scope, caller, uid),
+        MutatingWebhooks(scope, caller, identities.uid),
+        ValidatingWebhooks(scope, caller, identities.uid),
     ]
