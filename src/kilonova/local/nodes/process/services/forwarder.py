@@ -6,12 +6,15 @@ breaks off, so does the other.
 """
 
 import asyncio
+import socket
+import struct
 from contextlib import suppress
 
 from kilonova.local.nodes.process.network.routes import Route
 
 _PIECE = 65536
 _CONNECT_SECONDS = 10.0
+_WITHOUT_LINGERING = struct.pack("@ii", 1, 0)
 
 
 class OpenDoor:
@@ -55,34 +58,31 @@ class OpenDoor:
         try:
             if backend is None:
                 return
-            async with asyncio.timeout(_CONNECT_SECONDS):
-                back_reader, back_writer = await asyncio.open_connection(*backend)
-        except OSError:  # and TimeoutError, which is one
-            return
-        else:
-            try:
-                await _pump_both((reader, back_writer), (back_reader, writer))
-            finally:
-                back_writer.transport.abort()
+            with suppress(OSError):  # and TimeoutError, which is one
+                async with asyncio.timeout(_CONNECT_SECONDS):
+                    back_reader, back_writer = await asyncio.open_connection(*backend)
+                try:
+                    await _pump_both((reader, back_writer), (back_reader, writer))
+                finally:
+                    _break_off(back_writer)
         finally:
-            # What both sides have sent is through by now; else it is not worth waiting for.
-            writer.transport.abort()
+            _break_off(writer)
 
 
 _Way = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 async def _pump_both(there: _Way, back: _Way) -> None:
-    with suppress(OSError):
-        try:
-            async with asyncio.TaskGroup() as pumps:
-                pumps.create_task(_pump(*there))
-                pumps.create_task(_pump(*back))
-        except ExceptionGroup as group:
-            raise group.exceptions[0] from None
-        for writer in (there[1], back[1]):
-            writer.close()
-            await writer.wait_closed()
+    """Until both directions have ended; OSError if one breaks."""
+    try:
+        async with asyncio.TaskGroup() as pumps:
+            pumps.create_task(_pump(*there))
+            pumps.create_task(_pump(*back))
+    except ExceptionGroup as group:
+        raise group.exceptions[0] from None
+    for writer in (there[1], back[1]):
+        writer.close()
+        await writer.wait_closed()
 
 
 async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -91,3 +91,13 @@ async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
         await writer.drain()
     if writer.can_write_eof():
         writer.write_eof()
+
+
+def _break_off(writer: asyncio.StreamWriter) -> None:
+    """Reset a connection that has not ended by itself, so that the other side knows."""
+    transport = writer.transport
+    if not transport.is_closing():
+        transport.get_extra_info("socket").setsockopt(
+            socket.SOL_SOCKET, socket.SO_LINGER, _WITHOUT_LINGERING
+        )
+    transport.abort()
