@@ -43,7 +43,8 @@ class Backoff:
         """How much longer to wait since the container finished; 0 when it may start."""
         if not self._delay or self._has_expired(finished):
             return 0.0
-        return max(0.0, finished + self._delay - now)
+        # A clock that was set back must not make it longer.
+        return max(0.0, min(self._delay, finished + self._delay - now))
 
     def count(self, finished: float, now: float) -> None:
         """It is started again."""

@@ -4,7 +4,7 @@ The runtime keeps the last two runs of each container; a run that never came abo
 runtime lost, is known from the pod's status. Pure.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from kilonova.local.nodes.process.kubelet.pods import ContainerStatus, Pod, Terminated
@@ -61,12 +61,12 @@ class History:
 
 def run_id(uid: str, container: str, attempt: int) -> str:
     """The id of a run, for the runtime."""
-    return f"{uid}/{container}/{attempt}"
+    return f"{uid}_{container}_{attempt}"
 
 
 def attempt_of(state: ContainerState) -> int:
     """Which attempt the runtime speaks of."""
-    return int(state.id.rpartition("/")[2])
+    return int(state.id.rpartition("_")[2])
 
 
 def run_of(state: ContainerState) -> Run:
@@ -95,15 +95,6 @@ def recovered(pod: Pod, states: Iterable[ContainerState], now: float) -> dict[st
         runs = sorted([*found, *told], key=lambda run: run.attempt, reverse=True)
         histories[name] = History(*runs[:2])
     return histories
-
-
-def recovered_log_attempts(logs: Mapping[str, int], histories: dict[str, History]) -> None:
-    """Never write over a log of which nothing else is known: the next attempt comes after it."""
-    for name, last in logs.items():
-        history = histories.get(name)
-        if history is not None and history.next_attempt <= last:
-            lost = Run(last, "", 0.0, 0.0, _KILLED, LOST)
-            histories[name] = history.began(lost)
 
 
 def _reported(pod: Pod, name: str, now: float) -> list[Run]:

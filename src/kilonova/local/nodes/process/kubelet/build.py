@@ -1,0 +1,74 @@
+"""Putting the process node together."""
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from kilonova.kube import Client, Part, Reflector
+from kilonova.kube.events import Recorder
+from kilonova.local.clock import Clock
+from kilonova.local.nodes.process.kubelet.addresses import Addresses, pod_network
+from kilonova.local.nodes.process.kubelet.answers import ProcessKubelet
+from kilonova.local.nodes.process.kubelet.checks import Checks
+from kilonova.local.nodes.process.kubelet.devices import Devices
+from kilonova.local.nodes.process.kubelet.machinefacts import read_facts
+from kilonova.local.nodes.process.kubelet.means import Means
+from kilonova.local.nodes.process.kubelet.node import ProcessNode
+from kilonova.local.nodes.process.kubelet.nodeobject import capacity
+from kilonova.local.nodes.process.kubelet.pods import PODS
+from kilonova.local.nodes.process.kubelet.registration import NodeRegistration
+from kilonova.local.nodes.process.kubelet.sources import FollowedObjects
+from kilonova.local.nodes.process.runtime import Runtime
+from kilonova.local.nodes.process.services import SERVICES
+
+_USUAL_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+
+@dataclass(frozen=True, slots=True)
+class BuiltNode:
+    """A process node: its name, what has to run for it, and who answers for it."""
+
+    name: str
+    node: ProcessNode
+    kubelet: ProcessKubelet
+    parts: tuple[Part, ...]
+
+
+def build_process_node(
+    client: Callable[[str], Client],
+    clock: Clock,
+    runtime: Runtime,
+    data: Path,
+    *,
+    gpus: Sequence[int],
+    allowed_paths: Sequence[Path] = (),
+) -> BuiltNode:
+    """This machine as a node of the cluster on `data`; `client` gives one for a user."""
+    facts = read_facts(data, gpus)
+    account = client(f"system:node:{facts.name}")
+    network = pod_network(data)
+    pods = Reflector(account, PODS, fields=f"spec.nodeName={facts.name}")
+    services = Reflector(account, SERVICES)
+    recorder = Recorder(
+        account, "kubelet", instance=facts.name, clock=clock.monotonic, wall=clock.now
+    )
+    means = Means(
+        node=facts.name,
+        runtime=runtime,
+        client=account,
+        clock=clock,
+        recorder=recorder,
+        folder=data / "pods",
+        addresses=Addresses(network),
+        devices=Devices(gpus),
+        objects=FollowedObjects(account),
+        checks=Checks(runtime),
+        services=services.store,
+        allowed_paths=allowed_paths,
+        allocatable=capacity(facts),
+        path=os.environ.get("PATH") or _USUAL_PATH,
+    )
+    registration = NodeRegistration(account, clock, facts, network, data)
+    node = ProcessNode(means, registration, pods, services)
+    return BuiltNode(facts.name, node, ProcessKubelet(node), (recorder, pods, services, node))
