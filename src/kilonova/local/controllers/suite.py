@@ -20,6 +20,7 @@ from kilonova.local.controllers.garbage import GarbageCollector
 from kilonova.local.controllers.namespaces import NAMESPACES, NamespaceController
 from kilonova.local.controllers.nodes import node_lifecycle_parts, taint_eviction_parts
 from kilonova.local.controllers.placement import Placement
+from kilonova.local.controllers.quota import quota_parts
 from kilonova.local.controllers.workshop import Workshop
 
 Build = Callable[[Workshop], Iterable[Part]]
@@ -71,6 +72,7 @@ CONTROLLERS: dict[str, Build] = {
     "cronjob-controller": cron_job_parts,
     "ttl-after-finished-controller": finished_job_parts,
     "disruption-controller": disruption_parts,
+    "resourcequota-controller": quota_parts,
     "placement": _placement,
     "replicaset-controller": apps.replica_set_parts,
     "replicationcontroller-controller": apps.replication_controller_parts,

@@ -14,10 +14,11 @@ while a commit is under way share the next one (group commit).
 from kilonova.local.storage.entries import Entry, Event, EventType
 from kilonova.local.storage.log import Durability, Log, StorageBroken
 from kilonova.local.storage.sleepers import Interest
-from kilonova.local.storage.store import Collection, Put, Remove, Store, WindowExceeded
+from kilonova.local.storage.store import Collection, Decide, Put, Remove, Store, WindowExceeded
 
 __all__ = [
     "Collection",
+    "Decide",
     "Durability",
     "Entry",
     "Event",

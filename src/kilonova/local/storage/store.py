@@ -242,13 +242,21 @@ class Store:
 
     async def write_all(self, resource: str, changes: Iterable[tuple[str, Decide]]) -> None:
         """Run a decision for each key now; return when all are on disk, together or not at all."""
+        waiting = self.propose(resource, changes)
+        if waiting:
+            await asyncio.gather(*waiting)
+
+    def propose(
+        self, resource: str, changes: Iterable[tuple[str, Decide]]
+    ) -> list[asyncio.Future[None]]:
+        """Run a decision for each key now, without waiting: for what must be on disk no later
+        than the write that follows. Done when it is.
+        """
         if self.broken is not None:
             raise self.broken
         collection = self.collection(resource)
         proposed = [self._propose(collection, key, decide)[1] for key, decide in changes]
-        waiting = [done for done in proposed if done is not None]
-        if waiting:
-            await asyncio.gather(*waiting)
+        return [done for done in proposed if done is not None]
 
     def _propose(
         self, collection: Collection, key: str, decide: Decide
