@@ -133,6 +133,9 @@ def _become(launch: Launch, report: socket.socket) -> NoReturn:
         _tell(report, "StartError", str(error))
     except OSError as error:
         _tell(report, "StartError", f"{error.filename or 'starting'}: {_words(error)}")
+    except Exception as error:
+        # The last that this copy of the keeper does; silence would read as success.
+        _tell(report, "StartError", repr(error))
     finally:
         os._exit(128)
 

@@ -123,7 +123,7 @@ class KeeperRuntime:
     async def _reach(self) -> Frames:
         async with self._starting:
             for _ in range(_TRIES):
-                with contextlib.suppress(FileNotFoundError, ConnectionError):
+                with contextlib.suppress(FileNotFoundError, NotADirectoryError, ConnectionError):
                     return await self._connect()
                 await self._launch()
         raise KeeperFailed(f"the keeper of {self._folder} does not answer: {self._said()}")

@@ -19,6 +19,7 @@ from kilonova.local.nodes.process.runtime import StartFailed, UnknownContainer
 
 LOG = "keeper.log"
 _LOCK = "keeper.lock"
+_PAUSE = 0.02
 _STACK = 256 * 1024
 
 
@@ -31,14 +32,16 @@ def run(folder: str, idle_seconds: float) -> int:
     # Paths of sockets are short, those of folders are not.
     os.chdir(folder)
     lock = os.open(_LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return 0
+    while not _take(lock):
+        if _is_answered():
+            return 0
+        time.sleep(_PAUSE)  # the last keeper is about to end
     listening = _listen()
     if os.fork() != 0:
         return 0
     os.setsid()
+    os.truncate(lock, 0)
+    os.write(lock, f"{os.getpid()}\n".encode())  # for people
     _leave_terminal()
     linux.adopt_orphans()
     threading.stack_size(_STACK)
@@ -112,11 +115,29 @@ async def _result(keeper: Keeper, order: JsonObject, client: Frames) -> JsonObje
         return {"failed": "order", "message": f"{type(error).__name__}: {error}"}
 
 
+def _take(lock: int) -> bool:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _is_answered() -> bool:
+    with socket.socket(socket.AF_UNIX) as calling:
+        try:
+            calling.connect(SOCKET)
+        except OSError:
+            return False
+    return True
+
+
 def _listen() -> socket.socket:
     with contextlib.suppress(FileNotFoundError):
         os.unlink(SOCKET)  # of a keeper that was killed: we hold its lock
     listening = socket.socket(socket.AF_UNIX)
     listening.bind(SOCKET)
+    os.chmod(SOCKET, 0o600)
     listening.listen(128)
     return listening
 

@@ -9,11 +9,14 @@ machine's folders. A mount point missing inside another mount is made in that on
 
 import contextlib
 import os
+import re
 import stat
 from collections.abc import Sequence
 
 from kilonova.local.nodes.process.keeper import linux
 from kilonova.local.nodes.process.runtime import Mount
+
+_ESCAPED = re.compile(rb"\\(\d{3})")
 
 
 class CannotMount(Exception):
@@ -126,13 +129,16 @@ def _look_like(path: str, model: os.stat_result) -> None:
 def _mounts_below(folder: str) -> list[str]:
     """Mount points right below a folder, not those that lie below another."""
     with open("/proc/self/mountinfo", "rb") as lines:
-        points = {line.split()[4].decode("unicode_escape").encode("latin-1") for line in lines}
-    within = sorted(os.fsdecode(each) for each in points)
+        points = {os.fsdecode(_ESCAPED.sub(_unescape, line.split()[4])) for line in lines}
     below: list[str] = []
-    for point in within:
+    for point in sorted(points):
         if point != folder and _within(point, [folder]) and not _within(point, below):
             below.append(point)
     return below
+
+
+def _unescape(found: re.Match[bytes]) -> bytes:
+    return bytes([int(found[1], 8)])
 
 
 def _within(path: str, folders: Sequence[str]) -> bool:

@@ -1,0 +1,183 @@
+"""Exec and attach."""
+
+import asyncio
+import hashlib
+
+import pytest
+
+from kilonova.local.kubelets import Output
+from kilonova.local.nodes.process.runtime import Mount, StartFailed, UnknownContainer
+from tests.local.process.keeper.site import DEADLINE, Site, collected, is_alive, until
+
+
+@pytest.fixture
+async def running(site: Site) -> str:
+    return (await site.start("sleep", "1000", folder="/usr")).id
+
+
+async def test_exec_has_output_and_exit_code(site: Site, running: str) -> None:
+    command = ["sh", "-c", "pwd; echo err >&2; exit 4"]
+    process = await site.runtime.execute(running, command, stdin=False, tty=False)
+    assert await collected(process) == {Output.STDOUT: b"/usr\n", Output.STDERR: b"err\n"}
+    assert await process.wait() == 4
+
+
+async def test_exec_reads_input(site: Site, running: str) -> None:
+    process = await site.runtime.execute(running, ["sha1sum"], stdin=True, tty=False)
+    data = bytes(range(250)) * 4_000
+    await process.send(data)
+    await process.close_input()
+    digest = hashlib.sha1(data).hexdigest()
+    assert (await collected(process))[Output.STDOUT] == f"{digest}  -\n".encode()
+    assert await process.wait() == 0
+
+
+async def test_exec_passes_much_output_to_a_slow_reader(site: Site, running: str) -> None:
+    command = ["head", "-c", "3000000", "/dev/zero"]
+    process = await site.runtime.execute(running, command, stdin=False, tty=False)
+    total = 0
+    async for _, data in process.output():
+        total += len(data)
+        await asyncio.sleep(0.001)
+    assert total == 3_000_000
+    assert await process.wait() == 0
+
+
+async def test_exec_on_a_terminal_knows_its_size(site: Site, running: str) -> None:
+    process = await site.runtime.execute(
+        running, ["sh", "-c", "read go; stty size; exit 6"], stdin=True, tty=True
+    )
+    await process.resize(132, 43)
+    await process.send(b"go\n")
+    got = await collected(process)
+    assert b"43 132" in got[Output.STDOUT]
+    assert await process.wait() == 6
+
+
+async def test_a_resize_reaches_a_running_program(site: Site, running: str) -> None:
+    script = "trap 'stty size; exit 0' WINCH; echo set; while :; do sleep 0.05; done"
+    process = await site.runtime.execute(running, ["sh", "-c", script], stdin=True, tty=True)
+    output = process.output()
+    assert b"set" in (await anext(output))[1]
+    await process.resize(100, 50)
+    assert b"50 100" in (await anext(output))[1]
+
+
+async def test_exec_of_what_is_not_there(site: Site, running: str) -> None:
+    with pytest.raises(StartFailed) as failed:
+        await site.runtime.execute(running, ["nosuch"], stdin=False, tty=False)
+    assert failed.value.message == 'exec: "nosuch": executable file not found in $PATH'
+
+
+async def test_exec_in_what_has_ended(site: Site) -> None:
+    ended = await site.run("true")
+    with pytest.raises(StartFailed, match="CONTAINER_EXITED"):
+        await site.runtime.execute(ended.id, ["true"], stdin=False, tty=False)
+    with pytest.raises(UnknownContainer):
+        await site.runtime.execute("nobody", ["true"], stdin=False, tty=False)
+
+
+async def test_exec_sees_what_the_container_sees(site: Site) -> None:
+    (site.folder / "file").write_text("seen\n")
+    mounts = (Mount(site.folder / "file", "/etc/no-such-folder/x"),)
+    state = await site.start("sleep", "1000", mounts=mounts, hostname="pod-7")
+    command = ["sh", "-c", "cat /etc/no-such-folder/x; hostname; ls -d /proc/self"]
+    process = await site.runtime.execute(state.id, command, stdin=False, tty=False)
+    assert (await collected(process))[Output.STDOUT] == b"seen\npod-7\n/proc/self\n"
+
+
+async def test_detaching_ends_what_exec_started(site: Site, running: str) -> None:
+    command = ["sh", "-c", "echo $$; sleep 1000 & echo $!; wait"]
+    process = await site.runtime.execute(running, command, stdin=True, tty=False)
+    text = b""
+    async for _, data in process.output():
+        text += data
+        if text.count(b"\n") == 2:
+            break
+    await process.send(b"never read")
+    await process.detach()
+    await until(lambda: not any(is_alive(int(pid)) for pid in text.split()))
+    assert await process.wait() == 137
+    assert await collected(process) == {}
+    assert [each.finished for each in await site.runtime.containers()] == [None]
+
+
+async def test_a_client_that_goes_while_nobody_reads_its_input_is_noticed(
+    site: Site, running: str
+) -> None:
+    process = await site.runtime.execute(
+        running, ["sh", "-c", "echo $$; exec sleep 1000"], stdin=True, tty=False
+    )
+    pid = int((await anext(process.output()))[1])
+    sending = asyncio.create_task(process.send(b"x" * 1_000_000))
+    done, _ = await asyncio.wait({sending}, timeout=0.3)
+    assert not done  # it waits, as the process does not read
+    await process.detach()
+    await until(lambda: not is_alive(pid))
+    await asyncio.wait_for(sending, DEADLINE)
+
+
+async def test_exec_ends_with_its_process_though_its_children_go_on(
+    site: Site, running: str
+) -> None:
+    command = ["sh", "-c", "sleep 1000 & echo $!"]
+    process = await site.runtime.execute(running, command, stdin=False, tty=False)
+    pid = int((await collected(process))[Output.STDOUT])
+    assert await asyncio.wait_for(process.wait(), DEADLINE) == 0
+    assert is_alive(pid)
+
+
+async def test_exec_ends_with_the_container(site: Site, running: str) -> None:
+    process = await site.runtime.execute(running, ["sleep", "1000"], stdin=False, tty=False)
+    await site.runtime.kill(running)
+    assert await asyncio.wait_for(process.wait(), DEADLINE) == 137
+
+
+async def test_attach_shows_output_to_several_and_tells_the_end(site: Site) -> None:
+    state = await site.start("sh", "-c", "echo before; read x; echo got $x; exit 9", stdin=True)
+    await site.until_printed(state.id, "before")
+    one = await site.runtime.attach(state.id, stdin=True)
+    other = await site.runtime.attach(state.id, stdin=False)
+    await one.send(b"it\n")
+    for process in (one, other):
+        assert await collected(process) == {Output.STDOUT: b"got it\n"}
+        assert await process.wait() == 9
+    assert site.text(state.id) == "before\ngot it\n"
+
+
+async def test_detaching_leaves_the_container_alone(site: Site) -> None:
+    state = await site.start("cat", stdin=True)
+    for word in (b"one\n", b"two\n"):
+        process = await site.runtime.attach(state.id, stdin=True)
+        await process.send(word)
+        assert (await anext(process.output()))[1] == word
+        await process.close_input()
+        await process.detach()
+    assert [each.finished for each in await site.runtime.containers()] == [None]
+
+
+async def test_input_once_ends_with_the_first_client(site: Site) -> None:
+    state = await site.start("cat", stdin=True, stdin_once=True)
+    process = await site.runtime.attach(state.id, stdin=True)
+    await process.send(b"all")
+    await process.detach()
+    assert (await asyncio.wait_for(site.runtime.wait(state.id), DEADLINE)).exit_code == 0
+
+
+async def test_attach_to_a_terminal(site: Site) -> None:
+    state = await site.start("sh", "-c", "read x; stty size; exit 2", stdin=True, tty=True)
+    process = await site.runtime.attach(state.id, stdin=True)
+    await process.resize(81, 25)
+    await process.send(b"\n")
+    assert b"25 81" in (await collected(process))[Output.STDOUT]
+    assert await process.wait() == 2
+
+
+async def test_a_client_that_does_not_read_does_not_hold_up_orders(site: Site) -> None:
+    state = await site.start("sh", "-c", "yes")
+    process = await site.runtime.attach(state.id, stdin=False)
+    await anext(process.output())
+    assert (await site.run("true")).exit_code == 0
+    await process.detach()
+    await site.runtime.kill(state.id)
+    assert (await asyncio.wait_for(site.runtime.wait(state.id), DEADLINE)).exit_code == 137

@@ -1,0 +1,155 @@
+"""Mounts: what a container sees, and what the machine keeps."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from kilonova.local.nodes.process.runtime import Mount, StartFailed
+from tests.local.process.keeper.site import Site
+
+MISSING = "/kilonova-test-models"
+
+
+@pytest.fixture
+def volume(site: Site) -> Path:
+    folder = site.folder / "volume"
+    folder.mkdir()
+    (folder / "file").write_text("hello\n")
+    return folder
+
+
+async def test_a_folder_and_a_file_where_nothing_was(site: Site, volume: Path) -> None:
+    mounts = (
+        Mount(volume, f"{MISSING}/llama"),
+        Mount(volume / "file", "/etc/kilonova-test/deep/x"),
+    )
+    script = f"cat {MISSING}/llama/file /etc/kilonova-test/deep/x; echo new > {MISSING}/llama/new"
+    state, text = await site.shell(script, mounts=mounts)
+    assert (state.exit_code, text) == (0, "hello\nhello\n")
+    assert (volume / "new").read_text() == "new\n"
+    assert not os.path.exists(MISSING)
+    assert not os.path.exists("/etc/kilonova-test")
+
+
+async def test_the_rest_of_the_machine_stays_in_sight(site: Site, volume: Path) -> None:
+    mounts = (Mount(volume, MISSING), Mount(volume / "file", "/etc/kilonova-test/x"))
+    shown = site.folder / "shown"
+    shown.write_text("from outside\n")
+    script = f"""
+        cat {shown}; echo changed > {shown}
+        test -e /proc/self/status && test -d /sys/kernel && echo x > /dev/null
+        test -d /dev/pts && ls /etc/passwd && stat -c %a /tmp
+    """
+    state, text = await site.shell(script, mounts=mounts)
+    assert (state.exit_code, text) == (0, "from outside\n/etc/passwd\n1777\n")
+    assert shown.read_text() == "changed\n"
+
+
+async def test_a_layer_takes_what_is_written_beside_a_missing_mount_point(
+    site: Site, volume: Path
+) -> None:
+    mounts = (Mount(volume / "file", "/etc/kilonova-test/x"),)
+    script = (
+        "echo mine > /etc/kilonova-mine && cat /etc/kilonova-mine && mv /etc/kilonova-mine /etc/b"
+    )
+    state, text = await site.shell(script, mounts=mounts)
+    assert (state.exit_code, text) == (0, "mine\n")
+    assert not os.path.exists("/etc/kilonova-mine")
+    assert not os.path.exists("/etc/b")
+
+
+async def test_read_only(site: Site, volume: Path) -> None:
+    mounts = (
+        Mount(volume, MISSING, read_only=True),
+        Mount(volume / "file", "/etc/kilonova-test/x", read_only=True),
+    )
+    script = f"echo a > {MISSING}/file; echo b > {MISSING}/new; echo c > /etc/kilonova-test/x"
+    state, text = await site.shell(script, mounts=mounts)
+    assert state.exit_code != 0
+    assert text.count("Read-only file system") == 3
+    assert (volume / "file").read_text() == "hello\n"
+
+
+async def test_over_what_exists(site: Site, volume: Path) -> None:
+    hosts = Path("/etc/hosts").read_text()
+    mounts = (Mount(volume / "file", "/etc/hosts"), Mount(volume, "/usr/share"))
+    state, text = await site.shell("cat /etc/hosts; ls /usr/share; ls /usr", mounts=mounts)
+    assert state.exit_code == 0
+    assert text.splitlines()[:2] == ["hello", "file"]
+    assert "bin" in text.splitlines()
+    assert Path("/etc/hosts").read_text() == hosts
+
+
+async def test_a_mount_inside_another_is_made_there(site: Site, volume: Path) -> None:
+    outer = site.folder / "outer"
+    outer.mkdir()
+    mounts = (Mount(volume, f"{MISSING}/a/b"), Mount(outer, MISSING, read_only=True))
+    state, text = await site.shell(f"cat {MISSING}/a/b/file; touch {MISSING}/x", mounts=mounts)
+    assert text.startswith("hello\n")
+    assert "Read-only" in text
+    assert state.exit_code != 0
+    assert [each.name for each in outer.iterdir()] == ["a"]
+
+
+async def test_through_a_link(site: Site, volume: Path) -> None:
+    assert Path("/var/run").is_symlink()
+    target = "/var/run/secrets/kubernetes.io/serviceaccount"
+    state, text = await site.shell(f"cat {target}/file", mounts=(Mount(volume, target),))
+    assert (state.exit_code, text) == (0, "hello\n")
+    assert not os.path.exists("/run/secrets/kubernetes.io")
+
+
+async def test_below_the_folder_of_the_sources(site: Site, volume: Path) -> None:
+    """The layer covers the volume's own place; the mount still leads to the real one."""
+    target = str(site.folder / "missing" / "x")
+    state, _ = await site.shell(f"echo real > {target}/new", mounts=(Mount(volume, target),))
+    assert state.exit_code == 0
+    assert (volume / "new").read_text() == "real\n"
+    assert not (site.folder / "missing").exists()
+
+
+async def test_what_is_mounted_below_a_layer_stays(site: Site, volume: Path) -> None:
+    script = "test -c /dev/null && ls -d /dev/pts/ptmx && mountpoint -q /dev/shm && cat /dev/kn/x"
+    mounts = (Mount(volume / "file", "/dev/kn/x"),)
+    state, text = await site.shell(script, mounts=mounts)
+    assert (state.exit_code, text) == (0, "/dev/pts/ptmx\nhello\n")
+
+
+async def test_a_source_that_is_not_there(site: Site) -> None:
+    with pytest.raises(StartFailed, match=r'mounting at "/x": No such file.*: /no/such'):
+        await site.start("true", mounts=(Mount(Path("/no/such"), "/x"),))
+
+
+async def test_a_folder_over_a_file(site: Site, volume: Path) -> None:
+    with pytest.raises(StartFailed, match=r'mounting at "/etc/passwd": not a directory'):
+        await site.start("true", mounts=(Mount(volume, "/etc/passwd"),))
+
+
+async def test_a_command_from_a_mount(site: Site, volume: Path) -> None:
+    tool = volume / "tool"
+    tool.write_text("#!/bin/sh\npwd\n")
+    tool.chmod(0o755)
+    state = await site.run("./tool", folder=MISSING, mounts=(Mount(volume, MISSING),))
+    assert site.text(state.id) == f"{MISSING}\n"
+
+
+async def test_a_hostname_alone(site: Site) -> None:
+    own = os.uname().nodename
+    _, text = await site.shell("hostname", hostname="pod-3")
+    assert text == "pod-3\n"
+    assert os.uname().nodename == own
+
+
+async def test_a_view_is_shown_to_another_user(site: Site, volume: Path) -> None:
+    volume.chmod(0o755)
+    state, text = await site.shell(
+        f"id -u; cat {MISSING}/file", user=1234, mounts=(Mount(volume, MISSING),)
+    )
+    assert (state.exit_code, text) == (0, "1234\nhello\n")
+
+
+async def test_no_mount_is_left_on_the_machine(site: Site, volume: Path) -> None:
+    before = Path("/proc/self/mountinfo").read_text()
+    await site.run("true", mounts=(Mount(volume, MISSING), Mount(volume, "/etc/kn")))
+    assert Path("/proc/self/mountinfo").read_text() == before
