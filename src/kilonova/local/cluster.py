@@ -5,6 +5,7 @@ objects are there; `stop` ends watches, then controllers, then the store.
 """
 
 import asyncio
+from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -43,6 +44,9 @@ from kilonova.local.listener import Listener, TlsFiles, bind
 from kilonova.local.metrics import ServerMetrics
 from kilonova.local.nodes import NO_NODES, Fleet, SimulatedKubelet, SimulatedNodes
 from kilonova.local.nodes.heartbeats import StoredHeartbeats
+from kilonova.local.nodes.process.keeper.client import KeeperRuntime
+from kilonova.local.nodes.process.kubelet.build import BuiltNode, build_process_node
+from kilonova.local.nodes.process.kubelet.devices import installed_gpus
 from kilonova.local.nodes.sim import PODS as SIM_PODS
 from kilonova.local.registry.core import Registry
 from kilonova.local.registry.objects import read_entry
@@ -80,6 +84,12 @@ class Settings:
     controllers: str = "*"
     """Which built-in controllers run, in the words of `controllers.suite`; empty: none, and no
     nodes."""
+    process_node: bool = False
+    """Whether this machine is a node, whose pods run as processes."""
+    gpus: tuple[int, ...] | None = None
+    """The GPUs that they may have, by index; None: all that are there."""
+    allowed_host_paths: tuple[Path, ...] = ()
+    """What they may see of this machine as hostPath volumes."""
 
 
 class Cluster:
@@ -93,6 +103,8 @@ class Cluster:
     ) -> None:
         if settings.port is not None and settings.data is None:
             raise ValueError("a cluster that listens needs a data folder for its certificates")
+        if settings.process_node and settings.data is None:
+            raise ValueError("a process node needs a data folder for its pods")
         self.settings = settings
         self.clock = clock or SystemClock()
         self._identities = identities or Identities()
@@ -104,6 +116,8 @@ class Cluster:
         """Done when the cluster cannot go on: the store or a controller failed."""
         self._controllers: Controllers | None = None
         self._simulated: SimulatedNodes | None = None
+        self._process: BuiltNode | None = None
+        self._pods_stopped = False
         self._ending = AsyncExitStack()
         self._ready = False
 
@@ -151,7 +165,38 @@ class Cluster:
         )
         for name in self._simulated.names:
             self.kubelets.register(name, SimulatedKubelet(name))
-        return [pods, self._simulated]
+        return [pods, self._simulated, *self._process_node()]
+
+    def _process_node(self) -> Sequence[Part]:
+        settings = self.settings
+        if not settings.process_node or settings.data is None:
+            return ()
+        runtime = KeeperRuntime(settings.data / "keeper")
+        self._process = build_process_node(
+            self.client,
+            self.clock,
+            runtime,
+            settings.data,
+            gpus=installed_gpus() if settings.gpus is None else settings.gpus,
+            allowed_paths=settings.allowed_host_paths,
+        )
+        self.kubelets.register(self._process.name, self._process.kubelet)
+
+        async def end_keeper() -> None:
+            if self._pods_stopped:
+                await runtime.shutdown()
+
+        self._ending.push_async_callback(end_keeper)
+        return self._process.parts
+
+    async def stop_pods(self, progress: Callable[[int, float], None]) -> None:
+        """End the processes of all pods; `progress` hears how many are left, for how long at most.
+
+        Without it they go on when the cluster stops, and the next one on its data adopts them.
+        """
+        if self._process is not None:
+            await self._process.node.stop_pods(progress)
+            self._pods_stopped = True
 
     def _open_store(self) -> None:
         log: Log | None = None
@@ -237,7 +282,10 @@ class Cluster:
         """Until the nodes of the fleet have registered."""
         if self._controllers is None or self._simulated is None:
             return
-        registered = asyncio.create_task(self._simulated.wait_registered())
+        waits = [self._simulated.wait_registered()]
+        if self._process is not None:
+            waits.append(self._process.node.wait_registered())
+        registered = asyncio.gather(*waits)
         try:
             await asyncio.wait(
                 (registered, self._controllers.ended), return_when=asyncio.FIRST_COMPLETED
