@@ -21,6 +21,7 @@ from tests.local.kinds.recorded import manifests, served_kinds
 SOMEBODY = User("somebody", groups=("system:masters", "system:authenticated"))
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 GANGS = "/apis/fuzz.example/v1/namespaces/default/gangs"
+ACCOUNTS = "/api/v1/namespaces/default/serviceaccounts"
 PODS = "/api/v1/namespaces/default/pods"
 DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
@@ -198,6 +199,7 @@ def open_border() -> Generator[Border]:
         border = Border(runner, cluster)
         try:
             for path, obj in (
+                (ACCOUNTS, {"metadata": {"name": "default"}}),
                 (DEFINITIONS, GANG_DEFINITION),
                 (GANGS, GANG),
                 (PODS, manifests()["Pod pod-small"]),
