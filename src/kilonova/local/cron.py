@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from zoneinfo import ZoneInfo
 
+from kilonova.local.durations import parse_duration
+
 _YEARS_AHEAD = 5
 _DESCRIPTORS = {
     "@yearly": "0 0 1 1 *",
@@ -24,8 +26,6 @@ _DESCRIPTORS = {
 }
 _MONTHS = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
 _DAYS = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"]
-_UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
-_duration_part = re.compile(r"(\d+\.?\d*|\.\d+)(h|ms|us|µs|ns|m|s)")
 
 
 class ScheduleError(ValueError):
@@ -118,7 +118,11 @@ def parse(text: str, zone: str = "") -> Schedule | Every:
         raise ScheduleError("empty spec string")
     where = UTC if not zone else ZoneInfo(zone)
     if text.startswith("@every "):
-        return Every(max(1, int(_seconds(text))))
+        try:
+            seconds = parse_duration(text.removeprefix("@every "))
+        except ValueError as error:
+            raise ScheduleError(f"failed to parse duration {text}: {error}") from None
+        return Every(max(1, int(seconds)))
     if text.startswith("@"):
         if text not in _DESCRIPTORS:
             raise ScheduleError(f"unrecognized descriptor: {text}")
@@ -179,18 +183,3 @@ def _number(text: str, bounds: _Bounds | None = None) -> int:
     if int(text) < 0:
         raise ScheduleError(f"negative number ({int(text)}) not allowed: {text}")
     return int(text)
-
-
-def _seconds(descriptor: str) -> float:
-    """The length of an `@every`, as Go writes durations: `1h30m`, `1.5h`."""
-    text = descriptor.removeprefix("@every ")
-    unsigned = text[1:] if text[:1] in ("+", "-") else text
-    parts = _duration_part.findall(unsigned)
-    if unsigned == "0":
-        return 0.0
-    if not parts or "".join(number + unit for number, unit in parts) != unsigned:
-        raise ScheduleError(
-            f'failed to parse duration {descriptor}: time: invalid duration "{text}"'
-        )
-    seconds = sum(float(number) * _UNITS[unit] for number, unit in parts)
-    return -seconds if text.startswith("-") else seconds

@@ -139,6 +139,8 @@ class PodSpec(msgspec.Struct, frozen=True, rename="camel"):
     tolerations: tuple[Toleration, ...] = ()
     affinity: Affinity | None = None
     overhead: dict[str, str | int | float] = {}
+    resources: Resources = Resources()
+    """What the pod asks for as a whole, where it does."""
 
 
 class Terminated(msgspec.Struct, frozen=True, rename="camel"):

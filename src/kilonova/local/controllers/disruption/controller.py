@@ -11,7 +11,7 @@ from kilonova.kube.events import Recorder, Reference
 from kilonova.kube.identity import Key
 from kilonova.local.clock import Clock
 from kilonova.local.controllers.disruption.objects import BUDGETS, Budget, BudgetStatus
-from kilonova.local.controllers.disruption.scales import Scales, UnknownScale
+from kilonova.local.controllers.disruption.scales import Scales
 from kilonova.local.controllers.disruption.status import (
     counts_by_scale,
     failed_status,
@@ -20,6 +20,7 @@ from kilonova.local.controllers.disruption.status import (
 )
 from kilonova.local.controllers.indexes import add_index_once
 from kilonova.local.controllers.objects import PODS, Pod
+from kilonova.local.controllers.scales import NoScale
 from kilonova.local.selectors import LabelSelector, label_selector
 
 _BY_NAMESPACE = "namespace"
@@ -82,7 +83,7 @@ class BudgetController:
         now = self._clock.now()
         try:
             status, after = await self._counted(budget, pods, now)
-        except UnknownScale as problem:
+        except NoScale as problem:
             text = f"Failed to calculate the number of expected pods: {problem}"
             self._tell(budget, "CalculateExpectedPodCountFailed", text, warning=True)
             await self._write(budget, failed_status(budget, str(problem), now))
