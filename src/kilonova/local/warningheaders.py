@@ -10,11 +10,14 @@ _EACH = 256
 
 def add_warnings(answer: Reply | StreamReply, warnings: Iterable[str]) -> None:
     """Warnings as headers; several go into one value, as HTTP allows."""
-    texts = [f'299 - "{_quoted(each)}"' for each in limited(warnings)]
-    if texts:
-        if "warning" in answer.headers:
-            texts.insert(0, answer.headers["warning"])
-        answer.headers["warning"] = ", ".join(texts)
+    if header := warning_header(warnings):
+        before = answer.headers.get("warning")
+        answer.headers["warning"] = f"{before}, {header}" if before else header
+
+
+def warning_header(warnings: Iterable[str]) -> str:
+    """The value of the header; empty where there is nothing to say."""
+    return ", ".join(f'299 - "{_quoted(each)}"' for each in limited(warnings))
 
 
 def limited(warnings: Iterable[str]) -> list[str]:

@@ -6,7 +6,9 @@ from typing import Any, Literal, Protocol
 
 from kilonova.api.json import JsonObject
 from kilonova.local.auth import User
+from kilonova.local.errors import ApiError
 from kilonova.local.routes import Target
+from kilonova.local.warningheaders import warning_header
 
 Operation = Literal["CREATE", "UPDATE", "DELETE", "CONNECT"]
 
@@ -85,16 +87,24 @@ class Admission:
 
     async def mutate(self, attributes: Attributes) -> None:
         """Let everybody change the object; what was sent is replaced by `attributes.obj`."""
-        for plugin in self._plugins:
-            await plugin.mutate(attributes)
-        if attributes.rounds.wanted:
-            attributes.rounds.second = True
+        try:
             for plugin in self._plugins:
                 await plugin.mutate(attributes)
+            if attributes.rounds.wanted:
+                attributes.rounds.second = True
+                for plugin in self._plugins:
+                    await plugin.mutate(attributes)
+        except ApiError as error:
+            _tell_warnings(error, attributes)
+            raise
 
     async def validate(self, attributes: Attributes) -> None:
-        for plugin in self._plugins:
-            await plugin.validate(attributes)
+        try:
+            for plugin in self._plugins:
+                await plugin.validate(attributes)
+        except ApiError as error:
+            _tell_warnings(error, attributes)
+            raise
 
     async def admit(self, attributes: Attributes) -> JsonObject:
         """Both, for what is asked about an object and not stored: a binding, a review, an exec."""
@@ -115,3 +125,9 @@ class Admission:
         return await self.admit(
             Attributes("CONNECT", target, user, options, None, warnings=warnings)
         )
+
+
+def _tell_warnings(error: ApiError, attributes: Attributes) -> None:
+    """Who is refused hears also what others only warned of."""
+    if attributes.warnings:
+        error.headers["warning"] = warning_header(attributes.warnings)

@@ -5,6 +5,7 @@ stands also `params`, `authorizer` and `variables`. A variable is an expression 
 computed when the first expression that needs it runs; if it fails, whatever depends on it fails.
 """
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -17,6 +18,7 @@ from kilonova.local.schema.cel.environment import (
     EvaluationError,
     Program,
     environment,
+    located,
 )
 from kilonova.local.schema.cel.functions.authorization import Decide, answering
 from kilonova.local.schema.cel.types import CelType, type_of
@@ -83,6 +85,7 @@ _NAMESPACE = _object(
 )
 
 _NAMES = ("object", "oldObject", "request", "namespaceObject")
+_NULLABLE = ("object", "oldObject", "namespaceObject", "params")
 _AUTHORIZER = ("authorizer", "authorizer.requestResource")
 
 
@@ -116,24 +119,24 @@ class Language:
             "request": _typed(_REQUEST),
             "namespaceObject": _typed(_NAMESPACE),
         }
-        dotted = [f"{_VARIABLES}.{name}" for name in variables]
+        dotted = [f"{_VARIABLES}.{name}" for name in variables if name.isidentifier()]
+        names.append(_VARIABLES)
+        nullable = tuple(name for name in names if name in _NULLABLE)
+        self._has_variables = bool(dotted)
         if dotted:
             self._types[_VARIABLES] = _typed(_object())
-            self.environment = Environment((*names, _VARIABLES, *dotted), False)
+            self.environment = Environment((*names, *dotted), nullable=nullable)
         else:
-            self.environment = environment(tuple(names))
+            self.environment = environment(tuple(names), nullable=nullable)
         self.variables: dict[str, Variable] = {}
 
     def define(self, name: str, source: str) -> Variable:
         """Compile a variable, which later expressions may use. Never raises."""
         dotted = f"{_VARIABLES}.{name}"
         try:
-            program = self.environment.compile(source, self._types)
+            program = self._compiled(source)
             if program.type.is_optional:
                 raise CompileError("a variable may not be an optional")
-            for used in sorted(program.names - self.variables.keys()):
-                if used.startswith(f"{_VARIABLES}."):
-                    raise CompileError(f"undefined field '{used.removeprefix(f'{_VARIABLES}.')}'")
         except CompileError as error:
             variable = Variable(name, None, str(error))
         else:
@@ -145,7 +148,7 @@ class Language:
     def compile(self, source: str, *wanted: str) -> Program:
         """Compile an expression of one of these types. Raises `CompileError`."""
         try:
-            program = self.environment.compile(source, self._types)
+            program = self._compiled(source)
         except CompileError as error:
             raise CompileError(f"compilation failed: {error}") from None
         found = {"null": "null_type"}.get(program.type.name, program.type.name)
@@ -153,6 +156,25 @@ class Language:
             what = wanted[0] if len(wanted) == 1 else f"one of [{' '.join(wanted)}]"
             raise CompileError(f"must evaluate to {what} but got {found}")
         return program
+
+    def _compiled(self, source: str) -> Program:
+        program = self.environment.compile(source, self._types)
+        if _VARIABLES in program.names and not self._has_variables:
+            place = _place(source, rf"\b{_VARIABLES}\b")
+            words = f"undeclared reference to '{_VARIABLES}' (in container '')"
+            raise CompileError(located(source, place, words))
+        for name in sorted(program.names - self.variables.keys()):
+            if name.startswith(f"{_VARIABLES}."):
+                # One that comes later: to the environment all of them are there.
+                field = name.removeprefix(f"{_VARIABLES}.")
+                place = _place(source, rf"(?<=\b{_VARIABLES})\.{field}\b")
+                raise CompileError(located(source, place, f"undefined field '{field}'"))
+        return program
+
+
+def _place(source: str, pattern: str) -> int:
+    found = re.search(pattern, source)
+    return found.start() if found else 0
 
 
 class Values:

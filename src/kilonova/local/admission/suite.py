@@ -1,8 +1,11 @@
 """Which plug-ins are asked, in which order: Kubernetes' own order of those that are here."""
 
 from kilonova.local.admission.chain import Plugin
+from kilonova.local.admission.limits import LimitRanger
 from kilonova.local.admission.namespaces import NamespaceLifecycle
+from kilonova.local.admission.policies import ValidatingPolicies
 from kilonova.local.admission.priority import Priority
+from kilonova.local.admission.quota import ResourceQuotas
 from kilonova.local.admission.scope import Scope
 from kilonova.local.admission.serviceaccounts import ServiceAccounts
 from kilonova.local.admission.webhooks import Caller, MutatingWebhooks, ValidatingWebhooks
@@ -19,8 +22,11 @@ def standard_plugins(scope: Scope, caller: Caller, identities: Identities) -> li
     classes = store.collection("priorityclasses.scheduling.k8s.io")
     return [
         NamespaceLifecycle(lambda name: store.newest(namespaces, name)),
+        LimitRanger(store),
         ServiceAccounts(store, identities),
         Priority(classes),
         MutatingWebhooks(scope, caller, identities.uid),
+        ValidatingPolicies(scope),
         ValidatingWebhooks(scope, caller, identities.uid),
+        ResourceQuotas(store, scope.catalog),
     ]

@@ -1,17 +1,33 @@
-"""Configurations of admission: webhooks and policies."""
+"""Configurations of webhooks."""
+
+from urllib.parse import urlsplit
 
 from kilonova.api.json import JsonObject
 from kilonova.local.errors import Problem, duplicate, invalid_value, not_supported, required
-from kilonova.local.kinds.base import Column
-from kilonova.local.kinds.columns import AGE, NAME, UNSET, count, label_selector, text
+from kilonova.local.kinds.admissionrules import (
+    FAILURE_POLICIES,
+    GROUP,
+    MATCH_POLICIES,
+    REINVOCATION_POLICIES,
+    condition_problems,
+    fill_match,
+    fill_rules,
+    one_word,
+    rule_problems,
+    selector_problems,
+)
+from kilonova.local.kinds.columns import AGE, NAME, count
+from kilonova.local.kinds.rules import port_number
 from kilonova.local.kinds.strategy import Strategy, strategy
-from kilonova.local.kinds.walk import at, inside, objects, part
-from kilonova.local.names import dns_subdomain
+from kilonova.local.kinds.walk import at, objects, part, strings
+from kilonova.local.names import dns_1035_label, dns_subdomain
 
-_GROUP = "admissionregistration.k8s.io"
+_REVIEW_VERSIONS = ["v1", "v1beta1"]
+_SIDE_EFFECTS = ["None", "NoneOnDryRun"]
+_FORM = "; desired format: https://host[/path]"
 
 
-@strategy(_GROUP, "ValidatingWebhookConfiguration")
+@strategy(GROUP, "ValidatingWebhookConfiguration")
 class ValidatingWebhookConfigurations(Strategy):
     """Webhooks that may refuse."""
 
@@ -22,9 +38,9 @@ class ValidatingWebhookConfigurations(Strategy):
     def fill(self, obj: JsonObject) -> None:
         for webhook in objects(obj, "webhooks"):
             webhook["failurePolicy"] = webhook.get("failurePolicy") or "Fail"
-            _fill_match(webhook)
+            fill_match(webhook)
             webhook.setdefault("timeoutSeconds", 10)
-            _fill_rules(objects(webhook, "rules"))
+            fill_rules(objects(webhook, "rules"))
             if service := at(webhook, "clientConfig", "service"):
                 service.setdefault("port", 443)
 
@@ -34,14 +50,17 @@ class ValidatingWebhookConfigurations(Strategy):
         for index, webhook in enumerate(objects(obj, "webhooks")):
             path = f"webhooks[{index}]"
             name = webhook.get("name", "")
-            if name in names:
+            problems += _webhook_problems(webhook, path)
+            problems += _version_problems(
+                strings(webhook, "admissionReviewVersions"), f"{path}.admissionReviewVersions"
+            )
+            if name and name in names:
                 problems.append(duplicate(f"{path}.name", name))
             names.add(name)
-            problems += _webhook_problems(webhook, path)
         return problems
 
 
-@strategy(_GROUP, "MutatingWebhookConfiguration")
+@strategy(GROUP, "MutatingWebhookConfiguration")
 class MutatingWebhookConfigurations(ValidatingWebhookConfigurations):
     """Webhooks that may change the object."""
 
@@ -51,115 +70,109 @@ class MutatingWebhookConfigurations(ValidatingWebhookConfigurations):
             webhook.setdefault("reinvocationPolicy", "Never")
 
 
-def _param_kind(obj: JsonObject) -> str:
-    kind = at(obj, "spec", "paramKind")
-    return f"{kind.get('apiVersion', '')}/{kind.get('kind', '')}" if kind else UNSET
-
-
-def _param_ref(obj: JsonObject) -> str:
-    reference = at(obj, "spec", "paramRef")
-    if not reference:
-        return UNSET
-    if reference.get("name"):
-        return f"{reference.get('namespace') or '*'}/{reference['name']}"
-    return label_selector(reference.get("selector")) or UNSET
-
-
-class _Policies(Strategy):
-    has_generation = True
-    unconditional_update = False
-
-    def fill(self, obj: JsonObject) -> None:
-        spec = inside(obj, "spec")
-        spec.setdefault("failurePolicy", "Fail")
-        _fill_match_resources(spec.get("matchConstraints"))
-
-
-@strategy(_GROUP, "ValidatingAdmissionPolicy")
-class ValidatingAdmissionPolicies(_Policies):
-    """Rules in CEL that may refuse."""
-
-    columns = (
-        NAME,
-        count("Validations", "spec", "validations"),
-        Column("ParamKind", "string", lambda obj, _: _param_kind(obj)),
-        AGE,
-    )
-
-
-@strategy(_GROUP, "MutatingAdmissionPolicy")
-class MutatingAdmissionPolicies(_Policies):
-    """Rules in CEL that may change the object."""
-
-    columns = (
-        NAME,
-        count("Mutations", "spec", "mutations"),
-        Column("ParamKind", "string", lambda obj, _: _param_kind(obj)),
-        AGE,
-    )
-
-
-@strategy(_GROUP, "ValidatingAdmissionPolicyBinding")
-@strategy(_GROUP, "MutatingAdmissionPolicyBinding")
-class AdmissionPolicyBindings(Strategy):
-    """Where a policy applies."""
-
-    has_generation = True
-    unconditional_update = False
-    columns = (
-        NAME,
-        text("PolicyName", "spec", "policyName"),
-        Column("ParamRef", "string", lambda obj, _: _param_ref(obj)),
-        AGE,
-    )
-
-    def fill(self, obj: JsonObject) -> None:
-        _fill_match_resources(inside(obj, "spec").get("matchResources"))
-
-
-def _fill_match(value: JsonObject) -> None:
-    value.setdefault("matchPolicy", "Equivalent")
-    value.setdefault("namespaceSelector", {})
-    value.setdefault("objectSelector", {})
-
-
-def _fill_match_resources(value: JsonObject | None) -> None:
-    if value is not None:
-        _fill_match(value)
-        _fill_rules(objects(value, "resourceRules") + objects(value, "excludeResourceRules"))
-
-
-def _fill_rules(rules: list[JsonObject]) -> None:
-    for rule in rules:
-        rule.setdefault("scope", "*")
-
-
 def _webhook_problems(webhook: JsonObject, path: str) -> list[Problem]:
-    problems: list[Problem] = []
-    name = webhook.get("name", "")
-    if not name:
-        problems.append(required(f"{path}.name"))
-    elif trouble := dns_subdomain(name):
-        problems.append(invalid_value(f"{path}.name", name, trouble))
-    elif name.count(".") < 2:
-        detail = "should be a domain with at least three segments separated by dots"
-        problems.append(invalid_value(f"{path}.name", name, detail))
-    if not webhook.get("admissionReviewVersions"):
-        detail = "must specify one of v1, v1beta1"
-        problems.append(required(f"{path}.admissionReviewVersions", detail))
-    if webhook.get("sideEffects") not in ("None", "NoneOnDryRun"):
-        effects, allowed = webhook.get("sideEffects"), ["None", "NoneOnDryRun"]
-        if effects:
-            problems.append(not_supported(f"{path}.sideEffects", effects, allowed))
-        else:
-            detail = "must specify one of None, NoneOnDryRun"
-            problems.append(required(f"{path}.sideEffects", detail))
+    problems = _name_problems(webhook.get("name", ""), f"{path}.name")
+    for index, rule in enumerate(objects(webhook, "rules")):
+        problems += rule_problems(rule, f"{path}.rules[{index}]")
+    problems += one_word(webhook, "failurePolicy", path, FAILURE_POLICIES)
+    problems += one_word(webhook, "matchPolicy", path, MATCH_POLICIES)
+    effects = webhook.get("sideEffects")
+    if effects is None:
+        detail = f"must specify one of {', '.join(_SIDE_EFFECTS)}"
+        problems.append(required(f"{path}.sideEffects", detail))
+    elif effects not in _SIDE_EFFECTS:
+        problems.append(not_supported(f"{path}.sideEffects", effects, _SIDE_EFFECTS))
     seconds = webhook.get("timeoutSeconds", 10)
     if not 1 <= seconds <= 30:
         detail = "the timeout value must be between 1 and 30 seconds"
         problems.append(invalid_value(f"{path}.timeoutSeconds", seconds, detail))
-    client = part(webhook, "clientConfig")
-    if bool(client.get("url")) == bool(client.get("service")):
-        detail = "exactly one of url or service is required"
-        problems.append(required(f"{path}.clientConfig", detail))
+    problems += selector_problems(webhook, path)
+    problems += one_word(webhook, "reinvocationPolicy", path, REINVOCATION_POLICIES)
+    problems += _client_problems(part(webhook, "clientConfig"), f"{path}.clientConfig")
+    conditions = objects(webhook, "matchConditions")
+    return problems + condition_problems(conditions, f"{path}.matchConditions")
+
+
+def _name_problems(name: str, path: str) -> list[Problem]:
+    if not name:
+        return [required(path)]
+    if trouble := dns_subdomain(name):
+        return [invalid_value(path, name, trouble)]
+    if name.count(".") < 2:
+        detail = "should be a domain with at least three segments separated by dots"
+        return [invalid_value(path, name, detail)]
+    return []
+
+
+def _client_problems(client: JsonObject, path: str) -> list[Problem]:
+    url, service = client.get("url"), client.get("service")
+    if (url is None) == (service is None):
+        return [required(path, "exactly one of url or service is required")]
+    if url is not None:
+        return _url_problems(url, f"{path}.url")
+    return _service_problems(part(client, "service"), f"{path}.service")
+
+
+def _url_problems(url: str, path: str) -> list[Problem]:
+    try:
+        parts = urlsplit(url)
+        _ = parts.port
+    except ValueError as error:
+        return [required(path, f"url must be a valid URL: {error}{_FORM}")]
+    problems: list[Problem] = []
+    if parts.scheme != "https":
+        detail = f"'https' is the only allowed URL scheme{_FORM}"
+        problems.append(invalid_value(path, parts.scheme, detail))
+    user, _, host = parts.netloc.rpartition("@")
+    if not host:
+        problems.append(invalid_value(path, host, f"host must be specified{_FORM}"))
+    if user:
+        detail = "user information is not permitted in the URL"
+        problems.append(invalid_value(path, user, detail))
+    if parts.fragment:
+        detail = "fragments are not permitted in the URL"
+        problems.append(invalid_value(path, parts.fragment, detail))
+    if parts.query:
+        detail = "query parameters are not permitted in the URL"
+        problems.append(invalid_value(path, parts.query, detail))
+    return problems
+
+
+def _service_problems(service: JsonObject, path: str) -> list[Problem]:
+    problems = [
+        required(f"{path}.{name}") for name in ("name", "namespace") if not service.get(name)
+    ]
+    port = service.get("port", 443)
+    if port_number(port, ""):
+        detail = "port is not valid: must be between 1 and 65535, inclusive"
+        problems.append(invalid_value(f"{path}.port", port, detail))
+    where = service.get("path", "")
+    if where in ("", "/"):
+        return problems
+    here = f"{path}.path"
+    if where == "//":
+        return [*problems, invalid_value(here, where, "segment[0] may not be empty")]
+    if not where.startswith("/"):
+        problems.append(invalid_value(here, where, "must start with a '/'"))
+    for index, step in enumerate(where[1:].removesuffix("/").split("/")):
+        if not step:
+            problems.append(invalid_value(here, where, f"segment[{index}] may not be empty"))
+        elif trouble := dns_subdomain(step):
+            problems.append(invalid_value(here, where, f"segment[{index}]: {trouble}"))
+    return problems
+
+
+def _version_problems(versions: list[str], path: str) -> list[Problem]:
+    known = ", ".join(_REVIEW_VERSIONS)
+    if not versions:
+        return [required(path, f"must specify one of {known}")]
+    problems: list[Problem] = []
+    for index, version in enumerate(versions):
+        if version in versions[:index]:
+            problems.append(invalid_value(f"{path}[{index}]", version, "duplicate version"))
+        elif trouble := dns_1035_label(version):
+            problems.append(invalid_value(f"{path}[{index}]", version, trouble))
+    if not set(_REVIEW_VERSIONS) & set(versions):
+        detail = f"must include at least one of {known}"
+        problems.append(invalid_value(path, versions, detail))
     return problems

@@ -106,8 +106,13 @@ async def delete(
     options: WriteOptions,
     *,
     admitted: bool = False,
+    asked: Target | None = None,
 ) -> Outcome:
-    """Delete one object, or mark it for deletion. `admitted`: nobody need be asked any more."""
+    """Delete one object, or mark it for deletion.
+
+    `admitted`: nobody need be asked any more; `asked`: what the request was about, if not this
+    object alone.
+    """
     kind = target.kind
     stored_kind = registry.catalog.storing(kind)
     while True:
@@ -122,7 +127,7 @@ async def delete(
             break
         attributes = Attributes(
             "DELETE",
-            target,
+            asked or target,
             options.user,
             None,
             obj,
@@ -185,8 +190,9 @@ async def delete_collection(
     page = read_list(registry, target, request)
     for entry in page.entries:
         namespace, _, name = entry.key.rpartition("/")
+        one = Target(target.kind, namespace, name, "")
         try:
-            await delete(registry, Target(target.kind, namespace, name, ""), wanted, options)
+            await delete(registry, one, wanted, options, asked=target)
         except ApiError as error:
             if error.code != 404:
                 raise

@@ -85,15 +85,22 @@ class Program:
 class Environment:
     """The functions of Kubernetes and a set of variables."""
 
-    def __init__(self, variables: tuple[str, ...], optional_old_self: bool) -> None:
+    def __init__(
+        self,
+        variables: tuple[str, ...],
+        optional_old_self: bool = False,
+        nullable: tuple[str, ...] = (),
+    ) -> None:
         from cel_expr_python import cel
 
         self._optional_old_self = optional_old_self
+        self._nullable = {name: f"{name}_" for name in nullable}
+        """Variables that may be null, and those that are read to look into them."""
         types = dict.fromkeys(variables, "dyn")
         if optional_old_self:
             types[OLD_SELF] = "optional_type(dyn)"
         self._checking = cel.NewEnv(config=_checking_config(types), extensions=[_extended(True)])
-        types = dict.fromkeys((*variables, _WRAPPED_OLD_SELF), "dyn")
+        types = dict.fromkeys((*variables, _WRAPPED_OLD_SELF, *self._nullable.values()), "dyn")
         self._running = cel.NewEnv(config=_config(types), extensions=[_extended(False)])
 
     def compile(self, source: str, types: Mapping[str, CelType]) -> Program:
@@ -105,19 +112,31 @@ class Environment:
         inference = Inference(tree, _PYTHON_FUNCTIONS, _UNSUPPORTED)
         type = inference.type(dict(types))
         if inference.problems:
-            raise CompileError("\n".join(_located(source, *each) for each in inference.problems))
+            raise CompileError("\n".join(located(source, *each) for each in inference.problems))
         try:
             expression = self._running.compile(source)
         except RuntimeError as error:
             raise CompileError(_compiler_message(error)) from None
         lookups = inference.free_names.get(OLD_SELF, []) if self._optional_old_self else []
-        if inference.times or lookups:
-            rewrite = Rewrite(inference.times, lookups, _WRAPPED_OLD_SELF)
+        names = {
+            id: self._nullable[name]
+            for id, name in inference.looked_into.items()
+            if name in self._nullable
+        }
+        if inference.times or lookups or names:
+            rewrite = Rewrite(inference.times, lookups, _WRAPPED_OLD_SELF, names)
             expression = self._running.deserialize(rewrite.apply(expression.serialize()))
         return Program(type, frozenset(inference.free_names), expression)
 
     def bind(self, values: Mapping[str, Any]) -> Any:
         """Values for the variables. What is made of them is shared by all programs run on it."""
+        if self._nullable:
+            looked_into: dict[str, Any] = {
+                other: {} if values[name] is None else values[name]
+                for name, other in self._nullable.items()
+                if name in values
+            }
+            values = {**values, **looked_into}
         return self._running.Activation(values)
 
     def bind_self(self, new: Any, old: Any, has_old: bool) -> Any:
@@ -128,9 +147,11 @@ class Environment:
 
 
 @cache
-def environment(variables: tuple[str, ...], optional_old_self: bool = False) -> Environment:
-    """The environment with these variables; made once."""
-    return Environment(variables, optional_old_self)
+def environment(
+    variables: tuple[str, ...], optional_old_self: bool = False, nullable: tuple[str, ...] = ()
+) -> Environment:
+    """The environment with these variables; made once. `nullable` are those that may be null."""
+    return Environment(variables, optional_old_self, nullable)
 
 
 def _config(variables: Mapping[str, str], functions: Sequence[JsonObject] = ()) -> cel.EnvConfig:
@@ -222,7 +243,7 @@ def _compiler_message(error: RuntimeError) -> str:
     return re.sub(r"^[A-Z_]+: | \[[A-Z_]+\]$", "", str(error))
 
 
-def _located(source: str, offset: int, message: str) -> str:
+def located(source: str, offset: int, message: str) -> str:
     """A message above the line it is about, as the compiler itself prints it."""
     before = source[:offset]
     line = before.count("\n") + 1

@@ -39,6 +39,7 @@ Scope = dict[str, CelType]
 
 _NUMBERS = ("int", "uint", "double")
 _NEVER_NULL = {*_NUMBERS, "bool", "string", "bytes"}
+_LOOKUPS = ("_[_]", "_[?_]", "_?._")
 _COMPARISONS = {"_<_", "_<=_", "_>_", "_>=_"}
 _ORDERED = {*_NUMBERS, "string", "bytes", "bool", "timestamp", "duration"}
 _SCALARS = {*_ORDERED, "null"}
@@ -73,6 +74,8 @@ class Inference:
         """Nodes where variables of the expression itself are used, by name."""
         self.times: dict[int, str] = {}
         """Nodes whose value may still be the text of a time, and what reads it."""
+        self.looked_into: dict[int, str] = {}
+        """Nodes where a variable is used to get at something inside it, and its name."""
 
     def type(self, variables: Scope) -> CelType:
         """The type of the whole expression."""
@@ -87,6 +90,7 @@ class Inference:
                     self.free_names.setdefault(node.name, []).append(node.id)
                 return self._read(node, scope.get(node.name) or self._checked(node))
             case Select():
+                self._look_into(node.operand, bound)
                 operand = self._type(node.operand, scope, bound)
                 found = self._field(node, operand, node.field)
                 return BOOL if node.test else self._read(node, found)
@@ -95,6 +99,8 @@ class Inference:
                 types = [self._type(each, scope, bound) for each in (text, *values.items)]
                 return self._mismatch(node, types) if _any_optional(types) else STRING
             case Call():
+                if node.function in _LOOKUPS:
+                    self._look_into(node.arguments[0], bound)
                 types = [self._type(each, scope, bound) for each in node.arguments]
                 return self._call(node, types)
             case ListOf():
@@ -107,6 +113,10 @@ class Inference:
                 return map_of(self._common(node.values, types))
             case Fold():
                 return self._fold(node, scope, bound)
+
+    def _look_into(self, node: Node, bound: frozenset[str]) -> None:
+        if isinstance(node, Ident) and node.name not in bound:
+            self.looked_into[node.id] = node.name
 
     def _read(self, node: Node, type: CelType) -> CelType:
         """A value that may come straight from the object."""
@@ -167,7 +177,7 @@ class Inference:
                 if type.name not in ("bool", "dyn"):
                     self._report(argument, f"expected type 'bool' but found '{type.name}'")
             return BOOL
-        if function in ("_[_]", "_[?_]", "_?._"):
+        if function in _LOOKUPS:
             return self._read(node, self._index(node, types[0]))
         if function in ("value", "orValue") and types[0].is_optional:
             return self._read(node, types[0].item or DYN)
@@ -200,9 +210,15 @@ class Inference:
     def _arithmetic(self, node: Call, left: CelType, right: CelType) -> CelType:
         if node.function == "_+_" and (left.name.startswith("list(") or right.item is not None):
             return right if left.item in (None, DYN) else left
+        overloads = _ARITHMETIC[node.function]
         if "dyn" in (left.name, right.name):
-            return DYN
-        result = _ARITHMETIC[node.function].get((left.name, right.name))
+            results = {
+                result
+                for (first, second), result in overloads.items()
+                if left.name in (first, "dyn") and right.name in (second, "dyn")
+            }
+            return CelType(results.pop()) if len(results) == 1 else DYN
+        result = overloads.get((left.name, right.name))
         return CelType(result) if result else self._mismatch(node, [left, right])
 
     def _compare(self, node: Call, left: CelType, right: CelType) -> None:

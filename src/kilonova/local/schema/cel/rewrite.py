@@ -2,10 +2,11 @@
 
 The runtime takes neither times nor optionals inside the values it is given. So a time stays
 the text that it is in JSON, and is read where the expression uses it; and an optional
-`oldSelf` is looked up in a map that has it or not.
+`oldSelf` is looked up in a map that has it or not. Nor does it look for fields in null, which
+to Kubernetes just has none: where that is done, another variable is read, which is never null.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from kilonova.local.schema.cel.syntax import Fields, read_fields
 
@@ -17,10 +18,17 @@ _STRUCT, _STRUCT_ENTRIES, _ENTRY_NODES = 8, 2, (3, 4)
 
 class Rewrite:
     """Replacements by node id: `calls` puts a function around a node, `lookups` replaces it
-    by the optional entry `value` of a variable."""
+    by the optional entry `value` of a variable, `names` by another variable."""
 
-    def __init__(self, calls: dict[int, str], lookups: Iterable[int], variable: str) -> None:
+    def __init__(
+        self,
+        calls: dict[int, str],
+        lookups: Iterable[int],
+        variable: str,
+        names: Mapping[int, str],
+    ) -> None:
         self._calls = calls
+        self._names = names
         self._lookups = frozenset(lookups)
         self._variable = variable
         self._next_id = 1 << 20
@@ -47,7 +55,9 @@ class Rewrite:
         id = next((value for number, value in fields if number == 2), 0)
         assert isinstance(id, int)
         if id in self._lookups:
-            return self._call("_?._", self._variable_node(), self._text_node("value"))
+            return self._call("_?._", self._variable_node(self._variable), self._text_node("value"))
+        if id in self._names:
+            return self._variable_node(self._names[id])
         whole = _encoded([(number, self._body(number, value)) for number, value in fields])
         function = self._calls.get(id)
         return whole if function is None else self._call(function, whole)
@@ -72,8 +82,8 @@ class Rewrite:
         inputs: Fields = [(3, argument) for argument in arguments]
         return self._made(6, _encoded([(2, function.encode()), *inputs]))
 
-    def _variable_node(self) -> bytes:
-        return self._made(4, _encoded([(1, self._variable.encode())]))
+    def _variable_node(self, name: str) -> bytes:
+        return self._made(4, _encoded([(1, name.encode())]))
 
     def _text_node(self, text: str) -> bytes:
         return self._made(3, _encoded([(6, text.encode())]))
