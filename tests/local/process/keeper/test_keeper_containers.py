@@ -171,8 +171,8 @@ async def test_a_container_runs_as_another_user(site: Site) -> None:
 
 
 async def test_many_at_once(site: Site) -> None:
-    states = await asyncio.gather(*(site.run("sh", "-c", f"exit {n}") for n in range(40)))
-    assert [state.exit_code for state in states] == list(range(40))
+    states = await asyncio.gather(*(site.run("sh", "-c", f"exit {n}") for n in range(150)))
+    assert [state.exit_code for state in states] == list(range(150))
 
 
 async def test_wait_may_be_given_up(site: Site) -> None:

@@ -150,3 +150,10 @@ async def test_the_keeper_is_alone_in_its_session(site: Site) -> None:
     await site.runtime.containers()
     pid = site.keeper_pid()
     assert os.getsid(pid) == pid
+
+
+async def test_a_damaged_record_does_not_stop_the_keeper(site: Site) -> None:
+    kept = await site.run("true")
+    await site.runtime.shutdown()
+    (site.keeper_folder / "containers" / "torn.json").write_text('{"id": "to')
+    assert await site.runtime.containers() == [kept]

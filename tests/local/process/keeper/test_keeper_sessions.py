@@ -2,6 +2,7 @@
 
 import asyncio
 import hashlib
+from pathlib import Path
 
 import pytest
 
@@ -181,3 +182,26 @@ async def test_a_client_that_does_not_read_does_not_hold_up_orders(site: Site) -
     await process.detach()
     await site.runtime.kill(state.id)
     assert (await asyncio.wait_for(site.runtime.wait(state.id), DEADLINE)).exit_code == 137
+
+
+async def test_nothing_is_left_open(site: Site, running: str) -> None:
+    async def use() -> None:
+        process = await site.runtime.execute(running, ["cat"], stdin=True, tty=False)
+        await process.send(b"x")
+        await process.close_input()
+        await collected(process)
+        gone = await site.runtime.execute(running, ["cat"], stdin=True, tty=True)
+        await gone.detach()
+        with pytest.raises(StartFailed):
+            await site.start("nosuch", stdin=True)
+        ended = await site.run("true", stdin=True, tty=True, address="127.64.9.1")
+        await site.runtime.forget(ended.id)
+
+    def open_files() -> int:
+        return len(list(Path(f"/proc/{site.keeper_pid()}/fd").iterdir()))
+
+    await use()
+    before = open_files()
+    for _ in range(5):
+        await use()
+    await until(lambda: open_files() <= before)

@@ -28,7 +28,7 @@ async def mounts(site: Site) -> object:
         Mount(volume, "/kilonova-test-models", read_only=True),
     )
     read = "cat /etc/kilonova-test/x /kilonova-test-models/file; hostname; id -u"
-    state, text = await site.shell(read, mounts=wanted, hostname="pod-1")
+    state, text = await site.shell(read, mounts=wanted, hostname="pod-1", address="127.64.9.3")
     write = "echo x > /kilonova-test-models/file"
     refused, problem = await site.shell(write, mounts=wanted)
     running = await site.start("sleep", "1000", mounts=wanted)

@@ -111,6 +111,7 @@ class Cgroups:
         names = {
             entry.name
             for base in self.bases.values()
+            if os.path.isdir(base)
             for entry in os.scandir(base)
             if entry.is_dir()
         }

@@ -8,6 +8,7 @@ import contextlib
 import fcntl
 import json
 import os
+import resource
 import signal
 import socket
 import stat
@@ -20,6 +21,8 @@ from kilonova.local.nodes.process.keeper import linux, view
 from kilonova.local.nodes.process.keeper.namespaces import Namespaces
 from kilonova.local.nodes.process.runtime import Mount, StartFailed
 
+_OPEN_FILES = resource.getrlimit(resource.RLIMIT_NOFILE)
+"""As it was when the keeper began; it raises its own."""
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
@@ -104,6 +107,7 @@ def _become(launch: Launch, report: socket.socket) -> NoReturn:
         for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores them
             signal.signal(number, signal.SIG_DFL)
         os.umask(0o022)
+        resource.setrlimit(resource.RLIMIT_NOFILE, _OPEN_FILES)
         os.setsid()
         for target, source in enumerate(launch.stdio):
             os.dup2(source, target)

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import os
+import socket
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -24,6 +25,7 @@ from kilonova.local.nodes.process.runtime import (
 IDLE_SECONDS = 30.0
 _MAIN = Path(__file__).with_name("__main__.py")
 _TRIES = 5
+_PAUSE = 0.005
 
 
 class KeeperFailed(Exception):
@@ -89,8 +91,9 @@ class KeeperRuntime:
             frames = await self._connect()
         except (FileNotFoundError, ConnectionError):
             return
-        await frames.send_order({"do": "end"})
-        await frames.read()
+        with contextlib.suppress(ConnectionError):
+            await frames.send_order({"do": "end"})
+            await frames.read()  # nothing comes; it ends with the keeper
         frames.close()
 
     async def _order(self, order: JsonObject) -> JsonObject:
@@ -131,10 +134,18 @@ class KeeperRuntime:
     async def _connect(self) -> Frames:
         # By descriptor: the path of a socket has at most 107 bytes.
         folder = os.open(self._folder, os.O_PATH | os.O_DIRECTORY)
+        calling = socket.socket(socket.AF_UNIX)
+        calling.setblocking(False)
         try:
-            return Frames(*await asyncio.open_unix_connection(f"/proc/self/fd/{folder}/{SOCKET}"))
+            # Not by asyncio, which takes a refusal because of a full queue for a connection.
+            while not _is_connected(calling, f"/proc/self/fd/{folder}/{SOCKET}"):  # noqa: ASYNC110
+                await asyncio.sleep(_PAUSE)
+        except BaseException:
+            calling.close()
+            raise
         finally:
             os.close(folder)
+        return Frames(*await asyncio.open_unix_connection(sock=calling))
 
     async def _launch(self) -> None:
         process = await asyncio.create_subprocess_exec(
@@ -153,6 +164,14 @@ class KeeperRuntime:
         with contextlib.suppress(OSError):
             return (self._folder / "keeper.log").read_text(errors="replace")[-2000:]
         return ""
+
+
+def _is_connected(calling: socket.socket, path: str) -> bool:
+    try:
+        calling.connect(path)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def _succeeded(answer: JsonObject, order: JsonObject) -> JsonObject:

@@ -38,12 +38,14 @@ class Container:
         self.ended = asyncio.Event()
         self._machine = machine
         self._process_started = 0
+        self._end: asyncio.Future[int] | None = None
 
     def keep(self, end: "asyncio.Future[int]") -> "asyncio.Task[None]":
         """Take care of a process that has just been started."""
+        self._end = end
         process = processes.look_at(self.state.pid)
         self._process_started = process.started if process else 0
-        self._machine.records.keep_container(self.state, self._process_started)
+        self._write_down()
         written = asyncio.Event()
         loop = asyncio.get_running_loop()
         self.output.start(lambda: loop.call_soon_threadsafe(written.set))
@@ -51,9 +53,9 @@ class Container:
 
     def signal(self, number: int) -> None:
         """To its first process, if that runs."""
-        if not self.ended.is_set():
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(self.state.pid, number)
+        # Until its end is known the pid is its own, even if it has died.
+        if self._end is not None and not self._end.done():
+            os.kill(self.state.pid, number)
 
     async def _until_end(self, end: "asyncio.Future[int]", written: asyncio.Event) -> None:
         code = await end
@@ -70,19 +72,23 @@ class Container:
             reason = "OOMKilled"
         await _within_patience(self.group.remove)
         self.state = replace(self.state, finished=finished, exit_code=code, reason=reason)
-        # A disk that is full must not make an end unknown: who waits is told in any case.
+        self._write_down()
+        self.ended.set()
+
+    def _write_down(self) -> None:
+        # A disk that is full must not end a container, nor hide its end from who waits.
         with contextlib.suppress(OSError):
             self._machine.records.keep_container(self.state, self._process_started)
-        self.ended.set()
 
 
 async def start(machine: Machine, spec: ContainerSpec) -> tuple[Container, "asyncio.Task[None]"]:
     """Run a container; the task is over when it has ended. `StartFailed` if it cannot be run."""
+    group = machine.groups.group(spec.id)
     try:
-        group = machine.groups.group(spec.id)
         group.limit(spec.limits)
         log = Log(str(spec.log))
     except OSError as error:
+        group.remove()
         message = f"{error.filename}: {error.strerror}"
         raise StartFailed("CreateContainerError", message) from error
     stdio = open_stdio(stdin=spec.stdin, tty=spec.tty)

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import fcntl
 import os
+import resource
 import signal
 import socket
 import sys
@@ -19,6 +20,7 @@ from kilonova.local.nodes.process.runtime import StartFailed, UnknownContainer
 
 LOG = "keeper.log"
 _LOCK = "keeper.lock"
+_BACKLOG = 4096
 _PAUSE = 0.02
 _STACK = 256 * 1024
 
@@ -44,6 +46,8 @@ def run(folder: str, idle_seconds: float) -> int:
     os.write(lock, f"{os.getpid()}\n".encode())  # for people
     _leave_terminal()
     linux.adopt_orphans()
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # a container takes about seven
     threading.stack_size(_STACK)
     sys.setswitchinterval(0.0005)  # the loop gets its turn, also while many containers write
     asyncio.run(_Daemon(idle_seconds).serve(folder, listening))
@@ -63,6 +67,8 @@ class _Daemon:
         machine = explore(folder)
         keeper = Keeper(machine)
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self._over.set)
+        # Many ends at once fill the pipe that wakes the loop: it wakes all the same.
+        signal.set_wakeup_fd(signal.set_wakeup_fd(-1), warn_on_full_buffer=False)
         await keeper.recover()
 
         def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -70,7 +76,7 @@ class _Daemon:
             self._connections.add(task)
             task.add_done_callback(self._connections.discard)
 
-        server = await asyncio.start_unix_server(connected, sock=listening)
+        server = await asyncio.start_unix_server(connected, sock=listening, backlog=_BACKLOG)
         await self._until_over(keeper)
         server.close()
         await keeper.end()
@@ -111,7 +117,7 @@ async def _result(keeper: Keeper, order: JsonObject, client: Frames) -> JsonObje
         return {"failed": "start", "reason": failed.reason, "message": failed.message}
     except UnknownContainer:
         return {"failed": "unknown"}
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, OSError) as error:
         return {"failed": "order", "message": f"{type(error).__name__}: {error}"}
 
 
@@ -138,7 +144,7 @@ def _listen() -> socket.socket:
     listening = socket.socket(socket.AF_UNIX)
     listening.bind(SOCKET)
     os.chmod(SOCKET, 0o600)
-    listening.listen(128)
+    listening.listen(_BACKLOG)
     return listening
 
 

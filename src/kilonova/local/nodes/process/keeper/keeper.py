@@ -52,13 +52,7 @@ class Keeper:
                 state = lost(state, time.time())
                 records.keep_container(state, process_started)
             self._past[state.id] = state
-        # The last keeper may have had its place elsewhere in the tree.
-        for groups in (Cgroups(records.read(_CGROUPS) or {}), self._machine.groups):
-            for group in groups.leftovers():
-                await clear(group)
-                group.remove()
-        if isinstance(self._machine.groups, Cgroups):
-            records.write(_CGROUPS, self._machine.groups.bases)
+        await self._clear_cgroups()
         if self._machine.network is not None:
             self._machine.network.set_routes(records.read(_ROUTES) or [])
 
@@ -102,6 +96,19 @@ class Keeper:
                 each.group.kill()
             await asyncio.wait({*self._lives, *self._starting.values()}, timeout=1)
         self._machine.groups.close()
+
+    async def _clear_cgroups(self) -> None:
+        """The last keeper may have had its place elsewhere in the tree."""
+        own = self._machine.groups
+        earlier = Cgroups(self._machine.records.read(_CGROUPS) or {})
+        for groups in (earlier, own):
+            for group in groups.leftovers():
+                await clear(group)
+                group.remove()
+        if isinstance(own, Cgroups):
+            if earlier.bases != own.bases:
+                earlier.close()
+            self._machine.records.write(_CGROUPS, own.bases)
 
     def _states(self) -> dict[str, ContainerState]:
         return self._past | {each.spec.id: each.state for each in self._containers.values()}

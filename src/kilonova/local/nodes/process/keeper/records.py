@@ -25,9 +25,10 @@ class Records:
     def containers(self) -> dict[str, tuple[ContainerState, int]]:
         """By id: what is known, and when the process started, as /proc tells it."""
         found: dict[str, tuple[ContainerState, int]] = {}
-        for name in os.listdir(f"{self._folder}/{_CONTAINERS}"):
+        names = os.listdir(f"{self._folder}/{_CONTAINERS}")
+        for name in [each for each in names if each.endswith(".json")]:
             value: JsonObject | None = self.read(f"{_CONTAINERS}/{name}")
-            if value is not None and name.endswith(".json"):
+            if value is not None:
                 started = value.pop("process_started")
                 state = state_from_json(value)
                 found[state.id] = (state, started)
@@ -43,11 +44,11 @@ class Records:
             os.unlink(f"{self._folder}/{_CONTAINERS}/{container}.json")
 
     def read(self, name: str) -> Any:
-        """JSON of a file; None if it is not there."""
+        """JSON of a file; None if it is not there, or damaged."""
         try:
             with open(f"{self._folder}/{name}") as file:
                 return json.load(file)
-        except FileNotFoundError:
+        except (FileNotFoundError, ValueError):
             return None
 
     def write(self, name: str, value: object) -> None:

@@ -53,15 +53,14 @@ async def execute(
         raise
     finally:
         stdio.close_theirs()
-    await client.send_order({})
     exited = asyncio.Event()
     end.add_done_callback(lambda _: exited.set())
-    outputs = [
-        asyncio.create_task(_pass_on(client, Kind(stream), fd, exited))
-        for stream, fd in stdio.outputs.items()
-    ]
     inputs = asyncio.create_task(take_input(client, stdio.input, ends=True))
+    outputs: list[asyncio.Task[None]] = []
     try:
+        await client.send_order({})
+        for stream, fd in stdio.outputs.items():
+            outputs.append(asyncio.create_task(_pass_on(client, Kind(stream), fd, exited)))
         await asyncio.wait({end, inputs}, return_when=asyncio.FIRST_COMPLETED)
         if end.done():
             await asyncio.gather(*outputs)

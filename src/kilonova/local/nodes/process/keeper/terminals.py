@@ -1,7 +1,6 @@
 """Standard input and output of a process: pipes, or a terminal."""
 
 import asyncio
-import contextlib
 import fcntl
 import os
 import struct
@@ -14,38 +13,49 @@ from kilonova.local.nodes.process.keeper.waiting import write_all
 _END_OF_TRANSMISSION = b"\x04"
 
 
-@dataclass(slots=True)
 class Input:
     """What is written to a process. Writers take turns."""
 
-    fd: int
-    is_terminal: bool
-    _turn: asyncio.Lock
-    _closed: bool = False
+    def __init__(self, fd: int, *, is_terminal: bool) -> None:
+        self._fd = fd
+        self._is_terminal = is_terminal
+        self._turn = asyncio.Lock()
+        self._closed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     async def write(self, data: bytes) -> None:
         """Waits while the process does not read; what nobody will read is dropped."""
         async with self._turn:
-            if not self._closed:
-                with contextlib.suppress(OSError):
-                    await write_all(self.fd, data)
+            if self._closed.done():
+                return
+            writing = asyncio.create_task(write_all(self._fd, data))
+            try:
+                await asyncio.wait({writing, self._closed}, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                writing.cancel()
+                await asyncio.gather(writing, return_exceptions=True)
+                if self._closed.done():
+                    os.close(self._fd)
 
     async def end(self) -> None:
         """The process has read all it will get."""
-        if self.is_terminal:
+        if self._is_terminal:
             await self.write(_END_OF_TRANSMISSION)
         else:
             async with self._turn:
-                self.close()
+                pass  # whoever writes before
+            self.close()
 
     def resize(self, columns: int, rows: int) -> None:
-        if self.is_terminal and not self._closed:
-            fcntl.ioctl(self.fd, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+        if self._is_terminal and not self._closed.done():
+            fcntl.ioctl(self._fd, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
 
     def close(self) -> None:
-        if not self._closed:
-            self._closed = True
-            os.close(self.fd)
+        """Whoever still writes gives up, and closes the descriptor: it must not be another's
+        before the event loop has let it go."""
+        if not self._closed.done():
+            self._closed.set_result(None)
+            if not self._turn.locked():
+                os.close(self._fd)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +86,7 @@ def _terminal() -> Stdio:
     ours, theirs = os.openpty()
     output = os.dup(ours)
     os.set_blocking(ours, False)
-    return Stdio((theirs, theirs, theirs), Input(ours, True, asyncio.Lock()), {1: output})
+    return Stdio((theirs, theirs, theirs), Input(ours, is_terminal=True), {1: output})
 
 
 def _pipes(stdin: bool) -> Stdio:
@@ -89,5 +99,5 @@ def _pipes(stdin: bool) -> Stdio:
         return Stdio((nothing, their_out, their_err), None, {1: out, 2: err})
     their_in, into = os.pipe()
     os.set_blocking(into, False)
-    given = Input(into, False, asyncio.Lock())
+    given = Input(into, is_terminal=False)
     return Stdio((their_in, their_out, their_err), given, {1: out, 2: err})

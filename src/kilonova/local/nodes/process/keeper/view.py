@@ -117,7 +117,8 @@ def _mirror(source: str, target: str) -> None:
             os.mkdir(there)
         else:
             os.close(os.open(there, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o644))
-        linux.bind(here, there)
+        with contextlib.suppress(FileNotFoundError):  # gone since it was listed
+            linux.bind(here, there)
 
 
 def _look_like(path: str, model: os.stat_result) -> None:
