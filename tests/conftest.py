@@ -33,6 +33,7 @@ CONTROLLERS = ",".join(
         "namespace",
         "serviceaccount",
         "root-ca-certificate-publisher",
+        "serviceaccount-token",
         "clusterrole-aggregation",
     )
 )

@@ -1,20 +1,28 @@
 """`serviceaccounts/token`: a TokenRequest answered with a token."""
 
+from datetime import timedelta
+from typing import Literal
+
 from kilonova.api.json import JsonObject
 from kilonova.local.auth import BoundObject, ServiceAccount, ServiceAccountTokens
 from kilonova.local.auth.tokens import DEFAULT_SECONDS
-from kilonova.local.errors import bad_request, conflict, not_found
-from kilonova.local.kinds.walk import part
+from kilonova.local.auth.words import quoted
+from kilonova.local.errors import bad_request, conflict, invalid, invalid_value, not_found
+from kilonova.local.kinds.walk import at, part
 from kilonova.local.registry.core import Registry
 from kilonova.local.registry.objects import key_of
-from kilonova.local.times import rfc3339
+from kilonova.local.storage import Entry
+from kilonova.local.times import parse_time, rfc3339
 
+_GROUP = "authentication.k8s.io"
 _PLURALS = {
     "ServiceAccount": "serviceaccounts",
     "Pod": "pods",
     "Secret": "secrets",
     "Node": "nodes",
 }
+_AFTER_DELETION = timedelta(seconds=60)
+"""How long what is bound to an object lives once it should be gone."""
 
 
 class TokenRequests:
@@ -28,12 +36,10 @@ class TokenRequests:
         """The request with its status: the token and when it expires."""
         metadata = account["metadata"]
         spec = part(request, "spec")
-        named = part(request, "metadata").get("name", "")
-        if named and named != metadata["name"]:
-            raise bad_request("the name of the TokenRequest does not match the service account")
+        _check_identity(metadata, part(request, "metadata"))
         seconds: int = spec.get("expirationSeconds") or DEFAULT_SECONDS
         audiences: list[str] = spec.get("audiences") or list(self._tokens.audiences)
-        bound = self._bound(metadata["namespace"], spec.get("boundObjectRef"))
+        bound = self._bound(metadata, spec.get("boundObjectRef"))
         issued = self._tokens.issue(
             ServiceAccount(metadata["namespace"], metadata["name"], metadata["uid"]),
             audiences,
@@ -44,7 +50,7 @@ class TokenRequests:
         answered["boundObjectRef"] = spec.get("boundObjectRef")
         return {
             "kind": "TokenRequest",
-            "apiVersion": "authentication.k8s.io/v1",
+            "apiVersion": f"{_GROUP}/v1",
             "metadata": {
                 "name": metadata["name"],
                 "namespace": metadata["namespace"],
@@ -55,32 +61,73 @@ class TokenRequests:
             "status": {"token": issued.token, "expirationTimestamp": rfc3339(issued.expires)},
         }
 
-    def _bound(self, namespace: str, reference: JsonObject | None) -> BoundObject | None:
+    def _bound(self, account: JsonObject, reference: JsonObject | None) -> BoundObject | None:
         if not reference:
             return None
-        kind, name = reference.get("kind", ""), reference.get("name", "")
-        if kind not in ("Pod", "Secret", "Node"):
-            raise bad_request(
-                f"cannot bind token for object of type {kind}: use Pod, Secret or Node"
-            )
-        collection = self._registry.store.collection(_PLURALS[kind])
-        entry = collection.get(key_of("" if kind == "Node" else namespace, name))
+        kind = _bindable(reference)
+        name = reference.get("name", "")
+        entry = self._stored(kind, "" if kind == "Node" else account["namespace"], name)
         if entry is None:
             raise not_found("", _PLURALS[kind], name)
-        uid = reference.get("uid") or entry.uid
-        if uid != entry.uid:
+        node = node_uid = ""
+        if kind == "Pod":
+            spec = part(entry.decode(), "spec")
+            if spec.get("serviceAccountName") != account["name"]:
+                raise bad_request(
+                    f"cannot bind token for serviceaccount {quoted(account['name'])} to pod "
+                    "running with different serviceaccount name."
+                )
+            node = spec.get("nodeName", "")
+            known = self._stored("Node", "", node) if node else None
+            node_uid = known.uid if known else ""
+        if (uid := reference.get("uid") or entry.uid) != entry.uid:
             raise conflict(
                 "",
-                _PLURALS[kind],
+                kind,
                 name,
                 f"the UID in the bound object reference ({uid}) does not match the UID in record. "
                 "The object might have been deleted and then recreated",
             )
-        node = entry.decode().get("spec", {}).get("nodeName", "") if kind == "Pod" else ""
-        return BoundObject(kind, name, uid, node)
+        return BoundObject(kind, name, entry.uid, node, node_uid)
+
+    def _stored(self, kind: str, namespace: str, name: str) -> Entry | None:
+        return self._registry.store.collection(_PLURALS[kind]).get(key_of(namespace, name))
+
+
+def _check_identity(account: JsonObject, asked: JsonObject) -> None:
+    for field in ("name", "namespace"):
+        if asked.get(field) and asked[field] != account[field]:
+            detail = f"must match the service account {field} if specified"
+            problem = invalid_value(f"metadata.{field}", asked[field], detail)
+            raise invalid(_GROUP, "TokenRequest", account["name"], [problem])
+    if asked.get("uid") and asked["uid"] != account["uid"]:
+        raise conflict(
+            _GROUP,
+            "TokenRequest",
+            account["name"],
+            f"the UID in the token request ({asked['uid']}) does not match the UID of the "
+            f"service account ({account['uid']})",
+        )
+
+
+def _bindable(reference: JsonObject) -> Literal["Pod", "Secret", "Node"]:
+    group, slash, version = reference.get("apiVersion", "").partition("/")
+    if not slash:
+        group, version = "", group
+    kind = reference.get("kind", "")
+    if group == "" and kind in ("Pod", "Secret", "Node"):
+        return kind
+    raise bad_request(f"cannot bind token to object of type {group}/{version}, Kind={kind}")
 
 
 def object_exists(registry: Registry, kind: str, namespace: str, name: str, uid: str) -> bool:
-    """Whether an object of this uid is there, as readers see it."""
+    """Whether an object of this uid is there, as readers see it, and not long due to go."""
     entry = registry.store.collection(_PLURALS[kind]).get(key_of(namespace, name))
-    return entry is not None and entry.uid == uid
+    if entry is None or entry.uid != uid:
+        return False
+    if b'"deletionTimestamp"' not in entry.body:
+        return True
+    deleted = at(entry.decode(), "metadata", "deletionTimestamp")
+    if not deleted:
+        return True
+    return parse_time(deleted) + _AFTER_DELETION > registry.clock.now()

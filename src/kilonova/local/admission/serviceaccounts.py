@@ -7,6 +7,7 @@ import msgspec
 
 from kilonova.api.json import JsonObject
 from kilonova.local.admission.chain import Attributes
+from kilonova.local.auth.tokens import MOUNTED_SECONDS
 from kilonova.local.clock import Identities
 from kilonova.local.errors import forbidden
 from kilonova.local.kinds.walk import objects, part
@@ -18,7 +19,6 @@ _DEFAULT = "default"
 _PATIENCE = 1.5
 """Seconds that a pod waits for the default account of a namespace that is just being made."""
 _VOLUME = "kube-api-access-"
-_TOKEN_SECONDS = 3607
 _MIRROR = "kubernetes.io/config.mirror"
 _ONLY_OWN_SECRETS = "kubernetes.io/enforce-mountable-secrets"
 _TRUE = ("1", "t", "T", "true", "TRUE", "True")
@@ -114,7 +114,7 @@ def _projected() -> JsonObject:
     namespace = {"apiVersion": "v1", "fieldPath": "metadata.namespace"}
     return {
         "sources": [
-            {"serviceAccountToken": {"expirationSeconds": _TOKEN_SECONDS, "path": "token"}},
+            {"serviceAccountToken": {"expirationSeconds": MOUNTED_SECONDS, "path": "token"}},
             {
                 "configMap": {
                     "name": "kube-root-ca.crt",

@@ -16,6 +16,7 @@ import msgspec
 
 from kilonova.local.auth.keys import SigningKey
 from kilonova.local.auth.user import CREDENTIAL_ID, User
+from kilonova.local.auth.words import quoted_list
 from kilonova.local.clock import Clock, Identities
 from kilonova.local.errors import Problem, invalid, invalid_value
 
@@ -23,6 +24,11 @@ DEFAULT_SECONDS = 3600
 _LEAST_SECONDS, _MOST_SECONDS = 600, 1 << 32
 _LEEWAY = 60  # seconds by which clocks may differ; Kubernetes grants as much
 _REMEMBERED = 4096
+
+MOUNTED_SECONDS = 3607
+"""The lifetime that mounted tokens ask for. Programs that read theirs only once go on for a year
+with it, as in Kubernetes: it is renewed long before, and ends with its pod in any case."""
+_MOUNTED_FOR_OLD_PROGRAMS = 365 * 24 * 3600
 
 Exists = Callable[[str, str, str, str], bool]
 """Whether an object is there: kind (`ServiceAccount`, `Pod`, `Secret`, `Node`), namespace (empty
@@ -72,6 +78,7 @@ class _Binding(msgspec.Struct, frozen=True, omit_defaults=True):
     pod: _Ref | None = None
     secret: _Ref | None = None
     node: _Ref | None = None
+    warnafter: int | None = None
 
 
 class _Claims(msgspec.Struct, frozen=True):
@@ -125,15 +132,19 @@ class ServiceAccountTokens:
             raise invalid("authentication.k8s.io", "TokenRequest", "", problems)
         now = self._clock.now()
         issued = int(now.timestamp())
+        lifetime, warn_after = seconds, None
+        mounted = bound is not None and bound.kind == "Pod" and seconds == MOUNTED_SECONDS
+        if mounted and set(audiences) <= set(self.audiences):
+            lifetime, warn_after = _MOUNTED_FOR_OLD_PROGRAMS, issued + seconds
         claims = _Claims(
             iss=self.issuer,
             sub=_subject(account.namespace, account.name),
             aud=list(audiences or self.audiences),
-            exp=issued + seconds,
+            exp=issued + lifetime,
             iat=issued,
             nbf=issued,
             jti=self._identities.uid(),
-            binding=_binding(account, bound),
+            binding=_binding(account, bound, warn_after),
         )
         key = self.keys[0]
         token = jwt.PyJWS().encode(
@@ -160,8 +171,8 @@ class ServiceAccountTokens:
         shared = tuple(audience for audience in claims.aud if audience in wanted)
         if not shared:
             raise InvalidToken(
-                f"token audiences {_quoted(claims.aud)} is invalid for the target audiences "
-                f"{_quoted(wanted)}"
+                f"token audiences {quoted_list(claims.aud)} is invalid for the target audiences "
+                f"{quoted_list(wanted)}"
             )
         now = self._clock.now().timestamp()
         if now > claims.exp + _LEEWAY:
@@ -209,7 +220,9 @@ def _lifetime_problems(seconds: int) -> list[Problem]:
     return []
 
 
-def _binding(account: ServiceAccount, bound: BoundObject | None) -> _Binding:
+def _binding(
+    account: ServiceAccount, bound: BoundObject | None, warn_after: int | None
+) -> _Binding:
     pod = secret = node = None
     if bound is not None:
         ref = _Ref(bound.name, bound.uid)
@@ -221,7 +234,8 @@ def _binding(account: ServiceAccount, bound: BoundObject | None) -> _Binding:
                 secret = ref
             case "Node":
                 node = ref
-    return _Binding(account.namespace, _Ref(account.name, account.uid), pod, secret, node)
+    own = _Ref(account.name, account.uid)
+    return _Binding(account.namespace, own, pod, secret, node, warn_after)
 
 
 def _subject(namespace: str, name: str) -> str:
@@ -242,7 +256,3 @@ def _user(claims: _Claims) -> User:
         ("system:serviceaccounts", f"system:serviceaccounts:{binding.namespace}"),
         extra,
     )
-
-
-def _quoted(words: Sequence[str]) -> str:
-    return "[" + " ".join(f'"{word}"' for word in words) + "]"

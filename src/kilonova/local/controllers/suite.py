@@ -21,6 +21,7 @@ from kilonova.local.controllers.namespaces import NAMESPACES, NamespaceControlle
 from kilonova.local.controllers.nodes import node_lifecycle_parts, taint_eviction_parts
 from kilonova.local.controllers.placement import Placement
 from kilonova.local.controllers.quota import quota_parts
+from kilonova.local.controllers.secret_tokens import secret_token_parts
 from kilonova.local.controllers.workshop import Workshop
 
 Build = Callable[[Workshop], Iterable[Part]]
@@ -61,6 +62,7 @@ CONTROLLERS: dict[str, Build] = {
     "namespace-controller": _namespaces,
     "serviceaccount-controller": account_parts,
     "root-ca-certificate-publisher-controller": authority_parts,
+    "serviceaccount-token-controller": secret_token_parts,
     "clusterrole-aggregation-controller": aggregation_parts,
     "definition-controller": _definitions,
     "event-expiry": _events,
