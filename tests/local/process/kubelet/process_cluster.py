@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from kilonova.kube import Client
+from kilonova.kube import BadRequest, Client
 from kilonova.local.cluster import Cluster, Settings
 from kilonova.local.nodes.process.keeper.client import KeeperRuntime
 from tests.local.embedded_cluster import EVENTS, NODES, PODS, find
@@ -22,6 +22,7 @@ class ProcessCluster:
     cluster: Cluster
     client: Client
     node: str
+    data: Path
 
     async def run(self, name: str, *command: str, **fields: Any) -> None:
         """Create a pod with one container on the process node."""
@@ -74,10 +75,16 @@ class ProcessCluster:
         """The log, once it has a text."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + _PATIENCE
-        while text not in (found := await self.logs(name, **options)):
+        while text not in (found := await self._log_so_far(name, options)):
             assert loop.time() < deadline, found
             await asyncio.sleep(0.02)
         return found
+
+    async def _log_so_far(self, name: str, options: Any) -> str:
+        try:
+            return await self.logs(name, **options)
+        except BadRequest:  # it is yet to start
+            return ""
 
     async def events(self, name: str) -> list[tuple[str, str]]:
         """(reason, message) of all events about a pod, as they are written."""
@@ -111,7 +118,7 @@ async def process_cluster(
         await cluster.wait_settled()
         client = cluster.client("test")
         nodes = (await client.list(NODES)).items
-        yield ProcessCluster(cluster, client, nodes[0]["metadata"]["name"])
+        yield ProcessCluster(cluster, client, nodes[0]["metadata"]["name"], data)
     finally:
         await cluster.stop()
         if not keeper_stays:
