@@ -159,7 +159,9 @@ def _with_resources_by_name(listing: dict[str, Any]) -> dict[str, Any]:
         ("subresources", "subresource"),
     ):
         entries = listing.get(part)
-        if isinstance(entries, list) and entries and all(key in entry for entry in entries):
+        if not isinstance(entries, list) or not entries:
+            continue
+        if all(isinstance(entry, dict) and key in entry for entry in entries):
             listing[part] = {entry[key]: entry for entry in entries}
     return listing
 

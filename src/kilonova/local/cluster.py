@@ -250,7 +250,7 @@ class Cluster:
         subresources = Subresources(
             registry,
             TokenRequests(registry, accounts),
-            Reviews(self._authenticator, rbac),
+            Reviews(self._authenticator, rbac, self.clock),
             self.kubelets,
         )
         published = {

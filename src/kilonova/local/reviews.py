@@ -5,11 +5,13 @@ from collections.abc import Callable
 from kilonova.api.json import JsonObject
 from kilonova.local.auth import Action, Authenticator, InvalidToken, User
 from kilonova.local.auth.rbac import Rbac, Rule, trouble
+from kilonova.local.clock import Clock
 from kilonova.local.errors import ApiError, Problem, bad_request, invalid, invalid_value, required
 from kilonova.local.kinds.base import Kind
 from kilonova.local.kinds.walk import part
 from kilonova.local.routes import Target
 from kilonova.local.selectors import parse_field_selector, parse_label_selector
+from kilonova.local.times import rfc3339
 
 _ATTRIBUTES = "spec.resourceAttributes"
 _SELECTORS: tuple[tuple[str, Callable[[str], object]], ...] = (
@@ -21,9 +23,10 @@ _SELECTORS: tuple[tuple[str, Callable[[str], object]], ...] = (
 class Reviews:
     """Answers SelfSubjectReview, TokenReview and the access reviews."""
 
-    def __init__(self, authenticator: Authenticator, rbac: Rbac) -> None:
+    def __init__(self, authenticator: Authenticator, rbac: Rbac, clock: Clock) -> None:
         self._authenticator = authenticator
         self._rbac = rbac
+        self._clock = clock
 
     def handles(self, kind: Kind) -> bool:
         return kind.group in ("authentication.k8s.io", "authorization.k8s.io")
@@ -42,6 +45,7 @@ class Reviews:
         }
         match kind.kind:
             case "SelfSubjectReview":
+                metadata["creationTimestamp"] = rfc3339(self._clock.now())
                 return {**answered, "status": {"userInfo": _user_info(user)}}
             case "SelfSubjectRulesReview":
                 return {**answered, "spec": {}, "status": self._rules_status(spec, user)}
@@ -57,7 +61,9 @@ class Reviews:
                 spec.get("token", ""), spec.get("audiences") or ()
             )
         except InvalidToken as error:
-            return {"user": {}, "error": str(error)}
+            # Kubernetes tells what each of its ways to read a token says, one of which is this.
+            known, said = "invalid bearer token", str(error)
+            return {"user": {}, "error": said if said == known else f"[{known}, {said}]"}
         return {"authenticated": True, "user": _user_info(user), "audiences": list(audiences)}
 
     def _rules_status(self, spec: JsonObject, user: User) -> JsonObject:
@@ -75,7 +81,7 @@ class Reviews:
             "incomplete": False,
         }
         if broken:
-            status["evaluationError"] = trouble(broken, plural=False)
+            status["evaluationError"] = trouble(broken)
         return status
 
     def _access_status(
@@ -134,7 +140,8 @@ def _access_problems(kind: Kind, metadata: JsonObject, spec: JsonObject) -> list
         detail = "at least one of user or group must be specified"
         problems.append(invalid_value("spec.user", "", detail))
     for name, _ in _SELECTORS:
-        problems += _selector_problems((resource or {}).get(name), f"{_ATTRIBUTES}.{name}")
+        selector = part(spec, "resourceAttributes").get(name)
+        problems += _selector_problems(selector, f"{_ATTRIBUTES}.{name}")
     namespace = metadata.get("namespace", "") if kind.namespaced else ""
     if set(metadata) - {"managedFields", *(["namespace"] if kind.namespaced else [])}:
         detail = "must be empty" + (" except for namespace" if kind.namespaced else "")

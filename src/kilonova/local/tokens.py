@@ -95,11 +95,14 @@ class TokenRequests:
 
 
 def _check_identity(account: JsonObject, asked: JsonObject) -> None:
-    for field in ("name", "namespace"):
-        if asked.get(field) and asked[field] != account[field]:
-            detail = f"must match the service account {field} if specified"
-            problem = invalid_value(f"metadata.{field}", asked[field], detail)
-            raise invalid(_GROUP, "TokenRequest", account["name"], [problem])
+    if asked.get("namespace") and asked["namespace"] != account["namespace"]:
+        raise bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request"
+        )
+    if asked.get("name") and asked["name"] != account["name"]:
+        detail = "must match the service account name if specified"
+        problem = invalid_value("metadata.name", asked["name"], detail)
+        raise invalid(_GROUP, "TokenRequest", account["name"], [problem])
     if asked.get("uid") and asked["uid"] != account["uid"]:
         raise conflict(
             _GROUP,

@@ -5,7 +5,7 @@ from dataclasses import replace
 from kilonova.kube.transport import Request
 from kilonova.local.auth.actions import action_of
 from kilonova.local.auth.authorizer import Action, Authorizer, refused
-from kilonova.local.auth.impersonation import impersonated, wanted_user
+from kilonova.local.auth.impersonation import Impersonation, wanted_user
 from kilonova.local.auth.user import MASTERS, User
 
 _INTO_A_POD = ("exec", "attach", "portforward")
@@ -16,6 +16,7 @@ class Gate:
 
     def __init__(self, authorizer: Authorizer) -> None:
         self._authorizer = authorizer
+        self._impersonation = Impersonation(authorizer)
 
     def admit(self, request: Request, user: User) -> User:
         """Who acts in this request, if they may."""
@@ -24,7 +25,7 @@ class Gate:
             return user
         action = action_of(request)
         if wanted is not None:
-            user = impersonated(self._authorizer, user, wanted, action)
+            user = self._impersonation.user(user, wanted, action)
         self._require(user, action)
         if action.resource == "pods" and action.subresource in _INTO_A_POD:
             # A WebSocket begins with GET; who runs something in a pod must be allowed to create.

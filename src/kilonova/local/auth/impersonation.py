@@ -24,6 +24,7 @@ _AUTHENTICATION = "authentication.k8s.io"
 _NODE = "system:node:"
 _ACCOUNT = "system:serviceaccount:"
 _NODE_NAME = "authentication.kubernetes.io/node-name"
+_KEPT = 10_000
 
 
 def joined(headers: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
@@ -56,16 +57,34 @@ def wanted_user(headers: Mapping[str, str]) -> User | None:
     return user if user.name else None
 
 
-def impersonated(authorizer: Authorizer, requestor: User, wanted: User, action: Action) -> User:
-    """The user to act as for this action; raises 403 if the requestor may not."""
-    refusal: ApiError | None = None
-    for mode in _modes(requestor, wanted):
-        try:
-            return _Check(authorizer, requestor, mode).user(wanted, action)
-        except ApiError as error:
-            refusal = refusal or error
-    assert refusal is not None  # there is always the mode without constraint
-    raise refusal
+class Impersonation:
+    """Decides who may act as whom.
+
+    The mode that last served a requestor is tried first: most use one only. That may be seen,
+    where several would serve, in the groups of a node and in refusals; it is so in Kubernetes.
+    """
+
+    def __init__(self, authorizer: Authorizer) -> None:
+        self._authorizer = authorizer
+        self._last: dict[str, str] = {}
+
+    def user(self, requestor: User, wanted: User, action: Action) -> User:
+        """The user to act as for this action; raises 403 if the requestor may not."""
+        modes = _modes(requestor, wanted)
+        modes.sort(key=lambda mode: mode != self._last.get(requestor.name))
+        refusal: ApiError | None = None
+        for mode in modes:
+            try:
+                user = _Check(self._authorizer, requestor, mode).user(wanted, action)
+            except ApiError as error:
+                refusal = refusal or error
+            else:
+                if len(self._last) >= _KEPT:
+                    self._last.clear()
+                self._last[requestor.name] = mode
+                return user
+        assert refusal is not None  # there is always the mode without constraint
+        raise refusal
 
 
 def _modes(requestor: User, wanted: User) -> list[str]:

@@ -72,7 +72,7 @@ class Rbac:
                 if rule.allows_but_for_name(action):
                     reason = f"RBAC: allowed by {binding.described(keys)}"
                     grants.append((_names(rule, action), Verdict(allowed=True, reason=reason)))
-        reason = f"RBAC: {_absences(absent, '')}" if absent else ""
+        reason = f"RBAC: {_absences(absent)}" if absent else ""
         return _Answer(tuple(grants), Verdict(allowed=False, reason=reason))
 
     def rules_for(self, user: User, namespace: str) -> tuple[list[Rule], list[Binding]]:
@@ -88,14 +88,17 @@ class Rbac:
         return rules, broken
 
 
-def trouble(broken: list[Binding], *, plural: bool) -> str:
-    """The sentence on bindings to roles that are none; empty without any."""
-    return _absences([binding.role for binding in broken], "s" if plural else "")
+def trouble(broken: list[Binding], resource: str = "") -> str:
+    """The sentence on bindings to roles that are none; empty without any.
+
+    Kubernetes calls the roles by the name of the `resource` that is being written, if any is.
+    """
+    return _absences([binding.role for binding in broken], resource)
 
 
-def _absences(roles: list[RoleRef], ending: str) -> str:
+def _absences(roles: list[RoleRef], resource: str = "") -> str:
     texts = dict.fromkeys(
-        f"{role.kind.lower()}{ending}.{GROUP} {quoted(role.name)} not found" for role in roles
+        f"{resource or role.kind.lower()}.{GROUP} {quoted(role.name)} not found" for role in roles
     )
     return ", ".join(texts) if len(texts) < 2 else f"[{', '.join(texts)}]"
 

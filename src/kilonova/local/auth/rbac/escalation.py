@@ -60,7 +60,7 @@ class Escalation:
             return
         rules = self._rbac.policy.rules(role, attributes.target.namespace)
         if rules is None:
-            raise not_found(GROUP, plural, role.name)
+            raise not_found(GROUP, attributes.target.kind.plural, role.name)
         self._require(attributes, rules)
 
     def _may(self, attributes: Attributes, verb: str, plural: str, name: str) -> bool:
@@ -70,7 +70,7 @@ class Escalation:
 
     def _held(self, attributes: Attributes) -> tuple[list[Rule], str]:
         rules, broken = self._rbac.rules_for(attributes.user, attributes.target.namespace)
-        return rules, trouble(broken, plural=True)
+        return rules, trouble(broken, attributes.target.kind.plural)
 
     def _require(self, attributes: Attributes, rules: tuple[Rule, ...]) -> None:
         held, unresolved = self._held(attributes)
