@@ -8,6 +8,7 @@ import pytest
 from kilonova.kube import Client
 from tests.local.controllers.apps.workloads import (
     DAEMON_SETS,
+    REVISIONS,
     cluster,
     pods_of,
     reasons,
@@ -15,6 +16,7 @@ from tests.local.controllers.apps.workloads import (
     until_status,
     workload,
 )
+from tests.local.embedded_cluster import NODES, PODS, eventually, find, settle
 
 pytestmark = pytest.mark.looptime
 
@@ -37,10 +39,14 @@ async def settled(client: Client, nodes: int) -> Any:
     )
 
 
+async def nodes_of(client: Client) -> list[str]:
+    return sorted(pod["spec"]["nodeName"] for pod in await pods_of(client))
+
+
 async def test_every_node_gets_a_pod(client: Client) -> None:
     await client.create(DAEMON_SETS, workload(), "default")
     await settled(client, 3)
-    assert sorted(pod["spec"]["nodeName"] for pod in await pods_of(client)) == ["n-0", "n-1", "n-2"]
+    assert await nodes_of(client) == ["n-0", "n-1", "n-2"]
     assert await reasons(client, "DaemonSet", "web") == ["SuccessfulCreate"] * 3
 
 
@@ -50,3 +56,52 @@ async def test_a_new_template_reaches_all_nodes(client: Client) -> None:
     await set_image(client, DAEMON_SETS, "img:2")
     await settled(client, 3)
     assert {pod["spec"]["containers"][0]["image"] for pod in await pods_of(client)} == {"img:2"}
+    revisions = (await client.list(REVISIONS, "default")).items
+    assert sorted(each["revision"] for each in revisions) == [1, 2]
+    hashes = {each["metadata"]["labels"]["controller-revision-hash"] for each in revisions}
+    labels = {
+        pod["metadata"]["labels"]["controller-revision-hash"] for pod in await pods_of(client)
+    }
+    assert labels < hashes
+
+
+async def test_labels_and_taints_of_nodes_are_followed(client: Client) -> None:
+    await client.create(DAEMON_SETS, workload(pod={"nodeSelector": {"gpu": "yes"}}), "default")
+    await settled(client, 0)
+    for node in ("n-0", "n-1"):
+        await client.patch(NODES, node, {"metadata": {"labels": {"gpu": "yes"}}})
+    await settled(client, 2)
+    await client.patch(NODES, "n-0", {"metadata": {"labels": {"gpu": None}}})
+    await settled(client, 1)
+    assert await nodes_of(client) == ["n-1"]
+    taint = {"key": "keep", "effect": "NoSchedule"}
+    await client.patch(NODES, "n-1", {"spec": {"taints": [taint]}})
+    await until_status(client, DAEMON_SETS, desiredNumberScheduled=0, numberMisscheduled=1)
+    assert await nodes_of(client) == ["n-1"]
+    taint["effect"] = "NoExecute"
+    await client.patch(NODES, "n-1", {"spec": {"taints": [taint]}})
+    await until_status(client, DAEMON_SETS, desiredNumberScheduled=0, numberMisscheduled=0)
+    await settle()
+    assert await pods_of(client) == []
+
+
+async def test_a_cordon_does_not_keep_daemons_away(client: Client) -> None:
+    for node in ("n-0", "n-1", "n-2"):
+        await client.patch(NODES, node, {"spec": {"unschedulable": True}})
+    await client.create(DAEMON_SETS, workload(), "default")
+    await settled(client, 3)
+
+
+async def test_a_failed_pod_is_replaced(client: Client) -> None:
+    await client.create(DAEMON_SETS, workload(), "default")
+    await settled(client, 3)
+    name = (await pods_of(client))[0]["metadata"]["name"]
+    failed = {"status": {"phase": "Failed", "conditions": None}}
+    await client.patch(PODS, name, failed, "default", subresource="status")
+
+    async def replaced() -> bool:
+        return await find(client, PODS, name) is None and len(await pods_of(client)) == 3
+
+    await eventually(replaced)
+    await settled(client, 3)
+    assert "FailedDaemonPod" in await reasons(client, "DaemonSet", "web")

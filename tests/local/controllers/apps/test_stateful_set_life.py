@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
-from kilonova.kube import Client
+from kilonova.kube import Client, PatchKind
 from tests.local.controllers.apps.workloads import (
+    CLAIMS,
     REVISIONS,
     STATEFUL_SETS,
     cluster,
@@ -16,8 +17,17 @@ from tests.local.controllers.apps.workloads import (
     until_status,
     workload,
 )
+from tests.local.embedded_cluster import PODS, eventually, find, gone, settle
 
 pytestmark = pytest.mark.looptime
+
+CLAIM = {
+    "metadata": {"name": "data"},
+    "spec": {
+        "accessModes": ["ReadWriteOnce"],
+        "resources": {"requests": {"storage": "1Gi"}},
+    },
+}
 
 
 @pytest.fixture
@@ -72,3 +82,87 @@ async def test_a_new_template_reaches_the_last_pod_first(client: Client) -> None
     )
     revisions = (await client.list(REVISIONS, "default")).items
     assert sorted(each["revision"] for each in revisions) == [1, 2]
+
+
+async def test_the_data_of_a_revision_puts_its_template_back(client: Client) -> None:
+    await client.create(STATEFUL_SETS, workload(replicas=1), "default")
+    before = await settled(client, 1)
+    await set_image(client, STATEFUL_SETS, "img:2")
+    await settled(client, 1)
+    first = min((await client.list(REVISIONS, "default")).items, key=lambda each: each["revision"])
+    await client.patch(STATEFUL_SETS, "web", first["data"], "default", kind=PatchKind.STRATEGIC)
+    after = await settled(client, 1)
+    assert after["spec"]["template"] == before["spec"]["template"]
+    revisions = (await client.list(REVISIONS, "default")).items
+    assert sorted(each["revision"] for each in revisions) == [2, 3]
+
+
+async def test_on_delete_waits_for_people(client: Client) -> None:
+    made = workload(replicas=1, updateStrategy={"type": "OnDelete"})
+    await client.create(STATEFUL_SETS, made, "default")
+    await until_status(client, STATEFUL_SETS, availableReplicas=1)
+    await set_image(client, STATEFUL_SETS, "img:2")
+    await settle(30)
+    (pod,) = await pods_of(client)
+    assert pod["spec"]["containers"][0]["image"] == "img:1"
+    await client.delete(PODS, "web-0", "default")
+    await until_status(client, STATEFUL_SETS, availableReplicas=1, updatedReplicas=1)
+
+
+async def test_claims_stay_or_go_as_the_policy_says(client: Client) -> None:
+    policy = {"whenDeleted": "Retain", "whenScaled": "Delete"}
+    made = workload(
+        replicas=2, volumeClaimTemplates=[CLAIM], persistentVolumeClaimRetentionPolicy=policy
+    )
+    await client.create(STATEFUL_SETS, made, "default")
+    await settled(client, 2)
+    kept = await client.get(CLAIMS, "data-web-0", "default")
+    assert kept["metadata"]["labels"] == {"app": "web"}
+    assert "ownerReferences" not in kept["metadata"]
+    lost = await client.get(CLAIMS, "data-web-1", "default")
+    await client.set_scale(STATEFUL_SETS, "web", "default", 1)
+    await settled(client, 1)
+
+    async def without_pod() -> bool:
+        found = await find(client, CLAIMS, "data-web-1")
+        return found is None or "deletionTimestamp" in found["metadata"]
+
+    await eventually(without_pod)
+    found = await find(client, CLAIMS, "data-web-1")
+    if found is not None and found["metadata"].get("finalizers"):
+        # Whoever protects claims in use lets them go later; nobody may be there to do so.
+        free = {"metadata": {"finalizers": None}}
+        await client.patch(CLAIMS, "data-web-1", free, "default")
+    await client.set_scale(STATEFUL_SETS, "web", "default", 2)
+    await settled(client, 2)
+    again = await client.get(CLAIMS, "data-web-1", "default")
+    assert again["metadata"]["uid"] != lost["metadata"]["uid"]
+    await client.delete(STATEFUL_SETS, "web", "default")
+    await gone(client, PODS, "web-0")
+    assert await find(client, CLAIMS, "data-web-0") is not None
+
+
+async def test_a_pod_that_was_orphaned_is_taken_back(client: Client) -> None:
+    await client.create(STATEFUL_SETS, workload(replicas=2), "default")
+    await settled(client, 2)
+    uids = {pod["metadata"]["uid"] for pod in await pods_of(client)}
+    await client.delete(STATEFUL_SETS, "web", "default", propagation="Orphan")
+    await gone(client, STATEFUL_SETS, "web")
+    await client.create(STATEFUL_SETS, workload(replicas=2), "default")
+    await settled(client, 2)
+    assert {pod["metadata"]["uid"] for pod in await pods_of(client)} == uids
+
+
+async def test_a_failed_pod_is_made_again_under_its_name(client: Client) -> None:
+    await client.create(STATEFUL_SETS, workload(replicas=1), "default")
+    await settled(client, 1)
+    (before,) = await pods_of(client)
+    failed = {"status": {"phase": "Failed"}}
+    await client.patch(PODS, "web-0", failed, "default", subresource="status")
+
+    async def another() -> bool:
+        found = await find(client, PODS, "web-0")
+        return found is not None and found["metadata"]["uid"] != before["metadata"]["uid"]
+
+    await eventually(another)
+    await settled(client, 1)

@@ -28,29 +28,29 @@ async def cluster(fleet: Fleet = NODES) -> AsyncGenerator[Client]:
         yield found.client("test")
 
 
-def template(image: str = "img:1", **spec: Any) -> Any:
+def template(name: str = "web", image: str = "img:1", **spec: Any) -> Any:
     container = {"name": "main", "image": image}
     return {
-        "metadata": {"labels": {"app": "web"}},
+        "metadata": {"labels": {"app": name}},
         "spec": {"containers": [container], **spec},
     }
 
 
 def workload(name: str = "web", *, image: str = "img:1", pod: Any = None, **spec: Any) -> Any:
-    """A set that selects `app: web`."""
+    """A set that selects pods by `app`, which is its own name."""
     return {
         "metadata": {"name": name},
         "spec": {
-            "selector": {"matchLabels": {"app": "web"}},
-            "template": template(image, **(pod or {})),
+            "selector": {"matchLabels": {"app": name}},
+            "template": template(name, image, **(pod or {})),
             **spec,
         },
     }
 
 
-async def pods_of(client: Client, **labels: str) -> list[Any]:
+async def pods_of(client: Client, app: str = "web", **labels: str) -> list[Any]:
     """The pods with these labels that are not on their way out."""
-    selector = ",".join(f"{key}={value}" for key, value in {"app": "web", **labels}.items())
+    selector = ",".join(f"{key}={value}" for key, value in {"app": app, **labels}.items())
     found = (await client.list(PODS, "default", labels=selector)).items
     return [pod for pod in found if "deletionTimestamp" not in pod["metadata"]]
 

@@ -51,7 +51,7 @@ class Hands:
             if is_terminating_namespace(error):
                 return  # all that follows would fail as well, and go with the namespace
             self.events.event(
-                self.about(owner), "FailedCreate", f"Error creating: {error}", warning=True
+                self.about(owner), "FailedCreate", f"Error creating: {error.message}", warning=True
             )
             raise
         self.events.event(
@@ -76,7 +76,7 @@ class Hands:
             return  # gone, or another pod of that name
         except ApiStatusError as error:
             self.events.event(
-                self.about(owner), "FailedDelete", f"Error deleting: {error}", warning=True
+                self.about(owner), "FailedDelete", f"Error deleting: {error.message}", warning=True
             )
             raise
         self.events.event(self.about(owner), "SuccessfulDelete", f"Deleted pod: {known.name}")

@@ -128,7 +128,7 @@ class DeploymentController:
         except ApiStatusError as error:
             if is_terminating_namespace(error):
                 return False
-            message = f'Failed to create new replica set "{wanted.metadata.name}": {error}'
+            message = f'Failed to create new replica set "{wanted.metadata.name}": {error.message}'
             status = not_created(deployment, message, self._clock.now())
             await self._statuses.write(deployment, status)
             self._events.event(_about(deployment), "ReplicaSetCreateError", message, warning=True)

@@ -151,7 +151,7 @@ class _Step:
     def _roll(self) -> Plan:
         if self.new is None:
             return self._with_new()._roll_on({})
-        return self._roll_on(grown_new(self.deployment, self._sets, self.new))
+        return self._roll_on(grown_new(self.deployment, self.old, self.new))
 
     def _roll_on(self, grown: Sizes) -> Plan:
         assert self.new is not None

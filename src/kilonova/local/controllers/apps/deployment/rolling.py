@@ -42,19 +42,26 @@ def total(sets: Iterable[ReplicaSet]) -> int:
     return sum(each.spec.replicas for each in sets)
 
 
-def size_of_new(deployment: Deployment, sets: Iterable[ReplicaSet], present: int) -> int:
-    """The size of the newest set, given that of all and its own."""
+def size_of_new(deployment: Deployment, old: Sequence[ReplicaSet], present: int) -> int:
+    """The size that the newest set may have, given its present one and the old sets.
+
+    Pods that an old set has been told to remove still take their room: it must have heard of it
+    first, and then have done it.
+    """
     wanted = deployment.spec.replicas
     if not is_rolling(deployment):
         return wanted
-    room = wanted + max_surge(deployment) - total(sets)
+    if any(each.status.observed_generation < each.metadata.generation for each in old):
+        return present
+    taken = sum(max(each.spec.replicas, each.status.replicas) for each in old)
+    room = wanted + max_surge(deployment) - taken - present
     return present + min(room, wanted - present) if room > 0 else present
 
 
-def grown_new(deployment: Deployment, sets: Sequence[ReplicaSet], new: ReplicaSet) -> Sizes:
+def grown_new(deployment: Deployment, old: Sequence[ReplicaSet], new: ReplicaSet) -> Sizes:
     """Let the newest set grow as far as the surge allows, or shrink to what is wanted."""
     wanted, present = deployment.spec.replicas, new.spec.replicas
-    size = wanted if present > wanted else size_of_new(deployment, sets, present)
+    size = wanted if present > wanted else size_of_new(deployment, old, present)
     return {} if size == present else {new.metadata.uid: size}
 
 

@@ -127,7 +127,7 @@ class ReplicaSetController(Generic[R]):
             replica_set,
             seen.active,
             seen.going if self._counts_going else None,
-            None if failure is None else str(failure),
+            None if failure is None else failure.message,
             self._clock.now(),
         )
         await self._statuses.write(replica_set, status)

@@ -48,19 +48,18 @@ class ClaimWork:
                 if found.metadata.deletion_timestamp is not None:
                     raise ClaimInTheWay(f"pvc {name} is being deleted")
                 continue
-            what = f"Claim {name} Pod {pod_name(stateful_set, ordinal)}"
+            pod = pod_name(stateful_set, ordinal)
             where = f"in StatefulSet {stateful_set.metadata.name}"
             try:
                 made = await self.client.create(CLAIMS, body, namespace)
             except AlreadyExists:
                 raise
             except ApiStatusError as error:
-                message = (
-                    f"Create {what.replace(' Pod ', ' for Pod ')} {where} failed error: {error}"
-                )
+                what = f"Create Claim {name} for Pod {pod} {where}"
+                message = f"{what} failed error: {error.message}"
                 self.events.event(_about(stateful_set), "FailedCreate", message, warning=True)
                 raise
-            message = f"Create {what} {where} success"
+            message = f"Create Claim {name} Pod {pod} {where} success"
             self.events.event(_about(stateful_set), "SuccessfulCreate", message)
             await self.echo.of_version(made.metadata.resource_version)
 

@@ -224,7 +224,8 @@ class StatefulSetController:
         if error is None:
             self._events.event(about, f"Successful{verb}", f"{what} successful")
         else:
-            message = f"{what} failed error: {error}"
+            why = error.message if isinstance(error, ApiStatusError) else str(error)
+            message = f"{what} failed error: {why}"
             self._events.event(about, f"Failed{verb}", message, warning=True)
 
 
