@@ -1,4 +1,4 @@
-"""Our admission server, asked by a genuine kube-apiserver."""
+"""Our admission server, asked by a genuine kube-apiserver and by the embedded API."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kilonova.kube import ApiStatusError, Client, connect, plain
+from kilonova.kube import ApiStatusError, Client, plain
 from kilonova.kube.admission import (
     AdmissionServer,
     Allowed,
@@ -22,15 +22,14 @@ from kilonova.kube.admission import (
     invalid,
 )
 from kilonova.kube.admission.configuration import CONFIGURATIONS
-from tests.harness.controlplane import ControlPlane
+from tests.conftest import Api
 
 CONFIGMAPS = plain("", "v1", "configmaps", "ConfigMap", True)
-NAMESPACES = plain("", "v1", "namespaces", "Namespace", False)
 
 
 @pytest.fixture
-async def client(control_plane: ControlPlane) -> AsyncGenerator[Client]:
-    async with connect(control_plane.access.kubeconfig) as client:
+async def client(api: Api) -> AsyncGenerator[Client]:
+    async with api.client() as client:
         yield client
 
 
@@ -72,9 +71,8 @@ def configuration(name: str, url: str, namespace: str) -> dict[str, Any]:
     return {"metadata": {"name": name}, "webhooks": [webhook]}
 
 
-async def test_kubernetes_asks_our_server_and_obeys(client: Client) -> None:
-    name = "our-webhooks"
-    await client.create(NAMESPACES, {"metadata": {"name": name}})
+async def test_an_api_server_asks_ours_and_obeys(api: Api, client: Client) -> None:
+    name = api.namespace
     source = SecretSource(client, "webhook-tls", name, ["127.0.0.1"])
     trusted = asyncio.Event()
 
