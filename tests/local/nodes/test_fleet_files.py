@@ -83,6 +83,33 @@ def test_amounts_may_be_numbers(write: Write) -> None:
         ("nodes: [{name: a, failures: {podStart: 2}}]", "nodes[0].failures.podStart: 2.0 is not"),
         ("nodes: [{name: a, failures: {podLife: 0s}}]", 'podLife: "0s" is no time at all'),
         ("nodes: [{name: a, failures: {outage: soon}}]", 'nodes[0].failures.outage: "soon"'),
+        ("nodes: [{name: a, pull: slow}]", 'nodes[0].pull: "slow" is not a duration'),
+        ("nodes: [{name: a, failures: {imagePull: -1}}]", "failures.imagePull: -1.0 is not"),
+        ("nodes: [{name: a, failures: {gpuLife: x}}]", 'nodes[0].failures.gpuLife: "x" is not'),
+        ("zoneFailures: {life: 0s}", 'zoneFailures.life: "0s" is no time at all'),
+        ("zoneFailures: {lif: 1s}", "zoneFailures.lif: there is no such field: choose from life"),
+        ("script: [{act: drain, target: a-0}]", "script[0].after: is missing"),
+        ("script: [{after: 1s, act: dance, target: a-0}]", "'dance' does not fit"),
+        (
+            "{nodes: [{name: a}], script: [{after: 1s, act: drain, target: b-0}]}",
+            'script[0].target: "b-0" is no node of this fleet',
+        ),
+        (
+            "{nodes: [{name: a}], script: [{after: 1s, act: zone-out, target: a-0}]}",
+            'script[0].target: "a-0" is no zone: choose from zone-a',
+        ),
+        (
+            "{nodes: [{name: a}], script: [{after: 1s, act: gpu-lost, target: a-0/0}]}",
+            'script[0].target: "a-0/0" is no GPU of a node: write NODE/INDEX',
+        ),
+        (
+            "{nodes: [{name: a}], script: [{after: 1s, act: pull-errors, target: b}]}",
+            'script[0].target: "b" is neither a node nor a zone',
+        ),
+        (
+            "{nodes: [{name: a}], script: [{after: now, act: drain, target: a-0}]}",
+            'script[0].after: "now" is not a duration',
+        ),
         ("heartbeat: 0s", 'heartbeat: "0s" is no time at all: write 500ms, 2s, 5m or 1h'),
     ],
 )

@@ -39,12 +39,20 @@ class Gpu(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=Tru
 
 
 class Failures(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """What goes wrong, at random: a share of pod starts, and mean times for the rest."""
+    """What goes wrong, at random: a share of starts and pulls, and mean times for the rest.
+
+    `gpuLife` is the mean time until one GPU is lost, `xidEvery` between errors of one GPU that
+    end what uses it.
+    """
 
     pod_start: float = 0.0
+    image_pull: float = 0.0
     pod_life: str = ""
     node_life: str = ""
     outage: str = "60s"
+    gpu_life: str = ""
+    gpu_outage: str = "10m"
+    xid_every: str = ""
 
 
 class Taint(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -73,6 +81,7 @@ class NodeGroup(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fiel
     racks: int | None = None
     labels: dict[str, str] = {}
     taints: tuple[Taint, ...] = ()
+    pull: str = ""
     start: str = "500ms-1500ms"
     stop: str = "100ms-500ms"
     failures: Failures = Failures()
@@ -86,12 +95,34 @@ class NodeGroup(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fiel
         return self.block_count if self.racks is None else self.racks
 
 
+class Step(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+    """Something that happens at a time after the start, and perhaps ends after another.
+
+    `target` names a node, a zone, or a GPU of a node as `NODE/INDEX`.
+    """
+
+    after: str
+    act: Literal["node-out", "zone-out", "gpu-lost", "xid", "pull-errors", "drain"]
+    target: str
+    lasts: str = msgspec.field(default="", name="for")
+    code: int = 79
+
+
+class ZoneFailures(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+    """How zones fail: the mean time until one goes out, and for how long."""
+
+    life: str = ""
+    outage: str = "5m"
+
+
 class Fleet(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
     """All groups. The same seed gives the same delays and failures."""
 
     nodes: tuple[NodeGroup, ...] = ()
     seed: int = 0
     heartbeat: str | None = None
+    zone_failures: ZoneFailures = ZoneFailures()
+    script: tuple[Step, ...] = ()
 
     @property
     def heartbeat_seconds(self) -> float:

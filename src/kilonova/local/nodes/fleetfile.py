@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +16,25 @@ from kilonova.local.nodes.fleet import (
     Fleet,
     Gpu,
     NodeGroup,
+    Step,
     Taint,
+    ZoneFailures,
     delay,
     seconds,
+    shapes,
 )
 from kilonova.local.nodes.objects import MOST_NODES, MOST_PODS
 from kilonova.local.quantity import parse
 
-_PLACES = {"": Fleet, "nodes": NodeGroup, "gpu": Gpu, "failures": Failures, "taints": Taint}
+_PLACES = {
+    "": Fleet,
+    "nodes": NodeGroup,
+    "gpu": Gpu,
+    "failures": Failures,
+    "taints": Taint,
+    "zoneFailures": ZoneFailures,
+    "script": Step,
+}
 _WRITE = {
     "int": "write a whole number",
     "float": "write a number",
@@ -51,7 +63,7 @@ def read_fleet(path: Path) -> Fleet:
         fleet = msgspec.convert(source if source is not None else {}, Fleet)
     except msgspec.ValidationError as error:
         raise FleetError(f"{path}: {_misfit(source, str(error))}") from error
-    for problem in _problems(fleet):
+    for problem in chain(_problems(fleet), _script_problems(fleet)):
         raise FleetError(f"{path}: {problem}")
     return fleet
 
@@ -102,6 +114,43 @@ def _problems(fleet: Fleet) -> Iterator[str]:
             yield f'{where}.name: "{group.name}" is used twice: give every group its own name'
         seen.add(group.name)
         yield from _group_problems(where, group)
+    zones = fleet.zone_failures
+    if zones.life:
+        yield from _duration_problems("zoneFailures.life", zones.life)
+    yield from _duration_problems("zoneFailures.outage", zones.outage)
+
+
+def _script_problems(fleet: Fleet) -> Iterator[str]:
+    """Asked once the groups are known to be well formed."""
+    gpus = {shape.name: shape.group.gpu.count if shape.group.gpu else 0 for shape in shapes(fleet)}
+    zones = {zone for group in fleet.nodes for zone in group.zones}
+    for number, step in enumerate(fleet.script):
+        where = f"script[{number}]"
+        yield from _duration_problems(f"{where}.after", step.after, zero_too=True)
+        if step.lasts:
+            yield from _duration_problems(f"{where}.for", step.lasts)
+        if problem := _target_problem(step, gpus, zones):
+            yield f'{where}.target: "{step.target}" {problem}'
+
+
+def _target_problem(step: Step, gpus: dict[str, int], zones: set[str]) -> str:
+    node, slash, gpu = step.target.partition("/")
+    match step.act:
+        case "zone-out":
+            return (
+                ""
+                if step.target in zones
+                else f"is no zone: choose from {', '.join(sorted(zones))}"
+            )
+        case "gpu-lost" | "xid":
+            if not slash or not gpu.isdecimal() or int(gpu) >= gpus.get(node, 0):
+                return "is no GPU of a node: write NODE/INDEX, as h100-0/3"
+            return ""
+        case "pull-errors":
+            known = step.target in zones or step.target in gpus
+            return "" if known else "is neither a node nor a zone: write h100-0, or zone-a"
+        case "node-out" | "drain":
+            return "" if step.target in gpus else "is no node of this fleet: write one, as h100-0"
 
 
 def _group_problems(where: str, group: NodeGroup) -> Iterator[str]:
@@ -125,6 +174,8 @@ def _group_problems(where: str, group: NodeGroup) -> Iterator[str]:
     for field in ("cpu", "memory", "storage"):
         yield from _quantity_problems(f"{where}.{field}", getattr(group, field))
     yield from _label_problems(where, group)
+    if group.pull:
+        yield from _delay_problems(f"{where}.pull", group.pull)
     for field in ("start", "stop"):
         yield from _delay_problems(f"{where}.{field}", getattr(group, field))
     yield from _failure_problems(f"{where}.failures", group.failures)
@@ -163,17 +214,25 @@ def _label_problems(where: str, group: NodeGroup) -> Iterator[str]:
 
 
 def _failure_problems(where: str, failures: Failures) -> Iterator[str]:
-    if not 0 <= failures.pod_start <= 1:
-        yield f"{where}.podStart: {failures.pod_start} is not between 0 and 1"
-    for field, text in (("podLife", failures.pod_life), ("nodeLife", failures.node_life)):
+    for field, share in (("podStart", failures.pod_start), ("imagePull", failures.image_pull)):
+        if not 0 <= share <= 1:
+            yield f"{where}.{field}: {share} is not between 0 and 1"
+    lives = {
+        "podLife": failures.pod_life,
+        "nodeLife": failures.node_life,
+        "gpuLife": failures.gpu_life,
+        "xidEvery": failures.xid_every,
+    }
+    for field, text in lives.items():
         if text:
             yield from _duration_problems(f"{where}.{field}", text)
     yield from _duration_problems(f"{where}.outage", failures.outage)
+    yield from _duration_problems(f"{where}.gpuOutage", failures.gpu_outage)
 
 
-def _duration_problems(field: str, text: str) -> Iterator[str]:
+def _duration_problems(field: str, text: str, *, zero_too: bool = False) -> Iterator[str]:
     try:
-        if not seconds(text):
+        if not seconds(text) and not zero_too:
             yield f'{field}: "{text}" is no time at all: write 500ms, 2s, 5m or 1h'
     except ValueError as error:
         yield f"{field}: {error}"

@@ -8,7 +8,7 @@ import msgspec
 from kilonova import __version__
 from kilonova.api.json import JsonObject
 from kilonova.local.nodes.fleet import NodeShape
-from kilonova.local.quantity import parse
+from kilonova.local.quantity import from_json, parse
 from kilonova.local.times import micro_time, rfc3339
 
 NODE_KIND = "kilonova.dev/node-kind"
@@ -21,20 +21,30 @@ MOST_PODS = 254
 _LEASE_SECONDS = 40
 
 
+class Owner(msgspec.Struct, frozen=True):
+    kind: str
+
+
 class PodMetadata(msgspec.Struct, frozen=True, rename="camel"):
     name: str
     uid: str
     resource_version: str
     namespace: str = ""
     annotations: dict[str, str] = {}
+    owner_references: tuple[Owner, ...] = ()
     deletion_timestamp: str | None = None
     deletion_grace_period_seconds: int | None = None
+
+
+class Resources(msgspec.Struct, frozen=True):
+    limits: dict[str, str | int | float] = {}
 
 
 class Container(msgspec.Struct, frozen=True, rename="camel"):
     name: str
     image: str = ""
     restart_policy: str = ""
+    resources: Resources = Resources()
 
 
 class PodSpec(msgspec.Struct, frozen=True, rename="camel"):
@@ -77,6 +87,17 @@ class SimPod(msgspec.Struct, frozen=True):
         return max((each.restart_count for each in self.status.container_statuses), default=0)
 
     @property
+    def is_of_a_daemon_set(self) -> bool:
+        """Whether a drain leaves it alone."""
+        return any(each.kind == "DaemonSet" for each in self.metadata.owner_references)
+
+    @property
+    def gpus(self) -> int:
+        """How many GPUs its containers have."""
+        limits = (each.resources.limits.get(GPU_RESOURCE, 0) for each in self.spec.containers)
+        return sum(from_json(each).value for each in limits)
+
+    @property
     def started_at(self) -> str | None:
         """Since when its containers run, this time."""
         running = (each.state.running for each in self.status.container_statuses)
@@ -94,7 +115,7 @@ def node_object(shape: NodeShape, now: datetime) -> JsonObject:
         "kind": "Node",
         "metadata": {"name": shape.name, "labels": node_labels(shape)},
         "spec": spec,
-        "status": node_status(shape, now, ready=True),
+        "status": node_status(shape, now),
     }
 
 
@@ -113,21 +134,13 @@ def node_labels(shape: NodeShape) -> dict[str, str]:
     }
 
 
-def node_status(shape: NodeShape, now: datetime, *, ready: bool) -> JsonObject:
-    """What the machine has, and that it is well, or out."""
-    group = shape.group
-    capacity = {
-        "cpu": str(group.cpu),
-        "memory": str(group.memory),
-        "ephemeral-storage": str(group.storage),
-        "pods": str(group.pods),
-    }
-    if group.gpu is not None:
-        capacity[GPU_RESOURCE] = str(group.gpu.count)
+def node_status(shape: NodeShape, now: datetime) -> JsonObject:
+    """What the machine has, and that it is well."""
+    capacity = _capacity(shape)
     return {
         "capacity": capacity,
         "allocatable": capacity,
-        "conditions": node_conditions(now, ready=ready),
+        "conditions": node_conditions(now),
         "addresses": [
             {"type": "InternalIP", "address": host_address(shape.number)},
             {"type": "Hostname", "address": shape.name},
@@ -148,8 +161,8 @@ def node_status(shape: NodeShape, now: datetime, *, ready: bool) -> JsonObject:
     }
 
 
-def node_conditions(now: datetime, *, ready: bool) -> list[JsonObject]:
-    """The conditions of a node that is well, or that is out."""
+def node_conditions(now: datetime) -> list[JsonObject]:
+    """The conditions of a node that is well."""
     moment = rfc3339(now)
     pressures = (
         ("MemoryPressure", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
@@ -157,11 +170,7 @@ def node_conditions(now: datetime, *, ready: bool) -> list[JsonObject]:
         ("PIDPressure", "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
     )
     rows = [(kind, "False", reason, text) for kind, reason, text in pressures]
-    rows.append(
-        ("Ready", "True", "KubeletReady", "simulated node is ready")
-        if ready
-        else ("Ready", "False", "SimulatedOutage", "simulated node is out")
-    )
+    rows.append(("Ready", "True", "KubeletReady", "simulated node is ready"))
     return [
         {
             "type": kind,
@@ -247,6 +256,47 @@ def ended_status(
     }
 
 
+def pulling_status(pod: SimPod, node: int, now: datetime, reason: str) -> JsonObject:
+    """Its images cannot be pulled: containers wait."""
+    moment = rfc3339(now)
+    message = "simulated registry does not answer"
+    state: JsonObject = {
+        "state": {"waiting": {"reason": reason, "message": message}},
+        "ready": False,
+        "started": False,
+    }
+    return {
+        "phase": "Pending",
+        "hostIP": host_address(node),
+        "hostIPs": [{"ip": host_address(node)}],
+        "startTime": pod.status.start_time or moment,
+        "conditions": pod_conditions(moment, ready=False, reason="ContainersNotReady"),
+        "containerStatuses": [
+            _container_status(pod, each, state, 0, {}) for each in pod.spec.containers
+        ],
+    }
+
+
+def refused_status(pod: SimPod, available: int, now: datetime) -> JsonObject:
+    """The node has fewer GPUs than it was thought to have."""
+    return {
+        "phase": "Failed",
+        "reason": "UnexpectedAdmissionError",
+        "message": "Pod was rejected: Allocate failed due to requested number of devices "
+        f"unavailable for {GPU_RESOURCE}. Requested: {pod.gpus}, Available: {available}, "
+        "which is unexpected",
+        "startTime": rfc3339(now),
+    }
+
+
+def allocatable(shape: NodeShape, healthy_gpus: int) -> dict[str, str]:
+    """What pods may ask for: all but the GPUs that are lost."""
+    amounts = dict(_capacity(shape))
+    if shape.group.gpu is not None:
+        amounts[GPU_RESOURCE] = str(healthy_gpus)
+    return amounts
+
+
 def pod_conditions(moment: str, *, ready: bool, reason: str = "") -> list[JsonObject]:
     """The conditions of a pod that was placed and started."""
     states = {
@@ -276,6 +326,19 @@ def host_address(node: int) -> str:
 def pod_address(node: int, number: int) -> str:
     """The address of a pod on a node; `number` is between 1 and `MOST_PODS`."""
     return f"10.{128 + (node >> 8)}.{node & 255}.{number}"
+
+
+def _capacity(shape: NodeShape) -> dict[str, str]:
+    group = shape.group
+    capacity = {
+        "cpu": str(group.cpu),
+        "memory": str(group.memory),
+        "ephemeral-storage": str(group.storage),
+        "pods": str(group.pods),
+    }
+    if group.gpu is not None:
+        capacity[GPU_RESOURCE] = str(group.gpu.count)
+    return capacity
 
 
 def _network(node: int) -> str:

@@ -141,7 +141,7 @@ class Registration:
         labels = objects.node_labels(shape)
         if labels.items() - known.metadata.labels.items():
             await self._client.patch(NODES, shape.name, {"metadata": {"labels": labels}})
-        status = objects.node_status(shape, self._now(), ready=True)
+        status = objects.node_status(shape, self._now())
         ready = any((c.type, c.status) == ("Ready", "True") for c in known.status.conditions)
         if not ready or known.status.allocatable != status["allocatable"]:
             await self._client.patch(NODES, shape.name, {"status": status}, subresource="status")

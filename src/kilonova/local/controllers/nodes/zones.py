@@ -11,6 +11,7 @@ PER_SECOND = 0.1
 _PER_SECOND_IN_TROUBLE = 0.01
 _LARGE = 50
 _TROUBLED_SHARE = 0.55
+_SHORTEST = 0.001
 _EXCLUDED = "node.kubernetes.io/exclude-disruption"
 
 
@@ -80,6 +81,6 @@ class Allowance:
         if rate <= 0:
             return None
         if now < self._next:
-            return min(self._next - now, 1 / rate)
+            return max(_SHORTEST, min(self._next - now, 1 / rate))
         self._next = now + 1 / rate
         return 0.0

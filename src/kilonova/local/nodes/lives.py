@@ -1,0 +1,244 @@
+"""The lives of pods on simulated nodes: pulled, started, ready, crashed, gone.
+
+A change of a pod only plans what comes next. An act looks at the pod again when its time has
+come, so a pod that was deleted, replaced or restarted meanwhile is left alone. While its machine
+is out nothing happens to a pod; when the machine is back its containers have to start again.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from datetime import datetime
+from random import Random
+
+from kilonova.api.json import JsonObject
+from kilonova.kube import Client, Reflector, Resource
+from kilonova.kube.events import Recorder, Reference
+from kilonova.kube.logging import get_logger
+from kilonova.local.nodes import objects
+from kilonova.local.nodes.faults import PREFIX
+from kilonova.local.nodes.machine import Machine
+from kilonova.local.nodes.objects import SimPod
+from kilonova.local.nodes.timetable import Timetable
+from kilonova.local.times import parse_time
+
+PODS = Resource("", "v1", "pods", "Pod", True, SimPod)
+
+RUN_SECONDS = PREFIX + "run-seconds"
+EXIT_CODE = PREFIX + "exit-code"
+IMAGE_PULL = PREFIX + "image-pull"
+
+_BY_NODE = "simulated node"
+_FIRST_BACKOFF, _LONGEST_BACKOFF = 10.0, 300.0
+_LOST_WITH_THE_MACHINE = 255
+_log = get_logger(__name__)
+
+
+class PodLives:
+    """Plays the pods of all machines."""
+
+    def __init__(
+        self,
+        client: Client,
+        pods: Reflector[SimPod],
+        machines: Mapping[str, Machine],
+        timetable: Timetable,
+        random: Random,
+        now: Callable[[], datetime],
+        events: Recorder,
+    ) -> None:
+        self._client = client
+        self._pods = pods
+        self._machines = machines
+        self._timetable = timetable
+        self._random = random
+        self._now = now
+        self._events = events
+        pods.store.add_index(_BY_NODE, lambda pod: (pod.spec.node_name,))
+
+    def begin(self) -> Callable[[], None]:
+        """Play from now on; call what is returned to stop."""
+        unsubscribe = self._pods.store.subscribe(self._changed)
+        for pod in list(self._pods.store.objects()):
+            self._changed(None, pod)
+        return unsubscribe
+
+    def on(self, machine: Machine) -> list[SimPod]:
+        """The pods that are bound to a machine."""
+        return self._pods.store.find(_BY_NODE, machine.shape.name)
+
+    def machine_is_back(self, machine: Machine) -> None:
+        """What ran on it has ended; what waited goes on."""
+        for pod in self.on(machine):
+            if pod.metadata.deletion_timestamp:
+                self._plan(0.0, self._remove, machine, pod)
+            elif pod.status.phase == "Pending":
+                self._plan_start(machine, pod)
+            elif pod.status.phase == "Running":
+                self._plan(machine.start.draw(self._random), self._lost, machine, pod)
+
+    async def crash_user_of(self, machine: Machine, gpu: int, message: str) -> None:
+        """End the containers of the pod that has a GPU."""
+        holder = machine.holder(gpu)
+        for pod in self.on(machine):
+            if pod.metadata.uid == holder and pod.status.phase == "Running":
+                await self._exit(machine, pod, 1, message)
+
+    def _changed(self, old: SimPod | None, new: SimPod | None) -> None:
+        if old is not None and (new is None or new.metadata.uid != old.metadata.uid):
+            self._gone(old)
+            old = None
+        machine = self._machines.get(new.spec.node_name) if new is not None else None
+        if new is None or machine is None:
+            return
+        self._note_holdings(machine, new)
+        if new.metadata.deletion_timestamp:
+            if old is None or not old.metadata.deletion_timestamp:
+                grace = new.metadata.deletion_grace_period_seconds or 0
+                delay = min(machine.stop.draw(self._random), grace)
+                self._plan(delay, self._remove, machine, new)
+        elif new.status.phase == "Pending":
+            if old is None or not old.spec.node_name:
+                self._plan_start(machine, new)
+        elif new.status.phase == "Running" and not (
+            old is not None and old.status.phase == "Running" and old.restarts == new.restarts
+        ):
+            self._plan_end(machine, new, ran=self._ran(new) if old is None else 0.0)
+
+    def _gone(self, pod: SimPod) -> None:
+        machine = self._machines.get(pod.spec.node_name)
+        if machine is not None:
+            machine.release(pod.metadata.uid)
+
+    def _note_holdings(self, machine: Machine, pod: SimPod) -> None:
+        if pod.status.phase in ("Succeeded", "Failed"):
+            machine.release(pod.metadata.uid)
+        elif pod.status.pod_ip:
+            machine.keep_address(pod.metadata.uid, pod.status.pod_ip)
+            machine.take_gpus(pod.metadata.uid, pod.gpus)
+
+    def _ran(self, pod: SimPod) -> float:
+        """How long a pod that another process started has been running."""
+        started = pod.started_at
+        return (self._now() - parse_time(started)).total_seconds() if started else 0.0
+
+    def _plan_start(self, machine: Machine, pod: SimPod) -> None:
+        delay = machine.pull.draw(self._random) + machine.start.draw(self._random)
+        self._plan(delay, self._start, machine, pod)
+
+    def _plan_end(self, machine: Machine, pod: SimPod, *, ran: float) -> None:
+        runs = pod.metadata.annotations.get(RUN_SECONDS)
+        if runs is not None:
+            try:
+                self._plan(max(0.0, float(runs) - ran), self._finish, machine, pod)
+            except ValueError:
+                _log.warning(
+                    "not a number", annotation=RUN_SECONDS, value=runs, pod=pod.metadata.name
+                )
+        if machine.pod_life:
+            life = self._random.expovariate(1 / machine.pod_life)
+            self._plan(life, self._crash, machine, pod)
+
+    def _plan(
+        self,
+        after: float,
+        act: Callable[[Machine, SimPod], Awaitable[None]],
+        machine: Machine,
+        pod: SimPod,
+    ) -> None:
+        """Do something to this very pod, unless it has been restarted by then."""
+        key = (pod.metadata.namespace, pod.metadata.name)
+        uid, restarts = pod.metadata.uid, pod.restarts
+
+        async def due() -> None:
+            current = self._pods.store.get(key)
+            if current is None or current.metadata.uid != uid or machine.out:
+                return  # a machine that comes back looks at its pods anew
+            if current.restarts == restarts:
+                await act(machine, current)
+
+        self._timetable.after(after, due)
+
+    async def _remove(self, _machine: Machine, pod: SimPod) -> None:
+        known = pod.metadata
+        await self._client.delete(PODS, known.name, known.namespace, grace=0, uid=known.uid)
+
+    async def _start(self, machine: Machine, pod: SimPod) -> None:
+        if pod.metadata.deletion_timestamp or pod.status.phase != "Pending":
+            return
+        failures = machine.shape.group.failures
+        if self._pull_fails(machine, pod):
+            await self._back_off(machine, pod, _FIRST_BACKOFF)
+            return
+        if not machine.take_gpus(pod.metadata.uid, pod.gpus):
+            status = objects.refused_status(pod, machine.healthy_gpus, self._now())
+        elif self._random.random() < failures.pod_start:
+            message = "the simulated start failed (failures.podStart)"
+            status = objects.ended_status(pod, 128, self._now(), "StartError", message)
+        else:
+            status = self._running(machine, pod, None)
+        await self._set_status(pod, status)
+
+    def _pull_fails(self, machine: Machine, pod: SimPod) -> bool:
+        if pod.metadata.annotations.get(IMAGE_PULL) == "error" or machine.faults.pull_errors:
+            return True
+        return self._random.random() < machine.shape.group.failures.image_pull
+
+    async def _back_off(self, machine: Machine, pod: SimPod, seconds: float) -> None:
+        image = pod.spec.containers[0].image if pod.spec.containers else ""
+        known = pod.metadata
+        about = Reference.to(PODS, known.name, known.namespace, known.uid)
+        failed = f'Failed to pull image "{image}": simulated registry does not answer'
+        self._events.event(about, "Failed", failed, warning=True)
+        status = objects.pulling_status(pod, machine.shape.number, self._now(), "ErrImagePull")
+        await self._set_status(pod, status)
+
+        async def say(machine: Machine, pod: SimPod) -> None:
+            waiting = f'Back-off pulling image "{image}"'
+            self._events.event(about, "BackOff", waiting)
+            reason = "ImagePullBackOff"
+            status = objects.pulling_status(pod, machine.shape.number, self._now(), reason)
+            if pod.status.phase == "Pending" and not pod.metadata.deletion_timestamp:
+                await self._set_status(pod, status)
+
+        async def again(machine: Machine, pod: SimPod) -> None:
+            if pod.metadata.deletion_timestamp or pod.status.phase != "Pending":
+                return
+            if self._pull_fails(machine, pod):
+                await self._back_off(machine, pod, min(2 * seconds, _LONGEST_BACKOFF))
+            else:
+                await self._start(machine, pod)
+
+        self._plan(seconds / 10, say, machine, pod)
+        self._plan(seconds, again, machine, pod)
+
+    async def _finish(self, machine: Machine, pod: SimPod) -> None:
+        text = pod.metadata.annotations.get(EXIT_CODE, "0")
+        await self._end(machine, pod, int(text) if text.isdecimal() else 1, "")
+
+    async def _crash(self, machine: Machine, pod: SimPod) -> None:
+        await self._end(machine, pod, 1, "the simulated container crashed (failures.podLife)")
+
+    async def _lost(self, machine: Machine, pod: SimPod) -> None:
+        await self._end(machine, pod, _LOST_WITH_THE_MACHINE, "the simulated node was out")
+
+    async def _end(self, machine: Machine, pod: SimPod, code: int, message: str) -> None:
+        if not pod.metadata.deletion_timestamp and pod.status.phase == "Running":
+            await self._exit(machine, pod, code, message)
+
+    async def _exit(self, machine: Machine, pod: SimPod, code: int, message: str) -> None:
+        """The containers end; they are started again where the pod's policy says so."""
+        policy = pod.spec.restart_policy
+        if policy == "Always" or (policy == "OnFailure" and code):
+            status = self._running(machine, pod, code)
+        else:
+            status = objects.ended_status(pod, code, self._now(), "", message)
+        await self._set_status(pod, status)
+
+    def _running(self, machine: Machine, pod: SimPod, exit_code: int | None) -> JsonObject:
+        address = machine.address_for(pod.metadata.uid)
+        return objects.running_status(pod, machine.shape.number, address, self._now(), exit_code)
+
+    async def _set_status(self, pod: SimPod, status: JsonObject) -> None:
+        body = {"metadata": {"uid": pod.metadata.uid}, "status": status}
+        await self._client.patch(
+            PODS, pod.metadata.name, body, pod.metadata.namespace, subresource="status"
+        )

@@ -1,0 +1,268 @@
+"""Trouble on simulated nodes: by script, by chance, by hand; and how it ends."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from kilonova.kube import Client
+from kilonova.kube.resource import plain
+from kilonova.local.nodes.faults import faults_of, lost_gpus, lost_gpus_text
+from kilonova.local.nodes.fleet import Failures, Fleet, Gpu, NodeGroup, Step, ZoneFailures
+from tests.local.embedded_cluster import EVENTS, NODES, PODS, eventually, find, pod, running, settle
+
+pytestmark = pytest.mark.looptime
+
+GPU = "nvidia.com/gpu"
+H100 = Gpu("NVIDIA-H100-80GB-HBM3", 8)
+BUDGETS = plain("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget", True)
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def fleet(
+    *script: Step, count: int = 3, zones: tuple[str, ...] = ("zone-a",), **group: Any
+) -> Fleet:
+    made: Any = {"start": "1s", "stop": "1s", "gpu": H100, "zones": zones, **group}
+    return Fleet((NodeGroup("n", count, **made),), script=script)
+
+
+@asynccontextmanager
+async def played(fleet: Fleet) -> AsyncGenerator[Client]:
+    async with running(fleet=fleet) as cluster:
+        yield cluster.client("test")
+
+
+def trainer(name: str, gpus: int = 4, node: str = "n-0", **spec: Any) -> Any:
+    made = pod(name, nodeName=node, **spec)
+    made["spec"]["containers"][0]["resources"] = {"limits": {GPU: gpus}}
+    return made
+
+
+async def allocatable(client: Client, node: str = "n-0") -> int:
+    return int((await client.get(NODES, node))["status"]["allocatable"][GPU])
+
+
+async def ready(client: Client, node: str) -> str:
+    found = (await client.get(NODES, node))["status"]["conditions"]
+    return next(each["status"] for each in found if each["type"] == "Ready")
+
+
+async def restarts(client: Client, name: str) -> int:
+    live = await client.get(PODS, name, "default")
+    return sum(each["restartCount"] for each in live["status"].get("containerStatuses", ()))
+
+
+async def running_pod(client: Client, body: Any) -> None:
+    await client.create(PODS, body, "default")
+    name = body["metadata"]["name"]
+
+    async def runs() -> bool:
+        return (await find(client, PODS, name))["status"].get("phase") == "Running"
+
+    await eventually(runs)
+
+
+async def annotate(client: Client, node: str, **faults: str | None) -> None:
+    named = {f"sim.kilonova.dev/{k.replace('_', '-')}": v for k, v in faults.items()}
+    await client.patch(NODES, node, {"metadata": {"annotations": named}})
+
+
+async def reasons(client: Client, about: str) -> list[str]:
+    events = (await client.list(EVENTS)).items
+    return [each["reason"] for each in events if each["involvedObject"]["name"] == about]
+
+
+async def test_a_node_that_is_out_falls_silent_and_its_pods_start_again_when_it_is_back() -> None:
+    step = Step("60s", "node-out", "n-0", "120s")
+    async with played(fleet(step)) as client:
+        await running_pod(client, trainer("a"))
+        await settle(150)
+        assert await ready(client, "n-0") == "Unknown"
+        assert await ready(client, "n-1") == "True"
+        live = await client.get(PODS, "a", "default")
+        assert {c["type"]: c["status"] for c in live["status"]["conditions"]}["Ready"] == "False"
+        await settle(60)
+        assert await ready(client, "n-0") == "True"
+        assert await restarts(client, "a") == 1
+        live = await client.get(PODS, "a", "default")
+        assert {c["type"]: c["status"] for c in live["status"]["conditions"]}["Ready"] == "True"
+        node = await client.get(NODES, "n-0")
+        assert not node["metadata"].get("annotations")
+        assert not node["spec"].get("taints")
+
+
+async def test_a_zone_goes_out_whole_and_the_other_stays() -> None:
+    step = Step("10s", "zone-out", "zone-b", "10m")
+    async with played(fleet(step, count=6, zones=("zone-a", "zone-b"))) as client:
+        await settle(100)
+        states = [await ready(client, f"n-{number}") for number in range(6)]
+        assert states == ["True"] * 3 + ["Unknown"] * 3
+        await settle(700)
+        assert [await ready(client, f"n-{number}") for number in range(6)] == ["True"] * 6
+
+
+async def test_a_lost_gpu_ends_its_pod_and_leaves_fewer_to_give() -> None:
+    step = Step("30s", "gpu-lost", "n-0/2", "10m")
+    async with played(fleet(step)) as client:
+        await running_pod(client, trainer("first", 4))
+        await running_pod(client, trainer("second", 4))
+        await settle(35)
+        assert await allocatable(client) == 7
+        node = await client.get(NODES, "n-0")
+        assert node["status"]["capacity"][GPU] == "8"
+        assert await restarts(client, "first") == 1, "it had GPUs 0 to 3"
+        assert await restarts(client, "second") == 0
+        assert "XidError" in await reasons(client, "n-0")
+        await settle(600)
+        assert await allocatable(client) == 8
+
+
+async def test_a_pod_for_which_gpus_are_missing_is_refused_by_its_node() -> None:
+    async with played(fleet()) as client:
+        await annotate(client, "n-0", lost_gpus="0,5")
+        await settle()
+        assert await allocatable(client) == 6
+        await client.create(PODS, trainer("big", 8), "default")
+        await settle()
+        live = await client.get(PODS, "big", "default")
+        assert live["status"]["phase"] == "Failed"
+        assert live["status"]["reason"] == "UnexpectedAdmissionError"
+        assert "Requested: 8, Available: 6" in live["status"]["message"]
+
+
+async def test_no_gpu_is_held_by_two_pods() -> None:
+    async with played(fleet()) as client:
+        for number in range(4):
+            await running_pod(client, trainer(f"p{number}", 2))
+        for gpu, name in ((0, "p0"), (3, "p1"), (5, "p2"), (6, "p3")):
+            await annotate(client, "n-0", xid=f"31@{gpu}")
+            await settle()
+            assert await restarts(client, name) == 1
+        assert [await restarts(client, f"p{number}") for number in range(4)] == [1] * 4
+
+
+async def test_an_xid_given_by_hand_is_played_once_and_taken_away() -> None:
+    async with played(fleet()) as client:
+        await running_pod(client, trainer("a", 8, restartPolicy="Never"))
+        await annotate(client, "n-0", xid="48@7")
+        await settle()
+        live = await client.get(PODS, "a", "default")
+        assert live["status"]["phase"] == "Failed"
+        assert live["status"]["message"] == "Xid 48 on GPU 7: Double Bit ECC Error"
+        node = await client.get(NODES, "n-0")
+        assert "sim.kilonova.dev/xid" not in node["metadata"].get("annotations", {})
+        assert await allocatable(client) == 8, "the GPU itself is well"
+
+
+async def test_images_that_cannot_be_pulled_are_tried_again() -> None:
+    step = Step("0s", "pull-errors", "n-0", "60s")
+    async with played(fleet(step)) as client:
+        await settle(1)
+        await client.create(PODS, pod("a", nodeName="n-0"), "default")
+
+        async def waits(reason: str) -> bool:
+            live = await find(client, PODS, "a")
+            states = live["status"].get("containerStatuses", ())
+            return any(each["state"].get("waiting", {}).get("reason") == reason for each in states)
+
+        await eventually(lambda: waits("ErrImagePull"))
+        await eventually(lambda: waits("ImagePullBackOff"))
+        assert (await find(client, PODS, "a"))["status"]["phase"] == "Pending"
+
+        async def runs() -> bool:
+            return (await find(client, PODS, "a"))["status"]["phase"] == "Running"
+
+        await eventually(runs, within=200)
+        assert {"Failed", "BackOff"} <= set(await reasons(client, "a"))
+
+
+async def test_a_pod_may_ask_for_an_image_that_does_not_exist() -> None:
+    async with played(fleet()) as client:
+        metadata = {"annotations": {"sim.kilonova.dev/image-pull": "error"}}
+        await client.create(PODS, pod("a", nodeName="n-0", metadata=metadata), "default")
+        await settle(3600)
+        assert (await find(client, PODS, "a"))["status"]["phase"] == "Pending"
+        await client.delete(PODS, "a", "default")
+        await settle(10)
+        assert await find(client, PODS, "a") is None
+
+
+async def test_a_pull_takes_its_time_before_the_start() -> None:
+    async with played(fleet(pull="30s")) as client:
+        await client.create(PODS, pod("a", nodeName="n-0"), "default")
+        await settle(29)
+        assert (await find(client, PODS, "a"))["status"]["phase"] == "Pending"
+        await settle(4)
+        assert (await find(client, PODS, "a"))["status"]["phase"] == "Running"
+
+
+async def test_a_drained_node_is_empty_and_comes_back() -> None:
+    step = Step("30s", "drain", "n-0", "5m")
+    async with played(fleet(step)) as client:
+        await running_pod(client, trainer("a"))
+        await settle(40)
+        assert await find(client, PODS, "a") is None
+        assert (await client.get(NODES, "n-0"))["spec"]["unschedulable"] is True
+        await settle(300)
+        assert not (await client.get(NODES, "n-0"))["spec"].get("unschedulable")
+
+
+async def test_everything_may_fail_by_chance_and_nobody_has_a_gpu_twice() -> None:
+    failures = Failures(
+        pod_start=0.05,
+        image_pull=0.05,
+        pod_life="20m",
+        node_life="1h",
+        outage="3m",
+        gpu_life="20h",
+        gpu_outage="10m",
+        xid_every="30h",
+    )
+    group = NodeGroup("n", 6, gpu=H100, zones=("a", "b"), failures=failures)
+    stormy = Fleet((group,), seed=5, zone_failures=ZoneFailures("3h", "4m"))
+    async with played(stormy) as client:
+        for number in range(20):
+            await client.create(PODS, trainer(f"p{number}", 2, node=""), "default")
+        await asyncio.sleep(2 * 3600)
+        seen = {each["reason"] for each in (await client.list(EVENTS)).items}
+        assert "NodeNotReady" in seen
+        for node in (await client.list(NODES)).items:
+            used = sum(
+                int(each["spec"]["containers"][0]["resources"]["limits"][GPU])
+                for each in (await client.list(PODS, "default")).items
+                if each["spec"].get("nodeName") == node["metadata"]["name"]
+                and each["status"]["phase"] == "Running"
+            )
+            assert used <= 8
+
+
+@pytest.mark.parametrize(
+    ("annotations", "expected"),
+    [
+        ({}, (False, False, set[int](), None)),
+        ({"out": "true"}, (True, False, set[int](), None)),
+        ({"out": "false"}, (False, False, set[int](), None)),
+        ({"out": "2026-01-01T00:01:00Z"}, (True, False, set[int](), None)),
+        ({"out": "2025-12-31T23:59:00Z"}, (False, False, set[int](), None)),
+        ({"out": "yes please"}, (False, False, set[int](), None)),
+        ({"lost-gpus": "0, 3,x,-1"}, (False, False, {0, 3}, None)),
+        (
+            {"lost-gpus": "0@2026-01-01T00:01:00Z,1@2025-01-01T00:00:00Z"},
+            (False, False, {0}, None),
+        ),
+        ({"xid": "79@3", "pull-errors": "true"}, (False, True, set[int](), (79, 3))),
+        ({"xid": "79"}, (False, False, set[int](), None)),
+    ],
+)
+async def test_what_annotations_say(annotations: dict[str, str], expected: Any) -> None:
+    named = {f"sim.kilonova.dev/{name}": value for name, value in annotations.items()}
+    found = faults_of(named, NOW)
+    assert (found.out, found.pull_errors, set(found.lost_gpus), found.xid) == expected
+
+
+async def test_lost_gpus_are_written_as_they_are_read() -> None:
+    lost = {3: NOW, 0: None}
+    assert lost_gpus(lost_gpus_text(lost)) == lost
