@@ -11,6 +11,7 @@ from kilonova.kube import Manager, Part, PartFailed, Reflector
 from kilonova.local.controllers import apps, fitting
 from kilonova.local.controllers.accounts import account_parts, authority_parts
 from kilonova.local.controllers.aggregation import aggregation_parts
+from kilonova.local.controllers.autoscaling import autoscaler_parts
 from kilonova.local.controllers.batch import cron_job_parts, finished_job_parts, job_parts
 from kilonova.local.controllers.definitions import DEFINITIONS, DefinitionCleaner, NameAcceptance
 from kilonova.local.controllers.disruption import disruption_parts
@@ -20,6 +21,7 @@ from kilonova.local.controllers.garbage import GarbageCollector
 from kilonova.local.controllers.namespaces import NAMESPACES, NamespaceController
 from kilonova.local.controllers.nodes import node_lifecycle_parts, taint_eviction_parts
 from kilonova.local.controllers.placement import Placement
+from kilonova.local.controllers.podgc import pod_collector_parts
 from kilonova.local.controllers.quota import quota_parts
 from kilonova.local.controllers.secret_tokens import secret_token_parts
 from kilonova.local.controllers.workshop import Workshop
@@ -73,6 +75,8 @@ CONTROLLERS: dict[str, Build] = {
     "job-controller": job_parts,
     "cronjob-controller": cron_job_parts,
     "ttl-after-finished-controller": finished_job_parts,
+    "pod-garbage-collector-controller": pod_collector_parts,
+    "horizontal-pod-autoscaler-controller": autoscaler_parts,
     "disruption-controller": disruption_parts,
     "resourcequota-controller": quota_parts,
     "placement": _placement,
