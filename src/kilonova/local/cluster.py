@@ -47,6 +47,7 @@ from kilonova.local.nodes.heartbeats import StoredHeartbeats
 from kilonova.local.nodes.process.keeper.client import KeeperRuntime
 from kilonova.local.nodes.process.kubelet.build import BuiltNode, build_process_node
 from kilonova.local.nodes.process.kubelet.devices import installed_gpus
+from kilonova.local.nodes.process.services import service_parts
 from kilonova.local.nodes.sim import PODS as SIM_PODS
 from kilonova.local.registry.core import Registry
 from kilonova.local.registry.objects import read_entry
@@ -65,6 +66,8 @@ _NAMES = (
     "kubernetes",
     "kubernetes.default",
     "kubernetes.default.svc",
+    "kubernetes.default.svc.cluster.local",
+    "10.96.0.1",
 )
 _MASTER = User("system:apiserver", groups=("system:masters", "system:authenticated"))
 
@@ -153,9 +156,9 @@ class Cluster:
 
     def _built_controllers(self, ca: str) -> Controllers:
         workshop = Workshop(self.client, self.clock, self._identities, ca, self.kubelets)
-        return Controllers(workshop, self.settings.controllers, self._nodes())
+        return Controllers(workshop, self.settings.controllers, self._nodes(workshop))
 
-    def _nodes(self) -> list[Part]:
+    def _nodes(self, workshop: Workshop) -> list[Part]:
         client = self.client("system:serviceaccount:kube-system:simulated-nodes")
         pods = Reflector(client, SIM_PODS)
         fleet = self.settings.fleet
@@ -165,9 +168,9 @@ class Cluster:
         )
         for name in self._simulated.names:
             self.kubelets.register(name, SimulatedKubelet(name))
-        return [pods, self._simulated, *self._process_node()]
+        return [pods, self._simulated, *self._process_node(workshop)]
 
-    def _process_node(self) -> Sequence[Part]:
+    def _process_node(self, workshop: Workshop) -> Sequence[Part]:
         settings = self.settings
         if not settings.process_node or settings.data is None:
             return ()
@@ -187,7 +190,8 @@ class Cluster:
                 await runtime.shutdown()
 
         self._ending.push_async_callback(end_keeper)
-        return self._process.parts
+        services = service_parts(workshop, runtime.set_routes, self.url)
+        return [*self._process.parts, *services]
 
     async def stop_pods(self, progress: Callable[[int, float], None]) -> None:
         """End the processes of all pods; `progress` hears how many are left, for how long at most.
