@@ -49,6 +49,7 @@ ifneq ($(shell command -v go 2>/dev/null),)
 	$(BIN)/python -m tools.schemas.forms --check
 	$(BIN)/python -m tools.schemas.columns --check
 	$(BIN)/python -m tools.protobuf.generate --check
+	$(BIN)/python -m tools.rbac.generate --check
 else
 	@echo "No go on the PATH: the generated tables were not compared with Kubernetes' modules."
 endif

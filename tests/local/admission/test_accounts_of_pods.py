@@ -1,0 +1,66 @@
+"""The account that a pod runs as, and the volume with its token."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from kilonova.kube import Forbidden
+from kilonova.local.admission.serviceaccounts import MOUNT_PATH, mount_token
+from kilonova.local.clock import Identities
+from tests.local.embedded_cluster import ACCOUNTS, PODS, pod, running
+
+
+def mounts(spec: Any) -> list[list[str]]:
+    containers = [*spec.get("initContainers", []), *spec["containers"]]
+    return [
+        [mount["name"].rpartition("-")[0] or mount["name"] for mount in each["volumeMounts"]]
+        for each in containers
+    ]
+
+
+def test_every_container_mounts_the_one_volume() -> None:
+    spec: Any = {"initContainers": [{"name": "i"}], "containers": [{"name": "a"}, {"name": "b"}]}
+    mount_token(spec, Identities())
+    assert mounts(spec) == [["kube-api-access"]] * 3
+    (volume,) = spec["volumes"]
+    token, authority, namespace = volume["projected"]["sources"]
+    assert token["serviceAccountToken"] == {"expirationSeconds": 3607, "path": "token"}
+    assert authority["configMap"]["name"] == "kube-root-ca.crt"
+    assert namespace["downwardAPI"]["items"][0]["path"] == "namespace"
+
+
+def test_a_container_that_has_something_there_keeps_it() -> None:
+    own = {"name": "mine", "mountPath": MOUNT_PATH}
+    spec: Any = {"containers": [{"name": "a", "volumeMounts": [own]}]}
+    mount_token(spec, Identities())
+    assert mounts(spec) == [["mine"]]
+    assert "volumes" not in spec
+
+
+def test_a_volume_of_that_name_is_used() -> None:
+    spec: Any = {"containers": [{"name": "a"}], "volumes": [{"name": "kube-api-access-mine"}]}
+    mount_token(spec, Identities())
+    assert spec["containers"][0]["volumeMounts"][0]["name"] == "kube-api-access-mine"
+    assert len(spec["volumes"]) == 1
+
+
+@pytest.mark.looptime
+async def test_a_pod_waits_a_moment_for_the_default_account() -> None:
+    async with running(controllers="") as cluster:
+        client = cluster.client("test")
+        creating = asyncio.create_task(client.create(PODS, pod("early"), "default"))
+        await asyncio.sleep(1)
+        assert not creating.done()
+        await client.create(ACCOUNTS, {"metadata": {"name": "default"}}, "default")
+        assert (await creating)["spec"]["serviceAccountName"] == "default"
+
+
+@pytest.mark.looptime
+@pytest.mark.parametrize("name", ["default", "other"])
+async def test_a_pod_without_its_account_is_refused(name: str) -> None:
+    async with running(controllers="") as cluster:
+        client = cluster.client("test")
+        words = f'service account default/{name}: serviceaccount "{name}" not found'
+        with pytest.raises(Forbidden, match=words):
+            await client.create(PODS, pod("alone", serviceAccountName=name), "default")
