@@ -3,10 +3,12 @@
 import typer
 from rich.console import Console
 
+from bench.cluster import cluster
 from bench.home import home
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 app.command("home")(home)
+app.command("cluster")(cluster)
 
 
 @app.callback(invoke_without_command=True)

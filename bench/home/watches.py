@@ -31,7 +31,7 @@ _MERGE_PATCH = "application/merge-patch+json"
 
 
 @dataclass(frozen=True, slots=True)
-class _Audience:
+class Audience:
     """Who watches what: the pods that change, and the queries of the watches."""
 
     title: str
@@ -44,13 +44,13 @@ class _Audience:
 def measure(start: Start, folder: Path, inputs: Inputs) -> Figures:
     """Delivery times when every watch gets every change, and when each gets its node's only."""
     names = [f"watched-{number}" for number in range(inputs.watches)]
-    every = _Audience(
+    every = Audience(
         f"{inputs.watches:,} watches",
         [encoded(minimal_pod(name=name)) for name in names[:_PODS]],
         [""] * inputs.watches,
         inputs.watches,
     )
-    own = _Audience(
+    own = Audience(
         f"{inputs.watches:,} watches of a node each",
         [encoded(minimal_pod(node=f"node-{name}", name=name)) for name in names],
         [f"&fieldSelector=spec.nodeName%3Dnode-{name}" for name in names],
@@ -62,11 +62,12 @@ def measure(start: Start, folder: Path, inputs: Inputs) -> Figures:
         fresh.mkdir()
         with start(fresh) as server:
             server.make_namespace()
-            figures |= _deliver(server, audience, inputs)
+            figures |= deliver(server, audience, inputs)
     return figures
 
 
-def _deliver(server: Server, audience: _Audience, inputs: Inputs) -> Figures:
+def deliver(server: Server, audience: Audience, inputs: Inputs) -> Figures:
+    """Make the pods that will change, change them, and tell how long it took to be seen."""
     version = uvloop.run(_create(server, audience.pods))
     changes = inputs.events_per_second * inputs.watch_seconds
     expected = changes * audience.receivers
