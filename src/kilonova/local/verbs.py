@@ -6,6 +6,7 @@ from random import Random
 from kilonova.api.json import JsonObject
 from kilonova.kube.transport import Reply, Request, StreamReply
 from kilonova.local.auth import User
+from kilonova.local.auth.actions import wants_watch
 from kilonova.local.errors import (
     ApiError,
     bad_request,
@@ -77,7 +78,7 @@ class Verbs:
                 raise method_not_allowed()
 
     async def _get(self, request: Request, target: Target, form: Wanted) -> Answer:
-        watching = request.param("watch") in ("true", "1", "True", "t")
+        watching = wants_watch(request)
         if target.name:
             _allow("get", target)
             check_version_asked(request, self._registry.store.rv)

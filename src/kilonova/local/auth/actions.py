@@ -54,10 +54,15 @@ def _of_a_collection(verb: str, request: Request) -> tuple[str, str]:
         return "deletecollection", ""
     if verb != "get":
         return verb, ""
-    watched = request.param("watch")
-    verb = "list" if watched is None or watched.lower() in ("false", "0") else "watch"
+    verb = "watch" if wants_watch(request) else "list"
     try:
         name = parse_field_selector(request.param("fieldSelector") or "").exact("metadata.name")
     except ApiError:
         return verb, ""  # the list itself will say what is wrong with the selector
     return verb, name if name and path_segment(name) is None else ""
+
+
+def wants_watch(request: Request) -> bool:
+    """Whether a list is to be a watch: whatever is not false is true, as for Kubernetes."""
+    watched = request.param("watch")
+    return watched is not None and watched.lower() not in ("false", "0")
