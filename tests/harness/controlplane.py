@@ -187,7 +187,7 @@ class ControlPlane(AbstractContextManager["ControlPlane"]):
             "--kube-api-qps=5000",
             "--kube-api-burst=5000",
         )
-        process.wait_until(lambda: _is_healthy(port))
+        process.wait_until(lambda: is_healthy(port))
 
     def _start_scheduler(self, commands: Path) -> None:
         port = free_port()
@@ -210,7 +210,7 @@ class ControlPlane(AbstractContextManager["ControlPlane"]):
             f"--secure-port={port}",
             f"--cert-dir={self.folder}",
         )
-        process.wait_until(lambda: _is_healthy(port))
+        process.wait_until(lambda: is_healthy(port))
 
     def stop(self) -> None:
         """End the servers, those that use the others first."""
@@ -232,7 +232,7 @@ class ControlPlane(AbstractContextManager["ControlPlane"]):
         return process
 
 
-def _is_healthy(port: int) -> bool:
+def is_healthy(port: int) -> bool:
     """Whether the process says so; its certificate is its own making, so it is not checked."""
     context = ssl.create_default_context()
     context.check_hostname = False

@@ -1,6 +1,7 @@
 """The objects that every cluster has from its first moment."""
 
 import asyncio
+from datetime import datetime
 from urllib.parse import urlsplit
 
 from kilonova.api.json import JsonObject
@@ -9,6 +10,7 @@ from kilonova.kube.resource import plain
 from kilonova.local.auth.rbac.defaults import default_objects, is_protected, reconciling_patch
 
 _NAMESPACES = plain("", "v1", "namespaces", "Namespace", False)
+_CONFIG_MAPS = plain("", "v1", "configmaps", "ConfigMap", True)
 _SERVICES = plain("", "v1", "services", "Service", True)
 _CLASSES = plain("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", False)
 _ROLES = tuple(
@@ -49,6 +51,23 @@ async def create_default_objects(client: Client, url: str) -> None:
             {"metadata": {"name": name}, "value": value, "description": text},
             None,
         )
+
+
+async def tell_how_clients_are_known(client: Client, authority: str, now: datetime) -> None:
+    """Create what programs of Kubernetes read about certificates and old tokens.
+
+    `authority` is the certificate by which clients are known; servers beside this one trust it
+    too. Tokens kept in Secrets have been looked at since the first start.
+    """
+    for name, data in (
+        ("extension-apiserver-authentication", {"client-ca-file": authority}),
+        (
+            "kube-apiserver-legacy-service-account-token-tracking",
+            {"since": now.date().isoformat()},
+        ),
+    ):
+        config = {"metadata": {"name": name, "namespace": "kube-system"}, "data": data}
+        await _ensure(client, _CONFIG_MAPS, config, "kube-system")
 
 
 async def create_default_roles(client: Client) -> None:

@@ -16,6 +16,7 @@ from kilonova.kube.certificates import Authority
 from kilonova.kube.logging import get_logger
 from kilonova.kube.transport import Reply, Request, StreamReply
 from kilonova.local.admission import Admission, Caller, Scope, ServiceDirectory, standard_plugins
+from kilonova.local.admission.deviceclaims import DeviceClaims
 from kilonova.local.api import Api
 from kilonova.local.app import App
 from kilonova.local.auth import (
@@ -30,7 +31,11 @@ from kilonova.local.auth import (
 )
 from kilonova.local.auth.rbac import Policy, Rbac
 from kilonova.local.auth.rbac.escalation import Escalation
-from kilonova.local.bootstrap import create_default_objects, create_default_roles
+from kilonova.local.bootstrap import (
+    create_default_objects,
+    create_default_roles,
+    tell_how_clients_are_known,
+)
 from kilonova.local.catalog import Catalog
 from kilonova.local.clock import Clock, Identities, SystemClock
 from kilonova.local.controllers import Controllers, Workshop
@@ -146,8 +151,10 @@ class Cluster:
         self._build(folder.signing_key() if folder else SigningKey.create())
         await create_default_objects(self.client("system:apiserver"), self.url)
         await create_default_roles(self.client("system:apiserver"))
+        ca = authority.cert_pem.decode()
+        await tell_how_clients_are_known(self.client("system:apiserver"), ca, now)
         if settings.controllers:
-            self._controllers = self._built_controllers(authority.cert_pem.decode())
+            self._controllers = self._built_controllers(ca)
             self._ending.push_async_callback(self._controllers.stop)
             self._controllers.start(self._broke)
         if address is not None and folder is not None:
@@ -238,7 +245,8 @@ class Cluster:
         self._ending.push_async_callback(caller.close)
         scope = Scope(self.store, catalog, rbac)
         plugins = standard_plugins(scope, caller, self._identities)
-        admission = Admission([*plugins, definitions, Escalation(rbac)])
+        claims = DeviceClaims(self.store, rbac)
+        admission = Admission([*plugins, definitions, Escalation(rbac), claims])
         registry = Registry(self.store, catalog, self.clock, self._identities, admission)
 
         def exists(kind: str, namespace: str, name: str, uid: str) -> bool:
