@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta, tzinfo
-from zoneinfo import ZoneInfo
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from kilonova.local.durations import parse_duration
 
@@ -134,6 +134,15 @@ def parse(text: str, zone: str = "") -> Schedule | Every:
     values = [_field(field, bounds) for field, bounds in zip(fields, _FIELDS, strict=True)]
     (minutes, _), (hours, _), (days, free_days), (months, _), (weekdays, free_weekdays) = values
     return Schedule(minutes, hours, days, months, weekdays, free_days or free_weekdays, where)
+
+
+def zone_problem(name: str) -> str:
+    """Why a name is no time zone; empty where it is one."""
+    try:
+        ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        return f"unknown time zone {name}"
+    return ""
 
 
 def _field(field: str, bounds: _Bounds) -> tuple[frozenset[int], bool]:

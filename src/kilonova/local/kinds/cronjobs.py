@@ -1,8 +1,10 @@
 """CronJobs."""
 
+import re
 from datetime import datetime
 
 from kilonova.api.json import JsonObject
+from kilonova.local import cron
 from kilonova.local.errors import Problem, invalid_value, required
 from kilonova.local.kinds.base import Column
 from kilonova.local.kinds.columns import (
@@ -22,6 +24,7 @@ from kilonova.local.kinds.walk import at, inside, part
 from kilonova.local.names import dns_subdomain
 from kilonova.local.times import age
 
+_zone_part = re.compile(r"(?!-)[A-Za-z.\-_0-9+]{1,14}").fullmatch
 _NAME_LIMIT = 52
 """A job's name adds eleven characters to its CronJob's, and has to stay a DNS label."""
 
@@ -67,13 +70,10 @@ class CronJobs(Strategy):
         schedule = spec.get("schedule")
         if not schedule:
             problems.append(required("spec.schedule"))
-        elif "TZ" in schedule:
-            detail = "cannot use TZ or CRON_TZ in schedule, use timeZone field instead"
-            problems.append(invalid_value("spec.schedule", schedule, detail))
-        elif not schedule.startswith("@") and len(schedule.split()) != 5:
-            found = len(schedule.split())
-            detail = f"expected exactly 5 fields, found {found}: [{schedule}]"
-            problems.append(invalid_value("spec.schedule", schedule, detail))
+        else:
+            problems += _schedule_problems(schedule)
+        if (zone := spec.get("timeZone")) is not None:
+            problems += _zone_problems(zone)
         policies = ["Allow", "Forbid", "Replace"]
         problems += one_of(spec.get("concurrencyPolicy"), "spec.concurrencyPolicy", policies)
         limits = ["successfulJobsHistoryLimit", "failedJobsHistoryLimit", "startingDeadlineSeconds"]
@@ -85,3 +85,31 @@ class CronJobs(Strategy):
         if len(name) > _NAME_LIMIT:
             return f"must be no more than {_NAME_LIMIT} characters"
         return dns_subdomain(name)
+
+
+def _schedule_problems(schedule: str) -> list[Problem]:
+    problems: list[Problem] = []
+    in_zone = schedule.startswith(("TZ=", "CRON_TZ="))
+    try:
+        cron.parse(schedule.partition(" ")[2].strip() if in_zone else schedule)
+    except cron.ScheduleError as error:
+        problems.append(invalid_value("spec.schedule", schedule, str(error)))
+    if "TZ" in schedule:
+        detail = "cannot use TZ or CRON_TZ in schedule, use timeZone field instead"
+        problems.append(invalid_value("spec.schedule", schedule, detail))
+    return problems
+
+
+def _zone_problems(zone: str) -> list[Problem]:
+    if not zone:
+        return [invalid_value("spec.timeZone", zone, "timeZone must be nil or non-empty string")]
+    parts = zone.split("/")
+    if any(each in (".", "..") or not _zone_part(each) for each in parts):
+        return [invalid_value("spec.timeZone", zone, f"unknown time zone {zone}")]
+    if zone.lower() == "local":
+        detail = (
+            "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones"
+        )
+        return [invalid_value("spec.timeZone", zone, detail)]
+    problem = cron.zone_problem(zone)
+    return [invalid_value("spec.timeZone", zone, problem)] if problem else []

@@ -168,10 +168,10 @@ class MetricsReader:
         try:
             return (await self._client.send(request)).body
         except ApiStatusError as error:
-            generic = isinstance(error, NotFound) and not error.details.get("name")
-            raise NoProposal(
-                f"{error.message} (get {what})" if generic else error.message
-            ) from None
+            if isinstance(error, NotFound) and not error.details.get("name"):
+                text = "the server could not find the requested resource"
+                raise NoProposal(f"{text} (get {what})") from None
+            raise NoProposal(error.message) from None
 
 
 _FETCHING = "unable to fetch metrics from external metrics API: "

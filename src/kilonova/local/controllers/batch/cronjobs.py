@@ -32,7 +32,6 @@ from kilonova.local.controllers.batch.cronplan import (
     seconds_to_next,
     surplus,
     without,
-    zone_problem,
 )
 from kilonova.local.controllers.batch.objects import (
     CRON_JOBS,
@@ -101,7 +100,7 @@ class CronJobController:
         uid, spec = found.metadata.uid, found.spec
         before = self._schedules.get(uid)
         self._schedules[uid] = (spec.schedule, spec.time_zone)
-        if before in (None, self._schedules[uid]) or zone_problem(spec.time_zone):
+        if before in (None, self._schedules[uid]) or cron.zone_problem(spec.time_zone or "UTC"):
             return None
         try:
             times = cron.parse(spec.schedule, spec.time_zone or "")

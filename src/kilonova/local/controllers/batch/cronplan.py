@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+from zoneinfo import ZoneInfo
 
 import msgspec
 
@@ -80,7 +80,7 @@ def seconds_to_next(job: CronJob, now: datetime, times: Times) -> float | None:
 def due(job: CronJob, now: datetime) -> Due:
     """Whether a job starts now, for which time, and what there is to say about it."""
     spec = job.spec
-    problem = zone_problem(spec.time_zone)
+    problem = cron.zone_problem(spec.time_zone) if spec.time_zone is not None else ""
     if problem:
         text = f'invalid timeZone: "{spec.time_zone}": {problem}'
         return Due(notes=(("UnknownTimeZone", text, True),))
@@ -121,17 +121,6 @@ def _judged(job: CronJob, time: datetime, missed: int, now: datetime, after: flo
         text = "Not starting job because prior execution is running and concurrency policy is "
         return Due(after=after, notes=(*notes, ("JobAlreadyActive", f"{text}Forbid", False)))
     return Due(time, after, notes)
-
-
-def zone_problem(name: str | None) -> str:
-    """Why a name is no time zone; empty where it is one."""
-    if name is None:
-        return ""
-    try:
-        ZoneInfo(name)
-    except (ZoneInfoNotFoundError, ValueError, OSError):
-        return f"unknown time zone {name}"
-    return ""
 
 
 def surplus(job: CronJob, jobs: Sequence[Job]) -> list[Job]:
