@@ -75,10 +75,14 @@ def test_merging_again_changes_nothing(document: Any, patch: Any) -> None:
 
 
 @given(OBJECTS, OBJECTS)
-def test_inputs_are_left_alone(document: Any, patch: Any) -> None:
+def test_the_patch_can_be_used_again_and_the_document_is_only_shared(
+    document: Any, patch: Any
+) -> None:
     before = copied(document), copied(patch)
-    scramble(merge_patch(document, patch))
+    result = merge_patch(document, patch)
     assert (document, patch) == before
+    scramble(result)
+    assert patch == before[1]
 
 
 def scramble(value: Any) -> None:

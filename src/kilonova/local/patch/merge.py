@@ -12,7 +12,10 @@ from kilonova.local.patch.values import copied, go_kind
 
 
 def merge_patch(document: JsonObject, patch: Any) -> JsonObject:
-    """The document with the patch laid over it; null removes a key."""
+    """The document with the patch laid over it; null removes a key.
+
+    The result shares with the document what the patch does not touch: the caller gives it up.
+    """
     if patch is None:
         raise malformed("Invalid JSON Patch")
     if not isinstance(patch, dict):
@@ -24,7 +27,7 @@ def merge_patch(document: JsonObject, patch: Any) -> JsonObject:
 
 
 def _merged(document: JsonObject, patch: JsonObject) -> JsonObject:
-    result = {key: copied(value) for key, value in document.items() if key not in patch}
+    result = {key: value for key, value in document.items() if key not in patch}
     for key, value in patch.items():
         if value is None:
             continue
