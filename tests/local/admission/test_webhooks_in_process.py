@@ -196,6 +196,17 @@ def test_only_ready_endpoints_of_the_port_count(
         assert endpoints_of(SERVICE, slices, port) == found
 
 
+async def test_a_cluster_starts_though_nobody_answers(tmp_path: Path) -> None:
+    nobody = WebhookServer("https://127.0.0.1:1", "", {})
+    everything = webhook(nobody, "x", "/x")
+    everything["rules"][0].update(apiGroups=["*"], apiVersions=["*"], resources=["*/*"])
+    async with running(controllers="", data=tmp_path / "data") as cluster:
+        await cluster.client("me").create(VALIDATING, configuration(everything))
+    async with running(controllers="", data=tmp_path / "data") as cluster:
+        with pytest.raises(ApiStatusError, match="connection refused"):
+            await cluster.client("me").create(CONFIG_MAPS, config_map(), "default")
+
+
 async def test_no_webhook_is_asked_once_its_configuration_is_gone(tmp_path: Path) -> None:
     with serving(tmp_path / "tls", {"/x": review}) as server:
         async with running(controllers="", data=tmp_path / "data") as cluster:

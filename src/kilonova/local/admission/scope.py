@@ -21,6 +21,7 @@ from kilonova.local.schema.cel.functions.authorization import (
 from kilonova.local.storage import Store
 
 _ACCOUNT = "system:serviceaccount:"
+_OWN = "system:apiserver"
 
 
 class Scope:
@@ -33,6 +34,11 @@ class Scope:
         self.matcher = Matcher(self.versions, self._namespace_labels)
         self._authorizer = authorizer
         self._namespaces = store.collection("namespaces")
+
+    def is_own(self, attributes: Attributes) -> bool:
+        """Whether the server itself writes: what every cluster has must not wait for others, who
+        may not run before it is there."""
+        return attributes.user.name == _OWN
 
     def namespace(self, name: str) -> JsonObject | None:
         """A namespace as the next write will find it."""

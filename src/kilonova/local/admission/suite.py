@@ -3,7 +3,7 @@
 from kilonova.local.admission.chain import Plugin
 from kilonova.local.admission.limits import LimitRanger
 from kilonova.local.admission.namespaces import NamespaceLifecycle
-from kilonova.local.admission.policies import ValidatingPolicies
+from kilonova.local.admission.policies import MutatingPolicies, ValidatingPolicies
 from kilonova.local.admission.priority import Priority
 from kilonova.local.admission.quota import ResourceQuotas
 from kilonova.local.admission.scope import Scope
@@ -25,6 +25,7 @@ def standard_plugins(scope: Scope, caller: Caller, identities: Identities) -> li
         LimitRanger(store),
         ServiceAccounts(store, identities),
         Priority(classes),
+        MutatingPolicies(scope),
         MutatingWebhooks(scope, caller, identities.uid),
         ValidatingPolicies(scope),
         ValidatingWebhooks(scope, caller, identities.uid),

@@ -42,6 +42,9 @@ def _param_kind(obj: JsonObject) -> str:
     return f"{kind.get('apiVersion', '')}/{kind.get('kind', '')}" if kind else UNSET
 
 
+PARAM_KIND = Column("ParamKind", "string", lambda obj, _: _param_kind(obj))
+
+
 def _param_ref(obj: JsonObject) -> str:
     reference = at(obj, "spec", "paramRef")
     if not reference:
@@ -51,7 +54,9 @@ def _param_ref(obj: JsonObject) -> str:
     return label_selector(reference.get("selector")) or UNSET
 
 
-class _Policies(Strategy):
+class Policies(Strategy):
+    """What validating and mutating policies have in common."""
+
     has_generation = True
     unconditional_update = False
 
@@ -62,13 +67,13 @@ class _Policies(Strategy):
 
 
 @strategy(GROUP, "ValidatingAdmissionPolicy")
-class ValidatingAdmissionPolicies(_Policies):
+class ValidatingAdmissionPolicies(Policies):
     """Rules in CEL that may refuse."""
 
     columns = (
         NAME,
         count("Validations", "spec", "validations"),
-        Column("ParamKind", "string", lambda obj, _: _param_kind(obj)),
+        PARAM_KIND,
         AGE,
     )
 
@@ -79,7 +84,7 @@ class ValidatingAdmissionPolicies(_Policies):
             params=has_params,
             variables=[each.get("name", "") for each in objects(spec, "variables")],
         )
-        problems = _common_problems(spec, language)
+        problems = common_problems(spec, language)
         validations = objects(spec, "validations")
         annotations = objects(spec, "auditAnnotations")
         if not validations and not annotations:
@@ -94,19 +99,9 @@ class ValidatingAdmissionPolicies(_Policies):
         return problems + _annotation_problems(annotations, name, language)
 
 
-@strategy(GROUP, "MutatingAdmissionPolicy")
-class MutatingAdmissionPolicies(_Policies):
-    """Rules in CEL that may change the object."""
+class Bindings(Strategy):
+    """Where a policy applies, and with which parameters."""
 
-    columns = (
-        NAME,
-        count("Mutations", "spec", "mutations"),
-        Column("ParamKind", "string", lambda obj, _: _param_kind(obj)),
-        AGE,
-    )
-
-
-class _Bindings(Strategy):
     has_generation = True
     unconditional_update = False
     columns = (
@@ -134,17 +129,12 @@ class _Bindings(Strategy):
 
 
 @strategy(GROUP, "ValidatingAdmissionPolicyBinding")
-class ValidatingAdmissionPolicyBindings(_Bindings):
+class ValidatingAdmissionPolicyBindings(Bindings):
     """Where a policy may refuse."""
 
     def problems(self, obj: JsonObject) -> list[Problem]:
         actions = strings(obj, "spec", "validationActions")
         return super().problems(obj) + _action_problems(actions, "spec.validationActions")
-
-
-@strategy(GROUP, "MutatingAdmissionPolicyBinding")
-class MutatingAdmissionPolicyBindings(_Bindings):
-    """Where a policy may change objects."""
 
 
 def _fill_match_resources(value: JsonObject | None) -> None:
@@ -153,7 +143,8 @@ def _fill_match_resources(value: JsonObject | None) -> None:
         fill_rules(objects(value, "resourceRules") + objects(value, "excludeResourceRules"))
 
 
-def _common_problems(spec: JsonObject, language: Language) -> list[Problem]:
+def common_problems(spec: JsonObject, language: Language) -> list[Problem]:
+    """Failure policy, parameters, matching and variables, which `language` learns."""
     problems = one_word(spec, "failurePolicy", "spec", FAILURE_POLICIES)
     kind = spec.get("paramKind")
     if kind is not None:

@@ -6,8 +6,13 @@ from kilonova.api.json import JsonObject
 from kilonova.local.admission.conditions import Conditions, compiled_conditions
 from kilonova.local.admission.expressions import Language
 from kilonova.local.admission.matching import Criteria
+from kilonova.local.admission.policies.literals import plain_literals
 from kilonova.local.kinds.walk import at, objects, part, strings
 from kilonova.local.schema.cel.environment import CompileError, Program
+
+OBJECT = ("map(string, dyn)",)
+PATCH = ("list(map(string, dyn))", "list(dyn)")
+"""What expressions of mutations must come to; the empty list is one of anything."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +32,14 @@ class Validation:
     message: str
     message_rule: Compiled | None
     reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Mutation:
+    """What changes the object: a JSON patch, or a part of the object to be merged into it."""
+
+    rule: Compiled
+    is_patch: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +81,8 @@ class Policy:
     conditions: Conditions
     validations: tuple[Validation, ...]
     annotations: tuple[Compiled, ...]
+    mutations: tuple[Mutation, ...]
+    asked_again: bool
     ignores_failures: bool
     bindings: tuple[Binding, ...]
 
@@ -89,6 +104,8 @@ def read_policy(policy: JsonObject, bindings: list[JsonObject]) -> Policy:
             _compiled(each.get("valueExpression", ""), language, "string", "null_type")
             for each in objects(spec, "auditAnnotations")
         ),
+        mutations=tuple(_mutation(each, language) for each in objects(spec, "mutations")),
+        asked_again=spec.get("reinvocationPolicy") == "IfNeeded",
         ignores_failures=ignores,
         bindings=tuple(map(_binding, bindings)),
     )
@@ -115,6 +132,16 @@ def _validation(validation: JsonObject, language: Language) -> Validation:
         _compiled(message, language, "string") if message else None,
         validation.get("reason") or "Invalid",
     )
+
+
+def _mutation(mutation: JsonObject, language: Language) -> Mutation:
+    is_patch = mutation.get("patchType") == "JSONPatch"
+    source = part(mutation, "jsonPatch" if is_patch else "applyConfiguration").get("expression", "")
+    try:
+        program = language.compile(plain_literals(source), *(PATCH if is_patch else OBJECT))
+    except CompileError as error:
+        return Mutation(Compiled(source, None, str(error)), is_patch)
+    return Mutation(Compiled(source, program), is_patch)
 
 
 def _compiled(source: str, language: Language, *wanted: str) -> Compiled:

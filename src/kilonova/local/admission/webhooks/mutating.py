@@ -32,7 +32,7 @@ class MutatingWebhooks:
         self._asker = Asker(scope.versions, caller, uid)
 
     async def mutate(self, attributes: Attributes) -> None:
-        webhooks = self._source.concerned(attributes.target.kind)
+        webhooks = self._source.concerned(attributes)
         if not webhooks:
             return
         rounds = attributes.rounds

@@ -36,10 +36,11 @@ class WebhookSource:
         self._by_resource: dict[tuple[str, str], list[Webhook]] = {}
         store.observe(resource, self._changed)
 
-    def concerned(self, kind: Kind) -> list[Webhook]:
+    def concerned(self, attributes: Attributes) -> list[Webhook]:
         """The webhooks that any write of this kind might be of interest to."""
-        if not self._collection.entries:
+        if not self._collection.entries or self._scope.is_own(attributes):
             return []
+        kind = attributes.target.kind
         key = (kind.group, kind.plural)
         found = self._by_resource.get(key)
         if found is None:

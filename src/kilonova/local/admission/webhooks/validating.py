@@ -28,7 +28,7 @@ class ValidatingWebhooks:
         return
 
     async def validate(self, attributes: Attributes) -> None:
-        webhooks = self._source.concerned(attributes.target.kind)
+        webhooks = self._source.concerned(attributes)
         if not webhooks:
             return
         asked = (self._source.call(webhook, attributes) for webhook in webhooks)

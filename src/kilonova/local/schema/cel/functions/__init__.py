@@ -8,13 +8,22 @@ canonical text (`sealed`), which also makes two of them equal where they mean th
 
 from kilonova.local.schema.cel.functions.authorization import AUTHORIZATION
 from kilonova.local.schema.cel.functions.declare import OPAQUE_TYPES, Function
+from kilonova.local.schema.cel.functions.jsonpatch import JSON_PATCH
 from kilonova.local.schema.cel.functions.lists import LISTS
 from kilonova.local.schema.cel.functions.network import NETWORK
 from kilonova.local.schema.cel.functions.ordered import ORDERED
 from kilonova.local.schema.cel.functions.texts import TEXTS
 from kilonova.local.schema.cel.functions.urls import URLS
 
-FUNCTIONS: tuple[Function, ...] = (*AUTHORIZATION, *LISTS, *NETWORK, *ORDERED, *TEXTS, *URLS)
+FUNCTIONS: tuple[Function, ...] = (
+    *AUTHORIZATION,
+    *JSON_PATCH,
+    *LISTS,
+    *NETWORK,
+    *ORDERED,
+    *TEXTS,
+    *URLS,
+)
 """All of them. A name occurs once for each way it is implemented."""
 
 __all__ = ["FUNCTIONS", "OPAQUE_TYPES", "Function"]
