@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from kilonova.kube import Manager, Part, PartFailed, Reflector
 from kilonova.local.controllers import apps, fitting
 from kilonova.local.controllers.accounts import account_parts, authority_parts
+from kilonova.local.controllers.admissionpolicies import policy_status_parts
 from kilonova.local.controllers.aggregation import aggregation_parts
 from kilonova.local.controllers.autoscaling import autoscaler_parts
 from kilonova.local.controllers.batch import cron_job_parts, finished_job_parts, job_parts
@@ -66,6 +67,7 @@ CONTROLLERS: dict[str, Build] = {
     "root-ca-certificate-publisher-controller": authority_parts,
     "serviceaccount-token-controller": secret_token_parts,
     "clusterrole-aggregation-controller": aggregation_parts,
+    "validatingadmissionpolicy-status-controller": policy_status_parts,
     "definition-controller": _definitions,
     "event-expiry": _events,
     "endpointslice-controller": endpoint_slice_parts,
