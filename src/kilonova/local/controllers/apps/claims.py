@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
 from kilonova.api.json import JsonObject
-from kilonova.kube import Client, Invalid, NotFound, PatchKind, Resource
+from kilonova.kube import Client, Invalid, KubeError, NotFound, PatchKind, Resource
 from kilonova.local.controllers.apps.echo import Echo
 from kilonova.local.controllers.apps.objects import PodSet
 from kilonova.local.controllers.objects import Metadata
@@ -21,7 +21,7 @@ class Owned(Protocol):
 T = TypeVar("T", bound=Owned)
 
 
-class NotAdopting(Exception):
+class NotAdopting(KubeError):
     """The set is gone, or going, as the server has it."""
 
 

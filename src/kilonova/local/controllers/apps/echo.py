@@ -14,7 +14,8 @@ from kilonova.kube.identity import Key
 
 T = TypeVar("T")
 
-_PATIENCE = 30.0
+_PATIENCE = 300.0
+"""Seconds after which an answer will not come: what was written went while a watch was broken."""
 
 
 class Echo(Generic[T]):

@@ -1,6 +1,6 @@
 """Keeps the pods of ReplicaSets, or of ReplicationControllers, at their number."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -104,14 +104,13 @@ class ReplicaSetController(Generic[R]):
         going = sum(is_going(pod) and matches(pod.metadata.labels) for pod in owned)
         return _Seen(replica_set, active, going)
 
-    def _related(self, replica_set: R) -> list[Pod]:
-        """The pods of all sets of the same Deployment."""
+    def _related(self, replica_set: R) -> Iterator[Pod]:
+        """The pods of all sets of the same Deployment; asked for only where pods have to go."""
         owner = replica_set.metadata.controller
         if owner is None:
-            return []
-        siblings = self._sets.store.find(BY_CONTROLLER, owner.uid)
-        find = self._pods.store.find
-        return [pod for each in siblings for pod in find(BY_CONTROLLER, each.metadata.uid)]
+            return
+        for each in self._sets.store.find(BY_CONTROLLER, owner.uid):
+            yield from self._pods.store.find(BY_CONTROLLER, each.metadata.uid)
 
     async def _apply(self, replica_set: R, wanted: Desired) -> None:
         known = replica_set.metadata

@@ -87,6 +87,7 @@ class StatefulSetController:
         watches = [
             Watch(self._sets),
             Watch(self._pods, self._keys_of_pod),
+            # Only to be filled first: a change of these concerns no set by itself.
             Watch(self._revisions, lambda _: ()),
             Watch(self._claims, lambda _: ()),
         ]
