@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from socket import socket
 
@@ -47,8 +48,10 @@ from kilonova.local.kinds.builtin import builtin_kinds
 from kilonova.local.kubelets import Kubelets
 from kilonova.local.listener import Listener, TlsFiles, bind
 from kilonova.local.metrics import ServerMetrics
+from kilonova.local.metricsapi import metrics_kinds
 from kilonova.local.nodes import NO_NODES, Fleet, SimulatedKubelet, SimulatedNodes
 from kilonova.local.nodes.heartbeats import StoredHeartbeats
+from kilonova.local.nodes.lives import BY_NODE
 from kilonova.local.nodes.process.keeper.client import KeeperRuntime
 from kilonova.local.nodes.process.kubelet.build import BuiltNode, build_process_node
 from kilonova.local.nodes.process.kubelet.devices import installed_gpus
@@ -174,7 +177,8 @@ class Cluster:
             client, fleet, self.clock.now, pods, alone=True, heartbeats=heartbeats
         )
         for name in self._simulated.names:
-            self.kubelets.register(name, SimulatedKubelet(name))
+            bound = partial(pods.store.find, BY_NODE, name)
+            self.kubelets.register(name, SimulatedKubelet(name, bound, self.clock.now))
         return [pods, self._simulated, *self._process_node(workshop)]
 
     def _process_node(self, workshop: Workshop) -> Sequence[Part]:
@@ -237,7 +241,7 @@ class Cluster:
 
     def _build(self, key: SigningKey) -> None:
         settings = self.settings
-        catalog = Catalog(builtin_kinds())
+        catalog = Catalog([*builtin_kinds(), *metrics_kinds()])
         definitions = Definitions(self.store, catalog, self.clock)
         ServiceAddresses(self.store, catalog)
         rbac = Rbac(Policy.observing(self.store))

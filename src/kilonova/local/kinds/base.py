@@ -45,6 +45,9 @@ class Behavior:
     status_by_subresource: bool = False
     """The main endpoint leaves status alone; `/status` changes nothing else."""
 
+    status_keeps_metadata: bool = False
+    """A write to `/status` leaves the metadata alone as well (custom kinds always do)."""
+
     born_with_status: bool = False
     """An object may be created with a status (nodes: whoever registers one knows it)."""
 

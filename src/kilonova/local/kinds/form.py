@@ -82,7 +82,9 @@ class _Struct:
             if letter is not None and letter != _OMITTED:
                 self._written.append((name, _maker(letter, inner, former)))
         self._omitted = frozenset(name for name in letters if letters[name] == _OMITTED)
-        self._nullable = frozenset(name for name in letters if letters[name] == _NULL)
+        # An empty object that Go keeps as it came is not the absence of one.
+        raw = {name for name, inner in schema.properties.items() if inner.preserve_unknown}
+        self._nullable = frozenset(name for name in letters if letters[name] == _NULL) - raw
 
     def __call__(self, obj: Any) -> Any:
         if not isinstance(obj, dict):

@@ -1,25 +1,18 @@
-"""Dynamic resource allocation: claims, classes and slices of devices."""
-
-from collections.abc import Iterator, Mapping
+"""Claims of devices, and the templates that claims are made from."""
 
 from kilonova.api.json import JsonObject
-from kilonova.local.errors import Problem
+from kilonova.local.errors import Problem, forbidden_field
 from kilonova.local.kinds.base import Column
-from kilonova.local.kinds.columns import AGE, NAME, text
+from kilonova.local.kinds.columns import AGE, NAME
+from kilonova.local.kinds.deviceallocations import allocated_devices, device_id, status_problems
+from kilonova.local.kinds.devicerequests import claim_problems, fill_requests, fill_tolerations
 from kilonova.local.kinds.rules import immutable
-from kilonova.local.kinds.strategy import Reads, Strategy, strategy
-from kilonova.local.kinds.walk import at, inside, objects, text_of
+from kilonova.local.kinds.strategy import Strategy, strategy
+from kilonova.local.kinds.walk import at, inside, objects, part
+from kilonova.local.names import annotation_problems, label_problems
 
 _GROUP = "resource.k8s.io"
-
-
-@strategy(_GROUP, "DeviceClass")
-class DeviceClasses(Strategy):
-    """A name for a sort of device."""
-
-    shown_when_deleted = True
-    has_generation = True
-    columns = (NAME, AGE)
+_OF_A_TEMPLATE = ("labels", "annotations")
 
 
 def _state(obj: JsonObject) -> str:
@@ -39,13 +32,25 @@ class ResourceClaims(Strategy):
     """Devices that a pod waits for. What it asks for is fixed."""
 
     shown_when_deleted = True
+    status_keeps_metadata = True
     columns = (NAME, Column("State", "string", lambda obj, _: _state(obj)), AGE)
 
     def fill(self, obj: JsonObject) -> None:
-        _fill_requests(inside(obj, "spec"))
+        fill_requests(inside(obj, "spec"))
+        for result in objects(obj, "status", "allocation", "devices", "results"):
+            fill_tolerations(result)
+
+    def problems(self, obj: JsonObject) -> list[Problem]:
+        if obj["metadata"].get("resourceVersion"):
+            return []  # a stored claim's spec is not judged again: it cannot change
+        return list(claim_problems(part(obj, "spec"), "spec"))
 
     def validate_update(self, new: JsonObject, old: JsonObject) -> list[Problem]:
-        return immutable(new, old, "spec")
+        return [*immutable(new, old, "spec"), *status_problems(new, old)]
+
+    def prepare_status(self, new: JsonObject, old: JsonObject) -> None:
+        super().prepare_status(new, old)
+        _forget_devices(new, allocated_devices(old) - allocated_devices(new))
 
 
 @strategy(_GROUP, "ResourceClaimTemplate")
@@ -56,47 +61,29 @@ class ResourceClaimTemplates(Strategy):
     columns = (NAME, AGE)
 
     def fill(self, obj: JsonObject) -> None:
-        _fill_requests(inside(inside(obj, "spec"), "spec"))
+        fill_requests(inside(inside(obj, "spec"), "spec"))
+
+    def problems(self, obj: JsonObject) -> list[Problem]:
+        metadata, path = part(obj, "spec", "metadata"), "spec.metadata"
+        return [
+            *annotation_problems(metadata.get("annotations"), f"{path}.annotations"),
+            *label_problems(metadata.get("labels"), f"{path}.labels"),
+            *(
+                forbidden_field(f"{path}.{name}", "cannot be set")
+                for name, value in metadata.items()
+                if value and name not in _OF_A_TEMPLATE
+            ),
+            *claim_problems(part(obj, "spec", "spec"), "spec.spec"),
+        ]
 
     def validate_update(self, new: JsonObject, old: JsonObject) -> list[Problem]:
         return immutable(new, old, "spec")
 
 
-@strategy(_GROUP, "ResourceSlice")
-class ResourceSlices(Strategy):
-    """Devices that a driver offers."""
-
-    shown_when_deleted = True
-    has_generation = True
-    columns = (
-        NAME,
-        text("Node", "spec", "nodeName"),
-        text("Driver", "spec", "driver"),
-        text("Pool", "spec", "pool", "name"),
-        AGE,
-    )
-    selectable: Mapping[str, Reads] = {
-        "spec.nodeName": text_of("spec", "nodeName"),
-        "spec.driver": text_of("spec", "driver"),
-    }
-
-    def validate_update(self, new: JsonObject, old: JsonObject) -> list[Problem]:
-        return [
-            problem
-            for path in (("spec", "driver"), ("spec", "nodeName"), ("spec", "pool", "name"))
-            for problem in immutable(new, old, *path)
-        ]
-
-
-def _fill_requests(spec: JsonObject) -> None:
-    for request in _exact_requests(spec):
-        mode = request.setdefault("allocationMode", "ExactCount")
-        if mode == "ExactCount":
-            request.setdefault("count", 1)
-
-
-def _exact_requests(spec: JsonObject) -> Iterator[JsonObject]:
-    for request in objects(spec, "devices", "requests"):
-        if (exactly := request.get("exactly")) is not None:
-            yield exactly
-        yield from objects(request, "firstAvailable")
+def _forget_devices(claim: JsonObject, gone: set[tuple[str, str, str, str]]) -> None:
+    """What was said of devices goes with them."""
+    status = inside(claim, "status")
+    kept = [each for each in objects(status, "devices") if device_id(each) not in gone]
+    status.pop("devices", None)
+    if kept:
+        status["devices"] = kept

@@ -58,8 +58,9 @@ def carry_over(kind: Kind, subresource: str, new: JsonObject, old: JsonObject) -
     if subresource == "status":
         for name in {*new, *old} - {"metadata", "status", "kind", "apiVersion"}:
             _copy(name, new, old)
-        kept = present if kind.custom else {"ownerReferences": present.get("ownerReferences")}
-        for name in {*kept, *(metadata if kind.custom else ())} - {"managedFields"}:
+        whole = kind.custom or kind.behavior.status_keeps_metadata
+        kept = present if whole else {"ownerReferences": present.get("ownerReferences")}
+        for name in {*kept, *(metadata if whole else ())} - {"managedFields"}:
             _copy(name, metadata, present)
     elif kind.custom and kind.behavior.status_by_subresource and not subresource:
         _copy("status", new, old)

@@ -11,5 +11,6 @@ _STATUS_AND_METADATA = only("status", "metadata")
 def untracked(kind: Kind, subresource: str) -> Filter | None:
     """What is left of a write's fields when those that this endpoint ignores are taken away."""
     if subresource == "status":
-        return _STATUS_ONLY if kind.custom else _STATUS_AND_METADATA
+        keeps_metadata = kind.custom or kind.behavior.status_keeps_metadata
+        return _STATUS_ONLY if keeps_metadata else _STATUS_AND_METADATA
     return _WITHOUT_STATUS if kind.behavior.status_by_subresource else None

@@ -36,6 +36,9 @@ _EXTENSIONS: list[JsonObject] = [
     {"name": "strings", "version": 2},
 ]
 
+_BINDINGS: JsonObject = {"name": "bindings"}
+"""`cel.bind`, which only expressions on devices may use."""
+
 _EXTENDING = frozenset({"indexOf", "lastIndexOf"})
 """Names that the runtime has for other types already."""
 
@@ -90,6 +93,7 @@ class Environment:
         variables: tuple[str, ...],
         optional_old_self: bool = False,
         nullable: tuple[str, ...] = (),
+        bindings: bool = False,
     ) -> None:
         from cel_expr_python import cel
 
@@ -99,9 +103,11 @@ class Environment:
         types = dict.fromkeys(variables, "dyn")
         if optional_old_self:
             types[OLD_SELF] = "optional_type(dyn)"
-        self._checking = cel.NewEnv(config=_checking_config(types), extensions=[_extended(True)])
+        config = _checking_config(types, bindings)
+        self._checking = cel.NewEnv(config=config, extensions=[_extended(True)])
         types = dict.fromkeys((*variables, _WRAPPED_OLD_SELF, *self._nullable.values()), "dyn")
-        self._running = cel.NewEnv(config=_config(types), extensions=[_extended(False)])
+        config = _config(types, bindings)
+        self._running = cel.NewEnv(config=config, extensions=[_extended(False)])
 
     def compile(self, source: str, types: Mapping[str, CelType]) -> Program:
         """Check and compile; `types` are what is known of the variables."""
@@ -148,24 +154,29 @@ class Environment:
 
 @cache
 def environment(
-    variables: tuple[str, ...], optional_old_self: bool = False, nullable: tuple[str, ...] = ()
+    variables: tuple[str, ...],
+    optional_old_self: bool = False,
+    nullable: tuple[str, ...] = (),
+    bindings: bool = False,
 ) -> Environment:
     """The environment with these variables; made once. `nullable` are those that may be null."""
-    return Environment(variables, optional_old_self, nullable)
+    return Environment(variables, optional_old_self, nullable, bindings)
 
 
-def _config(variables: Mapping[str, str], functions: Sequence[JsonObject] = ()) -> cel.EnvConfig:
+def _config(
+    variables: Mapping[str, str], bindings: bool, functions: Sequence[JsonObject] = ()
+) -> cel.EnvConfig:
     from cel_expr_python import cel
 
     text: JsonObject = {
-        "extensions": _EXTENSIONS,
+        "extensions": [*_EXTENSIONS, _BINDINGS] if bindings else _EXTENSIONS,
         "variables": [{"name": name, **_spelled(type)} for name, type in variables.items()],
         "functions": list(functions),
     }
     return cel.NewEnvConfigFromYaml(json.dumps(text))
 
 
-def _checking_config(variables: Mapping[str, str]) -> cel.EnvConfig:
+def _checking_config(variables: Mapping[str, str], bindings: bool) -> cel.EnvConfig:
     """Kubernetes' functions with their real types, which only this form can express."""
     functions: dict[str, list[JsonObject]] = {}
     for each in FUNCTIONS:
@@ -178,7 +189,8 @@ def _checking_config(variables: Mapping[str, str]) -> cel.EnvConfig:
             if signature.member:
                 overload["target"] = types.pop(0)
             overloads.append({**overload, "args": types, "return": _spelled(signature.result)})
-    return _config(variables, [{"name": name, "overloads": all} for name, all in functions.items()])
+    declared = [{"name": name, "overloads": all} for name, all in functions.items()]
+    return _config(variables, bindings, declared)
 
 
 def _spelled(word: str) -> JsonObject:
