@@ -29,6 +29,8 @@ def run(folder: str, idle_seconds: float) -> int:
     """Become the keeper of a folder; returns at once if it has one already, or when it can be
     called: the keeper goes on as another process."""
     folder = os.path.realpath(folder)
+    # uvloop hands down more than it should, and waits until all of it is closed.
+    os.closerange(3, os.sysconf("SC_OPEN_MAX"))
     os.umask(0o077)
     os.makedirs(folder, mode=0o700, exist_ok=True)
     # Paths of sockets are short, those of folders are not.
