@@ -1,19 +1,23 @@
 """Endpoints that are not plain objects: scale, binding, eviction, tokens, reviews, logs."""
 
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from kilonova.api.json import JsonObject
 from kilonova.kube.transport import Reply, Request, StreamReply
 from kilonova.local.admission import Attributes
+from kilonova.local.admission.connecting import connect_options, connect_query
 from kilonova.local.apply import Filter, ignoring, record_update
 from kilonova.local.auth import User
 from kilonova.local.errors import method_not_allowed
 from kilonova.local.kinds.walk import part, strings
 from kilonova.local.kubelets import Kubelets
 from kilonova.local.logs import PodLogs
+from kilonova.local.metricsapi import Metrics
 from kilonova.local.negotiation import decode_body, wanted
+from kilonova.local.patch import copied
 from kilonova.local.presentation import document, present_object
 from kilonova.local.registry.checks import admit_fields, check_identity
 from kilonova.local.registry.core import Registry
@@ -64,6 +68,7 @@ class Subresources:
         self._reviews = reviews
         self._tokens = tokens
         self._logs = PodLogs(kubelets)
+        self._metrics = Metrics(registry, kubelets)
         self._endpoints: dict[tuple[str, str, str], Endpoint] = {
             ("", "pods", "binding"): self._bind,
             ("", "pods", "eviction"): self._evict,
@@ -71,8 +76,9 @@ class Subresources:
             ("", "bindings", ""): self._bind_by_name,
             ("", "namespaces", "finalize"): self._finalize,
             ("", "serviceaccounts", "token"): self._token,
-            **connect_endpoints(registry, kubelets),
         }
+        for path, endpoint in connect_endpoints(registry, kubelets).items():
+            self._endpoints[path] = self._connecting(endpoint)
 
     def find(self, target: Target) -> Endpoint | None:
         kind = target.kind
@@ -80,6 +86,8 @@ class Subresources:
             return self._scale
         if self._reviews.handles(kind):
             return self._review
+        if self._metrics.handles(kind):
+            return self._metrics.answer
         return self._endpoints.get((kind.group, kind.plural, target.subresource))
 
     async def _scale(self, request: Request, target: Target, user: User) -> Answer:
@@ -174,6 +182,19 @@ class Subresources:
         if target.kind.kind != "SelfSubjectRulesReview":  # its question is not in its answer
             self._own(answer, target.kind.schema, target, options)
         return _created(answer, options)
+
+    def _connecting(self, endpoint: Endpoint) -> Endpoint:
+        """The endpoint of a connection, opened once those who may refuse it have been asked."""
+
+        async def connect(request: Request, target: Target, user: User) -> Answer:
+            options = connect_options(target, request.query)
+            asked = copied(options)
+            admitted = await self._registry.admission.connect(target, user, asked, [])
+            if admitted != options:
+                request = replace(request, query=connect_query(admitted, request.query))
+            return await endpoint(request, target, user)
+
+        return connect
 
     async def _admitted(self, target: Target, obj: JsonObject, options: WriteOptions) -> JsonObject:
         """What was sent, after those who may change or refuse it have seen it."""

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from kilonova.local.cluster import Cluster, Settings
+from tests.local.embedded_cluster import ACCOUNTS
 from tests.local.streaming.scene import Scene
 
 
@@ -14,8 +15,9 @@ async def scene(tmp_path: Path) -> AsyncIterator[Scene]:
     cluster = Cluster(Settings(data=tmp_path / "data", port=0, controllers=""))
     await cluster.start()
     made = Scene(cluster, tmp_path)
+    await made.client.create(ACCOUNTS, {"metadata": {"name": "default"}}, "default")
     try:
         yield made
     finally:
-        await made.stop()
         await cluster.stop()
+        await made.stop()

@@ -24,6 +24,7 @@ class PipedProcess:
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self.process = process
         self.detached = asyncio.Event()
+        self._ending = asyncio.Lock()
 
     async def output(self) -> AsyncIterator[tuple[Output, bytes]]:
         queue: asyncio.Queue[tuple[Output, bytes]] = asyncio.Queue(1)
@@ -69,10 +70,16 @@ class PipedProcess:
         return code if code >= 0 else 128 - code
 
     async def detach(self) -> None:
-        with contextlib.suppress(ProcessLookupError):
-            self.process.kill()
-        await self.process.wait()
-        self.detached.set()
+        async with self._ending:
+            if self.detached.is_set():
+                return
+            with contextlib.suppress(ProcessLookupError):
+                self.process.kill()
+            # asyncio tells of the end only when the pipes have been read.
+            async for _ in self.output():
+                pass
+            await self.process.wait()
+            self.detached.set()
 
 
 class TerminalProcess(PipedProcess):
@@ -110,6 +117,7 @@ class ThisMachine:
     def __init__(self) -> None:
         self.started: list[PipedProcess] = []
         self.attachable: dict[str, PipedProcess] = {}
+        self.known: set[str] = set()
         self.measured: NodeUsage | None = None
         self.log_requests: list[LogRequest] = []
 

@@ -1,7 +1,8 @@
 """What a test of connections acts on: a cluster, its node, pods that run, and clients."""
 
 import asyncio
-from collections.abc import AsyncGenerator
+import json
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,6 +27,22 @@ class Ended:
     code: int
     out: bytes
     err: bytes
+
+
+@dataclass
+class Answer:
+    """What the server said; a name may repeat among the headers."""
+
+    status: int
+    headers: list[tuple[str, str]]
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+    def header(self, name: str) -> list[str]:
+        return [value for key, value in self.headers if key == name]
 
 
 @dataclass
@@ -75,6 +92,32 @@ class Scene:
         ]
         status = {"phase": "Running", "containerStatuses": statuses}
         await self.client.patch(PODS, name, {"status": status}, "default", subresource="status")
+
+    async def raw(
+        self, method: str, path: str, headers: Mapping[str, str] | None = None, body: bytes = b""
+    ) -> "Answer":
+        """One request on a socket, as the administrator."""
+        reader, writer = await self.dial()
+        lines = [f"{method} {path} HTTP/1.1", "Host: cluster.example"]
+        given = {"Connection": "close", **(headers or {})}
+        if body:
+            given["Content-Length"] = str(len(body))
+        lines += [f"{name}: {value}" for name, value in given.items()]
+        writer.write("\r\n".join([*lines, "", ""]).encode() + body)
+        async with asyncio.timeout(30):
+            head = await reader.readuntil(b"\r\n\r\n")
+            rest = await reader.read()
+        writer.close()
+        first, *others = head.decode().rstrip().split("\r\n")
+        pairs = [line.partition(": ")[::2] for line in others]
+        return Answer(int(first.split()[1]), [(name.lower(), value) for name, value in pairs], rest)
+
+    async def dial(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """A connection of the administrator."""
+        access = self.access
+        return await asyncio.open_connection(
+            "127.0.0.1", access.port, ssl=access.ssl_context(), server_hostname="localhost"
+        )
 
     @property
     def kubectl(self) -> Kubectl:

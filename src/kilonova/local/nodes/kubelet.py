@@ -1,19 +1,27 @@
 """The kubelet of a simulated node: it tells of its containers, and has nothing to run in them."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from datetime import datetime, timedelta
 
 from kilonova.api.json import JsonObject
 from kilonova.local.errors import ApiError, bad_request
 from kilonova.local.kinds.walk import objects, part
 from kilonova.local.kubelets import LogRequest, NodeUsage, RemoteProcess
+from kilonova.local.nodes.objects import SimPod
+from kilonova.local.nodes.usage import simulated_usage
+from kilonova.local.times import parse_time
 
 
 class SimulatedKubelet:
     """Answers for one simulated node."""
 
-    def __init__(self, node: str) -> None:
+    def __init__(
+        self, node: str, pods: Callable[[], Iterable[SimPod]], now: Callable[[], datetime]
+    ) -> None:
         self._node = node
+        self._pods = pods
+        self._now = now
 
     async def logs(self, pod: JsonObject, wanted: LogRequest) -> AsyncIterator[bytes]:
         """A container's life, told from its status; there is nothing else to tell."""
@@ -27,9 +35,20 @@ class SimulatedKubelet:
         if ended:
             text = f"simulated container {wanted.container} ended with exit code"
             lines.append((ended["finishedAt"], f"{text} {ended['exitCode']}"))
+        since = wanted.since
+        if wanted.since_seconds is not None:
+            since = self._now() - timedelta(seconds=wanted.since_seconds)
+        if since is not None:
+            lines = [line for line in lines if parse_time(line[0]) >= since]
         kept = lines if wanted.tail is None else lines[len(lines) - min(len(lines), wanted.tail) :]
-        for moment, text in kept:
-            yield (f"{moment} {text}\n" if wanted.timestamps else f"{text}\n").encode()
+        printed = (
+            f"{moment} {text}\n" if wanted.timestamps else f"{text}\n" for moment, text in kept
+        )
+        left = wanted.limit_bytes
+        for line in (text.encode() for text in printed):
+            yield line[:left]
+            if left is not None:
+                left = max(0, left - len(line))
 
     async def execute(
         self, pod: JsonObject, container: str, command: Sequence[str], *, stdin: bool, tty: bool
@@ -47,7 +66,8 @@ class SimulatedKubelet:
         raise self._nothing_runs(pod["metadata"]["name"])
 
     async def usage(self) -> NodeUsage | None:
-        return None
+        """Worked out when asked: of each container a share of what it requested."""
+        return simulated_usage(self._pods(), self._now())
 
     def _nothing_runs(self, what: str) -> ApiError:
         return bad_request(

@@ -26,7 +26,7 @@ RUN_SECONDS = PREFIX + "run-seconds"
 EXIT_CODE = PREFIX + "exit-code"
 IMAGE_PULL = PREFIX + "image-pull"
 
-_BY_NODE = "simulated node"
+BY_NODE = "simulated node"
 _FIRST_BACKOFF, _LONGEST_BACKOFF = 10.0, 300.0
 _LOST_WITH_THE_MACHINE = 255
 _log = get_logger(__name__)
@@ -52,7 +52,7 @@ class PodLives:
         self._random = random
         self._now = now
         self._events = events
-        pods.store.add_index(_BY_NODE, lambda pod: (pod.spec.node_name,))
+        pods.store.add_index(BY_NODE, lambda pod: (pod.spec.node_name,))
 
     def begin(self) -> Callable[[], None]:
         """Play from now on; call what is returned to stop."""
@@ -63,7 +63,7 @@ class PodLives:
 
     def on(self, machine: Machine) -> list[SimPod]:
         """The pods that are bound to a machine."""
-        return self._pods.store.find(_BY_NODE, machine.shape.name)
+        return self._pods.store.find(BY_NODE, machine.shape.name)
 
     def machine_is_back(self, machine: Machine) -> None:
         """What ran on it has ended; what waited goes on."""

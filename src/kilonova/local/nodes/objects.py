@@ -38,6 +38,7 @@ class PodMetadata(msgspec.Struct, frozen=True, rename="camel"):
 
 class Resources(msgspec.Struct, frozen=True):
     limits: dict[str, str | int | float] = {}
+    requests: dict[str, str | int | float] = {}
 
 
 class Container(msgspec.Struct, frozen=True, rename="camel"):

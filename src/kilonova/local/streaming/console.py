@@ -2,14 +2,16 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import msgspec
 
 from kilonova.api.json import JsonObject
 from kilonova.local.kubelets import Output, RemoteProcess
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,29 +86,45 @@ async def converse(
 
 
 async def _feed(process: RemoteProcess, console: Console, wanted: Wanted) -> None:
-    async for event in console.inputs():
-        # A process that has closed its input, or has just ended, is no reason to stop listening.
-        with contextlib.suppress(OSError):
-            match event:
-                case Typed(data):
-                    if wanted.stdin:
-                        await process.send(data)
-                case InputEnded():
-                    if wanted.stdin:
-                        await process.close_input()
-                case Resized(columns, rows):
-                    if wanted.tty:
-                        await process.resize(columns, rows)
+    async with _closing(console.inputs()) as inputs:
+        async for event in inputs:
+            # A process that has closed its input, or has ended, is no reason to stop listening.
+            with contextlib.suppress(OSError):
+                await _give(process, event, wanted)
+
+
+async def _give(process: RemoteProcess, event: Input, wanted: Wanted) -> None:
+    match event:
+        case Typed(data):
+            if wanted.stdin:
+                await process.send(data)
+        case InputEnded():
+            if wanted.stdin:
+                await process.close_input()
+        case Resized(columns, rows):
+            if wanted.tty:
+                await process.resize(columns, rows)
 
 
 async def _show(
     process: RemoteProcess, console: Console, wanted: Wanted, tells_exit_code: bool
 ) -> None:
-    async for output, data in process.output():
-        if data and wanted.shows(output):
-            await console.show(output, data)
+    async with _closing(process.output()) as outputs:
+        async for output, data in outputs:
+            if data and wanted.shows(output):
+                await console.show(output, data)
     code = await process.wait()
     await console.finish(outcome(code if tells_exit_code else 0))
+
+
+@contextlib.asynccontextmanager
+async def _closing(items: AsyncIterator[T]) -> AsyncGenerator[AsyncIterator[T]]:
+    """Leave no generator behind half-way: its clean-up would come at an odd time."""
+    try:
+        yield items
+    finally:
+        if isinstance(items, AsyncGenerator):
+            await items.aclose()
 
 
 def outcome(code: int) -> JsonObject:
