@@ -3,6 +3,7 @@
 from kilonova.api.json import JsonObject
 from kilonova.local.admission.chain import Attributes
 from kilonova.local.errors import forbidden
+from kilonova.local.kinds.walk import part
 from kilonova.local.storage import Collection
 
 
@@ -26,7 +27,7 @@ class Priority:
             raise forbidden(
                 "",
                 "pods",
-                pod["metadata"].get("name", ""),
+                _name(pod),
                 f"the integer value of priority ({given}) must not be provided in pod spec; "
                 f"priority admission controller computed {value} from the given "
                 "PriorityClass name",
@@ -45,8 +46,9 @@ class Priority:
             return self._default()
         found = self._classes.get(name)
         if found is None:
-            pod = (attributes.obj or {}).get("metadata", {}).get("name", "")
-            raise forbidden("", "pods", pod, f"no PriorityClass with name {name} was found")
+            raise forbidden(
+                "", "pods", _name(attributes.obj), f"no PriorityClass with name {name} was found"
+            )
         return found.decode()
 
     def _default(self) -> JsonObject | None:
@@ -57,3 +59,8 @@ class Priority:
             if b'"globalDefault":true' in entry.body
         ]
         return min(wanting, key=lambda each: each.get("value", 0), default=None)
+
+
+def _name(pod: JsonObject | None) -> str:
+    metadata = part(pod or {}, "metadata")
+    return metadata.get("name") or metadata.get("generateName") or ""
