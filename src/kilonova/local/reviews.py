@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from kilonova.api.json import JsonObject
-from kilonova.local.auth import Action, Authenticator, InvalidToken, User
+from kilonova.local.auth import Action, Authenticator, InvalidToken, User, user_info
 from kilonova.local.auth.rbac import Rbac, Rule, trouble
 from kilonova.local.clock import Clock
 from kilonova.local.errors import ApiError, Problem, bad_request, invalid, invalid_value, required
@@ -46,7 +46,7 @@ class Reviews:
         match kind.kind:
             case "SelfSubjectReview":
                 metadata["creationTimestamp"] = rfc3339(self._clock.now())
-                return {**answered, "status": {"userInfo": _user_info(user)}}
+                return {**answered, "status": {"userInfo": user_info(user)}}
             case "SelfSubjectRulesReview":
                 return {**answered, "spec": {}, "status": self._rules_status(spec, user)}
             case "TokenReview":
@@ -64,7 +64,7 @@ class Reviews:
             # Kubernetes tells what each of its ways to read a token says, one of which is this.
             known, said = "invalid bearer token", str(error)
             return {"user": {}, "error": said if said == known else f"[{known}, {said}]"}
-        return {"authenticated": True, "user": _user_info(user), "audiences": list(audiences)}
+        return {"authenticated": True, "user": user_info(user), "audiences": list(audiences)}
 
     def _rules_status(self, spec: JsonObject, user: User) -> JsonObject:
         namespace: str = spec.get("namespace", "")
@@ -182,13 +182,3 @@ def _resource_rule(rule: Rule) -> JsonObject:
         "resourceNames": rule.resource_names,
     }
     return {key: value for key, value in shown.items() if value}
-
-
-def _user_info(user: User) -> JsonObject:
-    info: JsonObject = {
-        "username": user.name,
-        "uid": user.uid,
-        "groups": list(user.groups),
-        "extra": {key: list(values) for key, values in user.extra.items()},
-    }
-    return {key: value for key, value in info.items() if value}

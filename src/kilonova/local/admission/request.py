@@ -3,7 +3,7 @@
 from kilonova.api.json import JsonObject
 from kilonova.local.admission.chain import Attributes
 from kilonova.local.admission.versions import type_name
-from kilonova.local.auth import User
+from kilonova.local.auth import user_info
 from kilonova.local.kinds.base import Kind
 
 
@@ -22,7 +22,7 @@ def admission_request(attributes: Attributes, kind: Kind) -> JsonObject:
         "operation": attributes.operation,
     }
     request = {name: value for name, value in request.items() if value}
-    request["userInfo"] = _user_info(attributes.user)
+    request["userInfo"] = user_info(attributes.user)
     request["dryRun"] = attributes.dry_run
     request["options"] = attributes.options() or None
     return request
@@ -35,13 +35,3 @@ def _kind(kind: Kind, subresource: str) -> JsonObject:
 
 def _resource(kind: Kind) -> JsonObject:
     return {"group": kind.group, "version": kind.version, "resource": kind.plural}
-
-
-def _user_info(user: User) -> JsonObject:
-    info: JsonObject = {
-        "username": user.name,
-        "uid": user.uid,
-        "groups": list(user.groups),
-        "extra": {key: list(values) for key, values in user.extra.items()},
-    }
-    return {name: value for name, value in info.items() if value}

@@ -25,7 +25,7 @@ from kilonova.local.auth.tokens import (
     ServiceAccount,
     ServiceAccountTokens,
 )
-from kilonova.local.auth.user import MASTERS, User
+from kilonova.local.auth.user import MASTERS, User, user_info
 
 __all__ = [
     "MASTERS",
@@ -45,4 +45,5 @@ __all__ = [
     "discovery_document",
     "key_set",
     "may_be_anonymous",
+    "user_info",
 ]

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from kilonova.api.json import JsonObject
+
 AUTHENTICATED = "system:authenticated"
 UNAUTHENTICATED = "system:unauthenticated"
 MASTERS = "system:masters"
@@ -27,3 +29,14 @@ def authenticated(user: User) -> User:
     if AUTHENTICATED in user.groups:
         return user
     return replace(user, groups=(*user.groups, AUTHENTICATED))
+
+
+def user_info(user: User) -> JsonObject:
+    """The user as a UserInfo object, as reviews and webhooks are shown it."""
+    info: JsonObject = {
+        "username": user.name,
+        "uid": user.uid,
+        "groups": list(user.groups),
+        "extra": {key: list(values) for key, values in user.extra.items()},
+    }
+    return {name: value for name, value in info.items() if value}
