@@ -200,6 +200,7 @@ def open_border() -> Generator[Border]:
         try:
             for path, obj in (
                 (ACCOUNTS, {"metadata": {"name": "default"}}),
+                (ACCOUNTS, {"metadata": {"name": "robot"}}),
                 (DEFINITIONS, GANG_DEFINITION),
                 (GANGS, GANG),
                 (PODS, manifests()["Pod pod-small"]),

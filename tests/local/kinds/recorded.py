@@ -66,7 +66,22 @@ def normal(obj: Any) -> Any:
     if result["kind"] == "CertificateSigningRequest":
         for field in ("username", "uid", "groups", "extra"):
             spec.pop(field, None)
+    if result["kind"] == "Pod":
+        _take_account(spec)
     return result
+
+
+def _take_account(spec: Any) -> None:
+    """Take away what a pod gets from admission, where that runs: its account and its token."""
+    if spec.get("serviceAccountName") == "default":
+        del spec["serviceAccountName"], spec["serviceAccount"]
+    owners = [spec, *spec.get("initContainers", []), *spec["containers"]]
+    for owner, field in ((each, "volumes" if each is spec else "volumeMounts") for each in owners):
+        kept = [one for one in owner.get(field, []) if "kube-api-access-" not in one["name"]]
+        if kept:
+            owner[field] = kept
+        else:
+            owner.pop(field, None)
 
 
 def asked(access: Access, manifest: Any, kind: Kind) -> Any:
