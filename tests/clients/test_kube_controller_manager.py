@@ -112,7 +112,7 @@ def test_a_daemon_set_is_on_every_node(managed: Ground) -> None:
 
 def test_a_job_of_a_cron_job_completes(managed: Ground) -> None:
     namespace = managed.namespace("jobs")
-    annotation = {"kilonova.dev/run-seconds": "0.05"}
+    annotation = {"sim.kilonova.dev/run-seconds": "0.05"}
     template = _template({}, annotation, restartPolicy="Never")
     job = {"completions": 2, "parallelism": 2, "template": template}
     _create(
@@ -129,16 +129,18 @@ def test_a_job_of_a_cron_job_completes(managed: Ground) -> None:
 
 def test_garbage_and_namespaces_are_collected_by_it(managed: Ground) -> None:
     namespace = managed.namespace("leaving")
-    managed.run(f"create deployment web --image={_IMAGE} --replicas=2", namespace=namespace)
-    managed.run("rollout status deployment web --timeout=60s", namespace=namespace)
-    managed.run("delete deployment web --cascade=orphan", namespace=namespace)
+    labels = {"app": "web"}
+    spec = {"replicas": 2, "selector": {"matchLabels": labels}, "template": _template(labels)}
+    _create(managed, namespace, "apps/v1", "Deployment", spec)
+    managed.run("rollout status deployment x --timeout=60s", namespace=namespace)
+    managed.run("delete deployment x --cascade=orphan", namespace=namespace)
     (orphan,) = managed.read("replicasets", namespace)["items"]
     assert "ownerReferences" not in orphan["metadata"]
     name = orphan["metadata"]["name"]
     managed.run(f"delete replicaset {name} --cascade=foreground", namespace=namespace)
     assert managed.names("pods,replicasets", namespace) == []
-    managed.run(f"create deployment web --image={_IMAGE} --replicas=2", namespace=namespace)
-    managed.run("rollout status deployment web --timeout=60s", namespace=namespace)
+    _create(managed, namespace, "apps/v1", "Deployment", spec)
+    managed.run("rollout status deployment x --timeout=60s", namespace=namespace)
     managed.run(f"delete namespace {namespace} --timeout=60s")
     assert namespace not in managed.names("namespaces")
 
