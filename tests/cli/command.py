@@ -43,9 +43,10 @@ class Kilonova:
         return Done(done.returncode, done.stdout.decode(), done.stderr.decode())
 
     def detach(self, data: Path, *words: str | Path) -> Done:
-        """`up --detach --wait` on a free port."""
+        """`up --detach --wait` on a free port, without this machine unless it is asked for."""
         self.ends_with_the_test(data)
-        return self("up", "--detach", "--wait", "--port", "0", "--data", data, *words)
+        mode = ("--detach", "--wait", "--no-process-node", "--port", "0")
+        return self("up", *mode, "--data", data, *words)
 
     def status(self, data: Path) -> dict[str, Any]:
         """What `status -o json` says."""

@@ -33,7 +33,7 @@ def test_the_tour_of_the_readme_works_as_written(
         check=False,
     )
     assert done.returncode == 0, done.stdout
-    for line in ("12 (12 ready)", "pod/two-gpus condition met", "refused", "Stopped."):
+    for line in ("13 (13 ready)", "pod/two-gpus condition met", "refused", "Stopped."):
         assert line in done.stdout
 
 

@@ -23,7 +23,7 @@ SEED = int(os.environ.get("KILONOVA_SEED", "1"))
 
 def test_kills_under_write_load_lose_nothing(tmp_path: Path) -> None:
     data, port = tmp_path / "data", free_port()
-    arguments = ("up", "--no-demo", "--data", str(data), "--port", str(port))
+    arguments = ("up", "--no-demo", "--no-process-node", "--data", str(data), "--port", str(port))
     with EmbeddedServer.start(data, "--port", str(port)) as server:
         access = server.access
     chance = random.Random(SEED)

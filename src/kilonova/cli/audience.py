@@ -28,6 +28,10 @@ class Audience(Protocol):
 
     def stopping(self) -> None: ...
 
+    def ending_pods(self, text: str) -> None:
+        """Processes of pods are still ending."""
+        ...
+
 
 class Plain:
     """A stream that is not a terminal: only what is worth keeping."""
@@ -46,6 +50,9 @@ class Plain:
 
     def stopping(self) -> None:
         print("Stopping.", flush=True)
+
+    def ending_pods(self, text: str) -> None:
+        print(text, flush=True)
 
 
 class Terminal(Plain):
@@ -120,10 +127,19 @@ class Pipe:
     def stopping(self) -> None:
         pass
 
+    def ending_pods(self, text: str) -> None:
+        print(text, flush=True)
+
     def _send(self, report: Report) -> None:
         # Whoever did not want to wait has gone.
         with suppress(BrokenPipeError):
             self._pipe.write(msgspec.json.encode(report) + b"\n")
+
+
+def ending_text(pods: int, seconds: float) -> str:
+    """What is said while processes of pods are ending."""
+    count = "1 pod" if pods == 1 else f"{pods} pods"
+    return f"Ending {count} on this machine, at most {max(0.0, seconds):.0f} s ..."
 
 
 def present_audience() -> Audience:

@@ -64,8 +64,24 @@ def up(
         typer.Option(metavar="FILE", help="Fleet of simulated nodes, instead of the usual one."),
     ] = None,
     no_demo: Annotated[
-        bool, typer.Option("--no-demo", help="Start it bare: no nodes but those of --nodes.")
+        bool,
+        typer.Option("--no-demo", help="Start it bare: no simulated nodes but those of --nodes."),
     ] = False,
+    process_node: Annotated[
+        bool,
+        typer.Option(
+            help="Make this machine a node too, whose pods run as processes: choose it with the "
+            "node selector kilonova.dev/node-kind=process."
+        ),
+    ] = True,
+    allow_host_path: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="PATH",
+            help="Let pods on this machine see PATH, and all below it, as hostPath volumes; "
+            "may be given again.",
+        ),
+    ] = None,
     durability: Annotated[
         Durability,
         typer.Option(
@@ -92,8 +108,8 @@ def up(
 ) -> None:
     """Start a cluster on this machine, and run it until Ctrl-C.
 
-    It is a Kubernetes API with simulated nodes. DIR/kubeconfig leads to it. What is in it
-    stays in DIR: the next start on the same folder goes on from there.
+    It is a Kubernetes API with simulated nodes, and this machine as another one. DIR/kubeconfig
+    leads to it. What is in it stays in DIR: the next start on the same folder goes on from there.
 
     \b
     Examples:
@@ -102,6 +118,7 @@ def up(
       kilonova up --data ./try --port 0 --nodes examples/fleet.yaml
       kilonova up --no-demo --durability normal
       kilonova up --controllers='*,-placement'
+      kilonova up --no-demo --allow-host-path ~/models
     """
     options = UpOptions(
         data=_folder(data),
@@ -111,6 +128,8 @@ def up(
         nodes=None if nodes is None else nodes.expanduser().absolute(),
         demo=not no_demo,
         controllers=controllers,
+        process_node=process_node,
+        allowed_host_paths=tuple(path.expanduser().absolute() for path in allow_host_path or ()),
     )
     if detach:
         from kilonova.cli.background import detach_cluster
@@ -128,17 +147,27 @@ def up(
 def down(
     data: _Data = None,
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Return when it is gone.")] = True,
+    keep_pods: Annotated[
+        bool,
+        typer.Option(
+            "--keep-pods", help="Leave the processes of pods running: the next start adopts them."
+        ),
+    ] = False,
 ) -> None:
-    """Stop the cluster that runs on a folder. Its data stays.
+    """Stop the cluster that runs on a folder, and the processes of its pods. Its data stays.
 
     \b
     Examples:
       kilonova down
+      kilonova down --keep-pods
       kilonova down --data ./try --no-wait
     """
     from kilonova.cli.down import stop_cluster
 
-    typer.echo(stop_cluster(_folder(data), wait=wait))
+    def tell(text: str) -> None:
+        typer.echo(text, err=True)
+
+    typer.echo(stop_cluster(_folder(data), wait=wait, keep_pods=keep_pods, tell=tell))
 
 
 @app.command()

@@ -5,9 +5,10 @@ import os
 import select
 import signal
 import time
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from pathlib import Path
 
+from kilonova.cli.audience import ending_text
 from kilonova.cli.failure import CommandFailed
 from kilonova.local.folder import Folder, Running
 
@@ -15,8 +16,11 @@ _PATIENCE = 30.0
 _INTERVAL = 0.02
 
 
-def stop_cluster(data: Path, *, wait: bool) -> str:
-    """Ask the process on `data` to end, wait for it, and say what was done."""
+def stop_cluster(data: Path, *, wait: bool, keep_pods: bool, tell: Callable[[str], None]) -> str:
+    """Ask the process on `data` to end, wait for it, and say what was done.
+
+    `tell` hears meanwhile what it waits for.
+    """
     folder = Folder(data)
     deadline = time.monotonic() + _PATIENCE
     running = _announced(folder, deadline)
@@ -24,7 +28,7 @@ def stop_cluster(data: Path, *, wait: bool) -> str:
         return f"Nothing runs on {data}."
     with _open_process(running.pid) as process:
         try:
-            os.kill(running.pid, signal.SIGTERM)
+            os.kill(running.pid, signal.SIGUSR1 if keep_pods else signal.SIGTERM)
         except ProcessLookupError:
             return f"Nothing runs on {data}."
         except PermissionError as error:
@@ -33,7 +37,16 @@ def stop_cluster(data: Path, *, wait: bool) -> str:
             ) from error
         if not wait:
             return f"Asked process {running.pid} on {data} to stop."
+        told = 0
         while folder.is_taken():
+            ending = folder.ending()
+            if ending is not None:
+                # Their grace was asked for by whoever made them.
+                left = ending.until - time.time()
+                deadline = max(deadline, time.monotonic() + left + _PATIENCE)
+                if ending.pods != told:
+                    told = ending.pods
+                    tell(ending_text(told, left))
             _pause(deadline, running.pid)
         if process is not None:
             select.select([process], [], [], max(0.0, deadline - time.monotonic()))

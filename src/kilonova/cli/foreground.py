@@ -1,8 +1,9 @@
 """`kilonova up`: a cluster in this process, until it is asked to stop.
 
 Everything happens in one event loop. The first SIGINT or SIGTERM stops the cluster in good
-order, also while it starts; a second one ends the process on the spot, which loses nothing
-that was acknowledged.
+order, also while it starts, and before it the processes of its pods; a second one ends this
+process on the spot, which loses nothing that was acknowledged, and leaves those that still run
+for the next start. SIGUSR1 stops the cluster and leaves all of them.
 """
 
 import asyncio
@@ -11,15 +12,18 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Coroutine
-from typing import Any
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any
 
-from kilonova.cli.audience import Audience
+from kilonova.cli.audience import Audience, ending_text
 from kilonova.cli.census import count_nodes
 from kilonova.cli.failure import CommandFailed
 from kilonova.cli.options import UpOptions
 from kilonova.cli.welcome import Welcome
 from kilonova.kube import logging
+
+if TYPE_CHECKING:  # it is imported when a cluster starts
+    from kilonova.local.folder import Folder
 
 
 def run_cluster(options: UpOptions, audience: Audience) -> None:
@@ -67,6 +71,8 @@ async def _run(options: UpOptions, audience: Audience, begun: float) -> None:
                 durability=Durability[options.durability.upper()],
                 fleet=fleet,
                 controllers=options.controllers,
+                process_node=options.process_node,
+                allowed_host_paths=options.allowed_host_paths,
             )
         )
         if not await _outruns(cluster.start(), asked):
@@ -94,26 +100,38 @@ async def _run(options: UpOptions, audience: Audience, begun: float) -> None:
             audience.ready(await welcome(settled=True))
             await asyncio.wait({asked, cluster.broken}, return_when=asyncio.FIRST_COMPLETED)
         audience.stopping()
+        if asked.done() and not asked.result():
+            await cluster.stop_pods(_progress(cluster.folder, audience))
     finally:
         await cluster.stop()
     if cluster.broken.done():
         raise CommandFailed(str(cluster.broken.result()))
 
 
-def _asked_to_stop() -> asyncio.Future[None]:
-    """Done at the first signal; the second is left to the system."""
-    loop = asyncio.get_running_loop()
-    asked: asyncio.Future[None] = loop.create_future()
-    numbers = (signal.SIGINT, signal.SIGTERM)
+def _progress(folder: "Folder", audience: Audience) -> Callable[[int, float], None]:
+    """Say how many pods still end: here, and to whoever waits in `kilonova down`."""
 
-    def ask() -> None:
+    def tell(count: int, seconds: float) -> None:
+        folder.announce_ending(count, seconds)
+        audience.ending_pods(ending_text(count, seconds))
+
+    return tell
+
+
+def _asked_to_stop() -> asyncio.Future[bool]:
+    """Done at the first signal, with whether pods are to be left; the second is the system's."""
+    loop = asyncio.get_running_loop()
+    asked: asyncio.Future[bool] = loop.create_future()
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
+
+    def ask(keep_pods: bool) -> None:
         for number in numbers:
             loop.remove_signal_handler(number)
             signal.signal(number, signal.SIG_DFL)
-        asked.set_result(None)
+        asked.set_result(keep_pods)
 
     for number in numbers:
-        loop.add_signal_handler(number, ask)
+        loop.add_signal_handler(number, ask, number == signal.SIGUSR1)
     return asked
 
 

@@ -26,6 +26,8 @@ class UpOptions:
     nodes: Path | None
     demo: bool
     controllers: str = "*"
+    process_node: bool = True
+    allowed_host_paths: tuple[Path, ...] = ()
 
     def arguments(self) -> list[str]:
         """The command line that asks for the same."""
@@ -35,6 +37,10 @@ class UpOptions:
             words += ["--nodes", str(self.nodes)]
         if self.controllers != "*":
             words.append(f"--controllers={self.controllers}")
+        if not self.process_node:
+            words.append("--no-process-node")
+        for path in self.allowed_host_paths:
+            words += ["--allow-host-path", str(path)]
         return words if self.demo else [*words, "--no-demo"]
 
 

@@ -34,6 +34,14 @@ class Running(msgspec.Struct):
     started: str
 
 
+class Ending(msgspec.Struct):
+    """What a process that stops says of the pods that it still waits for."""
+
+    pods: int
+    until: float
+    """Seconds since 1970."""
+
+
 class Folder:
     """Files of one embedded cluster. Only the owner of the lock writes them."""
 
@@ -62,11 +70,11 @@ class Folder:
         self.database.touch(0o600)
         self.database.chmod(0o600)
         # The word of a process that was killed: its number may be another's by now.
-        (self.path / "running.json").unlink(missing_ok=True)
+        self._forget_words()
 
     def release(self) -> None:
         if self._lock is not None:
-            (self.path / "running.json").unlink(missing_ok=True)
+            self._forget_words()
             os.close(self._lock)
             self._lock = None
 
@@ -96,6 +104,22 @@ class Folder:
             return msgspec.json.decode((self.path / "running.json").read_bytes(), type=Running)
         except (FileNotFoundError, msgspec.MsgspecError):
             return None
+
+    def announce_ending(self, pods: int, seconds: float) -> None:
+        """Leave word that pods are still ending, for `down`."""
+        word = Ending(pods, time.time() + seconds)
+        _replace(self.path / "ending.json", msgspec.json.encode(word), 0o600)
+
+    def ending(self) -> Ending | None:
+        """Which pods a process that stops still waits for."""
+        try:
+            return msgspec.json.decode((self.path / "ending.json").read_bytes(), type=Ending)
+        except (FileNotFoundError, msgspec.MsgspecError):
+            return None
+
+    def _forget_words(self) -> None:
+        for name in ("running.json", "ending.json"):
+            (self.path / name).unlink(missing_ok=True)
 
     def authority(self, now: datetime) -> Authority:
         """The cluster's own CA, made on first use."""

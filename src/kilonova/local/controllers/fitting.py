@@ -174,11 +174,14 @@ class Unplaceable:
 def choose_node(
     pod: PlacedPod, candidates: Iterable[Candidate], used: Mapping[str, Amounts]
 ) -> str | Unplaceable:
-    """The name of the node with the largest share of its scarcest wanted resource left over."""
+    """The name of the node with the largest share of its scarcest wanted resource left over.
+
+    Nodes that would rather not have the pod come after all others.
+    """
     wanted = pod_requests(pod)
     reasons: Counter[str] = Counter()
     nodes = 0
-    best: tuple[float, str] | None = None
+    best: tuple[int, float, str] | None = None
     for candidate in candidates:
         nodes += 1
         name = candidate.node.metadata.name
@@ -187,11 +190,12 @@ def choose_node(
             room = _room(wanted, candidate.capacity, used.get(name, {}))
             if isinstance(room, str):
                 reason = room
-            elif best is None or (-room, name) < best:
-                best = (-room, name)
+            else:
+                offer = (_reluctance(pod, candidate.node), -room, name)
+                best = offer if best is None else min(best, offer)
         if reason is not None:
             reasons[reason] += 1
-    return best[1] if best is not None else Unplaceable(nodes, reasons)
+    return best[2] if best is not None else Unplaceable(nodes, reasons)
 
 
 def pod_requests(pod: PlacedPod) -> Amounts:
@@ -258,6 +262,12 @@ def _objection(pod: PlacedPod, node: PlaceableNode) -> str | None:
     if affinity and affinity.required and not _selects(affinity.required, node):
         return "node(s) didn't match Pod's node affinity/selector"
     return None
+
+
+def _reluctance(pod: PlacedPod, node: PlaceableNode) -> int:
+    """How many taints ask for other pods."""
+    soft = (taint for taint in node.spec.taints if taint.effect == "PreferNoSchedule")
+    return sum(not _tolerated(pod, taint) for taint in soft)
 
 
 def _tolerated(pod: PlacedPod, taint: _Taint) -> bool:

@@ -46,6 +46,9 @@ def node_object(facts: MachineFacts, network: IPv4Network) -> JsonObject:
             "podCIDR": str(network),
             "podCIDRs": [str(network)],
             "providerID": f"{RUNTIME}://{facts.name}",
+            # Most pods name an image and no command: where there are simulated nodes, those
+            # that do not choose go there.
+            "taints": [{"key": NODE_KIND, "value": "process", "effect": "PreferNoSchedule"}],
         },
     }
 
