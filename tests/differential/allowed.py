@@ -18,9 +18,6 @@ class Difference:
         return fnmatchcase(str(case), self.case)
 
 
-_NEEDS_A_KUBELET = (
-    "exec, attach, port-forward and proxy need a node's own server, which comes later"
-)
 _PARSER = "the words of the YAML or base64 parser, which is not Go's"
 _AT_ONCE = "names are accepted in the write that brings a definition, not by a controller after it"
 _OWN_WORDS = "descriptions of parameters are our own sentences"
@@ -30,11 +27,6 @@ _ENUMERATIONS = "the values of a field are judged, and not yet listed in its sch
 _ETCD = "Kubernetes shows its key in etcd"
 
 ALLOWED: tuple[Difference, ...] = (
-    *(
-        Difference("discovery: *", path.format(name), _NEEDS_A_KUBELET)
-        for name in ("exec", "attach", "portforward", "proxy")
-        for path in ("body.resources.*/{}", "body.items.*.subresources.{}")
-    ),
     Difference("apply: a manifest that is no YAML", "body.message", _PARSER),
     Difference("negotiation: a body that is no YAML", "body.message", _PARSER),
     Difference("lists: a page after nothing", "body.message", _PARSER),

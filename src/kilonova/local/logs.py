@@ -50,7 +50,7 @@ def _wanted(pod: JsonObject, request: Request) -> LogRequest:
         problems.append(invalid_value("limitBytes", limit, "must be greater than 0"))
     if since_seconds is not None and request.param("sinceTime") is not None:
         detail = "at most one of `sinceTime` or `sinceSeconds` may be specified"
-        problems.append(forbidden_field('""', detail))
+        problems.append(forbidden_field("[]", detail))
     elif since_seconds is not None and since_seconds < 1:
         problems.append(invalid_value("sinceSeconds", since_seconds, "must be greater than 0"))
     if request.param("stream") is not None:

@@ -130,7 +130,7 @@ async def test_a_service_leads_to_a_ready_pod(scene: Scene) -> None:
             ("web:http", 503, 'no endpoints available for service "web"'),
             ("web:99", 503, 'no service port 99 found for service "web"'),
             ("none:80", 404, 'services "none" not found'),
-            ("none", 404, 'endpoints "none" not found'),
+            ("none", 404, 'services "none" not found'),
             ("a:b:c:d", 400, 'invalid service request "a:b:c:d"'),
             ("ftp:web:80", 400, 'invalid service request "ftp:web:80"'),
         ):

@@ -29,6 +29,8 @@ def pod_place(namespace: str, reference: str, find_pod: Find) -> Place:
     pod = find_pod(namespace, name)
     if pod is None:
         raise not_found("", "pods", name)
+    if not part(pod, "spec").get("nodeName"):
+        raise bad_request("address not allowed")
     if not port:
         declared = [
             each["containerPort"]
@@ -52,12 +54,10 @@ def service_place(
     """A ready pod behind the service, any of them."""
     scheme, name, port = _split(reference, "service")
     service = find_service(namespace, name)
-    if port.isascii() and port.isdecimal():
-        if service is None:
-            raise not_found("", "services", name)
-        port = _port_name(service, int(port), name)
     if service is None:
-        raise not_found("", "endpoints", name)
+        raise not_found("", "services", name)
+    if port.isascii() and port.isdecimal():
+        port = _port_name(service, int(port), name)
     ready = [
         (target["name"], number)
         for each in slices(namespace, name)
