@@ -25,6 +25,8 @@ class EmbeddedServer(AbstractContextManager["EmbeddedServer"]):
     @classmethod
     def start(cls, data: Path, *options: str) -> "EmbeddedServer":
         """Start on new or existing data and wait until it answers."""
+        # Left by a server that was killed, it would lead to where that one listened.
+        (data / "running.json").unlink(missing_ok=True)
         process = launch(data, *options)
         kubeconfig = data / "kubeconfig"
         process.wait_until((data / "running.json").exists)
