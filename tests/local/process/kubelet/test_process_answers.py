@@ -10,9 +10,9 @@ import pytest
 
 from kilonova.kube import BadRequest
 from kilonova.local.errors import ApiError
-from kilonova.local.kubelets import Kubelet, Output
+from kilonova.local.kubelets import ContainerUsage, Kubelet, Output
 from kilonova.local.nodes.process.kubelet.machinefacts import node_name
-from kilonova.local.nodes.process.kubelet.usage import Sample, usage_between
+from kilonova.local.nodes.process.kubelet.usage import Owner, Sample, usage_between
 from kilonova.local.nodes.process.runtime import Consumption
 from tests.local.embedded_cluster import BEGIN, LEASES, NODES, PODS
 from tests.local.process.kubelet.process_cluster import (
@@ -162,16 +162,18 @@ def test_usage_is_what_was_used_between_two_moments() -> None:
     after = Sample(
         later,
         Consumption(4_000_000_010, 8),
-        {"r": Consumption(1_000_000_000, 6), "new": Consumption(9, 9)},
+        {"r": Consumption(1_000_000_000, 6), "new": Consumption(9, 9), "whose": Consumption(1, 1)},
     )
-    owners = {"r": (("default", "p"), "main"), "new": (("default", "q"), "main")}
+    owners = {
+        "r": Owner("default", "p", "main", 0.0),
+        "new": Owner("default", "q", "main", later.timestamp() - 1),
+    }
     found = usage_between(before, after, owners)
     assert found is not None
     assert (found.cpu_nanocores, found.memory_bytes, found.window) == (2_000_000_000, 8, 2)
-    (pod,) = found.pods
-    assert (pod.name, pod.containers[0].cpu_nanocores, pod.containers[0].memory_bytes) == (
-        "p",
-        500_000_000,
-        6,
-    )
+    shown = [(pod.name, *pod.containers) for pod in found.pods]
+    assert shown == [
+        ("p", ContainerUsage("main", 500_000_000, 6)),
+        ("q", ContainerUsage("main", 9, 9)),
+    ]
     assert usage_between(after, after, owners) is None

@@ -111,7 +111,8 @@ class PodPlace:
             env=variables,
             folder=container.working_dir or str(self._scratch),
             log=log_file(self.folder, container.name, attempt),
-            address=self.address,
+            # Without an address it is the machine's network that it sees.
+            address="" if pod.spec.host_network else self.address,
             mounts=(
                 *self.volumes.mounts(container, variables),
                 *self._termination_mounts(container, attempt),

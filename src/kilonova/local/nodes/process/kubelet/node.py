@@ -12,9 +12,13 @@ from kilonova.local.nodes.process.kubelet.launching import PodPlace
 from kilonova.local.nodes.process.kubelet.means import Means
 from kilonova.local.nodes.process.kubelet.pods import Pod
 from kilonova.local.nodes.process.kubelet.registration import NodeRegistration
-from kilonova.local.nodes.process.kubelet.usage import PodName, Sample, read_machine, usage_between
+from kilonova.local.nodes.process.kubelet.usage import Owner, Sample, read_machine, usage_between
 from kilonova.local.nodes.process.kubelet.worker import PodWorker
-from kilonova.local.nodes.process.runtime import ContainerState, UnknownContainer
+from kilonova.local.nodes.process.runtime import (
+    Consumption,
+    ContainerState,
+    UnknownContainer,
+)
 
 _MEASURE_SECONDS = 10.0
 _log = get_logger(__name__)
@@ -53,8 +57,10 @@ class ProcessNode:
 
     async def run(self) -> None:
         """Be a node until cancelled."""
-        for state in await self.means.runtime.containers():
-            self._found.setdefault(state.pod_uid, []).append(state)
+        # Without a pod of an earlier time there is nothing to ask for, and no keeper to start.
+        if self.means.folder.is_dir() and any(self.means.folder.iterdir()):
+            for state in await self.means.runtime.containers():
+                self._found.setdefault(state.pod_uid, []).append(state)
         await self._registration.register()
         self._registered.set()
         await self._pods.wait_synced()
@@ -133,20 +139,22 @@ class ProcessNode:
     async def _measure(self) -> None:
         before: Sample | None = None
         while True:
-            now = Sample(
-                self.means.clock.now(), read_machine(), await self.means.runtime.consumption()
-            )
+            # Asking would keep a keeper that has nothing to do.
+            busy = any(each.containers.any_runs for each in self._workers.values())
+            used: Mapping[str, Consumption] = await self.means.runtime.consumption() if busy else {}
+            now = Sample(self.means.clock.now(), read_machine(), used)
             if before is not None:
                 self.usage = usage_between(before, now, self._owners())
             before = now
             await asyncio.sleep(_MEASURE_SECONDS)
 
-    def _owners(self) -> Mapping[str, tuple[PodName, str]]:
+    def _owners(self) -> Mapping[str, Owner]:
         """Whose each run is."""
-        owners: dict[str, tuple[PodName, str]] = {}
+        owners: dict[str, Owner] = {}
         for worker in self._workers.values():
             metadata = worker.pod.metadata
             for name, history in worker.containers.histories.items():
-                if history.latest is not None:
-                    owners[history.latest.id] = ((metadata.namespace, metadata.name), name)
+                run = history.latest
+                if run is not None:
+                    owners[run.id] = Owner(metadata.namespace, metadata.name, name, run.started)
         return owners

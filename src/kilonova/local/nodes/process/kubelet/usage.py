@@ -9,7 +9,20 @@ from pathlib import Path
 from kilonova.local.kubelets import ContainerUsage, NodeUsage, PodUsage
 from kilonova.local.nodes.process.runtime import Consumption
 
-PodName = tuple[str, str]
+_LEAST_SECONDS = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """Whose a run is, and since when it goes, in seconds since 1970."""
+
+    namespace: str
+    pod: str
+    container: str
+    started: float
+
+
+_NOTHING = Consumption(0, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,23 +34,26 @@ class Sample:
     containers: Mapping[str, Consumption]
 
 
-def usage_between(
-    before: Sample, after: Sample, owners: Mapping[str, tuple[PodName, str]]
-) -> NodeUsage | None:
-    """What was used between two moments; `owners` says whose each run is: (pod, container).
+def usage_between(before: Sample, after: Sample, owners: Mapping[str, Owner]) -> NodeUsage | None:
+    """What was used between two moments, by the owners of runs.
 
-    A run that is younger than the first moment is left out until the next time.
+    Of a run that is younger than the first moment it is what it used since it began.
     """
     window = (after.time - before.time).total_seconds()
     if window <= 0:
         return None
-    pods: dict[PodName, list[ContainerUsage]] = {}
+    pods: dict[tuple[str, str], list[ContainerUsage]] = {}
     for run, now in after.containers.items():
-        if run not in owners or run not in before.containers:
+        owner = owners.get(run)
+        if owner is None:
             continue
-        pod, container = owners[run]
-        cpu = _rate(before.containers[run], now, window)
-        pods.setdefault(pod, []).append(ContainerUsage(container, cpu, now.memory_bytes))
+        last, seconds = before.containers.get(run), window
+        if last is None:
+            last, seconds = _NOTHING, after.time.timestamp() - owner.started
+        if seconds < _LEAST_SECONDS:
+            continue
+        used = ContainerUsage(owner.container, _rate(last, now, seconds), now.memory_bytes)
+        pods.setdefault((owner.namespace, owner.pod), []).append(used)
     return NodeUsage(
         after.time,
         window,
