@@ -4,6 +4,8 @@ Everything runs in one event loop. `start` returns when the API answers and the 
 objects are there; `stop` ends watches, then controllers, then the store.
 """
 
+from __future__ import annotations
+
 import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
@@ -11,12 +13,13 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from socket import socket
+from typing import TYPE_CHECKING
 
 from kilonova.kube import Client, InProcessTransport, Part, Reflector
 from kilonova.kube.certificates import Authority
 from kilonova.kube.logging import get_logger
 from kilonova.kube.transport import Reply, Request, StreamReply
-from kilonova.local.admission import Admission, Caller, Scope, ServiceDirectory, standard_plugins
+from kilonova.local.admission import Admission, Caller, Scope, standard_plugins
 from kilonova.local.admission.deviceclaims import DeviceClaims
 from kilonova.local.api import Api
 from kilonova.local.app import App
@@ -52,10 +55,6 @@ from kilonova.local.metricsapi import metrics_kinds
 from kilonova.local.nodes import NO_NODES, Fleet, SimulatedKubelet, SimulatedNodes
 from kilonova.local.nodes.heartbeats import StoredHeartbeats
 from kilonova.local.nodes.lives import BY_NODE
-from kilonova.local.nodes.process.keeper.client import KeeperRuntime
-from kilonova.local.nodes.process.kubelet.build import BuiltNode, build_process_node
-from kilonova.local.nodes.process.kubelet.devices import installed_gpus
-from kilonova.local.nodes.process.services import service_parts
 from kilonova.local.nodes.sim import PODS as SIM_PODS
 from kilonova.local.registry.core import Registry
 from kilonova.local.registry.objects import read_entry
@@ -65,6 +64,9 @@ from kilonova.local.storage import Durability, Log, Store
 from kilonova.local.subresources import Subresources
 from kilonova.local.tokens import TokenRequests, object_exists
 from kilonova.local.verbs import Verbs
+
+if TYPE_CHECKING:
+    from kilonova.local.nodes.process.kubelet.build import BuiltNode
 
 ISSUER = "https://kubernetes.default.svc.cluster.local"
 _NAMES = (
@@ -185,6 +187,12 @@ class Cluster:
         settings = self.settings
         if not settings.process_node or settings.data is None:
             return ()
+        # What only a process node needs is loaded with one.
+        from kilonova.local.nodes.process.keeper.client import KeeperRuntime
+        from kilonova.local.nodes.process.kubelet.build import build_process_node
+        from kilonova.local.nodes.process.kubelet.devices import installed_gpus
+        from kilonova.local.nodes.process.services import service_parts
+
         runtime = KeeperRuntime(settings.data / "keeper")
         self._process = build_process_node(
             self.client,
@@ -245,7 +253,7 @@ class Cluster:
         definitions = Definitions(self.store, catalog, self.clock)
         ServiceAddresses(self.store, catalog)
         rbac = Rbac(Policy.observing(self.store))
-        caller = Caller(ServiceDirectory(self.store))
+        caller = Caller(self.store)
         self._ending.push_async_callback(caller.close)
         scope = Scope(self.store, catalog, rbac)
         plugins = standard_plugins(scope, caller, self._identities)

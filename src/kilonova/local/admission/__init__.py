@@ -9,7 +9,7 @@ from kilonova.local.admission.namespaces import NamespaceLifecycle
 from kilonova.local.admission.priority import Priority
 from kilonova.local.admission.scope import Scope
 from kilonova.local.admission.suite import standard_plugins
-from kilonova.local.admission.webhooks import Caller, ServiceDirectory
+from kilonova.local.admission.webhooks import Caller
 
 __all__ = [
     "Admission",
@@ -20,6 +20,5 @@ __all__ = [
     "Plugin",
     "Priority",
     "Scope",
-    "ServiceDirectory",
     "standard_plugins",
 ]

@@ -6,9 +6,8 @@ be asked, or whose answer makes no sense, has *failed*; whether the write goes o
 failurePolicy to say.
 """
 
-from kilonova.local.admission.webhooks.calling import Caller
+from kilonova.local.admission.webhooks.caller import Caller
 from kilonova.local.admission.webhooks.mutating import MutatingWebhooks
-from kilonova.local.admission.webhooks.services import ServiceDirectory
 from kilonova.local.admission.webhooks.validating import ValidatingWebhooks
 
-__all__ = ["Caller", "MutatingWebhooks", "ServiceDirectory", "ValidatingWebhooks"]
+__all__ = ["Caller", "MutatingWebhooks", "ValidatingWebhooks"]

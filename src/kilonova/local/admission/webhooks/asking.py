@@ -5,7 +5,7 @@ from collections.abc import Callable
 from kilonova.local.admission.chain import Attributes
 from kilonova.local.admission.request import admission_request
 from kilonova.local.admission.versions import Versions
-from kilonova.local.admission.webhooks.calling import Caller
+from kilonova.local.admission.webhooks.caller import Caller
 from kilonova.local.admission.webhooks.failures import CallFailed, denied, no_dry_run
 from kilonova.local.admission.webhooks.review import Response, encoded_review, read_response
 from kilonova.local.admission.webhooks.source import Call

@@ -6,14 +6,15 @@ goes where its configuration says, or nowhere.
 
 import asyncio
 import ssl
-from dataclasses import dataclass
 from functools import lru_cache
 from urllib.parse import urlsplit
 
 import aiohttp
 
+from kilonova.local.admission.webhooks.caller import Heard
 from kilonova.local.admission.webhooks.configuration import Webhook
-from kilonova.local.admission.webhooks.failures import CallFailed, answered_with, not_reached
+from kilonova.local.admission.webhooks.failures import CallFailed, answered_with
+from kilonova.local.admission.webhooks.reaching import not_reached
 from kilonova.local.admission.webhooks.services import NoEndpoint, ServiceDirectory
 
 ANSWER_LIMIT = 8 << 20
@@ -26,16 +27,7 @@ _HEADERS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Heard:
-    """What a webhook answered."""
-
-    body: bytes
-    status: int
-    content_type: str
-
-
-class Caller:
+class HttpCaller:
     """Asks webhooks. `close` it at the end."""
 
     def __init__(self, services: ServiceDirectory) -> None:

@@ -8,7 +8,7 @@ from kilonova.kube.logging import get_logger
 from kilonova.local.admission.chain import Attributes
 from kilonova.local.admission.scope import Scope
 from kilonova.local.admission.webhooks.asking import Asker
-from kilonova.local.admission.webhooks.calling import Caller
+from kilonova.local.admission.webhooks.caller import Caller
 from kilonova.local.admission.webhooks.failures import CallFailed, call_failed, internal_error
 from kilonova.local.admission.webhooks.source import Call, WebhookSource
 from kilonova.local.errors import ApiError

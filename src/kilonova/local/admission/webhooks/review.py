@@ -8,7 +8,7 @@ from typing import Any, cast
 import msgspec
 
 from kilonova.api.json import JsonObject
-from kilonova.local.admission.webhooks.calling import Heard
+from kilonova.local.admission.webhooks.caller import Heard
 from kilonova.local.admission.webhooks.failures import CallFailed
 from kilonova.local.errors import ApiError
 from kilonova.local.negotiation import decode_json
