@@ -97,6 +97,8 @@ class App:
         try:
             wire: SocketWire = scope["state"]["take_over"](upgrade.headers)
             await self._until(serve(session, wire), wire.lost())
+        except ConnectionResetError:
+            return
         finally:
             await session.cleanup()
 

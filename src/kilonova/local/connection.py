@@ -68,8 +68,10 @@ class Connection(HttpToolsProtocol):
         self.cycle.keep_alive = False
 
     def take_over(self, headers: dict[str, str]) -> SocketWire:
-        """Switch protocols: from now on the connection is the caller's."""
+        """Switch protocols: from now on the connection is the caller's. Raises OSError."""
         transport = self.transport
+        if transport.is_closing():
+            raise ConnectionResetError("the client did not wait")
         self.connections.discard(self)
         self.cycle.response_started = self.cycle.response_complete = True
         _keep_alive(transport)

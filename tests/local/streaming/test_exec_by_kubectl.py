@@ -6,6 +6,7 @@ import os
 
 import pytest
 
+from kilonova.local.streaming import session
 from tests.local.streaming.scene import Scene
 
 OVER = {
@@ -58,3 +59,31 @@ async def test_a_command_ends_when_its_client_is_killed(scene: Scene, env: dict[
     async with asyncio.timeout(30):
         await scene.machine.started[-1].detached.wait()
     assert scene.machine.started[-1].process.returncode is not None
+
+
+async def test_a_client_is_missed_even_if_nobody_takes_what_it_sent(
+    scene: Scene, env: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session, "PING_SECONDS", 0.2)
+    await scene.pod("web")
+    client = await scene.start("exec", "-i", "web", "--", "sleep", "600", env=env)
+    # More than all buffers on the way can hold: at the end nobody reads any more.
+    client.stdin.write(bytes(50_000_000))
+    sizes: list[int] = []
+    while len(sizes) < 5 or sizes[-1] != sizes[-5]:
+        sizes.append(client.stdin.transport.get_write_buffer_size())
+        await asyncio.sleep(0.2)
+    assert 0 < sizes[-1] < 50_000_000
+    client.kill()
+    async with asyncio.timeout(30):
+        await scene.machine.started[-1].detached.wait()
+
+
+async def test_a_command_ends_when_the_server_stops(scene: Scene, env: dict[str, str]) -> None:
+    await scene.pod("web")
+    client = await scene.start("exec", "web", "--", "sh", "-c", "echo on; exec sleep 600", env=env)
+    assert await client.stdout.readline() == b"on\n"
+    async with asyncio.timeout(20):
+        await scene.cluster.stop()
+        await client.wait()
+    assert scene.machine.started[-1].detached.is_set()

@@ -2,9 +2,10 @@
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -12,9 +13,18 @@ from hypothesis import strategies as st
 from wsproto.connection import Connection, ConnectionType
 from wsproto.events import BytesMessage, CloseConnection, Ping, Pong, TextMessage
 
-from tests.local.streaming.scene import Scene
+from kilonova.local.kubelets import RemoteProcess
+from tests.local.streaming.machine import ThisMachine
+from tests.local.streaming.scene import NODE, Scene
 
 BASE = "/api/v1/namespaces/default/pods"
+_HANDSHAKE = (
+    "Host: localhost",
+    "Connection: keep-alive, Upgrade",
+    "Upgrade: websocket",
+    "Sec-WebSocket-Version: 13",
+    "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==",
+)
 
 
 class Client:
@@ -53,11 +63,7 @@ async def _connected(scene: Scene, path: str, protocol: str) -> AsyncGenerator[C
     reader, writer = await scene.dial()
     lines = [
         f"GET {BASE}/{path} HTTP/1.1",
-        "Host: localhost",
-        "Connection: keep-alive, Upgrade",
-        "Upgrade: websocket",
-        "Sec-WebSocket-Version: 13",
-        "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==",
+        *_HANDSHAKE,
         f"Sec-WebSocket-Protocol: {protocol}",
     ]
     writer.write("\r\n".join([*lines, "", ""]).encode())
@@ -97,16 +103,24 @@ async def test_the_outcome_is_the_last_word(scene: Scene) -> None:
         assert closed.code == 1000
 
 
-async def test_a_text_message_ends_the_conversation(scene: Scene) -> None:
+async def test_text_is_as_good_as_bytes(scene: Scene) -> None:
+    await scene.pod("web")
+    path = "web/exec?command=cat&stdin=true&stdout=true"
+    async with _connected(scene, path, "v4.channel.k8s.io") as client:
+        await client.send(TextMessage(data="\0grüße"))
+        assert await client.next() == "\1grüße".encode()
+
+
+async def test_what_is_no_frame_ends_the_conversation(scene: Scene) -> None:
     await scene.pod("web")
     path = "web/exec?command=sleep&command=600&stdin=true&stdout=true"
     async with _connected(scene, path, "v5.channel.k8s.io") as client:
-        await client.send(TextMessage(data="0aGVsbG8="))
+        client.writer.write(b"\x82\x05hello")
         closed = await client.next()
         assert isinstance(closed, CloseConnection)
         assert (closed.code, closed.reason) == (
             1002,
-            "a text message where binary ones were agreed on",
+            "server received unexpected unmasked frame",
         )
     async with asyncio.timeout(20):
         await scene.machine.started[-1].detached.wait()
@@ -134,6 +148,35 @@ async def test_ports_of_the_official_python_client(scene: Scene) -> None:
         await client.send(BytesMessage(data=b"\0hello\n"))
         assert await client.next() == b"\0HELLO\n"
         assert isinstance(await client.next(), CloseConnection)
+
+
+async def test_who_does_not_wait_for_the_answer_leaves_nothing_behind(scene: Scene) -> None:
+    asked, release = asyncio.Event(), asyncio.Event()
+
+    class Slow(ThisMachine):
+        async def execute(
+            self, pod: Any, container: str, command: Sequence[str], *, stdin: bool, tty: bool
+        ) -> RemoteProcess:
+            asked.set()
+            await release.wait()
+            return await super().execute(pod, container, command, stdin=stdin, tty=tty)
+
+    scene.machine = Slow()
+    scene.cluster.kubelets.register(NODE, scene.machine)
+    await scene.pod("web")
+    _, writer = await scene.dial()
+    path = f"{BASE}/web/exec?command=sleep&command=600&stdout=true"
+    lines = [f"GET {path} HTTP/1.1", *_HANDSHAKE, "Sec-WebSocket-Protocol: v5.channel.k8s.io"]
+    writer.write("\r\n".join([*lines, "", ""]).encode())
+    async with asyncio.timeout(20):
+        await asked.wait()
+        writer.transport.abort()
+        # The server has heard of it when it can be heard of on another connection.
+        assert (await scene.raw("GET", "/version")).status == 200
+        release.set()
+        while not scene.machine.started:
+            await asyncio.sleep(0.01)
+        await scene.machine.started[-1].detached.wait()
 
 
 async def test_who_does_not_read_stops_the_process(scene: Scene) -> None:
