@@ -6,6 +6,8 @@ import signal
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from kilonova.local.nodes.process.keeper.client import KeeperRuntime
 from tests.local.embedded_cluster import NODES, PODS
 from tests.local.process.kubelet.process_cluster import (
@@ -160,3 +162,41 @@ async def _node_is_ready(cluster: ProcessCluster) -> None:
     node: Any = await cluster.client.get(NODES, cluster.node)
     ready = next(each for each in node["status"]["conditions"] if each["type"] == "Ready")
     assert ready["status"] == "True"
+
+
+async def test_a_moved_folder_gives_its_pods_other_addresses(tmp_path: Path) -> None:
+    data, moved = tmp_path / "data", tmp_path / "moved"
+    async with process_cluster(data) as first:
+        await first.run("p", "sleep", "1000")
+        before = await first.until("p", is_ready)
+    data.rename(moved)
+    async with process_cluster(moved) as second:
+        after = await second.until(
+            "p", lambda pod: container_of(pod)["restartCount"] and is_ready(pod)
+        )
+        assert after["status"]["podIP"] != before["status"]["podIP"]
+        assert after["status"]["podIPs"] == [{"ip": after["status"]["podIP"]}]
+
+
+async def test_forty_pods_come_and_go(tmp_path: Path) -> None:
+    async with process_cluster(tmp_path / "data") as cluster:
+        names = [f"p{number}" for number in range(40)]
+        for name in names:
+            await cluster.run(name, "sleep", "1000")
+        pods = [await cluster.until(name, is_ready) for name in names]
+        assert len({pod["status"]["podIP"] for pod in pods}) == 40
+        for name in names:
+            await cluster.client.delete(PODS, name, "default")
+        for name in names:
+            await cluster.until_gone(name)
+        assert await processes(tmp_path / "data") == {}
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can run as others")
+async def test_a_pod_may_run_as_another_user(tmp_path: Path) -> None:
+    async with process_cluster(tmp_path / "data") as cluster:
+        context = {"runAsUser": 65534, "runAsGroup": 65533}
+        script = "id -u; id -g; echo x > mine && cat mine"
+        await cluster.run("p", "sh", "-c", script, securityContext=context, restartPolicy="Never")
+        await cluster.until_phase("p", "Succeeded")
+        assert await cluster.logs("p") == "65534\n65533\nx\n"

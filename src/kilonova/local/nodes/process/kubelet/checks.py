@@ -99,8 +99,9 @@ class Checks:
         except TimeoutError:
             shown = " ".join(words)
             return Outcome(False, f'command timed out: "{shown}" timed out after {seconds:g}s')
-        except StartFailed as error:
-            raise CheckError(error.message) from error
+        except Exception as error:
+            # The command cannot be executed, or the runtime has troubles of its own.
+            raise CheckError(str(error)) from error
         return Outcome(code == 0, output.decode(errors="replace"))
 
     async def _run(self, run: str, command: Sequence[str]) -> tuple[int, bytes]:

@@ -26,6 +26,7 @@ from kilonova.local.nodes.process.services import dns_environment, service_envir
 
 _LONGEST_HOSTNAME = 63
 _GPUS_FILE = "gpus.json"
+_HOME_OF_OTHERS = "/home/pod"
 
 
 class NoCommand(Exception):
@@ -83,6 +84,10 @@ class PodPlace:
         user, group = _identity(pod, container)
         indices = self._take_gpus(container)
         hostname = _hostname(pod)
+        home, home_mounts = str(self._scratch), tuple[Mount, ...]()
+        if user not in (None, os.geteuid()):
+            # Others cannot pass through the data folder.
+            home, home_mounts = _HOME_OF_OTHERS, (Mount(self._scratch, _HOME_OF_OTHERS),)
         given = Given(
             NamespaceSources(self._means.objects, pod.metadata.namespace),
             self._around(),
@@ -93,7 +98,7 @@ class PodPlace:
             ),
             {
                 "PATH": self._means.path,
-                "HOME": str(self._scratch),
+                "HOME": home,
                 "HOSTNAME": hostname,
                 **dns_environment(pod.metadata.namespace),
                 **self._means.devices.variables(indices),
@@ -109,11 +114,12 @@ class PodPlace:
             name=container.name,
             command=command_line(container, variables),
             env=variables,
-            folder=container.working_dir or str(self._scratch),
+            folder=container.working_dir or home,
             log=log_file(self.folder, container.name, attempt),
             # Without an address it is the machine's network that it sees.
             address="" if pod.spec.host_network else self.address,
             mounts=(
+                *home_mounts,
                 *self.volumes.mounts(container, variables),
                 *self._termination_mounts(container, attempt),
             ),

@@ -36,8 +36,11 @@ class Starts:
 
     def begin(self, names: Sequence[str]) -> float | None:
         """Start those whose time it is; seconds until it is that of another."""
-        if self._task is not None and not self._task.done():
-            return None
+        if self._task is not None:
+            if not self._task.done():
+                return None
+            last, self._task = self._task, None
+            last.result()  # what the runtime could not do is reported, and tried again later
         due: list[Container] = []
         waits: list[float] = []
         for name in names:
@@ -120,11 +123,14 @@ class Starts:
         self._tell(name, "Started", "Container started")
         if container.lifecycle.post_start is not None:
             self._containers.in_hook.add(name)
-        await self._containers.began(container, run)
-        if await self._run_hook(container, run):
-            latest = self._containers.histories[name].latest
-            if latest is not None and latest.is_running:
-                self._containers.begin_probes(container)
+        try:
+            await self._containers.began(container, run)
+            goes_on = await self._run_hook(container, run)
+        finally:
+            self._containers.in_hook.discard(name)
+        latest = self._containers.histories[name].latest
+        if goes_on and latest is not None and latest.is_running:
+            self._containers.begin_probes(container)
 
     def _spec(self, container: Container, attempt: int) -> ContainerSpec | None:
         """What to run; None if it cannot be, which is then said."""
@@ -164,7 +170,6 @@ class Starts:
         finally:
             running.cancel()
             halted.cancel()
-            self._containers.in_hook.discard(name)
 
     def _count_restart(self, name: str) -> None:
         run = self._containers.histories[name].latest

@@ -18,6 +18,10 @@ class StatusWriter:
         if status == self._written and _agrees(pod, status):
             return None
         body: JsonObject = {"metadata": {"uid": pod.uid}, "status": status}
+        if pod.status.pod_ip not in ("", status["podIP"]):
+            # Addresses are merged: the old one would stay, and a pod can have only one.
+            replaced = [{"$patch": "replace"}, *(status["podIPs"] or ())]
+            body["status"] = {**status, "podIPs": replaced}
         try:
             written = await self._client.patch(
                 PODS,

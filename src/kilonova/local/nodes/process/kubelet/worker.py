@@ -117,7 +117,10 @@ class PodWorker:
         else:
             delay = await self._go_on()
         if self._ending is not None and self._ending.done():
-            self._ending.result()
+            problem = self._ending.exception()
+            if problem is not None:
+                self._ending = None  # what could not be ended is ended again
+                raise problem
             self.quiet.set()
             self._ended = not self._shutting_down or self.pod.is_leaving or self._gone
         if not self._gone and not self._is_history:
