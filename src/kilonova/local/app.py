@@ -158,14 +158,18 @@ async def _copy(answer: StreamReply, send: Send) -> None:
     await send(start)
     # The headers go out with the first chunk; a watch of nothing must be seen to have begun.
     await send({"type": "http.response.body", "body": b"", "more_body": True})
+    # A watch may end anywhere; of a pod's answer, half must not be taken for the whole.
+    is_whole = not isinstance(answer, Proxied)
     try:
         async for chunk in answer.chunks:
             await send({"type": "http.response.body", "body": chunk, "more_body": True})
+        is_whole = True
     finally:
         close: Any = getattr(answer.chunks, "aclose", None)
         if close is not None:
             await close()
-        await send({"type": "http.response.body", "body": b"", "more_body": False})
+        if is_whole:
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
 async def _disconnected(receive: Receive) -> None:

@@ -174,6 +174,18 @@ async def test_a_pod_that_does_not_speak_http(scene: Scene, reply: bytes, words:
     assert words in got.json["message"]
 
 
+async def test_half_an_answer_is_not_taken_for_the_whole(scene: Scene) -> None:
+    await scene.pod("web")
+
+    async def break_off(*request: Any) -> None:
+        request[-1].write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n")
+        await request[-1].drain()
+
+    async with _web(break_off) as port:
+        answer = await scene.raw("GET", f"{PODS}/web:{port}/proxy/")
+    assert answer.body == b"4\r\nhalf\r\n"
+
+
 async def test_a_port_that_nobody_listens_on(scene: Scene) -> None:
     await scene.pod("web")
     async with _web(_mirror) as port:
