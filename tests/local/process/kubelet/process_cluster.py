@@ -127,9 +127,8 @@ async def process_cluster(
 
 def container_of(pod: Any, name: str = "main") -> Any:
     """What is said of a container."""
-    statuses = pod["status"].get("initContainerStatuses", []) + pod["status"].get(
-        "containerStatuses", []
-    )
+    groups = ("initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses")
+    statuses = [each for group in groups for each in pod["status"].get(group, [])]
     return next((each for each in statuses if each["name"] == name), {})
 
 

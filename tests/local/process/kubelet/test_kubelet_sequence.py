@@ -158,6 +158,20 @@ def test_delays_are_spoken_as_in_go(seconds: float, text: str) -> None:
     assert spoken_delay(seconds) == text
 
 
+@pytest.mark.parametrize(
+    ("histories", "expected"),
+    [
+        ({"a": running("a")}, ["e"]),
+        ({"a": running("a"), "e": ended("e", 1)}, []),
+        ({}, ["i", "e"]),
+    ],
+)
+def test_ephemeral_containers_run_once(histories: dict[str, History], expected: list[str]) -> None:
+    init = () if histories else ("i",)
+    subject = pod("a", init=init, ephemeralContainers=[{"name": "e"}])
+    assert started(subject, histories) == expected
+
+
 def test_sidecars_end_last_in_reverse_order() -> None:
     subject = pod("a", "b", init=(sidecar("s"), "i", sidecar("t")))
     assert turns(subject, ["s", "t", "a"]) == {

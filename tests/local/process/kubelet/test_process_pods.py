@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from kilonova.kube import PatchKind
 from tests.local.embedded_cluster import PODS
 from tests.local.process.kubelet.process_cluster import (
     ProcessCluster,
@@ -267,3 +268,20 @@ async def test_a_pod_that_never_started_goes_when_deleted(cluster: ProcessCluste
     await cluster.client.delete(PODS, "p", "default")
     await cluster.until_gone("p")
     assert not list(cluster.data.glob("pods/*"))
+
+
+async def test_a_container_is_added_to_look_at_a_running_pod(cluster: ProcessCluster) -> None:
+    await cluster.run("p", "sleep", "1000")
+    await cluster.until("p", is_ready)
+    look = {"name": "look", "image": "none", "command": ["echo", "looked"]}
+    await cluster.client.patch(
+        PODS,
+        "p",
+        {"spec": {"ephemeralContainers": [look]}},
+        "default",
+        subresource="ephemeralcontainers",
+        kind=PatchKind.STRATEGIC,
+    )
+    pod = await cluster.until("p", lambda pod: state_of(pod, "look")[0] == "terminated")
+    assert is_ready(pod)
+    assert await cluster.logs("p", container="look") == "looked\n"

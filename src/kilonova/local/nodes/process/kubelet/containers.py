@@ -65,6 +65,12 @@ class Containers:
                 previous = self._with_last_words(container, previous)
             self.histories[container.name] = History(latest, previous)
 
+    def take(self, pod: Pod) -> None:
+        """The pod has changed; it may have more containers now."""
+        self.pod = pod
+        for container in pod.all_containers:
+            self.histories.setdefault(container.name, History())
+
     @property
     def have_run(self) -> bool:
         """Whether any of them has ever run."""

@@ -70,6 +70,8 @@ def container_status(pod: Pod, container: Container, seen: Seen, *, ending: bool
 
 def will_restart(pod: Pod, container: Container, run: Run) -> bool:
     """Whether a container that has ended is to run again, in a pod that goes on."""
+    if pod.is_ephemeral(container.name):
+        return False
     if pod.is_init(container.name):
         return is_sidecar(container) or (
             not run.succeeded and restarts_after(pod, container, run.exit_code)

@@ -50,7 +50,11 @@ class Means:
         self, pod: Pod, reason: str, message: str, *, container: str = "", warning: bool = False
     ) -> None:
         """Report an event about a pod, or one of its containers."""
-        group = "initContainers" if container and pod.is_init(container) else "containers"
+        group = "containers"
+        if pod.is_init(container):
+            group = "initContainers"
+        elif pod.is_ephemeral(container):
+            group = "ephemeralContainers"
         metadata = pod.metadata
         about = Reference(
             PODS.api_version,

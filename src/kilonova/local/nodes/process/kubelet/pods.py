@@ -248,6 +248,7 @@ class PodSpec(msgspec.Struct, frozen=True, rename="camel"):
     restart_policy: str = "Always"
     containers: tuple[Container, ...] = ()
     init_containers: tuple[Container, ...] = ()
+    ephemeral_containers: tuple[Container, ...] = ()
     volumes: tuple[JsonObject, ...] = ()
     service_account_name: str = "default"
     hostname: str = ""
@@ -307,6 +308,7 @@ class PodStatus(msgspec.Struct, frozen=True, rename="camel"):
     conditions: tuple[JsonObject, ...] = ()
     container_statuses: tuple[ContainerStatus, ...] = ()
     init_container_statuses: tuple[ContainerStatus, ...] = ()
+    ephemeral_container_statuses: tuple[ContainerStatus, ...] = ()
 
 
 class Pod(msgspec.Struct, frozen=True):
@@ -337,8 +339,9 @@ class Pod(msgspec.Struct, frozen=True):
 
     @property
     def all_containers(self) -> tuple[Container, ...]:
-        """Init containers, then the others."""
-        return (*self.spec.init_containers, *self.spec.containers)
+        """Init containers, then the others, then those that were added to look at them."""
+        spec = self.spec
+        return (*spec.init_containers, *spec.containers, *spec.ephemeral_containers)
 
     def container(self, name: str) -> Container:
         """The container of that name; the pod has one."""
@@ -348,9 +351,18 @@ class Pod(msgspec.Struct, frozen=True):
         """Whether it is an init container, sidecars included."""
         return any(each.name == name for each in self.spec.init_containers)
 
+    def is_ephemeral(self, name: str) -> bool:
+        """Whether it was added to a running pod, by `kubectl debug`."""
+        return any(each.name == name for each in self.spec.ephemeral_containers)
+
     def reported(self, name: str) -> ContainerStatus | None:
         """What was last said of a container."""
-        said = (*self.status.init_container_statuses, *self.status.container_statuses)
+        status = self.status
+        said = (
+            *status.init_container_statuses,
+            *status.container_statuses,
+            *status.ephemeral_container_statuses,
+        )
         return next((each for each in said if each.name == name), None)
 
 

@@ -70,6 +70,8 @@ def pod_status(pod: Pod, now_is: Situation, now: datetime) -> JsonObject:
         "podIPs": [{"ip": address}] if address else None,
         "conditions": conditions(pod, said, present, prepared=prepared, now=moment),
         "initContainerStatuses": [said[each.name] for each in pod.spec.init_containers] or None,
+        "ephemeralContainerStatuses": [said[each.name] for each in pod.spec.ephemeral_containers]
+        or None,
         "containerStatuses": sorted(
             (said[each.name] for each in pod.spec.containers), key=lambda status: status["name"]
         ),

@@ -63,10 +63,15 @@ def plan(
     health: Mapping[str, Health],
     restarting: Collection[str] = (),
 ) -> Plan:
-    """The next steps of a pod that is to run. `restarting` start again, however they ended."""
+    """The next steps of a pod that is to run. `restarting` start again, however they ended.
+
+    Ephemeral containers run once, whatever the others do.
+    """
+    extra = [each.name for each in pod.spec.ephemeral_containers]
+    extra = [name for name in extra if histories[name].latest is None]
     init = _InitPlan(pod, histories, health)
     if not init.decide():
-        return Plan(tuple(init.start), tuple(init.stop), init.failed)
+        return Plan((*init.start, *extra), tuple(init.stop), init.failed)
     start: list[str] = []
     stop: list[Stop] = []
     kept = 0
@@ -85,7 +90,7 @@ def plan(
         kept += restart
     if not kept and not start:
         return Plan(stop=tuple(stop), over=True)
-    return Plan((*init.start, *start), (*init.stop, *stop))
+    return Plan((*init.start, *start, *extra), (*init.stop, *stop))
 
 
 def _starts_again(pod: Pod, container: Container, run: Run, restarting: Collection[str]) -> bool:

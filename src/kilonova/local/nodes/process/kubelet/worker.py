@@ -243,7 +243,7 @@ class PodWorker:
 
     def _take(self, pod: Pod) -> None:
         self.pod = pod
-        self.containers.pod = pod
+        self.containers.take(pod)
 
     async def _clear_up(self) -> None:
         """All its processes have ended, and that is told: nothing of it is needed any more."""
