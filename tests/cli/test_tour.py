@@ -29,7 +29,7 @@ def test_the_tour_of_the_readme_works_as_written(
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=120,
+        timeout=300,
         check=False,
     )
     assert done.returncode == 0, done.stdout
