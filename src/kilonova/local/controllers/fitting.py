@@ -2,12 +2,19 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 import msgspec
 
 from kilonova.kube import Resource
+from kilonova.local.controllers.objects import (
+    Affinity,
+    NodeRequirement,
+    NodeSelector,
+    PodResourceClaim,
+    PodResourceClaimStatus,
+)
 from kilonova.local.quantity import from_json
 
 SCHEDULER_NAME = "default-scheduler"
@@ -41,31 +48,6 @@ class _Toleration(msgspec.Struct, frozen=True):
     effect: str = ""
 
 
-class _Expression(msgspec.Struct, frozen=True):
-    key: str
-    operator: str
-    values: tuple[str, ...] = ()
-
-
-class _Term(msgspec.Struct, frozen=True, rename="camel"):
-    match_expressions: tuple[_Expression, ...] = ()
-    match_fields: tuple[_Expression, ...] = ()
-
-
-class _NodeSelector(msgspec.Struct, frozen=True, rename="camel"):
-    node_selector_terms: tuple[_Term, ...] = ()
-
-
-class _NodeAffinity(msgspec.Struct, frozen=True):
-    required: _NodeSelector | None = msgspec.field(
-        default=None, name="requiredDuringSchedulingIgnoredDuringExecution"
-    )
-
-
-class _Affinity(msgspec.Struct, frozen=True, rename="camel"):
-    node_affinity: _NodeAffinity | None = None
-
-
 class _SchedulingGate(msgspec.Struct, frozen=True):
     name: str
 
@@ -75,12 +57,13 @@ class _PodSpec(msgspec.Struct, frozen=True, rename="camel"):
     scheduler_name: str = SCHEDULER_NAME
     scheduling_gates: tuple[_SchedulingGate, ...] = ()
     node_selector: dict[str, str] = {}
-    affinity: _Affinity | None = None
+    affinity: Affinity | None = None
     tolerations: tuple[_Toleration, ...] = ()
     containers: tuple[_Container, ...] = ()
     init_containers: tuple[_Container, ...] = ()
     overhead: dict[str, str | int | float] = {}
     resources: _Requests | None = None
+    resource_claims: tuple[PodResourceClaim, ...] = ()
 
 
 class _PodCondition(msgspec.Struct, frozen=True):
@@ -90,9 +73,10 @@ class _PodCondition(msgspec.Struct, frozen=True):
     message: str = ""
 
 
-class _PodStatus(msgspec.Struct, frozen=True):
+class _PodStatus(msgspec.Struct, frozen=True, rename="camel"):
     phase: str = "Pending"
     conditions: tuple[_PodCondition, ...] = ()
+    resource_claim_statuses: tuple[PodResourceClaimStatus, ...] = ()
 
 
 class PlacedPod(msgspec.Struct):
@@ -171,8 +155,15 @@ class Unplaceable:
         return f"0/{self.nodes} nodes are available" + (f": {counted}." if counted else ".")
 
 
+Objection = Callable[[PlaceableNode], str | None]
+"""Why a pod cannot be on a node; None where it can."""
+
+
 def choose_node(
-    pod: PlacedPod, candidates: Iterable[Candidate], used: Mapping[str, Amounts]
+    pod: PlacedPod,
+    candidates: Iterable[Candidate],
+    used: Mapping[str, Amounts],
+    objection: Objection = lambda _: None,
 ) -> str | Unplaceable:
     """The name of the node with the largest share of its scarcest wanted resource left over.
 
@@ -185,7 +176,7 @@ def choose_node(
     for candidate in candidates:
         nodes += 1
         name = candidate.node.metadata.name
-        reason = _objection(pod, candidate.node)
+        reason = _objection(pod, candidate.node) or objection(candidate.node)
         if reason is None:
             room = _room(wanted, candidate.capacity, used.get(name, {}))
             if isinstance(room, str):
@@ -259,7 +250,7 @@ def _objection(pod: PlacedPod, node: PlaceableNode) -> str | None:
     if any(labels.get(key) != value for key, value in pod.spec.node_selector.items()):
         return "node(s) didn't match Pod's node affinity/selector"
     affinity = pod.spec.affinity.node_affinity if pod.spec.affinity else None
-    if affinity and affinity.required and not _selects(affinity.required, node):
+    if affinity and affinity.required and not selects(affinity.required, node):
         return "node(s) didn't match Pod's node affinity/selector"
     return None
 
@@ -284,7 +275,8 @@ def _tolerates(toleration: _Toleration, taint: _Taint) -> bool:
     return bool(toleration.key) and toleration.value == taint.value
 
 
-def _selects(selector: _NodeSelector, node: PlaceableNode) -> bool:
+def selects(selector: NodeSelector, node: PlaceableNode) -> bool:
+    """Whether one of its terms holds for a node."""
     fields = {"metadata.name": node.metadata.name}
     return any(
         (term.match_expressions or term.match_fields)
@@ -294,7 +286,7 @@ def _selects(selector: _NodeSelector, node: PlaceableNode) -> bool:
     )
 
 
-def _holds(expression: _Expression, values: Mapping[str, str]) -> bool:
+def _holds(expression: NodeRequirement, values: Mapping[str, str]) -> bool:
     value = values.get(expression.key)
     match expression.operator:
         case "In":

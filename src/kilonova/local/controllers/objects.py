@@ -124,6 +124,14 @@ class Affinity(msgspec.Struct, frozen=True, rename="camel"):
     node_affinity: NodeAffinity | None = None
 
 
+class PodResourceClaim(msgspec.Struct, frozen=True, rename="camel"):
+    """A claim of devices that a pod uses: one that is there, or one made for it."""
+
+    name: str
+    resource_claim_name: str | None = None
+    resource_claim_template_name: str | None = None
+
+
 class PodSpec(msgspec.Struct, frozen=True, rename="camel"):
     """What a pod should be."""
 
@@ -141,6 +149,7 @@ class PodSpec(msgspec.Struct, frozen=True, rename="camel"):
     overhead: dict[str, str | int | float] = {}
     resources: Resources = Resources()
     """What the pod asks for as a whole, where it does."""
+    resource_claims: tuple[PodResourceClaim, ...] = ()
 
 
 class Terminated(msgspec.Struct, frozen=True, rename="camel"):
@@ -172,6 +181,19 @@ class Address(msgspec.Struct, frozen=True):
     ip: str
 
 
+class PodResourceClaimStatus(msgspec.Struct, frozen=True, rename="camel"):
+    """The claim that was made for a pod; without a name it turned out not to be needed."""
+
+    name: str
+    resource_claim_name: str | None = None
+
+
+class ExtendedResourceClaimStatus(msgspec.Struct, frozen=True, rename="camel"):
+    """The claim that the scheduler made for the extended resources of a pod."""
+
+    resource_claim_name: str = ""
+
+
 class PodStatus(msgspec.Struct, frozen=True, rename="camel"):
     """How a pod is doing."""
 
@@ -184,6 +206,8 @@ class PodStatus(msgspec.Struct, frozen=True, rename="camel"):
     pod_ip: str = msgspec.field(default="", name="podIP")
     pod_ips: tuple[Address, ...] = msgspec.field(default=(), name="podIPs")
     start_time: str | None = None
+    resource_claim_statuses: tuple[PodResourceClaimStatus, ...] = ()
+    extended_resource_claim_status: ExtendedResourceClaimStatus | None = None
 
 
 class Pod(msgspec.Struct):

@@ -10,6 +10,7 @@ from kilonova.kube import Client, Conflict, Controller, NotFound, Reflector, Wat
 from kilonova.kube.events import Recorder, Reference
 from kilonova.kube.identity import Key
 from kilonova.local.clock import Clock
+from kilonova.local.controllers.attachments import Attachments
 from kilonova.local.controllers.fitting import (
     PODS,
     SCHEDULER_NAME,
@@ -36,12 +37,14 @@ class Placement:
         nodes: Reflector[PlaceableNode],
         clock: Clock,
         events: Recorder,
+        attachments: Attachments,
     ) -> None:
         self._client = client
         self._pods = pods
         self._nodes = nodes
         self._clock = clock
         self._events = events
+        self._attachments = attachments
         self._candidates: dict[str, Candidate] = {}
         self._used: dict[str, Amounts] = {}
         self._counted: dict[str, tuple[str, Amounts]] = {}
@@ -49,6 +52,7 @@ class Placement:
         self._controller = Controller("placement", self._place, [Watch(pods)], workers=_WORKERS)
         pods.store.subscribe(self._count)
         nodes.store.subscribe(self._node_changed)
+        attachments.subscribe(self._look_again)
 
     @property
     def controller(self) -> Controller:
@@ -93,6 +97,7 @@ class Placement:
 
     async def _place(self, key: Key) -> None:
         await self._nodes.wait_synced()
+        await self._attachments.wait_synced()
         pod = self._pods.store.get(key)
         self._waiting.pop(key, None)
         if pod is None or pod.spec.node_name or pod.metadata.deletion_timestamp:
@@ -101,7 +106,12 @@ class Placement:
             return
         if pod.metadata.uid in self._counted:
             return
-        chosen = choose_node(pod, self._candidates.values(), self._used)
+        needs = self._attachments.needs(pod)
+        if needs.waiting:
+            self._waiting[key] = None
+            await self._tell(pod, needs.waiting)
+            return
+        chosen = choose_node(pod, self._candidates.values(), self._used, needs.objection)
         if isinstance(chosen, Unplaceable):
             self._waiting[key] = None
             await self._tell(pod, str(chosen))

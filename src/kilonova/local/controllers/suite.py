@@ -12,8 +12,11 @@ from kilonova.local.controllers import apps, fitting
 from kilonova.local.controllers.accounts import account_parts, authority_parts
 from kilonova.local.controllers.admissionpolicies import policy_status_parts
 from kilonova.local.controllers.aggregation import aggregation_parts
+from kilonova.local.controllers.attachments import Attachments
 from kilonova.local.controllers.autoscaling import autoscaler_parts
 from kilonova.local.controllers.batch import cron_job_parts, finished_job_parts, job_parts
+from kilonova.local.controllers.claims import resource_claim_parts
+from kilonova.local.controllers.claims.objects import CLAIMS
 from kilonova.local.controllers.definitions import DEFINITIONS, DefinitionCleaner, NameAcceptance
 from kilonova.local.controllers.disruption import disruption_parts
 from kilonova.local.controllers.endpoints import endpoint_slice_parts, endpoints_parts
@@ -57,7 +60,9 @@ def _placement(workshop: Workshop) -> Iterable[Part]:
     client = workshop.account("placement")
     pods, nodes = Reflector(client, fitting.PODS), Reflector(client, fitting.NODES)
     events = workshop.recorder(fitting.SCHEDULER_NAME)
-    return [pods, nodes, Placement(client, pods, nodes, workshop.clock, events).controller]
+    attachments = Attachments(workshop.cache(CLAIMS))
+    placement = Placement(client, pods, nodes, workshop.clock, events, attachments)
+    return [pods, nodes, placement.controller]
 
 
 CONTROLLERS: dict[str, Build] = {
@@ -81,6 +86,7 @@ CONTROLLERS: dict[str, Build] = {
     "horizontal-pod-autoscaler-controller": autoscaler_parts,
     "disruption-controller": disruption_parts,
     "resourcequota-controller": quota_parts,
+    "resourceclaim-controller": resource_claim_parts,
     "placement": _placement,
     "replicaset-controller": apps.replica_set_parts,
     "replicationcontroller-controller": apps.replication_controller_parts,
