@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from kubernetes.client.exceptions import ApiException
+from kubernetes.dynamic.exceptions import ConflictError
 from kubernetes.leaderelection import electionconfig, leaderelection
 from kubernetes.leaderelection.resourcelock.configmaplock import ConfigMapLock
 
@@ -149,7 +150,7 @@ def test_a_dynamic_client_discovers_and_applies(python: client.ApiClient, namesp
     applied: Any = maps.server_side_apply(wanted, namespace=namespace, field_manager="one")
     (entry,) = applied.metadata.managedFields
     assert (entry.manager, entry.operation) == ("one", "Apply")
-    with pytest.raises(dynamic.exceptions.ConflictError) as conflict:
+    with pytest.raises(ConflictError) as conflict:
         maps.server_side_apply(
             {**wanted, "data": {"a": "2"}}, namespace=namespace, field_manager="two"
         )

@@ -48,6 +48,11 @@ def not_supported(path: str, value: Any, allowed: list[str]) -> Problem:
     )
 
 
+def not_found_value(path: str, value: Any) -> Problem:
+    """A value that names something that is not there."""
+    return Problem(path, "FieldValueNotFound", f"Not found: {_shown(value)}")
+
+
 def duplicate(path: str, value: Any) -> Problem:
     return Problem(path, "FieldValueDuplicate", f"Duplicate value: {_shown(value)}")
 

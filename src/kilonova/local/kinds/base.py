@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from kilonova.api.json import JsonObject
 from kilonova.local.errors import Problem
 from kilonova.local.schema.node import Schema
+
+if TYPE_CHECKING:
+    from kilonova.local.auth import User
 
 Cell = str | int | bool | None
 
@@ -75,6 +78,9 @@ class Behavior:
     def default(self, obj: JsonObject) -> None:
         """Fill in what Kubernetes fills in, on every write, before validation."""
 
+    def sign(self, obj: JsonObject, user: User) -> None:
+        """Note in a new object who asks for it (a request for a certificate)."""
+
     def prepare_create(self, obj: JsonObject) -> None:
         """Reset what a client may not set on create (status is reset before this)."""
 
@@ -86,6 +92,10 @@ class Behavior:
 
     def validate(self, obj: JsonObject) -> list[Problem]:
         """Rules for the object on its own; metadata has been checked before."""
+        return []
+
+    def validate_create(self, obj: JsonObject) -> list[Problem]:
+        """Rules for a new object alone. `validate(obj)` is called as well."""
         return []
 
     def validate_update(self, new: JsonObject, old: JsonObject) -> list[Problem]:
@@ -162,6 +172,7 @@ class Kind:
     verbs: tuple[str, ...]
     load_schema: Callable[[], Schema]
     behavior: Behavior
+    behaviors: dict[str, Behavior] = field(default_factory=dict[str, Behavior])
     short_names: tuple[str, ...] = ()
     categories: tuple[str, ...] = ()
     list_kind: str = ""
@@ -180,6 +191,10 @@ class Kind:
         if self._schema is None:
             self._schema = self.load_schema()
         return self._schema
+
+    def behavior_at(self, subresource: str) -> Behavior:
+        """Who judges a write there: some subresources have ways of their own (pods/resize)."""
+        return self.behaviors.get(subresource, self.behavior)
 
     @property
     def api_version(self) -> str:

@@ -10,7 +10,12 @@ from kilonova.api.json import JsonObject
 from kilonova.local import kinds
 from kilonova.local.data import table
 from kilonova.local.kinds.base import Kind, Subresource
-from kilonova.local.kinds.strategy import Storage, Strategy, strategy_of
+from kilonova.local.kinds.strategy import (
+    Storage,
+    Strategy,
+    strategies_of_subresources,
+    strategy_of,
+)
 from kilonova.local.schema.builtin import builtin_schema
 
 
@@ -78,6 +83,7 @@ def _storage(kind: Kind) -> Storage | None:
 def _kind(row: _Row) -> Kind:
     load_schema = partial(builtin_schema, row.group, row.version, row.kind)
     behavior = strategy_of(row.group, row.version, row.kind)(load_schema)
+    parts = strategies_of_subresources(row.group, row.version, row.kind)
     subresources = {each.name: each for each in row.subresources}
     behavior.status_by_subresource = "status" in subresources
     return Kind(
@@ -90,6 +96,7 @@ def _kind(row: _Row) -> Kind:
         verbs=row.verbs,
         load_schema=load_schema,
         behavior=behavior,
+        behaviors={name: cls(load_schema) for name, cls in parts.items()},
         short_names=row.short_names,
         categories=row.categories,
         list_kind=row.list_kind,

@@ -3,13 +3,16 @@
 from collections.abc import Mapping
 
 from kilonova.api.json import JsonObject
+from kilonova.local.auth.user import User, user_info
 from kilonova.local.errors import Problem
 from kilonova.local.kinds.base import Column
 from kilonova.local.kinds.columns import AGE, NAME, NONE, text
 from kilonova.local.kinds.rules import immutable
 from kilonova.local.kinds.strategy import Reads, Strategy, strategy
-from kilonova.local.kinds.walk import at, objects, text_of
+from kilonova.local.kinds.walk import at, objects, part, text_of
 from kilonova.local.times import human_duration
+
+_REQUESTOR = ("username", "uid", "groups", "extra")
 
 
 def _condition(obj: JsonObject) -> str:
@@ -41,5 +44,22 @@ class CertificateSigningRequests(Strategy):
     )
     selectable: Mapping[str, Reads] = {"spec.signerName": text_of("spec", "signerName")}
 
+    def sign(self, obj: JsonObject, user: User) -> None:
+        spec = {name: value for name, value in part(obj, "spec").items() if name not in _REQUESTOR}
+        obj["spec"] = {**spec, **user_info(user)}
+
     def validate_update(self, new: JsonObject, old: JsonObject) -> list[Problem]:
         return immutable(new, old, "spec")
+
+
+@strategy("certificates.k8s.io", "CertificateSigningRequest", subresource="approval")
+class Approvals(CertificateSigningRequests):
+    """Only the conditions change: approved or denied."""
+
+    def prepare_update(self, new: JsonObject, old: JsonObject) -> None:
+        conditions = objects(new, "status", "conditions")
+        new["spec"] = old["spec"]
+        new["status"] = {
+            **part(old, "status"),
+            **({"conditions": conditions} if conditions else {}),
+        }

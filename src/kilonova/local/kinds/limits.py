@@ -3,8 +3,10 @@
 from datetime import datetime
 
 from kilonova.api.json import JsonObject
+from kilonova.local.errors import Problem
 from kilonova.local.kinds.base import Column
 from kilonova.local.kinds.columns import AGE, NAME
+from kilonova.local.kinds.quotarules import quota_change_problems, quota_problems
 from kilonova.local.kinds.strategy import Strategy, strategy
 from kilonova.local.kinds.walk import inside, objects, part
 
@@ -57,3 +59,9 @@ class ResourceQuotas(Strategy):
         Column("Limit", "string", _limits),
         AGE,
     )
+
+    def problems(self, obj: JsonObject) -> list[Problem]:
+        return list(quota_problems(part(obj, "spec")))
+
+    def validate_update(self, new: JsonObject, old: JsonObject) -> list[Problem]:
+        return list(quota_change_problems(new, old))

@@ -12,6 +12,7 @@ from kilonova.local.errors import (
     not_supported,
     required,
 )
+from kilonova.local.kinds.ephemeralcontainers import ephemeral_problems
 from kilonova.local.kinds.rules import label_selector_problems, not_negative, one_of, port_number
 from kilonova.local.kinds.walk import at, objects, part
 from kilonova.local.names import (
@@ -52,7 +53,7 @@ def pod_spec_problems(spec: JsonObject, path: str) -> list[Problem]:
     if not containers:
         problems.append(required(f"{path}.containers"))
     names: set[str] = set()
-    for field in ("containers", "initContainers"):
+    for field in ("containers", "initContainers", "ephemeralContainers"):
         for index, container in enumerate(objects(spec, field)):
             here = f"{path}.{field}[{index}]"
             problems += _container_problems(container, here, volumes)
@@ -60,6 +61,7 @@ def pod_spec_problems(spec: JsonObject, path: str) -> list[Problem]:
             if name and name in names:
                 problems.append(duplicate(f"{here}.name", name))
             names.add(name)
+    problems += ephemeral_problems(spec, f"{path}.ephemeralContainers")
     problems += _host_port_problems(containers, f"{path}.containers")
     problems += one_of(spec.get("restartPolicy"), f"{path}.restartPolicy", _RESTART_POLICIES)
     problems += one_of(spec.get("dnsPolicy"), f"{path}.dnsPolicy", _DNS_POLICIES)

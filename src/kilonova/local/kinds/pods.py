@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any
 
 from kilonova.api.json import JsonObject
-from kilonova.local.errors import Problem
+from kilonova.local.errors import Problem, forbidden_field
 from kilonova.local.kinds.podchange import pod_change_problems
 from kilonova.local.kinds.podrules import pod_spec_problems
 from kilonova.local.kinds.podspec import fill_pod_spec
@@ -88,6 +88,11 @@ class Pods(Strategy):
 
     def problems(self, obj: JsonObject) -> list[Problem]:
         return pod_spec_problems(part(obj, "spec"), "spec")
+
+    def validate_create(self, obj: JsonObject) -> list[Problem]:
+        if objects(obj, "spec", "ephemeralContainers"):
+            return [forbidden_field("spec.ephemeralContainers", "cannot be set on create")]
+        return []
 
     def validate_update(self, new: JsonObject, old: JsonObject) -> list[Problem]:
         return pod_change_problems(new, old)

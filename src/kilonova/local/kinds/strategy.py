@@ -1,7 +1,8 @@
 """How a module here attaches to its kind.
 
 `@strategy("apps", "Deployment")` on a subclass of `Strategy` gives the kind of that name its
-behaviour. The decorated modules are found by being in this package.
+behaviour, or one of its subresources if it names that. The decorated modules are found by being in
+this package.
 """
 
 from collections.abc import Callable, Sequence
@@ -99,14 +100,16 @@ _STANDARD_FINALIZERS = ("kubernetes", "orphan", "foregroundDeletion")
 
 S = TypeVar("S", bound=type[Strategy])
 
-_strategies: dict[tuple[str, str, str], type[Strategy]] = {}
+_strategies: dict[tuple[str, str, str, str], type[Strategy]] = {}
 
 
-def strategy(group: str, kind: str, version: str = "v1") -> Callable[[S], S]:
+def strategy(
+    group: str, kind: str, version: str = "v1", *, subresource: str = ""
+) -> Callable[[S], S]:
     """Give the built-in kind of that name this behaviour."""
 
     def attach(cls: S) -> S:
-        _strategies[group, version, kind] = cls
+        _strategies[group, version, kind, subresource] = cls
         return cls
 
     return attach
@@ -114,7 +117,16 @@ def strategy(group: str, kind: str, version: str = "v1") -> Callable[[S], S]:
 
 def strategy_of(group: str, version: str, kind: str) -> type[Strategy]:
     """The class that was attached, or the plain one."""
-    return _strategies.get((group, version, kind), Strategy)
+    return _strategies.get((group, version, kind, ""), Strategy)
+
+
+def strategies_of_subresources(group: str, version: str, kind: str) -> dict[str, type[Strategy]]:
+    """The classes that were attached to subresources of the kind, by their names."""
+    return {
+        subresource: cls
+        for (*of, subresource), cls in _strategies.items()
+        if subresource and of == [group, version, kind]
+    }
 
 
 def _finalizer_problems(metadata: JsonObject) -> list[Problem]:

@@ -147,13 +147,17 @@ def check_namespace(target: Target, metadata: JsonObject) -> None:
     metadata["namespace"] = target.namespace
 
 
-def check_valid(kind: Kind, obj: JsonObject, old: JsonObject | None, options: WriteOptions) -> None:
+def check_valid(
+    target: Target, obj: JsonObject, old: JsonObject | None, options: WriteOptions
+) -> None:
     """422 with every problem of the object and of the change."""
     metadata = obj["metadata"]
-    behavior = kind.behavior
+    kind, behavior = target.kind, target.kind.behavior_at(target.subresource)
     problems: list[Problem] = object_meta_problems(metadata, kind.namespaced, behavior.valid_name)
     problems += behavior.validate(obj)
-    if old is not None:
+    if old is None:
+        problems += behavior.validate_create(obj)
+    else:
         # Kubernetes looks at these twice, and lists both as causes.
         problems += update_problems(metadata, old["metadata"]) * 2
         problems += behavior.validate_update(obj, old)

@@ -24,7 +24,7 @@ from kilonova.local.times import rfc3339
 
 _GENERATED_NAME_BASE = 58
 _GENERATED_NAME_TRIES = 8
-_FOR_THE_SERVER = ("finalize", "approval")
+_FOR_THE_SERVER = ("finalize",)
 """Endpoints that change just what a client may not change elsewhere."""
 
 
@@ -91,8 +91,9 @@ async def create(
         metadata["name"] = _free_name(registry, target, metadata["generateName"])
     now = rfc3339(registry.clock.now())
     lifecycle.start_life(stored_kind, obj, registry.identities.uid(), now)
+    stored_kind.behavior.sign(obj, options.user)
     stored_kind.behavior.prepare_create(obj)
-    check_valid(kind, obj, None, options)
+    check_valid(target, obj, None, options)
     await registry.admission.validate(attributes)
     name = obj["metadata"]["name"]
     key = key_of(target.namespace, name)
@@ -185,12 +186,13 @@ async def _replace(
         new = attributes.obj
         lifecycle.carry_over(stored_kind, target.subresource, new, old)
     metadata = new["metadata"]
+    behavior = stored_kind.behavior_at(target.subresource)
     if target.subresource == "status":
-        stored_kind.behavior.prepare_status(new, old)
+        behavior.prepare_status(new, old)
     elif target.subresource not in _FOR_THE_SERVER:
-        stored_kind.behavior.prepare_update(new, old)
+        behavior.prepare_update(new, old)
     lifecycle.count_generation(stored_kind, new, old)
-    check_valid(kind, new, old, options)
+    check_valid(target, new, old, options)
     await registry.admission.validate(attributes)
     keep_times(old, new)
     removed = lifecycle.ready_to_go(metadata) and stored_kind.behavior.may_go(new)
