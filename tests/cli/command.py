@@ -1,5 +1,6 @@
 """The `kilonova` command as a test runs it: in a process of its own, far from the user's home."""
 
+import asyncio
 import contextlib
 import json
 import os
@@ -9,6 +10,8 @@ import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from kilonova.local.nodes.process.keeper.client import KeeperRuntime
 
 _SOURCE = Path(__file__).parents[2] / "src"
 
@@ -70,8 +73,10 @@ class Kilonova:
         self._data.add(data)
 
     def end(self) -> None:
-        """Kill what still runs."""
+        """Kill what still runs, pods included."""
         for data in self._data:
             with contextlib.suppress(FileNotFoundError, ProcessLookupError):
                 pid = json.loads((data / "running.json").read_bytes())["pid"]
                 os.kill(pid, signal.SIGKILL)
+            # Processes of pods outlive the cluster by design.
+            asyncio.run(KeeperRuntime(data / "keeper").shutdown())

@@ -23,7 +23,6 @@ def kilonova(tmp_path: Path) -> Iterator[Kilonova]:
     command = Kilonova(tmp_path)
     yield command
     command.end()
-    asyncio.run(KeeperRuntime(tmp_path / "data" / "keeper").shutdown())
 
 
 def up(kilonova: Kilonova, *words: str) -> Access:
