@@ -53,6 +53,22 @@ async def create_default_objects(client: Client, url: str) -> None:
         )
 
 
+async def let_viewers_see_usage(client: Client) -> None:
+    """Create the role by which those who may view a namespace may also see what its pods use."""
+    aggregate = "rbac.authorization.k8s.io/aggregate-to-"
+    labels = {f"{aggregate}{name}": "true" for name in ("view", "edit", "admin")}
+    rule = {
+        "apiGroups": ["metrics.k8s.io"],
+        "resources": ["pods", "nodes"],
+        "verbs": ["get", "list"],
+    }
+    role: JsonObject = {
+        "metadata": {"name": "system:aggregated-metrics-reader", "labels": labels},
+        "rules": [rule],
+    }
+    await _ensure(client, _ROLES[0], role, None)
+
+
 async def tell_how_clients_are_known(client: Client, authority: str, now: datetime) -> None:
     """Create what programs of Kubernetes read about certificates and old tokens.
 
