@@ -167,7 +167,9 @@ class Cluster:
         self._ready = True
 
     def _built_controllers(self, ca: str) -> Controllers:
-        workshop = Workshop(self.client, self.clock, self._identities, ca, self.kubelets)
+        workshop = Workshop(
+            self.client, self.clock, self._identities, ca, self.kubelets, self.settings.data
+        )
         return Controllers(workshop, self.settings.controllers, self._nodes(workshop))
 
     def _nodes(self, workshop: Workshop) -> list[Part]:

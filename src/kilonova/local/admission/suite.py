@@ -8,6 +8,7 @@ from kilonova.local.admission.priority import Priority
 from kilonova.local.admission.quota import ResourceQuotas
 from kilonova.local.admission.scope import Scope
 from kilonova.local.admission.serviceaccounts import ServiceAccounts
+from kilonova.local.admission.storageclasses import DefaultStorageClass
 from kilonova.local.admission.topology import PodTopologyLabels
 from kilonova.local.admission.webhooks import Caller, MutatingWebhooks, ValidatingWebhooks
 from kilonova.local.clock import Identities
@@ -26,6 +27,7 @@ def standard_plugins(scope: Scope, caller: Caller, identities: Identities) -> li
         LimitRanger(store),
         ServiceAccounts(store, identities),
         Priority(classes),
+        DefaultStorageClass(store.collection("storageclasses.storage.k8s.io")),
         PodTopologyLabels(store.collection("nodes")),
         MutatingPolicies(scope),
         MutatingWebhooks(scope, caller, identities.uid),

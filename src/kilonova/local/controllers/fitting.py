@@ -1,6 +1,5 @@
 """Where a pod fits: resources, node selectors, required affinity, taints, cordons. Pure."""
 
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -8,12 +7,13 @@ from dataclasses import dataclass, field
 import msgspec
 
 from kilonova.kube import Resource
+from kilonova.local.controllers.nodematch import selects
 from kilonova.local.controllers.objects import (
     Affinity,
-    NodeRequirement,
     NodeSelector,
     PodResourceClaim,
     PodResourceClaimStatus,
+    Volume,
 )
 from kilonova.local.quantity import from_json
 
@@ -64,6 +64,7 @@ class _PodSpec(msgspec.Struct, frozen=True, rename="camel"):
     overhead: dict[str, str | int | float] = {}
     resources: _Requests | None = None
     resource_claims: tuple[PodResourceClaim, ...] = ()
+    volumes: tuple[Volume, ...] = ()
 
 
 class _PodCondition(msgspec.Struct, frozen=True):
@@ -250,7 +251,7 @@ def _objection(pod: PlacedPod, node: PlaceableNode) -> str | None:
     if any(labels.get(key) != value for key, value in pod.spec.node_selector.items()):
         return "node(s) didn't match Pod's node affinity/selector"
     affinity = pod.spec.affinity.node_affinity if pod.spec.affinity else None
-    if affinity and affinity.required and not selects(affinity.required, node):
+    if affinity and affinity.required and not is_selected(node, affinity.required):
         return "node(s) didn't match Pod's node affinity/selector"
     return None
 
@@ -275,36 +276,6 @@ def _tolerates(toleration: _Toleration, taint: _Taint) -> bool:
     return bool(toleration.key) and toleration.value == taint.value
 
 
-def selects(selector: NodeSelector, node: PlaceableNode) -> bool:
-    """Whether one of its terms holds for a node."""
-    fields = {"metadata.name": node.metadata.name}
-    return any(
-        (term.match_expressions or term.match_fields)
-        and all(_holds(each, node.metadata.labels) for each in term.match_expressions)
-        and all(_holds(each, fields) for each in term.match_fields)
-        for term in selector.node_selector_terms
-    )
-
-
-def _holds(expression: NodeRequirement, values: Mapping[str, str]) -> bool:
-    value = values.get(expression.key)
-    match expression.operator:
-        case "In":
-            return value in expression.values
-        case "NotIn":
-            return value not in expression.values
-        case "Exists":
-            return value is not None
-        case "DoesNotExist":
-            return value is None
-        case "Gt" | "Lt":
-            found, bound = _number(value), _number("".join(expression.values))
-            if found is None or bound is None:
-                return False
-            return found > bound if expression.operator == "Gt" else found < bound
-        case _:
-            return False
-
-
-def _number(text: str | None) -> int | None:
-    return int(text) if text is not None and re.fullmatch(r"[+-]?[0-9]+", text) else None
+def is_selected(node: PlaceableNode, selector: NodeSelector) -> bool:
+    """Whether a selector of nodes means this one."""
+    return selects(selector, node.metadata.name, node.metadata.labels)

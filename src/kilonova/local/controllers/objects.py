@@ -4,6 +4,8 @@ One projection each, so that one cache serves all (`Workshop.cache(PODS)`). Add 
 a controller needs it; defaults are those of an object that has no such field.
 """
 
+from typing import Any
+
 import msgspec
 
 from kilonova.kube import Resource
@@ -124,6 +126,32 @@ class Affinity(msgspec.Struct, frozen=True, rename="camel"):
     node_affinity: NodeAffinity | None = None
 
 
+class VolumeClaimSource(msgspec.Struct, frozen=True, rename="camel"):
+    """A volume that is there: the claim that has it."""
+
+    claim_name: str
+
+
+class EphemeralSource(msgspec.Struct, frozen=True, rename="camel"):
+    """A volume that is made for a pod, and goes with it: what its claim is like."""
+
+    volume_claim_template: dict[str, Any] = {}
+
+
+class Volume(msgspec.Struct, frozen=True, rename="camel"):
+    """A volume of a pod; other sources than these concern only its node."""
+
+    name: str
+    persistent_volume_claim: VolumeClaimSource | None = None
+    ephemeral: EphemeralSource | None = None
+
+    def claim_name(self, pod: str) -> str | None:
+        """The PersistentVolumeClaim behind it, if there is one."""
+        if self.persistent_volume_claim is not None:
+            return self.persistent_volume_claim.claim_name
+        return f"{pod}-{self.name}" if self.ephemeral is not None else None
+
+
 class PodResourceClaim(msgspec.Struct, frozen=True, rename="camel"):
     """A claim of devices that a pod uses: one that is there, or one made for it."""
 
@@ -150,6 +178,7 @@ class PodSpec(msgspec.Struct, frozen=True, rename="camel"):
     resources: Resources = Resources()
     """What the pod asks for as a whole, where it does."""
     resource_claims: tuple[PodResourceClaim, ...] = ()
+    volumes: tuple[Volume, ...] = ()
 
 
 class Terminated(msgspec.Struct, frozen=True, rename="camel"):

@@ -49,10 +49,11 @@ class Placement:
         self._used: dict[str, Amounts] = {}
         self._counted: dict[str, tuple[str, Amounts]] = {}
         self._waiting: dict[Key, None] = {}
+        self._attached: dict[Key, None] = {}
         self._controller = Controller("placement", self._place, [Watch(pods)], workers=_WORKERS)
         pods.store.subscribe(self._count)
         nodes.store.subscribe(self._node_changed)
-        attachments.subscribe(self._look_again)
+        attachments.subscribe(self._look_at_attached)
 
     @property
     def controller(self) -> Controller:
@@ -67,6 +68,10 @@ class Placement:
 
     def _look_again(self) -> None:
         for key in self._waiting:
+            self._controller.queue.add(key)
+
+    def _look_at_attached(self) -> None:
+        for key in self._attached:
             self._controller.queue.add(key)
 
     def _count(self, old: PlacedPod | None, new: PlacedPod | None) -> None:
@@ -100,21 +105,25 @@ class Placement:
         await self._attachments.wait_synced()
         pod = self._pods.store.get(key)
         self._waiting.pop(key, None)
+        self._attached.pop(key, None)
         if pod is None or pod.spec.node_name or pod.metadata.deletion_timestamp:
             return
         if pod.spec.scheduler_name != SCHEDULER_NAME or pod.spec.scheduling_gates:
             return
         if pod.metadata.uid in self._counted:
             return
-        needs = self._attachments.needs(pod)
+        needs = self._attachments.needs(pod, self._candidates.__contains__)
         if needs.waiting:
-            self._waiting[key] = None
+            self._attached[key] = None
             await self._tell(pod, needs.waiting)
             return
         chosen = choose_node(pod, self._candidates.values(), self._used, needs.objection)
         if isinstance(chosen, Unplaceable):
-            self._waiting[key] = None
+            self._waiting[key] = self._attached[key] = None
             await self._tell(pod, str(chosen))
+        elif needs.unbound:
+            self._attached[key] = None
+            await self._attachments.select(needs, chosen)
         else:
             self._charge(pod.metadata.uid, chosen, pod_requests(pod))
             await self._bind(pod, chosen)

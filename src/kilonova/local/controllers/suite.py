@@ -16,7 +16,6 @@ from kilonova.local.controllers.attachments import Attachments
 from kilonova.local.controllers.autoscaling import autoscaler_parts
 from kilonova.local.controllers.batch import cron_job_parts, finished_job_parts, job_parts
 from kilonova.local.controllers.claims import resource_claim_parts
-from kilonova.local.controllers.claims.objects import CLAIMS
 from kilonova.local.controllers.definitions import DEFINITIONS, DefinitionCleaner, NameAcceptance
 from kilonova.local.controllers.disruption import disruption_parts
 from kilonova.local.controllers.endpoints import endpoint_slice_parts, endpoints_parts
@@ -28,6 +27,12 @@ from kilonova.local.controllers.placement import Placement
 from kilonova.local.controllers.podgc import pod_collector_parts
 from kilonova.local.controllers.quota import quota_parts
 from kilonova.local.controllers.secret_tokens import secret_token_parts
+from kilonova.local.controllers.volumes import (
+    claim_protection_parts,
+    ephemeral_volume_parts,
+    volume_binder_parts,
+    volume_protection_parts,
+)
 from kilonova.local.controllers.workshop import Workshop
 
 Build = Callable[[Workshop], Iterable[Part]]
@@ -60,7 +65,7 @@ def _placement(workshop: Workshop) -> Iterable[Part]:
     client = workshop.account("placement")
     pods, nodes = Reflector(client, fitting.PODS), Reflector(client, fitting.NODES)
     events = workshop.recorder(fitting.SCHEDULER_NAME)
-    attachments = Attachments(workshop.cache(CLAIMS))
+    attachments = Attachments.of(workshop, client)
     placement = Placement(client, pods, nodes, workshop.clock, events, attachments)
     return [pods, nodes, placement.controller]
 
@@ -87,6 +92,10 @@ CONTROLLERS: dict[str, Build] = {
     "disruption-controller": disruption_parts,
     "resourcequota-controller": quota_parts,
     "resourceclaim-controller": resource_claim_parts,
+    "persistentvolume-binder-controller": volume_binder_parts,
+    "persistentvolumeclaim-protection-controller": claim_protection_parts,
+    "persistentvolume-protection-controller": volume_protection_parts,
+    "ephemeral-volume-controller": ephemeral_volume_parts,
     "placement": _placement,
     "replicaset-controller": apps.replica_set_parts,
     "replicationcontroller-controller": apps.replication_controller_parts,

@@ -6,6 +6,7 @@ once. `objects.py` has the types that are worth sharing.
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, TypeVar
 
 from kilonova.kube import Client, Part, Reflector, Resource
@@ -26,6 +27,8 @@ class Workshop:
     ca: str
     """The certificate authority of the API, in PEM."""
     kubelets: Kubelets
+    data: Path | None = None
+    """Where the cluster keeps what outlives it; None where nothing does."""
     shared: list[Part] = field(default_factory=list[Part])
     """Caches and recorders, in the order of their making; they run before the controllers."""
     _caches: dict[tuple[str, type], Reflector[Any]] = field(

@@ -88,6 +88,9 @@ class PersistentVolumes(Strategy):
         missing = [field for field in ("capacity", "accessModes") if not at(obj, "spec", field)]
         return [required(f"spec.{field}") for field in missing]
 
+    def warnings(self, obj: JsonObject) -> list[str]:
+        return _old_annotation(obj)
+
 
 @strategy("", "PersistentVolumeClaim")
 class PersistentVolumeClaims(Strategy):
@@ -136,6 +139,9 @@ class PersistentVolumeClaims(Strategy):
             problems.append(required("spec.resources[storage]"))
         return problems
 
+    def warnings(self, obj: JsonObject) -> list[str]:
+        return _old_annotation(obj)
+
     def validate_update(self, new: JsonObject, old: JsonObject) -> list[Problem]:
         if _fixed(new, old) == _fixed(old, old):
             return []
@@ -144,6 +150,13 @@ class PersistentVolumeClaims(Strategy):
             "volumeAttributesClassName for bound claims\n"
         )
         return [forbidden_field("spec", detail)]
+
+
+def _old_annotation(obj: JsonObject) -> list[str]:
+    if _CLASS not in part(obj["metadata"], "annotations"):
+        return []
+    advice = 'use "storageClassName" attribute instead'
+    return [f"metadata.annotations[{_CLASS}]: deprecated since v1.8; {advice}"]
 
 
 def fill_claim(claim: JsonObject) -> None:

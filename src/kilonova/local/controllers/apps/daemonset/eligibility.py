@@ -1,18 +1,15 @@
 """Which nodes a DaemonSet's pods belong on. Pure."""
 
-import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import msgspec
 
 from kilonova.api.json import JsonObject
+from kilonova.local.controllers.nodematch import selects
 from kilonova.local.controllers.nodes.tolerance import tolerates
 from kilonova.local.controllers.objects import (
     Affinity,
     Node,
-    NodeRequirement,
-    NodeSelector,
     Pod,
     Taint,
     Toleration,
@@ -100,41 +97,7 @@ class Eligibility:
             return False
         affinity = wishes.affinity.node_affinity if wishes.affinity else None
         required = affinity.required if affinity else None
-        return required is None or _selects(required, node)
+        return required is None or selects(required, node.metadata.name, labels)
 
     def _is_tolerated(self, taint: Taint) -> bool:
         return any(tolerates(toleration, taint) for toleration in self._wishes.tolerations)
-
-
-def _selects(selector: NodeSelector, node: Node) -> bool:
-    fields = {"metadata.name": node.metadata.name}
-    return any(
-        (term.match_expressions or term.match_fields)
-        and all(_holds(each, node.metadata.labels) for each in term.match_expressions)
-        and all(_holds(each, fields) for each in term.match_fields)
-        for term in selector.node_selector_terms
-    )
-
-
-def _holds(requirement: NodeRequirement, values: Mapping[str, str]) -> bool:
-    value = values.get(requirement.key)
-    match requirement.operator:
-        case "In":
-            return value in requirement.values
-        case "NotIn":
-            return value not in requirement.values
-        case "Exists":
-            return value is not None
-        case "DoesNotExist":
-            return value is None
-        case "Gt" | "Lt":
-            found, bound = _integer(value), _integer("".join(requirement.values))
-            if found is None or bound is None:
-                return False
-            return found > bound if requirement.operator == "Gt" else found < bound
-        case _:
-            return False
-
-
-def _integer(text: str | None) -> int | None:
-    return int(text) if text is not None and re.fullmatch("[+-]?[0-9]+", text) else None
