@@ -1,10 +1,6 @@
 """The command line of this benchmark, and the order in which it measures."""
 
-import os
-import shutil
-import tempfile
 from collections.abc import Callable
-from dataclasses import asdict, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -15,12 +11,14 @@ from rich.console import Console
 from bench.cluster import full, rest
 from bench.cluster.inputs import QUICK, Inputs
 from bench.cluster.worlds import World, our_world, peer_world
-from bench.report import Figures, Report, Row
-from tests.harness.controlplane import HOW_TO_GET, binaries
+from bench.comparing import Table, chosen, compared, present
+from bench.report import Figures, Row
 
-_PAPER_WIDTH = 160
-_PEER = "kube-apiserver + etcd + kube-controller-manager"
-_NOTES = ("The table of the embedded API itself is that of `python -m bench home`.",)
+_TABLE = Table(
+    "cluster",
+    "kube-apiserver + etcd + kube-controller-manager",
+    ("The table of the embedded API itself is that of `python -m bench home`.",),
+)
 
 Measure = Callable[[World, Path, Inputs], Figures]
 
@@ -63,39 +61,20 @@ def cluster(
         "watches": watches,
         "watch_seconds": watch_seconds,
     }
-    inputs = replace(
-        QUICK if quick else Inputs(),
-        **{name: value for name, value in given.items() if value is not None},
-    )
-    progress = Console(stderr=True)
-    if with_peer and binaries() is None:
-        progress.print(f"{HOW_TO_GET}; or measure ours alone with --no-peer")
-        raise typer.Exit(1)
-    busy = f"Load average before the run: {os.getloadavg()[0]:.1f}."
-    rows: list[Row] = []
-    try:
+    inputs = chosen(QUICK if quick else Inputs(), given)
+
+    def measure(progress: Console) -> list[Row]:
+        rows: list[Row] = []
         for family in only or list(Family):
             progress.print(f"measuring {family} …")
-            rows += _compared(_MEASURES[family], inputs, with_peer, data)
-    except (RuntimeError, OSError) as error:
-        progress.print(f"cannot go on: {error}", markup=False)
-        raise typer.Exit(1) from error
-    report = Report("cluster", _PEER, asdict(inputs), rows, (busy, *_NOTES))
-    console = Console()
-    report.print(console if console.is_terminal else Console(width=_PAPER_WIDTH))
-    if json is not None:
-        report.write(json)
+            figures = _MEASURES[family]
+            rows += compared(
+                lambda folder, figures=figures: figures(our_world, folder, inputs),
+                (lambda folder, figures=figures: figures(peer_world, folder, inputs))
+                if with_peer
+                else None,
+                data,
+            )
+        return rows
 
-
-def _compared(measure: Measure, inputs: Inputs, with_peer: bool, data: Path | None) -> list[Row]:
-    peers = _in_fresh_folder(measure, peer_world, inputs, data) if with_peer else {}
-    figures = _in_fresh_folder(measure, our_world, inputs, data)
-    return [Row(quantity, figure, peers.get(quantity)) for quantity, figure in figures.items()]
-
-
-def _in_fresh_folder(measure: Measure, world: World, inputs: Inputs, data: Path | None) -> Figures:
-    folder = Path(tempfile.mkdtemp(prefix="kilonova-bench-", dir=data))
-    try:
-        return measure(world, folder, inputs)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    present(_TABLE, inputs, with_peer, measure, json)

@@ -1,10 +1,6 @@
 """The command line of this benchmark, and the order in which it measures."""
 
-import os
-import shutil
-import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -12,17 +8,21 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from bench.comparing import Table, chosen, compared, present
 from bench.home import creates, events, lists, start, watches
 from bench.home.inputs import QUICK, Inputs
 from bench.home.servers import Start, ours, peer
-from bench.report import Figures, Report, Row
-from tests.harness.controlplane import HOW_TO_GET, binaries
+from bench.report import Figures, Row
 
-_PAPER_WIDTH = 160
-_PEER = "kube-apiserver + etcd"
-_NOTES = (
-    "What `kill -9` loses is not a benchmark but a test: tests/faults/test_kill.py, `make faults`.",
-    "CPU per event has no peer in this run: the project depends on no other controller runtime.",
+_TABLE = Table(
+    "home",
+    "kube-apiserver + etcd",
+    (
+        "What `kill -9` loses is not a benchmark but a test: tests/faults/test_kill.py, "
+        "`make faults`.",
+        "CPU per event has no peer in this run: the project depends on no other controller "
+        "runtime.",
+    ),
 )
 
 Measure = Callable[[Start, Path, Inputs], Figures]
@@ -72,25 +72,12 @@ def home(
         "objects": objects,
         "events": events,
     }
-    inputs = replace(
-        QUICK if quick else Inputs(),
-        **{name: value for name, value in given.items() if value is not None},
-    )
-    progress = Console(stderr=True)
-    if with_peer and binaries() is None:
-        progress.print(f"{HOW_TO_GET}; or measure ours alone with --no-peer")
-        raise typer.Exit(1)
-    busy = f"Load average before the run: {os.getloadavg()[0]:.1f}."
-    try:
-        rows = measure_families(only or list(Family), inputs, with_peer, data, progress)
-    except (RuntimeError, OSError) as error:
-        progress.print(f"cannot go on: {error}", markup=False)
-        raise typer.Exit(1) from error
-    report = Report("home", _PEER, asdict(inputs), rows, (busy, *_NOTES))
-    console = Console()
-    report.print(console if console.is_terminal else Console(width=_PAPER_WIDTH))
-    if json is not None:
-        report.write(json)
+    inputs = chosen(QUICK if quick else Inputs(), given)
+
+    def measure(progress: Console) -> list[Row]:
+        return measure_families(only or list(Family), inputs, with_peer, data, progress)
+
+    present(_TABLE, inputs, with_peer, measure, json)
 
 
 def measure_families(
@@ -103,14 +90,11 @@ def measure_families(
     """The rows of the families asked for; both servers of a row one right after the other."""
 
     def compare(measure: Measure, our_start: Start, peer_start: Start) -> list[Row]:
-        found = [
-            _in_fresh_folder(measure, start, inputs, data)
-            for start in ((peer_start, our_start) if with_peer else (our_start,))
-        ]
-        peers = found[0] if with_peer else {}
-        return [
-            Row(quantity, figure, peers.get(quantity)) for quantity, figure in found[-1].items()
-        ]
+        return compared(
+            lambda folder: measure(our_start, folder, inputs),
+            (lambda folder: measure(peer_start, folder, inputs)) if with_peer else None,
+            data,
+        )
 
     rows: list[Row] = []
     for family in families:
@@ -130,11 +114,3 @@ def measure_families(
                     Row(quantity, figure) for quantity, figure in events.measure(inputs).items()
                 ]
     return rows
-
-
-def _in_fresh_folder(measure: Measure, start: Start, inputs: Inputs, data: Path | None) -> Figures:
-    folder = Path(tempfile.mkdtemp(prefix="kilonova-bench-", dir=data))
-    try:
-        return measure(start, folder, inputs)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)

@@ -2,19 +2,12 @@
 
 from datetime import datetime, timedelta
 
-from kilonova.kube import (
-    Client,
-    Conflict,
-    Controller,
-    NotFound,
-    PatchKind,
-    Reflector,
-    Result,
-    Watch,
-)
+from kilonova.api.json import JsonObject
+from kilonova.kube import Client, Controller, Reflector, Result, Watch
 from kilonova.kube.identity import Key
 from kilonova.local.clock import Clock
-from kilonova.local.controllers.objects import PODS, Pod
+from kilonova.local.controllers.objects import Pod
+from kilonova.local.controllers.podconditions import set_pod_condition
 from kilonova.local.times import parse_time, rfc3339
 
 _PATIENCE = timedelta(minutes=2)
@@ -51,26 +44,14 @@ class StaleTargets:
         now = self._clock.now()
         if moment > now:
             return Result((moment - now).total_seconds())
-        known = pod.metadata
-        back = {
+        back: JsonObject = {
             "type": _TARGET,
             "status": "False",
             "reason": None,
             "message": None,
             "lastTransitionTime": rfc3339(now),
         }
-        body = {"metadata": {"uid": known.uid}, "status": {"conditions": [back]}}
-        try:
-            await self._client.patch(
-                PODS,
-                known.name,
-                body,
-                known.namespace,
-                kind=PatchKind.STRATEGIC,
-                subresource="status",
-            )
-        except (NotFound, Conflict):
-            return None  # gone, or another of that name
+        await set_pod_condition(self._client, pod, back)
         return None
 
 

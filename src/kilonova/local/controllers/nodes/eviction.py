@@ -10,10 +10,10 @@ from datetime import datetime
 from kilonova.kube import Client, Conflict, Controller, NotFound, Part, Reflector, Result, Watch
 from kilonova.kube.events import Recorder, Reference
 from kilonova.kube.identity import Key
-from kilonova.kube.verbs import PatchKind
 from kilonova.local.controllers.indexes import BY_NODE, pods_by_node
 from kilonova.local.controllers.nodes.tolerance import FOREVER, endured_seconds
 from kilonova.local.controllers.objects import NODES, PODS, Node, Pod, Taint
+from kilonova.local.controllers.podconditions import set_pod_condition
 from kilonova.local.controllers.workshop import Workshop
 from kilonova.local.times import parse_time, rfc3339
 
@@ -104,12 +104,9 @@ class TaintEviction:
             "message": "Taint manager: deleting due to NoExecute taint",
             "lastTransitionTime": rfc3339(self._now()),
         }
-        body = {"metadata": {"uid": known.uid}, "status": {"conditions": [condition]}}
-        strategic = PatchKind.STRATEGIC
+        if not await set_pod_condition(self._client, pod, condition):
+            return
         try:
-            await self._client.patch(
-                PODS, known.name, body, known.namespace, kind=strategic, subresource="status"
-            )
             await self._client.delete(PODS, known.name, known.namespace, uid=known.uid)
         except (NotFound, Conflict):
             return

@@ -38,6 +38,7 @@ from kilonova.local.controllers.nodes.conditions import (
 )
 from kilonova.local.controllers.nodes.zones import Allowance, Zone, all_disrupted, survey, zone_of
 from kilonova.local.controllers.objects import NODES, PODS, Node, Pod
+from kilonova.local.controllers.podconditions import set_pod_condition
 from kilonova.local.controllers.workshop import Workshop
 from kilonova.local.times import rfc3339
 
@@ -267,17 +268,7 @@ class NodeLifecycle:
             "status": "False",
             "lastTransitionTime": rfc3339(self._now()),
         }
-        body = {"metadata": {"uid": known.uid}, "status": {"conditions": [condition]}}
-        try:
-            await self._client.patch(
-                PODS,
-                known.name,
-                body,
-                known.namespace,
-                kind=PatchKind.STRATEGIC,
-                subresource="status",
-            )
-        except (NotFound, Conflict):
+        if not await set_pod_condition(self._client, pod, condition):
             return
         about = Reference.to(PODS, known.name, known.namespace, known.uid)
         self._events.event(about, "NodeNotReady", "Node is not ready", warning=True)
