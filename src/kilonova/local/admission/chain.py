@@ -53,6 +53,8 @@ class Attributes:
     options: Callable[[], JsonObject] = field(default=dict[str, Any])
     """The options of the request as an object; made when somebody wants to see them."""
     rounds: Rounds = field(default_factory=Rounds)
+    verb: str = ""
+    """What the client does to an existing object: `update`, or `patch`."""
 
     @property
     def name(self) -> str:

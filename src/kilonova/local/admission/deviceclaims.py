@@ -22,7 +22,6 @@ _LABEL = "resource.kubernetes.io/admin-access"
 _NODE_NAME = "authentication.kubernetes.io/node-name"
 _ACCOUNT = "system:serviceaccount:"
 _SPECS = {"resourceclaims": ("spec",), "resourceclaimtemplates": ("spec", "spec")}
-_VERBS = ("update", "patch")
 
 
 class DeviceClaims:
@@ -45,7 +44,7 @@ class DeviceClaims:
         elif target.subresource == "status" and attributes.old is not None:
             problems = [
                 *self._for_administrators(_admin_result(obj, attributes.old), attributes),
-                *self._unauthorized(attributes.user, obj, attributes.old, target.namespace),
+                *self._unauthorized(attributes, obj, attributes.old),
             ]
         else:
             return
@@ -65,35 +64,30 @@ class DeviceClaims:
         return [forbidden_field(path, detail)]
 
     def _unauthorized(
-        self, user: User, new: JsonObject, old: JsonObject, namespace: str
+        self, attributes: Attributes, new: JsonObject, old: JsonObject
     ) -> Iterator[Problem]:
+        user, verb = attributes.user, attributes.verb
         if MASTERS in user.groups:
             return
-        if any(_status(new, name) != _status(old, name) for name in ("allocation", "reservedFor")):
-            # Which of the two verbs is under way is not known here: one of them is enough.
-            trouble = self._refusal(user, [Action(verb, _GROUP, "v1", *_BIND) for verb in _VERBS])
-            if trouble:
-                detail = (
-                    "changing status.allocation or status.reservedFor requires "
-                    f'resource="resourceclaims/binding", verb="update" permission: {trouble}'
-                )
-                yield forbidden_field("status.allocation", detail)
+        moved = any(_status(new, name) != _status(old, name) for name in _ALLOCATED)
+        if moved and (trouble := self._refusal(user, [Action(verb, _GROUP, "v1", *_BIND)])):
+            detail = (
+                "changing status.allocation or status.reservedFor requires "
+                f'resource="resourceclaims/binding", verb="{verb}" permission: {trouble}'
+            )
+            yield forbidden_field("status.allocation", detail)
         if at(new, "status", "allocation") is None:
             return
-        reach = ["arbitrary-node"]
+        verbs = [f"arbitrary-node:{verb}"]
         if _is_on(user, _node_of(new)):
-            reach.insert(0, "associated-node")
+            verbs.insert(0, f"associated-node:{verb}")
+        namespace = attributes.target.namespace
         for driver in sorted(_drivers_changed(new, old)):
-            asked = [
-                Action(f"{place}:{verb}", _GROUP, "v1", *_DRIVE, namespace, driver)
-                for place in reach
-                for verb in _VERBS
-            ]
+            asked = [Action(each, _GROUP, "v1", *_DRIVE, namespace, driver) for each in verbs]
             if trouble := self._refusal(user, asked):
-                verbs = " ".join(f"{place}:update" for place in reach)
                 detail = (
                     'changing status.devices requires resource="resourceclaims/driver", '
-                    f'verb="[{verbs}]" permission: {trouble}'
+                    f'verb="[{" ".join(verbs)}]" permission: {trouble}'
                 )
                 yield forbidden_field("status.devices", detail)
 
@@ -105,6 +99,7 @@ class DeviceClaims:
         return refused(user, actions[0], verdicts[0].reason).message
 
 
+_ALLOCATED = ("allocation", "reservedFor")
 _BIND = ("resourceclaims", "binding")
 _DRIVE = ("resourceclaims", "driver")
 

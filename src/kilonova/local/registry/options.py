@@ -24,6 +24,7 @@ class WriteOptions:
     applied: bool = False  # server-side apply has settled who owns what
     warnings: list[str] = field(default_factory=list[str])
     query: Query = field(default_factory=list[tuple[str, str]])  # as the client sent it
+    verb: str = "update"  # what of an existing object: `update`, or `patch`
 
     def described(self, kind: str) -> JsonObject:
         """What the client asked for, as an object of this kind (`CreateOptions` …)."""
@@ -59,6 +60,7 @@ def write_options(request: Request, user: User, options_kind: str) -> WriteOptio
         validation=validation,
         force=request.param("force") in ("true", "1", "True", "t"),
         query=request.query,
+        verb="patch" if request.method == "PATCH" else "update",
     )
 
 

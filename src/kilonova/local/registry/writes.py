@@ -177,6 +177,7 @@ async def _replace(
         options.dry_run,
         options.warnings,
         partial(options.described, "UpdateOptions"),
+        verb=options.verb,
     )
     await registry.admission.mutate(attributes)
     assert attributes.obj is not None
