@@ -9,12 +9,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta, tzinfo
+from datetime import MAXYEAR, UTC, date, datetime, timedelta, tzinfo
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from kilonova.local.durations import parse_duration
+from kilonova.local.times import later
 
 _YEARS_AHEAD = 5
+_LONGEST_NUMBER = 19
+"""What fits into 64 bits; none that long is of use."""
 _DESCRIPTORS = {
     "@yearly": "0 0 1 1 *",
     "@annually": "0 0 1 1 *",
@@ -57,7 +60,7 @@ class Every:
 
     def next(self, after: datetime) -> datetime | None:
         """The first time after another."""
-        return after.replace(microsecond=0) + timedelta(seconds=self.seconds)
+        return later(after.replace(microsecond=0), self.seconds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +79,8 @@ class Schedule:
 
     def next(self, after: datetime) -> datetime | None:
         """The first time after another, in UTC; None where none comes within five years."""
+        if after.year + _YEARS_AHEAD >= MAXYEAR:
+            return None  # the calendar ends there
         moment = after.astimezone(UTC).replace(second=0, microsecond=0) + timedelta(minutes=1)
         local = moment.astimezone(self.zone)
         day = local.date()
@@ -185,9 +190,12 @@ def _range(piece: str, bounds: _Bounds) -> tuple[range, bool]:
 def _number(text: str, bounds: _Bounds | None = None) -> int:
     if bounds is not None and text.lower() in bounds.names:
         return bounds.names.index(text.lower()) + bounds.first_name
-    if not re.fullmatch(r"[+-]?[0-9]+", text):
+    trouble = "" if re.fullmatch(r"[+-]?[0-9]+", text) else "invalid syntax"
+    if not trouble and len(text) > _LONGEST_NUMBER:
+        trouble = "value out of range"
+    if trouble:
         raise ScheduleError(
-            f'failed to parse int from {text}: strconv.Atoi: parsing "{text}": invalid syntax'
+            f'failed to parse int from {text}: strconv.Atoi: parsing "{text}": {trouble}'
         )
     if int(text) < 0:
         raise ScheduleError(f"negative number ({int(text)}) not allowed: {text}")

@@ -3,7 +3,9 @@
 import re
 
 _UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
-_part = re.compile(r"(\d+\.?\d*|\.\d+)(h|ms|us|µs|ns|m|s)")
+_part = re.compile(r"([0-9]+\.?[0-9]*|\.[0-9]+)(h|ms|us|µs|ns|m|s)")
+_LONGEST = (1 << 63) / 1e9
+"""Go counts nanoseconds in 64 bits."""
 
 
 def parse_duration(text: str) -> float:
@@ -15,4 +17,6 @@ def parse_duration(text: str) -> float:
     if not parts or "".join(number + unit for number, unit in parts) != unsigned:
         raise ValueError(f'time: invalid duration "{text}"')
     seconds = sum(float(number) * _UNITS[unit] for number, unit in parts)
+    if seconds >= _LONGEST:
+        raise ValueError(f'time: invalid duration "{text}"')
     return -seconds if text.startswith("-") else seconds

@@ -1,6 +1,6 @@
 """Times as Kubernetes writes them, and ages as kubectl prints them."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 UNKNOWN = "<unknown>"
 """What is printed for a time that was never set."""
@@ -27,6 +27,17 @@ def parse_time(text: str) -> datetime:
     if moment.tzinfo is None:
         raise ValueError(f"no time zone in {text!r}")
     return moment.astimezone(UTC)
+
+
+def later(moment: datetime, seconds: float) -> datetime:
+    """So many seconds later, or earlier; the end of the calendar where it has no such day.
+
+    Objects may ask for more seconds than there are.
+    """
+    try:
+        return moment + timedelta(seconds=seconds)
+    except OverflowError:
+        return (datetime.max if seconds > 0 else datetime.min).replace(tzinfo=UTC)
 
 
 def age(timestamp: str | None, now: datetime) -> str:

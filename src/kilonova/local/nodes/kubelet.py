@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from kilonova.api.json import JsonObject
 from kilonova.local.errors import ApiError, bad_request
@@ -10,7 +10,7 @@ from kilonova.local.kinds.walk import objects, part
 from kilonova.local.kubelets import LogRequest, NodeUsage, RemoteProcess
 from kilonova.local.nodes.objects import SimPod
 from kilonova.local.nodes.usage import simulated_usage
-from kilonova.local.times import parse_time
+from kilonova.local.times import later, parse_time
 
 
 class SimulatedKubelet:
@@ -37,7 +37,7 @@ class SimulatedKubelet:
             lines.append((ended["finishedAt"], f"{text} {ended['exitCode']}"))
         since = wanted.since
         if wanted.since_seconds is not None:
-            since = self._now() - timedelta(seconds=wanted.since_seconds)
+            since = later(self._now(), -wanted.since_seconds)
         if since is not None:
             lines = [line for line in lines if parse_time(line[0]) >= since]
         kept = lines if wanted.tail is None else lines[len(lines) - min(len(lines), wanted.tail) :]

@@ -10,6 +10,8 @@ from kilonova.local.times import parse_time, rfc3339
 
 FOREGROUND = "foregroundDeletion"
 ORPHAN = "orphan"
+_LONGEST_GRACE = (1 << 31) - 1
+"""Seconds that an object may ask to be waited for: a lifetime, which the calendar has room for."""
 
 _SET_BY_SERVER = (
     "uid",
@@ -144,6 +146,7 @@ def ready_to_go(metadata: JsonObject) -> bool:
 
 def mark_deleted(metadata: JsonObject, now: datetime, grace: int) -> None:
     """Set when it goes; the generation counts this as a change of what is wanted."""
+    grace = min(grace, _LONGEST_GRACE)
     metadata["deletionTimestamp"] = rfc3339(now + timedelta(seconds=grace))
     metadata["deletionGracePeriodSeconds"] = grace
     if metadata.get("generation"):

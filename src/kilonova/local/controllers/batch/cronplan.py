@@ -12,7 +12,7 @@ from kilonova.local import cron
 from kilonova.local.controllers.batch.objects import CronJob, CronJobStatus, Job, JobReference
 from kilonova.local.kinds.walk import part
 from kilonova.local.patch import copied
-from kilonova.local.times import parse_time
+from kilonova.local.times import later, parse_time
 
 _PADDING = 0.1
 _MANY = 100
@@ -46,7 +46,7 @@ def most_recent(job: CronJob, now: datetime, times: Times, *, within_deadline: b
     since = parse_time(job.status.last_schedule_time or job.metadata.creation_timestamp)
     limit = job.spec.starting_deadline_seconds
     if within_deadline and limit is not None:
-        since = max(since, now - timedelta(seconds=limit))
+        since = max(since, later(now, -limit))
     first = times.next(since)
     second = times.next(first) if first is not None else None
     if first is not None and now < first:
@@ -109,7 +109,7 @@ def _judged(job: CronJob, time: datetime, missed: int, now: datetime, after: flo
         text = "too many missed start times. Set or decrease .spec.startingDeadlineSeconds or "
         notes = (("TooManyMissedTimes", f"{text}check clock skew", True),)
     limit = spec.starting_deadline_seconds
-    if limit is not None and time + timedelta(seconds=limit) < now:
+    if limit is not None and later(time, limit) < now:
         moment = time.astimezone(UTC).strftime("%a, %d %b %Y %H:%M:%S +0000")
         text = f"Missed scheduled time to start a job: {moment}"
         return Due(after=after, notes=(*notes, ("MissSchedule", text, True)))

@@ -1,13 +1,13 @@
 """Whether a job is over, and what its conditions say. Pure."""
 
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from kilonova.local.controllers.batch.failures import has_failed, meaning
 from kilonova.local.controllers.batch.intervals import Indexes
 from kilonova.local.controllers.batch.objects import Condition, Job, SuccessRule
 from kilonova.local.controllers.batch.tally import Tally
 from kilonova.local.kinds.walk import at
-from kilonova.local.times import parse_time, rfc3339
+from kilonova.local.times import later, parse_time, rfc3339
 
 FAILURE_TARGET = "FailureTarget"
 SUCCESS_CRITERIA_MET = "SuccessCriteriaMet"
@@ -72,7 +72,7 @@ def deadline(job: Job) -> datetime | None:
     seconds, start = job.spec.active_deadline_seconds, job.status.start_time
     if seconds is None or start is None or job.spec.suspend:
         return None
-    return parse_time(start) + timedelta(seconds=seconds)
+    return later(parse_time(start), seconds)
 
 
 def _failure(counted: Tally, now: datetime) -> tuple[str, str] | None:

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import islice
 
 import msgspec
 
@@ -14,6 +15,9 @@ from kilonova.local.controllers.apps.statefulset.identity import (
     revision_of,
 )
 from kilonova.local.controllers.objects import Pod
+
+_MOST_AT_ONCE = 500
+"""Pods that are made in one step, whatever number a set asks for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,11 +142,14 @@ class _Step:
             for pod in self.pods
             if (ordinal := ordinal_of(self.stateful_set, pod.metadata.name)) is not None
         }
-        wanted = {ordinal: numbered.get(ordinal) for ordinal in range(start, start + count)}
+        ordinals = range(start, start + count)
+        missing = islice((each for each in ordinals if each not in numbered), _MOST_AT_ONCE)
+        seen = sorted([*missing, *(each for each in numbered if each in ordinals)])
+        wanted = {ordinal: numbered.get(ordinal) for ordinal in seen}
         condemned = sorted(
-            (each for each in numbered.items() if each[0] not in wanted), reverse=True
+            (each for each in numbered.items() if each[0] not in ordinals), reverse=True
         )
-        if self._keep(wanted) or self._condemn(wanted, condemned):
+        if self._keep(wanted) or self._condemn(wanted, condemned) or len(wanted) < count:
             return None
         if self.stateful_set.spec.update_strategy.type == "OnDelete":
             return None

@@ -6,12 +6,12 @@ What is put aside because it is large is `LOG.1`, then `LOG.2` and so on.
 import asyncio
 import os
 from collections.abc import AsyncIterator, Callable, Iterator
-from datetime import datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 from typing import BinaryIO
 
 from kilonova.local.kubelets import LogRequest
-from kilonova.local.times import parse_time
+from kilonova.local.times import later, parse_time
 
 _CHUNK = 256 * 1024
 _LOOK_AGAIN = 0.1
@@ -67,7 +67,7 @@ class _Shown:
         self._left = wanted.limit_bytes
         self._since = wanted.since
         if wanted.since_seconds is not None:
-            self._since = now - timedelta(seconds=wanted.since_seconds)
+            self._since = later(now, -wanted.since_seconds)
         self._in_line = False
 
     @property
