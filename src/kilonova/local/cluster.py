@@ -38,6 +38,7 @@ from kilonova.local.auth.rbac.escalation import Escalation
 from kilonova.local.bootstrap import (
     create_default_objects,
     create_default_roles,
+    let_viewers_see_usage,
     tell_how_clients_are_known,
 )
 from kilonova.local.catalog import Catalog
@@ -156,6 +157,7 @@ class Cluster:
         self._build(folder.signing_key() if folder else SigningKey.create())
         await create_default_objects(self.client("system:apiserver"), self.url)
         await create_default_roles(self.client("system:apiserver"))
+        await let_viewers_see_usage(self.client("system:apiserver"))
         ca = authority.cert_pem.decode()
         await tell_how_clients_are_known(self.client("system:apiserver"), ca, now)
         if settings.controllers:
@@ -291,9 +293,10 @@ class Cluster:
             Probe("started", lambda: self._ready, life=False),
         ]
         documents = Documents(catalog, Health(probes), self.metrics.render, published)
-        verbs = Verbs(registry, subresources, self._identities.random)
+        gate = Gate(rbac)
+        verbs = Verbs(registry, subresources, gate, self._identities.random)
         self.metrics.gauge("apiserver_resource_version", "Newest version.", lambda: self.store.rv)
-        self.api = Api(registry, documents, verbs, Gate(rbac), self.metrics)
+        self.api = Api(registry, documents, verbs, gate, self.metrics)
 
     def client(self, user: str) -> Client:
         """A client in this process, acting as `user` with all rights."""

@@ -5,7 +5,7 @@ from random import Random
 
 from kilonova.api.json import JsonObject
 from kilonova.kube.transport import Reply, Request, StreamReply
-from kilonova.local.auth import User
+from kilonova.local.auth import Action, Gate, User
 from kilonova.local.auth.actions import wants_watch
 from kilonova.local.errors import (
     ApiError,
@@ -30,7 +30,7 @@ from kilonova.local.registry.options import WriteOptions, apply_needs_manager, w
 from kilonova.local.registry.patches import APPLY_PATCH, applying, patch_type, patching
 from kilonova.local.registry.reads import check_version_asked, read_list
 from kilonova.local.registry.watches import watch, watch_options
-from kilonova.local.registry.writes import Outcome, change, create, replacement
+from kilonova.local.registry.writes import Make, Outcome, change, create, replacement
 from kilonova.local.routes import Target
 from kilonova.local.subresources import Subresources
 from kilonova.local.times import rfc3339
@@ -44,9 +44,12 @@ Answer = Reply | StreamReply
 class Verbs:
     """Performs the verb that a method and a path stand for."""
 
-    def __init__(self, registry: Registry, subresources: Subresources, random: Random) -> None:
+    def __init__(
+        self, registry: Registry, subresources: Subresources, gate: Gate, random: Random
+    ) -> None:
         self._registry = registry
         self._subresources = subresources
+        self._gate = gate
         self._random = random
 
     async def perform(self, request: Request, target: Target, user: User) -> Answer:
@@ -116,7 +119,7 @@ class Verbs:
             self._registry,
             target,
             options,
-            replacement(target, obj),
+            self._creating_by_right(replacement(target, obj), target, user),
             create_missing=target.kind.behavior.create_on_update and not target.subresource,
         )
         return self._written(request, target, outcome, options, form)
@@ -128,7 +131,9 @@ class Verbs:
         if media_type == APPLY_PATCH:
             apply_needs_manager(request)
             now = rfc3339(self._registry.clock.now())
-            make = applying(target, request.body, options, now)
+            make = self._creating_by_right(
+                applying(target, request.body, options, now), target, user
+            )
             outcome = await change(
                 self._registry, target, options, make, create_missing=not target.subresource
             )
@@ -143,6 +148,20 @@ class Verbs:
             make = patching(target, media_type, request.body, options)
             outcome = await change(self._registry, target, options, make)
         return self._written(request, target, outcome, options, form)
+
+    def _creating_by_right(self, make: Make, target: Target, user: User) -> Make:
+        """Who changes what is not there yet creates it, and must be allowed to."""
+        kind = target.kind
+
+        def made(old: JsonObject | None) -> JsonObject:
+            if old is None:
+                where = (target.subresource, target.namespace, target.name)
+                self._gate.require(
+                    user, Action("create", kind.group, kind.version, kind.plural, *where)
+                )
+            return make(old)
+
+        return made
 
     async def _delete(self, request: Request, target: Target, user: User, form: Wanted) -> Answer:
         options = write_options(request, user, "DeleteOptions")

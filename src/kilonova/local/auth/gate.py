@@ -26,13 +26,14 @@ class Gate:
         action = action_of(request)
         if wanted is not None:
             user = self._impersonation.user(user, wanted, action)
-        self._require(user, action)
+        self.require(user, action)
         if action.resource == "pods" and action.subresource in _INTO_A_POD:
             # A WebSocket begins with GET; who runs something in a pod must be allowed to create.
-            self._require(user, replace(action, verb="create"))
+            self.require(user, replace(action, verb="create"))
         return user
 
-    def _require(self, user: User, action: Action) -> None:
+    def require(self, user: User, action: Action) -> None:
+        """Raise 403 unless the user may do this as well."""
         verdict = self._authorizer.decide(user, action)
         if not verdict.allowed:
             raise refused(user, action, verdict.reason)

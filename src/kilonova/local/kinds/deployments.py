@@ -52,6 +52,13 @@ class Deployments(Strategy):
         spec.setdefault("progressDeadlineSeconds", 600)
         fill_template(inside(spec, "template"))
 
+    def prepare_status(self, new: JsonObject, old: JsonObject) -> None:
+        super().prepare_status(new, old)
+        if labels := old["metadata"].get("labels"):
+            new["metadata"]["labels"] = labels
+        else:
+            new["metadata"].pop("labels", None)
+
     def problems(self, obj: JsonObject) -> list[Problem]:
         spec = part(obj, "spec")
         problems = not_negative(spec, "spec", ["replicas"])

@@ -1,0 +1,98 @@
+"""What somebody with few rights tries."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import msgspec
+import pytest
+
+from kilonova.kube.transport import Reply, Request
+from kilonova.local.auth import MASTERS, User
+from kilonova.local.cluster import Cluster
+from tests.local.embedded_cluster import running
+
+ROOT = User("root", groups=(MASTERS,))
+EVE = User("eve")
+RBAC = "/apis/rbac.authorization.k8s.io/v1/namespaces/default"
+LEASES = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
+MAPS = "/api/v1/namespaces/default/configmaps"
+APPLY = "application/apply-patch+yaml"
+
+
+@pytest.fixture
+async def cluster() -> AsyncIterator[Cluster]:
+    async with running(controllers="") as found:
+        yield found
+
+
+async def ask(
+    cluster: Cluster, user: User, method: str, path: str, body: Any, media: str = "application/json"
+) -> tuple[int, Any]:
+    query = [("fieldManager", "test")]
+    headers = {"content-type": media}
+    sent = Request(method, path, query, headers, msgspec.json.encode(body))
+    reply = await cluster.api.handle(sent, user)
+    assert isinstance(reply, Reply)
+    return reply.status, msgspec.json.decode(reply.body)
+
+
+async def allow(cluster: Cluster, *verbs: str) -> None:
+    """Let Eve do this with ConfigMaps and Leases of the namespace `default`."""
+    rule = {
+        "apiGroups": ["", "coordination.k8s.io"],
+        "resources": ["configmaps", "leases"],
+        "verbs": verbs,
+    }
+    role = {"metadata": {"name": "few"}, "rules": [rule]}
+    binding = {
+        "metadata": {"name": "few"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "few"},
+        "subjects": [{"kind": "User", "name": "eve"}],
+    }
+    assert (await ask(cluster, ROOT, "POST", f"{RBAC}/roles", role))[0] == 201
+    assert (await ask(cluster, ROOT, "POST", f"{RBAC}/rolebindings", binding))[0] == 201
+
+
+APPLIED = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "new"}}
+PUT = {"metadata": {"name": "new"}}
+
+
+async def test_who_may_patch_creates_nothing_by_applying(cluster: Cluster) -> None:
+    await allow(cluster, "get", "patch")
+    status, said = await ask(cluster, EVE, "PATCH", f"{MAPS}/new", APPLIED, APPLY)
+    assert status == 403
+    assert said["message"] == (
+        'configmaps "new" is forbidden: User "eve" cannot create resource "configmaps" '
+        'in API group "" in the namespace "default"'
+    )
+    assert (await ask(cluster, ROOT, "PATCH", f"{MAPS}/new", APPLIED, APPLY))[0] == 201
+    assert (await ask(cluster, EVE, "PATCH", f"{MAPS}/new", APPLIED, APPLY))[0] == 200
+
+
+async def test_who_may_update_creates_nothing_by_replacing(cluster: Cluster) -> None:
+    await allow(cluster, "get", "update")
+    assert (await ask(cluster, EVE, "PUT", f"{LEASES}/new", PUT))[0] == 403
+    assert (await ask(cluster, ROOT, "PUT", f"{LEASES}/new", PUT))[0] == 201
+
+
+async def test_who_may_create_as_well_creates_by_applying_and_replacing(cluster: Cluster) -> None:
+    await allow(cluster, "create", "patch", "update")
+    assert (await ask(cluster, EVE, "PATCH", f"{MAPS}/new", APPLIED, APPLY))[0] == 201
+    assert (await ask(cluster, EVE, "PUT", f"{LEASES}/new", PUT))[0] == 201
+
+
+async def test_the_status_of_a_deployment_is_no_way_to_its_labels(cluster: Cluster) -> None:
+    path = "/apis/apps/v1/namespaces/default/deployments"
+    template = {
+        "metadata": {"labels": {"a": "b"}},
+        "spec": {"containers": [{"name": "c", "image": "i"}]},
+    }
+    spec = {"replicas": 0, "selector": {"matchLabels": {"a": "b"}}, "template": template}
+    made = {"metadata": {"name": "web", "labels": {"team": "one"}}, "spec": spec}
+    assert (await ask(cluster, ROOT, "POST", path, made))[0] == 201
+    patch = {"metadata": {"labels": {"team": "two"}}, "status": {"observedGeneration": 7}}
+    merge = "application/merge-patch+json"
+    status, found = await ask(cluster, ROOT, "PATCH", f"{path}/web/status", patch, merge)
+    assert status == 200
+    assert found["status"]["observedGeneration"] == 7
+    assert found["metadata"]["labels"] == {"team": "one"}
