@@ -90,3 +90,12 @@ def test_the_search_list_is_that_of_a_pods_resolv_conf() -> None:
         "LOCALDOMAIN": "shop.svc.cluster.local svc.cluster.local cluster.local",
         "RES_OPTIONS": "ndots:5",
     }
+
+
+def test_without_routes_it_is_told_of_doors() -> None:
+    api = service("kubernetes", "10.96.0.1", {"name": "https", "port": 443, "targetPort": 7443})
+    told = service_environment([api, WEB], "shop", by_doors=True)
+    assert told["KUBERNETES_SERVICE_HOST"] == "127.0.0.1"
+    assert told["KUBERNETES_SERVICE_PORT_HTTPS"] == "7443"
+    assert told["KUBERNETES_PORT_7443_TCP"] == "tcp://127.0.0.1:7443"
+    assert told["MY_WEB_PORT"] == "tcp://127.96.1.7:80"

@@ -145,3 +145,7 @@ class Runtime(Protocol):
     async def consumption(self) -> Mapping[str, Consumption]:
         """By container, of those that run."""
         ...
+
+    async def capabilities(self) -> Capabilities:
+        """What this machine allows."""
+        ...

@@ -2,12 +2,13 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
+from contextlib import suppress
 
 from kilonova.api.json import JsonObject
 from kilonova.local.errors import ApiError, bad_request, internal
 from kilonova.local.kubelets import LogRequest, NodeUsage, RemoteProcess
 from kilonova.local.nodes.process.kubelet.logs import read_log
-from kilonova.local.nodes.process.kubelet.means import log_file
+from kilonova.local.nodes.process.kubelet.means import HOST_ADDRESS, log_file
 from kilonova.local.nodes.process.kubelet.node import ProcessNode
 from kilonova.local.nodes.process.kubelet.runs import Run
 from kilonova.local.nodes.process.kubelet.worker import PodWorker
@@ -68,7 +69,12 @@ class ProcessKubelet:
         address = "" if worker is None else worker.pod.status.pod_ip
         if worker is None or not worker.containers.any_runs or not address:
             raise internal(f'pod not found ("{_full_name(pod)}")')
+        abilities = await self._node.means.abilities.known()
         try:
+            if not abilities.network:
+                with suppress(OSError):
+                    return await asyncio.open_connection(address, port)
+                address = HOST_ADDRESS  # there it is if it listens at localhost
             return await asyncio.open_connection(address, port)
         except OSError as error:
             raise internal(

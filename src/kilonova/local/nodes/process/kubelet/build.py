@@ -8,6 +8,7 @@ from pathlib import Path
 from kilonova.kube import Client, Part, Reflector
 from kilonova.kube.events import Recorder
 from kilonova.local.clock import Clock
+from kilonova.local.nodes.process.kubelet.abilities import Abilities
 from kilonova.local.nodes.process.kubelet.addresses import Addresses, pod_network
 from kilonova.local.nodes.process.kubelet.answers import ProcessKubelet
 from kilonova.local.nodes.process.kubelet.checks import Checks
@@ -56,6 +57,7 @@ def build_process_node(
     means = Means(
         node=facts.name,
         runtime=runtime,
+        abilities=Abilities(runtime),
         client=account,
         clock=clock,
         recorder=recorder,

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import msgspec
 
+from kilonova.local.nodes.process.kubelet.abilities import possible_mounts, shortfalls
 from kilonova.local.nodes.process.kubelet.devices import gpus_wanted
 from kilonova.local.nodes.process.kubelet.environment import (
     ConfigError,
@@ -21,7 +22,7 @@ from kilonova.local.nodes.process.kubelet.runs import run_id
 from kilonova.local.nodes.process.kubelet.sources import NamespaceSources
 from kilonova.local.nodes.process.kubelet.tokens import PodTokens
 from kilonova.local.nodes.process.kubelet.volumes import PodVolumes
-from kilonova.local.nodes.process.runtime import ContainerSpec, Limits, Mount
+from kilonova.local.nodes.process.runtime import Capabilities, ContainerSpec, Limits, Mount
 from kilonova.local.nodes.process.services import dns_environment, service_environment
 
 _LONGEST_HOSTNAME = 63
@@ -45,6 +46,7 @@ class PodPlace:
     def __init__(self, means: Means, uid: str) -> None:
         self._means = means
         self._uid = uid
+        self._abilities: Capabilities | None = None
         self.folder = means.pod_folder(uid)
         self.address = ""
         self._tokens = PodTokens(means.client, means.clock.now)
@@ -69,6 +71,7 @@ class PodPlace:
 
         Without a free address `self.address` stays empty.
         """
+        self._abilities = await self._means.abilities.known()
         if not self.address:
             if pod.spec.host_network:
                 self.address = HOST_ADDRESS
@@ -81,11 +84,13 @@ class PodPlace:
         """The next run of a container; `ConfigError` or `NoCommand` if it cannot be."""
         if not container.command:
             raise NoCommand(container.name)
+        abilities = self._prepared_abilities
+        private = abilities.network and not pod.spec.host_network
         user, group = _identity(pod, container)
         indices = self._take_gpus(container)
         hostname = _hostname(pod)
         home, home_mounts = str(self._scratch), tuple[Mount, ...]()
-        if user not in (None, os.geteuid()):
+        if user not in (None, os.geteuid()) and abilities.mounts:
             # Others cannot pass through the data folder.
             home, home_mounts = _HOME_OF_OTHERS, (Mount(self._scratch, _HOME_OF_OTHERS),)
         given = Given(
@@ -95,12 +100,13 @@ class PodPlace:
                 self._means.services.objects(),
                 pod.metadata.namespace,
                 links=pod.spec.enable_service_links,
+                by_doors=not private,
             ),
             {
                 "PATH": self._means.path,
                 "HOME": home,
                 "HOSTNAME": hostname,
-                **dns_environment(pod.metadata.namespace),
+                **(dns_environment(pod.metadata.namespace) if private else {}),
                 **self._means.devices.variables(indices),
             },
             self.volumes.read,
@@ -120,8 +126,8 @@ class PodPlace:
             address="" if pod.spec.host_network else self.address,
             mounts=(
                 *home_mounts,
-                *self.volumes.mounts(container, variables),
-                *self._termination_mounts(container, attempt),
+                *possible_mounts(container, self.volumes.mounts(container, variables), abilities),
+                *(self._termination_mounts(container, attempt) if abilities.mounts else ()),
             ),
             hostname=hostname,
             limits=_limits(container),
@@ -131,6 +137,10 @@ class PodPlace:
             stdin=container.stdin,
             stdin_once=container.stdin_once,
         )
+
+    def shortfalls(self, container: Container) -> list[tuple[str, str]]:
+        """What it goes without on this machine: reasons and messages of events."""
+        return shortfalls(container, self._prepared_abilities)
 
     def last_words(self, container: str, attempt: int) -> bytes:
         """What a run has left as its termination message."""
@@ -169,6 +179,11 @@ class PodPlace:
         """The pod is gone."""
         self.vacate()
         shutil.rmtree(self.folder, ignore_errors=True)
+
+    @property
+    def _prepared_abilities(self) -> Capabilities:
+        assert self._abilities is not None, "nothing starts in a place that is not prepared"
+        return self._abilities
 
     @property
     def _scratch(self) -> Path:

@@ -7,6 +7,7 @@ from pathlib import Path
 from kilonova.kube import Client, Store
 from kilonova.kube.events import Recorder, Reference
 from kilonova.local.clock import Clock
+from kilonova.local.nodes.process.kubelet.abilities import Abilities
 from kilonova.local.nodes.process.kubelet.addresses import Addresses
 from kilonova.local.nodes.process.kubelet.checks import Checks
 from kilonova.local.nodes.process.kubelet.devices import Devices
@@ -24,6 +25,7 @@ class Means:
 
     node: str
     runtime: Runtime
+    abilities: Abilities
     client: Client
     clock: Clock
     recorder: Recorder

@@ -71,6 +71,7 @@ class ProcessNode:
                 self._group = group
                 for pod in list(self._pods.store.objects()):
                     self._pod_changed(None, pod)
+                group.create_task(self._tell_abilities())
                 group.create_task(self._remove_orphans())
                 group.create_task(self._registration.keep_alive())
                 group.create_task(self._measure())
@@ -113,6 +114,10 @@ class ProcessNode:
         self._workers[pod.uid] = worker
         task = self._group.create_task(worker.run(), name=f"pod {pod.full_name}")
         task.add_done_callback(lambda _: self._workers.pop(pod.uid, None))
+
+    async def _tell_abilities(self) -> None:
+        """After all else: the keeper may have to be started for it, and a node need not wait."""
+        await self._registration.tell_abilities(await self.means.abilities.known())
 
     async def _remove_orphans(self) -> None:
         """End what is left of pods that went while nobody looked."""

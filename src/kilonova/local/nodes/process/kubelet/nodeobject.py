@@ -1,5 +1,6 @@
 """What is said of this machine in the API: its Node and Lease. Pure."""
 
+from collections.abc import Mapping
 from datetime import datetime
 from ipaddress import IPv4Network
 
@@ -38,14 +39,14 @@ def node_labels(facts: MachineFacts) -> dict[str, str]:
     }
 
 
-def node_object(facts: MachineFacts, network: IPv4Network) -> JsonObject:
+def node_object(name: str, labels: Mapping[str, str], network: IPv4Network) -> JsonObject:
     """The Node as it is made; its status follows."""
     return {
-        "metadata": {"name": facts.name, "labels": node_labels(facts)},
+        "metadata": {"name": name, "labels": {**labels}},
         "spec": {
             "podCIDR": str(network),
             "podCIDRs": [str(network)],
-            "providerID": f"{RUNTIME}://{facts.name}",
+            "providerID": f"{RUNTIME}://{name}",
             # Most pods name an image and no command: where there are simulated nodes, those
             # that do not choose go there.
             "taints": [{"key": NODE_KIND, "value": "process", "effect": "PreferNoSchedule"}],

@@ -1,6 +1,7 @@
 """This machine in the API: registered, and heard of every few seconds."""
 
 import asyncio
+from collections.abc import Mapping
 from ipaddress import IPv4Network
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from kilonova.kube.logging import get_logger
 from kilonova.local.clock import Clock
 from kilonova.local.kinds.walk import objects, part
 from kilonova.local.nodes.objects import lease_object
+from kilonova.local.nodes.process.kubelet.abilities import ability_labels
 from kilonova.local.nodes.process.kubelet.machinefacts import MachineFacts, read_pressures
 from kilonova.local.nodes.process.kubelet.nodeobject import (
     node_conditions,
@@ -17,6 +19,7 @@ from kilonova.local.nodes.process.kubelet.nodeobject import (
     node_object,
     node_status,
 )
+from kilonova.local.nodes.process.runtime import Capabilities
 from kilonova.local.nodes.registration import LEASE_NAMESPACE, LEASES, NODES
 
 _HEARTBEAT = 10.0
@@ -41,6 +44,7 @@ class NodeRegistration:
         self._facts = facts
         self._network = network
         self._data = data
+        self._labels: Mapping[str, str] = node_labels(facts)
         self._conditions: list[JsonObject] = []
         self._reported = 0.0
         self._leaving = False
@@ -54,6 +58,15 @@ class NodeRegistration:
             except KubeError as error:
                 _log.warning("could not register, will try again", error=str(error))
                 await asyncio.sleep(_RETRY_SECONDS)
+
+    async def tell_abilities(self, found: Capabilities) -> None:
+        """Label the Node with what its pods can have."""
+        told = ability_labels(found)
+        self._labels = {**self._labels, **told}
+        try:
+            await self._client.patch(NODES, self._facts.name, {"metadata": {"labels": {**told}}})
+        except KubeError:
+            await self.register()
 
     async def keep_alive(self) -> None:
         """Renew the Lease, and say how the machine is doing, until cancelled."""
@@ -78,9 +91,10 @@ class NodeRegistration:
     async def _register(self) -> None:
         name = self._facts.name
         try:
-            node = await self._client.create(NODES, node_object(self._facts, self._network))
+            wanted = node_object(name, self._labels, self._network)
+            node = await self._client.create(NODES, wanted)
         except AlreadyExists:
-            labels = {"metadata": {"labels": node_labels(self._facts)}}
+            labels: JsonObject = {"metadata": {"labels": {**self._labels}}}
             node = await self._client.patch(NODES, name, labels)
         self._conditions = objects(node, "status", "conditions")
         self._conditions = self._now()

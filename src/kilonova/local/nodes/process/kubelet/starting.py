@@ -102,6 +102,8 @@ class Starts:
         if spec is None:
             return
         self._count_restart(name)
+        for reason, text in () if attempt else self._place.shortfalls(container):
+            self._tell(name, reason, text, warning=True)
         self._tell(name, "Created", "Container created")
         try:
             state = await self._means.runtime.start(spec)

@@ -3,17 +3,19 @@
 from collections.abc import Iterable
 
 from kilonova.local.nodes.process.services.objects import Service, ServicePort
+from kilonova.local.nodes.process.services.routing import at_its_door
 
 DOMAIN = "cluster.local"
 
 
 def service_environment(
-    services: Iterable[Service], namespace: str, *, links: bool = True
+    services: Iterable[Service], namespace: str, *, links: bool = True, by_doors: bool = False
 ) -> dict[str, str]:
     """The variables of a pod in `namespace` for the Services that there are.
 
     The API's own Service is always told of; those of the pod's namespace where `links`
-    (`spec.enableServiceLinks`) wants them, and one of them called `kubernetes` wins.
+    (`spec.enableServiceLinks`) wants them, and one of them called `kubernetes` wins. With
+    `by_doors` it is told of the doors of Services, since ClusterIPs lead nowhere.
     """
     told: dict[str, Service] = {}
     for service in services:
@@ -24,6 +26,8 @@ def service_environment(
             told.setdefault(name, service)
         elif home == namespace and links:
             told[name] = service
+    if by_doors:
+        told = {name: at_its_door(service) for name, service in told.items()}
     return {name: value for service in told.values() for name, value in _variables(service).items()}
 
 

@@ -13,6 +13,7 @@ class ServicePort(msgspec.Struct, frozen=True, rename="camel"):
     name: str = ""
     protocol: str = "TCP"
     node_port: int = 0
+    target_port: int | str = 0
 
 
 class ServiceSpec(msgspec.Struct, frozen=True, rename="camel"):

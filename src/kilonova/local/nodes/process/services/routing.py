@@ -2,7 +2,9 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from ipaddress import IPv4Address, IPv4Network
+from ipaddress import IPv4Network, ip_address
+
+from msgspec.structs import replace
 
 from kilonova.local.nodes.process.network.routes import Backend, Route, is_pod_address
 from kilonova.local.nodes.process.services.objects import EndpointSlice, Service, ServicePort
@@ -109,6 +111,16 @@ def doors_of(service: Service | None, routes: Iterable[Route]) -> tuple[Door, ..
     return tuple(doors)
 
 
+def at_its_door(service: Service) -> Service:
+    """A Service as it is reached without routes: at the mirror of its ClusterIP, the API itself."""
+    spec = service.spec
+    if (service.metadata.namespace, service.metadata.name) == API_SERVICE:
+        ports = tuple(replace(port, port=int(port.target_port or port.port)) for port in spec.ports)
+        return replace(service, spec=replace(spec, cluster_ip="127.0.0.1", ports=ports))
+    mirror = mirrored(spec.cluster_ip)
+    return replace(service, spec=replace(spec, cluster_ip=mirror)) if mirror else service
+
+
 def is_balanced(service: Service) -> bool:
     """Whether this cluster is the load balancer of a Service; a class names another one."""
     return service.spec.type == "LoadBalancer" and service.spec.load_balancer_class is None
@@ -116,7 +128,7 @@ def is_balanced(service: Service) -> bool:
 
 def mirrored(cluster_ip: str) -> str | None:
     """The loopback address that stands for a ClusterIP: 127.96.a.b for 10.96.a.b."""
-    address = IPv4Address(cluster_ip)
+    address = ip_address(cluster_ip)
     if address not in _CLUSTER_NETWORK:
         return None
     return str(_MIRROR_NETWORK[int(address) - int(_CLUSTER_NETWORK.network_address)])
