@@ -73,6 +73,7 @@ def test_typed_objects_are_created_read_changed_and_deleted(
         lambda deployment: deployment.status.ready_replicas == 2,
     )
     ready.spec.replicas = 1
+    ready.metadata.resource_version = None  # its controller may write at the same time
     replaced = apps.replace_namespaced_deployment("web", namespace, ready)
     assert (replaced.spec.replicas, replaced.metadata.generation) == (1, 2)
     with pytest.raises(ApiException) as stale:
@@ -80,6 +81,7 @@ def test_typed_objects_are_created_read_changed_and_deleted(
     assert (stale.value.status, json.loads(str(stale.value.body))["reason"]) == (409, "Conflict")
     scale = apps.read_namespaced_deployment_scale("web", namespace)
     scale.spec.replicas = 3
+    scale.metadata.resource_version = None
     apps.replace_namespaced_deployment_scale("web", namespace, scale)
     assert apps.read_namespaced_deployment("web", namespace).spec.replicas == 3
     apps.delete_namespaced_deployment("web", namespace, propagation_policy="Background")
