@@ -26,7 +26,8 @@ def created(kind: str, **parts: Any) -> JsonObject:
 
 
 def refusals(kind: str, spec: Any) -> list[str]:
-    return [str(problem) for problem in behavior(kind).validate(created(kind, spec=spec))]
+    obj, rules = created(kind, spec=spec), behavior(kind)
+    return [str(problem) for problem in [*rules.validate(obj), *rules.validate_create(obj)]]
 
 
 def claim_spec(*requests: Any, **more: Any) -> Any:

@@ -13,6 +13,7 @@ from kilonova.local.errors import (
     required,
 )
 from kilonova.local.kinds.ephemeralcontainers import ephemeral_problems
+from kilonova.local.kinds.podclaims import pod_claim_problems
 from kilonova.local.kinds.rules import label_selector_problems, not_negative, one_of, port_number
 from kilonova.local.kinds.walk import at, objects, part
 from kilonova.local.names import (
@@ -61,6 +62,7 @@ def pod_spec_problems(spec: JsonObject, path: str) -> list[Problem]:
             if name and name in names:
                 problems.append(duplicate(f"{here}.name", name))
             names.add(name)
+    problems += pod_claim_problems(spec, path)
     problems += ephemeral_problems(spec, f"{path}.ephemeralContainers")
     problems += _host_port_problems(containers, f"{path}.containers")
     problems += one_of(spec.get("restartPolicy"), f"{path}.restartPolicy", _RESTART_POLICIES)

@@ -40,9 +40,7 @@ class ResourceClaims(Strategy):
         for result in objects(obj, "status", "allocation", "devices", "results"):
             fill_tolerations(result)
 
-    def problems(self, obj: JsonObject) -> list[Problem]:
-        if obj["metadata"].get("resourceVersion"):
-            return []  # a stored claim's spec is not judged again: it cannot change
+    def validate_create(self, obj: JsonObject) -> list[Problem]:
         return list(claim_problems(part(obj, "spec"), "spec"))
 
     def validate_update(self, new: JsonObject, old: JsonObject) -> list[Problem]:

@@ -1,6 +1,7 @@
 """Claims of pods in an embedded cluster, in virtual time: made, waited for, used, given back."""
 
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -184,3 +185,29 @@ async def test_a_claim_being_deleted_waits_for_its_users(client: Client) -> None
     assert (await find(client, CLAIMS, "ours"))["metadata"]["deletionTimestamp"]
     await client.delete(PODS, "a", "default")
     await gone(client, CLAIMS, "ours")
+
+
+async def test_a_claim_made_before_a_crash_is_found_again(tmp_path: Path) -> None:
+    without = "*,-resourceclaim-controller"
+    async with running(data=tmp_path, controllers=without) as cluster:
+        client = cluster.client("test")
+        await client.create(TEMPLATES, TEMPLATE, "default")
+        made = await client.create(PODS, pod("a", resourceClaims=[WANTED]), "default")
+        owner = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "name": "a",
+            "uid": made["metadata"]["uid"],
+            "controller": True,
+        }
+        metadata = {
+            "name": "a-gpu-before",
+            "annotations": {"resource.kubernetes.io/pod-claim-name": "gpu"},
+            "ownerReferences": [owner],
+        }
+        await client.create(CLAIMS, {"metadata": metadata, "spec": SPEC}, "default")
+    async with running(data=tmp_path) as cluster:
+        client = cluster.client("test")
+        assert await generated(client) == "a-gpu-before"
+        await settle()
+        assert len((await client.list(CLAIMS, "default")).items) == 1
