@@ -12,9 +12,11 @@ from kilonova.local.errors import (
     not_supported,
     required,
 )
+from kilonova.local.kinds.containerrules import container_part_problems, identity_problems
 from kilonova.local.kinds.ephemeralcontainers import ephemeral_problems
 from kilonova.local.kinds.podclaims import pod_claim_problems
 from kilonova.local.kinds.rules import label_selector_problems, not_negative, one_of, port_number
+from kilonova.local.kinds.volumerules import volume_source_problems
 from kilonova.local.kinds.walk import at, objects, part
 from kilonova.local.names import (
     annotation_problems,
@@ -58,6 +60,8 @@ def pod_spec_problems(spec: JsonObject, path: str) -> list[Problem]:
         for index, container in enumerate(objects(spec, field)):
             here = f"{path}.{field}[{index}]"
             problems += _container_problems(container, here, volumes)
+            grace = spec.get("terminationGracePeriodSeconds")
+            problems += container_part_problems(container, here, grace)
             name = container.get("name", "")
             if name and name in names:
                 problems.append(duplicate(f"{here}.name", name))
@@ -70,6 +74,8 @@ def pod_spec_problems(spec: JsonObject, path: str) -> list[Problem]:
     problems += label_problems(spec.get("nodeSelector"), f"{path}.nodeSelector")
     problems += _name_problems(spec, path)
     problems += not_negative(spec, path, ["terminationGracePeriodSeconds"])
+    context, identities = part(spec, "securityContext"), ("runAsUser", "runAsGroup", "fsGroup")
+    problems += identity_problems(context, f"{path}.securityContext", identities)
     deadline = spec.get("activeDeadlineSeconds")
     if deadline is not None and not 1 <= deadline < 2**31:
         detail = "must be between 1 and 2147483647, inclusive"
@@ -257,6 +263,8 @@ def _volume_problems(volumes: list[JsonObject], path: str) -> Iterator[Problem]:
         here = f"{path}[{index}]"
         name = volume.get("name", "")
         sources = [source for source in volume if source != "name"]
+        for source in sources[:1]:
+            yield from volume_source_problems(source, part(volume, source), f"{here}.{source}")
         for extra in sources[1:]:
             yield forbidden_field(f"{here}.{extra}", "may not specify more than 1 volume type")
         if not name:
