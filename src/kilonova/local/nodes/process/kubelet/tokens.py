@@ -1,7 +1,7 @@
 """Tokens for pods: asked for once, and again when four fifths of their time are over."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 import msgspec
@@ -18,6 +18,7 @@ _ACCOUNTS = plain("", "v1", "serviceaccounts", "ServiceAccount", True)
 _DEFAULT_SECONDS = 3600
 _FRACTION = 0.8
 _OLDEST = timedelta(hours=24)
+_PAUSE = timedelta(seconds=10)
 
 
 class _Spec(msgspec.Struct, rename="camel"):
@@ -60,13 +61,16 @@ class PodTokens:
 
     async def ensure(self, pod: Pod, volume: str, index: int, source: JsonObject) -> None:
         """Have a good token. `VolumeError` if there is none; an old one is used while it lasts."""
-        known = self._tokens.get((volume, index))
-        if known is not None and self._now() < known.refresh:
+        key, now = (volume, index), self._now()
+        known = self._tokens.get(key)
+        if known is not None and now < known.refresh:
             return
         try:
-            self._tokens[volume, index] = await self._request(pod, source)
+            self._tokens[key] = await self._request(pod, source)
         except KubeError as error:
-            if known is None or self._now() >= known.expires:
+            if known is not None:
+                self._tokens[key] = replace(known, refresh=now + _PAUSE)
+            if known is None or now >= known.expires:
                 raise VolumeError(f"failed to fetch token: {error}") from error
 
     async def _request(self, pod: Pod, source: JsonObject) -> _Token:

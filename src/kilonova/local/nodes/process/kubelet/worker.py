@@ -30,6 +30,8 @@ from kilonova.local.nodes.process.runtime import ContainerState
 
 _RETRY_SECONDS = (0.5, 1.0, 2.0, 5.0, 10.0)
 _REMOUNT_SECONDS = 10.0
+_LONGEST_REST = 60.0
+"""A laptop may sleep, which the clock on the wall knows afterwards, and the event loop does not."""
 _log = get_logger(__name__)
 
 
@@ -180,7 +182,8 @@ class PodWorker:
         )
         if self._place.volumes.seconds_to_refresh() == 0:
             self._stale = True
-        return min((each for each in delays if each is not None), default=None)
+        due = [each for each in delays if each is not None]
+        return min(*due, _LONGEST_REST) if due else None
 
     def _fits(self) -> bool:
         """Whether the node has the GPUs that the pod wants; it was not asked when it was bound."""
