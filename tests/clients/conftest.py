@@ -14,7 +14,7 @@ nodes:
 """
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def ground(tmp_path_factory: pytest.TempPathFactory, kubectl_path: Path) -> Iterator[Ground]:
     """All built-in controllers, and three simulated nodes."""
     folder = tmp_path_factory.mktemp("ground")

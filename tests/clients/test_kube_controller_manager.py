@@ -1,15 +1,23 @@
 """A genuine kube-controller-manager runs the workloads of an embedded cluster."""
 
 import json
+from base64 import b64decode, b64encode
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.x509.oid import NameOID
 
 from tests.clients.genuine import complaints, kube_controller_manager
 from tests.clients.ground import Ground, until
 from tests.harness.controlplane import HOW_TO_GET, binaries
 from tests.harness.embedded import EmbeddedServer
+from tests.harness.kubectl import Kubectl
 
 _FLEET = """
 nodes:
@@ -39,7 +47,11 @@ def managed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ground]:
     options = ("--port", "0", "--nodes", str(fleet), f"--controllers={_OURS}")
     with EmbeddedServer.start(folder / "data", *options) as server:
         ground = Ground.on(server, folder)
-        with kube_controller_manager(server.access, folder) as manager:
+        signing = [
+            f"--cluster-signing-{what}-file={server.data}/pki/ca" for what in ("cert", "key")
+        ]
+        options = (f"{signing[0]}.crt", f"{signing[1]}.key")
+        with kube_controller_manager(server.access, folder, *options) as manager:
             ground.run("wait --for=create serviceaccount/default --timeout=60s")
             yield ground
             assert complaints(manager, *_EXPLAINED) == []
@@ -155,6 +167,34 @@ def test_its_controllers_act_with_tokens_of_their_own(managed: Ground) -> None:
     can = "auth can-i create replicasets.apps --as=system:serviceaccount:kube-system:"
     assert managed.run(can + "deployment-controller") == "yes\n"
     assert managed.kubectl(can + "job-controller").out == "no\n"
+
+
+def test_an_approved_certificate_is_signed_and_lets_its_owner_in(
+    managed: Ground, tmp_path: Path
+) -> None:
+    key = ec.generate_private_key(ec.SECP256R1())
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "jane")])
+    request = x509.CertificateSigningRequestBuilder().subject_name(subject).sign(key, SHA256())
+    spec = {
+        "request": b64encode(request.public_bytes(Encoding.PEM)).decode(),
+        "signerName": "kubernetes.io/kube-apiserver-client",
+        "usages": ["client auth"],
+    }
+    _create(managed, "default", "certificates.k8s.io/v1", "CertificateSigningRequest", spec)
+    managed.run("certificate approve x")
+    signed = until(lambda: managed.read("csr x"), lambda csr: csr["status"].get("certificate"))
+    (tmp_path / "jane.crt").write_bytes(b64decode(signed["status"]["certificate"]))
+    private = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    (tmp_path / "jane.key").write_bytes(private)
+    (tmp_path / "empty").write_text("apiVersion: v1\nkind: Config\n")
+    jane = Kubectl(managed.kubectl.binary, tmp_path / "empty", tmp_path)
+    access = managed.access
+    said = jane(
+        f"auth whoami --server={access.url} --certificate-authority={access.ca_file} "
+        "--client-certificate=jane.crt --client-key=jane.key "
+        "-o jsonpath={.status.userInfo.username}"
+    )
+    assert said.out == "jane", said.err
 
 
 def _create(ground: Ground, namespace: str, version: str, kind: str, spec: Any) -> None:

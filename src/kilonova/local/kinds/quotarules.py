@@ -72,7 +72,8 @@ def quota_problems(spec: JsonObject) -> Iterator[Problem]:
         for requirement in wanted:
             yield from _requirement_problems(requirement, path)
         names = [each.get("scopeName", "") for each in wanted]
-        yield from _scope_problems(names, hard, path, f"{path}.scopeName", selector, scopes)
+        shown = _as_go_shows(wanted)
+        yield from _scope_problems(names, hard, path, f"{path}.scopeName", shown, scopes)
 
 
 def quota_change_problems(new: JsonObject, old: JsonObject) -> Iterator[Problem]:
@@ -120,7 +121,21 @@ def _scope_problems(
                 yield invalid_value(path, shown, "unsupported scope applied to resource")
     for pair in _OPPOSITES:
         if pair <= set(scopes):
-            yield invalid_value(path, listed, "conflicting scopes")
+            yield invalid_value(path, listed or None, "conflicting scopes")
+
+
+def _as_go_shows(requirements: list[JsonObject]) -> JsonObject:
+    """The selector with the names of Go's fields, which Kubernetes' refusals have."""
+    return {
+        "MatchExpressions": [
+            {
+                "ScopeName": each.get("scopeName", ""),
+                "Operator": each.get("operator", ""),
+                "Values": each.get("values"),
+            }
+            for each in requirements
+        ]
+    }
 
 
 def _requirement_problems(requirement: JsonObject, path: str) -> Iterator[Problem]:
