@@ -200,3 +200,17 @@ async def test_a_claim_is_told_whose_ephemeral_volume_it_is_not(client: Client) 
         "(pod is not owner)"
     ]
     assert "nodeName" not in (await find(client, PODS, "a"))["spec"]
+
+
+async def test_bound_and_waiting_claims_at_rest_cost_no_writes() -> None:
+    async with running() as cluster:
+        client = cluster.client("test")
+        await client.create(VOLUMES, static("v"))
+        spec = {**SPEC, "storageClassName": "manual"}
+        await client.create(CLAIMS, {"metadata": {"name": "data"}, "spec": spec}, "default")
+        await client.create(CLAIMS, {"metadata": {"name": "waiting"}, "spec": SPEC}, "default")
+        await bound(client, "data")
+        await settle(30)
+        before = cluster.store.rv
+        await settle(600)
+        assert cluster.store.rv == before
