@@ -24,6 +24,10 @@ class Addresses:
         self._free = dict.fromkeys(map(str, network.hosts()))
         self._taken: dict[str, str] = {}
 
+    def of(self, uid: str) -> str:
+        """The pod's address; empty if it has none."""
+        return self._taken.get(uid, "")
+
     def keep(self, uid: str, address: str) -> bool:
         """A pod has that address already; whether it may go on with it."""
         if self._taken.get(uid) == address:

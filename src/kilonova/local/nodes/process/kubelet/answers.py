@@ -66,7 +66,7 @@ class ProcessKubelet:
         self, pod: JsonObject, port: int
     ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         worker = self._node.worker(pod)
-        address = "" if worker is None else worker.pod.status.pod_ip
+        address = "" if worker is None else self._address(worker)
         if worker is None or not worker.containers.any_runs or not address:
             raise internal(f'pod not found ("{_full_name(pod)}")')
         abilities = await self._node.means.abilities.known()
@@ -89,6 +89,12 @@ class ProcessKubelet:
         means = self._node.means
         path = log_file(means.pod_folder(worker.pod.uid), wanted.container, run.attempt)
         return read_log(path, wanted, means.clock.now(), lambda: worker.containers.is_running(run))
+
+    def _address(self, worker: PodWorker) -> str:
+        """As it was given out: whoever may write the status must not send us elsewhere."""
+        if worker.pod.spec.host_network:
+            return HOST_ADDRESS
+        return self._node.means.addresses.of(worker.pod.uid)
 
     def _running(self, pod: JsonObject, container: str, absent: ApiError) -> Run:
         worker = self._node.worker(pod)

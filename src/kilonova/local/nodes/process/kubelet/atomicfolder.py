@@ -17,7 +17,10 @@ _NEW_DATA = "..data_tmp"
 
 
 def write_files(folder: Path, files: Mapping[str, File]) -> bool:
-    """Make these the files of a folder; whether anything had to change."""
+    """Make these the files of a folder; whether anything had to change.
+
+    OSError or ValueError where one of them cannot be, or would be outside.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     folder.chmod(0o755)
     link = folder / _DATA
@@ -26,7 +29,11 @@ def write_files(folder: Path, files: Mapping[str, File]) -> bool:
     if changed:
         new = Path(mkdtemp(prefix="..", dir=folder))
         new.chmod(0o755)
-        _fill(new, files)
+        try:
+            _fill(new, files)
+        except (OSError, ValueError):
+            shutil.rmtree(new)
+            raise
         waiting = folder / _NEW_DATA
         waiting.unlink(missing_ok=True)
         waiting.symlink_to(new.name)
@@ -38,6 +45,8 @@ def write_files(folder: Path, files: Mapping[str, File]) -> bool:
 
 def _fill(folder: Path, files: Mapping[str, File]) -> None:
     for name, file in files.items():
+        if name.startswith("/") or ".." in name.split("/"):
+            raise ValueError(f"{name} is not inside of the volume")
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o755)
         path.write_bytes(file.data)

@@ -46,6 +46,9 @@ def build_process_node(
     allowed_paths: Sequence[Path] = (),
 ) -> BuiltNode:
     """This machine as a node of the cluster on `data`; `client` gives one for a user."""
+    folder = data / "pods"
+    folder.mkdir(parents=True, exist_ok=True)
+    folder.chmod(0o700)  # Secrets are there, and the data folder may have been anybody's
     facts = read_facts(data, gpus)
     account = client(f"system:node:{facts.name}")
     network = pod_network(data)
@@ -61,7 +64,7 @@ def build_process_node(
         client=account,
         clock=clock,
         recorder=recorder,
-        folder=data / "pods",
+        folder=folder,
         addresses=Addresses(network),
         devices=Devices(gpus),
         objects=FollowedObjects(account),

@@ -58,6 +58,13 @@ class Checks:
 
     async def probe(self, target: Target, probe: Probe) -> Outcome:
         """One probe, within its time; `CheckError` if it could not be made."""
+        try:
+            return await self._outcome(target, probe)
+        except (ValueError, OverflowError) as error:
+            # Of hosts, ports and headers that cannot be: the API takes more than can be sent.
+            raise CheckError(str(error)) from error
+
+    async def _outcome(self, target: Target, probe: Probe) -> Outcome:
         seconds = probe.timeout_seconds
         if probe.exec is not None:
             return await self._probe_command(target, probe.exec.command, seconds)
@@ -81,7 +88,7 @@ class Checks:
         elif hook.http_get is not None:
             try:
                 await _fetch(target, hook.http_get, "kube-lifecycle/1.36")
-            except (aiohttp.ClientError, OSError, CheckError) as error:
+            except (aiohttp.ClientError, OSError, ValueError, OverflowError, CheckError) as error:
                 raise HookFailed(str(error)) from error
         elif hook.sleep is not None:
             await asyncio.sleep(hook.sleep.seconds)

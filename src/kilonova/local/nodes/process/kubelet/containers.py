@@ -12,7 +12,7 @@ from kilonova.kube.logging import get_logger
 from kilonova.local.nodes.process.kubelet.checks import Outcome, Target
 from kilonova.local.nodes.process.kubelet.containerstatus import Seen, Waiting, will_restart
 from kilonova.local.nodes.process.kubelet.ending import Grace, end_container, grace_seconds
-from kilonova.local.nodes.process.kubelet.lastwords import termination_message
+from kilonova.local.nodes.process.kubelet.lastwords import MOST_BYTES, termination_message
 from kilonova.local.nodes.process.kubelet.launching import PodPlace
 from kilonova.local.nodes.process.kubelet.means import Means, log_file
 from kilonova.local.nodes.process.kubelet.pods import Container, Pod, Probe, is_sidecar
@@ -245,7 +245,7 @@ class Containers:
                 await asyncio.sleep(_RETRY_SECONDS)
 
     def _with_last_words(self, container: Container, run: Run) -> Run:
-        left = self._place.last_words(container.name, run.attempt)
+        left = self._place.last_words(container.name, run.attempt, MOST_BYTES)
         log = log_file(self._place.folder, container.name, run.attempt)
         words = termination_message(container, run.exit_code, left, log)
         return replace(run, message=": ".join(filter(None, (run.message, words))))

@@ -55,7 +55,9 @@ class PodPlace:
     def recover(self, pod: Pod) -> None:
         """Take back the address and GPUs that it had before a restart of the kubelet."""
         said = pod.status.pod_ip
-        if said and (pod.spec.host_network or self._means.addresses.keep(self._uid, said)):
+        if pod.spec.host_network:
+            self.address = HOST_ADDRESS
+        elif said and self._means.addresses.keep(self._uid, said):
             self.address = said
         try:
             held = msgspec.json.decode(
@@ -142,10 +144,12 @@ class PodPlace:
         """What it goes without on this machine: reasons and messages of events."""
         return shortfalls(container, self._prepared_abilities)
 
-    def last_words(self, container: str, attempt: int) -> bytes:
-        """What a run has left as its termination message."""
+    def last_words(self, container: str, attempt: int, most: int) -> bytes:
+        """The end of what a run has left as its termination message."""
         try:
-            return self._termination_file(container, attempt).read_bytes()
+            with self._termination_file(container, attempt).open("rb") as file:
+                file.seek(-min(most, file.seek(0, os.SEEK_END)), os.SEEK_END)
+                return file.read(most)
         except FileNotFoundError:
             return b""
 

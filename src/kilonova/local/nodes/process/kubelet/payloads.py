@@ -51,12 +51,12 @@ def files_of(pod: Pod, volume: JsonObject, material: Material) -> dict[str, File
         return _projection(pod, kind, source, mode, material)
     files: dict[str, File] = {}
     for index, entry in enumerate(objects(source, "sources")):
-        each, inner = next(iter(entry.items()))
-        if each == "serviceAccountToken":
-            token = material.token(volume["name"], index)
-            files[inner["path"]] = File(token.encode(), mode)
-        else:
-            files |= _projection(pod, each, inner, mode, material)
+        for each, inner in entry.items():
+            if each == "serviceAccountToken":
+                token = material.token(volume["name"], index)
+                files[inner["path"]] = File(token.encode(), mode)
+            else:
+                files |= _projection(pod, each, inner, mode, material)
     return files
 
 

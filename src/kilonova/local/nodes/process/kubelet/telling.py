@@ -42,6 +42,7 @@ def _agrees(pod: Pod, status: JsonObject) -> bool:
     """Whether nobody else has changed what the kubelet answers for."""
     present = {each.get("type"): each.get("status") for each in pod.status.conditions}
     wanted = {each["type"]: each["status"] for each in status["conditions"]}
-    return pod.status.phase == status["phase"] and all(
+    said = (pod.status.phase, pod.status.pod_ip)
+    return said == (status["phase"], status["podIP"] or "") and all(
         present.get(kind) == wanted[kind] for kind in OWNED
     )

@@ -1,6 +1,5 @@
 """The volumes of one pod: folders of this machine, made, kept up to date, and removed."""
 
-import contextlib
 import os
 import shutil
 import stat
@@ -22,7 +21,7 @@ from kilonova.local.nodes.process.kubelet.pods import Container, Pod, VolumeMoun
 from kilonova.local.nodes.process.kubelet.tokens import PodTokens
 from kilonova.local.nodes.process.runtime import Mount
 
-_MEMORY = Path("/dev/shm")  # noqa: S108 (a folder with an unguessable name is made in it)
+_MEMORY = Path("/dev/shm")  # noqa: S108 (what is made there is in a folder of our own)
 _KINDS = {
     "Directory": (stat.S_ISDIR, "a directory"),
     "DirectoryOrCreate": (stat.S_ISDIR, "a directory"),
@@ -39,9 +38,13 @@ class SetUpFailed(Exception):
 
 
 class PodVolumes:
-    """The volumes below a pod's folder. `allowed` are paths that pods may see of this machine."""
+    """The volumes below a pod's folder, which is named by its uid.
+
+    `allowed` are paths that pods may see of this machine.
+    """
 
     def __init__(self, folder: Path, allowed: Sequence[Path], tokens: PodTokens) -> None:
+        self._uid = folder.name
         self._folder = folder / "volumes"
         self._allowed = allowed
         self._tokens = tokens
@@ -53,7 +56,7 @@ class PodVolumes:
             name: str = volume["name"]
             try:
                 self._paths[name] = await self._set_up(pod, volume, material)
-            except VolumeError as error:
+            except (VolumeError, OSError, ValueError) as error:
                 raise SetUpFailed(
                     f'MountVolume.SetUp failed for volume "{name}" : {error}'
                 ) from error
@@ -72,11 +75,8 @@ class PodVolumes:
 
     def remove(self) -> None:
         """Delete them all; what is in memory as well."""
-        with contextlib.suppress(FileNotFoundError):
-            for path in self._folder.iterdir():
-                if path.is_symlink():
-                    shutil.rmtree(path.resolve(), ignore_errors=True)
-        shutil.rmtree(self._folder, ignore_errors=True)
+        for folder in (_own_memory(_MEMORY) / self._uid, self._folder):
+            shutil.rmtree(folder, ignore_errors=True)
 
     async def _set_up(self, pod: Pod, volume: JsonObject, material: Material) -> Path:
         kind, source = volume_source(volume)
@@ -134,7 +134,7 @@ class PodVolumes:
                 source = _inside(source, below)
                 if not source.exists():
                     source.mkdir(parents=True, mode=0o777)
-            except OSError as error:
+            except (OSError, ValueError) as error:
                 raise ConfigError(
                     f'failed to prepare subPath for volumeMount "{mount.name}" of container '
                     f'"{container.name}"'
@@ -143,9 +143,24 @@ class PodVolumes:
         return Mount(source, target, mount.read_only)
 
 
+def memory_folder(uid: str, memory: Path = _MEMORY) -> Path:
+    """The folder of a pod in memory. Everybody may write there, so that it is in one of our own."""
+    own = _own_memory(memory)
+    own.mkdir(mode=0o700, exist_ok=True)
+    found = own.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o077:
+        raise OSError(f"{own} is not a folder of this user alone: remove it")
+    (own / uid).mkdir(mode=0o700, exist_ok=True)
+    return own / uid
+
+
+def _own_memory(memory: Path) -> Path:
+    return memory / f"kilonova-{os.geteuid()}"
+
+
 def _empty_folder(path: Path, *, in_memory: bool, uid: str) -> Path:
     if in_memory and _MEMORY.is_dir():
-        real = _MEMORY / f"kilonova-{uid}-{path.name}"
+        real = memory_folder(uid) / path.name
         path.parent.mkdir(parents=True, exist_ok=True)
         if not path.is_symlink():
             path.symlink_to(real)
