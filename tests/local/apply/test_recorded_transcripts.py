@@ -76,7 +76,7 @@ def patched(step: dict[str, Any]) -> dict[str, Any]:
         case "merge":
             return merge_patch(step["live"], step["sent"])
         case "smp":
-            return strategic_merge_patch(step["live"], step["sent"], schema_of(step))
+            return strategic_merge_patch(copied(step["live"]), step["sent"], schema_of(step))
         case "json":
             return json_patch(step["live"], step["sent"])
         case _:

@@ -28,19 +28,19 @@ def strategic_merge_patch(document: JsonObject, patch: Any, schema: Schema) -> J
     """The document with the patch merged into it as the schema's strategies say.
 
     The schema must be that of a built-in kind: custom kinds do not take this patch type,
-    which is for the caller to refuse (415).
+    which is for the caller to refuse (415). Takes the document over.
     """
     if patch is None:
-        return copied(document)
+        return document
     if not isinstance(patch, dict):
         raise malformed(
             f"json: cannot unmarshal {go_kind(patch)} into Go value of "
             "type map[string]interface {}"
         )
-    return _merge_objects(copied(document), copied(patch), schema)
+    return _merge_objects(document, copied(patch), schema)
 
 
-# From here on both sides are copies of our own, and are changed in place.
+# From here on both sides are our own, and are changed in place.
 
 
 def _merge_objects(original: JsonObject, patch: JsonObject, schema: Schema | None) -> JsonObject:
@@ -137,7 +137,7 @@ def _merge_ordered_lists(original: JsonObject, patch: JsonObject, schema: Schema
 
 def _take_over(original: JsonObject, key: str, value: Any) -> None:
     """Set what the document does not have, or has with another type."""
-    kept = _without_directives(_without_nulls(value))
+    kept = _plain(value)
     if kept is _DROPPED:
         original.pop(key, None)
     else:
@@ -160,12 +160,19 @@ def _without_directives(value: Any) -> Any:
     return value
 
 
-def _without_nulls(value: Any) -> Any:
-    if isinstance(value, dict):
-        mapping = cast(JsonObject, value)
-        return {key: _without_nulls(item) for key, item in mapping.items() if item is not None}
-    if isinstance(value, list):
-        return [_without_nulls(item) for item in cast("list[Any]", value)]
+def _plain(value: Any) -> Any:
+    """The value without nulls in objects, and without objects that are directives."""
+    kind = value.__class__
+    if kind is dict:
+        if value.get(_DIRECTIVE) is not None:
+            return _DROPPED
+        return {
+            key: kept
+            for key, item in value.items()
+            if item is not None and (kept := _plain(item)) is not _DROPPED
+        }
+    if kind is list:
+        return [kept for item in value if (kept := _plain(item)) is not _DROPPED]
     return value
 
 
