@@ -176,7 +176,7 @@ class Subresources:
         options = _only("POST", request, user)
         review = decode_body(request.body, request.headers.get("content-type", ""))
         check_identity(target, review, self._registry.catalog.has_kind)
-        admit_fields(target.kind, review, None, options)
+        admit_fields(target, review, None, options)
         review = await self._admitted(target, review, options)
         answer = self._reviews.answer(target, review, user)
         if target.kind.kind != "SelfSubjectRulesReview":  # its question is not in its answer

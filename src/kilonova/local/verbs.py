@@ -197,7 +197,7 @@ class Verbs:
             ) from error
         check_identity(target, obj, self._registry.catalog.has_kind)
         raw = None if request.body.startswith(b"k8s\0") else request.body
-        admit_fields(target.kind, obj, raw, options)
+        admit_fields(target, obj, raw, options)
         return obj
 
     def _written(

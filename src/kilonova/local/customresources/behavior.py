@@ -72,7 +72,7 @@ class CustomBehavior(Behavior):
             # A definition that was taken by an earlier version of the server.
             raise internal(f"rules of {self._kind} {self._version}: {error}") from None
 
-    def default(self, obj: JsonObject) -> None:
+    def fill(self, obj: JsonObject) -> None:
         self._checker.default(obj)
 
     def refresh(self, obj: JsonObject) -> None:

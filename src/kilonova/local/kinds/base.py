@@ -76,7 +76,15 @@ class Behavior:
     """A sentence for whoever reads or writes the kind at all."""
 
     def default(self, obj: JsonObject) -> None:
-        """Fill in what Kubernetes fills in, on every write, before validation."""
+        """Give an object its form and fill it in: on every write, before validation."""
+        self.form(obj)
+        self.fill(obj)
+
+    def form(self, obj: JsonObject) -> None:
+        """Bring an object, or some of its fields, into the form in which they are kept."""
+
+    def fill(self, obj: JsonObject) -> None:
+        """Set the defaults of this kind."""
 
     def sign(self, obj: JsonObject, user: User) -> None:
         """Note in a new object who asks for it (a request for a certificate)."""

@@ -1,4 +1,4 @@
-"""Pods through their subresources: containers to look into them, and new amounts for theirs."""
+"""Pods through their subresources: status, containers to look into them, and new amounts."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -13,6 +13,17 @@ from kilonova.local.kinds.walk import at, objects, part
 _CONTAINERS = ("containers", "initContainers")
 _RESIZED = ("cpu", "memory")
 _KEPT_METADATA = ("labels", "annotations", "finalizers", "ownerReferences")
+
+
+@strategy("", "Pod", subresource="status")
+class PodStatus(Pods):
+    """The spec is the stored one, whatever is sent: there is nothing to fill in or to judge."""
+
+    def fill(self, obj: JsonObject) -> None:
+        pass
+
+    def problems(self, obj: JsonObject) -> list[Problem]:
+        return []
 
 
 @strategy("", "Pod", subresource="ephemeralcontainers")

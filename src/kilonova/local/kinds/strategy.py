@@ -51,16 +51,9 @@ class Strategy(Behavior):
         self._form_status: Former | None = None
         self._has_status = False
 
-    def default(self, obj: JsonObject) -> None:
-        self.form(obj)
-        self.fill(obj)
-
     def form(self, obj: JsonObject) -> None:
         """Give the object the form that Go gives it, and no more."""
         self._compiled()(obj)
-
-    def fill(self, obj: JsonObject) -> None:
-        """Set the defaults of this kind."""
 
     def validate(self, obj: JsonObject) -> list[Problem]:
         return [*_finalizer_problems(obj["metadata"]), *self.problems(obj)]

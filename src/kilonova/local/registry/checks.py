@@ -1,6 +1,6 @@
 """From what a client sent to an object that the server can work with."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Set
 from typing import Any, cast
 
 from kilonova.api.json import JsonObject
@@ -81,8 +81,33 @@ def _identity_problem(kind: Kind, api_version: str, name: str, known: Known) -> 
     return f"converting ({package}.{name}) to ({internal}.{kind.kind}): unknown conversion"
 
 
-def admit_fields(kind: Kind, obj: JsonObject, raw: bytes | None, options: WriteOptions) -> None:
-    """Types, unknown and duplicate fields, defaults. Changes `obj` in place."""
+def admit_fields(
+    target: Target,
+    obj: JsonObject,
+    raw: bytes | None,
+    options: WriteOptions,
+    untouched: Set[str] = frozenset(),
+) -> None:
+    """Types, unknown and duplicate fields, defaults. Changes `obj` in place.
+
+    `untouched` fields are as they were stored: they have been read and formed before.
+    """
+    resets_ownership = metadata_of(obj).get("managedFields") == []
+    if untouched:
+        new = {name: value for name, value in obj.items() if name not in untouched}
+        _read(target, new, raw, options)
+        for name in obj.keys() - untouched - new.keys():
+            del obj[name]
+        obj |= {name: value for name, value in new.items() if name not in untouched}
+    else:
+        _read(target, obj, raw, options)
+    target.kind.behavior_at(target.subresource).fill(obj)
+    if resets_ownership:
+        obj["metadata"]["managedFields"] = []
+
+
+def _read(target: Target, obj: JsonObject, raw: bytes | None, options: WriteOptions) -> None:
+    kind = target.kind
     text = encode(obj) if raw is None else raw
     # So few braces cannot be nested so deeply; counting them is much cheaper than going down.
     if text.count(b"{") + text.count(b"[") > MAX_DEPTH and _is_too_deep(obj):
@@ -90,14 +115,11 @@ def admit_fields(kind: Kind, obj: JsonObject, raw: bytes | None, options: WriteO
     strict: list[str] = []
     if raw is not None and options.validation != "Ignore":
         strict = repeated_fields(raw, obj)
-    resets_ownership = metadata_of(obj).get("managedFields") == []
     unknown = checker(kind.schema).admit(obj, kind.kind, kind.version)
     strict.extend(f'unknown field "{path}"' for path in unknown)
     if strict and options.validation != "Ignore":
         _tell(kind, strict, options)
-    kind.behavior.default(obj)
-    if resets_ownership:
-        obj["metadata"]["managedFields"] = []
+    kind.behavior.form(obj)
 
 
 def _is_too_deep(obj: JsonObject) -> bool:

@@ -1,6 +1,6 @@
 """The four kinds of patch, each as a function from the present object to the wanted one."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from typing import Any, cast
 
 from kilonova.api.json import JsonObject
@@ -13,6 +13,7 @@ from kilonova.local.errors import (
     invalid_value,
     unsupported_media_type,
 )
+from kilonova.local.kinds.base import Kind
 from kilonova.local.negotiation import decode_json, decode_yaml
 from kilonova.local.patch import copied, json_patch, merge_patch, strategic_merge_patch
 from kilonova.local.patch.values import go_kind
@@ -55,14 +56,16 @@ def patch_type(content_type: str, target: Target) -> str:
 
 def patching(target: Target, media_type: str, body: bytes, options: WriteOptions) -> Make:
     """JSON patch, merge patch or strategic merge patch of an object that exists."""
-    patched = _patched(target, media_type, body)
+    patch = _decoded(media_type, body)
+    patched = _patched(target, media_type, patch)
 
     def make(old: JsonObject | None) -> JsonObject:
         assert old is not None
         new = patched(old)
         try:
             check_identity(target, new)
-            admit_fields(target.kind, new, None, options)
+            untouched = _untouched(target.kind, media_type, patch, new)
+            admit_fields(target, new, None, options, untouched)
         except ApiError as error:
             raise _bad_patch(new, error) from error
         check_name(target, metadata_of(new))
@@ -73,7 +76,7 @@ def patching(target: Target, media_type: str, body: bytes, options: WriteOptions
 
 def patching_as(target: Target, media_type: str, body: bytes, admit: Admit) -> Make:
     """Likewise for what shows a part of the object as another kind, such as a Scale."""
-    patched = _patched(target, media_type, body)
+    patched = _patched(target, media_type, _decoded(media_type, body))
 
     def make(old: JsonObject | None) -> JsonObject:
         assert old is not None
@@ -84,15 +87,30 @@ def patching_as(target: Target, media_type: str, body: bytes, admit: Admit) -> M
     return make
 
 
-def _patched(target: Target, media_type: str, body: bytes) -> Callable[[JsonObject], JsonObject]:
+def _decoded(media_type: str, body: bytes) -> Any:
     prefix = "" if media_type == STRATEGIC_MERGE_PATCH else "error decoding patch: "
-    patch = decode_json(body, prefix)
+    return decode_json(body, prefix)
+
+
+def _patched(target: Target, media_type: str, patch: Any) -> Callable[[JsonObject], JsonObject]:
     if media_type == JSON_PATCH:
         return lambda old: json_patch(old, patch)
     if media_type == MERGE_PATCH:
         return lambda old: merge_patch(old, patch)
     schema = target.kind.schema
     return lambda old: strategic_merge_patch(old, patch, schema)
+
+
+def _untouched(kind: Kind, media_type: str, patch: JsonObject | None, new: JsonObject) -> Set[str]:
+    """Fields of a built-in object that a merge says nothing about, and so are as stored."""
+    if media_type == JSON_PATCH or kind.custom or kind.from_storage is not None:
+        return frozenset()
+    said = patch or {}
+    return frozenset() if any(map(_is_directive, said)) else new.keys() - said.keys()
+
+
+def _is_directive(name: str) -> bool:
+    return name.startswith("$")
 
 
 def applying(target: Target, body: bytes, options: WriteOptions, now: str) -> Make:
@@ -133,7 +151,7 @@ def applying(target: Target, body: bytes, options: WriteOptions, now: str) -> Ma
             time=now,
             ignored=untracked(kind, target.subresource),
         )
-        admit_fields(kind, new, None, options)
+        admit_fields(target, new, None, options)
         return new
 
     return make
