@@ -329,6 +329,7 @@ def test_complaint_says_what_to_do() -> None:
     routes = routes_of(web, [endpoint_slice("web", "127.64.0.1", namespace="shop")], None)
     (door,) = doors_of(web, routes)
     assert complaint(web, door, errno.EACCES, ()) == (
-        "Cannot listen at 127.96.0.9:80: ports below 1024 need privileges. Pods are not affected; "
-        "from here use kubectl port-forward -n shop service/web 8080:80"
+        "Cannot listen at 127.96.0.9:80: ports below 1024 need privileges. Pods are not affected, "
+        "unless they share this machine's network; from here use kubectl port-forward "
+        "-n shop service/web 8080:80"
     )

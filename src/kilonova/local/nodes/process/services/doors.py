@@ -138,7 +138,10 @@ def complaint(service: Service, door: Door, error: int, opened: Collection[Place
     local = number if number >= _PRIVILEGED else 8000 + number
     name, namespace = service.metadata.name, service.metadata.namespace
     ways.append(f"use kubectl port-forward -n {namespace} service/{name} {local}:{number}")
-    return f"Cannot listen at {door}: {why}. Pods are not affected; from here {', or '.join(ways)}"
+    return (
+        f"Cannot listen at {door}: {why}. Pods are not affected, unless they share this machine's "
+        f"network; from here {', or '.join(ways)}"
+    )
 
 
 def _reference(service: Service) -> Reference:
