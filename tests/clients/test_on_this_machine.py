@@ -15,7 +15,7 @@ from tests.clients.ground import Ground, until
 from tests.clients.helm import CHART, Helm
 from tests.harness.embedded import EmbeddedServer
 
-_PROGRAM = "import time\nprint('ready', flush=True)\ntime.sleep(600)"
+_PROGRAM = "import time\nprint('ready', flush=True)\ntime.sleep(240)"
 
 
 @pytest.fixture(scope="module")
