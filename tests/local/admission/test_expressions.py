@@ -208,3 +208,20 @@ def test_conditions_hold_all_together(
             conditions.hold(values(language))
     else:
         assert conditions.hold(values(language)) is outcome
+
+
+def test_variables_that_double_each_other_end_early() -> None:
+    language = Language(variables=[f"v{index}" for index in range(40)])
+    language.define("v0", "object.metadata.name")
+    for index in range(1, 40):
+        language.define(f"v{index}", f"variables.v{index - 1} + variables.v{index - 1}")
+    program = language.compile("size(variables.v39) > 0", "bool")
+    with pytest.raises(EvaluationError, match="actual cost limit exceeded"):
+        values(language).run(program)
+
+
+def test_more_than_there_is_memory_is_a_failure_of_the_expression() -> None:
+    language = Language()
+    program = language.compile("lists.range(4000000000000000).size() > 0", "bool")
+    with pytest.raises(EvaluationError, match="actual cost limit exceeded"):
+        values(language).run(program)

@@ -18,6 +18,7 @@ from kilonova.local.schema.cel.environment import (
     EvaluationError,
     Program,
     environment,
+    exhausted,
     located,
 )
 from kilonova.local.schema.cel.functions.authorization import Decide, answering
@@ -26,6 +27,8 @@ from kilonova.local.schema.node import Schema, read
 from kilonova.local.times import rfc3339
 
 _VARIABLES = "variables"
+_ROOM = 10 << 20
+"""Characters and items that all variables of one write may have: each could double the last."""
 
 
 def _object(**fields: Schema) -> Schema:
@@ -185,6 +188,7 @@ class Values:
         self._values = dict(values)
         self._decide = decide
         self._failed: dict[str, str] = {}
+        self._room = _ROOM
         self._bound: Any = None
 
     def run(self, program: Program) -> Any:
@@ -212,12 +216,15 @@ class Values:
             self._failed[name] = words
             return
         try:
-            value = self._run(variable.program)
+            value = _carried(self._run(variable.program))
+            self._room -= _size(value)
+            if self._room < 0:
+                raise exhausted()
         except EvaluationError as error:
             words = f'composited variable "{variable.name}" fails to evaluate: {error}'
             self._failed[name] = words
         else:
-            self._values[name] = _carried(value)
+            self._values[name] = value
             self._bound = None
 
     def _explained(self, error: EvaluationError) -> EvaluationError:
@@ -238,6 +245,17 @@ def plain(value: Any) -> Any:
     if isinstance(value, list):
         return [plain(item) for item in value]  # pyright: ignore[reportUnknownVariableType]
     return value
+
+
+def _size(value: Any) -> int:
+    """About how much room a plain value takes."""
+    if isinstance(value, str):
+        return len(value)
+    if isinstance(value, dict):
+        return sum(len(str(key)) + _size(item) for key, item in value.items())  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+    if isinstance(value, list):
+        return sum(map(_size, value))  # pyright: ignore[reportUnknownArgumentType]
+    return 1
 
 
 def _carried(value: Any) -> Any:

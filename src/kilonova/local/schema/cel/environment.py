@@ -78,6 +78,8 @@ class Program:
             value = result.value()
         except (RuntimeError, TypeError) as error:
             raise _failure(str(error)) from None
+        except MemoryError:
+            raise exhausted() from None
         if value is True or value is False:
             return value
         if result.type().name() == "ERROR":
@@ -264,6 +266,11 @@ def located(source: str, offset: int, message: str) -> str:
     return f"ERROR: <input>:{line}:{column + 1}: {message}\n | {text}\n | {'.' * column}^"
 
 
+def exhausted() -> EvaluationError:
+    """An expression that would have taken more time or room than it may."""
+    return EvaluationError("operation cancelled: actual cost limit exceeded", exhausted=True)
+
+
 _FAILURES = (
     (re.compile(r'Key not found in map : "?(.*?)"?$'), r"no such key: \1"),
     (re.compile(r"Index error: index=(-?\d+) size=\d+"), r"index out of bounds: \1"),
@@ -277,7 +284,7 @@ _FAILURES = (
 def _failure(text: str) -> EvaluationError:
     text = re.sub(r"^[A-Z_]+: | \[[A-Z_]+\]$", "", text)
     if "Iteration budget exceeded" in text:
-        return EvaluationError("operation cancelled: actual cost limit exceeded", exhausted=True)
+        return exhausted()
     for pattern, words in _FAILURES:
         if pattern.match(text):
             return EvaluationError(pattern.sub(words, text))
