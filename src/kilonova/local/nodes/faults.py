@@ -12,6 +12,7 @@ changes nothing. `true`, or a time until which it lasts:
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from typing import cast
 
 from kilonova.local.times import parse_time, rfc3339
 
@@ -21,6 +22,7 @@ PULL_ERRORS = PREFIX + "pull-errors"
 LOST_GPUS = PREFIX + "lost-gpus"
 XID = PREFIX + "xid"
 FALLEN_OFF_THE_BUS = 79
+_LONGEST_NUMBER = 9
 
 _MEANINGS = {
     13: "Graphics Engine Exception",
@@ -70,8 +72,8 @@ def lost_gpus(text: str) -> dict[int, datetime | None]:
     lost: dict[int, datetime | None] = {}
     for word in text.split(","):
         number, _, until = word.strip().partition("@")
-        if number.isdecimal():
-            lost[int(number)] = _time(until)
+        if (gpu := _number(number)) is not None:
+            lost[gpu] = _time(until)
     return lost
 
 
@@ -106,7 +108,12 @@ def _lasts(text: str, now: datetime, ends: list[datetime]) -> bool:
 
 def _xid(text: str) -> tuple[int, int] | None:
     code, _, gpu = text.partition("@")
-    return (int(code), int(gpu)) if code.isdecimal() and gpu.isdecimal() else None
+    numbers = _number(code), _number(gpu)
+    return None if None in numbers else cast("tuple[int, int]", numbers)
+
+
+def _number(text: str) -> int | None:
+    return int(text) if text.isdecimal() and len(text) <= _LONGEST_NUMBER else None
 
 
 def _time(text: str) -> datetime | None:

@@ -29,6 +29,7 @@ IMAGE_PULL = PREFIX + "image-pull"
 BY_NODE = "simulated node"
 _FIRST_BACKOFF, _LONGEST_BACKOFF = 10.0, 300.0
 _LOST_WITH_THE_MACHINE = 255
+_LONGEST_CODE = 9
 _log = get_logger(__name__)
 
 
@@ -212,7 +213,8 @@ class PodLives:
 
     async def _finish(self, machine: Machine, pod: SimPod) -> None:
         text = pod.metadata.annotations.get(EXIT_CODE, "0")
-        await self._end(machine, pod, int(text) if text.isdecimal() else 1, "")
+        code = int(text) if text.isdecimal() and len(text) <= _LONGEST_CODE else 1
+        await self._end(machine, pod, code, "")
 
     async def _crash(self, machine: Machine, pod: SimPod) -> None:
         await self._end(machine, pod, 1, "the simulated container crashed (failures.podLife)")

@@ -252,6 +252,14 @@ async def test_what_does_not_fit_is_asked_for_again_by_tcp() -> None:
         assert len(addresses(large)[1]) == 302
 
 
+async def test_who_takes_more_than_a_datagram_holds_is_told_to_ask_by_tcp() -> None:
+    async with serving(many=5000) as dns:
+        asked = question("db.default.svc.cluster.local", size=65535)
+        answer = await ask_by_udp(asked, *dns)
+        assert answer is not None
+        assert answer[2] & 2
+
+
 async def test_external_name_comes_with_its_addresses() -> None:
     async with serving() as dns:
         out = await ask_by_udp(question("out.default.svc.cluster.local"), *dns)

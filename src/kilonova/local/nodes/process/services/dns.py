@@ -33,6 +33,8 @@ _IDLE_SECONDS = 30.0
 _AT_A_TIME = 256
 """Queries that are under way to the machine's nameservers; more wait."""
 _LONGEST = 65535
+_DATAGRAM = 65507
+"""More does not fit into one, whatever a client takes."""
 
 
 def nameservers() -> list[str]:
@@ -108,7 +110,8 @@ class ClusterDns:
                     if answered is None:
                         break
                     writer.write(len(answered).to_bytes(2) + answered)
-                    await writer.drain()
+                    async with asyncio.timeout(_IDLE_SECONDS):
+                        await writer.drain()
         finally:
             writer.close()
             self._tasks.discard(task)
@@ -123,7 +126,7 @@ class ClusterDns:
         answer = look_up(query.name, query.type, self._directory)
         if isinstance(answer, Alias):
             answer = await self._follow(answer, query)
-        return write_answer(query, answer, query.size if by_udp else _LONGEST)
+        return write_answer(query, answer, min(query.size, _DATAGRAM) if by_udp else _LONGEST)
 
     async def _pass_on(self, query: Query, message: bytes, *, by_udp: bool) -> bytes:
         ask = ask_by_udp if by_udp else ask_by_tcp
