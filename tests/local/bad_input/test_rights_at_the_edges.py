@@ -1,5 +1,6 @@
 """What somebody with few rights tries."""
 
+import base64
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -96,3 +97,22 @@ async def test_the_status_of_a_deployment_is_no_way_to_its_labels(cluster: Clust
     assert status == 200
     assert found["status"]["observedGeneration"] == 7
     assert found["metadata"]["labels"] == {"team": "one"}
+
+
+async def test_a_forged_continue_token_leads_into_no_other_namespace(cluster: Cluster) -> None:
+    await allow(cluster, "list")
+    other = {"metadata": {"name": "before"}}
+    assert (await ask(cluster, ROOT, "POST", "/api/v1/namespaces", other))[0] == 201
+    for namespace in ("before", "default"):
+        path = f"/api/v1/namespaces/{namespace}/configmaps"
+        body = {"metadata": {"name": f"in-{namespace}"}}
+        assert (await ask(cluster, ROOT, "POST", path, body))[0] == 201
+    for start in ("a", "before/", "default", "default/", "default/../before/"):
+        for version in (-1, 1 << 40, cluster.store.rv, cluster.store.rv - 1):
+            token = {"v": "meta.k8s.io/v1", "rv": version, "start": start}
+            text = base64.urlsafe_b64encode(msgspec.json.encode(token)).rstrip(b"=").decode()
+            sent = Request("GET", MAPS, [("continue", text), ("limit", "9")])
+            reply = await cluster.api.handle(sent, EVE)
+            assert isinstance(reply, Reply)
+            items = msgspec.json.decode(reply.body).get("items") or []
+            assert {each["metadata"]["namespace"] for each in items} <= {"default"}

@@ -74,16 +74,19 @@ class Collection:
         return len(self.entries)
 
     def between(self, namespace: str, after: str = "") -> Iterator[Entry]:
-        """Entries in the order of their keys: of a namespace or all, past the key `after`."""
-        low = f"{namespace}/" if namespace else None
+        """Entries in the order of their keys: of a namespace or all, past the key `after`.
+
+        Clients say where to go on, and may name a key that comes before the namespace.
+        """
+        low = f"{namespace}/" if namespace else ""
         high = f"{namespace}{_PREFIX_END}" if namespace else None
-        start, inclusive = (after, (False, False)) if after else (low, (True, False))
+        start, inclusive = (after, (False, False)) if after > low else (low or None, (True, False))
         entries = self.entries
         return (entries[key] for key in self._keys_between(start, high, inclusive))
 
     def count_after(self, namespace: str, after: str) -> int:
         """How many entries `between` would give."""
-        start = after or (f"{namespace}/" if namespace else "")
+        start = max(after, f"{namespace}/" if namespace else "")
         end = self._position(f"{namespace}{_PREFIX_END}") if namespace else len(self.entries)
         return end - self._position(start)
 
