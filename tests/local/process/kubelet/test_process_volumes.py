@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from kilonova.kube.resource import plain
 from tests.local.embedded_cluster import CONFIG_MAPS, PODS, SECRETS
 from tests.local.process.kubelet.process_cluster import (
     ProcessCluster,
@@ -158,10 +159,17 @@ async def test_paths_of_the_machine_need_permission(cluster: ProcessCluster) -> 
 
 
 async def test_other_volumes_are_refused_clearly(cluster: ProcessCluster) -> None:
+    nfs = {"server": "example.com", "path": "/"}
+    await cluster.run("p", "true", volumes=[{"name": "v", "nfs": nfs}])
+    message = await cluster.until_event("p", "FailedMount")
+    assert "nfs volumes are not served by this node: use emptyDir" in message
+
+
+async def test_a_claim_that_is_not_there_is_named(cluster: ProcessCluster) -> None:
     claim = {"claimName": "c"}
     await cluster.run("p", "true", volumes=[{"name": "v", "persistentVolumeClaim": claim}])
     message = await cluster.until_event("p", "FailedMount")
-    assert "persistentVolumeClaim volumes are not served by this node: use emptyDir" in message
+    assert 'persistentvolumeclaims "c" not found' in message
 
 
 async def test_the_token_of_a_pod_works_against_the_api(cluster: ProcessCluster) -> None:
@@ -216,3 +224,47 @@ async def test_gpus_are_shared_out(cluster: ProcessCluster) -> None:
     pod = await cluster.until_phase("c", "Failed")
     assert pod["status"]["reason"] == "OutOfnvidia.com/gpu"
     assert "requested: 9" in pod["status"]["message"]
+
+
+CLAIMS = plain("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim", True)
+
+
+async def test_a_claim_outlives_the_pods_that_use_it(
+    cluster: ProcessCluster, tmp_path: Path
+) -> None:
+    spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    await cluster.client.create(CLAIMS, {"metadata": {"name": "kept"}, "spec": spec}, "default")
+    volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": "kept"}}]
+    for name, script in (("writer", "echo first > /data/file"), ("reader", "cat /data/file")):
+        await cluster.run(
+            name,
+            "sh",
+            "-c",
+            script,
+            container=mounted("data", "/data"),
+            volumes=volumes,
+            nodeName="",
+            restartPolicy="Never",
+        )
+        await cluster.until_phase(name, "Succeeded")
+    assert (await cluster.logs("reader")).splitlines() == ["first"]
+    bound = await cluster.client.get(CLAIMS, "kept", "default")
+    assert (tmp_path / "data" / "volumes" / bound["spec"]["volumeName"] / "file").exists()
+
+
+async def test_a_claim_of_the_pods_own_goes_with_it(cluster: ProcessCluster) -> None:
+    template = {
+        "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    }
+    await cluster.run(
+        "p",
+        "sh",
+        "-c",
+        "touch /scratch/file && ls /scratch",
+        container=mounted("scratch", "/scratch"),
+        volumes=[{"name": "scratch", "ephemeral": {"volumeClaimTemplate": template}}],
+        nodeName="",
+        restartPolicy="Never",
+    )
+    assert await output(cluster, "p") == ["file"]
+    assert await cluster.client.get(CLAIMS, "p-scratch", "default")

@@ -12,6 +12,7 @@ from kilonova.local.nodes.process.kubelet.abilities import Abilities
 from kilonova.local.nodes.process.kubelet.addresses import Addresses, pod_network
 from kilonova.local.nodes.process.kubelet.answers import ProcessKubelet
 from kilonova.local.nodes.process.kubelet.checks import Checks
+from kilonova.local.nodes.process.kubelet.claimedvolumes import ClaimedVolumes
 from kilonova.local.nodes.process.kubelet.devices import Devices
 from kilonova.local.nodes.process.kubelet.machinefacts import read_facts
 from kilonova.local.nodes.process.kubelet.means import Means
@@ -71,6 +72,7 @@ def build_process_node(
         checks=Checks(runtime),
         services=services.store,
         allowed_paths=allowed_paths,
+        claimed=ClaimedVolumes(account, data / "volumes"),
         allocatable=capacity(facts),
         path=os.environ.get("PATH") or _USUAL_PATH,
     )

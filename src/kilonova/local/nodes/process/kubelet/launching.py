@@ -50,7 +50,7 @@ class PodPlace:
         self.folder = means.pod_folder(uid)
         self.address = ""
         self._tokens = PodTokens(means.client, means.clock.now)
-        self.volumes = PodVolumes(self.folder, means.allowed_paths, self._tokens)
+        self.volumes = PodVolumes(self.folder, means.allowed_paths, self._tokens, means.claimed)
 
     def recover(self, pod: Pod) -> None:
         """Take back the address and GPUs that it had before a restart of the kubelet."""

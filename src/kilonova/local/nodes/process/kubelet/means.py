@@ -10,6 +10,7 @@ from kilonova.local.clock import Clock
 from kilonova.local.nodes.process.kubelet.abilities import Abilities
 from kilonova.local.nodes.process.kubelet.addresses import Addresses
 from kilonova.local.nodes.process.kubelet.checks import Checks
+from kilonova.local.nodes.process.kubelet.claimedvolumes import ClaimedVolumes
 from kilonova.local.nodes.process.kubelet.devices import Devices
 from kilonova.local.nodes.process.kubelet.pods import PODS, Pod
 from kilonova.local.nodes.process.kubelet.sources import FollowedObjects
@@ -37,6 +38,7 @@ class Means:
     checks: Checks
     services: Store[Service]
     allowed_paths: Sequence[Path]
+    claimed: ClaimedVolumes
     allocatable: Mapping[str, str]
     path: str
     """Where commands are looked for, unless a container says otherwise."""

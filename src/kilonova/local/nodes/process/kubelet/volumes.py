@@ -8,6 +8,7 @@ from pathlib import Path
 
 from kilonova.api.json import JsonObject
 from kilonova.local.nodes.process.kubelet.atomicfolder import write_files
+from kilonova.local.nodes.process.kubelet.claimedvolumes import ClaimedVolumes
 from kilonova.local.nodes.process.kubelet.environment import ConfigError
 from kilonova.local.nodes.process.kubelet.expansion import expand_by
 from kilonova.local.nodes.process.kubelet.payloads import (
@@ -43,8 +44,15 @@ class PodVolumes:
     `allowed` are paths that pods may see of this machine.
     """
 
-    def __init__(self, folder: Path, allowed: Sequence[Path], tokens: PodTokens) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        allowed: Sequence[Path],
+        tokens: PodTokens,
+        claimed: ClaimedVolumes,
+    ) -> None:
         self._uid = folder.name
+        self._claimed = claimed
         self._folder = folder / "volumes"
         self._allowed = allowed
         self._tokens = tokens
@@ -90,15 +98,22 @@ class PodVolumes:
             return _empty_folder(path, in_memory=source.get("medium") == "Memory", uid=pod.uid)
         if kind == "hostPath":
             return self._host_path(source)
+        if kind in ("persistentVolumeClaim", "ephemeral"):
+            own_name = f"{pod.metadata.name}-{volume['name']}"
+            claim: str = source["claimName"] if kind == "persistentVolumeClaim" else own_name
+            return self._host_path(
+                await self._claimed.host_path(pod.metadata.namespace, claim), claimed=True
+            )
         raise VolumeError(
             f"{kind} volumes are not served by this node: use emptyDir, configMap, secret, "
-            "downwardAPI, projected, or hostPath with permission"
+            "downwardAPI, projected, persistentVolumeClaim, or hostPath with permission"
         )
 
-    def _host_path(self, source: JsonObject) -> Path:
+    def _host_path(self, source: JsonObject, *, claimed: bool = False) -> Path:
         path = Path(source["path"])
         real = path.resolve()
-        if not any(real.is_relative_to(each.resolve()) for each in self._allowed):
+        is_ours = claimed and self._claimed.is_provisioned(path)
+        if not is_ours and not any(real.is_relative_to(each.resolve()) for each in self._allowed):
             raise VolumeError(
                 f"hostPath {path} is not allowed on this node: start Kilonova with "
                 f"--allow-host-path {path}"
