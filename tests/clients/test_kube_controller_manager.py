@@ -30,6 +30,8 @@ _EXPLAINED = (
     "requestheader-client-ca-file",
     # It sees that its cache is behind its own writes, and tries again a moment later.
     "is not as new as written version",
+    # What it works on goes while it does, with its owner or its namespace.
+    'err="sync \\"leaving/',
     # Pods of a namespace took longer than their grace to end, on a busy machine; it looks again.
     "unexpected items still remain in namespace",
 )
