@@ -69,7 +69,7 @@ async def test_mounts_in_a_user_namespace(folder: Path) -> None:
 
 async def test_runaways_without_cgroups(folder: Path) -> None:
     told = await played("runaways", folder)
-    assert len(told["pids"]) == 3
+    assert len(told["pids"]) == 4
     await until(lambda: not any(is_alive(pid) for pid in told["pids"]))
     assert told["code"] == 137
     assert told["cpu"] > 0

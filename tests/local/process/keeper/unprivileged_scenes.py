@@ -19,6 +19,9 @@ echo $$; while :; do :; done
 """
 
 
+UNMARKED = "(env -i sh -c 'echo $$; exec /bin/sleep 1000' &)"
+
+
 async def mounts(site: Site) -> object:
     volume = site.folder / "volume"
     volume.mkdir()
@@ -45,8 +48,8 @@ async def mounts(site: Site) -> object:
 
 
 async def runaways(site: Site) -> object:
-    state = await site.start("sh", "-c", RUNAWAYS)
-    await until(lambda: len(site.log(state.id)) == 3)
+    state = await site.start("sh", "-c", UNMARKED + RUNAWAYS)
+    await until(lambda: len(site.log(state.id)) == 4)
     await asyncio.sleep(0.1)
     used = (await site.runtime.consumption())[state.id]
     await site.runtime.kill(state.id)

@@ -31,6 +31,9 @@ class Cgroup2:
                 write(f"{self._path}/memory.swap.max", "0")
                 write(f"{self._path}/memory.oom.group", "1")
 
+    def led_by(self, pid: int) -> None:
+        """It is known by its cgroup."""
+
     def pids(self) -> Sequence[int]:
         return _pids(self._path)
 
@@ -72,6 +75,9 @@ class Cgroup1:
             write(f"{memory}/memory.limit_in_bytes", str(limits.memory_bytes))
             with contextlib.suppress(OSError):  # a kernel that does not account for swap
                 write(f"{memory}/memory.memsw.limit_in_bytes", str(limits.memory_bytes))
+
+    def led_by(self, pid: int) -> None:
+        """It is known by its cgroup."""
 
     def pids(self) -> Sequence[int]:
         return sorted({pid for path in self._paths.values() for pid in _pids(path)})

@@ -71,6 +71,7 @@ class Container:
         if code != 0 and self.group.out_of_memory():
             reason = "OOMKilled"
         await _within_patience(self.group.remove)
+        self.group.led_by(0)
         self.state = replace(self.state, finished=finished, exit_code=code, reason=reason)
         self._write_down()
         self.ended.set()
@@ -102,6 +103,7 @@ async def start(machine: Machine, spec: ContainerSpec) -> tuple[Container, "asyn
         raise
     finally:
         stdio.close_theirs()
+    group.led_by(pid)
     state = ContainerState(spec.id, spec.pod_uid, spec.name, pid, time.time())
     output = Output(stdio.outputs, log)
     container = Container(machine, spec, group, state, output, stdio.input)

@@ -1,7 +1,8 @@
 """All processes of a container, however far they have forked away.
 
 A cgroup knows them, and keeps limits. Where none may be made, they are found in /proc: by descent,
-and by a mark in the environment that children inherit.
+by a mark in the environment that children inherit, and by the session of the first process. What
+has left its session, cleared its environment and lost its parent is not found.
 """
 
 import contextlib
@@ -30,6 +31,10 @@ class Group(Protocol):
         ...
 
     def limit(self, limits: Limits) -> None: ...
+
+    def led_by(self, pid: int) -> None:
+        """Its first process, which leads a session, is known from now on; 0: it has ended."""
+        ...
 
     def pids(self) -> Sequence[int]: ...
 
@@ -76,9 +81,14 @@ class MarkedGroup:
         self.join: Sequence[str] = ()
         self.env: Mapping[str, str] = {MARK: container}
         self._entry = f"{MARK}={container}".encode()
+        self._session = 0
 
     def limit(self, limits: Limits) -> None:
         """Nothing can be done; `Groups.limits` says so."""
+
+    def led_by(self, pid: int) -> None:
+        # Nobody else gets the number of a session that has members, even if its leader has died.
+        self._session = pid
 
     def pids(self) -> Sequence[int]:
         return sorted(self._members(processes.everyone()))
@@ -101,8 +111,13 @@ class MarkedGroup:
         return not self.pids()
 
     def _members(self, table: Mapping[int, processes.Process]) -> set[int]:
-        marked = [pid for pid in table if processes.has_in_environment(pid, self._entry)]
-        return processes.family(table, marked)
+        found = [
+            pid
+            for pid, each in table.items()
+            if processes.has_in_environment(pid, self._entry)
+            or (self._session and each.session == self._session)
+        ]
+        return processes.family(table, found)
 
 
 class MarkedGroups:
