@@ -92,9 +92,10 @@ class PodPlace:
         indices = self._take_gpus(container)
         hostname = _hostname(pod)
         home, home_mounts = str(self._scratch), tuple[Mount, ...]()
-        if user not in (None, os.geteuid()) and abilities.mounts:
+        if user not in (None, os.geteuid()):
             # Others cannot pass through the data folder.
-            home, home_mounts = _HOME_OF_OTHERS, (Mount(self._scratch, _HOME_OF_OTHERS),)
+            home = _HOME_OF_OTHERS if abilities.mounts else "/"
+            home_mounts = (Mount(self._scratch, home),) if abilities.mounts else ()
         given = Given(
             NamespaceSources(self._means.objects, pod.metadata.namespace),
             self._around(),
