@@ -37,7 +37,8 @@ class TokenRequests:
         metadata = account["metadata"]
         spec = part(request, "spec")
         _check_identity(metadata, part(request, "metadata"))
-        seconds: int = spec.get("expirationSeconds") or DEFAULT_SECONDS
+        asked: int | None = spec.get("expirationSeconds")
+        seconds = DEFAULT_SECONDS if asked is None else asked
         audiences: list[str] = spec.get("audiences") or list(self._tokens.audiences)
         bound = self._bound(metadata, spec.get("boundObjectRef"))
         issued = self._tokens.issue(

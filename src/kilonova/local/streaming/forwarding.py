@@ -62,7 +62,8 @@ async def forward_ports(connection: SpdyConnection, pod: ForwardedPod) -> None:
 def _kind(stream: SpdyStream) -> str:
     """`error` or `data`; nothing for a stream that is neither, or names no port."""
     kind, port = stream.headers.get("streamtype", ""), stream.headers.get("port", "")
-    is_port = port.isascii() and port.isdecimal() and 0 < int(port) <= 0xFFFF
+    is_number = port.isascii() and port.isdecimal() and len(port) <= 5
+    is_port = is_number and 0 < int(port) <= 0xFFFF
     return kind if kind in ("error", "data") and is_port else ""
 
 

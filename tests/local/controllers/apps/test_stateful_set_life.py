@@ -62,6 +62,7 @@ async def test_pods_come_one_after_the_other_and_are_numbered(client: Client) ->
         "apps.kubernetes.io/pod-index": "0",
         "controller-revision-hash": done["status"]["updateRevision"],
         "statefulset.kubernetes.io/pod-name": "web-0",
+        "topology.kubernetes.io/zone": "zone-a",
     }
     assert (first["spec"]["hostname"], first["spec"]["subdomain"]) == ("web-0", "peers")
     assert await reasons(client, "StatefulSet", "web") == ["SuccessfulCreate"] * 3
