@@ -41,9 +41,6 @@ class Definitions:
         ]
         accept_names(attributes.obj, others, rfc3339(self._clock.now()))
 
-    async def validate(self, attributes: Attributes) -> None:
-        return
-
     def _changed(self, event: Event) -> None:
         definition = event.entry.decode()
         if event.type is EventType.DELETED:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, runtime_checkable
 
 from kilonova.api.json import JsonObject
 from kilonova.local.auth import User
@@ -73,28 +73,38 @@ class Attributes:
         return self.target.namespace
 
 
-class Plugin(Protocol):
-    """One opinion. Raises ApiError to refuse."""
+@runtime_checkable
+class Mutator(Protocol):
+    """One who may change the object. Raises ApiError to refuse."""
 
     async def mutate(self, attributes: Attributes) -> None: ...
 
+
+@runtime_checkable
+class Validator(Protocol):
+    """One opinion on the object as it will be. Raises ApiError to refuse."""
+
     async def validate(self, attributes: Attributes) -> None: ...
+
+
+Plugin = Mutator | Validator
 
 
 class Admission:
     """All plug-ins, in order."""
 
     def __init__(self, plugins: Sequence[Plugin] = ()) -> None:
-        self._plugins = list(plugins)
+        self._mutators = [each for each in plugins if isinstance(each, Mutator)]
+        self._validators = [each for each in plugins if isinstance(each, Validator)]
 
     async def mutate(self, attributes: Attributes) -> None:
         """Let everybody change the object; what was sent is replaced by `attributes.obj`."""
         try:
-            for plugin in self._plugins:
+            for plugin in self._mutators:
                 await plugin.mutate(attributes)
             if attributes.rounds.wanted:
                 attributes.rounds.second = True
-                for plugin in self._plugins:
+                for plugin in self._mutators:
                     await plugin.mutate(attributes)
         except ApiError as error:
             _tell_warnings(error, attributes)
@@ -102,7 +112,7 @@ class Admission:
 
     async def validate(self, attributes: Attributes) -> None:
         try:
-            for plugin in self._plugins:
+            for plugin in self._validators:
                 await plugin.validate(attributes)
         except ApiError as error:
             _tell_warnings(error, attributes)

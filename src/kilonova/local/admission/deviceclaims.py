@@ -32,9 +32,6 @@ class DeviceClaims:
         self._namespaces = store.collection("namespaces")
         self._authorizer = authorizer
 
-    async def mutate(self, attributes: Attributes) -> None:
-        return
-
     async def validate(self, attributes: Attributes) -> None:
         target, obj = attributes.target, attributes.obj
         if target.kind.group != _GROUP or target.kind.plural not in _SPECS or obj is None:

@@ -32,9 +32,6 @@ class NamespaceLifecycle:
         if _TERMINATING in found.body and _is_terminating(found):
             raise _terminating(attributes)
 
-    async def validate(self, attributes: Attributes) -> None:
-        return
-
 
 def _is_terminating(namespace: Entry) -> bool:
     return namespace.decode().get("status", {}).get("phase") == "Terminating"

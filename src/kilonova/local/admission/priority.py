@@ -38,9 +38,6 @@ class Priority:
         spec["priority"] = value
         spec["preemptionPolicy"] = chosen.get("preemptionPolicy", "PreemptLowerPriority")
 
-    async def validate(self, attributes: Attributes) -> None:
-        return
-
     def _class(self, attributes: Attributes, name: str) -> JsonObject | None:
         if not name:
             return self._default()

@@ -53,9 +53,6 @@ class ResourceQuotas:
         self._kind = kind
         self._quotas = store.collection(_RESOURCE)
 
-    async def mutate(self, attributes: Attributes) -> None:
-        return
-
     async def validate(self, attributes: Attributes) -> None:
         namespace = attributes.target.namespace
         if not namespace or attributes.obj is None or not _is_counted(attributes):

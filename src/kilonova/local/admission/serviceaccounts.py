@@ -73,9 +73,6 @@ class ServiceAccounts:
         if notes and notes.get(_ONLY_OWN_SECRETS) in _TRUE:
             _check_secrets(attributes, spec, name, account)
 
-    async def validate(self, attributes: Attributes) -> None:
-        return
-
     async def _account(self, attributes: Attributes, name: str) -> _Account:
         namespace = attributes.target.namespace
         key = f"{namespace}/{name}"

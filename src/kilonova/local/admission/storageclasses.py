@@ -31,9 +31,6 @@ class DefaultStorageClass:
         if name is not None:
             spec["storageClassName"] = name
 
-    async def validate(self, attributes: Attributes) -> None:
-        return
-
     def _default(self) -> str | None:
         """The youngest of the classes that want to be it."""
         wanting = [

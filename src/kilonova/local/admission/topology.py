@@ -29,9 +29,6 @@ class PodTopologyLabels:
             metadata = obj.setdefault("metadata", {})
             metadata["labels"] = {**part(metadata, "labels"), **labels}
 
-    async def validate(self, attributes: Attributes) -> None:
-        return
-
     def _labels(self, node: str) -> Mapping[str, str]:
         found = self._nodes.get(node) if node else None
         if found is None:

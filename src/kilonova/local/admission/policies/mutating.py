@@ -44,9 +44,6 @@ class MutatingPolicies:
         if rounds.wanted:
             rounds.seen = copied(attributes.obj)
 
-    async def validate(self, attributes: Attributes) -> None:
-        return
-
     def _run(self, invocation: Invocation, attributes: Attributes) -> list[str]:
         """Change the object as the policy wants; gives what went wrong."""
         rounds, policy = attributes.rounds, invocation.policy

@@ -18,9 +18,6 @@ class ValidatingPolicies:
     def __init__(self, scope: Scope) -> None:
         self._source = PolicySource(scope, POLICIES, BINDINGS)
 
-    async def mutate(self, attributes: Attributes) -> None:
-        return
-
     async def validate(self, attributes: Attributes) -> None:
         refusals: list[ApiError] = []
         for policy in self._source.concerned(attributes):

@@ -54,9 +54,6 @@ class MutatingWebhooks:
         if rounds.wanted:
             rounds.seen = copied(attributes.obj)
 
-    async def validate(self, attributes: Attributes) -> None:
-        return
-
     async def _ask(self, call: Call, attributes: Attributes) -> bool:
         """Whether the webhook changed the object."""
         response = await self._asker.ask(call, attributes, mutating=True)

@@ -24,9 +24,6 @@ class ValidatingWebhooks:
         self._source = WebhookSource(scope.store, RESOURCE, scope)
         self._asker = Asker(scope.versions, caller, uid)
 
-    async def mutate(self, attributes: Attributes) -> None:
-        return
-
     async def validate(self, attributes: Attributes) -> None:
         webhooks = self._source.concerned(attributes)
         if not webhooks:

@@ -37,9 +37,6 @@ class Escalation:
         elif not self._may(attributes, "escalate", kind.plural, attributes.target.name):
             self._check_role(attributes, obj)
 
-    async def validate(self, attributes: Attributes) -> None:
-        return
-
     def _check_role(self, attributes: Attributes, role: JsonObject) -> None:
         self._require(attributes, msgspec.convert(objects(role, "rules"), tuple[Rule, ...]))
         # What a role gathers can become anything.
