@@ -72,7 +72,7 @@ def pod_spec_problems(spec: JsonObject, path: str) -> list[Problem]:
     problems += one_of(spec.get("restartPolicy"), f"{path}.restartPolicy", _RESTART_POLICIES)
     problems += one_of(spec.get("dnsPolicy"), f"{path}.dnsPolicy", _DNS_POLICIES)
     problems += label_problems(spec.get("nodeSelector"), f"{path}.nodeSelector")
-    problems += _name_problems(spec, path)
+    problems += name_problems(spec, path)
     problems += not_negative(spec, path, ["terminationGracePeriodSeconds"])
     context, identities = part(spec, "securityContext"), ("runAsUser", "runAsGroup", "fsGroup")
     problems += identity_problems(context, f"{path}.securityContext", identities)
@@ -86,7 +86,8 @@ def pod_spec_problems(spec: JsonObject, path: str) -> list[Problem]:
     return problems
 
 
-def _name_problems(spec: JsonObject, path: str) -> Iterator[Problem]:
+def name_problems(spec: JsonObject, path: str) -> Iterator[Problem]:
+    """Names that a spec mentions by themselves."""
     for field, rule in (
         ("nodeName", dns_subdomain),
         ("serviceAccountName", dns_subdomain),

@@ -7,9 +7,10 @@ from typing import Any
 from kilonova.api.json import JsonObject
 from kilonova.local.errors import Problem, forbidden_field
 from kilonova.local.kinds.podchange import pod_change_problems
-from kilonova.local.kinds.podrules import pod_spec_problems
+from kilonova.local.kinds.podrules import name_problems, pod_spec_problems
 from kilonova.local.kinds.podspec import fill_pod_spec
 from kilonova.local.kinds.podtable import POD_COLUMNS, completed_condition, pod_cells
+from kilonova.local.kinds.soundspecs import SoundSpecs
 from kilonova.local.kinds.strategy import Reads, Strategy, strategy
 from kilonova.local.kinds.walk import at, inside, objects, part, text_of
 from kilonova.local.names import dns_label
@@ -87,7 +88,10 @@ class Pods(Strategy):
                 status[field] = before[field]
 
     def problems(self, obj: JsonObject) -> list[Problem]:
-        return pod_spec_problems(part(obj, "spec"), "spec")
+        spec = part(obj, "spec")
+        if any(name_problems(spec, "spec")):
+            return _spec_problems(spec)
+        return _sound.problems(spec, _spec_problems)
 
     def validate_create(self, obj: JsonObject) -> list[Problem]:
         if objects(obj, "spec", "ephemeralContainers"):
@@ -119,6 +123,13 @@ class Pods(Strategy):
             "metadata.name: this is used in the Pod's hostname, which can result in surprising "
             f"behavior; a DNS label is recommended: [{trouble}]"
         ]
+
+
+_sound = SoundSpecs()
+
+
+def _spec_problems(spec: JsonObject) -> list[Problem]:
+    return pod_spec_problems(spec, "spec")
 
 
 def qos_class(spec: JsonObject) -> str:
