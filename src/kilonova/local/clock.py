@@ -1,7 +1,7 @@
 """Time and identity, passed in wherever they are needed, so that a test can drive them."""
 
+import os
 import time
-import uuid
 from datetime import UTC, datetime
 from random import Random
 from typing import Protocol
@@ -36,9 +36,12 @@ class Identities:
         self._is_given = random is not None
 
     def uid(self) -> str:
-        if not self._is_given:
-            return str(uuid.uuid4())
-        return str(uuid.UUID(int=self.random.getrandbits(128), version=4))
+        """A random UUID, put together here: the standard library's takes three times as long."""
+        digits = f"{self.random.getrandbits(128):032x}" if self._is_given else os.urandom(16).hex()
+        variant = "89ab"[int(digits[16], 16) & 3]
+        return (
+            f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-{variant}{digits[17:20]}-{digits[20:]}"
+        )
 
     def suffix(self) -> str:
         """Five letters, as Kubernetes ends a generateName."""

@@ -22,7 +22,9 @@ class Target:
 
 def resource_target(path: str, catalog: Catalog) -> Target:
     """What a path under /api or /apis is about; 404 where nothing is served there."""
-    parts = [unquote(part) for part in path.strip("/").split("/")]
+    parts = path.strip("/").split("/")
+    if "%" in path:
+        parts = [unquote(part) for part in parts]
     if parts[0] == "api" and len(parts) > 2:
         group, version, rest = "", parts[1], parts[2:]
     elif parts[0] == "apis" and len(parts) > 3:

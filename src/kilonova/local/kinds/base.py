@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from kilonova.api.json import JsonObject
 from kilonova.local.errors import Problem
+from kilonova.local.names import dns_subdomain
 from kilonova.local.schema.node import Schema
 
 if TYPE_CHECKING:
@@ -126,8 +127,6 @@ class Behavior:
 
     def valid_name(self, name: str) -> str | None:
         """Why `name` will not do, or None. The default is a DNS-1123 subdomain."""
-        from kilonova.local.names import dns_subdomain
-
         return dns_subdomain(name)
 
     def cells(self, obj: JsonObject, now: datetime) -> list[Any]:

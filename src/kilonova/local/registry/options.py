@@ -1,6 +1,7 @@
 """What a request asks for beside the object: dry run, field manager, strictness."""
 
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Literal
 
 from kilonova.api.json import JsonObject
@@ -70,6 +71,7 @@ def apply_needs_manager(request: Request) -> None:
         raise _no_manager()
 
 
+@lru_cache(maxsize=256)
 def manager_from(user_agent: str) -> str:
     """The field manager of a client that names none: the start of its User-Agent."""
     prefix = user_agent.split("/", 1)[0]

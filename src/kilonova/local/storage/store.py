@@ -78,10 +78,12 @@ class Collection:
 
         Clients say where to go on, and may name a key that comes before the namespace.
         """
+        entries = self.entries
+        if not entries:
+            return iter(())
         low = f"{namespace}/" if namespace else ""
         high = f"{namespace}{_PREFIX_END}" if namespace else None
         start, inclusive = (after, (False, False)) if after > low else (low or None, (True, False))
-        entries = self.entries
         return (entries[key] for key in self._keys_between(start, high, inclusive))
 
     def count_after(self, namespace: str, after: str) -> int:
