@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 
@@ -86,30 +86,33 @@ class _Struct:
         raw = {name for name, inner in schema.properties.items() if inner.preserve_unknown}
         self._nullable = frozenset(name for name in letters if letters[name] == _NULL) - raw
 
-    def __call__(self, obj: Any) -> Any:
-        if not isinstance(obj, dict):
-            return obj
-        value = cast(JsonObject, obj)
-        fields, omitted, nullable = self._fields, self._omitted, self._nullable
-        gone: list[str] = []
+    def __call__(self, value: Any) -> Any:
+        if value.__class__ is not dict:
+            return value
+        former_of = self._fields.get
+        empty: list[str] | None = None
         for name, inner in value.items():
-            if inner is None:
-                gone.append(name)
-                continue
-            former = fields.get(name)
-            if former is not None:
+            former = former_of(name)
+            if former is not None and inner is not None:
                 value[name] = inner = former(inner)
             if not inner:
-                if name in omitted:
-                    gone.append(name)
-                elif name in nullable:
-                    value[name] = None
-        for name in gone:
-            del value[name]
+                if empty is None:
+                    empty = []
+                empty.append(name)
+        if empty is not None:
+            self._settle(value, empty)
         for name, make in self._written:
             if name not in value:
                 value[name] = make()
         return value
+
+    def _settle(self, value: JsonObject, empty: list[str]) -> None:
+        """Drop nulls and what Go omits; null is what is left of empty lists and maps."""
+        for name in empty:
+            if value[name] is None or name in self._omitted:
+                del value[name]
+            elif name in self._nullable:
+                value[name] = None
 
 
 def _maker(letter: str, schema: Schema, former: Former | None) -> Callable[[], Any]:
@@ -130,11 +133,10 @@ def _each(former: Former | None) -> Former | None:
         return None
 
     def form_each(values: Any) -> Any:
-        if isinstance(values, list):
-            items = cast(list[Any], values)
-            for index, value in enumerate(items):
-                items[index] = former(value)
-        return cast(Any, values)
+        if values.__class__ is list:
+            for index, value in enumerate(values):
+                values[index] = former(value)
+        return values
 
     return form_each
 
@@ -144,11 +146,10 @@ def _each_value(former: Former | None) -> Former | None:
         return None
 
     def form_each_value(values: Any) -> Any:
-        if isinstance(values, dict):
-            entries = cast(JsonObject, values)
-            for key, value in entries.items():
-                entries[key] = former(value)
-        return cast(Any, values)
+        if values.__class__ is dict:
+            for key, value in values.items():
+                values[key] = former(value)
+        return values
 
     return form_each_value
 
