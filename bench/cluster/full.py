@@ -12,6 +12,7 @@ from bench.cluster.looking import (
     PODS_PATH,
     are_ready,
     are_running,
+    settle,
     share_of_a_core,
     wait_until,
 )
@@ -40,7 +41,7 @@ def measure(world: World, folder: Path, inputs: Inputs) -> Figures:
         created = time.perf_counter() - began
         wait_until(lambda: are_running(server, inputs.pods), "all pods to run")
         running = time.perf_counter() - began
-        time.sleep(5)
+        settle(inputs.idle_seconds)
         at_rest = share_of_a_core(server, inputs.idle_seconds)
         memory = server.memory()
         whole = [list_seconds(server, inputs.pods) for _ in range(inputs.lists)]

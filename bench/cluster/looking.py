@@ -7,6 +7,7 @@ from bench.home.servers import NAMESPACE, Server
 
 PODS_PATH = f"/api/v1/namespaces/{NAMESPACE}/pods"
 _PATIENCE_SECONDS = 900
+_SETTLING_SECONDS = 10
 
 
 def wait_until(condition: Callable[[], bool], what: str) -> None:
@@ -28,6 +29,11 @@ def are_running(server: Server, pods: int) -> bool:
     others = f"{PODS_PATH}?fieldSelector=status.phase%21%3DRunning&limit=1"
     _, found = server.access.ask("GET", others)
     return not found["items"] and _count(server, PODS_PATH) == pods
+
+
+def settle(idle_seconds: float) -> None:
+    """Let what has just been made come to rest; not for longer than it is then looked at."""
+    time.sleep(min(_SETTLING_SECONDS, idle_seconds))
 
 
 def share_of_a_core(server: Server, seconds: float) -> float:
