@@ -1,7 +1,8 @@
 """From a path to what is asked: which kind, which object, which part of it."""
 
-from dataclasses import dataclass
 from urllib.parse import unquote
+
+import msgspec
 
 from kilonova.local.catalog import Catalog
 from kilonova.local.errors import PageNotFound, no_such_path, not_found
@@ -10,8 +11,7 @@ from kilonova.local.kinds.base import Kind
 _OF_A_NAMESPACE = ("status", "finalize")
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
+class Target(msgspec.Struct, frozen=True):
     """A resource, an object or a subresource. Empty strings where the path names none."""
 
     kind: Kind

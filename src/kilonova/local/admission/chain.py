@@ -1,8 +1,9 @@
 """The chain of admission plug-ins."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, runtime_checkable
+
+import msgspec
 
 from kilonova.api.json import JsonObject
 from kilonova.local.auth import User
@@ -13,8 +14,7 @@ from kilonova.local.warningheaders import warning_header
 Operation = Literal["CREATE", "UPDATE", "DELETE", "CONNECT"]
 
 
-@dataclass(slots=True)
-class Rounds:
+class Rounds(msgspec.Struct):
     """What is remembered of one write between its two rounds of mutation.
 
     Who came before somebody that changed the object may want to see it again: a second round
@@ -23,9 +23,9 @@ class Rounds:
 
     second: bool = False
     wanted: bool = False
-    asked: set[str] = field(default_factory=set[str])
+    asked: set[str] = set()
     """Those who want to be asked again if the object changes after them."""
-    again: set[str] = field(default_factory=set[str])
+    again: set[str] = set()
     seen: JsonObject | None = None
     """The object as the last of them left it."""
 
@@ -36,8 +36,7 @@ class Rounds:
         self.asked = set()
 
 
-@dataclass(slots=True)
-class Attributes:
+class Attributes(msgspec.Struct):
     """A write that is about to happen. Plug-ins may change `obj` while mutating, only then.
 
     Objects are in the version that is stored; `versions.py` shows them in others.
@@ -49,10 +48,10 @@ class Attributes:
     obj: JsonObject | None
     old: JsonObject | None
     dry_run: bool = False
-    warnings: list[str] = field(default_factory=list[str])
-    options: Callable[[], JsonObject] = field(default=dict[str, Any])
+    warnings: list[str] = []
+    options: Callable[[], JsonObject] = dict[str, Any]
     """The options of the request as an object; made when somebody wants to see them."""
-    rounds: Rounds = field(default_factory=Rounds)
+    rounds: Rounds = msgspec.field(default_factory=Rounds)
     verb: str = ""
     """What the client does to an existing object: `update`, or `patch`."""
 

@@ -6,7 +6,9 @@ field that others own with another value is a conflict; forcing takes it from th
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+
+from msgspec.structs import replace
 
 from kilonova.api.json import JsonObject
 from kilonova.local.apply.compare import compare

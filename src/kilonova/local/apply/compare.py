@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, TypeAlias
+
+import msgspec
 
 from kilonova.api.json import JsonObject
 from kilonova.local.apply.elements import in_order
@@ -14,8 +15,7 @@ from kilonova.local.apply.shapes import Shape
 from kilonova.local.patch import same
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison:
+class Comparison(msgspec.Struct, frozen=True):
     """The fields that the new object added, modified and removed."""
 
     added: Fields

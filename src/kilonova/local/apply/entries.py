@@ -1,9 +1,11 @@
 """The entries of `metadata.managedFields`: who set which fields, how, and when."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, TypeAlias, cast
+
+import msgspec
+from msgspec.structs import replace
 
 from kilonova.api.json import JsonObject
 from kilonova.local.apply.fields import Fields, decoded, shared
@@ -18,8 +20,7 @@ _MOST_UPDATES = 10
 _BUCKET = "ancient-changes"
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(msgspec.Struct, frozen=True):
     """The fields of one manager. `time` is empty if it never changed a value."""
 
     manager: str

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from kilonova.api.json import JsonObject
 from kilonova.local.apply.compare import Comparison, compare

@@ -1,8 +1,9 @@
 """What a request asks for beside the object: dry run, field manager, strictness."""
 
-from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Literal
+
+import msgspec
 
 from kilonova.api.json import JsonObject
 from kilonova.kube.transport import Query, Request
@@ -13,8 +14,7 @@ FieldValidation = Literal["Strict", "Warn", "Ignore"]
 _MANAGER_LENGTH = 128
 
 
-@dataclass(slots=True)
-class WriteOptions:
+class WriteOptions(msgspec.Struct):
     """Options of one write; `warnings` gathers what the client is told beside the answer."""
 
     user: User
@@ -23,8 +23,8 @@ class WriteOptions:
     validation: FieldValidation = "Warn"
     force: bool = False
     applied: bool = False  # server-side apply has settled who owns what
-    warnings: list[str] = field(default_factory=list[str])
-    query: Query = field(default_factory=list[tuple[str, str]])  # as the client sent it
+    warnings: list[str] = []
+    query: Query = []  # as the client sent it
     verb: str = "update"  # what of an existing object: `update`, or `patch`
 
     def described(self, kind: str) -> JsonObject:

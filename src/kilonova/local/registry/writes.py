@@ -1,9 +1,10 @@
 """Creating and changing objects: what POST, PUT and every kind of PATCH come down to."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
+
+import msgspec
 
 from kilonova.api.json import JsonObject
 from kilonova.local.admission import Attributes
@@ -28,8 +29,7 @@ _FOR_THE_SERVER = ("finalize",)
 """Endpoints that change just what a client may not change elsewhere."""
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(msgspec.Struct, frozen=True):
     """What became of a write: the entry as stored (or as it would be)."""
 
     entry: Entry

@@ -6,9 +6,9 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 from sortedcontainers import SortedDict
 
 from kilonova.local.storage.entries import Entry, Event, EventType
@@ -22,15 +22,13 @@ _TRIM_EVERY = 512
 _PREFIX_END = chr(ord("/") + 1)
 
 
-@dataclass(frozen=True, slots=True)
-class Put:
+class Put(msgspec.Struct, frozen=True):
     """Store this entry."""
 
     entry: Entry
 
 
-@dataclass(frozen=True, slots=True)
-class Remove:
+class Remove(msgspec.Struct, frozen=True):
     """Take the object away; `entry` is its last state, at the version of the deletion."""
 
     entry: Entry
