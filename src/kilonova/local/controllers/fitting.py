@@ -23,7 +23,7 @@ Amounts = dict[str, int]
 """Resources in thousandths."""
 
 
-class _Metadata(msgspec.Struct, frozen=True, rename="camel"):
+class _Metadata(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     name: str
     uid: str
     resource_version: str
@@ -32,27 +32,27 @@ class _Metadata(msgspec.Struct, frozen=True, rename="camel"):
     deletion_timestamp: str | None = None
 
 
-class _Requests(msgspec.Struct, frozen=True):
+class _Requests(msgspec.Struct, frozen=True, gc=False):
     requests: dict[str, str | int | float] = {}
 
 
-class _Container(msgspec.Struct, frozen=True, rename="camel"):
+class _Container(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     resources: _Requests = _Requests()
     restart_policy: str = ""
 
 
-class _Toleration(msgspec.Struct, frozen=True):
+class _Toleration(msgspec.Struct, frozen=True, gc=False):
     key: str = ""
     operator: str = "Equal"
     value: str = ""
     effect: str = ""
 
 
-class _SchedulingGate(msgspec.Struct, frozen=True):
+class _SchedulingGate(msgspec.Struct, frozen=True, gc=False):
     name: str
 
 
-class _PodSpec(msgspec.Struct, frozen=True, rename="camel"):
+class _PodSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     node_name: str = ""
     scheduler_name: str = SCHEDULER_NAME
     scheduling_gates: tuple[_SchedulingGate, ...] = ()
@@ -67,20 +67,20 @@ class _PodSpec(msgspec.Struct, frozen=True, rename="camel"):
     volumes: tuple[Volume, ...] = ()
 
 
-class _PodCondition(msgspec.Struct, frozen=True):
+class _PodCondition(msgspec.Struct, frozen=True, gc=False):
     type: str
     status: str
     reason: str = ""
     message: str = ""
 
 
-class _PodStatus(msgspec.Struct, frozen=True, rename="camel"):
+class _PodStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     phase: str = "Pending"
     conditions: tuple[_PodCondition, ...] = ()
     resource_claim_statuses: tuple[PodResourceClaimStatus, ...] = ()
 
 
-class PlacedPod(msgspec.Struct):
+class PlacedPod(msgspec.Struct, gc=False):
     """The fields of a pod that decide where it fits."""
 
     metadata: _Metadata
@@ -96,7 +96,7 @@ class PlacedPod(msgspec.Struct):
         return None
 
 
-class _Taint(msgspec.Struct, frozen=True):
+class _Taint(msgspec.Struct, frozen=True, gc=False):
     key: str
     effect: str
     value: str = ""
@@ -105,22 +105,22 @@ class _Taint(msgspec.Struct, frozen=True):
 _CORDON = _Taint("node.kubernetes.io/unschedulable", "NoSchedule")
 
 
-class _NodeSpec(msgspec.Struct, frozen=True):
+class _NodeSpec(msgspec.Struct, frozen=True, gc=False):
     unschedulable: bool = False
     taints: tuple[_Taint, ...] = ()
 
 
-class _Condition(msgspec.Struct, frozen=True):
+class _Condition(msgspec.Struct, frozen=True, gc=False):
     type: str
     status: str
 
 
-class _NodeStatus(msgspec.Struct, frozen=True):
+class _NodeStatus(msgspec.Struct, frozen=True, gc=False):
     allocatable: dict[str, str | int | float] = {}
     conditions: tuple[_Condition, ...] = ()
 
 
-class PlaceableNode(msgspec.Struct):
+class PlaceableNode(msgspec.Struct, gc=False):
     """The fields of a node that decide what fits on it."""
 
     metadata: _Metadata

@@ -1,7 +1,8 @@
 """Pods and nodes as built-in controllers see them: the fields that at least one of them uses.
 
 One projection each, so that one cache serves all (`Workshop.cache(PODS)`). Add a field here when
-a controller needs it; defaults are those of an object that has no such field.
+a controller needs it; defaults are those of an object that has no such field. What is read from
+JSON holds no cycles, and is no concern of the collector (`gc=False`): there may be very many.
 """
 
 from typing import Any
@@ -11,7 +12,7 @@ import msgspec
 from kilonova.kube import Resource
 
 
-class OwnerReference(msgspec.Struct, frozen=True, rename="camel"):
+class OwnerReference(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """Whose an object is; at most one owner is its controller."""
 
     api_version: str
@@ -22,7 +23,7 @@ class OwnerReference(msgspec.Struct, frozen=True, rename="camel"):
     block_owner_deletion: bool = False
 
 
-class Metadata(msgspec.Struct, frozen=True, rename="camel"):
+class Metadata(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """What controllers use of any object's metadata."""
 
     name: str
@@ -45,7 +46,7 @@ class Metadata(msgspec.Struct, frozen=True, rename="camel"):
         return next((each for each in self.owner_references if each.controller), None)
 
 
-class Condition(msgspec.Struct, frozen=True, rename="camel"):
+class Condition(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """A condition of any object's status."""
 
     type: str
@@ -56,7 +57,7 @@ class Condition(msgspec.Struct, frozen=True, rename="camel"):
     last_heartbeat_time: str | None = None
 
 
-class Toleration(msgspec.Struct, frozen=True, rename="camel"):
+class Toleration(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """Which taints a pod puts up with."""
 
     key: str = ""
@@ -66,7 +67,7 @@ class Toleration(msgspec.Struct, frozen=True, rename="camel"):
     toleration_seconds: int | None = None
 
 
-class Port(msgspec.Struct, frozen=True, rename="camel"):
+class Port(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """A port of a container."""
 
     container_port: int
@@ -75,14 +76,14 @@ class Port(msgspec.Struct, frozen=True, rename="camel"):
     host_port: int = 0
 
 
-class Resources(msgspec.Struct, frozen=True):
+class Resources(msgspec.Struct, frozen=True, gc=False):
     """What a container asks for, and may use at most."""
 
     requests: dict[str, str | int | float] = {}
     limits: dict[str, str | int | float] = {}
 
 
-class Container(msgspec.Struct, frozen=True, rename="camel"):
+class Container(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """A container of a pod."""
 
     name: str
@@ -91,7 +92,7 @@ class Container(msgspec.Struct, frozen=True, rename="camel"):
     restart_policy: str = ""
 
 
-class NodeRequirement(msgspec.Struct, frozen=True):
+class NodeRequirement(msgspec.Struct, frozen=True, gc=False):
     """What a label or field of a node must be."""
 
     key: str
@@ -99,20 +100,20 @@ class NodeRequirement(msgspec.Struct, frozen=True):
     values: tuple[str, ...] = ()
 
 
-class NodeTerm(msgspec.Struct, frozen=True, rename="camel"):
+class NodeTerm(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """Requirements that must all hold."""
 
     match_expressions: tuple[NodeRequirement, ...] = ()
     match_fields: tuple[NodeRequirement, ...] = ()
 
 
-class NodeSelector(msgspec.Struct, frozen=True, rename="camel"):
+class NodeSelector(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """Terms of which one must hold."""
 
     node_selector_terms: tuple[NodeTerm, ...] = ()
 
 
-class NodeAffinity(msgspec.Struct, frozen=True):
+class NodeAffinity(msgspec.Struct, frozen=True, gc=False):
     """Which nodes a pod may be on."""
 
     required: NodeSelector | None = msgspec.field(
@@ -120,25 +121,25 @@ class NodeAffinity(msgspec.Struct, frozen=True):
     )
 
 
-class Affinity(msgspec.Struct, frozen=True, rename="camel"):
+class Affinity(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """Where a pod wants to be."""
 
     node_affinity: NodeAffinity | None = None
 
 
-class VolumeClaimSource(msgspec.Struct, frozen=True, rename="camel"):
+class VolumeClaimSource(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """A volume that is there: the claim that has it."""
 
     claim_name: str
 
 
-class EphemeralSource(msgspec.Struct, frozen=True, rename="camel"):
+class EphemeralSource(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """A volume that is made for a pod, and goes with it: what its claim is like."""
 
     volume_claim_template: dict[str, Any] = {}
 
 
-class Volume(msgspec.Struct, frozen=True, rename="camel"):
+class Volume(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """A volume of a pod; other sources than these concern only its node."""
 
     name: str
@@ -152,7 +153,7 @@ class Volume(msgspec.Struct, frozen=True, rename="camel"):
         return f"{pod}-{self.name}" if self.ephemeral is not None else None
 
 
-class PodResourceClaim(msgspec.Struct, frozen=True, rename="camel"):
+class PodResourceClaim(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """A claim of devices that a pod uses: one that is there, or one made for it."""
 
     name: str
@@ -160,7 +161,7 @@ class PodResourceClaim(msgspec.Struct, frozen=True, rename="camel"):
     resource_claim_template_name: str | None = None
 
 
-class PodSpec(msgspec.Struct, frozen=True, rename="camel"):
+class PodSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """What a pod should be."""
 
     node_name: str = ""
@@ -181,7 +182,7 @@ class PodSpec(msgspec.Struct, frozen=True, rename="camel"):
     volumes: tuple[Volume, ...] = ()
 
 
-class Terminated(msgspec.Struct, frozen=True, rename="camel"):
+class Terminated(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """How a container ended."""
 
     exit_code: int = 0
@@ -189,13 +190,13 @@ class Terminated(msgspec.Struct, frozen=True, rename="camel"):
     finished_at: str | None = None
 
 
-class ContainerState(msgspec.Struct, frozen=True):
+class ContainerState(msgspec.Struct, frozen=True, gc=False):
     """One of its fields is set."""
 
     terminated: Terminated | None = None
 
 
-class ContainerStatus(msgspec.Struct, frozen=True, rename="camel"):
+class ContainerStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """How a container is doing."""
 
     name: str
@@ -204,26 +205,26 @@ class ContainerStatus(msgspec.Struct, frozen=True, rename="camel"):
     state: ContainerState = ContainerState()
 
 
-class Address(msgspec.Struct, frozen=True):
+class Address(msgspec.Struct, frozen=True, gc=False):
     """One of a pod's addresses."""
 
     ip: str
 
 
-class PodResourceClaimStatus(msgspec.Struct, frozen=True, rename="camel"):
+class PodResourceClaimStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """The claim that was made for a pod; without a name it turned out not to be needed."""
 
     name: str
     resource_claim_name: str | None = None
 
 
-class ExtendedResourceClaimStatus(msgspec.Struct, frozen=True, rename="camel"):
+class ExtendedResourceClaimStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """The claim that the scheduler made for the extended resources of a pod."""
 
     resource_claim_name: str = ""
 
 
-class PodStatus(msgspec.Struct, frozen=True, rename="camel"):
+class PodStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """How a pod is doing."""
 
     phase: str = "Pending"
@@ -239,7 +240,7 @@ class PodStatus(msgspec.Struct, frozen=True, rename="camel"):
     extended_resource_claim_status: ExtendedResourceClaimStatus | None = None
 
 
-class Pod(msgspec.Struct):
+class Pod(msgspec.Struct, gc=False):
     """A pod."""
 
     metadata: Metadata
@@ -260,7 +261,7 @@ class Pod(msgspec.Struct):
         return self.status.phase in ("Succeeded", "Failed")
 
 
-class Taint(msgspec.Struct, frozen=True, rename="camel"):
+class Taint(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """What keeps pods off a node that do not tolerate it."""
 
     key: str
@@ -269,21 +270,21 @@ class Taint(msgspec.Struct, frozen=True, rename="camel"):
     time_added: str | None = None
 
 
-class NodeSpec(msgspec.Struct, frozen=True):
+class NodeSpec(msgspec.Struct, frozen=True, gc=False):
     """What a node should be."""
 
     taints: tuple[Taint, ...] = ()
     unschedulable: bool = False
 
 
-class NodeStatus(msgspec.Struct, frozen=True):
+class NodeStatus(msgspec.Struct, frozen=True, gc=False):
     """How a node is doing."""
 
     conditions: tuple[Condition, ...] = ()
     allocatable: dict[str, str] = {}
 
 
-class Node(msgspec.Struct):
+class Node(msgspec.Struct, gc=False):
     """A node."""
 
     metadata: Metadata

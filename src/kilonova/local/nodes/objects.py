@@ -21,11 +21,11 @@ MOST_PODS = 254
 _LEASE_SECONDS = 40
 
 
-class Owner(msgspec.Struct, frozen=True):
+class Owner(msgspec.Struct, frozen=True, gc=False):
     kind: str
 
 
-class PodMetadata(msgspec.Struct, frozen=True, rename="camel"):
+class PodMetadata(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     name: str
     uid: str
     resource_version: str
@@ -36,46 +36,46 @@ class PodMetadata(msgspec.Struct, frozen=True, rename="camel"):
     deletion_grace_period_seconds: int | None = None
 
 
-class Resources(msgspec.Struct, frozen=True):
+class Resources(msgspec.Struct, frozen=True, gc=False):
     limits: dict[str, str | int | float] = {}
     requests: dict[str, str | int | float] = {}
 
 
-class Container(msgspec.Struct, frozen=True, rename="camel"):
+class Container(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     name: str
     image: str = ""
     restart_policy: str = ""
     resources: Resources = Resources()
 
 
-class PodSpec(msgspec.Struct, frozen=True, rename="camel"):
+class PodSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     node_name: str = ""
     restart_policy: str = "Always"
     containers: tuple[Container, ...] = ()
     init_containers: tuple[Container, ...] = ()
 
 
-class Running(msgspec.Struct, frozen=True, rename="camel"):
+class Running(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     started_at: str | None = None
 
 
-class State(msgspec.Struct, frozen=True):
+class State(msgspec.Struct, frozen=True, gc=False):
     running: Running | None = None
 
 
-class ContainerStatus(msgspec.Struct, frozen=True, rename="camel"):
+class ContainerStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     restart_count: int = 0
     state: State = State()
 
 
-class PodStatus(msgspec.Struct, frozen=True, rename="camel"):
+class PodStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     phase: str = "Pending"
     container_statuses: tuple[ContainerStatus, ...] = ()
     pod_ip: str = msgspec.field(default="", name="podIP")
     start_time: str | None = None
 
 
-class SimPod(msgspec.Struct, frozen=True):
+class SimPod(msgspec.Struct, frozen=True, gc=False):
     """The fields of a pod that a simulated node looks at."""
 
     metadata: PodMetadata
