@@ -12,6 +12,8 @@ class Priority:
 
     def __init__(self, classes: Collection) -> None:
         self._classes = classes
+        self._asked_at = -1
+        self._least: JsonObject | None = None
 
     async def mutate(self, attributes: Attributes) -> None:
         target, pod = attributes.target, attributes.obj
@@ -50,12 +52,15 @@ class Priority:
 
     def _default(self) -> JsonObject | None:
         """The class of pods that name none: the least of those that want to be it."""
-        wanting = [
-            entry.decode()
-            for entry in self._classes.between("")
-            if b'"globalDefault":true' in entry.body
-        ]
-        return min(wanting, key=lambda each: each.get("value", 0), default=None)
+        if self._asked_at != self._classes.newest:
+            self._asked_at = self._classes.newest
+            wanting = [
+                entry.decode()
+                for entry in self._classes.between("")
+                if b'"globalDefault":true' in entry.body
+            ]
+            self._least = min(wanting, key=lambda each: each.get("value", 0), default=None)
+        return self._least
 
 
 def _name(pod: JsonObject | None) -> str:
