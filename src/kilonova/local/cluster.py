@@ -255,7 +255,7 @@ class Cluster:
         settings = self.settings
         catalog = Catalog([*builtin_kinds(), *metrics_kinds()])
         definitions = Definitions(self.store, catalog, self.clock)
-        ServiceAddresses(self.store, catalog)
+        ServiceAddresses(self.store, catalog, self._identities.random)
         rbac = Rbac(Policy.observing(self.store))
         caller = Caller(self.store)
         self._ending.push_async_callback(caller.close)

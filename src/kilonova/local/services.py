@@ -1,5 +1,7 @@
 """Services at work: the addresses and ports that stored services hold are nobody else's."""
 
+from random import Random
+
 from kilonova.local.catalog import Catalog
 from kilonova.local.kinds.services import Services
 from kilonova.local.storage import Event, Store
@@ -10,7 +12,7 @@ RESOURCE = "services"
 class ServiceAddresses:
     """Keeps the pools of addresses and node ports equal to the stored services."""
 
-    def __init__(self, store: Store, catalog: Catalog) -> None:
+    def __init__(self, store: Store, catalog: Catalog, random: Random) -> None:
         kind = catalog.find("", "v1", "services")
         assert kind is not None
         assert isinstance(kind.behavior, Services)
@@ -18,6 +20,7 @@ class ServiceAddresses:
         self._collection = store.collection(RESOURCE)
         self._addresses = kind.behavior.addresses
         self._addresses.is_alive = self._is_stored
+        self._addresses.begin(random)
         for entry in self._collection.between(""):
             self._addresses.adopt(entry.decode())
         store.observe(RESOURCE, self._changed)

@@ -7,6 +7,7 @@ gone without notice, costs no more than its reservation.
 
 from collections.abc import Callable, Iterator, Mapping
 from ipaddress import IPv4Network, ip_address
+from random import Random
 from typing import TypeVar
 
 from kilonova.api.json import JsonObject
@@ -20,7 +21,7 @@ _LOW_BAND = 256
 
 
 class Addresses:
-    """The pools. Free addresses and ports are given in order, the same in every run."""
+    """The pools. Free addresses and ports are given in order, from where `begin` says."""
 
     def __init__(
         self, network: str = "10.96.0.0/16", node_ports: range = range(30000, 32768)
@@ -33,6 +34,11 @@ class Addresses:
         self._next_port = 0
         self.is_alive: Callable[[str], bool] = lambda _: True
         """Whether an owner, `namespace/name`, is stored or about to be: others hold nothing."""
+
+    def begin(self, random: Random) -> None:
+        """Give addresses and ports from somewhere on: two clusters of a machine seldom clash."""
+        self._next_address = random.randrange(self._next_address, self._network.num_addresses - 1)
+        self._next_port = random.randrange(len(self._node_ports))
 
     def adopt(self, service: JsonObject) -> None:
         """Note what a stored service holds."""
