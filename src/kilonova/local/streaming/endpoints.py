@@ -1,7 +1,6 @@
 """The subresources that connect to pods, and what they read of the cluster."""
 
 from collections.abc import Awaitable, Callable
-from random import Random
 
 from kilonova.api.json import JsonObject
 from kilonova.kube.transport import Reply, Request, StreamReply
@@ -49,7 +48,7 @@ def connect_endpoints(
         lambda namespace, name: find_in("pods", namespace, name),
         lambda namespace, name: find_in("services", namespace, name),
         slices,
-        Random(),  # noqa: S311 (spreads requests)
+        registry.identities.random,
     )
 
     async def to_pod(request: Request, target: Target, user: User) -> Reply | StreamReply:

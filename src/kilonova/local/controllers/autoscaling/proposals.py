@@ -76,11 +76,7 @@ def by_utilization(
     now: datetime,
 ) -> Proposal:
     """From what pods use of what they ask for, in percent."""
-    if not pods:
-        raise NoProposal("no pods returned by selector while calculating replica count")
-    groups = _grouped(pods, samples, resource, now)
-    if not groups.values:
-        raise NoProposal("did not receive metrics for targeted pods (pods might be unready)")
+    groups = _measured(pods, samples, resource, now)
     requests = {pod.metadata.name: _request(pod, container, resource) for pod in pods}
     ratio, utilization, average = _utilization(groups.values, requests, target)
 
@@ -103,11 +99,7 @@ def by_average(
     now: datetime,
 ) -> Proposal:
     """From the average over pods, in thousandths."""
-    if not pods:
-        raise NoProposal("no pods returned by selector while calculating replica count")
-    groups = _grouped(pods, samples, resource, now)
-    if not groups.values:
-        raise NoProposal("did not receive metrics for targeted pods (pods might be unready)")
+    groups = _measured(pods, samples, resource, now)
     average = sum(groups.values.values()) // len(groups.values)
 
     def ratio_of(values: Mapping[str, int]) -> float:
@@ -148,6 +140,18 @@ class _Groups:
     values: dict[str, int]
     unready: set[str]
     missing: set[str]
+
+
+def _measured(
+    pods: Sequence[Pod], samples: Mapping[str, Sample], resource: str, now: datetime
+) -> _Groups:
+    """The pods by what is known of them; `NoProposal` where nothing is."""
+    if not pods:
+        raise NoProposal("no pods returned by selector while calculating replica count")
+    groups = _grouped(pods, samples, resource, now)
+    if not groups.values:
+        raise NoProposal("did not receive metrics for targeted pods (pods might be unready)")
+    return groups
 
 
 def _grouped(
