@@ -61,6 +61,8 @@ async def play(path: Path, steps: list[tuple[str, str, int]]) -> None:
             model[key] = value
         history.append(dict(model))
         versions.append(written.rv)
+        found = store.collection("things").with_field("v", str(value), _value)
+        assert [each.key for each in found] == sorted(k for k, v in model.items() if v == value)
     things = store.collection("things")
     assert {each.key: each.decode()["v"] for each in things.between("")} == model
     for version, then in zip(versions, history, strict=True):
@@ -74,6 +76,10 @@ async def play(path: Path, steps: list[tuple[str, str, int]]) -> None:
                 replayed[event.entry.key] = event.entry.decode()["v"]
         assert replayed == model, "a watch from any version ends at the present"
     await store.close()
+
+
+def _value(entry: Entry) -> str:
+    return str(entry.decode()["v"])
 
 
 def _as_of(store: Store, version: int) -> dict[str, int]:

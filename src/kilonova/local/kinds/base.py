@@ -40,6 +40,9 @@ class Behavior:
     selectable: Mapping[str, Callable[[JsonObject], str]] = {}
     """Field selectors beside metadata.name and metadata.namespace."""
 
+    indexed: frozenset[str] = frozenset()
+    """Those of them by which entries are found without looking through all."""
+
     columns: Sequence[Column] = ()
     """Columns of the table; empty means NAME and AGE."""
 

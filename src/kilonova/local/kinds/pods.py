@@ -44,6 +44,7 @@ class Pods(Strategy):
         "status.podIP": _pod_ip,
         "status.nominatedNodeName": text_of("status", "nominatedNodeName"),
     }
+    indexed = frozenset({"spec.nodeName"})
 
     def fill(self, obj: JsonObject) -> None:
         spec = inside(obj, "spec")

@@ -137,6 +137,8 @@ def _present(collection: Collection, chosen: Selection, after: str) -> Iterator[
     if chosen.name and chosen.namespace:
         found = collection.get(f"{chosen.namespace}/{chosen.name}")
         return iter((found,) if found is not None and found.key > after else ())
+    if chosen.by_field and not after:
+        return collection.with_field(*chosen.by_field)
     return collection.between(chosen.namespace, after)
 
 

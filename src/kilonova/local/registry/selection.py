@@ -17,6 +17,7 @@ from kilonova.local.selectors import (
 from kilonova.local.storage import Entry, Interest
 
 Test = Callable[[Entry], bool]
+ByField = tuple[str, str, Callable[[Entry], str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +29,8 @@ class Selection:
     test: Test | None
     interest: Interest = None
     """Something that every selected entry has, for a watch that waits for one."""
+    by_field: ByField | None = None
+    """A field that has an index, the value asked for, and how an entry's is read."""
 
     def holds(self, entry: Entry) -> bool:
         """Whether the entry is meant. Its namespace is looked at as well."""
@@ -54,6 +57,7 @@ def selection(target: Target, request: Request) -> Selection:
     name = target.name
     namespace = target.namespace
     interest: Interest = None
+    by_field: ByField | None = None
     for term in parse_field_selector(request.param("fieldSelector") or "").terms:
         plain = term.operator == "="
         if term.field == "metadata.name" and plain and not name:
@@ -64,11 +68,13 @@ def selection(target: Target, request: Request) -> Selection:
             tests.append(_field_test(target.kind, term))
             if plain and term.field in target.kind.behavior.selectable:
                 interest = (_position(target.kind, term), term.value)
+            if plain and term.field in target.kind.behavior.indexed:
+                by_field = (term.field, term.value, _reader(target.kind, term))
     if name and (namespace or not target.kind.namespaced):
         interest = ("key", key_of(namespace, name))
     elif namespace and interest is None:
         interest = ("namespace", namespace)
-    return Selection(namespace, name, _all_of(tests), interest)
+    return Selection(namespace, name, _all_of(tests), interest, by_field)
 
 
 def _all_of(tests: list[Test]) -> Test | None:
@@ -83,8 +89,13 @@ def _field_test(kind: Kind, term: FieldTerm) -> Test:
         return lambda entry: (entry.key.rpartition("/")[2] == wanted) is equal
     if term.field == "metadata.namespace":
         return lambda entry: (entry.key.rpartition("/")[0] == wanted) is equal
+    read = _reader(kind, term)
+    return lambda entry: (read(entry) == wanted) is equal
+
+
+def _reader(kind: Kind, term: FieldTerm) -> Callable[[Entry], str]:
     position = _position(kind, term)
-    return lambda entry: (field_values(kind, entry)[position] == wanted) is equal
+    return lambda entry: field_values(kind, entry)[position]
 
 
 def _position(kind: Kind, term: FieldTerm) -> int:

@@ -12,6 +12,7 @@ import msgspec
 from sortedcontainers import SortedDict
 
 from kilonova.local.storage.entries import Entry, Event, EventType
+from kilonova.local.storage.fieldindex import FieldIndex, FieldOf
 from kilonova.local.storage.log import Log, Row, StorageBroken
 from kilonova.local.storage.sleepers import Interest, Sleepers
 
@@ -54,6 +55,7 @@ class Collection:
         self.entries: dict[str, Entry] = ordered
         self._keys_between: Callable[..., Iterator[str]] = ordered.irange
         self._position: Callable[[str], int] = ordered.bisect_right
+        self._indexes: dict[str, FieldIndex] = {}
         self.proposed: dict[str, Entry | None] = {}
         self.events: list[Event] = []
         self.first = 0
@@ -83,6 +85,13 @@ class Collection:
         high = f"{namespace}{_PREFIX_END}" if namespace else None
         start, inclusive = (after, (False, False)) if after > low else (low or None, (True, False))
         return (entries[key] for key in self._keys_between(start, high, inclusive))
+
+    def with_field(self, field: str, value: str, field_of: FieldOf) -> Iterator[Entry]:
+        """Entries with this value in a field, in the order of their keys, by an index."""
+        index = self._indexes.get(field)
+        if index is None:
+            index = self._indexes[field] = FieldIndex(field_of, self.entries.values())
+        return (self.entries[key] for key in index.keys(value))
 
     def count_after(self, namespace: str, after: str) -> int:
         """How many entries `between` would give."""
@@ -135,12 +144,13 @@ class Collection:
 
     def publish(self, event: Event) -> None:
         entry = event.entry
-        if event.type is EventType.DELETED:
+        settled = None if event.type is EventType.DELETED else entry
+        for index in self._indexes.values():
+            index.replace(self.entries.get(entry.key), settled)
+        if settled is None:
             self.entries.pop(entry.key, None)
-            settled = None
         else:
-            self.entries[entry.key] = entry
-            settled = entry
+            self.entries[entry.key] = settled
         if self.proposed.get(entry.key, entry) is settled:
             self.proposed.pop(entry.key, None)
         self.events.append(event)
