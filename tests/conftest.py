@@ -1,8 +1,6 @@
 """Servers for every test: a genuine control plane, the embedded API, kubectl.
 
-Both servers start once a session, when the first test asks. With several workers
-(`-n 2 --dist loadgroup`) all tests that need the control plane share one worker, so that
-one is started, not one per worker.
+Both servers start when the first test asks, once in each of the workers that share the tests.
 """
 
 import os
@@ -39,13 +37,6 @@ CONTROLLERS = ",".join(
 )
 """What runs beside either server; the rest would change objects under a test."""
 EMBEDDED_CONTROLLERS = f"{CONTROLLERS},definition-controller,event-expiry,placement"
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Bring the tests of the control plane together on one worker."""
-    for item in items:
-        if {"control_plane", "api"} & set(getattr(item, "fixturenames", ())):
-            item.add_marker(pytest.mark.xdist_group("control-plane"))
 
 
 def pytest_configure(config: pytest.Config) -> None:

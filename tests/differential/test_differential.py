@@ -14,6 +14,8 @@ from tests.harness.controlplane import ControlPlane
 from tests.harness.embedded import EmbeddedServer
 from tests.harness.kubectl import Kubectl
 
+pytestmark = pytest.mark.xdist_group("differential")  # the last test is about all the others
+
 
 @pytest.fixture(scope="session")
 def servers(

@@ -13,7 +13,7 @@ from typing import Any
 from kilonova.local.nodes.process.network import Network, install_filter
 
 PATIENCE = 30.0
-_numbers = count(os.getpid() % 2**18 * 4)
+_numbers = count(os.getpid() % 2**12 * 2**8)
 
 
 def new_address() -> str:

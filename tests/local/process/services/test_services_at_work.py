@@ -31,7 +31,7 @@ from tests.local.process.services.service_objects import (
 
 SLICES = plain("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice", True)
 URL = "https://127.0.0.1:1"
-_numbers = count(os.getpid() * 16)
+_numbers = count(os.getpid() * 64)
 
 
 def new_cluster_ip() -> str:
