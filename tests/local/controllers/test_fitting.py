@@ -10,12 +10,11 @@ from hypothesis import strategies as st
 from kilonova.local.controllers.fitting import (
     Amounts,
     Candidate,
-    PlaceableNode,
-    PlacedPod,
     Unplaceable,
     choose_node,
     pod_requests,
 )
+from kilonova.local.controllers.objects import Node, Pod
 
 
 def node(
@@ -36,20 +35,20 @@ def node(
             "conditions": [{"type": "Ready", "status": ready}],
         },
     }
-    return Candidate.of(msgspec.convert(body, PlaceableNode))
+    return Candidate.of(msgspec.convert(body, Node))
 
 
-def pod(**spec: Any) -> PlacedPod:
+def pod(**spec: Any) -> Pod:
     requests = spec.pop("requests", {})
     containers = [{"name": "c", "resources": {"requests": requests}}]
     body = {
         "metadata": {"name": "p", "uid": "p", "resourceVersion": "1"},
         "spec": {"containers": containers, **spec},
     }
-    return msgspec.convert(body, PlacedPod)
+    return msgspec.convert(body, Pod)
 
 
-def refusal(pod: PlacedPod, *nodes: Candidate) -> str:
+def refusal(pod: Pod, *nodes: Candidate) -> str:
     chosen = choose_node(pod, nodes, {})
     assert isinstance(chosen, Unplaceable), f"placed on {chosen}"
     return str(chosen)
@@ -219,7 +218,7 @@ nodes = st.lists(
 
 
 @given(nodes, pods)
-def test_no_node_is_ever_over_committed(nodes: list[Candidate], pods: list[PlacedPod]) -> None:
+def test_no_node_is_ever_over_committed(nodes: list[Candidate], pods: list[Pod]) -> None:
     used: dict[str, Amounts] = {each.node.metadata.name: {} for each in nodes}
     for each in pods:
         chosen = choose_node(each, nodes, used)

@@ -12,8 +12,14 @@ from dataclasses import dataclass
 from kilonova.kube import Client, Conflict, NotFound, Reflector
 from kilonova.local.controllers.claims.generation import named_claim
 from kilonova.local.controllers.claims.objects import CLAIMS, Claim
-from kilonova.local.controllers.fitting import PlaceableNode, PlacedPod, is_selected
-from kilonova.local.controllers.objects import NodeRequirement, NodeSelector, NodeTerm
+from kilonova.local.controllers.fitting import is_selected
+from kilonova.local.controllers.objects import (
+    Node,
+    NodeRequirement,
+    NodeSelector,
+    NodeTerm,
+    Pod,
+)
 from kilonova.local.controllers.volumes.matching import best_volume
 from kilonova.local.controllers.volumes.objects import (
     SELECTED_NODE,
@@ -47,7 +53,7 @@ class Needs:
     unbound: tuple[VolumeClaim, ...] = ()
     """Claims that get their volumes where the pod is to be."""
 
-    def objection(self, node: PlaceableNode) -> str | None:
+    def objection(self, node: Node) -> str | None:
         """Why what the pod has cannot be used on a node."""
         for reach in self.reaches:
             if not any(each is None or is_selected(node, each) for each in reach.selectors):
@@ -98,7 +104,7 @@ class Attachments:
         for each in (self._devices, self._claims, self._volumes, self._classes):
             await each.wait_synced()
 
-    def needs(self, pod: PlacedPod, is_node: Callable[[str], bool]) -> Needs:
+    def needs(self, pod: Pod, is_node: Callable[[str], bool]) -> Needs:
         """What is to be known of a pod before a node is chosen."""
         if not pod.spec.resource_claims and not pod.spec.volumes:
             return Needs()
@@ -127,7 +133,7 @@ class Attachments:
             except (NotFound, Conflict):
                 return  # it changed, and its pod is looked at again
 
-    def _of_devices(self, pod: PlacedPod) -> Iterator[Reach]:
+    def _of_devices(self, pod: Pod) -> Iterator[Reach]:
         for wanted in pod.spec.resource_claims:
             known = named_claim(wanted, pod.status.resource_claim_statuses)
             if known is not None and known.name is None:
@@ -143,7 +149,7 @@ class Attachments:
                 otherwise = "node(s) could not reach the pod's resource claims"
                 yield Reach((allocation.node_selector,), otherwise)
 
-    def _claims_of(self, pod: PlacedPod) -> Iterator[VolumeClaim]:
+    def _claims_of(self, pod: Pod) -> Iterator[VolumeClaim]:
         for volume in pod.spec.volumes:
             name = volume.claim_name(pod.metadata.name)
             if name is None:
@@ -158,7 +164,7 @@ class Attachments:
                 raise _Wait(f'persistentvolumeclaim "{name}" was not created for the pod')
             yield claim
 
-    def _of_volumes(self, pod: PlacedPod, is_node: Callable[[str], bool]) -> Iterator[Reach]:
+    def _of_volumes(self, pod: Pod, is_node: Callable[[str], bool]) -> Iterator[Reach]:
         for claim in self._claims_of(pod):
             if claim.was_bound:
                 yield from self._of_bound(claim)

@@ -11,6 +11,8 @@ import msgspec
 
 from kilonova.kube import Resource
 
+SCHEDULER_NAME = "default-scheduler"
+
 
 class OwnerReference(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """Whose an object is; at most one owner is its controller."""
@@ -161,10 +163,19 @@ class PodResourceClaim(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     resource_claim_template_name: str | None = None
 
 
+class SchedulingGate(msgspec.Struct, frozen=True, gc=False):
+    """What a pod waits for before anybody looks for a node for it."""
+
+    name: str
+
+
 class PodSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """What a pod should be."""
 
     node_name: str = ""
+    scheduler_name: str = SCHEDULER_NAME
+    scheduling_gates: tuple[SchedulingGate, ...] = ()
+    node_selector: dict[str, str] = {}
     hostname: str = ""
     subdomain: str = ""
     host_network: bool = False
@@ -251,6 +262,14 @@ class Pod(msgspec.Struct, gc=False):
         return next((each for each in self.status.conditions if each.type == type_), None)
 
     @property
+    def unschedulable(self) -> str | None:
+        """Why its status says that it cannot be placed; None if it does not say so."""
+        found = self.condition("PodScheduled")
+        if found is None or (found.status, found.reason) != ("False", "Unschedulable"):
+            return None
+        return found.message
+
+    @property
     def ready(self) -> bool:
         found = self.condition("Ready")
         return found is not None and found.status == "True"
@@ -281,7 +300,7 @@ class NodeStatus(msgspec.Struct, frozen=True, gc=False):
     """How a node is doing."""
 
     conditions: tuple[Condition, ...] = ()
-    allocatable: dict[str, str] = {}
+    allocatable: dict[str, str | int | float] = {}
 
 
 class Node(msgspec.Struct, gc=False):

@@ -12,16 +12,13 @@ from kilonova.kube.identity import Key
 from kilonova.local.clock import Clock
 from kilonova.local.controllers.attachments import Attachments
 from kilonova.local.controllers.fitting import (
-    PODS,
-    SCHEDULER_NAME,
     Amounts,
     Candidate,
-    PlaceableNode,
-    PlacedPod,
     Unplaceable,
     choose_node,
     pod_requests,
 )
+from kilonova.local.controllers.objects import PODS, SCHEDULER_NAME, Node, Pod
 from kilonova.local.times import rfc3339
 
 _WORKERS = 16
@@ -33,8 +30,8 @@ class Placement:
     def __init__(
         self,
         client: Client,
-        pods: Reflector[PlacedPod],
-        nodes: Reflector[PlaceableNode],
+        pods: Reflector[Pod],
+        nodes: Reflector[Node],
         clock: Clock,
         events: Recorder,
         attachments: Attachments,
@@ -59,7 +56,7 @@ class Placement:
     def controller(self) -> Controller:
         return self._controller
 
-    def _node_changed(self, old: PlaceableNode | None, new: PlaceableNode | None) -> None:
+    def _node_changed(self, old: Node | None, new: Node | None) -> None:
         if new is not None:
             self._candidates[new.metadata.name] = Candidate.of(new)
         elif old is not None:
@@ -74,7 +71,7 @@ class Placement:
         for key in self._attached:
             self._controller.queue.add(key)
 
-    def _count(self, old: PlacedPod | None, new: PlacedPod | None) -> None:
+    def _count(self, old: Pod | None, new: Pod | None) -> None:
         if old is not None and (new is None or old.metadata.uid != new.metadata.uid):
             self._release(old.metadata.uid)
         if new is None or not new.spec.node_name:
@@ -128,7 +125,7 @@ class Placement:
             self._charge(pod.metadata.uid, chosen, pod_requests(pod))
             await self._bind(pod, chosen)
 
-    async def _bind(self, pod: PlacedPod, node: str) -> None:
+    async def _bind(self, pod: Pod, node: str) -> None:
         bound = False
         try:
             await self._client.bind(
@@ -145,7 +142,7 @@ class Placement:
                 self._release(pod.metadata.uid)
                 self._count(None, self._pods.store.get((pod.metadata.namespace, pod.metadata.name)))
 
-    async def _tell(self, pod: PlacedPod, reason: str) -> None:
+    async def _tell(self, pod: Pod, reason: str) -> None:
         if pod.unschedulable == reason:
             return
         self._events.event(_about(pod), "FailedScheduling", reason, warning=True)
@@ -166,5 +163,5 @@ class Placement:
         )
 
 
-def _about(pod: PlacedPod) -> Reference:
+def _about(pod: Pod) -> Reference:
     return Reference.to(PODS, pod.metadata.name, pod.metadata.namespace, pod.metadata.uid)

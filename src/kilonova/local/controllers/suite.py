@@ -7,8 +7,8 @@ by it: `*` is all, `-NAME` leaves one out, and a list without `*` is only those 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
 
-from kilonova.kube import Manager, Part, PartFailed, Reflector
-from kilonova.local.controllers import apps, fitting
+from kilonova.kube import Manager, Part, PartFailed
+from kilonova.local.controllers import apps
 from kilonova.local.controllers.accounts import account_parts, authority_parts
 from kilonova.local.controllers.admissionpolicies import policy_status_parts
 from kilonova.local.controllers.aggregation import aggregation_parts
@@ -23,6 +23,7 @@ from kilonova.local.controllers.events import EventExpiry
 from kilonova.local.controllers.garbage import GarbageCollector
 from kilonova.local.controllers.namespaces import NAMESPACES, NamespaceController
 from kilonova.local.controllers.nodes import node_lifecycle_parts, taint_eviction_parts
+from kilonova.local.controllers.objects import NODES, PODS, SCHEDULER_NAME
 from kilonova.local.controllers.placement import Placement
 from kilonova.local.controllers.podgc import pod_collector_parts
 from kilonova.local.controllers.quota import quota_parts
@@ -63,11 +64,11 @@ def _events(workshop: Workshop) -> Iterable[Part]:
 
 def _placement(workshop: Workshop) -> Iterable[Part]:
     client = workshop.account("placement")
-    pods, nodes = Reflector(client, fitting.PODS), Reflector(client, fitting.NODES)
-    events = workshop.recorder(fitting.SCHEDULER_NAME)
+    pods, nodes = workshop.cache(PODS), workshop.cache(NODES)
+    events = workshop.recorder(SCHEDULER_NAME)
     attachments = Attachments.of(workshop, client)
     placement = Placement(client, pods, nodes, workshop.clock, events, attachments)
-    return [pods, nodes, placement.controller]
+    return [placement.controller]
 
 
 CONTROLLERS: dict[str, Build] = {
