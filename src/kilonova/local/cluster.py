@@ -15,7 +15,7 @@ from pathlib import Path
 from socket import socket
 from typing import TYPE_CHECKING
 
-from kilonova.kube import Client, InProcessTransport, Part, Reflector
+from kilonova.kube import Client, InProcessTransport, Part
 from kilonova.kube.certificates import Authority
 from kilonova.kube.logging import get_logger
 from kilonova.kube.transport import Reply, Request, StreamReply
@@ -44,6 +44,7 @@ from kilonova.local.bootstrap import (
 from kilonova.local.catalog import Catalog
 from kilonova.local.clock import Clock, Identities, SystemClock
 from kilonova.local.controllers import Controllers, Workshop
+from kilonova.local.controllers.indexes import BY_NODE, pods_by_node
 from kilonova.local.definitions import Definitions
 from kilonova.local.documents import Documents
 from kilonova.local.folder import Folder
@@ -55,8 +56,6 @@ from kilonova.local.metrics import ServerMetrics
 from kilonova.local.metricsapi import metrics_kinds
 from kilonova.local.nodes import NO_NODES, Fleet, SimulatedKubelet, SimulatedNodes
 from kilonova.local.nodes.heartbeats import StoredHeartbeats
-from kilonova.local.nodes.lives import BY_NODE
-from kilonova.local.nodes.sim import PODS as SIM_PODS
 from kilonova.local.registry.core import Registry
 from kilonova.local.registry.objects import read_entry
 from kilonova.local.reviews import Reviews
@@ -176,7 +175,7 @@ class Cluster:
 
     def _nodes(self, workshop: Workshop) -> list[Part]:
         client = self.client("system:serviceaccount:kube-system:simulated-nodes")
-        pods = Reflector(client, SIM_PODS)
+        pods = pods_by_node(workshop)
         fleet = self.settings.fleet
         heartbeats = StoredHeartbeats(self.store)
         self._simulated = SimulatedNodes(
@@ -185,7 +184,7 @@ class Cluster:
         for name in self._simulated.names:
             bound = partial(pods.store.find, BY_NODE, name)
             self.kubelets.register(name, SimulatedKubelet(name, bound, self.clock.now))
-        return [pods, self._simulated, *self._process_node(workshop)]
+        return [self._simulated, *self._process_node(workshop)]
 
     def _process_node(self, workshop: Workshop) -> Sequence[Part]:
         settings = self.settings

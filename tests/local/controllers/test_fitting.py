@@ -116,6 +116,13 @@ def test_another_toleration_does_not(toleration: Any) -> None:
     assert "untolerated" in refusal(pod(tolerations=[toleration]), node(taints=(TAINT,)))
 
 
+def test_a_toleration_may_compare_numbers() -> None:
+    tolerant = pod(tolerations=[{"key": "risk", "operator": "Lt", "value": "5"}])
+    low, high = ({"key": "risk", "value": risk, "effect": "NoSchedule"} for risk in ("4", "6"))
+    assert choose_node(tolerant, [node(taints=(low,))], {}) == "n"
+    assert "untolerated" in refusal(tolerant, node(taints=(high,)))
+
+
 def test_a_taint_that_only_prefers_keeps_nobody_out() -> None:
     assert choose_node(pod(), [node(taints=({**TAINT, "effect": "PreferNoSchedule"},))], {}) == "n"
 

@@ -5,16 +5,16 @@ from typing import Any
 
 import msgspec
 
-from kilonova.local.nodes.objects import SimPod
+from kilonova.local.controllers.objects import Pod
 from kilonova.local.nodes.usage import simulated_usage
 
 NOW = datetime(2026, 5, 1, tzinfo=UTC)
 
 
-def _pod(name: str, *, phase: str = "Running", uid: str = "u", **spec: Any) -> SimPod:
+def _pod(name: str, *, phase: str = "Running", uid: str = "u", **spec: Any) -> Pod:
     metadata = {"name": name, "uid": uid, "resourceVersion": "1", "namespace": "default"}
     given: Any = {"metadata": metadata, "spec": spec, "status": {"phase": phase}}
-    return msgspec.convert(given, SimPod)
+    return msgspec.convert(given, Pod)
 
 
 def _container(name: str, **requests: Any) -> Any:

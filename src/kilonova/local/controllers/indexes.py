@@ -59,6 +59,10 @@ BY_NODE = "node"
 def pods_by_node(workshop: Workshop) -> Reflector[Pod]:
     """The shared cache of pods, with the index `BY_NODE`; whoever asks first adds it."""
     pods = workshop.cache(PODS)
-    with suppress(ValueError):  # there already: another controller has asked
-        pods.store.add_index(BY_NODE, lambda pod: (pod.spec.node_name,) * bool(pod.spec.node_name))
+    index_by_node(pods.store)
     return pods
+
+
+def index_by_node(pods: Store[Pod]) -> None:
+    """Add the index `BY_NODE` to a cache of pods, unless it is there."""
+    add_index_once(pods, BY_NODE, lambda pod: (pod.spec.node_name,) * bool(pod.spec.node_name))

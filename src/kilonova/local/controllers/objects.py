@@ -1,17 +1,29 @@
-"""Pods and nodes as built-in controllers see them: the fields that at least one of them uses.
+"""Pods and nodes as built-in controllers see them, and pods as simulated nodes do.
 
-One projection each, so that one cache serves all (`Workshop.cache(PODS)`). Add a field here when
-a controller needs it; defaults are those of an object that has no such field. What is read from
-JSON holds no cycles, and is no concern of the collector (`gc=False`): there may be very many.
+One projection each, of the fields that at least one of them uses, so that one cache serves all
+(`Workshop.cache(PODS)`). Add a field here when one is needed; defaults are those of an object
+that has no such field. What is read from JSON holds no cycles, and is no concern of the collector
+(`gc=False`): there may be very many. Parts that are equal in many objects, such as the
+tolerations that every pod gets, are kept once.
 """
 
-from typing import Any
+from functools import lru_cache
+from typing import Any, TypeVar
 
 import msgspec
+from msgspec.structs import force_setattr
 
 from kilonova.kube import Resource
 
 SCHEDULER_NAME = "default-scheduler"
+
+T = TypeVar("T")
+
+
+@lru_cache(maxsize=1024)
+def _shared(part: T) -> T:
+    """The equal part that was read before, if one was lately: much less to hold, no more to do."""
+    return part
 
 
 class OwnerReference(msgspec.Struct, frozen=True, gc=False, rename="camel"):
@@ -41,6 +53,9 @@ class Metadata(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     creation_timestamp: str = ""
     deletion_timestamp: str | None = None
     deletion_grace_period_seconds: int | None = None
+
+    def __post_init__(self) -> None:
+        force_setattr(self, "owner_references", _shared(self.owner_references))
 
     @property
     def controller(self) -> OwnerReference | None:
@@ -89,6 +104,7 @@ class Container(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """A container of a pod."""
 
     name: str
+    image: str = ""
     ports: tuple[Port, ...] = ()
     resources: Resources = Resources()
     restart_policy: str = ""
@@ -192,6 +208,15 @@ class PodSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     resource_claims: tuple[PodResourceClaim, ...] = ()
     volumes: tuple[Volume, ...] = ()
 
+    def __post_init__(self) -> None:
+        force_setattr(self, "tolerations", _shared(self.tolerations))
+
+
+class Running(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """Since when a container runs."""
+
+    started_at: str | None = None
+
 
 class Terminated(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """How a container ended."""
@@ -205,6 +230,7 @@ class ContainerState(msgspec.Struct, frozen=True, gc=False):
     """One of its fields is set."""
 
     terminated: Terminated | None = None
+    running: Running | None = None
 
 
 class ContainerStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
@@ -249,6 +275,9 @@ class PodStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     start_time: str | None = None
     resource_claim_statuses: tuple[PodResourceClaimStatus, ...] = ()
     extended_resource_claim_status: ExtendedResourceClaimStatus | None = None
+
+    def __post_init__(self) -> None:
+        force_setattr(self, "conditions", _shared(self.conditions))
 
 
 class Pod(msgspec.Struct, gc=False):

@@ -5,10 +5,10 @@ from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from datetime import datetime
 
 from kilonova.api.json import JsonObject
+from kilonova.local.controllers.objects import Pod
 from kilonova.local.errors import ApiError, bad_request
 from kilonova.local.kinds.walk import objects, part
 from kilonova.local.kubelets import LogRequest, NodeUsage, RemoteProcess
-from kilonova.local.nodes.objects import SimPod
 from kilonova.local.nodes.usage import simulated_usage
 from kilonova.local.times import later, parse_time
 
@@ -17,7 +17,7 @@ class SimulatedKubelet:
     """Answers for one simulated node."""
 
     def __init__(
-        self, node: str, pods: Callable[[], Iterable[SimPod]], now: Callable[[], datetime]
+        self, node: str, pods: Callable[[], Iterable[Pod]], now: Callable[[], datetime]
     ) -> None:
         self._node = node
         self._pods = pods

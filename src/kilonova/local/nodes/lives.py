@@ -10,23 +10,22 @@ from datetime import datetime
 from random import Random
 
 from kilonova.api.json import JsonObject
-from kilonova.kube import Client, Reflector, Resource
+from kilonova.kube import Client, Reflector
 from kilonova.kube.events import Recorder, Reference
 from kilonova.kube.logging import get_logger
+from kilonova.local.controllers.indexes import BY_NODE, index_by_node
+from kilonova.local.controllers.objects import PODS, Pod
 from kilonova.local.nodes import objects
 from kilonova.local.nodes.faults import PREFIX
 from kilonova.local.nodes.machine import Machine
-from kilonova.local.nodes.objects import SimPod
+from kilonova.local.nodes.objects import restarts
 from kilonova.local.nodes.timetable import Timetable
 from kilonova.local.times import parse_time
-
-PODS = Resource("", "v1", "pods", "Pod", True, SimPod)
 
 RUN_SECONDS = PREFIX + "run-seconds"
 EXIT_CODE = PREFIX + "exit-code"
 IMAGE_PULL = PREFIX + "image-pull"
 
-BY_NODE = "simulated node"
 _FIRST_BACKOFF, _LONGEST_BACKOFF = 10.0, 300.0
 _LOST_WITH_THE_MACHINE = 255
 _LONGEST_CODE = 9
@@ -39,7 +38,7 @@ class PodLives:
     def __init__(
         self,
         client: Client,
-        pods: Reflector[SimPod],
+        pods: Reflector[Pod],
         machines: Mapping[str, Machine],
         timetable: Timetable,
         random: Random,
@@ -53,7 +52,7 @@ class PodLives:
         self._random = random
         self._now = now
         self._events = events
-        pods.store.add_index(BY_NODE, lambda pod: (pod.spec.node_name,))
+        index_by_node(pods.store)
 
     def begin(self) -> Callable[[], None]:
         """Play from now on; call what is returned to stop."""
@@ -62,7 +61,7 @@ class PodLives:
             self._changed(None, pod)
         return unsubscribe
 
-    def on(self, machine: Machine) -> list[SimPod]:
+    def on(self, machine: Machine) -> list[Pod]:
         """The pods that are bound to a machine."""
         return self._pods.store.find(BY_NODE, machine.shape.name)
 
@@ -83,7 +82,7 @@ class PodLives:
             if pod.metadata.uid == holder and pod.status.phase == "Running":
                 await self._exit(machine, pod, 1, message)
 
-    def _changed(self, old: SimPod | None, new: SimPod | None) -> None:
+    def _changed(self, old: Pod | None, new: Pod | None) -> None:
         if old is not None and (new is None or new.metadata.uid != old.metadata.uid):
             self._gone(old)
             old = None
@@ -100,32 +99,32 @@ class PodLives:
             if old is None or not old.spec.node_name:
                 self._plan_start(machine, new)
         elif new.status.phase == "Running" and not (
-            old is not None and old.status.phase == "Running" and old.restarts == new.restarts
+            old is not None and old.status.phase == "Running" and restarts(old) == restarts(new)
         ):
             self._plan_end(machine, new, ran=self._ran(new) if old is None else 0.0)
 
-    def _gone(self, pod: SimPod) -> None:
+    def _gone(self, pod: Pod) -> None:
         machine = self._machines.get(pod.spec.node_name)
         if machine is not None:
             machine.release(pod.metadata.uid)
 
-    def _note_holdings(self, machine: Machine, pod: SimPod) -> None:
+    def _note_holdings(self, machine: Machine, pod: Pod) -> None:
         if pod.status.phase in ("Succeeded", "Failed"):
             machine.release(pod.metadata.uid)
         elif pod.status.pod_ip:
             machine.keep_address(pod.metadata.uid, pod.status.pod_ip)
-            machine.take_gpus(pod.metadata.uid, pod.gpus)
+            machine.take_gpus(pod.metadata.uid, objects.gpus(pod))
 
-    def _ran(self, pod: SimPod) -> float:
+    def _ran(self, pod: Pod) -> float:
         """How long a pod that another process started has been running."""
-        started = pod.started_at
+        started = objects.started_at(pod)
         return (self._now() - parse_time(started)).total_seconds() if started else 0.0
 
-    def _plan_start(self, machine: Machine, pod: SimPod) -> None:
+    def _plan_start(self, machine: Machine, pod: Pod) -> None:
         delay = machine.pull.draw(self._random) + machine.start.draw(self._random)
         self._plan(delay, self._start, machine, pod)
 
-    def _plan_end(self, machine: Machine, pod: SimPod, *, ran: float) -> None:
+    def _plan_end(self, machine: Machine, pod: Pod, *, ran: float) -> None:
         runs = pod.metadata.annotations.get(RUN_SECONDS)
         if runs is not None:
             try:
@@ -141,35 +140,35 @@ class PodLives:
     def _plan(
         self,
         after: float,
-        act: Callable[[Machine, SimPod], Awaitable[None]],
+        act: Callable[[Machine, Pod], Awaitable[None]],
         machine: Machine,
-        pod: SimPod,
+        pod: Pod,
     ) -> None:
         """Do something to this very pod, unless it has been restarted by then."""
         key = (pod.metadata.namespace, pod.metadata.name)
-        uid, restarts = pod.metadata.uid, pod.restarts
+        uid, count = pod.metadata.uid, restarts(pod)
 
         async def due() -> None:
             current = self._pods.store.get(key)
             if current is None or current.metadata.uid != uid or machine.out:
                 return  # a machine that comes back looks at its pods anew
-            if current.restarts == restarts:
+            if restarts(current) == count:
                 await act(machine, current)
 
         self._timetable.after(after, due)
 
-    async def _remove(self, _machine: Machine, pod: SimPod) -> None:
+    async def _remove(self, _machine: Machine, pod: Pod) -> None:
         known = pod.metadata
         await self._client.delete(PODS, known.name, known.namespace, grace=0, uid=known.uid)
 
-    async def _start(self, machine: Machine, pod: SimPod) -> None:
+    async def _start(self, machine: Machine, pod: Pod) -> None:
         if pod.metadata.deletion_timestamp or pod.status.phase != "Pending":
             return
         failures = machine.shape.group.failures
         if self._pull_fails(machine, pod):
             await self._back_off(machine, pod, _FIRST_BACKOFF)
             return
-        if not machine.take_gpus(pod.metadata.uid, pod.gpus):
+        if not machine.take_gpus(pod.metadata.uid, objects.gpus(pod)):
             status = objects.refused_status(pod, machine.healthy_gpus, self._now())
         elif self._random.random() < failures.pod_start:
             message = "the simulated start failed (failures.podStart)"
@@ -178,12 +177,12 @@ class PodLives:
             status = self._running(machine, pod, None)
         await self._set_status(pod, status)
 
-    def _pull_fails(self, machine: Machine, pod: SimPod) -> bool:
+    def _pull_fails(self, machine: Machine, pod: Pod) -> bool:
         if pod.metadata.annotations.get(IMAGE_PULL) == "error" or machine.faults.pull_errors:
             return True
         return self._random.random() < machine.shape.group.failures.image_pull
 
-    async def _back_off(self, machine: Machine, pod: SimPod, seconds: float) -> None:
+    async def _back_off(self, machine: Machine, pod: Pod, seconds: float) -> None:
         image = pod.spec.containers[0].image if pod.spec.containers else ""
         known = pod.metadata
         about = Reference.to(PODS, known.name, known.namespace, known.uid)
@@ -192,7 +191,7 @@ class PodLives:
         status = objects.pulling_status(pod, machine.shape.number, self._now(), "ErrImagePull")
         await self._set_status(pod, status)
 
-        async def say(machine: Machine, pod: SimPod) -> None:
+        async def say(machine: Machine, pod: Pod) -> None:
             waiting = f'Back-off pulling image "{image}"'
             self._events.event(about, "BackOff", waiting)
             reason = "ImagePullBackOff"
@@ -200,7 +199,7 @@ class PodLives:
             if pod.status.phase == "Pending" and not pod.metadata.deletion_timestamp:
                 await self._set_status(pod, status)
 
-        async def again(machine: Machine, pod: SimPod) -> None:
+        async def again(machine: Machine, pod: Pod) -> None:
             if pod.metadata.deletion_timestamp or pod.status.phase != "Pending":
                 return
             if self._pull_fails(machine, pod):
@@ -211,22 +210,22 @@ class PodLives:
         self._plan(seconds / 10, say, machine, pod)
         self._plan(seconds, again, machine, pod)
 
-    async def _finish(self, machine: Machine, pod: SimPod) -> None:
+    async def _finish(self, machine: Machine, pod: Pod) -> None:
         text = pod.metadata.annotations.get(EXIT_CODE, "0")
         code = int(text) if text.isdecimal() and len(text) <= _LONGEST_CODE else 1
         await self._end(machine, pod, code, "")
 
-    async def _crash(self, machine: Machine, pod: SimPod) -> None:
+    async def _crash(self, machine: Machine, pod: Pod) -> None:
         await self._end(machine, pod, 1, "the simulated container crashed (failures.podLife)")
 
-    async def _lost(self, machine: Machine, pod: SimPod) -> None:
+    async def _lost(self, machine: Machine, pod: Pod) -> None:
         await self._end(machine, pod, _LOST_WITH_THE_MACHINE, "the simulated node was out")
 
-    async def _end(self, machine: Machine, pod: SimPod, code: int, message: str) -> None:
+    async def _end(self, machine: Machine, pod: Pod, code: int, message: str) -> None:
         if not pod.metadata.deletion_timestamp and pod.status.phase == "Running":
             await self._exit(machine, pod, code, message)
 
-    async def _exit(self, machine: Machine, pod: SimPod, code: int, message: str) -> None:
+    async def _exit(self, machine: Machine, pod: Pod, code: int, message: str) -> None:
         """The containers end; they are started again where the pod's policy says so."""
         policy = pod.spec.restart_policy
         if policy == "Always" or (policy == "OnFailure" and code):
@@ -235,11 +234,11 @@ class PodLives:
             status = objects.ended_status(pod, code, self._now(), "", message)
         await self._set_status(pod, status)
 
-    def _running(self, machine: Machine, pod: SimPod, exit_code: int | None) -> JsonObject:
+    def _running(self, machine: Machine, pod: Pod, exit_code: int | None) -> JsonObject:
         address = machine.address_for(pod.metadata.uid)
         return objects.running_status(pod, machine.shape.number, address, self._now(), exit_code)
 
-    async def _set_status(self, pod: SimPod, status: JsonObject) -> None:
+    async def _set_status(self, pod: Pod, status: JsonObject) -> None:
         body = {"metadata": {"uid": pod.metadata.uid}, "status": status}
         await self._client.patch(
             PODS, pod.metadata.name, body, pod.metadata.namespace, subresource="status"

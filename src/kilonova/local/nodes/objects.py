@@ -7,6 +7,7 @@ import msgspec
 
 from kilonova import __version__
 from kilonova.api.json import JsonObject
+from kilonova.local.controllers.objects import Container, Pod
 from kilonova.local.nodes.fleet import NodeShape
 from kilonova.local.quantity import from_json, parse
 from kilonova.local.times import micro_time, rfc3339
@@ -21,88 +22,26 @@ MOST_PODS = 254
 _LEASE_SECONDS = 40
 
 
-class Owner(msgspec.Struct, frozen=True, gc=False):
-    kind: str
+def restarts(pod: Pod) -> int:
+    """How often a pod's containers have been started again."""
+    return max((each.restart_count for each in pod.status.container_statuses), default=0)
 
 
-class PodMetadata(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    name: str
-    uid: str
-    resource_version: str
-    namespace: str = ""
-    annotations: dict[str, str] = {}
-    owner_references: tuple[Owner, ...] = ()
-    deletion_timestamp: str | None = None
-    deletion_grace_period_seconds: int | None = None
+def is_of_a_daemon_set(pod: Pod) -> bool:
+    """Whether a drain leaves a pod alone."""
+    return any(each.kind == "DaemonSet" for each in pod.metadata.owner_references)
 
 
-class Resources(msgspec.Struct, frozen=True, gc=False):
-    limits: dict[str, str | int | float] = {}
-    requests: dict[str, str | int | float] = {}
+def gpus(pod: Pod) -> int:
+    """How many GPUs a pod's containers have."""
+    limits = (each.resources.limits.get(GPU_RESOURCE, 0) for each in pod.spec.containers)
+    return sum(from_json(each).value for each in limits)
 
 
-class Container(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    name: str
-    image: str = ""
-    restart_policy: str = ""
-    resources: Resources = Resources()
-
-
-class PodSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    node_name: str = ""
-    restart_policy: str = "Always"
-    containers: tuple[Container, ...] = ()
-    init_containers: tuple[Container, ...] = ()
-
-
-class Running(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    started_at: str | None = None
-
-
-class State(msgspec.Struct, frozen=True, gc=False):
-    running: Running | None = None
-
-
-class ContainerStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    restart_count: int = 0
-    state: State = State()
-
-
-class PodStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    phase: str = "Pending"
-    container_statuses: tuple[ContainerStatus, ...] = ()
-    pod_ip: str = msgspec.field(default="", name="podIP")
-    start_time: str | None = None
-
-
-class SimPod(msgspec.Struct, frozen=True, gc=False):
-    """The fields of a pod that a simulated node looks at."""
-
-    metadata: PodMetadata
-    spec: PodSpec = PodSpec()
-    status: PodStatus = PodStatus()
-
-    @property
-    def restarts(self) -> int:
-        """How often its containers have been started again."""
-        return max((each.restart_count for each in self.status.container_statuses), default=0)
-
-    @property
-    def is_of_a_daemon_set(self) -> bool:
-        """Whether a drain leaves it alone."""
-        return any(each.kind == "DaemonSet" for each in self.metadata.owner_references)
-
-    @property
-    def gpus(self) -> int:
-        """How many GPUs its containers have."""
-        limits = (each.resources.limits.get(GPU_RESOURCE, 0) for each in self.spec.containers)
-        return sum(from_json(each).value for each in limits)
-
-    @property
-    def started_at(self) -> str | None:
-        """Since when its containers run, this time."""
-        running = (each.state.running for each in self.status.container_statuses)
-        return next((each.started_at for each in running if each is not None), None)
+def started_at(pod: Pod) -> str | None:
+    """Since when a pod's containers run, this time."""
+    running = (each.state.running for each in pod.status.container_statuses)
+    return next((each.started_at for each in running if each is not None), None)
 
 
 def node_object(shape: NodeShape, now: datetime) -> JsonObject:
@@ -198,7 +137,7 @@ def lease_object(name: str, now: datetime, heartbeat: float) -> JsonObject:
 
 
 def running_status(
-    pod: SimPod, node: int, address: str, now: datetime, exit_code: int | None = None
+    pod: Pod, node: int, address: str, now: datetime, exit_code: int | None = None
 ) -> JsonObject:
     """All containers run and are ready: for the first time, or again after an exit."""
     moment = rfc3339(now)
@@ -212,10 +151,10 @@ def running_status(
         "ready": True,
         "started": True,
     }
-    restarts, last = 0, {}
+    count, last = 0, {}
     if exit_code is not None:
-        restarts = pod.restarts + 1
-        last = {"terminated": _terminated(exit_code, pod.started_at or moment, moment)}
+        count = restarts(pod) + 1
+        last = {"terminated": _terminated(exit_code, started_at(pod) or moment, moment)}
     return {
         "phase": "Running",
         "hostIP": host_address(node),
@@ -230,17 +169,15 @@ def running_status(
         ]
         or None,
         "containerStatuses": [
-            _container_status(pod, each, up, restarts, last) for each in pod.spec.containers
+            _container_status(pod, each, up, count, last) for each in pod.spec.containers
         ],
     }
 
 
-def ended_status(
-    pod: SimPod, exit_code: int, now: datetime, reason: str, message: str
-) -> JsonObject:
+def ended_status(pod: Pod, exit_code: int, now: datetime, reason: str, message: str) -> JsonObject:
     """All containers have ended, for good."""
     moment = rfc3339(now)
-    terminated = _terminated(exit_code, pod.started_at or moment, moment)
+    terminated = _terminated(exit_code, started_at(pod) or moment, moment)
     state: JsonObject = {"state": {"terminated": terminated}, "ready": False, "started": False}
     succeeded = exit_code == 0
     return {
@@ -252,12 +189,12 @@ def ended_status(
             moment, ready=False, reason="PodCompleted" if succeeded else "PodFailed"
         ),
         "containerStatuses": [
-            _container_status(pod, each, state, pod.restarts, {}) for each in pod.spec.containers
+            _container_status(pod, each, state, restarts(pod), {}) for each in pod.spec.containers
         ],
     }
 
 
-def pulling_status(pod: SimPod, node: int, now: datetime, reason: str) -> JsonObject:
+def pulling_status(pod: Pod, node: int, now: datetime, reason: str) -> JsonObject:
     """Its images cannot be pulled: containers wait."""
     moment = rfc3339(now)
     message = "simulated registry does not answer"
@@ -278,13 +215,13 @@ def pulling_status(pod: SimPod, node: int, now: datetime, reason: str) -> JsonOb
     }
 
 
-def refused_status(pod: SimPod, available: int, now: datetime) -> JsonObject:
+def refused_status(pod: Pod, available: int, now: datetime) -> JsonObject:
     """The node has fewer GPUs than it was thought to have."""
     return {
         "phase": "Failed",
         "reason": "UnexpectedAdmissionError",
         "message": "Pod was rejected: Allocate failed due to requested number of devices "
-        f"unavailable for {GPU_RESOURCE}. Requested: {pod.gpus}, Available: {available}, "
+        f"unavailable for {GPU_RESOURCE}. Requested: {gpus(pod)}, Available: {available}, "
         "which is unexpected",
         "startTime": rfc3339(now),
     }
@@ -369,14 +306,14 @@ def _terminated(exit_code: int, started: str, finished: str) -> JsonObject:
 
 
 def _container_status(
-    pod: SimPod, container: Container, state: JsonObject, restarts: int, last: JsonObject
+    pod: Pod, container: Container, state: JsonObject, count: int, last: JsonObject
 ) -> JsonObject:
     return {
         "name": container.name,
         "image": container.image,
         "imageID": "",
         "containerID": f"sim://{pod.metadata.uid}/{container.name}",
-        "restartCount": restarts,
+        "restartCount": count,
         "lastState": last,
         **state,
     }

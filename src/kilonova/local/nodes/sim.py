@@ -7,12 +7,12 @@ from random import Random
 
 from kilonova.kube import Client, Reflector
 from kilonova.kube.events import Recorder
+from kilonova.local.controllers.objects import PODS, Pod
 from kilonova.local.nodes import objects
 from kilonova.local.nodes.fleet import Fleet, shapes
 from kilonova.local.nodes.heartbeats import Heartbeats, RequestedHeartbeats
-from kilonova.local.nodes.lives import PODS, PodLives
+from kilonova.local.nodes.lives import PodLives
 from kilonova.local.nodes.machine import Machine
-from kilonova.local.nodes.objects import SimPod
 from kilonova.local.nodes.registration import Registration
 from kilonova.local.nodes.timetable import Timetable
 from kilonova.local.nodes.trouble import NODES, SimNode, Trouble
@@ -34,7 +34,7 @@ class SimulatedNodes:
         client: Client,
         fleet: Fleet,
         now: Callable[[], datetime],
-        pods: Reflector[SimPod],
+        pods: Reflector[Pod],
         *,
         alone: bool = False,
         heartbeats: Heartbeats | None = None,

@@ -176,7 +176,7 @@ class Trouble:
     async def _evict_all(self, machine: Machine) -> None:
         refused = False
         for pod in self._lives.on(machine):
-            if pod.metadata.deletion_timestamp or pod.is_of_a_daemon_set:
+            if pod.metadata.deletion_timestamp or objects.is_of_a_daemon_set(pod):
                 continue
             try:
                 await self._client.evict(pod.metadata.name, pod.metadata.namespace)

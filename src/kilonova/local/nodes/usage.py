@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from datetime import datetime
 from zlib import crc32
 
+from kilonova.local.controllers.objects import Container, Pod
 from kilonova.local.kubelets import ContainerUsage, NodeUsage, PodUsage
-from kilonova.local.nodes.objects import Container, SimPod
 from kilonova.local.quantity import from_json
 
 _WINDOW_SECONDS = 15.0
@@ -18,7 +18,7 @@ _SYSTEM_CPU = 50_000_000
 _SYSTEM_MEMORY = 512 << 20
 
 
-def simulated_usage(pods: Iterable[SimPod], now: datetime) -> NodeUsage:
+def simulated_usage(pods: Iterable[Pod], now: datetime) -> NodeUsage:
     """Of a node: its running pods, and a little for itself."""
     used = tuple(_pod_usage(pod) for pod in pods if pod.status.phase == "Running")
     containers = [each for pod in used for each in pod.containers]
@@ -31,7 +31,7 @@ def simulated_usage(pods: Iterable[SimPod], now: datetime) -> NodeUsage:
     )
 
 
-def _pod_usage(pod: SimPod) -> PodUsage:
+def _pod_usage(pod: Pod) -> PodUsage:
     sidecars = (each for each in pod.spec.init_containers if each.restart_policy == "Always")
     return PodUsage(
         pod.metadata.namespace,
