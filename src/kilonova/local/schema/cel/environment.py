@@ -6,7 +6,8 @@ Google's C++ implementation) is loaded when the first expression is compiled.
 
 A running expression is bounded: the runtime gives up after 10,000 iterations of all its loops
 together, expressions are at most 100,000 characters and 32 levels deep, and its regular
-expressions are RE2's. Compiled expressions may be shared between threads.
+expressions are RE2's. What else an expression may spend is counted: `bounds` says where, and
+`functions.metering` how much. Compiled expressions may be shared between threads.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from kilonova.api.json import JsonObject
+from kilonova.local.schema.cel.bounds import bounds_of
 from kilonova.local.schema.cel.functions import FUNCTIONS, OPAQUE_TYPES
+from kilonova.local.schema.cel.functions.metering import EXHAUSTED, metered
 from kilonova.local.schema.cel.inference import Inference
 from kilonova.local.schema.cel.rewrite import Rewrite
 from kilonova.local.schema.cel.syntax import read_tree
@@ -73,13 +76,16 @@ class Program:
 
     def run(self, activation: Any) -> Any:
         """Its value, for variables bound by `Environment.bind`."""
-        try:
-            result = self._expression.eval(activation)
-            value = result.value()
-        except (RuntimeError, TypeError) as error:
-            raise _failure(str(error)) from None
-        except MemoryError:
-            raise exhausted() from None
+        with metered() as meter:
+            try:
+                result = self._expression.eval(activation)
+                value = result.value()
+            except (RuntimeError, TypeError) as error:
+                raise exhausted() if meter.exhausted else _failure(str(error)) from None
+            except MemoryError:
+                raise exhausted() from None
+        if meter.exhausted:
+            raise exhausted()
         if value is True or value is False:
             return value
         if result.type().name() == "ERROR":
@@ -131,9 +137,16 @@ class Environment:
             for id, name in inference.looked_into.items()
             if name in self._nullable
         }
-        if inference.times or lookups or names:
-            rewrite = Rewrite(inference.times, lookups, _WRAPPED_OLD_SELF, names)
+        bounds = bounds_of(tree.root, inference.types)
+        if bounds.hidden:
+            words = "an optional inside of another value is not supported here"
+            offsets = (tree.positions.get(id, 0) for id in bounds.hidden)
+            raise CompileError("\n".join(located(source, each, words) for each in offsets))
+        rewrite = Rewrite(inference.times, lookups, _WRAPPED_OLD_SELF, names, bounds)
+        try:
             expression = self._running.deserialize(rewrite.apply(expression.serialize()))
+        except RuntimeError:
+            raise CompileError("the expression is nested too deeply: split it up") from None
         return Program(type, frozenset(inference.free_names), expression)
 
     def bind(self, values: Mapping[str, Any]) -> Any:
@@ -268,7 +281,7 @@ def located(source: str, offset: int, message: str) -> str:
 
 def exhausted() -> EvaluationError:
     """An expression that would have taken more time or room than it may."""
-    return EvaluationError("operation cancelled: actual cost limit exceeded", exhausted=True)
+    return EvaluationError(EXHAUSTED, exhausted=True)
 
 
 _FAILURES = (

@@ -76,12 +76,19 @@ class Inference:
         """Nodes whose value may still be the text of a time, and what reads it."""
         self.looked_into: dict[int, str] = {}
         """Nodes where a variable is used to get at something inside it, and its name."""
+        self.types: dict[int, CelType] = {}
+        """The types of all nodes, once that of the whole is known."""
 
     def type(self, variables: Scope) -> CelType:
         """The type of the whole expression."""
         return self._type(self._tree.root, variables, frozenset())
 
     def _type(self, node: Node, scope: Scope, bound: frozenset[str]) -> CelType:
+        type = self._found(node, scope, bound)
+        self.types[node.id] = type
+        return type
+
+    def _found(self, node: Node, scope: Scope, bound: frozenset[str]) -> CelType:
         match node:
             case Literal():
                 return CelType(node.type)

@@ -9,6 +9,7 @@ rule does not lock up old objects.
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -28,6 +29,8 @@ from kilonova.local.schema.node import Schema
 EXTENSION = "x-kubernetes-validations"
 
 _MESSAGE_LIMIT = 5 * 1024
+_SECONDS = 2.0
+"""What all rules on one object may take of the thread's time."""
 _ABSENT: Any = object()
 
 
@@ -176,6 +179,7 @@ class _Run:
         self.problems: list[Problem] = []
         self._warnings = warnings
         self._stopped = False
+        self._deadline = time.thread_time() + _SECONDS
 
     def visit(
         self, node: RuleNode, path: str, new: Any, old: Any, compared: tuple[Any, Any]
@@ -245,6 +249,14 @@ class _Run:
                     self._stopped = True
                     return
                 continue
+            if time.thread_time() > self._deadline:
+                self._stopped = True
+                detail = (
+                    "validation failed due to running out of cost budget, no further validation "
+                    "rules will be run"
+                )
+                self.problems.append(invalid_value(path or "<nil>", node.schema.type, detail))
+                return
             if passed is True:
                 continue
             problem = _failed(rule, node.schema, path, new, _detail(rule, activation))

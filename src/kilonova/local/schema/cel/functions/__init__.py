@@ -10,6 +10,7 @@ from kilonova.local.schema.cel.functions.authorization import AUTHORIZATION
 from kilonova.local.schema.cel.functions.declare import OPAQUE_TYPES, Function
 from kilonova.local.schema.cel.functions.jsonpatch import JSON_PATCH
 from kilonova.local.schema.cel.functions.lists import LISTS
+from kilonova.local.schema.cel.functions.metering import METERING
 from kilonova.local.schema.cel.functions.network import NETWORK
 from kilonova.local.schema.cel.functions.ordered import ORDERED
 from kilonova.local.schema.cel.functions.texts import TEXTS
@@ -19,6 +20,7 @@ FUNCTIONS: tuple[Function, ...] = (
     *AUTHORIZATION,
     *JSON_PATCH,
     *LISTS,
+    *METERING,
     *NETWORK,
     *ORDERED,
     *TEXTS,

@@ -1,0 +1,184 @@
+"""Expressions that would take all memory or forever end soon, and others are as they were."""
+
+import subprocess
+import sys
+from collections.abc import AsyncGenerator
+from typing import Any
+
+import pytest
+
+from kilonova.kube import ApiStatusError, Client
+from kilonova.kube.resource import plain
+from kilonova.local.schema.cel import CompileError, EvaluationError, Expression, rule_set
+from kilonova.local.schema.node import read
+from tests.local.embedded_cluster import CONFIG_MAPS, DEFINITIONS, definition, running
+
+EXHAUSTED = "operation cancelled: actual cost limit exceeded"
+
+LONG = "x" * 30_000
+
+BOMBS = {
+    "range": "lists.range(100000000).size() > 0",
+    "range, with another way out": "lists.range(100000000).size() > 0 || true",
+    "replace": "object.text" + ".replace('a', 'aaaaaaaaaaaaaaaa')" * 10 + ".size() > 0",
+    "replace of nothing": f"object.text.replace('', '{LONG}').replace('', '{LONG}') != ''",
+    "doubled text": "[object.text]" + ".map(x, x + x)" * 20 + ".size() > 0",
+    "doubled list": "[object.list]" + ".map(x, x + x)" * 20 + ".size() > 0",
+    "list in itself": "[[[1]]" + ".map(x, [x, x])" * 25 + "].all(x, x == x)",
+    "map in itself": "[{'a': dyn(1)}]" + ".map(x, {'a': dyn(x), 'b': dyn(x)})" * 20 + " == []",
+    "optional in itself": (
+        "[optional.of(dyn(1))]"
+        + ".map(x, optional.of(dyn([x.value(), x.value()])))" * 20
+        + ".all(x, x == x)"
+    ),
+    "flatten": "lists.range(900).map(x, lists.range(100000)).flatten().size() > 0",
+    "join": f"lists.range(9000).map(x, object.text).join('{LONG}') != ''",
+    "format": f"lists.range(9000).all(x, '%s{LONG}'.format([object.text]) != '')",
+    "sort": "lists.range(9000).all(x, object.list.sort() == object.list)",
+    "split": f"object.text.replace('a', '{LONG}').split('').size() > 0",
+    "findAll": f"object.text.replace('a', '{LONG}').findAll('x').size() > 0",
+    "query": f"url('/?' + object.text.replace('a', '{LONG}&')).getQuery().size() > 0",
+    "constants": f"lists.range(9000).map(x, '{LONG}').size() > 0",
+    "concatenation": f"lists.range(9000).all(x, '{LONG}' + object.text != '')",
+    "sets": "sets.contains(lists.range(100000), lists.range(100001))",
+    "distinct": "lists.range(9000).map(x, [x]).distinct().size() > 0",
+    "patterns": "lists.range(9000).all(x, " + "&&".join(["object.text.matches('b*')"] * 999) + ")",
+    "comparisons": "[lists.range(1000000)].all(x, " + "&&".join(["x == x"] * 999) + ")",
+    "long body": "lists.range(9000).all(x, " + "&&".join(["x < 10000"] * 3000) + ")",
+}
+
+RUN = """
+import resource, sys, time
+from kilonova.local.schema.cel import EvaluationError, Expression
+expression = Expression(sys.stdin.read(), ("object",))
+values = {"object": {"text": "a" * 1000, "list": list(range(1000))}}
+started = time.thread_time()
+try:
+    expression.holds(values)
+except EvaluationError as error:
+    print(error)
+print(round(time.thread_time() - started, 2))
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10)
+"""
+
+
+@pytest.mark.parametrize("source", BOMBS.values(), ids=BOMBS.keys())
+def test_an_expression_ends_before_it_takes_everything(source: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", RUN], input=source, capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+    told, seconds, mebibytes = done.stdout.splitlines()
+    assert told == EXHAUSTED
+    assert float(seconds) < 5
+    assert int(mebibytes) < 512
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "lists.range(9900).map(x, x + 1)[9899] == 9900",
+        "lists.range(4900).filter(x, x % 2 == 0).map(x, string(x)).join(',').size() > 9000",
+        "lists.range(100).map(x, [[x]])[70] == [[70]]",
+        "lists.range(40).map(x, lists.range(40).map(y, x * y))[39][39] == 1521",
+        "lists.range(40).transformList(i, v, v > 35, i + v) == [72, 74, 76, 78]",
+        "lists.range(-1) == [] && lists.range(0) == []",
+        "[{'n': 'b'}, {'n': 'a'}].sortBy(x, x.n).map(x, x.n) == ['a', 'b']",
+        "[1u, 2u].map(x, x + 1u) == [2u, 3u] && type([1u][0]) == uint",
+        "'abc'.replace('', '-') == '-a-b-c-' && 'abc'.replace('', '-', 2) == '-a-bc'",
+        "'aaa'.replace('a', 'b', 0) == 'aaa' && 'aaa'.replace('a', 'b', -1) == 'bbb'",
+        "[].join(',') == '' && ['a'].join() == 'a'",
+        "object.text + 'b' + object.text != object.text && 1 + object.list[0] == 1",
+        "[?object.?text, ?object.?none] == [object.text] && {?'a': object.?none} == {}",
+        "[object.?text, object.?none].map(x, x.hasValue()) == [true, false]",
+        "object.list.all(x, x in object.list) && object.list == object.list",
+        "[timestamp('2024-01-01T00:00:00Z')].map(t, t.getFullYear()) == [2024]",
+        "object.text" + ".replace('a', 'a')" * 24 + " == object.text",
+        "object.text" + " + object.text.lowerAscii()" * 24 + " != object.text",
+    ],
+)
+def test_what_is_within_bounds_is_as_it_was(source: str) -> None:
+    values = {"object": {"text": "a" * 1000, "list": list(range(90))}}
+    assert Expression(source, ("object",)).holds(values)
+
+
+def test_items_that_are_no_text_are_not_joined() -> None:
+    with pytest.raises(EvaluationError, match="no such overload"):
+        Expression("object.join(',') == ''", ("object",)).holds({"object": [1]})
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ("object" + ".lowerAscii()" * 24 + " == ''", "nested too deeply"),
+        ("[[optional.of(1)]].all(x, [x, x] == [])", "an optional inside of another value"),
+    ],
+)
+def test_what_cannot_be_counted_is_refused(source: str, message: str) -> None:
+    with pytest.raises(CompileError, match=message):
+        Expression(source, ("object",))
+
+
+def test_all_rules_together_have_a_bound_too() -> None:
+    slow = {"rule": "lists.range(9000).all(x, " + "&&".join(["x < 10000"] * 200) + ")"}
+    item = {"type": "integer", "x-kubernetes-validations": [slow]}
+    fields = {"list": {"type": "array", "items": item}}
+    rules = rule_set(read({"type": "object", "properties": fields}))
+    assert rules is not None
+    problems = [str(each) for each in rules.check({"list": [1] * 100})]
+    assert len(problems) == 1
+    assert "validation failed due to running out of cost budget" in problems[0]
+
+
+POLICY = "validatingadmissionpolicies"
+POLICIES = plain(
+    "admissionregistration.k8s.io", "v1", POLICY, "ValidatingAdmissionPolicy", namespaced=False
+)
+BINDINGS = plain(
+    "admissionregistration.k8s.io",
+    "v1",
+    "validatingadmissionpolicybindings",
+    "ValidatingAdmissionPolicyBinding",
+    namespaced=False,
+)
+THINGS = plain("example.com", "v1", "things", "Thing", namespaced=True)
+
+
+@pytest.fixture
+async def client() -> AsyncGenerator[Client]:
+    async with running(controllers="definition-controller") as cluster:
+        yield cluster.client("me")
+
+
+async def test_a_policy_that_costs_too_much_fails_as_its_author_wished(client: Client) -> None:
+    constraints: Any = {
+        "apiGroups": [""],
+        "apiVersions": ["v1"],
+        "operations": ["CREATE"],
+        "resources": ["configmaps"],
+    }
+    policy: Any = {
+        "metadata": {"name": "p"},
+        "spec": {
+            "matchConstraints": {"resourceRules": [constraints]},
+            "validations": [{"expression": BOMBS["range"]}],
+        },
+    }
+    await client.create(POLICIES, policy)
+    bound: Any = {"policyName": "p", "validationActions": ["Deny"]}
+    await client.create(BINDINGS, {"metadata": {"name": "b"}, "spec": bound})
+    with pytest.raises(ApiStatusError, match=EXHAUSTED):
+        await client.create(CONFIG_MAPS, {"metadata": {"name": "a"}}, "default")
+    await client.patch(POLICIES, "p", {"spec": {"failurePolicy": "Ignore"}})
+    await client.create(CONFIG_MAPS, {"metadata": {"name": "a"}}, "default")
+
+
+async def test_a_rule_of_a_definition_that_costs_too_much_refuses_the_object(
+    client: Client,
+) -> None:
+    made: Any = definition("example.com", "Thing", "things")
+    schema = made["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    schema["x-kubernetes-validations"] = [{"rule": BOMBS["range"]}]
+    await client.create(DEFINITIONS, made)
+    with pytest.raises(ApiStatusError, match=f"'{EXHAUSTED}': no further validation rules"):
+        await client.create(THINGS, {"metadata": {"name": "a"}}, "default")
