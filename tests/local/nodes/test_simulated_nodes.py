@@ -177,6 +177,14 @@ async def test_a_pod_ends_or_starts_again_as_its_policy_says(
         assert ran == timedelta(seconds=60)
 
 
+async def test_the_pod_of_a_job_ends_by_itself() -> None:
+    job = {"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "1", "controller": True}
+    async with played(fleet()) as client:
+        metadata = {"ownerReferences": [job]}
+        await client.create(PODS, pod("p", restartPolicy="Never", metadata=metadata), "default")
+        await phase(client, "p", "Succeeded")
+
+
 async def test_each_run_lasts_as_long_as_the_first() -> None:
     async with played(fleet()) as client:
         await client.create(PODS, pod("p", metadata=annotated(run_seconds="60")), "default")

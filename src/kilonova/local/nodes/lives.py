@@ -29,6 +29,8 @@ IMAGE_PULL = PREFIX + "image-pull"
 _FIRST_BACKOFF, _LONGEST_BACKOFF = 10.0, 300.0
 _LOST_WITH_THE_MACHINE = 255
 _LONGEST_CODE = 9
+_JOB_SECONDS = "1"
+"""How long the pod of a Job runs that does not say: whoever waits for it should see it end."""
 _log = get_logger(__name__)
 
 
@@ -125,8 +127,8 @@ class PodLives:
         self._plan(delay, self._start, machine, pod)
 
     def _plan_end(self, machine: Machine, pod: Pod, *, ran: float) -> None:
-        runs = pod.metadata.annotations.get(RUN_SECONDS)
-        if runs is not None:
+        runs = pod.metadata.annotations.get(RUN_SECONDS, _JOB_SECONDS if _is_of_a_job(pod) else "")
+        if runs:
             try:
                 self._plan(max(0.0, float(runs) - ran), self._finish, machine, pod)
             except ValueError:
@@ -243,3 +245,7 @@ class PodLives:
         await self._client.patch(
             PODS, pod.metadata.name, body, pod.metadata.namespace, subresource="status"
         )
+
+
+def _is_of_a_job(pod: Pod) -> bool:
+    return any(each.kind == "Job" for each in pod.metadata.owner_references)
