@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kilonova.kube import Client, Reflector
+from kilonova.kube import Client, Reflector, plain
 from kilonova.local.nodes import Fleet, SimulatedNodes
 from kilonova.local.nodes.fleet import Failures, Gpu, NodeGroup, Taint
 from kilonova.local.nodes.sim import PODS as SIM_PODS
@@ -28,6 +28,7 @@ from tests.local.embedded_cluster import (
 )
 
 pytestmark = pytest.mark.looptime
+JOBS = plain("batch", "v1", "jobs", "Job", True)
 
 
 def fleet(**group: Any) -> Fleet:
@@ -178,11 +179,15 @@ async def test_a_pod_ends_or_starts_again_as_its_policy_says(
 
 
 async def test_the_pod_of_a_job_ends_by_itself() -> None:
-    job = {"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "1", "controller": True}
     async with played(fleet()) as client:
-        metadata = {"ownerReferences": [job]}
-        await client.create(PODS, pod("p", restartPolicy="Never", metadata=metadata), "default")
-        await phase(client, "p", "Succeeded")
+        template = {"spec": pod("p", restartPolicy="Never")["spec"]}
+        job = {"metadata": {"name": "j"}, "spec": {"template": template}}
+        await client.create(JOBS, job, "default")
+
+        async def is_complete() -> bool:
+            return (await find(client, JOBS, "j")).get("status", {}).get("succeeded") == 1
+
+        await eventually(is_complete, within=60, every=0.5)
 
 
 async def test_each_run_lasts_as_long_as_the_first() -> None:
