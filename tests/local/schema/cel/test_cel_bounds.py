@@ -44,6 +44,23 @@ BOMBS = {
     "distinct": "lists.range(9000).map(x, [x]).distinct().size() > 0",
     "patterns": "lists.range(9000).all(x, " + "&&".join(["object.text.matches('b*')"] * 999) + ")",
     "comparisons": "[lists.range(1000000)].all(x, " + "&&".join(["x == x"] * 999) + ")",
+    "searches in a list": "[lists.range(1000000)].all(x, " + "||".join(["-1 in x"] * 999) + ")",
+    **{
+        f"{call}, again and again": (
+            f"[object.text.replace('a', '{LONG}')].all(x, " + "||".join([call] * 999) + ")"
+        )
+        for call in (
+            "'a'.replace('b', x) == 'b'",
+            "x.replace('x', 'c') == 'b'",
+            "x.substring(1) == 'a'",
+            "x + x == 'a'",
+            "[].join(x) == 'b'",
+            "[x] == []",
+            "{'a': 1}[x] == 1",
+            "int(x) == 1",
+            "quantity(x).isInteger()",
+        )
+    },
     "long body": "lists.range(9000).all(x, " + "&&".join(["x < 10000"] * 3000) + ")",
 }
 

@@ -16,14 +16,20 @@ from kilonova.local.schema.cel.types import CelType
 
 _REPLACED = {"lists.range": "@range", "join": "@join", "replace": "@replace"}
 
-_COMPARING = {"_==_", "_!=_", "@in", "_<_", "_<=_", "_>_", "_>=_"}
-_READING = {"contains", "startsWith", "endsWith", "matches", "size"}
-"""Calls that make nothing new, but may take as long as their arguments are large."""
+_COMPARING = {"_==_", "_!=_", "_<_", "_<=_", "_>_", "_>=_"}
+_READING = {"contains": 0, "startsWith": 0, "endsWith": 0, "size": 0, "@in": 1}
+"""Calls that make nothing new, but may take as long as their arguments are large: the smaller
+of the two, or one of them."""
+
+_SEARCHING = {"matches", "find", "findAll"}
+"""Calls that may take long whatever they are given."""
+
+_LOOKUPS = {"_[_]", "_[?_]"}
+"""Calls that repeat the key in their failure."""
 
 _FREE = {
     *("_?_:_", "_&&_", "_||_", "!_", "-_", "_-_", "_*_", "_/_", "_%_", "@not_strictly_false"),
-    *("_[_]", "_[?_]", "_?._", "dyn", "type", "int", "uint", "double", "bool"),
-    *("timestamp", "duration", "hasValue", "value", "or", "orValue", "optional.none"),
+    *("_?._", "dyn", "type", "hasValue", "value", "or", "orValue", "optional.none"),
 }
 """Calls whose cost is the same whatever they are given."""
 
@@ -132,16 +138,24 @@ class _Walk:
         if node.function in _REPLACED:
             self.bounds.replaced[node.id] = _REPLACED[node.function]
             self._paid += 1
+            for argument in node.arguments:
+                # Of a chain of them only the start, so that it gets no deeper.
+                if not (isinstance(argument, Call) and argument.function in _REPLACED):
+                    self._weigh(argument, Weighing())
         elif node.function in _COMPARING:
             if all(self._is_large(each) for each in node.arguments):
                 self.bounds.timed.add(node.id)
         elif node.function in _READING:
-            if self._is_large(node.arguments[0]):
+            if self._is_large(node.arguments[_READING[node.function]]):
                 self.bounds.timed.add(node.id)
+        elif node.function in _LOOKUPS:
+            self._weigh(node.arguments[1], Weighing())
         elif node.function not in _FREE:
             copies, price = _SPLITTING.get(node.function, 1), _QUADRATIC.get(node.function, 0)
             for argument in node.arguments:
                 self._weigh(argument, Weighing(copies, price))
+        if node.function in _SEARCHING:
+            self.bounds.timed.add(node.id)
 
     def _weigh(self, node: Node, weighing: Weighing) -> None:
         """Items of what is written out are weighed one by one, and not once more together."""

@@ -62,11 +62,10 @@ class Rewrite:
         id = next((value for number, value in fields if number == 2), 0)
         assert isinstance(id, int)
         made = self._replaced(id, fields)
-        if (weighing := self._bounds.weighed.get(id)) is not None:
-            return self._weighed(made, weighing)
         if id in self._bounds.timed:
-            return self._if_affordable(self._call("@tick", self._number_node(0)), made)
-        return made
+            made = self._if_affordable(self._tick(), made)
+        weighing = self._bounds.weighed.get(id)
+        return made if weighing is None else self._weighed(made, weighing)
 
     def _replaced(self, id: int, fields: Fields) -> bytes:
         if id in self._lookups:
@@ -88,9 +87,8 @@ class Rewrite:
         return _encoded(parts) if function is None else self._call(function, _encoded(parts))
 
     def _timed_loop(self, parts: Fields) -> Fields:
-        body = _message(parts, 9)
-        asking = self._call("@tick", self._number_node(0))
-        return _edited(parts, 9, 5, self._call("_&&_", _message(read_fields(body), 5), asking))
+        condition = _message(read_fields(_message(parts, 9)), 5)
+        return _edited(parts, 9, 5, self._call("_&&_", condition, self._tick()))
 
     def _appended(self, parts: Fields, name: str) -> bytes:
         """`list + [x]`, where the list is a pair: full chunks, and the one that is filled."""
@@ -126,7 +124,9 @@ class Rewrite:
             else value
         )
         prices = map(self._number_node, (weighing.copies, weighing.comparisons))
-        asking = self._call("@not_strictly_false", self._call("@weigh", content, *prices))
+        # To weigh a value copies it: not even that once there is no room.
+        asking = self._call("_&&_", self._tick(), self._call("@weigh", content, *prices))
+        asking = self._call("@not_strictly_false", asking)
         return self._bind(name, node, self._if_affordable(asking, value))
 
     def _bind(self, name: str, value: bytes, result: bytes) -> bytes:
@@ -141,6 +141,9 @@ class Rewrite:
             (7, result),
         ]
         return self._made(9, _encoded(loop))
+
+    def _tick(self) -> bytes:
+        return self._call("@tick", self._number_node(0))
 
     def _if_affordable(self, asking: bytes, node: bytes) -> bytes:
         return self._call("_?_:_", asking, node, self._call("@exhausted", self._number_node(0)))
