@@ -7,11 +7,11 @@ from typing import Any
 import msgspec
 import pytest
 
+from kilonova.api.meta import Metadata
 from kilonova.kube import Client
 from kilonova.kube.transport import Request
 from kilonova.local.cluster import Cluster
 from kilonova.local.controllers.accounts import Furniture, amendment
-from kilonova.local.controllers.objects import Metadata
 from tests.local.embedded_cluster import (
     ACCOUNTS,
     CONFIG_MAPS,

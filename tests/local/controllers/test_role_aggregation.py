@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
+from kilonova.api.meta import Metadata
 from kilonova.kube import Client
 from kilonova.kube.resource import plain
 from kilonova.local.auth.rbac import Rule
 from kilonova.local.controllers.aggregation import AggregationRule, ClusterRole, gathered
-from kilonova.local.controllers.objects import Metadata
 from tests.local.embedded_cluster import eventually, running
 
 ROLES = plain("rbac.authorization.k8s.io", "v1", "clusterroles", "ClusterRole", False)

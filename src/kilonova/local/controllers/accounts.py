@@ -9,6 +9,7 @@ from collections.abc import Iterable
 import msgspec
 
 from kilonova.api.json import JsonObject
+from kilonova.api.meta import Metadata
 from kilonova.kube import (
     AlreadyExists,
     Client,
@@ -22,7 +23,6 @@ from kilonova.kube import (
 )
 from kilonova.kube.identity import Key
 from kilonova.local.controllers.namespaces import NAMESPACES, Namespace
-from kilonova.local.controllers.objects import Metadata
 from kilonova.local.controllers.workshop import Workshop
 
 _NOTE = "kubernetes.io/description"

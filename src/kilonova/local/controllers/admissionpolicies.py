@@ -9,9 +9,9 @@ from collections.abc import Iterable
 import msgspec
 
 from kilonova.api.json import JsonObject
+from kilonova.api.meta import Metadata
 from kilonova.kube import Client, Controller, Part, Reflector, Resource, Watch
 from kilonova.kube.identity import Key
-from kilonova.local.controllers.objects import Metadata
 from kilonova.local.controllers.workshop import Workshop
 
 _NAME = "validatingadmissionpolicy-status-controller"

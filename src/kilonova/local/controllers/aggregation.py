@@ -6,10 +6,10 @@ from typing import Any
 import msgspec
 
 from kilonova.api.json import JsonObject
+from kilonova.api.meta import Metadata
 from kilonova.kube import Client, Controller, Part, Reflector, Resource, Watch
 from kilonova.kube.identity import Key
 from kilonova.local.auth.rbac import Rule
-from kilonova.local.controllers.objects import Metadata
 from kilonova.local.controllers.workshop import Workshop
 from kilonova.local.selectors import label_selector
 

@@ -13,13 +13,7 @@ from kilonova.kube import Client, Conflict, NotFound, Reflector
 from kilonova.local.controllers.claims.generation import named_claim
 from kilonova.local.controllers.claims.objects import CLAIMS, Claim
 from kilonova.local.controllers.fitting import is_selected
-from kilonova.local.controllers.objects import (
-    Node,
-    NodeRequirement,
-    NodeSelector,
-    NodeTerm,
-    Pod,
-)
+from kilonova.local.controllers.objects import Node, NodeRequirement, NodeSelector, NodeTerm, Pod
 from kilonova.local.controllers.volumes.matching import best_volume
 from kilonova.local.controllers.volumes.objects import (
     SELECTED_NODE,

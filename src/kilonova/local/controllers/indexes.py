@@ -4,8 +4,9 @@ from collections.abc import Hashable, Iterable
 from contextlib import suppress
 from typing import Protocol, TypeVar
 
+from kilonova.api.meta import Metadata
 from kilonova.kube import IndexValues, Reflector, Store
-from kilonova.local.controllers.objects import PODS, Metadata, Pod
+from kilonova.local.controllers.objects import PODS, Pod
 from kilonova.local.controllers.workshop import Workshop
 
 BY_CONTROLLER = "controller"

@@ -7,71 +7,15 @@ that has no such field. What is read from JSON holds no cycles, and is no concer
 tolerations that every pod gets, are kept once.
 """
 
-from functools import lru_cache
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 from msgspec.structs import force_setattr
 
+from kilonova.api.meta import Condition, Metadata, shared
 from kilonova.kube import Resource
 
 SCHEDULER_NAME = "default-scheduler"
-
-T = TypeVar("T")
-
-
-@lru_cache(maxsize=1024)
-def _shared(part: T) -> T:
-    """The equal part that was read before, if one was lately: much less to hold, no more to do."""
-    return part
-
-
-class OwnerReference(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """Whose an object is; at most one owner is its controller."""
-
-    api_version: str
-    kind: str
-    name: str
-    uid: str
-    controller: bool = False
-    block_owner_deletion: bool = False
-
-
-class Metadata(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """What controllers use of any object's metadata."""
-
-    name: str
-    uid: str
-    resource_version: str
-    namespace: str = ""
-    generate_name: str = ""
-    generation: int = 0
-    labels: dict[str, str] = {}
-    annotations: dict[str, str] = {}
-    owner_references: tuple[OwnerReference, ...] = ()
-    finalizers: tuple[str, ...] = ()
-    creation_timestamp: str = ""
-    deletion_timestamp: str | None = None
-    deletion_grace_period_seconds: int | None = None
-
-    def __post_init__(self) -> None:
-        force_setattr(self, "owner_references", _shared(self.owner_references))
-
-    @property
-    def controller(self) -> OwnerReference | None:
-        """The owner that manages this object."""
-        return next((each for each in self.owner_references if each.controller), None)
-
-
-class Condition(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """A condition of any object's status."""
-
-    type: str
-    status: str
-    reason: str = ""
-    message: str = ""
-    last_transition_time: str | None = None
-    last_heartbeat_time: str | None = None
 
 
 class Toleration(msgspec.Struct, frozen=True, gc=False, rename="camel"):
@@ -209,7 +153,7 @@ class PodSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     volumes: tuple[Volume, ...] = ()
 
     def __post_init__(self) -> None:
-        force_setattr(self, "tolerations", _shared(self.tolerations))
+        force_setattr(self, "tolerations", shared(self.tolerations))
 
 
 class Running(msgspec.Struct, frozen=True, gc=False, rename="camel"):
@@ -277,7 +221,7 @@ class PodStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     extended_resource_claim_status: ExtendedResourceClaimStatus | None = None
 
     def __post_init__(self) -> None:
-        force_setattr(self, "conditions", _shared(self.conditions))
+        force_setattr(self, "conditions", shared(self.conditions))
 
 
 class Pod(msgspec.Struct, gc=False):

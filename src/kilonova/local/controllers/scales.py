@@ -2,10 +2,10 @@
 
 import msgspec
 
+from kilonova.api.meta import Metadata
 from kilonova.kube import Client, NotFound, Resource
 from kilonova.kube.codec import decode
 from kilonova.kube.transport import Request
-from kilonova.local.controllers.objects import Metadata
 from kilonova.local.controllers.ownership import AnyObject
 from kilonova.local.controllers.resources import served_resources
 

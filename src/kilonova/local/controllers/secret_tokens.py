@@ -10,6 +10,7 @@ from collections.abc import Iterable
 import msgspec
 
 from kilonova.api.json import JsonObject
+from kilonova.api.meta import Metadata
 from kilonova.kube import (
     Client,
     Conflict,
@@ -22,7 +23,6 @@ from kilonova.kube import (
 )
 from kilonova.kube.identity import Key
 from kilonova.kube.transport import Request
-from kilonova.local.controllers.objects import Metadata
 from kilonova.local.controllers.workshop import Workshop
 
 _TYPE = "kubernetes.io/service-account-token"

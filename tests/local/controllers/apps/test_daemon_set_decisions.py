@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from kilonova.api.meta import Metadata
 from kilonova.local.controllers.apps.daemonset.backoff import FailedPods
 from kilonova.local.controllers.apps.daemonset.desire import (
     Observed,
@@ -31,7 +32,6 @@ from kilonova.local.controllers.apps.objects import (
 from kilonova.local.controllers.apps.revisions import reckon, revision_data, template_of
 from kilonova.local.controllers.objects import (
     Affinity,
-    Metadata,
     Node,
     NodeAffinity,
     NodeRequirement,

@@ -2,12 +2,13 @@
 
 import msgspec
 
+from kilonova.api.meta import OwnerReference
 from kilonova.local.controllers.apps.claims import claim
 from kilonova.local.controllers.apps.facts import is_available, next_availability, share_of
 from kilonova.local.controllers.apps.objects import ReplicaCondition
 from kilonova.local.controllers.apps.replicaset.desire import Desired, desire, status_of
 from kilonova.local.controllers.apps.statuses import status_change
-from kilonova.local.controllers.objects import OwnerReference, Pod
+from kilonova.local.controllers.objects import Pod
 from tests.local.controllers.apps.values import NOW, a_pod, a_set
 
 

@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from kilonova.api.meta import Metadata, OwnerReference
 from kilonova.local.controllers.apps.objects import (
     ClaimRetention,
     Ordinals,
@@ -34,7 +35,7 @@ from kilonova.local.controllers.apps.statefulset.retention import (
     is_left_behind,
     owners_of_claim,
 )
-from kilonova.local.controllers.objects import Metadata, OwnerReference, Pod
+from kilonova.local.controllers.objects import Pod
 from tests.local.controllers.apps.values import NOW, a_pod
 from tests.local.controllers.apps.workloads import template
 

@@ -3,6 +3,7 @@
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from kilonova.api.meta import Condition, Metadata
 from kilonova.local.controllers.apps.objects import (
     Deployment,
     DeploymentSpec,
@@ -14,14 +15,7 @@ from kilonova.local.controllers.apps.objects import (
     Share,
     Strategy,
 )
-from kilonova.local.controllers.objects import (
-    Condition,
-    ContainerStatus,
-    Metadata,
-    Pod,
-    PodSpec,
-    PodStatus,
-)
+from kilonova.local.controllers.objects import ContainerStatus, Pod, PodSpec, PodStatus
 from kilonova.local.times import rfc3339
 from tests.local.controllers.apps.workloads import template
 

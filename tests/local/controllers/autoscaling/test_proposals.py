@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from kilonova.api.meta import Condition, Metadata
 from kilonova.local.controllers.autoscaling.objects import Behavior, Rules
 from kilonova.local.controllers.autoscaling.proposals import (
     NoProposal,
@@ -15,15 +16,7 @@ from kilonova.local.controllers.autoscaling.proposals import (
     by_utilization,
     by_value,
 )
-from kilonova.local.controllers.objects import (
-    Condition,
-    Container,
-    Metadata,
-    Pod,
-    PodSpec,
-    PodStatus,
-    Resources,
-)
+from kilonova.local.controllers.objects import Container, Pod, PodSpec, PodStatus, Resources
 from kilonova.local.times import rfc3339
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)

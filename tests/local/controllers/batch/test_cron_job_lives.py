@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from kilonova.api.meta import Metadata
 from kilonova.kube import Client
 from kilonova.kube.resource import plain
 from kilonova.local.controllers.batch.cronplan import due
@@ -16,7 +17,6 @@ from kilonova.local.controllers.batch.objects import (
     CronJobStatus,
     JobReference,
 )
-from kilonova.local.controllers.objects import Metadata
 from kilonova.local.nodes.fleet import Fleet, NodeGroup
 from kilonova.local.times import rfc3339
 from tests.local.controllers.batch.job_world import JOBS, ended, events_of, job

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kilonova.api.meta import Condition, Metadata
 from kilonova.local.controllers.batch.failures import Backoff, inherited_failures, meaning
 from kilonova.local.controllers.batch.intervals import Indexes
 from kilonova.local.controllers.batch.objects import (
@@ -28,10 +29,8 @@ from kilonova.local.controllers.batch.tally import tally
 from kilonova.local.controllers.batch.tracking import concluded, counted, track
 from kilonova.local.controllers.batch.verdict import completion, verdict
 from kilonova.local.controllers.objects import (
-    Condition,
     ContainerState,
     ContainerStatus,
-    Metadata,
     Pod,
     PodStatus,
     Terminated,

@@ -2,6 +2,7 @@
 
 import pytest
 
+from kilonova.api.meta import Condition, Metadata
 from kilonova.local.controllers.nodes.conditions import (
     evicting_taint,
     scheduling_taints,
@@ -9,15 +10,7 @@ from kilonova.local.controllers.nodes.conditions import (
 )
 from kilonova.local.controllers.nodes.tolerance import FOREVER, endured_seconds
 from kilonova.local.controllers.nodes.zones import Allowance, ZoneState, all_disrupted, survey
-from kilonova.local.controllers.objects import (
-    Condition,
-    Metadata,
-    Node,
-    NodeSpec,
-    NodeStatus,
-    Taint,
-    Toleration,
-)
+from kilonova.local.controllers.objects import Node, NodeSpec, NodeStatus, Taint, Toleration
 
 
 def node(ready: str = "True", zone: str = "a", *taints: Taint, **conditions: str) -> Node:

@@ -5,9 +5,8 @@ from typing import Any
 
 import pytest
 
+from kilonova.api.meta import Condition, Metadata
 from kilonova.local.controllers.objects import (
-    Condition,
-    Metadata,
     Node,
     NodeSpec,
     NodeStatus,

@@ -7,11 +7,12 @@ from functools import partial
 from typing import Any
 
 from kilonova.api.json import JsonObject
+from kilonova.api.meta import Metadata
 from kilonova.kube import ApiStatusError, Client, Conflict, NotFound, Resource
 from kilonova.kube.events import Recorder, Reference
 from kilonova.local.controllers.apps.claims import controller_reference
 from kilonova.local.controllers.apps.echo import Echo
-from kilonova.local.controllers.objects import PODS, Metadata, Pod
+from kilonova.local.controllers.objects import PODS, Pod
 
 BURST = 500
 """How many pods are made or removed in one round."""

@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 import msgspec
 
 from kilonova.api.json import JsonObject
+from kilonova.api.meta import Metadata
 from kilonova.kube import Resource
-from kilonova.local.controllers.objects import Metadata
 from kilonova.local.selectors import LabelSelector, label_selector
 
 Share = int | str

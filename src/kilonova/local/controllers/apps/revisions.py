@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kilonova.api.json import JsonObject
+from kilonova.api.meta import Metadata
 from kilonova.kube import AlreadyExists, Client, NotFound, Reflector, Resource
 from kilonova.local.controllers.apps.claims import Claimer, claim, controller_reference
 from kilonova.local.controllers.apps.echo import Echo
@@ -21,7 +22,6 @@ from kilonova.local.controllers.indexes import (
     controller_of,
     orphans,
 )
-from kilonova.local.controllers.objects import Metadata
 from kilonova.local.kinds.walk import part
 
 _LONGEST_PREFIX = 223

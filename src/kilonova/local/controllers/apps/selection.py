@@ -3,9 +3,9 @@
 from collections.abc import Hashable, Iterable
 from typing import TypeVar
 
+from kilonova.api.meta import Metadata
 from kilonova.kube import Key, Store
 from kilonova.local.controllers.apps.objects import PodSet
-from kilonova.local.controllers.objects import Metadata
 
 S = TypeVar("S", bound=PodSet)
 

@@ -3,8 +3,8 @@
 import msgspec
 
 from kilonova.api.json import JsonObject
+from kilonova.api.meta import Metadata
 from kilonova.kube import Resource
-from kilonova.local.controllers.objects import Metadata
 from kilonova.local.quantity import from_json
 
 Amount = str | int | float

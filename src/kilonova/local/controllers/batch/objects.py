@@ -3,9 +3,9 @@
 import msgspec
 
 from kilonova.api.json import JsonObject
+from kilonova.api.meta import Metadata
 from kilonova.kube import Resource
 from kilonova.kube.resource import plain
-from kilonova.local.controllers.objects import Metadata
 
 TRACKING = "batch.kubernetes.io/job-tracking"
 INDEX = "batch.kubernetes.io/job-completion-index"

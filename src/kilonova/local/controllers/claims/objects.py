@@ -5,8 +5,9 @@ from typing import Any
 import msgspec
 
 from kilonova.api.json import JsonObject
+from kilonova.api.meta import Metadata
 from kilonova.kube import Resource
-from kilonova.local.controllers.objects import Metadata, NodeSelector
+from kilonova.local.controllers.objects import NodeSelector
 
 PROTECTION = "resource.kubernetes.io/delete-protection"
 """The finalizer of a claim that has devices."""

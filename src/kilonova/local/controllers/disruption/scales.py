@@ -4,8 +4,9 @@ from collections.abc import Sequence
 
 import msgspec
 
+from kilonova.api.meta import Metadata, OwnerReference
 from kilonova.kube import Client, NotFound, Resource
-from kilonova.local.controllers.objects import Metadata, OwnerReference, Pod
+from kilonova.local.controllers.objects import Pod
 from kilonova.local.controllers.ownership import AnyObject
 from kilonova.local.controllers.scales import NoScale, Scale, ScaleReader
 

@@ -2,8 +2,8 @@
 
 import msgspec
 
+from kilonova.api.meta import Metadata, OwnerReference
 from kilonova.kube import Resource
-from kilonova.local.controllers.objects import Metadata, OwnerReference
 
 MANAGED_BY = "endpointslice.kubernetes.io/managed-by"
 CONTROLLER = "endpointslice-controller.k8s.io"

@@ -3,7 +3,8 @@
 from collections.abc import Iterable
 
 from kilonova.api.json import JsonObject
-from kilonova.local.controllers.objects import Condition, Node, Taint
+from kilonova.api.meta import Condition
+from kilonova.local.controllers.objects import Node, Taint
 
 NOT_READY = "node.kubernetes.io/not-ready"
 UNREACHABLE = "node.kubernetes.io/unreachable"

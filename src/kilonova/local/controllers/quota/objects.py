@@ -2,8 +2,8 @@
 
 import msgspec
 
+from kilonova.api.meta import Metadata
 from kilonova.kube import Resource
-from kilonova.local.controllers.objects import Metadata
 
 Hard = dict[str, str | int | float]
 

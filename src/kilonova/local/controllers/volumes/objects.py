@@ -3,8 +3,9 @@
 import msgspec
 
 from kilonova.api.json import JsonObject
+from kilonova.api.meta import Metadata
 from kilonova.kube import Resource
-from kilonova.local.controllers.objects import Metadata, NodeSelector
+from kilonova.local.controllers.objects import NodeSelector
 
 BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
 BOUND_BY_CONTROLLER = "pv.kubernetes.io/bound-by-controller"

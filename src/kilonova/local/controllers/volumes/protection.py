@@ -3,10 +3,11 @@
 from collections.abc import Iterable
 from typing import Any
 
+from kilonova.api.meta import Metadata
 from kilonova.kube import Client, Conflict, Controller, NotFound, Reflector, Resource, Watch
 from kilonova.kube.identity import Key
 from kilonova.local.controllers.indexes import add_index_once
-from kilonova.local.controllers.objects import Metadata, Pod
+from kilonova.local.controllers.objects import Pod
 from kilonova.local.controllers.volumes.objects import (
     VOLUME_CLAIMS,
     VOLUMES,

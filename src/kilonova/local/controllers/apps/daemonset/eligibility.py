@@ -7,13 +7,7 @@ import msgspec
 from kilonova.api.json import JsonObject
 from kilonova.local.controllers.nodematch import selects
 from kilonova.local.controllers.nodes.tolerance import tolerates
-from kilonova.local.controllers.objects import (
-    Affinity,
-    Node,
-    Pod,
-    Taint,
-    Toleration,
-)
+from kilonova.local.controllers.objects import Affinity, Node, Pod, Taint, Toleration
 from kilonova.local.kinds.walk import objects, part
 
 _NODE = "node.kubernetes.io"

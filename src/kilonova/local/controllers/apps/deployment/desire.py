@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from kilonova.api.meta import Metadata
 from kilonova.local.controllers.apps.deployment.annotations import (
     REVISION,
     copied_notes,
@@ -43,7 +44,6 @@ from kilonova.local.controllers.apps.templates import (
     template_hash,
     with_labels,
 )
-from kilonova.local.controllers.objects import Metadata
 from kilonova.local.kinds.walk import part
 
 _LONGEST_NAME = 253

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import msgspec
 
+from kilonova.api.meta import Metadata
 from kilonova.kube import AlreadyExists, ApiStatusError, Client, KubeError, Reflector
 from kilonova.kube.events import Recorder, Reference
 from kilonova.local.controllers.apps.echo import Echo
@@ -14,7 +15,6 @@ from kilonova.local.controllers.apps.statefulset.retention import (
     is_left_behind,
     owners_of_claim,
 )
-from kilonova.local.controllers.objects import Metadata
 
 
 class ClaimInTheWay(KubeError):

@@ -1,7 +1,8 @@
 """Who owns the claims of a StatefulSet, so that they go with it, with their pod, or not. Pure."""
 
+from kilonova.api.meta import Metadata, OwnerReference
 from kilonova.local.controllers.apps.objects import STATEFUL_SETS, ClaimRetention, StatefulSet
-from kilonova.local.controllers.objects import PODS, Metadata, OwnerReference
+from kilonova.local.controllers.objects import PODS
 
 
 def owners_of_claim(
