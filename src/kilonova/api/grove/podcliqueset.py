@@ -1,0 +1,202 @@
+"""PodCliqueSet: what people write."""
+
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+from kilonova.api.grove.parts import (
+    AutoScaling,
+    ClaimSpec,
+    Count,
+    Counted,
+    Duration,
+    LastError,
+    RollingUpdate,
+    Scope,
+    Time,
+)
+from kilonova.api.grove.podclique import PodCliqueSpec
+from kilonova.api.grove.topology import SetTopologyConstraint, TopologyConstraint
+from kilonova.api.meta import Condition, Metadata
+from kilonova.api.podgang import Phase
+
+StartupType = Literal[
+    "CliqueStartupTypeAnyOrder", "CliqueStartupTypeInOrder", "CliqueStartupTypeExplicit"
+]
+ANY_ORDER: StartupType = "CliqueStartupTypeAnyOrder"
+IN_ORDER: StartupType = "CliqueStartupTypeInOrder"
+EXPLICIT: StartupType = "CliqueStartupTypeExplicit"
+
+StrategyType = Literal["RollingRecreate", "OnDelete"]
+
+
+class SetRollingUpdate(RollingUpdate, frozen=True, gc=False, rename="camel"):
+    """How fast outdated replicas of a set are replaced."""
+
+    coherent: bool = False
+    """All pods of a replica are replaced at once, so that no two versions ever work together."""
+
+
+class UpdateStrategy(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """How a change of the template reaches the pods."""
+
+    type: Annotated[StrategyType, Meta(extra={"default": "RollingRecreate"})] = "RollingRecreate"
+    """RollingRecreate replaces outdated pods, replica by replica; OnDelete waits for somebody to
+    delete them."""
+    rolling_update: SetRollingUpdate | None = None
+
+
+class HeadlessServiceConfig(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """The Service under which pods of a replica find each other."""
+
+    publish_not_ready_addresses: Annotated[
+        bool, Meta(extra={"default": True, "required": True})
+    ] = True
+
+
+class ResourceClaimTemplate(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """A claim of devices, for `resourceSharing` to name."""
+
+    name: str
+    template_spec: ClaimSpec
+
+
+class CliqueFilter(msgspec.Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
+    """Which cliques share a claim."""
+
+    child_clique_names: tuple[str, ...] = ()
+
+
+class ChildFilter(CliqueFilter, frozen=True, gc=False, rename="camel", omit_defaults=True):
+    """Which cliques and scaling groups share a claim."""
+
+    child_scaling_group_names: tuple[str, ...] = ()
+
+
+class ResourceSharing(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """A claim of devices that pods share."""
+
+    name: str
+    """A template of this set, or a ResourceClaimTemplate."""
+    scope: Scope
+    """One claim for all replicas together, or one for each."""
+    namespace: str = ""
+    """Where the ResourceClaimTemplate is, if elsewhere."""
+
+
+class SetResourceSharing(ResourceSharing, frozen=True, gc=False, omit_defaults=True):
+    """A claim of devices that pods of a set share."""
+
+    filter: ChildFilter | None = None
+
+
+class GroupResourceSharing(ResourceSharing, frozen=True, gc=False, omit_defaults=True):
+    """A claim of devices that pods of a scaling group share."""
+
+    filter: CliqueFilter | None = None
+
+
+class CliqueTemplate(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """A role in every replica of the set."""
+
+    name: str
+    spec: PodCliqueSpec
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+    topology_constraint: TopologyConstraint | None = None
+    resource_sharing: tuple[ResourceSharing, ...] = ()
+
+
+class ScalingGroupTemplate(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """Cliques that are scaled as one, in every replica of the set."""
+
+    name: str
+    clique_names: tuple[str, ...]
+    annotations: dict[str, str] = {}
+    replicas: Annotated[int, Meta(extra={"format": "int32", "default": 1})] = 1
+    min_available: Annotated[int, Meta(extra={"format": "int32", "default": 1})] = 1
+    scale_config: AutoScaling | None = None
+    resource_sharing: tuple[GroupResourceSharing, ...] = ()
+    topology_constraint: TopologyConstraint | None = None
+    rolling_update: RollingUpdate | None = None
+
+
+class Template(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """A replica of the set."""
+
+    cliques: Annotated[tuple[CliqueTemplate, ...], Meta(extra={"list": "map", "keys": ["name"]})]
+    clique_startup_type: Annotated[
+        StartupType, Meta(extra={"default": "CliqueStartupTypeAnyOrder"})
+    ] = ANY_ORDER
+    pod_clique_scaling_groups: tuple[ScalingGroupTemplate, ...] = ()
+    priority_class_name: str = ""
+    headless_service_config: HeadlessServiceConfig | None = None
+    termination_delay: Duration | None = None
+    """How long a gang may lack pods that it needs before all of it is started anew; 4h."""
+    topology_constraint: SetTopologyConstraint | None = None
+    resource_claim_templates: tuple[ResourceClaimTemplate, ...] = ()
+    resource_sharing: tuple[SetResourceSharing, ...] = ()
+    backoff_limit: Annotated[int | None, Meta(extra={"format": "int32"})] = None
+    """How often pods that are not restarted in place may fail before the set has failed; 6."""
+    ttl_seconds_after_finished: Annotated[int | None, Meta(extra={"format": "int32"})] = None
+    """The set is deleted so long after all of its cliques have finished."""
+
+
+class PodCliqueSetSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """How many replicas of which template."""
+
+    template: Template
+    replicas: Annotated[int, Meta(ge=0, extra={"format": "int32", "default": 0})] = 0
+    update_strategy: UpdateStrategy | None = None
+
+
+class PodGangSummary(msgspec.Struct, frozen=True, gc=False):
+    """How far one gang is."""
+
+    name: str
+    phase: Phase
+    conditions: tuple[Condition, ...] = ()
+
+
+class UpdatingReplica(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """A replica whose turn has come."""
+
+    replica_index: Count
+    update_started_at: Time | None = None
+    update_ended_at: Time | None = None
+
+
+class SetUpdateProgress(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """How far an update is."""
+
+    update_started_at: Time | None = None
+    update_ended_at: Time | None = None
+    updated_pod_cliques_count: Counted = 0
+    total_pod_cliques_count: Counted = 0
+    updated_pod_clique_scaling_groups_count: Counted = 0
+    total_pod_clique_scaling_groups_count: Counted = 0
+    currently_updating: tuple[UpdatingReplica, ...] = ()
+
+
+class PodCliqueSetStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """How the set is."""
+
+    updated_replicas: Counted = 0
+    available_replicas: Counted = 0
+    replicas: Count = 0
+    observed_generation: int | None = None
+    conditions: tuple[Condition, ...] = ()
+    last_errors: tuple[LastError, ...] = ()
+    hpa_pod_selector: str = ""
+    pod_gang_statuses: tuple[PodGangSummary, ...] = ()
+    current_generation_hash: str = ""
+    update_progress: SetUpdateProgress | None = None
+
+
+class PodCliqueSet(msgspec.Struct, gc=False):
+    """A whole AI system: roles, how many of each, in which order, together or not at all."""
+
+    metadata: Metadata
+    spec: PodCliqueSetSpec
+    status: PodCliqueSetStatus = PodCliqueSetStatus()
