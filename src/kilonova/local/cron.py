@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from datetime import MAXYEAR, UTC, date, datetime, timedelta, tzinfo
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from kilonova.local.durations import parse_duration
-from kilonova.local.times import later
+from kilonova.api.durations import parse_duration
+from kilonova.api.times import later
 
 _YEARS_AHEAD = 5
 _LONGEST_NUMBER = 19

@@ -3,13 +3,13 @@
 from typing import Any
 
 from kilonova.api.json import JsonObject
+from kilonova.api.times import rfc3339
 from kilonova.local.admission import Attributes
 from kilonova.local.catalog import Catalog
 from kilonova.local.clock import Clock
 from kilonova.local.customresources import accept_names, is_established, kinds_of
 from kilonova.local.kinds.walk import part
 from kilonova.local.storage import Entry, Event, EventType, Store
-from kilonova.local.times import rfc3339
 
 RESOURCE = "customresourcedefinitions.apiextensions.k8s.io"
 

@@ -3,12 +3,12 @@
 from datetime import datetime
 
 from kilonova.api.json import JsonObject
+from kilonova.api.times import parse_time
 from kilonova.kube.transport import Reply, Request, StreamReply
 from kilonova.local.errors import Problem, bad_request, forbidden_field, invalid, invalid_value
 from kilonova.local.kinds.walk import objects, part
 from kilonova.local.kubelets import Kubelets, LogRequest
 from kilonova.local.podoptions import chosen_container, flag, whole_number
-from kilonova.local.times import parse_time
 
 _STATUSES = ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses")
 _WAITING = {

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from kilonova.api.json import JsonObject
+from kilonova.api.times import rfc3339
 from kilonova.local.auth import Action, Authenticator, InvalidToken, User, user_info
 from kilonova.local.auth.rbac import Rbac, Rule, trouble
 from kilonova.local.clock import Clock
@@ -11,7 +12,6 @@ from kilonova.local.kinds.base import Kind
 from kilonova.local.kinds.walk import part
 from kilonova.local.routes import Target
 from kilonova.local.selectors import parse_field_selector, parse_label_selector
-from kilonova.local.times import rfc3339
 
 _ATTRIBUTES = "spec.resourceAttributes"
 _SELECTORS: tuple[tuple[str, Callable[[str], object]], ...] = (

@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any
 
 from kilonova.api.json import JsonObject
+from kilonova.api.times import rfc3339
 from kilonova.kube.transport import Reply, Request, StreamReply
 from kilonova.local.admission import Attributes
 from kilonova.local.admission.connecting import connect_options, connect_query
@@ -34,7 +35,6 @@ from kilonova.local.schema.builtin import builtin_schema
 from kilonova.local.schema.check import checker
 from kilonova.local.schema.node import Schema
 from kilonova.local.streaming.endpoints import connect_endpoints
-from kilonova.local.times import rfc3339
 from kilonova.local.tokens import TokenRequests
 from kilonova.local.warningheaders import add_warnings
 

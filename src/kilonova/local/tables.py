@@ -8,10 +8,10 @@ from typing import Any
 import msgspec
 
 from kilonova.api.json import JsonObject
+from kilonova.api.times import age
 from kilonova.local.data import table as read_table
 from kilonova.local.kinds.base import Column, Kind
 from kilonova.local.kinds.columns import AGE, CREATED_AT, NAME
-from kilonova.local.times import age
 
 _META = "meta.k8s.io/v1"
 

@@ -4,6 +4,7 @@ from datetime import timedelta
 from typing import Literal
 
 from kilonova.api.json import JsonObject
+from kilonova.api.times import parse_time, rfc3339
 from kilonova.local.auth import BoundObject, ServiceAccount, ServiceAccountTokens
 from kilonova.local.auth.tokens import DEFAULT_SECONDS
 from kilonova.local.auth.words import quoted
@@ -12,7 +13,6 @@ from kilonova.local.kinds.walk import at, part
 from kilonova.local.registry.core import Registry
 from kilonova.local.registry.objects import key_of
 from kilonova.local.storage import Entry
-from kilonova.local.times import parse_time, rfc3339
 
 _GROUP = "authentication.k8s.io"
 _PLURALS = {

@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator
 from random import Random
 
 from kilonova.api.json import JsonObject
+from kilonova.api.times import rfc3339
 from kilonova.kube.transport import Reply, Request, StreamReply
 from kilonova.local.auth import Action, Gate, User
 from kilonova.local.auth.actions import wants_watch
@@ -33,7 +34,6 @@ from kilonova.local.registry.watches import watch, watch_options
 from kilonova.local.registry.writes import Make, Outcome, change, create, replacement
 from kilonova.local.routes import Target
 from kilonova.local.subresources import Subresources
-from kilonova.local.times import rfc3339
 from kilonova.local.warningheaders import add_warnings
 
 BODY_LIMIT = 3 << 20

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from kilonova.api.times import later, parse_time
 from kilonova.kube.resource import plain
 from kilonova.local import cron, quantity
-from kilonova.local.times import later, parse_time
 from tests.local.embedded_cluster import BEGIN, PODS, eventually, find, pod, running
 
 LARGEST, LONGEST = (1 << 31) - 1, (1 << 63) - 1

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kilonova.local.times import micro_time, rfc3339
+from kilonova.api.times import micro_time, rfc3339
 from tests.local.embedded_cluster import EVENTS, LoopClock, find, running
 
 pytestmark = pytest.mark.looptime

@@ -4,10 +4,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from kilonova.api.times import parse_time
 from kilonova.local.nodes import Fleet
 from kilonova.local.nodes.faults import LOST_GPUS, OUT, PULL_ERRORS, XID, faults_of
 from kilonova.local.nodes.fleet import NodeGroup
-from kilonova.local.times import parse_time
 from tests.local.embedded_cluster import BEGIN, PODS, eventually, pod, running
 
 ODD = st.text("0123456789@,-:TZ+ true\u0663\u00b2", max_size=40)

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
+from kilonova.api.times import parse_time, rfc3339
 from kilonova.kube import Client, Reflector, plain
 from kilonova.local.nodes import Fleet, SimulatedNodes
 from kilonova.local.nodes.fleet import Failures, Gpu, NodeGroup, Taint
 from kilonova.local.nodes.sim import PODS as SIM_PODS
-from kilonova.local.times import parse_time, rfc3339
 from tests.local.embedded_cluster import (
     BEGIN,
     LEASES,

@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from kilonova.api.json import JsonObject
+from kilonova.api.times import rfc3339
 from kilonova.local.schema.cel.environment import (
     CompileError,
     Environment,
@@ -24,7 +25,6 @@ from kilonova.local.schema.cel.environment import (
 from kilonova.local.schema.cel.functions.authorization import Decide, answering
 from kilonova.local.schema.cel.types import CelType, type_of
 from kilonova.local.schema.node import Schema, read
-from kilonova.local.times import rfc3339
 
 _VARIABLES = "variables"
 _ROOM = 10 << 20

@@ -8,12 +8,12 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 
 from kilonova.api.json import JsonObject
+from kilonova.api.times import parse_time
 from kilonova.local.admission.amounts import Amounts, add, amounts, pod_amounts
 from kilonova.local.kinds.pods import qos_class
 from kilonova.local.kinds.walk import at, objects, part
 from kilonova.local.quantity import Quantity
 from kilonova.local.selectors import label_selector
-from kilonova.local.times import parse_time
 
 ONE = Quantity(10**9)
 NONE = Quantity(0)

@@ -6,13 +6,13 @@ here: remove the objects of a deleted one, and judge again those whose names ano
 
 import msgspec
 
+from kilonova.api.times import rfc3339
 from kilonova.kube import Client, Controller, NotFound, Reflector, Resource, Result, Watch
 from kilonova.kube.identity import Key
 from kilonova.kube.resource import plain
 from kilonova.local.clock import Clock
 from kilonova.local.controllers.ownership import AnyObject, Metadata
 from kilonova.local.customresources import CLEANUP_FINALIZER, accept_names
-from kilonova.local.times import rfc3339
 
 _LOOK_AGAIN = 0.2
 

@@ -5,10 +5,10 @@ from datetime import timedelta
 
 import msgspec
 
+from kilonova.api.times import parse_time
 from kilonova.kube import Client, Conflict, KubeError, NotFound, Resource
 from kilonova.kube.logging import get_logger
 from kilonova.local.clock import Clock
-from kilonova.local.times import parse_time
 
 LIFETIME = timedelta(hours=1)
 _EVERY = 60.0

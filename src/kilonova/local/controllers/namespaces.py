@@ -2,6 +2,7 @@
 
 import msgspec
 
+from kilonova.api.times import rfc3339
 from kilonova.kube import Client, Controller, NotFound, Reflector, Resource, Result, Watch
 from kilonova.kube.identity import Key
 from kilonova.kube.transport import Request
@@ -9,7 +10,6 @@ from kilonova.local.clock import Clock
 from kilonova.local.controllers.ownership import AnyObject, Metadata
 from kilonova.local.controllers.remains import Condition, Remains
 from kilonova.local.controllers.resources import served_resources
-from kilonova.local.times import rfc3339
 
 _LOOK_AGAIN = 0.5
 

@@ -6,6 +6,7 @@ binding at the same time. Pods that fit nowhere are looked at again when a node 
 something is freed.
 """
 
+from kilonova.api.times import rfc3339
 from kilonova.kube import Client, Conflict, Controller, NotFound, Reflector, Watch
 from kilonova.kube.events import Recorder, Reference
 from kilonova.kube.identity import Key
@@ -19,7 +20,6 @@ from kilonova.local.controllers.fitting import (
     pod_requests,
 )
 from kilonova.local.controllers.objects import PODS, SCHEDULER_NAME, Node, Pod
-from kilonova.local.times import rfc3339
 
 _WORKERS = 16
 

@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from kilonova.api.json import JsonObject
+from kilonova.api.times import rfc3339
 from kilonova.kube import (
     Client,
     Conflict,
@@ -21,7 +22,6 @@ from kilonova.kube.logging import get_logger
 from kilonova.local.clock import Clock
 from kilonova.local.controllers.objects import NODES, PODS, Node, Pod
 from kilonova.local.controllers.workshop import Workshop
-from kilonova.local.times import rfc3339
 
 _EVERY = 20.0
 _QUARANTINE = 40.0

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from kilonova.api.json import JsonObject
+from kilonova.api.times import human_duration
 from kilonova.local.auth.user import User, user_info
 from kilonova.local.errors import Problem
 from kilonova.local.kinds.base import Column
@@ -10,7 +11,6 @@ from kilonova.local.kinds.columns import AGE, NAME, NONE, text
 from kilonova.local.kinds.rules import immutable
 from kilonova.local.kinds.strategy import Reads, Strategy, strategy
 from kilonova.local.kinds.walk import at, objects, part, text_of
-from kilonova.local.times import human_duration
 
 _REQUESTOR = ("username", "uid", "groups", "extra")
 

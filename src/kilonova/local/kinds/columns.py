@@ -5,9 +5,9 @@ from datetime import datetime
 from typing import Any
 
 from kilonova.api.json import JsonObject
+from kilonova.api.times import age
 from kilonova.local.kinds.base import Column
 from kilonova.local.kinds.walk import at, objects, part
-from kilonova.local.times import age
 
 NONE = "<none>"
 UNSET = "<unset>"

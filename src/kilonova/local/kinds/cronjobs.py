@@ -4,6 +4,7 @@ import re
 from datetime import datetime
 
 from kilonova.api.json import JsonObject
+from kilonova.api.times import age
 from kilonova.local import cron
 from kilonova.local.errors import Problem, invalid_value, required
 from kilonova.local.kinds.base import Column
@@ -22,7 +23,6 @@ from kilonova.local.kinds.rules import not_negative, one_of
 from kilonova.local.kinds.strategy import Strategy, strategy
 from kilonova.local.kinds.walk import at, inside, part
 from kilonova.local.names import dns_subdomain
-from kilonova.local.times import age
 
 _zone_part = re.compile(r"(?!-)[A-Za-z.\-_0-9+]{1,14}").fullmatch
 _NAME_LIMIT = 52

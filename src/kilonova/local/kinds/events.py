@@ -5,13 +5,13 @@ from datetime import datetime
 from typing import Any
 
 from kilonova.api.json import JsonObject
+from kilonova.api.times import age
 from kilonova.local.errors import Problem, invalid_value, required
 from kilonova.local.kinds.base import Column
 from kilonova.local.kinds.columns import text, wide
 from kilonova.local.kinds.strategy import Storage, Strategy, strategy
 from kilonova.local.kinds.walk import at
 from kilonova.local.names import qualified_name
-from kilonova.local.times import age
 
 _SHARED = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
 _RENAMED = {

@@ -14,11 +14,11 @@ from typing import Any
 import msgspec
 
 from kilonova.api.json import JsonObject
+from kilonova.api.times import micro_time, parse_time, rfc3339
 from kilonova.local.data import table
 from kilonova.local.quantity import Quantity, QuantityError
 from kilonova.local.quantity import from_json as quantity
 from kilonova.local.schema.node import Schema
-from kilonova.local.times import micro_time, parse_time, rfc3339
 
 Former = Callable[[Any], Any]
 """Gives the value its form; objects and lists are changed in place."""

@@ -3,8 +3,8 @@
 from datetime import datetime
 
 from kilonova.api.json import JsonObject
+from kilonova.api.times import age, human_duration, parse_time
 from kilonova.local.kinds.walk import at, objects
-from kilonova.local.times import age, human_duration, parse_time
 
 
 def job_status(job: JsonObject) -> str:

@@ -6,10 +6,10 @@ from datetime import datetime
 from typing import Any
 
 from kilonova.api.json import JsonObject
+from kilonova.api.times import age
 from kilonova.local.kinds.base import Column
 from kilonova.local.kinds.columns import NONE, age_of
 from kilonova.local.kinds.walk import at, objects, part
-from kilonova.local.times import age
 
 
 def pod_cells(pod: JsonObject, now: datetime) -> list[Any]:

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from datetime import datetime
 
 from kilonova.api.json import JsonObject
+from kilonova.api.times import rfc3339
 from kilonova.local.kubelets import NodeUsage, PodUsage
 from kilonova.local.metricsapi.kinds import GROUP, VERSION
 from kilonova.local.quantity import Format, Quantity
-from kilonova.local.times import rfc3339
 
 _NANO = 10**9
 

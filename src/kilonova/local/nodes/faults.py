@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import cast
 
-from kilonova.local.times import parse_time, rfc3339
+from kilonova.api.times import parse_time, rfc3339
 
 PREFIX = "sim.kilonova.dev/"
 OUT = PREFIX + "out"

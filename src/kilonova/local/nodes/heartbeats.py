@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Protocol
 
+from kilonova.api.times import micro_time
 from kilonova.kube import Client, KubeError, NotFound
 from kilonova.kube.logging import get_logger
 from kilonova.kube.resource import plain
 from kilonova.local.storage import Entry, Put, Store
-from kilonova.local.times import micro_time
 
 LEASES = plain("coordination.k8s.io", "v1", "leases", "Lease", True)
 LEASE_NAMESPACE = "kube-node-lease"

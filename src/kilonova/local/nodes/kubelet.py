@@ -5,12 +5,12 @@ from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from datetime import datetime
 
 from kilonova.api.json import JsonObject
+from kilonova.api.times import later, parse_time
 from kilonova.local.controllers.objects import Pod
 from kilonova.local.errors import ApiError, bad_request
 from kilonova.local.kinds.walk import objects, part
 from kilonova.local.kubelets import LogRequest, NodeUsage, RemoteProcess
 from kilonova.local.nodes.usage import simulated_usage
-from kilonova.local.times import later, parse_time
 
 
 class SimulatedKubelet:

@@ -10,6 +10,7 @@ from datetime import datetime
 from random import Random
 
 from kilonova.api.json import JsonObject
+from kilonova.api.times import parse_time
 from kilonova.kube import Client, Reflector
 from kilonova.kube.events import Recorder, Reference
 from kilonova.kube.logging import get_logger
@@ -20,7 +21,6 @@ from kilonova.local.nodes.faults import PREFIX
 from kilonova.local.nodes.machine import Machine
 from kilonova.local.nodes.objects import restarts
 from kilonova.local.nodes.timetable import Timetable
-from kilonova.local.times import parse_time
 
 RUN_SECONDS = PREFIX + "run-seconds"
 EXIT_CODE = PREFIX + "exit-code"

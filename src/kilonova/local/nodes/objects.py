@@ -7,10 +7,10 @@ import msgspec
 
 from kilonova import __version__
 from kilonova.api.json import JsonObject
+from kilonova.api.times import micro_time, rfc3339
 from kilonova.local.controllers.objects import Container, Pod
 from kilonova.local.nodes.fleet import NodeShape
 from kilonova.local.quantity import from_json, parse
-from kilonova.local.times import micro_time, rfc3339
 
 NODE_KIND = "kilonova.dev/node-kind"
 BLOCK = "kilonova.dev/block"

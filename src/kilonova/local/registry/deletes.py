@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from kilonova.api.json import JsonObject
+from kilonova.api.times import rfc3339
 from kilonova.kube.transport import Request
 from kilonova.local.admission import Attributes
 from kilonova.local.catalog import storage_resource
@@ -21,7 +22,6 @@ from kilonova.local.registry.reads import Page, read_list
 from kilonova.local.registry.writes import Outcome
 from kilonova.local.routes import Target
 from kilonova.local.storage import Entry, Put, Remove
-from kilonova.local.times import rfc3339
 
 _POLICIES = ("Foreground", "Background", "Orphan")
 

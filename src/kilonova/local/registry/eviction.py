@@ -6,6 +6,7 @@ minutes, and nobody a pod.
 """
 
 from kilonova.api.json import JsonObject
+from kilonova.api.times import rfc3339
 from kilonova.local.errors import ApiError, bad_request, forbidden, too_many_requests
 from kilonova.local.kinds.walk import objects, part
 from kilonova.local.registry import lifecycle
@@ -17,7 +18,6 @@ from kilonova.local.registry.pods import set_condition
 from kilonova.local.registry.writes import edit
 from kilonova.local.routes import Target
 from kilonova.local.selectors import label_selector
-from kilonova.local.times import rfc3339
 
 _CANNOT_EVICT = "Cannot evict pod as it would violate the pod's disruption budget."
 _MOST_DISRUPTED = 2000

@@ -3,10 +3,10 @@
 from datetime import datetime, timedelta
 
 from kilonova.api.json import JsonObject
+from kilonova.api.times import parse_time, rfc3339
 from kilonova.local.errors import ApiError, Problem, conflict, invalid_value, object_modified
 from kilonova.local.kinds.base import Behavior, Kind
 from kilonova.local.kinds.walk import strings
-from kilonova.local.times import parse_time, rfc3339
 
 FOREGROUND = "foregroundDeletion"
 ORPHAN = "orphan"

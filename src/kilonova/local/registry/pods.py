@@ -1,13 +1,13 @@
 """What only pods have: being bound to a node."""
 
 from kilonova.api.json import JsonObject
+from kilonova.api.times import rfc3339
 from kilonova.local.errors import ApiError, Problem, bad_request, conflict
 from kilonova.local.kinds.walk import part
 from kilonova.local.registry.core import Registry
 from kilonova.local.registry.options import WriteOptions
 from kilonova.local.registry.writes import edit
 from kilonova.local.routes import Target
-from kilonova.local.times import rfc3339
 
 
 async def bind(

@@ -7,6 +7,7 @@ from typing import Protocol
 import msgspec
 
 from kilonova.api.json import JsonObject
+from kilonova.api.times import rfc3339
 from kilonova.local.admission import Attributes
 from kilonova.local.apply import keep_times, record_update
 from kilonova.local.catalog import storage_resource
@@ -21,7 +22,6 @@ from kilonova.local.registry.options import WriteOptions
 from kilonova.local.registry.ownership import untracked
 from kilonova.local.routes import Target
 from kilonova.local.storage import Entry, Put, Remove
-from kilonova.local.times import rfc3339
 
 _GENERATED_NAME_BASE = 58
 _GENERATED_NAME_TRIES = 8

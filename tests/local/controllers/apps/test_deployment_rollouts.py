@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
+from kilonova.api.times import parse_time
 from kilonova.kube import Client, Reflector
 from kilonova.local.controllers.apps.facts import is_active, share_of
 from kilonova.local.controllers.objects import PODS as POD_FACTS
 from kilonova.local.controllers.objects import Pod
-from kilonova.local.times import parse_time
 from tests.local.controllers.apps.workloads import (
     DEPLOYMENTS,
     REPLICA_SETS,

@@ -4,6 +4,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from kilonova.api.meta import Condition, Metadata
+from kilonova.api.times import rfc3339
 from kilonova.local.controllers.apps.objects import (
     Deployment,
     DeploymentSpec,
@@ -16,7 +17,6 @@ from kilonova.local.controllers.apps.objects import (
     Strategy,
 )
 from kilonova.local.controllers.objects import ContainerStatus, Pod, PodSpec, PodStatus
-from kilonova.local.times import rfc3339
 from tests.local.controllers.apps.workloads import template
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)

@@ -8,13 +8,13 @@ from typing import Any
 import msgspec
 import pytest
 
+from kilonova.api.times import rfc3339
 from kilonova.kube import Client, InProcessTransport
 from kilonova.kube.resource import plain
 from kilonova.kube.transport import Reply, Request, StreamReply
 from kilonova.local.auth import User
 from kilonova.local.cluster import Cluster, Settings
 from kilonova.local.nodes.fleet import Fleet, NodeGroup
-from kilonova.local.times import rfc3339
 from tests.local.embedded_cluster import (
     DEFINITIONS,
     EVENTS,

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from kilonova.api.meta import Condition, Metadata
+from kilonova.api.times import rfc3339
 from kilonova.local.controllers.autoscaling.objects import Behavior, Rules
 from kilonova.local.controllers.autoscaling.proposals import (
     NoProposal,
@@ -17,7 +18,6 @@ from kilonova.local.controllers.autoscaling.proposals import (
     by_value,
 )
 from kilonova.local.controllers.objects import Container, Pod, PodSpec, PodStatus, Resources
-from kilonova.local.times import rfc3339
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
 EXACT = Tolerances()

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from kilonova.api.meta import Metadata
+from kilonova.api.times import rfc3339
 from kilonova.kube import Client
 from kilonova.kube.resource import plain
 from kilonova.local.controllers.batch.cronplan import due
@@ -18,7 +19,6 @@ from kilonova.local.controllers.batch.objects import (
     JobReference,
 )
 from kilonova.local.nodes.fleet import Fleet, NodeGroup
-from kilonova.local.times import rfc3339
 from tests.local.controllers.batch.job_world import JOBS, ended, events_of, job
 from tests.local.embedded_cluster import find, gone, running, settle
 

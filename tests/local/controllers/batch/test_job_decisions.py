@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kilonova.api.meta import Condition, Metadata
+from kilonova.api.times import rfc3339
 from kilonova.local.controllers.batch.failures import Backoff, inherited_failures, meaning
 from kilonova.local.controllers.batch.intervals import Indexes
 from kilonova.local.controllers.batch.objects import (
@@ -35,7 +36,6 @@ from kilonova.local.controllers.objects import (
     PodStatus,
     Terminated,
 )
-from kilonova.local.times import rfc3339
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
 

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from kilonova.api.meta import Condition, Metadata
+from kilonova.api.times import rfc3339
 from kilonova.kube import Client, TooManyRequests
 from kilonova.kube.resource import plain
 from kilonova.local.controllers.disruption.objects import Budget, BudgetSpec, BudgetStatus
 from kilonova.local.controllers.disruption.status import new_status
 from kilonova.local.controllers.objects import Pod, PodStatus
 from kilonova.local.nodes.fleet import Fleet, NodeGroup
-from kilonova.local.times import rfc3339
 from tests.local.embedded_cluster import PODS, eventually, pod, running, settle
 
 pytestmark = pytest.mark.looptime

@@ -8,7 +8,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from kilonova.api.json import JsonObject
 from kilonova.api.meta import Metadata
 from kilonova.kube import Client, Invalid, KubeError, NotFound, PatchKind, Resource
-from kilonova.local.controllers.apps.echo import Echo
+from kilonova.kube.echo import Echo
 from kilonova.local.controllers.apps.objects import PodSet
 
 

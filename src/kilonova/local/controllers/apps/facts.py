@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 
+from kilonova.api.times import parse_time
 from kilonova.local.controllers.objects import Pod
-from kilonova.local.times import parse_time
 
 
 def is_active(pod: Pod) -> bool:

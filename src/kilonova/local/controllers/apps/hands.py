@@ -1,7 +1,7 @@
 """Making and removing the pods of sets, with the events that tell of it."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -9,9 +9,10 @@ from typing import Any
 from kilonova.api.json import JsonObject
 from kilonova.api.meta import Metadata
 from kilonova.kube import ApiStatusError, Client, Conflict, NotFound, Resource
+from kilonova.kube.batches import raise_first, slow_start
+from kilonova.kube.echo import Echo
 from kilonova.kube.events import Recorder, Reference
 from kilonova.local.controllers.apps.claims import controller_reference
-from kilonova.local.controllers.apps.echo import Echo
 from kilonova.local.controllers.objects import PODS, Pod
 
 BURST = 500
@@ -105,22 +106,3 @@ def pod_of_template(
 def is_terminating_namespace(error: ApiStatusError) -> bool:
     """Whether something was refused because its namespace is going."""
     return any(cause.get("reason") == "NamespaceTerminating" for cause in error.causes)
-
-
-async def slow_start(calls: Sequence[Callable[[], Awaitable[None]]]) -> None:
-    """One call, then two, then four …; after a batch with failures raise the first of them."""
-    done, batch = 0, 1
-    while done < len(calls):
-        results = await asyncio.gather(
-            *(call() for call in calls[done : done + batch]), return_exceptions=True
-        )
-        raise_first(results)
-        done += batch
-        batch *= 2
-
-
-def raise_first(results: Iterable[object]) -> None:
-    """Raise the first exception among results, if there is one."""
-    for result in results:
-        if isinstance(result, BaseException):
-            raise result

@@ -11,8 +11,8 @@ from typing import Any
 from kilonova.api.json import JsonObject
 from kilonova.api.meta import Metadata
 from kilonova.kube import AlreadyExists, Client, NotFound, Reflector, Resource
+from kilonova.kube.echo import Echo
 from kilonova.local.controllers.apps.claims import Claimer, claim, controller_reference
-from kilonova.local.controllers.apps.echo import Echo
 from kilonova.local.controllers.apps.objects import REVISIONS, ControllerRevision, PodSet
 from kilonova.local.controllers.apps.selection import asked_label
 from kilonova.local.controllers.apps.templates import data_hash, same_template

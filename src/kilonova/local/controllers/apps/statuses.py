@@ -6,7 +6,7 @@ from typing import Generic, Protocol, TypeVar
 from kilonova.api.json import JsonObject
 from kilonova.api.meta import Metadata
 from kilonova.kube import Client, NotFound, Resource
-from kilonova.local.controllers.apps.echo import Echo
+from kilonova.kube.echo import Echo
 from kilonova.local.controllers.apps.objects import Status
 
 

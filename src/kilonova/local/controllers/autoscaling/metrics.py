@@ -4,16 +4,16 @@ from urllib.parse import quote
 
 import msgspec
 
+from kilonova.api.durations import parse_duration
 from kilonova.api.json import JsonObject
+from kilonova.api.times import parse_time
 from kilonova.kube import ApiStatusError, Client, NotFound
 from kilonova.kube.codec import decode
 from kilonova.kube.transport import Request
 from kilonova.local.controllers.autoscaling.objects import MetricIdentifier, TargetReference, milli
 from kilonova.local.controllers.autoscaling.proposals import NoProposal, Sample
 from kilonova.local.controllers.scales import NoScale, ScaleReader
-from kilonova.local.durations import parse_duration
 from kilonova.local.selectors import label_selector
-from kilonova.local.times import parse_time
 
 _RESOURCE = "/apis/metrics.k8s.io/v1beta1"
 _CUSTOM = "custom.metrics.k8s.io"

@@ -6,10 +6,10 @@ from datetime import datetime
 import msgspec
 
 from kilonova.api.json import JsonObject
+from kilonova.api.times import rfc3339
 from kilonova.local.controllers.autoscaling.measure import Unmeasured
 from kilonova.local.controllers.autoscaling.objects import Autoscaler, AutoscalerCondition
 from kilonova.local.controllers.autoscaling.pace import Paced
-from kilonova.local.times import rfc3339
 
 replace = msgspec.structs.replace
 

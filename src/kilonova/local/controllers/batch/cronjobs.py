@@ -9,6 +9,7 @@ from datetime import datetime
 
 import msgspec
 
+from kilonova.api.times import rfc3339
 from kilonova.kube import (
     AlreadyExists,
     ApiStatusError,
@@ -41,7 +42,6 @@ from kilonova.local.controllers.batch.objects import (
     Job,
     JobReference,
 )
-from kilonova.local.times import rfc3339
 
 _BY_CRON_JOB = "cron job"
 _WORKERS = 5

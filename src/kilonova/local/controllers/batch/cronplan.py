@@ -8,11 +8,11 @@ from zoneinfo import ZoneInfo
 import msgspec
 
 from kilonova.api.json import JsonObject
+from kilonova.api.times import later, parse_time
 from kilonova.local import cron
 from kilonova.local.controllers.batch.objects import CronJob, CronJobStatus, Job, JobReference
 from kilonova.local.kinds.walk import part
 from kilonova.local.patch import copied
-from kilonova.local.times import later, parse_time
 
 _PADDING = 0.1
 _MANY = 100

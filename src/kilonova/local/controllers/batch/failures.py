@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from kilonova.api.times import parse_time
 from kilonova.local.controllers.batch.objects import (
     ExitCodes,
     FailurePolicy,
@@ -11,7 +12,6 @@ from kilonova.local.controllers.batch.objects import (
     Job,
 )
 from kilonova.local.controllers.objects import ContainerStatus, Pod
-from kilonova.local.times import parse_time
 
 _FIRST_WAIT = 10.0
 _LONGEST_WAIT = 600.0

@@ -10,6 +10,7 @@ from datetime import datetime
 import msgspec
 
 from kilonova.api.json import JsonObject
+from kilonova.api.times import rfc3339
 from kilonova.kube import Client, Controller, KubeError, Reflector, Result, Watch
 from kilonova.kube.backoff import Backoff as RetryBackoff
 from kilonova.kube.events import Recorder
@@ -32,7 +33,6 @@ from kilonova.local.controllers.batch.verdict import (
 )
 from kilonova.local.controllers.indexes import BY_CONTROLLER
 from kilonova.local.controllers.objects import Pod
-from kilonova.local.times import rfc3339
 
 _WORKERS = 5
 _TOGETHER = 0.25

@@ -2,11 +2,11 @@
 
 from datetime import datetime, timedelta
 
+from kilonova.api.times import parse_time
 from kilonova.kube import Client, Conflict, Controller, NotFound, Reflector, Result, Watch
 from kilonova.kube.identity import Key
 from kilonova.local.clock import Clock
 from kilonova.local.controllers.batch.objects import JOBS, Job
-from kilonova.local.times import parse_time
 
 
 def expiry(job: Job) -> datetime | None:

@@ -2,12 +2,12 @@
 
 from datetime import datetime
 
+from kilonova.api.times import later, parse_time, rfc3339
 from kilonova.local.controllers.batch.failures import has_failed, meaning
 from kilonova.local.controllers.batch.intervals import Indexes
 from kilonova.local.controllers.batch.objects import Condition, Job, SuccessRule
 from kilonova.local.controllers.batch.tally import Tally
 from kilonova.local.kinds.walk import at
-from kilonova.local.times import later, parse_time, rfc3339
 
 FAILURE_TARGET = "FailureTarget"
 SUCCESS_CRITERIA_MET = "SuccessCriteriaMet"

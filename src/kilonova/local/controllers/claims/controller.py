@@ -10,9 +10,9 @@ import msgspec
 
 from kilonova.api.json import JsonObject
 from kilonova.kube import ApiStatusError, Client, Conflict, Controller, NotFound, Reflector, Watch
+from kilonova.kube.echo import Echo
 from kilonova.kube.events import Recorder, Reference
 from kilonova.kube.identity import Key
-from kilonova.local.controllers.apps.echo import Echo
 from kilonova.local.controllers.claims.generation import (
     ANNOTATION,
     claim_names,

@@ -3,12 +3,12 @@
 from datetime import datetime, timedelta
 
 from kilonova.api.json import JsonObject
+from kilonova.api.times import parse_time, rfc3339
 from kilonova.kube import Client, Controller, Reflector, Result, Watch
 from kilonova.kube.identity import Key
 from kilonova.local.clock import Clock
 from kilonova.local.controllers.objects import Pod
 from kilonova.local.controllers.podconditions import set_pod_condition
-from kilonova.local.times import parse_time, rfc3339
 
 _PATIENCE = timedelta(minutes=2)
 _TARGET = "DisruptionTarget"

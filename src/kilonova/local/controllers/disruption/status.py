@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 
 import msgspec
 
+from kilonova.api.times import parse_time, rfc3339
 from kilonova.local.controllers.apps.facts import share_of
 from kilonova.local.controllers.disruption.objects import (
     DISRUPTION_ALLOWED,
@@ -14,7 +15,6 @@ from kilonova.local.controllers.disruption.objects import (
     BudgetStatus,
 )
 from kilonova.local.controllers.objects import Pod
-from kilonova.local.times import parse_time, rfc3339
 
 DELETION_TIMEOUT = timedelta(minutes=2)
 """A pod that was to go and has not been marked by then is taken to stay."""

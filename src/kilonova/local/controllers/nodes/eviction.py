@@ -7,6 +7,7 @@ A pod that tolerates it for a time stays that long. The time is counted from whe
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 
+from kilonova.api.times import parse_time, rfc3339
 from kilonova.kube import Client, Conflict, Controller, NotFound, Part, Reflector, Result, Watch
 from kilonova.kube.events import Recorder, Reference
 from kilonova.kube.identity import Key
@@ -15,7 +16,6 @@ from kilonova.local.controllers.nodes.tolerance import FOREVER, endured_seconds
 from kilonova.local.controllers.objects import NODES, PODS, Node, Pod, Taint
 from kilonova.local.controllers.podconditions import set_pod_condition
 from kilonova.local.controllers.workshop import Workshop
-from kilonova.local.times import parse_time, rfc3339
 
 _WORKERS = 8
 

@@ -10,6 +10,7 @@ from datetime import datetime
 
 import msgspec
 
+from kilonova.api.times import rfc3339
 from kilonova.kube import (
     Client,
     Conflict,
@@ -40,7 +41,6 @@ from kilonova.local.controllers.nodes.zones import Allowance, Zone, all_disrupte
 from kilonova.local.controllers.objects import NODES, PODS, Node, Pod
 from kilonova.local.controllers.podconditions import set_pod_condition
 from kilonova.local.controllers.workshop import Workshop
-from kilonova.local.times import rfc3339
 
 GRACE = 50.0
 _PERIOD = 5.0

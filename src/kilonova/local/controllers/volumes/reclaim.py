@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from kilonova.api.json import JsonObject
+from kilonova.api.times import rfc3339
 from kilonova.kube import Client, Conflict, Controller, NotFound, Reflector, Watch
 from kilonova.kube.events import Recorder, Reference
 from kilonova.kube.identity import Key
@@ -15,7 +16,6 @@ from kilonova.local.controllers.volumes.objects import (
     VolumeClaim,
 )
 from kilonova.local.controllers.volumes.provisioning import PROVISIONER, Folders
-from kilonova.local.times import rfc3339
 
 _BY_CLAIM = "claim of a volume"
 

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from kilonova.api.json import JsonObject
 from kilonova.kube import Controller, Key, Result, Watch
+from kilonova.kube.echo import Echo
 from kilonova.local.controllers.apps.claims import Claimer, claim
 from kilonova.local.controllers.apps.daemonset.backoff import FailedPods
 from kilonova.local.controllers.apps.daemonset.desire import (
@@ -23,7 +24,6 @@ from kilonova.local.controllers.apps.daemonset.eligibility import (
     target_node,
     with_tolerations,
 )
-from kilonova.local.controllers.apps.echo import Echo
 from kilonova.local.controllers.apps.facts import next_availability
 from kilonova.local.controllers.apps.hands import BURST, Hands, pod_of_template
 from kilonova.local.controllers.apps.objects import (

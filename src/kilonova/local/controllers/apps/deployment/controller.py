@@ -6,13 +6,13 @@ import msgspec
 
 from kilonova.api.json import JsonObject
 from kilonova.kube import AlreadyExists, ApiStatusError, Controller, Key, NotFound, Result, Watch
+from kilonova.kube.echo import Echo
 from kilonova.kube.events import Reference
 from kilonova.local.controllers.apps.claims import Claimer, claim, controller_reference
 from kilonova.local.controllers.apps.deployment.annotations import REVISION
 from kilonova.local.controllers.apps.deployment.desire import Change, Plan, desire, newest
 from kilonova.local.controllers.apps.deployment.progress import not_created
 from kilonova.local.controllers.apps.deployment.rolling import by_age
-from kilonova.local.controllers.apps.echo import Echo
 from kilonova.local.controllers.apps.hands import is_terminating_namespace
 from kilonova.local.controllers.apps.objects import (
     DEPLOYMENTS,

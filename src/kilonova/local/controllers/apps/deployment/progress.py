@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 
 import msgspec
 
+from kilonova.api.times import parse_time, rfc3339
 from kilonova.local.controllers.apps.deployment.rolling import max_unavailable, total
 from kilonova.local.controllers.apps.objects import (
     Deployment,
@@ -13,7 +14,6 @@ from kilonova.local.controllers.apps.objects import (
     DeploymentStatus,
     ReplicaSet,
 )
-from kilonova.local.times import parse_time, rfc3339
 
 Conditions = tuple[DeploymentCondition, ...]
 

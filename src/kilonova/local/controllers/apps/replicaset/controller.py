@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from kilonova.kube import ApiStatusError, Controller, Key, Resource, Result, Watch
+from kilonova.kube.echo import Echo
 from kilonova.local.controllers.apps.claims import Claimer, claim
-from kilonova.local.controllers.apps.echo import Echo
 from kilonova.local.controllers.apps.facts import is_active, is_going, next_availability
 from kilonova.local.controllers.apps.hands import Hands, pod_of_template
 from kilonova.local.controllers.apps.objects import ReplicaSet

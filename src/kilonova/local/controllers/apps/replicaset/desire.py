@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from kilonova.api.times import rfc3339
 from kilonova.local.controllers.apps.facts import is_available
 from kilonova.local.controllers.apps.hands import BURST
 from kilonova.local.controllers.apps.objects import (
@@ -14,7 +15,6 @@ from kilonova.local.controllers.apps.objects import (
 from kilonova.local.controllers.apps.replicaset.order import first_to_go
 from kilonova.local.controllers.objects import Pod
 from kilonova.local.kinds.walk import part
-from kilonova.local.times import rfc3339
 
 REPLICA_FAILURE = "ReplicaFailure"
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import cmp_to_key
 
+from kilonova.api.times import parse_time
 from kilonova.local.controllers.apps.facts import is_active
 from kilonova.local.controllers.objects import Pod
-from kilonova.local.times import parse_time
 
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 

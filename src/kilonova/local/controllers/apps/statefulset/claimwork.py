@@ -6,8 +6,8 @@ import msgspec
 
 from kilonova.api.meta import Metadata
 from kilonova.kube import AlreadyExists, ApiStatusError, Client, KubeError, Reflector
+from kilonova.kube.echo import Echo
 from kilonova.kube.events import Recorder, Reference
-from kilonova.local.controllers.apps.echo import Echo
 from kilonova.local.controllers.apps.objects import CLAIMS, STATEFUL_SETS, Claim, StatefulSet
 from kilonova.local.controllers.apps.statefulset.identity import claim_name, claims_of, pod_name
 from kilonova.local.controllers.apps.statefulset.retention import (

@@ -15,11 +15,11 @@ from kilonova.kube import (
     Result,
     Watch,
 )
+from kilonova.kube.batches import slow_start
+from kilonova.kube.echo import Echo
 from kilonova.kube.events import Reference
 from kilonova.local.controllers.apps.claims import Claimer, claim
-from kilonova.local.controllers.apps.echo import Echo
 from kilonova.local.controllers.apps.facts import next_availability
-from kilonova.local.controllers.apps.hands import slow_start
 from kilonova.local.controllers.apps.objects import (
     CLAIMS,
     REVISIONS,

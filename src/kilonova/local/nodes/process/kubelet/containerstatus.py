@@ -6,11 +6,11 @@ from datetime import UTC, datetime
 import msgspec
 
 from kilonova.api.json import JsonObject
+from kilonova.api.times import rfc3339
 from kilonova.local.nodes.process.kubelet.pods import Container, Pod, is_sidecar
 from kilonova.local.nodes.process.kubelet.restarts import restarts_after
 from kilonova.local.nodes.process.kubelet.runs import RUNTIME, History, Run
 from kilonova.local.nodes.process.kubelet.sequence import HEALTHY, Health
-from kilonova.local.times import rfc3339
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import BinaryIO
 
+from kilonova.api.times import later, parse_time
 from kilonova.local.kubelets import LogRequest
-from kilonova.local.times import later, parse_time
 
 _CHUNK = 256 * 1024
 _LOOK_AGAIN = 0.1

@@ -6,13 +6,13 @@ from ipaddress import IPv4Network
 
 from kilonova import __version__
 from kilonova.api.json import JsonObject
+from kilonova.api.times import rfc3339
 from kilonova.local.documents import KUBERNETES
 from kilonova.local.nodes.objects import NODE_KIND
 from kilonova.local.nodes.process.kubelet.devices import GPU_RESOURCE
 from kilonova.local.nodes.process.kubelet.machinefacts import MachineFacts, Pressures
 from kilonova.local.nodes.process.kubelet.means import HOST_ADDRESS
 from kilonova.local.nodes.process.kubelet.runs import RUNTIME
-from kilonova.local.times import rfc3339
 
 MOST_PODS = 110
 _KUBELET_PORT = 10250

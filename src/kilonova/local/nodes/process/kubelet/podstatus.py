@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from kilonova.api.json import JsonObject
+from kilonova.api.times import parse_time, rfc3339
 from kilonova.local.nodes.process.kubelet.conditions import conditions
 from kilonova.local.nodes.process.kubelet.containerstatus import Seen, container_status
 from kilonova.local.nodes.process.kubelet.phase import FAILED, PENDING, RUNNING, SUCCEEDED, phase
 from kilonova.local.nodes.process.kubelet.pods import Pod
-from kilonova.local.times import parse_time, rfc3339
 
 _MESSAGE_BYTES = 12 * 1024
 """Of all containers of a pod together."""

@@ -7,9 +7,9 @@ runtime lost, is known from the pod's status. Pure.
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from kilonova.api.times import parse_time
 from kilonova.local.nodes.process.kubelet.pods import ContainerStatus, Pod, Terminated
 from kilonova.local.nodes.process.runtime import ContainerState
-from kilonova.local.times import parse_time
 
 RUNTIME = "kilonova-process"
 LOST = "ContainerStatusUnknown"

@@ -7,12 +7,12 @@ from datetime import datetime, timedelta
 import msgspec
 
 from kilonova.api.json import JsonObject
+from kilonova.api.times import parse_time
 from kilonova.kube import Client, KubeError
 from kilonova.kube.resource import plain
 from kilonova.kube.transport import Request
 from kilonova.local.nodes.process.kubelet.payloads import VolumeError
 from kilonova.local.nodes.process.kubelet.pods import Pod
-from kilonova.local.times import parse_time
 
 _ACCOUNTS = plain("", "v1", "serviceaccounts", "ServiceAccount", True)
 _DEFAULT_SECONDS = 3600

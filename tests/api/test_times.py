@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kilonova.local.times import age, human_duration, micro_time, parse_time, rfc3339
+from kilonova.api.times import age, human_duration, micro_time, parse_time, rfc3339
 
 MINUTE, HOUR, DAY = 60, 3600, 86400
 MOMENT = datetime(2026, 1, 2, 3, 4, 5, 678900, tzinfo=timezone(timedelta(hours=1)))
