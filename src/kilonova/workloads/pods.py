@@ -1,0 +1,50 @@
+"""What a pod's state says. Pure."""
+
+from kilonova.api.grove import names
+from kilonova.workloads.keys import index_of
+from kilonova.workloads.resources import Pod
+
+
+def pod_index(pod: Pod) -> int | None:
+    """The pod's place in its clique."""
+    return index_of(pod.metadata, names.POD_INDEX)
+
+
+def is_ending(pod: Pod) -> bool:
+    """Whether somebody has deleted it."""
+    return pod.metadata.deletion_timestamp is not None
+
+
+def is_finished(pod: Pod) -> bool:
+    """Whether none of its containers runs, or ever will again."""
+    return pod.status.phase in ("Succeeded", "Failed")
+
+
+def is_gated(pod: Pod) -> bool:
+    """Whether it waits for its gang."""
+    return any(gate.name == names.GATE for gate in pod.spec.scheduling_gates)
+
+
+def is_scheduled(pod: Pod) -> bool:
+    """Whether it has a node."""
+    return bool(pod.spec.node_name)
+
+
+def is_ready(pod: Pod) -> bool:
+    """Whether it does its work."""
+    return any(each.type == "Ready" and each.status == "True" for each in pod.status.conditions)
+
+
+def has_started(pod: Pod) -> bool:
+    """Whether all of its containers have passed their start."""
+    statuses = pod.status.container_statuses
+    return bool(statuses) and all(each.started for each in statuses)
+
+
+def has_failed_lately(pod: Pod) -> bool:
+    """Whether a container of it last ended with an error."""
+    ends = (
+        each.state.terminated or each.last_state.terminated
+        for each in pod.status.container_statuses
+    )
+    return any(end is not None and end.exit_code != 0 for end in ends)
