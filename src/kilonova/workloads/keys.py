@@ -51,3 +51,9 @@ def index_of(child: Metadata, label: str) -> int | None:
     """The number in a label; None where there is none."""
     text = child.labels.get(label, "")
     return int(text) if text.isdecimal() else None
+
+
+def incarnation_of(child: Metadata) -> int:
+    """How often a clique's pods had all been started anew; of a pod, when it was born."""
+    text = child.annotations.get(names.INCARNATION, "")
+    return int(text) if text.isdecimal() else 0
