@@ -25,7 +25,8 @@ class SimulatedKubelet:
 
     async def logs(self, pod: JsonObject, wanted: LogRequest) -> AsyncIterator[bytes]:
         """A container's life, told from its status; there is nothing else to tell."""
-        states = {item["name"]: item for item in objects(pod, "status", "containerStatuses")}
+        lists = ("initContainerStatuses", "containerStatuses")
+        states = {item["name"]: item for each in lists for item in objects(pod, "status", each)}
         state = part(states, wanted.container, "state")
         lines: list[tuple[str, str]] = []
         ended = part(state, "terminated")

@@ -3,6 +3,9 @@
 A change of a pod only plans what comes next. An act looks at the pod again when its time has
 come, so a pod that was deleted, replaced or restarted meanwhile is left alone. While its machine
 is out nothing happens to a pod; when the machine is back its containers have to start again.
+
+Nothing runs in a container, so an init container has ended as soon as it began; only that of
+`grove.io` which waits for other cliques does wait, until the pod's annotation releases it.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -100,6 +103,8 @@ class PodLives:
         elif new.status.phase == "Pending":
             if old is None or not old.spec.node_name:
                 self._plan_start(machine, new)
+            elif _goes_on(new) and not _goes_on(old):
+                self._plan(machine.start.draw(self._random), self._start, machine, new)
         elif new.status.phase == "Running" and not (
             old is not None and old.status.phase == "Running" and restarts(old) == restarts(new)
         ):
@@ -172,6 +177,12 @@ class PodLives:
             return
         if not machine.take_gpus(pod.metadata.uid, objects.gpus(pod)):
             status = objects.refused_status(pod, machine.healthy_gpus, self._now())
+        elif objects.is_held(pod):
+            if objects.is_initializing(pod):
+                return
+            address = machine.address_for(pod.metadata.uid)
+            number = machine.shape.number
+            status = objects.initializing_status(pod, number, address, self._now())
         elif self._random.random() < failures.pod_start:
             message = "the simulated start failed (failures.podStart)"
             status = objects.ended_status(pod, 128, self._now(), "StartError", message)
@@ -245,6 +256,11 @@ class PodLives:
         await self._client.patch(
             PODS, pod.metadata.name, body, pod.metadata.namespace, subresource="status"
         )
+
+
+def _goes_on(pod: Pod) -> bool:
+    """Whether its startup container, of which its status tells, need not wait any longer."""
+    return objects.is_initializing(pod) and not objects.is_held(pod)
 
 
 def _is_of_a_job(pod: Pod) -> bool:

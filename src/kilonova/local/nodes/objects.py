@@ -1,11 +1,13 @@
 """What a simulated node writes: its Node and Lease, and the statuses of its pods. Pure."""
 
 import math
+from collections.abc import Sequence
 from datetime import datetime
 
 import msgspec
 
 from kilonova import __version__
+from kilonova.api.grove.names import RELEASED, STARTUP_CONTAINER
 from kilonova.api.json import JsonObject
 from kilonova.api.times import micro_time, rfc3339
 from kilonova.local.controllers.objects import Container, Pod
@@ -36,6 +38,18 @@ def gpus(pod: Pod) -> int:
     """How many GPUs a pod's containers have."""
     limits = (each.resources.limits.get(GPU_RESOURCE, 0) for each in pod.spec.containers)
     return sum(from_json(each).value for each in limits)
+
+
+def is_held(pod: Pod) -> bool:
+    """Whether its startup container waits for other cliques."""
+    held = any(each.name == STARTUP_CONTAINER for each in pod.spec.init_containers)
+    return held and not pod.metadata.annotations.get(RELEASED)
+
+
+def is_initializing(pod: Pod) -> bool:
+    """Whether its status says that its init containers have not all ended."""
+    found = pod.condition("Initialized")
+    return pod.status.phase == "Pending" and found is not None and found.status == "False"
 
 
 def started_at(pod: Pod) -> str | None:
@@ -141,35 +155,48 @@ def running_status(
 ) -> JsonObject:
     """All containers run and are ready: for the first time, or again after an exit."""
     moment = rfc3339(now)
-    done: JsonObject = {
-        "state": {"terminated": _terminated(0, moment, moment)},
-        "ready": True,
-        "started": False,
-    }
-    up: JsonObject = {
-        "state": {"running": {"startedAt": moment}},
-        "ready": True,
-        "started": True,
-    }
+    up = _up(moment)
     count, last = 0, {}
     if exit_code is not None:
         count = restarts(pod) + 1
         last = {"terminated": _terminated(exit_code, started_at(pod) or moment, moment)}
     return {
         "phase": "Running",
-        "hostIP": host_address(node),
-        "hostIPs": [{"ip": host_address(node)}],
-        "podIP": address,
-        "podIPs": [{"ip": address}],
+        **_addresses(node, address),
         "startTime": pod.status.start_time or moment,
         "conditions": pod_conditions(moment, ready=True),
-        "initContainerStatuses": [
-            _container_status(pod, each, up if each.restart_policy == "Always" else done, 0, {})
-            for each in pod.spec.init_containers
-        ]
-        or None,
+        "initContainerStatuses": _passed(pod, pod.spec.init_containers, moment) or None,
         "containerStatuses": [
             _container_status(pod, each, up, count, last) for each in pod.spec.containers
+        ],
+    }
+
+
+def initializing_status(pod: Pod, node: int, address: str, now: datetime) -> JsonObject:
+    """Its startup container runs, and all that come after it wait."""
+    moment = rfc3339(now)
+    inits = pod.spec.init_containers
+    place = next(i for i, each in enumerate(inits) if each.name == STARTUP_CONTAINER)
+    up: JsonObject = {**_up(moment), "ready": False}
+    wait: JsonObject = {
+        "state": {"waiting": {"reason": "PodInitializing"}},
+        "ready": False,
+        "started": False,
+    }
+    return {
+        "phase": "Pending",
+        **_addresses(node, address),
+        "startTime": pod.status.start_time or moment,
+        "conditions": pod_conditions(
+            moment, ready=False, initialized=False, reason="ContainersNotReady"
+        ),
+        "initContainerStatuses": [
+            *_passed(pod, inits[:place], moment),
+            _container_status(pod, inits[place], up, 0, {}),
+            *(_container_status(pod, each, wait, 0, {}) for each in inits[place + 1 :]),
+        ],
+        "containerStatuses": [
+            _container_status(pod, each, wait, 0, {}) for each in pod.spec.containers
         ],
     }
 
@@ -235,22 +262,25 @@ def allocatable(shape: NodeShape, healthy_gpus: int) -> dict[str, str]:
     return amounts
 
 
-def pod_conditions(moment: str, *, ready: bool, reason: str = "") -> list[JsonObject]:
-    """The conditions of a pod that was placed and started."""
+def pod_conditions(
+    moment: str, *, ready: bool, initialized: bool = True, reason: str = ""
+) -> list[JsonObject]:
+    """The conditions of a pod that was placed; `reason` is why it is not ready."""
     states = {
         "PodReadyToStartContainers": True,
-        "Initialized": True,
+        "Initialized": initialized,
         "Ready": ready,
         "ContainersReady": ready,
         "PodScheduled": True,
     }
+    reasons = {"Initialized": "ContainersNotInitialized"}
     return [
         {
             "type": kind,
             "status": "True" if state else "False",
             "lastProbeTime": None,
             "lastTransitionTime": moment,
-            **({"reason": reason} if reason and not state else {}),
+            **({"reason": reasons.get(kind, reason)} if reason and not state else {}),
         }
         for kind, state in states.items()
     ]
@@ -294,6 +324,34 @@ def _gpu_labels(shape: NodeShape) -> dict[str, str]:
         "nvidia.com/gpu.count": str(gpu.count),
         "nvidia.com/gpu.memory": str(mebibytes),
     }
+
+
+def _addresses(node: int, pod: str) -> JsonObject:
+    host = host_address(node)
+    return {
+        "hostIP": host,
+        "hostIPs": [{"ip": host}],
+        "podIP": pod,
+        "podIPs": [{"ip": pod}],
+    }
+
+
+def _up(since: str) -> JsonObject:
+    return {"state": {"running": {"startedAt": since}}, "ready": True, "started": True}
+
+
+def _passed(pod: Pod, inits: Sequence[Container], moment: str) -> list[JsonObject]:
+    """Init containers whose turn is over: they have ended, but for those that go on beside."""
+    up = _up(moment)
+    done: JsonObject = {
+        "state": {"terminated": _terminated(0, moment, moment)},
+        "ready": True,
+        "started": False,
+    }
+    return [
+        _container_status(pod, each, up if each.restart_policy == "Always" else done, 0, {})
+        for each in inits
+    ]
 
 
 def _terminated(exit_code: int, started: str, finished: str) -> JsonObject:

@@ -15,7 +15,7 @@ from kilonova.local.nodes.process.kubelet.devices import NotEnough, gpus_wanted
 from kilonova.local.nodes.process.kubelet.ending import Grace, grace_seconds
 from kilonova.local.nodes.process.kubelet.launching import PodPlace, followed
 from kilonova.local.nodes.process.kubelet.means import HOST_ADDRESS, Means
-from kilonova.local.nodes.process.kubelet.pods import PODS, Pod
+from kilonova.local.nodes.process.kubelet.pods import PODS, Metadata, Pod
 from kilonova.local.nodes.process.kubelet.podstatus import (
     Situation,
     Verdict,
@@ -64,9 +64,6 @@ class PodWorker:
 
     def update(self, pod: Pod) -> None:
         """The pod has changed."""
-        if int(pod.metadata.resource_version) < int(self.pod.metadata.resource_version):
-            return
-        self._stale = self._stale or pod.metadata != self.pod.metadata
         self._take(pod)
         self._wake.set()
 
@@ -245,6 +242,14 @@ class PodWorker:
             self._take(written)
 
     def _take(self, pod: Pod) -> None:
+        old, new = self.pod.metadata, pod.metadata
+        if int(new.resource_version) < int(old.resource_version):
+            return
+        # A change may be seen first in the answer to a write of the status: then the watch has
+        # nothing new to say, and files of the downward API would stay as they were.
+        if _shown(old) != _shown(new):
+            self._stale = True
+            self._wake.set()
         self.pod = pod
         self.containers.take(pod)
 
@@ -281,3 +286,8 @@ class PodWorker:
         pod = f"{self.pod.metadata.namespace}/{self.pod.metadata.name}"
         tell = _log.warning if isinstance(error, KubeError | OSError) else _log.exception
         tell("could not go on with a pod, will try again", pod=pod, error=str(error), delay=delay)
+
+
+def _shown(metadata: Metadata) -> tuple[object, ...]:
+    """What volumes may show of a pod that can change: its spec is counted by the generation."""
+    return metadata.labels, metadata.annotations, metadata.generation
