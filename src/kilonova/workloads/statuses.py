@@ -1,0 +1,35 @@
+"""What to write of a status. Pure."""
+
+from typing import Any, TypeVar, cast
+
+import msgspec
+
+from kilonova.api.json import JsonObject
+
+S = TypeVar("S", bound=msgspec.Struct)
+
+
+def status_patch(old: S, new: S) -> JsonObject | None:
+    """The merge patch of an object that makes one status of another; None where they are equal."""
+    changes = {
+        field.encode_name: _change(msgspec.to_builtins(getattr(new, field.name)))
+        for field in msgspec.structs.fields(type(new))
+        if getattr(old, field.name) != getattr(new, field.name)
+    }
+    return {"status": changes} if changes else None
+
+
+def _change(value: Any) -> Any:
+    """In an object a null takes a field away; a list is written whole, and has none."""
+    if isinstance(value, dict):
+        return {name: _change(item) for name, item in cast("JsonObject", value).items()}
+    return _whole(value)
+
+
+def _whole(value: Any) -> Any:
+    if isinstance(value, dict):
+        items = cast("JsonObject", value).items()
+        return {name: _whole(item) for name, item in items if item is not None}
+    if isinstance(value, list):
+        return [_whole(item) for item in cast("list[Any]", value)]
+    return value
