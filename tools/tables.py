@@ -23,7 +23,9 @@ def module(path: str) -> Path:
     return Path(json.loads(reply.stdout)["Dir"])
 
 
-def generate(command: str, what: str, make: Callable[[], dict[str, bytes]]) -> None:
+def generate(
+    command: str, what: str, make: Callable[[], dict[str, bytes]], folder: Path = DATA
+) -> None:
     """Write the tables that `make` gives, by file name, or with `--check` say which are stale.
 
     Files that end in `.gz` are compressed; they are compared by their text, since compressed
@@ -34,13 +36,13 @@ def generate(command: str, what: str, make: Callable[[], dict[str, bytes]]) -> N
     check = parser.parse_args().check
     tables = make()
     if check:
-        stale = [name for name, content in tables.items() if _stored(DATA / name) != content]
+        stale = [name for name, content in tables.items() if _stored(folder / name) != content]
         if stale:
             sys.exit(f"stale, run `python -m {command}`: {', '.join(stale)}")
         return
     for name, content in tables.items():
         packed = gzip.compress(content, 9, mtime=0) if name.endswith(".gz") else content
-        (DATA / name).write_bytes(packed)
+        (folder / name).write_bytes(packed)
         print(f"{name}: {len(packed):,} bytes", file=sys.stderr)
 
 

@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Meta
 
 from kilonova.api.meta import Condition, Metadata
+from kilonova.api.times import Time
 
 GROUP = "scheduler.grove.io"
 VERSION = "v1alpha1"
@@ -47,7 +48,7 @@ class PodGroup(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """Name of the PodClique whose pods these are."""
     pod_references: tuple[NamespacedName, ...]
     """The pods, sorted by name."""
-    min_replicas: Annotated[int, Meta(ge=0)]
+    min_replicas: Annotated[int, Meta(ge=0, extra={"format": "int32"})]
     """So many start together with the rest of the gang."""
     topology_constraint: TopologyConstraint | None = None
 
@@ -88,11 +89,13 @@ class PodGangSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
 class PodGangStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """How far a gang is."""
 
-    phase: Phase = "Pending"
+    phase: Annotated[Phase, Meta(extra={"default": "Pending", "required": True})] = "Pending"
     conditions: tuple[Condition, ...] = ()
     placement_score: float | None = None
-    last_scheduled: str | None = None
-    last_ready: str | None = None
+    last_scheduled: Time | None = None
+    """When Scheduled became true last."""
+    last_ready: Time | None = None
+    """When Ready became true last."""
 
 
 class PodGang(msgspec.Struct, gc=False):

@@ -1,6 +1,12 @@
 """Times as Kubernetes writes them, and ages as kubectl prints them."""
 
 from datetime import UTC, datetime, timedelta
+from typing import Annotated
+
+from msgspec import Meta
+
+Time = Annotated[str, Meta(extra={"format": "date-time"})]
+"""A `metav1.Time` as it is read."""
 
 UNKNOWN = "<unknown>"
 """What is printed for a time that was never set."""

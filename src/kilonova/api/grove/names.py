@@ -22,6 +22,8 @@ SET_REPLICA_INDEX = "grove.io/podcliqueset-replica-index"
 SCALING_GROUP = "grove.io/podcliquescalinggroup"
 SCALING_GROUP_REPLICA_INDEX = "grove.io/podcliquescalinggroup-replica-index"
 POD_INDEX = "grove.io/podclique-pod-index"
+SCALING_GROUP_POD_INDEX = "grove.io/podcliquescalinggroup-pod-index"
+"""Counts through all pods of one replica of a scaling group, in the order of its cliques."""
 POD_TEMPLATE_HASH = "grove.io/pod-template-hash"
 GENERATION_HASH = "grove.io/podcliqueset-generation-hash"
 SCHEDULER_NAME = "grove.io/scheduler-name"
@@ -32,6 +34,8 @@ RECONCILE_TRIGGER = "grove.io/reconcile-trigger"
 TOPOLOGY_NAME = "grove.io/topology-name"
 MNNVL_GROUP = "grove.io/mnnvl-group"
 """An annotation of what people write, a label of the ComputeDomain."""
+NO_MNNVL_GROUP = "none"
+"""The value by which a part of a set says that it is in no group."""
 INCARNATION = "grove.io/incarnation"
 """How often a clique's pods were all started anew; pods carry the number they were born with."""
 RELEASED = "grove.io/startup-released"
@@ -74,8 +78,16 @@ ENV_GROUP_POD_INDEX = "GROVE_PCSG_POD_INDEX"
 LONGEST_PARTS = 45
 """Set, scaling group and clique names together: what is added to them has room in 63."""
 
+LONGEST_LABEL = 63
+"""The longest value of a label, and the longest host name."""
+
 _SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 _SUFFIX_LENGTH = 5
+_SUFFIXES = len(_SUFFIX_LETTERS) ** _SUFFIX_LENGTH
+_SCATTER = 8_675_309
+"""Has no factor in common with the number of suffixes, so that multiplying by it loses none."""
+_INDEXES = 65_536
+_HASH_LENGTH = 8
 
 
 def replica(set_name: str, index: int) -> str:
@@ -116,10 +128,11 @@ def group_replica(group: str, group_index: int) -> str:
 def pod(clique_name: str, index: int, attempt: int) -> str:
     """A pod; the next attempt is for when a pod of the last name still ends.
 
-    Worked out, not drawn: whoever makes the same pod twice is told that it exists.
+    Worked out, not drawn: whoever makes the same pod twice is told that it exists. No two indexes
+    of a clique share a name, as they well might if each had a hash.
     """
-    digest = hashlib.sha256(f"{clique_name}/{index}/{attempt}".encode()).digest()
-    number = int.from_bytes(digest[:8], "big")
+    start = int.from_bytes(hashlib.sha256(clique_name.encode()).digest()[:8], "big")
+    number = (start + (index + attempt * _INDEXES) * _SCATTER) % _SUFFIXES
     letters: list[str] = []
     for _ in range(_SUFFIX_LENGTH):
         number, place = divmod(number, len(_SUFFIX_LETTERS))
@@ -150,3 +163,15 @@ def compute_domain(set_name: str, index: int, group: str) -> str:
 def revision(set_name: str, digest: str) -> str:
     """A ControllerRevision: the templates of a set as they once were."""
     return f"{set_name}-{digest}"
+
+
+def short(name: str) -> str:
+    """A name as it may stand in a label, or name a claim within a pod.
+
+    One that is too long there, or has dots, is cut and ends in a hash of the whole.
+    """
+    if len(name) <= LONGEST_LABEL and "." not in name:
+        return name
+    digest = hashlib.sha256(name.encode()).hexdigest()[:_HASH_LENGTH]
+    kept = name[: LONGEST_LABEL - _HASH_LENGTH - 1].replace(".", "-").rstrip("-")
+    return f"{kept}-{digest}"

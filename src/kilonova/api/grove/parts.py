@@ -5,6 +5,8 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
+from kilonova.api.times import Time
+
 PodSpec = Annotated[dict[str, Any], Meta(extra={"kubernetes": "io.k8s.api.core.v1.PodSpec"})]
 """A pod as people write it; passed on as it is."""
 
@@ -18,10 +20,13 @@ ClaimSpec = Annotated[
 IntOrPercent = Annotated[int | str, Meta(extra={"int or string": True})]
 Duration = Annotated[str, Meta(extra={"duration": True})]
 """As `4h`, `1m30s`."""
-Time = Annotated[str, Meta(extra={"format": "date-time"})]
 Count = Annotated[int, Meta(extra={"format": "int32"})]
 Counted = Annotated[int, Meta(extra={"format": "int32", "default": 0})]
-"""A count that is always shown."""
+"""A count that is shown as soon as there is a status."""
+RequiredCount = Annotated[int, Meta(extra={"format": "int32", "default": 0, "required": True})]
+One = Annotated[int, Meta(extra={"format": "int32", "default": 1})]
+RequiredOne = Annotated[int, Meta(extra={"format": "int32", "default": 1, "required": True})]
+"""A count that is 1 where it is not said."""
 
 Scope = Literal["AllReplicas", "PerReplica"]
 

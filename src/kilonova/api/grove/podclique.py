@@ -1,20 +1,18 @@
 """PodClique: pods of one role."""
 
-from typing import Annotated
-
 import msgspec
-from msgspec import Meta
 
 from kilonova.api.grove.parts import (
     AutoScaling,
     Count,
-    Counted,
     LastError,
     PodSpec,
+    RequiredCount,
+    RequiredOne,
     RollingUpdate,
-    Time,
 )
 from kilonova.api.meta import Condition, Metadata
+from kilonova.api.times import Time
 
 
 class PodCliqueSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
@@ -23,7 +21,7 @@ class PodCliqueSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     role_name: str
     """What the pods do, in a word; no two cliques of a set do the same."""
     pod_spec: PodSpec
-    replicas: Count
+    replicas: RequiredOne
     """How many pods; changed through /scale once the clique is there."""
     min_available: Count | None = None
     """With fewer pods than this the clique is of no use; all, where it is not said."""
@@ -54,10 +52,10 @@ class PodCliqueUpdateProgress(msgspec.Struct, frozen=True, gc=False, rename="cam
 class PodCliqueStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """How the pods are."""
 
-    ready_replicas: Counted = 0
-    updated_replicas: Counted = 0
-    schedule_gated_replicas: Counted = 0
-    scheduled_replicas: Counted = 0
+    ready_replicas: RequiredCount = 0
+    updated_replicas: RequiredCount = 0
+    schedule_gated_replicas: RequiredCount = 0
+    scheduled_replicas: RequiredCount = 0
     replicas: Count = 0
     """Pods that are not ending."""
     succeeded_replicas: Count = 0
@@ -69,7 +67,7 @@ class PodCliqueStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     current_pod_clique_set_generation_hash: str = ""
     current_pod_template_hash: str = ""
     update_progress: PodCliqueUpdateProgress | None = None
-    healthy_incarnation: Annotated[int | None, Meta(extra={"format": "int32"})] = None
+    healthy_incarnation: Count | None = None
     """The last incarnation in which enough pods were up."""
 
 

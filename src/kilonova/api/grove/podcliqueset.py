@@ -1,6 +1,6 @@
 """PodCliqueSet: what people write."""
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import msgspec
 from msgspec import Meta
@@ -12,14 +12,16 @@ from kilonova.api.grove.parts import (
     Counted,
     Duration,
     LastError,
+    One,
     RollingUpdate,
     Scope,
-    Time,
 )
 from kilonova.api.grove.podclique import PodCliqueSpec
 from kilonova.api.grove.topology import SetTopologyConstraint, TopologyConstraint
 from kilonova.api.meta import Condition, Metadata
 from kilonova.api.podgang import Phase
+from kilonova.api.rules import Rule
+from kilonova.api.times import Time
 
 StartupType = Literal[
     "CliqueStartupTypeAnyOrder", "CliqueStartupTypeInOrder", "CliqueStartupTypeExplicit"
@@ -29,6 +31,7 @@ IN_ORDER: StartupType = "CliqueStartupTypeInOrder"
 EXPLICIT: StartupType = "CliqueStartupTypeExplicit"
 
 StrategyType = Literal["RollingRecreate", "OnDelete"]
+Natural = Annotated[int, Meta(ge=0, extra={"format": "int32"})]
 
 
 class SetRollingUpdate(RollingUpdate, frozen=True, gc=False, rename="camel"):
@@ -114,8 +117,8 @@ class ScalingGroupTemplate(msgspec.Struct, frozen=True, gc=False, rename="camel"
     name: str
     clique_names: tuple[str, ...]
     annotations: dict[str, str] = {}
-    replicas: Annotated[int, Meta(extra={"format": "int32", "default": 1})] = 1
-    min_available: Annotated[int, Meta(extra={"format": "int32", "default": 1})] = 1
+    replicas: One = 1
+    min_available: One = 1
     scale_config: AutoScaling | None = None
     resource_sharing: tuple[GroupResourceSharing, ...] = ()
     topology_constraint: TopologyConstraint | None = None
@@ -137,9 +140,9 @@ class Template(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     topology_constraint: SetTopologyConstraint | None = None
     resource_claim_templates: tuple[ResourceClaimTemplate, ...] = ()
     resource_sharing: tuple[SetResourceSharing, ...] = ()
-    backoff_limit: Annotated[int | None, Meta(extra={"format": "int32"})] = None
+    backoff_limit: Natural | None = None
     """How often pods that are not restarted in place may fail before the set has failed; 6."""
-    ttl_seconds_after_finished: Annotated[int | None, Meta(extra={"format": "int32"})] = None
+    ttl_seconds_after_finished: Natural | None = None
     """The set is deleted so long after all of its cliques have finished."""
 
 
@@ -147,7 +150,7 @@ class PodCliqueSetSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """How many replicas of which template."""
 
     template: Template
-    replicas: Annotated[int, Meta(ge=0, extra={"format": "int32", "default": 0})] = 0
+    replicas: Annotated[Natural, Meta(extra={"default": 0})] = 0
     update_strategy: UpdateStrategy | None = None
 
 
@@ -194,8 +197,36 @@ class PodCliqueSetStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     update_progress: SetUpdateProgress | None = None
 
 
+def _no_pack_domain(expression: str, field: str) -> Rule:
+    return Rule(
+        f"oldSelf.hasValue() || {expression}",
+        "packDomain is deprecated and cannot be used on new workloads; use pack.required",
+        reason="FieldValueForbidden",
+        field_path=f".spec.template.{field}",
+        optional_old_self=True,
+    )
+
+
 class PodCliqueSet(msgspec.Struct, gc=False):
     """A whole AI system: roles, how many of each, in which order, together or not at all."""
+
+    RULES: ClassVar = (
+        _no_pack_domain(
+            "!self.spec.template.?topologyConstraint.?packDomain.hasValue()",
+            "topologyConstraint.packDomain",
+        ),
+        _no_pack_domain(
+            "self.spec.template.cliques"
+            ".all(each, !each.?topologyConstraint.?packDomain.hasValue())",
+            "cliques",
+        ),
+        _no_pack_domain(
+            "!has(self.spec.template.podCliqueScalingGroups) || "
+            "self.spec.template.podCliqueScalingGroups"
+            ".all(each, !each.?topologyConstraint.?packDomain.hasValue())",
+            "podCliqueScalingGroups",
+        ),
+    )
 
     metadata: Metadata
     spec: PodCliqueSetSpec

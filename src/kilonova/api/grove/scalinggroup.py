@@ -1,20 +1,26 @@
 """PodCliqueScalingGroup: cliques that are scaled as one."""
 
-from typing import Annotated
-
 import msgspec
-from msgspec import Meta
 
-from kilonova.api.grove.parts import Count, Counted, LastError, RollingUpdate, Time
+from kilonova.api.grove.parts import (
+    Count,
+    Counted,
+    LastError,
+    One,
+    RequiredCount,
+    RequiredOne,
+    RollingUpdate,
+)
 from kilonova.api.meta import Condition, Metadata
+from kilonova.api.times import Time
 
 
 class PodCliqueScalingGroupSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """Cliques of which there are several replicas together."""
 
     clique_names: tuple[str, ...]
-    replicas: Annotated[int, Meta(extra={"format": "int32", "default": 1})] = 1
-    min_available: Annotated[int, Meta(extra={"format": "int32", "default": 1})] = 1
+    replicas: RequiredOne = 1
+    min_available: One = 1
     rolling_update: RollingUpdate | None = None
 
 
@@ -39,9 +45,9 @@ class ScalingGroupUpdateProgress(msgspec.Struct, frozen=True, gc=False, rename="
 class PodCliqueScalingGroupStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """How the replicas are."""
 
-    scheduled_replicas: Counted = 0
-    available_replicas: Counted = 0
-    updated_replicas: Counted = 0
+    scheduled_replicas: RequiredCount = 0
+    available_replicas: RequiredCount = 0
+    updated_replicas: RequiredCount = 0
     replicas: Count = 0
     selector: str = ""
     observed_generation: int | None = None

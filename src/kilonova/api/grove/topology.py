@@ -1,17 +1,25 @@
 """Topologies: levels of domains, and constraints that name them."""
 
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import msgspec
 from msgspec import Meta
 
 from kilonova.api.meta import Condition, Metadata
+from kilonova.api.rules import Rule
 
 Domain = Annotated[str, Meta(min_length=1, max_length=63, pattern="^[a-z][a-z0-9-]*$")]
 
 
 class Pack(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """Pods stand within one domain."""
+
+    RULES: ClassVar = (
+        Rule(
+            "has(self.required) || has(self.preferred)",
+            "pack must specify at least one of required or preferred",
+        ),
+    )
 
     required: Domain | None = None
     """All in one domain of this level, or not at all."""
@@ -28,8 +36,22 @@ class Apart(msgspec.Struct, frozen=True, gc=False):
     """No two in one domain, instead of as evenly as can be."""
 
 
+_ONE_REQUIREMENT = Rule(
+    "!has(self.packDomain) || !self.?pack.?required.hasValue()",
+    "topologyConstraint must not set both pack.required and deprecated packDomain",
+)
+
+
 class TopologyConstraint(msgspec.Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
     """Where pods stand relative to each other, in the levels of one topology."""
+
+    RULES: ClassVar = (
+        Rule(
+            "has(self.pack) || has(self.packDomain)",
+            "topologyConstraint must specify pack or deprecated packDomain",
+        ),
+        _ONE_REQUIREMENT,
+    )
 
     topology_name: str = ""
     """Name of the ClusterTopologyBinding; inherited from what this is part of."""
@@ -41,6 +63,14 @@ class TopologyConstraint(msgspec.Struct, frozen=True, gc=False, rename="camel", 
 
 class SetTopologyConstraint(TopologyConstraint, frozen=True, gc=False, omit_defaults=True):
     """Where the pods of each replica of a set stand, and the replicas among each other."""
+
+    RULES: ClassVar = (
+        Rule(
+            "has(self.pack) || has(self.packDomain) || has(self.spread)",
+            "topologyConstraint must specify pack or deprecated packDomain, or spread",
+        ),
+        _ONE_REQUIREMENT,
+    )
 
     spread: Apart | None = None
     """Keeps the replicas of the set apart."""

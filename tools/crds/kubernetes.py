@@ -1,0 +1,113 @@
+"""Parts of Kubernetes' own API as structural schemas: everything in place, no references.
+
+They come from the table of built-in kinds (`tools.schemas.generate`), which has no descriptions:
+with them a definition that holds a PodSpec is too big for `kubectl apply` on the client's side.
+Defaults stay out too, for the pod is defaulted when it is made, but for those of keys of lists,
+without which a list could not be merged.
+"""
+
+import json
+from functools import cache
+from typing import Any
+
+from kilonova.api.json import JsonObject
+from kilonova.local.data import table
+
+_REFERENCE = "#/components/schemas/"
+_META = "io.k8s.apimachinery.pkg.apis.meta.v1."
+
+INT_OR_STRING: JsonObject = {
+    "anyOf": [{"type": "integer"}, {"type": "string"}],
+    "x-kubernetes-int-or-string": True,
+}
+_QUANTITY: JsonObject = {
+    **INT_OR_STRING,
+    "pattern": r"^[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)"
+    r"([KMGTPE]i|[numkMGTPE]|[eE][+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+))?$",
+}
+_TEXTS: JsonObject = {"type": "object", "additionalProperties": {"type": "string"}}
+_TEMPLATE_METADATA: JsonObject = {
+    "type": "object",
+    "properties": {
+        "annotations": _TEXTS,
+        "finalizers": {"type": "array", "items": {"type": "string"}},
+        "labels": _TEXTS,
+        "name": {"type": "string"},
+        "namespace": {"type": "string"},
+    },
+}
+_SPECIAL: dict[str, JsonObject] = {
+    "io.k8s.apimachinery.pkg.api.resource.Quantity": _QUANTITY,
+    "io.k8s.apimachinery.pkg.util.intstr.IntOrString": INT_OR_STRING,
+    "io.k8s.apimachinery.pkg.runtime.RawExtension": {
+        "type": "object",
+        "x-kubernetes-preserve-unknown-fields": True,
+    },
+    _META + "ObjectMeta": _TEMPLATE_METADATA,
+}
+_KEPT = frozenset(
+    {
+        "type",
+        "format",
+        "required",
+        "x-kubernetes-list-map-keys",
+        "x-kubernetes-list-type",
+        "x-kubernetes-map-type",
+    }
+)
+_LEFT_OUT = frozenset(
+    {
+        "default",
+        "x-kubernetes-patch-merge-key",
+        "x-kubernetes-patch-strategy",
+        "x-kubernetes-unions",
+    }
+)
+
+
+@cache
+def kubernetes_schema(name: str) -> JsonObject:
+    """The schema of a definition such as `io.k8s.api.core.v1.PodSpec`."""
+    return _SPECIAL[name] if name in _SPECIAL else _structural(_definitions()[name])
+
+
+def _structural(schema: JsonObject) -> JsonObject:
+    result: JsonObject = {}
+    for key, value in schema.items():
+        if key == "$ref":
+            result |= kubernetes_schema(value.removeprefix(_REFERENCE))
+        elif key == "allOf":
+            (only,) = value
+            result |= _structural(only)
+        elif key == "properties":
+            result[key] = {name: _structural(each) for name, each in value.items()}
+        elif key in ("items", "additionalProperties"):
+            result[key] = _structural(value)
+        elif key in _KEPT:
+            result[key] = value
+        elif key not in _LEFT_OUT:
+            raise ValueError(f"Kubernetes' schemas have {key!r} now: is it for definitions too?")
+    return _with_keys(result, schema)
+
+
+def _with_keys(result: JsonObject, schema: JsonObject) -> JsonObject:
+    """A list whose elements may lack their key, with the key's default."""
+    keys: list[str] = result.get("x-kubernetes-list-map-keys", [])
+    if not keys:
+        return result
+    items: JsonObject = result["items"]
+    properties: dict[str, Any] = dict(items["properties"])
+    for key in keys:
+        if key not in items.get("required", []):
+            properties[key] = {**properties[key], "default": _default(schema["items"], key)}
+    return {**result, "items": {**items, "properties": properties}}
+
+
+def _default(items: JsonObject, key: str) -> Any:
+    (only,) = items["allOf"]
+    return _definitions()[only["$ref"].removeprefix(_REFERENCE)]["properties"][key]["default"]
+
+
+@cache
+def _definitions() -> dict[str, JsonObject]:
+    return json.loads(table("schemas.json.gz"))["definitions"]

@@ -1,0 +1,152 @@
+"""The schema of a type: what its annotations, markers and docstrings say.
+
+Markers are `Meta(…)` of msgspec; beyond its own words, `extra` may hold
+
+- `format`, `default`: as in the schema;
+- `required`: the field must be there, though the type has a value for when it is not;
+- `kubernetes`, `kubernetes items`: a definition of Kubernetes' own that stands in this place;
+- `int or string`, `duration`: a number or a percentage, a length of time;
+- `list` and `keys`: how elements of a list are merged.
+"""
+
+from collections.abc import Iterable
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+import msgspec
+from msgspec import Meta
+from msgspec.structs import FieldInfo
+
+from kilonova.api.json import JsonObject
+from kilonova.api.meta import Condition
+from kilonova.api.rules import Rule
+from tools.crds.docstrings import described_field, described_type
+from tools.crds.kubernetes import INT_OR_STRING, kubernetes_schema
+
+_SCALARS: dict[Any, JsonObject] = {
+    str: {"type": "string"},
+    bool: {"type": "boolean"},
+    int: {"type": "integer", "format": "int64"},
+    float: {"type": "number", "format": "double"},
+}
+_DURATION = r"^[+-]?(0|(([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|µs|ms|s|m|h))+)$"
+_PERCENTAGE = r"^[0-9]+%$"
+_CONDITION: JsonObject = {
+    "type": "object",
+    "required": ["lastTransitionTime", "message", "reason", "status", "type"],
+    "properties": {
+        "lastTransitionTime": {"type": "string", "format": "date-time"},
+        "message": {"type": "string", "maxLength": 32768},
+        "observedGeneration": {"type": "integer", "format": "int64", "minimum": 0},
+        "reason": {
+            "type": "string",
+            "minLength": 1,
+            "maxLength": 1024,
+            "pattern": "^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$",
+        },
+        "status": {"type": "string", "enum": ["True", "False", "Unknown"]},
+        "type": {"type": "string", "maxLength": 316},
+    },
+}
+"""What Kubernetes asks of a condition in any kind."""
+
+
+def object_schema(cls: type[msgspec.Struct], *, leaving_out: Iterable[str] = ()) -> JsonObject:
+    """The schema of a type's objects, but for some of its fields."""
+    fields = [each for each in msgspec.structs.fields(cls) if each.encode_name not in leaving_out]
+    schema: JsonObject = {
+        "type": "object",
+        "description": described_type(cls),
+        "properties": {each.encode_name: _field_schema(cls, each) for each in fields},
+    }
+    required = [each.encode_name for each in fields if _is_required(each)]
+    if required:
+        schema["required"] = sorted(required)
+    rules: tuple[Rule, ...] = getattr(cls, "RULES", ())
+    if rules:
+        schema["x-kubernetes-validations"] = [msgspec.to_builtins(each) for each in rules]
+    return schema
+
+
+def _field_schema(cls: type, field: FieldInfo) -> JsonObject:
+    schema = _schema(field.type)
+    text = described_field(cls, field.name) or schema.get("items", schema).get("description", "")
+    return {**schema, "description": text} if text else schema
+
+
+def _is_required(field: FieldInfo) -> bool:
+    _, metas = _parts(field.type)
+    return field.required or any((each.extra or {}).get("required") for each in metas)
+
+
+def _schema(annotation: Any) -> JsonObject:
+    bare, metas = _parts(annotation)
+    extra = {key: value for each in metas for key, value in (each.extra or {}).items()}
+    schema = _bare_schema(bare, extra)
+    for meta in metas:
+        schema |= _limits(meta, schema)
+    for key in ("format", "default"):
+        if key in extra:
+            schema[key] = extra[key]
+    if "list" in extra:
+        schema["x-kubernetes-list-type"] = extra["list"]
+    if "keys" in extra:
+        schema["x-kubernetes-list-map-keys"] = extra["keys"]
+    return schema
+
+
+def _bare_schema(bare: Any, extra: dict[str, Any]) -> JsonObject:
+    if "kubernetes" in extra:
+        return dict(kubernetes_schema(extra["kubernetes"]))
+    if "kubernetes items" in extra:
+        return {"type": "array", "items": kubernetes_schema(extra["kubernetes items"])}
+    if "int or string" in extra:
+        return {**INT_OR_STRING, "minimum": 0, "pattern": _PERCENTAGE}
+    if "duration" in extra:
+        return {"type": "string", "pattern": _DURATION}
+    if bare in _SCALARS:
+        return dict(_SCALARS[bare])
+    origin, arguments = get_origin(bare), get_args(bare)
+    if origin is Literal:
+        return {"type": "string", "enum": list(arguments)}
+    if origin is tuple:
+        return _list_schema(arguments[0])
+    if origin is dict:
+        return {"type": "object", "additionalProperties": _schema(arguments[1])}
+    if isinstance(bare, type) and issubclass(bare, msgspec.Struct):
+        return object_schema(bare)
+    raise TypeError(f"no schema is known for {bare!r}")
+
+
+def _list_schema(element: Any) -> JsonObject:
+    if element is Condition:
+        keys = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]}
+        return {"type": "array", "items": _CONDITION, **keys}
+    return {"type": "array", "items": _schema(element)}
+
+
+def _limits(meta: Meta, schema: JsonObject) -> JsonObject:
+    is_list = schema.get("type") == "array"
+    named = {
+        "minimum": meta.ge,
+        "maximum": meta.le,
+        "pattern": meta.pattern,
+        "minItems" if is_list else "minLength": meta.min_length,
+        "maxItems" if is_list else "maxLength": meta.max_length,
+    }
+    return {name: value for name, value in named.items() if value is not None}
+
+
+def _parts(annotation: Any) -> tuple[Any, list[Meta]]:
+    """The type without markers and without its None, and the markers."""
+    metas: list[Meta] = []
+    while True:
+        origin, arguments = get_origin(annotation), get_args(annotation)
+        if origin is Annotated:
+            metas += [each for each in arguments[1:] if isinstance(each, Meta)]
+            annotation = arguments[0]
+        elif origin in (Union, UnionType) and NoneType in arguments:
+            present = tuple(each for each in arguments if each is not NoneType)
+            annotation = Union[present]  # noqa: UP007  # made from values
+        else:
+            return annotation, metas
