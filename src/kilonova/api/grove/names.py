@@ -165,13 +165,17 @@ def revision(set_name: str, digest: str) -> str:
     return f"{set_name}-{digest}"
 
 
-def short(name: str) -> str:
-    """A name as it may stand in a label, or name a claim within a pod.
+def label_value(name: str) -> str:
+    """A name as it may stand in a label: one that is too long ends in a hash of the whole."""
+    return name if len(name) <= LONGEST_LABEL else _cut(name)
 
-    One that is too long there, or has dots, is cut and ends in a hash of the whole.
-    """
-    if len(name) <= LONGEST_LABEL and "." not in name:
-        return name
+
+def claim_in_pod(claim: str) -> str:
+    """What a pod calls a ResourceClaim: its name, where that has no dots and is not too long."""
+    return claim if len(claim) <= LONGEST_LABEL and "." not in claim else _cut(claim)
+
+
+def _cut(name: str) -> str:
     digest = hashlib.sha256(name.encode()).hexdigest()[:_HASH_LENGTH]
     kept = name[: LONGEST_LABEL - _HASH_LENGTH - 1].replace(".", "-").rstrip("-")
     return f"{kept}-{digest}"
