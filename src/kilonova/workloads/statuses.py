@@ -30,6 +30,6 @@ def _whole(value: Any) -> Any:
     if isinstance(value, dict):
         items = cast("JsonObject", value).items()
         return {name: _whole(item) for name, item in items if item is not None}
-    if isinstance(value, list):
+    if isinstance(value, (list, tuple)):
         return [_whole(item) for item in cast("list[Any]", value)]
     return value
