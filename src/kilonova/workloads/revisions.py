@@ -7,7 +7,7 @@ hashes recorded there, so that an upgrade replaces nothing.
 """
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,8 +16,10 @@ import msgspec
 from kilonova.api.grove import PodCliqueSet, names
 from kilonova.api.json import JsonObject
 from kilonova.workloads.resources import SETS, Revision
+from kilonova.workloads.templates.labels import owner_reference
 
 _HASH_LENGTH = 10
+_KEPT = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,16 +76,7 @@ def revision_object(set_: PodCliqueSet, revision: SetRevision) -> JsonObject:
                 names.PART_OF: set_.metadata.name,
                 names.GENERATION_HASH: revision.hash,
             },
-            "ownerReferences": [
-                {
-                    "apiVersion": SETS.api_version,
-                    "kind": SETS.kind,
-                    "name": set_.metadata.name,
-                    "uid": set_.metadata.uid,
-                    "controller": True,
-                    "blockOwnerDeletion": True,
-                }
-            ],
+            "ownerReferences": [owner_reference(SETS, set_.metadata)],
         },
         "revision": revision.number,
         "data": msgspec.to_builtins(data),
@@ -104,6 +97,16 @@ def read_revision(revision: Revision) -> SetRevision:
         priority_class_name=data.priority_class_name,
         hashes=data.hashes,
     )
+
+
+def spent_revisions(known: Sequence[Revision], used: Container[str]) -> list[Revision]:
+    """Those to delete: but the newest few, all whose hash nothing is made from."""
+    newest_first = sorted(known, key=lambda each: each.revision, reverse=True)
+    return [
+        each
+        for each in newest_first[_KEPT:]
+        if each.metadata.labels.get(names.GENERATION_HASH, "") not in used
+    ]
 
 
 class _Clique(msgspec.Struct, frozen=True, rename="camel"):

@@ -1,7 +1,5 @@
 """Which replicas of a set there should be. Pure."""
 
-from collections.abc import Iterable
-
 from kilonova.api.grove import PodCliqueSet, names
 from kilonova.api.grove.podcliqueset import SetRollingUpdate, SetUpdateProgress
 from kilonova.api.meta import Metadata
@@ -61,12 +59,3 @@ def is_surplus(child: Metadata, wanted: int) -> bool:
     """Whether an object belongs to a replica that there should not be, and is not going yet."""
     index = index_of(child, names.SET_REPLICA_INDEX)
     return index is not None and index >= wanted and child.deletion_timestamp is None
-
-
-def spent_revisions(
-    numbers: Iterable[tuple[int, str, str]], used: Iterable[str], keep: int = 10
-) -> list[str]:
-    """Names of revisions to delete, of (number, name, hash): old ones that nothing is made from."""
-    needed = set(used)
-    oldest_last = sorted(numbers, reverse=True)
-    return [name for _, name, digest in oldest_last[keep:] if digest not in needed]

@@ -1,0 +1,81 @@
+"""Deletes what belongs to replicas that there should be no more."""
+
+import asyncio
+from typing import Any
+
+from kilonova.api.grove import PodCliqueSet, names
+from kilonova.kube import Client, Conflict, Key, NotFound, Reflector, Resource
+from kilonova.kube.batches import raise_first
+from kilonova.kube.echo import Echo
+from kilonova.workloads import resources
+from kilonova.workloads.caches import BY_SET, Caches
+from kilonova.workloads.keys import index_of
+from kilonova.workloads.resources import COMPUTE_DOMAINS, Child
+from kilonova.workloads.sets.desire import is_surplus
+
+
+class Removal:
+    """Finds and deletes; a deletion is over when the cache shows that the object is going."""
+
+    def __init__(self, client: Client, caches: Caches) -> None:
+        self._client = client
+        # Cliques first: their pods are what takes room.
+        kept: list[tuple[Resource[Any], Reflector[Any]]] = [
+            (resources.CLIQUES, caches.cliques),
+            (resources.GROUPS, caches.groups),
+            (resources.GANGS, caches.gangs),
+            (resources.SERVICES, caches.services),
+            (resources.AUTOSCALERS, caches.autoscalers),
+            (resources.CLAIMS, caches.claims),
+        ]
+        if caches.compute_domains is not None:
+            kept.append((COMPUTE_DOMAINS, caches.compute_domains))
+        self._kept = [(resource, cache.store, Echo(cache)) for resource, cache in kept]
+        self._domains = caches.compute_domains
+
+    async def remove_beyond(self, set_: PodCliqueSet, wanted: int) -> tuple[int, ...]:
+        """Delete every object of replicas from index `wanted` on; which replicas these were."""
+        key = (set_.metadata.namespace, set_.metadata.name)
+        surplus = [
+            (resource, each, echo)
+            for resource, store, echo in self._kept
+            for each in store.find(BY_SET, key)
+            if is_surplus(each.metadata, wanted)
+        ]
+        if not surplus:
+            return ()
+        calls = (self._delete(*each) for each in surplus)
+        raise_first(await asyncio.gather(*calls, return_exceptions=True))
+        indexes = (index_of(each.metadata, names.SET_REPLICA_INDEX) for _, each, _ in surplus)
+        return tuple(sorted({each for each in indexes if each is not None}))
+
+    async def release_domains(self, key: Key, *, only_going: bool) -> None:
+        """Let compute domains of a set go: those that are deleted, or all."""
+        if self._domains is None:
+            return
+        held = [
+            each
+            for each in self._domains.store.find(BY_SET, key)
+            if names.COMPUTE_DOMAIN_FINALIZER in each.metadata.finalizers
+            and not (only_going and each.metadata.deletion_timestamp is None)
+        ]
+        raise_first(await asyncio.gather(*map(self._release, held), return_exceptions=True))
+
+    async def _delete(self, resource: Resource[Any], child: Any, echo: Echo[Any]) -> None:
+        known = child.metadata
+        try:
+            await self._client.delete(resource, known.name, known.namespace, uid=known.uid)
+        except (NotFound, Conflict):
+            return
+        await echo.of_deletion((known.namespace, known.name), known.uid)
+
+    async def _release(self, domain: Child) -> None:
+        known = domain.metadata
+        rest = [each for each in known.finalizers if each != names.COMPUTE_DOMAIN_FINALIZER]
+        metadata = {"finalizers": rest, "resourceVersion": known.resource_version}
+        try:
+            await self._client.patch(
+                COMPUTE_DOMAINS, known.name, {"metadata": metadata}, known.namespace
+            )
+        except NotFound:
+            return

@@ -1,0 +1,90 @@
+"""Whose turn it is in an update. Pure.
+
+A replica whose turn it is gets the newest revision; it keeps its turn until all of its pods are of
+that revision and it is available again. Nobody's turn comes while that would leave fewer replicas
+available than `replicas - maxUnavailable`; one that is not available anyway can lose nothing, and
+goes first. An update is under way as long as something is outdated, whatever the reason: an edit,
+an edit of an edit, an edit taken back, or a strategy that no longer waits for people.
+"""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+
+from msgspec.structs import replace
+
+from kilonova.api.grove import PodCliqueSet
+from kilonova.api.grove.podcliqueset import SetUpdateProgress, UpdatingReplica
+from kilonova.api.times import rfc3339
+from kilonova.workloads.sets.desire import (
+    is_under_way,
+    most_surge,
+    most_unavailable,
+    waits_for_deletion,
+)
+from kilonova.workloads.sets.view import ReplicaView
+
+
+def next_progress(
+    set_: PodCliqueSet, hash_: str, replicas: Mapping[int, ReplicaView], now: datetime
+) -> SetUpdateProgress | None:
+    """How far the update is now, and whose turn it is; its counts are left as they were.
+
+    `hash_` is the newest revision's; `replicas` those that should be there, surge included.
+    """
+    status = set_.status
+    edited = status.current_generation_hash not in ("", hash_)
+    outdated = any(each.outdated for each in replicas.values())
+    time = rfc3339(now)
+    progress = status.update_progress
+    if waits_for_deletion(set_):
+        if edited:
+            return SetUpdateProgress(update_started_at=time, update_ended_at=time)
+        return _ended(progress, time) if is_under_way(progress) else progress
+    if edited or (outdated and not is_under_way(progress)):
+        turns = progress.currently_updating if progress else ()
+        kept = tuple(replace(each, update_started_at=time) for each in turns)
+        progress = SetUpdateProgress(update_started_at=time, currently_updating=kept)
+    if progress is None or not is_under_way(progress):
+        return progress
+    turns = _turns(set_, replicas, progress.currently_updating, time)
+    missing = set_.spec.replicas - sum(each.available for each in replicas.values())
+    if not outdated and not turns and (not most_surge(set_) or missing <= 0):
+        return _ended(progress, time)
+    return replace(progress, currently_updating=turns)
+
+
+def _ended(progress: SetUpdateProgress | None, time: str) -> SetUpdateProgress:
+    return replace(progress or SetUpdateProgress(), update_ended_at=time, currently_updating=())
+
+
+def _turns(
+    set_: PodCliqueSet,
+    replicas: Mapping[int, ReplicaView],
+    current: Sequence[UpdatingReplica],
+    time: str,
+) -> tuple[UpdatingReplica, ...]:
+    at_most = most_unavailable(set_) + most_surge(set_)
+    turns = [each for each in current if not _is_done(replicas.get(each.replica_index))]
+    taken = {each.replica_index for each in turns}
+    up = sum(each.available and each.index not in taken for each in replicas.values())
+    spare = up - (set_.spec.replicas - most_unavailable(set_))
+    waiting = (each for each in replicas.values() if each.outdated and each.index not in taken)
+    for each in sorted(waiting, key=_urgency):
+        if len(turns) >= at_most:
+            break
+        if each.available:
+            if spare <= 0:
+                continue
+            spare -= 1
+        turns.append(UpdatingReplica(replica_index=each.index, update_started_at=time))
+    return tuple(turns)
+
+
+def _is_done(replica: ReplicaView | None) -> bool:
+    """Whether a turn is over; also that of a replica which there is to be no more."""
+    return replica is None or (replica.updated and replica.available)
+
+
+def _urgency(replica: ReplicaView) -> tuple[bool, bool, int]:
+    """Sorts those first that have the least to lose."""
+    return replica.scheduled, not replica.breached, replica.index
