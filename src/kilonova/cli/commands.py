@@ -197,6 +197,48 @@ def status(
 
 
 @app.command()
+def install(
+    kubeconfig: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Kubeconfig of the cluster.  [default: KUBECONFIG, else ~/.kube/config]",
+            dir_okay=False,
+        ),
+    ] = None,
+    context: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Its context, instead of the current one.")
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Let the cluster say what would change, and no more.")
+    ] = False,
+    output: Annotated[
+        Literal["yaml"] | None,
+        typer.Option("--output", "-o", help="Print the definitions instead; needs no cluster."),
+    ] = None,
+) -> None:
+    """Define Kilonova's kinds (PodCliqueSet and the like) on any Kubernetes cluster.
+
+    They are applied by the server, under the field manager 'kilonova', and served when the
+    command returns. Doing it again changes nothing. `kilonova up` has them already.
+
+    \b
+    Examples:
+      kilonova install
+      kilonova install --dry-run --context staging
+      kilonova install --kubeconfig ~/.kube/lab
+      kilonova install -o yaml > definitions.yaml
+    """
+    from kilonova.cli.install import install_on_cluster, written_definitions
+
+    if output == "yaml":
+        typer.echo(written_definitions())
+        return
+    for each in install_on_cluster(kubeconfig, context, dry_run=dry_run):
+        typer.echo(f"{each.name} {each.outcome}{' (dry run)' if dry_run else ''}")
+
+
+@app.command()
 def version() -> None:
     """Print the version.
 
