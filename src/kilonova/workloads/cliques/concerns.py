@@ -1,0 +1,95 @@
+"""Which cliques a change of something else concerns.
+
+Most changes concern none: the status of a set or a gang is written often, and says nothing to its
+cliques. So the state before and after is compared, and only what a clique decides by counts.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from kilonova.api.grove import PodClique, PodCliqueSet
+from kilonova.api.podgang import PodGang
+from kilonova.kube import Controller, Key
+from kilonova.workloads.caches import (
+    BY_BASE,
+    BY_DEPENDENCY,
+    BY_GANG,
+    BY_REPLICA,
+    BY_SET,
+    Caches,
+)
+from kilonova.workloads.cliques.release import is_scheduled_gang
+from kilonova.workloads.cliques.roster import is_up, needed
+from kilonova.workloads.cliques.updates import replicas_in_turn
+from kilonova.workloads.keys import Replica, clique_of
+from kilonova.workloads.pods import is_ending
+from kilonova.workloads.resources import Pod
+
+
+class Concerns:
+    """Finds the keys of cliques that a change concerns."""
+
+    def __init__(self, caches: Caches) -> None:
+        self._caches = caches
+        self._cliques = caches.cliques.store
+
+    def feed(self, controller: Controller) -> None:
+        """Have a controller look at every clique that a change concerns."""
+
+        def queue(keys: Callable[[Any, Any], Iterable[Key]]) -> Callable[[Any, Any], None]:
+            def changed(old: Any, new: Any) -> None:
+                for key in keys(old, new):
+                    controller.queue.add(key)
+
+            return changed
+
+        self._caches.sets.store.subscribe(queue(self.of_set))
+        self._caches.gangs.store.subscribe(queue(self.of_gang))
+        self._caches.pods.store.subscribe(queue(self.of_pod))
+        self._caches.cliques.store.subscribe(queue(self.of_clique))
+
+    def of_set(self, old: PodCliqueSet | None, new: PodCliqueSet | None) -> Iterator[Key]:
+        """All cliques after an edit of their set; those of a replica whose turn has come."""
+        known = new or old
+        if known is None:
+            return
+        namespace, name = known.metadata.namespace, known.metadata.name
+        if old is None or new is None or old.metadata.generation != new.metadata.generation:
+            yield from self._keys(BY_SET, (namespace, name))
+            return
+        for index in replicas_in_turn(new) - replicas_in_turn(old):
+            yield from self._keys(BY_REPLICA, Replica(namespace, name, index))
+
+    def of_gang(self, old: PodGang | None, new: PodGang | None) -> Iterator[Key]:
+        """Its own cliques when it lists other pods; those that wait for it when it has nodes."""
+        known = new or old
+        if known is None:
+            return
+        key = known.metadata.namespace, known.metadata.name
+        if old is None or new is None or old.spec.pod_groups != new.spec.pod_groups:
+            yield from self._keys(BY_GANG, key)
+        if is_scheduled_gang(old) != is_scheduled_gang(new):
+            yield from self._keys(BY_BASE, key)
+
+    def of_pod(self, old: Pod | None, new: Pod | None) -> Iterator[Key]:
+        """Cliques that start after a pod's clique, when the pod comes up or goes down."""
+        known = new or old
+        if known is None or _is_up(old) == _is_up(new):
+            return
+        clique = clique_of(known.metadata)
+        if clique is not None:
+            yield from self._keys(BY_DEPENDENCY, clique)
+
+    def of_clique(self, old: PodClique | None, new: PodClique | None) -> Iterator[Key]:
+        """Cliques that start after another, when it needs more or fewer pods than before."""
+        known = new or old
+        if known is None or (old is not None and new is not None and needed(old) == needed(new)):
+            return
+        yield from self._keys(BY_DEPENDENCY, (known.metadata.namespace, known.metadata.name))
+
+    def _keys(self, index: str, value: Key | Replica) -> Iterator[Key]:
+        return map(self._cliques.key_of, self._cliques.find(index, value))
+
+
+def _is_up(pod: Pod | None) -> bool:
+    return pod is not None and is_up(pod) and not is_ending(pod)

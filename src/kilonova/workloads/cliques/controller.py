@@ -1,0 +1,222 @@
+"""The controller of cliques. A key is a clique.
+
+A round looks at the clique's own pods and, until all of those have been released, at the pods of
+the cliques it starts after. Pods come first: what there is to write of the status is written after
+them, and no more often than its pace allows.
+"""
+
+from collections.abc import Awaitable, Callable
+from datetime import datetime
+from functools import partial
+
+from msgspec.structs import replace
+
+from kilonova.api.grove import PodClique, PodCliqueStatus, names
+from kilonova.api.podgang import PodGang
+from kilonova.kube import (
+    UNMEASURED,
+    ApiStatusError,
+    Client,
+    Controller,
+    Instruments,
+    Key,
+    NotFound,
+    Result,
+    Watch,
+)
+from kilonova.kube.echo import Echo
+from kilonova.kube.events import Recorder
+from kilonova.workloads.caches import BY_CLIQUE, Caches
+from kilonova.workloads.cliques.concerns import Concerns
+from kilonova.workloads.cliques.desire import Plan, Seen, desire
+from kilonova.workloads.cliques.hands import Hands
+from kilonova.workloads.cliques.release import has_started
+from kilonova.workloads.cliques.roster import is_own
+from kilonova.workloads.cliques.status import failed_status, has_lost_all
+from kilonova.workloads.keys import clique_of, set_of
+from kilonova.workloads.pace import Pace
+from kilonova.workloads.pods import is_ending
+from kilonova.workloads.resources import CLIQUES, Pod
+from kilonova.workloads.settings import Settings
+from kilonova.workloads.statuses import status_patch
+from kilonova.workloads.templates.pods import pod_object
+
+_WORKERS = 16
+
+
+def build_clique_controller(
+    client: Client,
+    caches: Caches,
+    recorder: Recorder,
+    settings: Settings,
+    now: Callable[[], datetime],
+    monotonic: Callable[[], float],
+    instruments: Instruments = UNMEASURED,
+) -> Controller:
+    """Keeps the pods of every clique; the caches must run beside it."""
+    rounds = _Rounds(client, caches, recorder, settings, now, monotonic)
+    watches = [
+        Watch(caches.cliques),
+        Watch(caches.pods, _clique_of),
+        # Waited for; what changes in them is compared by `Concerns`.
+        Watch(caches.sets, lambda _: ()),
+        Watch(caches.gangs, lambda _: ()),
+    ]
+    controller = Controller(
+        "cliques", rounds.reconcile, watches, workers=_WORKERS, instruments=instruments
+    )
+    Concerns(caches).feed(controller)
+    return controller
+
+
+def _clique_of(pod: Pod) -> list[Key]:
+    key = clique_of(pod.metadata)
+    return [] if key is None else [key]
+
+
+class _Rounds:
+    def __init__(
+        self,
+        client: Client,
+        caches: Caches,
+        recorder: Recorder,
+        settings: Settings,
+        now: Callable[[], datetime],
+        monotonic: Callable[[], float],
+    ) -> None:
+        self._client = client
+        self._caches = caches
+        self._settings = settings
+        self._now = now
+        self._hands = Hands(client, recorder, Echo(caches.pods))
+        self._echo = Echo(caches.cliques)
+        self._pace = Pace(settings.status_pace, monotonic)
+
+    async def reconcile(self, key: Key) -> Result | None:
+        """One round of a clique."""
+        seen = self._observe(key)
+        if seen is None:
+            return None
+        if seen.clique.metadata.deletion_timestamp is not None:
+            await self._take_leave(seen)
+            return None
+        plan = desire(seen, self._now())
+        failure = None if plan.is_idle else await self._act(seen, plan)
+        if not plan.is_idle:
+            # One status for what was done and what it has led to by now.
+            seen = self._observe(key)
+            if seen is None:
+                return None
+            plan = desire(seen, self._now())
+        status = plan.status
+        if failure is not None:
+            status = failed_status(seen.clique, status, failure.message, self._now())
+        wait = await self._tell(seen.clique, status)
+        if failure is not None:
+            raise failure
+        waits = [each for each in (wait, plan.after) if each]
+        return Result(min(waits)) if waits else None
+
+    def _observe(self, key: Key) -> Seen | None:
+        clique = self._caches.cliques.store.get(key)
+        if clique is None:
+            return None
+        set_key = set_of(clique.metadata)
+        return Seen(
+            clique,
+            None if set_key is None else self._caches.sets.store.get(set_key),
+            self._caches.pods.store.find(BY_CLIQUE, key),
+            self._gang(clique, names.POD_GANG),
+            self._gang(clique, names.BASE_POD_GANG),
+            partial(self._dependencies_ready, clique),
+        )
+
+    def _gang(self, clique: PodClique, label: str) -> PodGang | None:
+        name = clique.metadata.labels.get(label)
+        return self._caches.gangs.store.get((clique.metadata.namespace, name)) if name else None
+
+    def _dependencies_ready(self, clique: PodClique) -> bool:
+        store = self._caches.cliques.store
+        keys = [(clique.metadata.namespace, name) for name in clique.spec.starts_after]
+        find = self._caches.pods.store.find
+        return all(has_started(store.get(key), find(BY_CLIQUE, key)) for key in keys)
+
+    async def _act(self, seen: Seen, plan: Plan) -> ApiStatusError | None:
+        """Do what is planned, as far as can be; the first refusal."""
+        clique = seen.clique
+        # First told, then done: whoever goes on after a crash knows which pods were selected.
+        progress = plan.status.update_progress
+        await self._write(clique, replace(clique.status, update_progress=progress))
+        bodies = [
+            pod_object(
+                clique,
+                seen.set_,
+                pod.index,
+                pod.name,
+                gated=pod.gated,
+                released=pod.released,
+                settings=self._settings,
+            )
+            for pod in plan.create
+        ]
+        results = [
+            await _outcome(self._hands.let_go(plan.ungate, plan.release)),
+            await _outcome(self._hands.delete(clique, plan.delete)),
+            await _outcome(self._hands.create(clique, bodies)),
+        ]
+        return next((each for each in results if each is not None), None)
+
+    async def _tell(self, clique: PodClique, status: PodCliqueStatus) -> float | None:
+        """Write a status; or say after how many seconds it may be written."""
+        known = clique.metadata
+        if status == clique.status:
+            return None
+        wait = self._pace.wait(known.uid)
+        if wait > 0:
+            return wait
+        self._pace.wrote(known.uid)
+        await self._write(clique, status)
+        if has_lost_all(clique, status):
+            message = "No pod of the clique has a node any more"
+            self._hands.tell(clique, "AllScheduledReplicasLost", message, bad=True)
+        return None
+
+    async def _write(self, clique: PodClique, status: PodCliqueStatus) -> None:
+        known = clique.metadata
+        patch = status_patch(clique.status, status)
+        if patch is None:
+            return
+        body = {"metadata": {"uid": known.uid}, **patch}
+        try:
+            written = await self._client.patch(
+                CLIQUES, known.name, body, known.namespace, subresource="status"
+            )
+        except NotFound:
+            return
+        await self._echo.of_version(written.metadata.resource_version)
+
+    async def _take_leave(self, seen: Seen) -> None:
+        """Delete the pods of a clique that goes, and let it go."""
+        clique, known = seen.clique, seen.clique.metadata
+        pods = [pod for pod in seen.pods if is_own(clique, pod) and not is_ending(pod)]
+        await self._hands.delete(clique, pods)
+        if names.CLIQUE_FINALIZER not in known.finalizers:
+            return
+        left = [each for each in known.finalizers if each != names.CLIQUE_FINALIZER]
+        fields = {"finalizers": left, "resourceVersion": known.resource_version}
+        try:
+            written = await self._client.patch(
+                CLIQUES, known.name, {"metadata": fields}, known.namespace
+            )
+        except NotFound:
+            return
+        if written.metadata.finalizers:
+            await self._echo.of_version(written.metadata.resource_version)
+
+
+async def _outcome(act: Awaitable[None]) -> ApiStatusError | None:
+    try:
+        await act
+    except ApiStatusError as error:
+        return error
+    return None

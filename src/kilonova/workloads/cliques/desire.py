@@ -1,0 +1,156 @@
+"""What a clique should do with its pods, and what its status should say. Pure."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import count, islice
+
+from kilonova.api.grove import PodClique, PodCliqueSet
+from kilonova.api.grove.podclique import PodCliqueStatus
+from kilonova.api.podgang import PodGang
+from kilonova.workloads.cliques.completion import has_failed, is_complete
+from kilonova.workloads.cliques.release import has_gang, placeable, to_ungate, unreleased
+from kilonova.workloads.cliques.roster import (
+    Roster,
+    has_succeeded,
+    index_in,
+    is_current,
+    roster_of,
+)
+from kilonova.workloads.cliques.status import Course, status_of
+from kilonova.workloads.cliques.updates import (
+    Step,
+    begun,
+    carried_on,
+    deadline_of,
+    has_turn,
+    is_open,
+    next_step,
+)
+from kilonova.workloads.pods import is_gated, is_ready, is_scheduled
+from kilonova.workloads.resources import Pod
+from kilonova.workloads.templates.pods import pod_name
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """All that a clique's pods depend on, at one time."""
+
+    clique: PodClique
+    set_: PodCliqueSet | None
+    pods: Sequence[Pod]
+    gang: PodGang | None = None
+    """The clique's own."""
+    base_gang: PodGang | None = None
+    """The one that is placed before it, if its own is a scaled one."""
+    dependencies_ready: Callable[[], bool] = lambda: True
+    """Whether all that the clique starts after has started; asked only if a pod waits for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class NewPod:
+    """A pod to make."""
+
+    index: int
+    name: str
+    gated: bool
+    released: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What to write."""
+
+    status: PodCliqueStatus
+    create: tuple[NewPod, ...] = ()
+    delete: tuple[Pod, ...] = ()
+    ungate: tuple[Pod, ...] = ()
+    release: tuple[Pod, ...] = ()
+    after: float | None = None
+    """Seconds until it should be looked at again though nothing happens."""
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is to be done to pods."""
+        return not (self.create or self.delete or self.ungate or self.release)
+
+
+def desire(seen: Seen, now: datetime) -> Plan:
+    """Bring the pods of a clique to what is wanted; its status is as they are before that."""
+    clique, set_ = seen.clique, seen.set_
+    roster = roster_of(clique, seen.pods)
+    turn = has_turn(clique, set_)
+    progress = begun(clique, roster.members, turn, now)
+    failed, complete = has_failed(set_, roster), is_complete(clique, roster)
+    if failed:
+        # Nothing will come of those that still run.
+        running = tuple(pod for pod in roster.members if not has_succeeded(pod))
+        step = Step(len(roster.members) - len(running), running)
+    elif complete:
+        step = Step(min(len(roster.members), clique.spec.replicas))
+    else:
+        step = next_step(clique, roster.members, turn, is_open(progress))
+    progress = carried_on(progress, clique, set_, roster.members, step, now)
+    deadline = deadline_of(clique, progress, roster.members)
+    staying = _staying(clique, roster, step)
+    kept = {pod.metadata.name for pod in staying}
+    waiting = unreleased(clique, staying)
+    return Plan(
+        status=status_of(clique, roster, Course(progress, deadline, complete, failed), now),
+        create=tuple(_new_pods(seen, roster, staying, step.size)),
+        delete=(
+            *roster.dismissed,
+            *(pod for pod in roster.members if pod.metadata.name not in kept),
+        ),
+        ungate=_ungate(seen, staying),
+        release=waiting if waiting and seen.dependencies_ready() else (),
+        after=(deadline - now).total_seconds() if deadline and deadline > now else None,
+    )
+
+
+def _staying(clique: PodClique, roster: Roster, step: Step) -> list[Pod]:
+    """The members without those whose time has come, and without those that are too many."""
+    gone = {pod.metadata.name for pod in step.leave}
+    left = [pod for pod in roster.members if pod.metadata.name not in gone]
+    surplus = len(left) - step.size
+    if surplus <= 0:
+        return left
+    gone = {
+        pod.metadata.name for pod in sorted(left, key=lambda pod: _worth(clique, pod))[:surplus]
+    }
+    return [pod for pod in left if pod.metadata.name not in gone]
+
+
+def _worth(clique: PodClique, pod: Pod) -> tuple[bool, bool, bool, bool, int]:
+    """Sorts those first that are missed least."""
+    return (
+        has_succeeded(pod),
+        is_scheduled(pod),
+        is_ready(pod),
+        is_current(clique, pod),
+        -index_in(pod),
+    )
+
+
+def _new_pods(seen: Seen, roster: Roster, staying: Sequence[Pod], size: int) -> Iterator[NewPod]:
+    """A pod for each of the lowest indexes that nobody holds, as many as are missing."""
+    clique = seen.clique
+    missing = size - len(staying)
+    if missing <= 0 or not has_gang(clique, seen.gang):
+        return
+    held = {index_in(pod) for pod in staying}
+    listed = placeable(clique, seen.gang, seen.base_gang)
+    released = bool(clique.spec.starts_after) and seen.dependencies_ready()
+    taken = set(roster.names)
+    for index in islice((each for each in count() if each not in held), missing):
+        name = pod_name(clique.metadata.name, index, taken)
+        # Names of two indexes may be the same.
+        taken.add(name)
+        yield NewPod(index, name, listed is not None and name not in listed, released)
+
+
+def _ungate(seen: Seen, staying: Sequence[Pod]) -> tuple[Pod, ...]:
+    gated = [pod for pod in staying if is_gated(pod)]
+    if not gated:
+        return ()
+    return to_ungate(gated, placeable(seen.clique, seen.gang, seen.base_gang))

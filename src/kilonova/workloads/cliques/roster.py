@@ -1,0 +1,116 @@
+"""What each pod of a clique counts as. Pure."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from kilonova.api.grove import PodClique, names
+from kilonova.workloads.keys import incarnation_of
+from kilonova.workloads.pods import is_ending, is_finished, is_ready, is_scheduled, pod_index
+from kilonova.workloads.resources import Pod
+
+
+@dataclass(frozen=True, slots=True)
+class Roster:
+    """The pods of a clique, sorted; those that are ending are in none of the lists."""
+
+    members: tuple[Pod, ...] = ()
+    """By index, each of which one pod holds."""
+    failed: tuple[Pod, ...] = ()
+    """Kept to be counted, where pods run to an end."""
+    dismissed: tuple[Pod, ...] = ()
+    """Of no use any more, to be deleted."""
+    names: frozenset[str] = frozenset()
+    """Of all pods that are there: no other can have one of them."""
+
+
+def roster_of(clique: PodClique, pods: Iterable[Pod]) -> Roster:
+    """Sort the pods that carry the clique's label."""
+    names_: set[str] = set()
+    failed: list[Pod] = []
+    dismissed: list[Pod] = []
+    holders: dict[int, Pod] = {}
+    for pod in pods:
+        names_.add(pod.metadata.name)
+        if is_ending(pod) or not is_own(clique, pod):
+            continue
+        index = pod_index(pod)
+        if index is None or not _is_of_use(clique, pod):
+            dismissed.append(pod)
+        elif pod.status.phase == "Failed":
+            failed.append(pod)
+        elif index not in holders:
+            holders[index] = pod
+        else:
+            better, worse = sorted((holders[index], pod), key=_standing)
+            holders[index] = better
+            dismissed.append(worse)
+    members = tuple(holders[index] for index in sorted(holders))
+    return Roster(members, tuple(failed), tuple(dismissed), frozenset(names_))
+
+
+def is_own(clique: PodClique, pod: Pod) -> bool:
+    """Whether a pod is of this very clique, not of one that had its name before."""
+    owner = pod.metadata.controller
+    return owner is not None and owner.uid == clique.metadata.uid
+
+
+def index_in(pod: Pod) -> int:
+    """The index of a member, which has one."""
+    index = pod_index(pod)
+    if index is None:
+        raise ValueError(f"pod {pod.metadata.name} has no label {names.POD_INDEX}")
+    return index
+
+
+def runs_to_an_end(clique: PodClique) -> bool:
+    """Whether pods of a clique have a piece of work, and then are done."""
+    return clique.spec.pod_spec.get("restartPolicy", "Always") in ("Never", "OnFailure")
+
+
+def has_succeeded(pod: Pod) -> bool:
+    """Whether a pod has done its work."""
+    return pod.status.phase == "Succeeded"
+
+
+def is_up(pod: Pod) -> bool:
+    """Whether a pod does its work, or has done it."""
+    return is_ready(pod) or has_succeeded(pod)
+
+
+def is_current(clique: PodClique, pod: Pod) -> bool:
+    """Whether a pod is made from the template that the clique has now."""
+    own, wanted = pod.metadata.labels, clique.metadata.labels
+    return own.get(names.POD_TEMPLATE_HASH) == wanted.get(names.POD_TEMPLATE_HASH)
+
+
+def needed(clique: PodClique) -> int:
+    """How many pods a clique must have; it may be scaled below what it should always have."""
+    return min(clique.min_available, clique.spec.replicas)
+
+
+def _is_of_use(clique: PodClique, pod: Pod) -> bool:
+    if incarnation_of(pod.metadata) != incarnation_of(clique.metadata):
+        return False
+    if not is_finished(pod):
+        return True
+    if not runs_to_an_end(clique):
+        return False
+    # A pod that had to make room has not failed, and a template is not to blame for its forerunner.
+    return has_succeeded(pod) or (is_current(clique, pod) and not _was_evicted(pod))
+
+
+def _was_evicted(pod: Pod) -> bool:
+    return any(
+        each.type == "DisruptionTarget" and each.status == "True" for each in pod.status.conditions
+    )
+
+
+def _standing(pod: Pod) -> tuple[bool, bool, bool, str, str]:
+    """Sorts the pod first that has come furthest."""
+    return (
+        not has_succeeded(pod),
+        not is_ready(pod),
+        not is_scheduled(pod),
+        pod.metadata.creation_timestamp,
+        pod.metadata.name,
+    )

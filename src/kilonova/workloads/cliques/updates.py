@@ -1,0 +1,193 @@
+"""Updates of a clique that stands alone: which outdated pods go next, and how far it is. Pure.
+
+Cliques of scaling groups are not updated pod by pod: all pods of a group's replica are replaced at
+once, which their incarnation says. And no pod goes before the turn of its set's replica has come.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from msgspec.structs import replace
+
+from kilonova.api.durations import parse_duration
+from kilonova.api.grove import PodClique, PodCliqueSet, names
+from kilonova.api.grove.podclique import PodCliqueUpdateProgress, SelectedPods
+from kilonova.api.times import later, parse_time, rfc3339
+from kilonova.workloads.cliques.roster import has_succeeded, index_in, is_current, is_up, needed
+from kilonova.workloads.keys import index_of
+from kilonova.workloads.resources import Pod
+from kilonova.workloads.shares import count_of
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What an update does now."""
+
+    size: int
+    """How many members there should be."""
+    leave: tuple[Pod, ...] = ()
+    """Members that go."""
+    selected: tuple[str, ...] = ()
+    """Those of them that were ready."""
+
+
+def is_outdated(clique: PodClique, pod: Pod) -> bool:
+    """Whether a member should be replaced; what is done is not done again."""
+    return not is_current(clique, pod) and not has_succeeded(pod)
+
+
+def has_turn(clique: PodClique, set_: PodCliqueSet | None) -> bool:
+    """Whether outdated pods may be replaced now."""
+    if set_ is None or _is_member(clique) or waits_for_deletion(set_):
+        return False
+    return index_of(clique.metadata, names.SET_REPLICA_INDEX) in replicas_in_turn(set_)
+
+
+def replicas_in_turn(set_: PodCliqueSet) -> frozenset[int]:
+    """The replicas of a set that are being updated."""
+    progress = set_.status.update_progress
+    turns = () if progress is None else progress.currently_updating
+    return frozenset(each.replica_index for each in turns if each.update_ended_at is None)
+
+
+def waits_for_deletion(set_: PodCliqueSet) -> bool:
+    """Whether outdated pods stay until somebody deletes them."""
+    strategy = set_.spec.update_strategy
+    return strategy is not None and strategy.type == "OnDelete"
+
+
+def begun(
+    clique: PodClique, members: Sequence[Pod], turn: bool, now: datetime
+) -> PodCliqueUpdateProgress | None:
+    """The update that the clique is in or has been through; a new one after a new template."""
+    if _is_member(clique):
+        return None
+    status, labels = clique.status, clique.metadata.labels
+    outdated = any(is_outdated(clique, pod) for pod in members)
+    wanted = labels.get(names.POD_TEMPLATE_HASH, "")
+    generation = labels.get(names.GENERATION_HASH, "")
+    progress = status.update_progress
+    known = status.current_pod_template_hash if progress is None else progress.pod_template_hash
+    seen_first = not known and not outdated
+    reopened = progress is not None and progress.update_ended_at and turn and outdated
+    if reopened or (known != wanted and not seen_first):
+        return PodCliqueUpdateProgress(generation, wanted, update_started_at=rfc3339(now))
+    if progress is None or progress.pod_clique_set_generation_hash == generation:
+        return progress
+    return replace(progress, pod_clique_set_generation_hash=generation)
+
+
+def is_open(progress: PodCliqueUpdateProgress | None) -> bool:
+    """Whether an update is under way."""
+    return progress is not None and progress.update_ended_at is None
+
+
+def next_step(clique: PodClique, members: Sequence[Pod], turn: bool, updating: bool) -> Step:
+    """What an update does with the members there are.
+
+    Outdated ones that are not up go at once, the others oldest first while enough are up without
+    them. Temporary ones are those beyond the replicas' indexes; they go when nobody needs them.
+    """
+    replicas = clique.spec.replicas
+    if not updating or replicas == 0:
+        return Step(replicas)
+    unavailable, surge = _allowed(clique)
+    outdated = [pod for pod in members if is_outdated(clique, pod)]
+    temporary = [
+        pod
+        for pod in members
+        if surge and index_in(pod) >= replicas and not is_outdated(clique, pod)
+    ]
+    extra = min(surge, max(len(outdated) if turn else 0, len(temporary)))
+    up = sum(map(is_up, members))
+    if outdated:
+        if not turn:
+            return Step(replicas + extra)
+        spare = up - max(replicas - unavailable, 0) if up >= needed(clique) else 0
+        ready = sorted(filter(is_up, outdated), key=_age)[: max(spare, 0)]
+        down = [pod for pod in outdated if not is_up(pod)]
+        selected = tuple(pod.metadata.name for pod in ready)
+        return Step(replicas + extra, (*down, *ready), selected)
+    if sum(index_in(pod) < replicas for pod in members) < replicas:
+        return Step(replicas + extra)
+    spare = max(up - replicas, 0)
+    ready = [pod for pod in reversed(temporary) if is_up(pod)][:spare]
+    down = [pod for pod in temporary if not is_up(pod)]
+    leave = (*down, *ready)
+    return Step(replicas + min(extra, len(temporary) - len(leave)), leave)
+
+
+def carried_on(
+    progress: PodCliqueUpdateProgress | None,
+    clique: PodClique,
+    set_: PodCliqueSet | None,
+    members: Sequence[Pod],
+    step: Step,
+    now: datetime,
+) -> PodCliqueUpdateProgress | None:
+    """An update with what this step selects; ended when there is nothing left to do."""
+    if progress is None or progress.update_ended_at:
+        return progress
+    if step.selected:
+        known = progress.ready_pods_selected_to_update
+        before = () if known is None else (*known.completed, known.current)
+        done = tuple(each for each in before if each not in step.selected)
+        *others, last = step.selected
+        selected = SelectedPods(last, (*done, *others))
+        progress = replace(progress, ready_pods_selected_to_update=selected)
+    if (set_ is not None and waits_for_deletion(set_)) or _is_done(clique, members):
+        progress = replace(progress, update_ended_at=rfc3339(now))
+    return progress
+
+
+def deadline_of(
+    clique: PodClique, progress: PodCliqueUpdateProgress | None, members: Sequence[Pod]
+) -> datetime | None:
+    """When an update counts as stuck unless it gets on; None where none is, or nobody asked.
+
+    It gets on whenever a pod of the new template gets ready.
+    """
+    how = clique.spec.rolling_update
+    if progress is None or progress.update_ended_at or progress.update_started_at is None:
+        return None
+    if how is None or not how.progress_deadline:
+        return None
+    steps = [
+        each.last_transition_time
+        for pod in members
+        if is_current(clique, pod)
+        for each in pod.status.conditions
+        if each.type == "Ready" and each.status == "True" and each.last_transition_time
+    ]
+    last = max(map(parse_time, (progress.update_started_at, *steps)))
+    return later(last, parse_duration(how.progress_deadline))
+
+
+def _is_member(clique: PodClique) -> bool:
+    return names.SCALING_GROUP in clique.metadata.labels
+
+
+def _is_done(clique: PodClique, members: Sequence[Pod]) -> bool:
+    replicas = clique.spec.replicas
+    _, surge = _allowed(clique)
+    return (
+        len(members) == replicas
+        and not any(is_outdated(clique, pod) for pod in members)
+        and not (surge and any(index_in(pod) >= replicas for pod in members))
+        and sum(map(is_up, members)) >= needed(clique)
+    )
+
+
+def _allowed(clique: PodClique) -> tuple[int, int]:
+    """How many pods may be missing, and how many too many; not both none, or nothing moves."""
+    asked, replicas = clique.spec.rolling_update, clique.spec.replicas
+    if asked is None:
+        return 1, 0
+    unavailable = count_of(asked.max_unavailable, replicas, 1)
+    surge = count_of(asked.max_surge, replicas, 0, up=True)
+    return (unavailable, surge) if unavailable or surge else (1, 0)
+
+
+def _age(pod: Pod) -> tuple[str, int]:
+    return pod.metadata.creation_timestamp, index_in(pod)
