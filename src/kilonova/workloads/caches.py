@@ -29,6 +29,8 @@ BY_GANG = "gang"
 """Cliques by the key of their gang."""
 BY_DEPENDENCY = "dependency"
 """Cliques by the keys of those that must start before them."""
+BY_TOPOLOGY = "topology"
+"""Sets by the names of the ClusterTopologyBindings that their constraints mean."""
 
 _OURS = f"{names.MANAGED_BY}={names.OPERATOR}"
 
@@ -67,7 +69,9 @@ def build_caches(
         return Reflector(client, resource, labels=_OURS, indexes=indexes, instruments=instruments)
 
     return Caches(
-        sets=Reflector(client, resources.SETS, instruments=instruments),
+        sets=Reflector(
+            client, resources.SETS, indexes={BY_TOPOLOGY: _topologies}, instruments=instruments
+        ),
         cliques=Reflector(
             client,
             resources.CLIQUES,
@@ -145,3 +149,10 @@ def _label_key(metadata: Metadata, label: str) -> Iterator[Key]:
 def _dependencies(clique: PodClique) -> Iterator[Key]:
     for name in clique.spec.starts_after:
         yield clique.metadata.namespace, name
+
+
+def _topologies(set_: PodCliqueSet) -> set[str]:
+    template = set_.spec.template
+    parts = (template, *template.pod_clique_scaling_groups, *template.cliques)
+    constraints = (each.topology_constraint for each in parts)
+    return {each.topology_name for each in constraints if each and each.topology_name}

@@ -32,6 +32,7 @@ class Removal:
             kept.append((COMPUTE_DOMAINS, caches.compute_domains))
         self._kept = [(resource, cache.store, Echo(cache)) for resource, cache in kept]
         self._domains = caches.compute_domains
+        self._sets = caches.sets.store
 
     async def remove_beyond(self, set_: PodCliqueSet, wanted: int) -> tuple[int, ...]:
         """Delete every object of replicas from index `wanted` on; which replicas these were."""
@@ -49,15 +50,17 @@ class Removal:
         indexes = (index_of(each.metadata, names.SET_REPLICA_INDEX) for _, each, _ in surplus)
         return tuple(sorted({each for each in indexes if each is not None}))
 
-    async def release_domains(self, key: Key, *, only_going: bool) -> None:
-        """Let compute domains of a set go: those that are deleted, or all."""
+    async def release_going(self, key: Key) -> None:
+        """Let compute domains go that are deleted, or whose set is."""
         if self._domains is None:
             return
+        set_ = self._sets.get(key)
+        ending = set_ is None or set_.metadata.deletion_timestamp is not None
         held = [
             each
             for each in self._domains.store.find(BY_SET, key)
             if names.COMPUTE_DOMAIN_FINALIZER in each.metadata.finalizers
-            and not (only_going and each.metadata.deletion_timestamp is None)
+            and (ending or each.metadata.deletion_timestamp is not None)
         ]
         raise_first(await asyncio.gather(*map(self._release, held), return_exceptions=True))
 

@@ -8,7 +8,6 @@ from msgspec.structs import replace
 
 from kilonova.api.durations import parse_duration
 from kilonova.api.grove import PodCliqueSet, PodCliqueSetStatus, names
-from kilonova.api.grove.parts import LastError
 from kilonova.api.grove.podcliqueset import PodGangSummary, SetUpdateProgress
 from kilonova.api.meta import Condition
 from kilonova.api.podgang import PodGang
@@ -39,21 +38,18 @@ class Facts:
     """All of which anything is there."""
     gangs: Iterable[PodGang]
     levels: Levels
-    errors: tuple[LastError, ...] = ()
 
 
 def set_status(set_: PodCliqueSet, facts: Facts, now: datetime) -> PodCliqueSetStatus:
-    """The status of a set."""
+    """The status of a set in which nothing is wrong."""
     wanted = set_.spec.replicas + surge(set_, facts.progress)
     there = [each for index, each in facts.replicas.items() if index < wanted]
-    status = set_.status
     return PodCliqueSetStatus(
         updated_replicas=sum(each.updated for each in there),
         available_replicas=sum(each.available for each in there),
         replicas=sum(each.present for each in there),
         observed_generation=set_.metadata.generation,
         conditions=_conditions(set_, facts, now),
-        last_errors=_lasting(status.last_errors, facts.errors),
         hpa_pod_selector=_selector(set_.metadata.name),
         pod_gang_statuses=_summaries(facts.gangs),
         current_generation_hash=facts.hash,
@@ -91,33 +87,12 @@ def _topology(set_: PodCliqueSet, levels: Levels, now: datetime) -> tuple[Condit
     conditions, generation = set_.status.conditions, set_.metadata.generation
     if levels.reason is None:
         return without_condition(conditions, TOPOLOGY_LEVELS_UNAVAILABLE)
-    match levels.reason:
-        case "AllClusterTopologyLevelsAvailable":
-            status, message = "False", "All levels that the constraints name are there"
-        case "ClusterTopologyLevelsUnavailable":
-            status = "True"
-            message = (
-                f"ClusterTopologyBinding {levels.topology!r} has no level "
-                f"{', '.join(levels.missing)}; pods are placed without those constraints"
-            )
-        case "ClusterTopologyNotFound":
-            status = "Unknown"
-            message = (
-                f"There is no ClusterTopologyBinding {levels.topology!r}; "
-                "pods are placed without constraints"
-            )
-        case "TopologyNameMissing":
-            status = "Unknown"
-            message = "No topologyName says which ClusterTopologyBinding the constraints mean"
-        case "TopologyAwareSchedulingDisabled":
-            status = "Unknown"
-            message = "The operator is set up to leave topology constraints aside"
     return with_condition(
         conditions,
         TOPOLOGY_LEVELS_UNAVAILABLE,
-        status,
+        levels.unavailable,
         levels.reason,
-        message,
+        levels.message,
         now,
         generation,
     )
@@ -197,12 +172,6 @@ def _summaries(gangs: Iterable[PodGang]) -> tuple[PodGangSummary, ...]:
         )
         for each in sorted(live, key=lambda each: each.metadata.name)
     )
-
-
-def _lasting(old: Iterable[LastError], new: Iterable[LastError]) -> tuple[LastError, ...]:
-    """What is wrong now, since when it was first seen."""
-    known = {(each.code, each.description): each for each in old}
-    return tuple(known.get((each.code, each.description), each) for each in new)
 
 
 def _selector(set_name: str) -> str:
