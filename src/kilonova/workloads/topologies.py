@@ -102,29 +102,28 @@ def binding_status(
     return ClusterTopologyBindingStatus(generation, conditions, compared)
 
 
-class TopologyController:
-    """Reconciles bindings; `controller` is the part to run."""
+def build_topology_controller(
+    client: Client,
+    caches: Caches,
+    recorder: Recorder,
+    now: Callable[[], datetime],
+    instruments: Instruments = UNMEASURED,
+) -> Controller:
+    """Tells how bindings are; the caches must run beside it."""
+    rounds = _Rounds(client, caches, recorder, now)
+    watched = [Watch(caches.topologies)]
+    return Controller("topologies", rounds.reconcile, watched, instruments=instruments)
 
+
+class _Rounds:
     def __init__(
-        self,
-        client: Client,
-        caches: Caches,
-        recorder: Recorder,
-        *,
-        now: Callable[[], datetime],
-        instruments: Instruments = UNMEASURED,
+        self, client: Client, caches: Caches, recorder: Recorder, now: Callable[[], datetime]
     ) -> None:
         self._client = client
         self._store = caches.topologies.store
         self._recorder = recorder
         self._now = now
         self._echo = Echo(caches.topologies)
-        self.controller = Controller(
-            "clustertopologybinding",
-            self.reconcile,
-            [Watch(caches.topologies)],
-            instruments=instruments,
-        )
 
     async def reconcile(self, key: Key) -> Result | None:
         """One round of one binding."""

@@ -53,19 +53,31 @@ _LOOK_SECONDS = 0.0004
 """Between two looks at a set, for each of its replicas: about thirty times what a look takes."""
 
 
-class SetController:
-    """Reconciles sets; `controller` is the part to run."""
+def build_set_controller(
+    client: Client,
+    caches: Caches,
+    recorder: Recorder,
+    settings: Settings,
+    now: Callable[[], datetime],
+    monotonic: Callable[[], float],
+    instruments: Instruments = UNMEASURED,
+) -> Controller:
+    """Keeps every set; the caches must run beside it."""
+    rounds = _Rounds(client, caches, recorder, settings, now, monotonic)
+    return Controller(
+        "sets", rounds.reconcile, watches(caches), workers=_WORKERS, instruments=instruments
+    )
 
+
+class _Rounds:
     def __init__(
         self,
         client: Client,
         caches: Caches,
-        settings: Settings,
         recorder: Recorder,
-        *,
+        settings: Settings,
         now: Callable[[], datetime],
         monotonic: Callable[[], float],
-        instruments: Instruments = UNMEASURED,
     ) -> None:
         self._client = client
         self._caches = caches
@@ -79,13 +91,6 @@ class SetController:
         self._history = History(client, caches)
         self._removal = Removal(client, caches)
         self._claims = SetClaims(client, caches)
-        self.controller = Controller(
-            "podcliqueset",
-            self.reconcile,
-            watches(caches),
-            workers=_WORKERS,
-            instruments=instruments,
-        )
 
     async def reconcile(self, key: Key) -> Result | None:
         """One round of one set."""
