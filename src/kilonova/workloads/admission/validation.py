@@ -1,0 +1,91 @@
+"""Whether a PodCliqueSet may be as somebody wants to have it. Pure."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from kilonova.api.json import JsonObject
+from kilonova.kube.admission import Problem
+from kilonova.workloads.admission.amounts import amount_problems
+from kilonova.workloads.admission.composition import composition_problems
+from kilonova.workloads.admission.defaults import defaulted
+from kilonova.workloads.admission.drafts import SetDraft, read_set
+from kilonova.workloads.admission.findings import Findings
+from kilonova.workloads.admission.immutability import forbidden_changes, is_topology_named
+from kilonova.workloads.admission.mnnvl import mnnvl_changes, mnnvl_problems
+from kilonova.workloads.admission.packing import Topologies, packing_problems, packing_warnings
+from kilonova.workloads.admission.podspecs import pod_problems
+from kilonova.workloads.admission.schedulers import scheduler_problems
+from kilonova.workloads.admission.sharing import sharing_problems
+from kilonova.workloads.admission.startorder import order_problems, order_warnings
+from kilonova.workloads.admission.updating import lifecycle_problems, lifecycle_warnings
+from kilonova.workloads.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What a set is judged by, beside itself."""
+
+    settings: Settings = field(default_factory=Settings)
+    topologies: Topologies = field(default_factory=dict[str, tuple[str, ...]])
+    """At least those that the set names, if they are there."""
+
+
+def validate_create(obj: JsonObject, context: Context) -> Findings:
+    """What is wrong with a new set, with all defaults filled in."""
+    draft = read_set(obj)
+    if isinstance(draft, Problem):
+        return Findings((draft,))
+    problems = [
+        *_topology_problems(draft, context),
+        *_general_problems(draft, context, creating=True),
+    ]
+    return Findings(tuple(problems), tuple(_warnings(draft, context)))
+
+
+def validate_update(old: JsonObject, new: JsonObject, context: Context) -> Findings:
+    """What is wrong with a set that takes the place of another.
+
+    One whose spec is as before passes, whatever rules came after it: its finalizers can always
+    be removed.
+    """
+    after = read_set(new)
+    if isinstance(after, Problem):
+        return Findings((after,))
+    before = read_set(defaulted(old))
+    if isinstance(before, Problem):
+        # Nobody can have stored it under this schema; there is nothing to compare with.
+        problems = list(_general_problems(after, context, creating=False))
+        return Findings(tuple(problems), tuple(_warnings(after, context)))
+    changes = list(mnnvl_changes(before, after))
+    if before.spec == after.spec and not changes:
+        return Findings()
+    problems = [*_general_problems(after, context, creating=False), *changes]
+    if not problems:
+        problems += forbidden_changes(before.template, after.template)
+        if is_topology_named(before.template, after.template):
+            problems += _topology_problems(after, context)
+    return Findings(tuple(problems), tuple(_warnings(after, context)))
+
+
+def _general_problems(draft: SetDraft, context: Context, *, creating: bool) -> Iterator[Problem]:
+    template, settings = draft.template, context.settings
+    yield from composition_problems(draft)
+    yield from amount_problems(template)
+    yield from order_problems(template)
+    yield from pod_problems(template, creating=creating)
+    yield from sharing_problems(template)
+    yield from lifecycle_problems(draft.spec)
+    yield from mnnvl_problems(draft, enabled=settings.mnnvl, creating=creating)
+    yield from scheduler_problems(draft, settings.schedulers)
+
+
+def _topology_problems(draft: SetDraft, context: Context) -> Iterator[Problem]:
+    return packing_problems(
+        draft.template, enabled=context.settings.topology, topologies=context.topologies
+    )
+
+
+def _warnings(draft: SetDraft, context: Context) -> Iterator[str]:
+    yield from packing_warnings(draft.template, context.topologies)
+    yield from order_warnings(draft.template)
+    yield from lifecycle_warnings(draft.spec)

@@ -1,0 +1,55 @@
+"""Sets as people write them, from short calls; and changes to them by path."""
+
+import copy
+import re
+from typing import Any
+
+JsonObject = dict[str, Any]
+_step = re.compile(r"([\w-]+)|\[(\d+)\]")
+
+
+def clique(name: str, replicas: int = 1, **spec: Any) -> JsonObject:
+    pods = {"containers": [{"name": "main", "image": "busybox"}]}
+    return {
+        "name": name,
+        "spec": {"roleName": f"{name}-role", "replicas": replicas, "podSpec": pods, **spec},
+    }
+
+
+def group(name: str, *members: str, **more: Any) -> JsonObject:
+    return {"name": name, "cliqueNames": list(members), **more}
+
+
+def pod_clique_set(
+    *cliques: JsonObject, groups: tuple[JsonObject, ...] = (), name: str = "set", **template: Any
+) -> JsonObject:
+    """A set; what is not said is left out."""
+    chosen = list(cliques or (clique("a"),))
+    body = {"cliques": chosen, **template}
+    if groups:
+        body["podCliqueScalingGroups"] = list(groups)
+    return {
+        "apiVersion": "grove.io/v1alpha1",
+        "kind": "PodCliqueSet",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {"replicas": 1, "template": body},
+    }
+
+
+def with_value(obj: JsonObject, path: str, value: Any) -> JsonObject:
+    """A copy with one field set: `spec.template.cliques[0].spec.replicas`. None removes it."""
+    changed = copy.deepcopy(obj)
+    steps = [name or int(index) for name, index in _step.findall(path)]
+    at: Any = changed
+    for step, following in zip(steps, steps[1:], strict=False):
+        if isinstance(at, dict):
+            at = at.setdefault(step, [] if isinstance(following, int) else {})
+        else:
+            at = at[step]
+    if value is None:
+        del at[steps[-1]]
+    elif isinstance(at, list) and steps[-1] == len(at):
+        at.append(value)
+    else:
+        at[steps[-1]] = value
+    return changed
