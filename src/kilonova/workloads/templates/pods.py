@@ -85,11 +85,8 @@ def _spec(
     replica = replica_of(clique.metadata)
     if replica is not None:
         spec["subdomain"] = names.replica(replica.set_name, replica.index)
-    own_gates = [each for each in spec.get("schedulingGates") or () if each["name"] != names.GATE]
-    if gated:
-        own_gates.append({"name": names.GATE})
-    if own_gates:
-        spec["schedulingGates"] = own_gates
+    gates = [each for each in spec.get("schedulingGates") or () if each["name"] != names.GATE]
+    spec["schedulingGates"] = [*gates, {"name": names.GATE}] if gated else gates
     spec = with_environment(spec, _environment(clique, set_, place))
     if place is not None:
         spec = with_own_claims(spec, place.clique.resource_sharing, clique.metadata.name, index)

@@ -1,0 +1,205 @@
+"""PodClique objects."""
+
+from typing import Any
+
+import pytest
+
+from kilonova.api.grove import PodClique, names
+from kilonova.api.grove.parts import AutoScaling, RollingUpdate
+from kilonova.api.grove.podcliqueset import IN_ORDER
+from kilonova.workloads.resources import GROUPS
+from kilonova.workloads.settings import Settings
+from kilonova.workloads.templates.cliques import clique_object
+from kilonova.workloads.templates.labels import owner_reference
+from kilonova.workloads.templates.lookup import place_of
+from tests.workloads.builders import (
+    SETTINGS,
+    clique,
+    group,
+    made,
+    member,
+    metadata,
+    pod_clique,
+    pod_clique_set,
+    pod_template,
+    revision_of,
+)
+
+
+def test_a_clique_that_stands_alone_says_whose_it_is() -> None:
+    system = pod_clique_set(clique("worker", 3, 2, labels={"app": "x"}, annotations={"note": "y"}))
+    revision = revision_of(system)
+
+    built = clique_object(system, 1, revision, "worker", None, SETTINGS)
+
+    assert built["metadata"] == {
+        "name": "sys-1-worker",
+        "namespace": "default",
+        "labels": {
+            "app": "x",
+            "app.kubernetes.io/managed-by": "grove-operator",
+            "app.kubernetes.io/part-of": "sys",
+            "app.kubernetes.io/name": "sys-1-worker",
+            "app.kubernetes.io/component": "pcs-podclique",
+            "grove.io/podcliqueset-replica-index": "1",
+            "grove.io/podgang": "sys-1",
+            "grove.io/podcliqueset-generation-hash": revision.hash,
+            "grove.io/pod-template-hash": revision.hashes["worker"],
+        },
+        "annotations": {"note": "y"},
+        "finalizers": ["grove.io/podclique.grove.io"],
+        "ownerReferences": [
+            {
+                "apiVersion": "grove.io/v1alpha1",
+                "kind": "PodCliqueSet",
+                "name": "sys",
+                "uid": "uid-of-sys",
+                "controller": True,
+                "blockOwnerDeletion": True,
+            }
+        ],
+    }
+    spec = built["spec"]
+    assert (spec["roleName"], spec["replicas"], spec["minAvailable"]) == ("worker", 3, 2)
+    assert "autoScalingConfig" not in spec
+
+
+@pytest.mark.parametrize(
+    ("group_index", "gang", "base"),
+    [
+        (0, "sys-0", None),
+        (1, "sys-0", None),
+        (2, "sys-0-sg-0", "sys-0"),
+        (4, "sys-0-sg-2", "sys-0"),
+    ],
+)
+def test_a_member_is_in_the_base_gang_or_in_a_scaled_one(
+    group_index: int, gang: str, base: str | None
+) -> None:
+    system = pod_clique_set(clique("b"), groups=[group("sg", "b", replicas=5, min_available=2)])
+
+    found = pod_clique(system, "b", 0, member(system, "sg", group_index))
+
+    assert found.metadata.name == f"sys-0-sg-{group_index}-b"
+    assert found.metadata.labels[names.POD_GANG] == gang
+    assert found.metadata.labels.get(names.BASE_POD_GANG) == base
+    assert found.metadata.labels[names.SCALING_GROUP] == "sys-0-sg"
+    assert found.metadata.labels[names.SCALING_GROUP_REPLICA_INDEX] == str(group_index)
+    assert found.metadata.labels[names.COMPONENT] == "pcsg-podclique"
+
+
+def test_a_member_is_owned_by_its_scaling_group() -> None:
+    system = pod_clique_set(clique("b"), groups=[group("sg", "b")])
+    owner = owner_reference(GROUPS, metadata("sys-0-sg"))
+
+    built = clique_object(
+        system, 0, revision_of(system), "b", member(system, "sg", 0), SETTINGS, owner=owner
+    )
+
+    (reference,) = built["metadata"]["ownerReferences"]
+    assert (reference["kind"], reference["name"]) == ("PodCliqueScalingGroup", "sys-0-sg")
+
+
+def test_labels_of_the_operator_win_over_those_of_the_template() -> None:
+    system = pod_clique_set(clique("worker", labels={names.PART_OF: "other", names.POD_GANG: "x"}))
+
+    found = pod_clique(system, "worker")
+
+    assert found.metadata.labels[names.PART_OF] == "sys"
+    assert found.metadata.labels[names.POD_GANG] == "sys-0"
+
+
+def test_pods_are_made_from_the_revision_and_numbers_from_the_set() -> None:
+    old = pod_clique_set(clique("worker", 2, pod_spec=pod_template(nodeSelector={"a": "old"})))
+    new = pod_clique_set(clique("worker", 5, 2, pod_spec=pod_template(nodeSelector={"a": "new"})))
+
+    built = clique_object(new, 0, revision_of(old), "worker", None, SETTINGS)
+
+    assert built["spec"]["podSpec"]["nodeSelector"] == {"a": "old"}
+    assert (built["spec"]["replicas"], built["spec"]["minAvailable"]) == (5, 2)
+    assert built["metadata"]["labels"][names.GENERATION_HASH] == revision_of(old).hash
+
+
+@pytest.mark.parametrize(
+    ("own", "of_set", "expected"),
+    [({}, "", None), ({}, "high", "high"), ({"priorityClassName": "low"}, "high", "low")],
+)
+def test_the_priority_class_reaches_the_pods(
+    own: dict[str, Any], of_set: str, expected: str | None
+) -> None:
+    system = pod_clique_set(
+        clique("worker", pod_spec=pod_template(**own)), priority_class_name=of_set
+    )
+
+    assert pod_clique(system, "worker").spec.pod_spec.get("priorityClassName") == expected
+
+
+@pytest.mark.parametrize(
+    ("own", "expected"),
+    [({}, "first"), ({"schedulerName": ""}, "first"), ({"schedulerName": "mine"}, "mine")],
+)
+def test_a_pod_that_names_no_scheduler_gets_the_first(own: dict[str, Any], expected: str) -> None:
+    system = pod_clique_set(clique("worker", pod_spec=pod_template(**own)))
+    settings = Settings(schedulers=("first", "mine"))
+
+    assert (
+        pod_clique(system, "worker", settings=settings).spec.pod_spec["schedulerName"] == expected
+    )
+
+
+def test_the_rest_of_the_spec_is_passed_on() -> None:
+    system = pod_clique_set(
+        clique("first"),
+        clique(
+            "worker",
+            auto_scaling_config=AutoScaling(max_replicas=9, min_replicas=1),
+            rolling_update=RollingUpdate(max_surge="50%"),
+        ),
+        startup=IN_ORDER,
+    )
+
+    built = clique_object(system, 0, revision_of(system), "worker", None, SETTINGS)
+
+    assert built["spec"]["autoScalingConfig"] == {"maxReplicas": 9, "minReplicas": 1}
+    assert built["spec"]["rollingUpdate"] == {"maxSurge": "50%"}
+    assert built["spec"]["startsAfter"] == ["sys-0-first"]
+
+
+def test_what_people_wrote_is_not_changed() -> None:
+    written = pod_template(gpus=1)
+    system = pod_clique_set(
+        clique("worker", pod_spec=written),
+        annotations={names.MNNVL_GROUP: "g"},
+        priority_class_name="high",
+    )
+
+    clique_object(system, 0, revision_of(system), "worker", None, Settings(mnnvl=True))
+
+    assert written == pod_template(gpus=1)
+
+
+def test_a_clique_is_found_in_its_set_by_its_exact_name() -> None:
+    system = pod_clique_set(
+        clique("worker"),
+        clique("leader-worker"),
+        clique("0-worker"),
+        groups=[group("leader", "0-worker")],
+    )
+    in_group = member(system, "leader", 0)
+
+    for name, place in (("worker", None), ("leader-worker", None), ("0-worker", in_group)):
+        found = place_of(system, pod_clique(system, name, 0, place).metadata)
+        assert found is not None
+        assert found.clique.name == name
+        assert found.member == place
+
+
+def test_a_clique_of_another_set_or_none_has_no_place() -> None:
+    system, other = pod_clique_set(clique("worker")), pod_clique_set(clique("w"), name="other")
+
+    assert place_of(other, pod_clique(system, "worker").metadata) is None
+    assert place_of(system, metadata("sys-0-worker")) is None
+    renamed = made(
+        clique_object(system, 0, revision_of(system), "worker", None, SETTINGS), PodClique
+    )
+    assert place_of(pod_clique_set(clique("w")), renamed.metadata) is None
