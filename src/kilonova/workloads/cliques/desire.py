@@ -141,11 +141,8 @@ def _new_pods(seen: Seen, roster: Roster, staying: Sequence[Pod], size: int) -> 
     held = {index_in(pod) for pod in staying}
     listed = placeable(clique, seen.gang, seen.base_gang)
     released = bool(clique.spec.starts_after) and seen.dependencies_ready()
-    taken = set(roster.names)
     for index in islice((each for each in count() if each not in held), missing):
-        name = pod_name(clique.metadata.name, index, taken)
-        # Names of two indexes may be the same.
-        taken.add(name)
+        name = pod_name(clique.metadata.name, index, roster.names)
         yield NewPod(index, name, listed is not None and name not in listed, released)
 
 
