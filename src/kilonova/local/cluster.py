@@ -21,6 +21,7 @@ from kilonova.kube.logging import get_logger
 from kilonova.kube.transport import Reply, Request, StreamReply
 from kilonova.local.admission import Admission, Caller, Scope, standard_plugins
 from kilonova.local.admission.deviceclaims import DeviceClaims
+from kilonova.local.admission.inprocess import WebhooksOf
 from kilonova.local.api import Api
 from kilonova.local.app import App
 from kilonova.local.auth import (
@@ -106,13 +107,17 @@ class Settings:
 
 
 class Cluster:
-    """One embedded cluster, from `start` to `stop`."""
+    """One embedded cluster, from `start` to `stop`.
+
+    `webhooks` are asked before writes like any others, but in this process.
+    """
 
     def __init__(
         self,
         settings: Settings,
         clock: Clock | None = None,
         identities: Identities | None = None,
+        webhooks: WebhooksOf | None = None,
     ) -> None:
         if settings.port is not None and settings.data is None:
             raise ValueError("a cluster that listens needs a data folder for its certificates")
@@ -121,6 +126,7 @@ class Cluster:
         self.settings = settings
         self.clock = clock or SystemClock()
         self._identities = identities or Identities()
+        self._webhooks = webhooks
         self.folder = Folder(settings.data) if settings.data else None
         self.metrics = ServerMetrics()
         self.kubelets = Kubelets()
@@ -259,7 +265,8 @@ class Cluster:
         caller = Caller(self.store)
         self._ending.push_async_callback(caller.close)
         scope = Scope(self.store, catalog, rbac)
-        plugins = standard_plugins(scope, caller, self._identities)
+        webhooks = self._webhooks(self.client) if self._webhooks is not None else ()
+        plugins = standard_plugins(scope, caller, self._identities, webhooks)
         claims = DeviceClaims(self.store, rbac)
         admission = Admission([*plugins, definitions, Escalation(rbac), claims])
         registry = Registry(self.store, catalog, self.clock, self._identities, admission)

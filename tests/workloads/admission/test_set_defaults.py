@@ -129,7 +129,10 @@ def valid_sets(draw: st.DrawFn) -> dict[str, Any]:
     groups: tuple[dict[str, Any], ...] = ()
     if members and draw(st.booleans()):
         replicas = draw(st.integers(1, 5))
-        more = {"replicas": replicas, "minAvailable": draw(st.integers(1, replicas))}
+        more: dict[str, Any] = {
+            "replicas": replicas,
+            "minAvailable": draw(st.integers(1, replicas)),
+        }
         if draw(st.booleans()):
             more["scaleConfig"] = {"maxReplicas": replicas}
         groups = (group("g", *(each["name"] for each in members), **more),)

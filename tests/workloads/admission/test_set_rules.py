@@ -521,7 +521,8 @@ def changed(path: str, value: Any) -> dict[str, Any]:
         (
             changed("spec.template.ttlSecondsAfterFinished", -5),
             [
-                "spec.template.ttlSecondsAfterFinished: Invalid value: -5: must be greater than or equal to 0"
+                "spec.template.ttlSecondsAfterFinished: Invalid value: -5: must be greater than or "
+                "equal to 0"
             ],
         ),
         # What a schema would have refused

@@ -1,6 +1,7 @@
 """Sets as people write them, from short calls; and changes to them by path."""
 
 import copy
+import itertools
 import re
 from typing import Any
 
@@ -21,7 +22,7 @@ def group(name: str, *members: str, **more: Any) -> JsonObject:
 
 
 def pod_clique_set(
-    *cliques: JsonObject, groups: tuple[JsonObject, ...] = (), name: str = "set", **template: Any
+    *cliques: JsonObject, groups: Any = (), name: Any = "set", **template: Any
 ) -> JsonObject:
     """A set; what is not said is left out."""
     chosen = list(cliques or (clique("a"),))
@@ -41,7 +42,7 @@ def with_value(obj: JsonObject, path: str, value: Any) -> JsonObject:
     changed = copy.deepcopy(obj)
     steps = [name or int(index) for name, index in _step.findall(path)]
     at: Any = changed
-    for step, following in zip(steps, steps[1:], strict=False):
+    for step, following in itertools.pairwise(steps):
         if isinstance(at, dict):
             at = at.setdefault(step, [] if isinstance(following, int) else {})
         else:

@@ -1,6 +1,9 @@
 """Which plug-ins are asked, in which order: Kubernetes' own order of those that are here."""
 
+from collections.abc import Sequence
+
 from kilonova.local.admission.chain import Plugin
+from kilonova.local.admission.inprocess import InProcessWebhook, InProcessWebhooks
 from kilonova.local.admission.limits import LimitRanger
 from kilonova.local.admission.namespaces import NamespaceLifecycle
 from kilonova.local.admission.policies import MutatingPolicies, ValidatingPolicies
@@ -14,7 +17,12 @@ from kilonova.local.admission.webhooks import Caller, MutatingWebhooks, Validati
 from kilonova.local.clock import Identities
 
 
-def standard_plugins(scope: Scope, caller: Caller, identities: Identities) -> list[Plugin]:
+def standard_plugins(
+    scope: Scope,
+    caller: Caller,
+    identities: Identities,
+    webhooks: Sequence[InProcessWebhook] = (),
+) -> list[Plugin]:
     """What every embedded cluster asks before a write.
 
     Others, over the network, come after what is decided in process, and before quotas.
@@ -29,6 +37,7 @@ def standard_plugins(scope: Scope, caller: Caller, identities: Identities) -> li
         Priority(classes),
         DefaultStorageClass(store.collection("storageclasses.storage.k8s.io")),
         PodTopologyLabels(store.collection("nodes")),
+        InProcessWebhooks(scope, webhooks, identities.uid),
         MutatingPolicies(scope),
         MutatingWebhooks(scope, caller, identities.uid),
         ValidatingPolicies(scope),
