@@ -33,7 +33,7 @@ up: $(RUN) ## Start a cluster on this machine (Ctrl-C stops it)
 
 .PHONY: test
 test: $(DEV) ## Run all tests (those on real Kubernetes want `make real-parts` first)
-	$(BIN)/pytest -n 2 --dist loadgroup $(ARGS)
+	$(BIN)/pytest -n 2 --dist loadfile $(ARGS)
 
 .PHONY: venv
 venv: $(DEV) ## Set up everything for development in .venv
@@ -44,6 +44,7 @@ check: $(DEV) ## Check format, lint, types, layers, and that generated tables ar
 	$(BIN)/ruff check .
 	$(BIN)/pyright
 	$(BIN)/lint-imports
+	$(BIN)/python -m tools.crds.generate --check
 ifneq ($(shell command -v go 2>/dev/null),)
 	$(BIN)/python -m tools.schemas.generate --check
 	$(BIN)/python -m tools.schemas.forms --check

@@ -33,6 +33,7 @@ _DURATION = r"^[+-]?(0|(([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|µs|ms|s|m|h))+)$"
 _PERCENTAGE = r"^[0-9]+%$"
 _CONDITION: JsonObject = {
     "type": "object",
+    "description": "Something that holds of the object, or does not, and since when.",
     "required": ["lastTransitionTime", "message", "reason", "status", "type"],
     "properties": {
         "lastTransitionTime": {"type": "string", "format": "date-time"},

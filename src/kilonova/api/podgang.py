@@ -23,7 +23,9 @@ class NamespacedName(msgspec.Struct, frozen=True, gc=False):
     """A reference to an object in some namespace."""
 
     namespace: str
+    """Namespace of the object."""
     name: str
+    """Name of the object."""
 
 
 class PackConstraint(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
@@ -57,7 +59,9 @@ class TopologyConstraintGroup(msgspec.Struct, frozen=True, gc=False, rename="cam
     """A constraint on several groups together."""
 
     name: str
+    """Name of the constraint."""
     pod_group_names: tuple[str, ...]
+    """The groups that it is about."""
     topology_constraint: TopologyConstraint | None = None
 
 
@@ -79,6 +83,7 @@ class PodGangSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     topology_constraint: TopologyConstraint | None = None
     topology_constraint_group_configs: tuple[TopologyConstraintGroup, ...] = ()
     priority_class_name: str = ""
+    """Priority of the gang among others."""
     reuse_reservation_ref: NamespacedName | None = None
     base_ref: NamespacedName | None = None
     """A gang that must be placed first, and within whose domain this one stands where
@@ -90,8 +95,11 @@ class PodGangStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """How far a gang is."""
 
     phase: Annotated[Phase, Meta(extra={"default": "Pending", "required": True})] = "Pending"
+    """Pending until enough pods have a node, Starting until they are ready, then Running;
+    Succeeded or Failed when its pods have finished."""
     conditions: tuple[Condition, ...] = ()
     placement_score: float | None = None
+    """How good the place is that it got."""
     last_scheduled: Time | None = None
     """When Scheduled became true last."""
     last_ready: Time | None = None

@@ -23,10 +23,12 @@ Duration = Annotated[str, Meta(extra={"duration": True})]
 Count = Annotated[int, Meta(extra={"format": "int32"})]
 Counted = Annotated[int, Meta(extra={"format": "int32", "default": 0})]
 """A count that is shown as soon as there is a status."""
-RequiredCount = Annotated[int, Meta(extra={"format": "int32", "default": 0, "required": True})]
-One = Annotated[int, Meta(extra={"format": "int32", "default": 1})]
-RequiredOne = Annotated[int, Meta(extra={"format": "int32", "default": 1, "required": True})]
-"""A count that is 1 where it is not said."""
+RequiredCount = Annotated[Counted, Meta(extra={"required": True})]
+Natural = Annotated[int, Meta(ge=0, extra={"format": "int32"})]
+"""A count that people choose."""
+One = Annotated[Natural, Meta(extra={"default": 1})]
+"""1 where it is not said."""
+RequiredOne = Annotated[One, Meta(extra={"required": True})]
 
 Scope = Literal["AllReplicas", "PerReplica"]
 
@@ -35,17 +37,22 @@ class LastError(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """Something that went wrong and has not gone well since."""
 
     code: str
+    """What was being done."""
     description: str
+    """What went wrong."""
     observed_at: Time
+    """When it first went wrong."""
 
 
 class AutoScaling(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """A HorizontalPodAutoscaler that the operator keeps."""
 
     max_replicas: Count
+    """Never more replicas than this."""
     min_replicas: Count | None = None
     """The replicas that are asked for, where it is not said."""
     metrics: MetricSpecs = ()
+    """What to scale by, as in a HorizontalPodAutoscaler."""
 
 
 class RollingUpdate(msgspec.Struct, frozen=True, gc=False, rename="camel"):

@@ -12,6 +12,7 @@ from kilonova.api.grove.parts import (
     Counted,
     Duration,
     LastError,
+    Natural,
     One,
     RollingUpdate,
     Scope,
@@ -31,7 +32,6 @@ IN_ORDER: StartupType = "CliqueStartupTypeInOrder"
 EXPLICIT: StartupType = "CliqueStartupTypeExplicit"
 
 StrategyType = Literal["RollingRecreate", "OnDelete"]
-Natural = Annotated[int, Meta(ge=0, extra={"format": "int32"})]
 
 
 class SetRollingUpdate(RollingUpdate, frozen=True, gc=False, rename="camel"):
@@ -56,25 +56,30 @@ class HeadlessServiceConfig(msgspec.Struct, frozen=True, gc=False, rename="camel
     publish_not_ready_addresses: Annotated[
         bool, Meta(extra={"default": True, "required": True})
     ] = True
+    """Whether pods are found before they are ready."""
 
 
 class ResourceClaimTemplate(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """A claim of devices, for `resourceSharing` to name."""
 
     name: str
+    """What resourceSharing calls it."""
     template_spec: ClaimSpec
+    """The claim; at least one device must be asked for."""
 
 
 class CliqueFilter(msgspec.Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
     """Which cliques share a claim."""
 
     child_clique_names: tuple[str, ...] = ()
+    """Only these cliques."""
 
 
 class ChildFilter(CliqueFilter, frozen=True, gc=False, rename="camel", omit_defaults=True):
     """Which cliques and scaling groups share a claim."""
 
     child_scaling_group_names: tuple[str, ...] = ()
+    """Only these scaling groups."""
 
 
 class ResourceSharing(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
@@ -104,9 +109,12 @@ class CliqueTemplate(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """A role in every replica of the set."""
 
     name: str
+    """Part of the names of its PodCliques and pods."""
     spec: PodCliqueSpec
     labels: dict[str, str] = {}
+    """Labels of its PodCliques and pods."""
     annotations: dict[str, str] = {}
+    """Annotations of its PodCliques and pods."""
     topology_constraint: TopologyConstraint | None = None
     resource_sharing: tuple[ResourceSharing, ...] = ()
 
@@ -115,10 +123,15 @@ class ScalingGroupTemplate(msgspec.Struct, frozen=True, gc=False, rename="camel"
     """Cliques that are scaled as one, in every replica of the set."""
 
     name: str
+    """Part of the names of its PodCliqueScalingGroups."""
     clique_names: tuple[str, ...]
+    """The cliques that are scaled together; a clique is in one group at most."""
     annotations: dict[str, str] = {}
+    """Annotations of its PodCliqueScalingGroups."""
     replicas: One = 1
+    """How many replicas a new group has; changed through /scale once it is there."""
     min_available: One = 1
+    """So many replicas are placed together with the rest of the set's replica."""
     scale_config: AutoScaling | None = None
     resource_sharing: tuple[GroupResourceSharing, ...] = ()
     topology_constraint: TopologyConstraint | None = None
@@ -132,8 +145,11 @@ class Template(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     clique_startup_type: Annotated[
         StartupType, Meta(extra={"default": "CliqueStartupTypeAnyOrder"})
     ] = ANY_ORDER
+    """Whether cliques start in any order, one after the other as they are listed, or as their
+    startsAfter says."""
     pod_clique_scaling_groups: tuple[ScalingGroupTemplate, ...] = ()
     priority_class_name: str = ""
+    """Priority of the gangs and of their pods."""
     headless_service_config: HeadlessServiceConfig | None = None
     termination_delay: Duration | None = None
     """How long a gang may lack pods that it needs before all of it is started anew; 4h."""
@@ -151,6 +167,7 @@ class PodCliqueSetSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
 
     template: Template
     replicas: Annotated[Natural, Meta(extra={"default": 0})] = 0
+    """How many whole systems."""
     update_strategy: UpdateStrategy | None = None
 
 
@@ -158,7 +175,9 @@ class PodGangSummary(msgspec.Struct, frozen=True, gc=False):
     """How far one gang is."""
 
     name: str
+    """Name of the PodGang."""
     phase: Phase
+    """Its phase."""
     conditions: tuple[Condition, ...] = ()
 
 
@@ -166,19 +185,28 @@ class UpdatingReplica(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """A replica whose turn has come."""
 
     replica_index: Count
+    """Number of the replica."""
     update_started_at: Time | None = None
+    """When its turn came."""
     update_ended_at: Time | None = None
+    """When it was up to date."""
 
 
 class SetUpdateProgress(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """How far an update is."""
 
     update_started_at: Time | None = None
+    """When the newest template was seen."""
     update_ended_at: Time | None = None
+    """When the last replica was up to date."""
     updated_pod_cliques_count: Counted = 0
+    """Cliques outside of groups that are up to date."""
     total_pod_cliques_count: Counted = 0
+    """Cliques outside of groups."""
     updated_pod_clique_scaling_groups_count: Counted = 0
+    """Groups that are up to date."""
     total_pod_clique_scaling_groups_count: Counted = 0
+    """Groups."""
     currently_updating: tuple[UpdatingReplica, ...] = ()
 
 
@@ -186,14 +214,20 @@ class PodCliqueSetStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """How the set is."""
 
     updated_replicas: Counted = 0
+    """Replicas whose pods are all made from the newest template."""
     available_replicas: Counted = 0
+    """Replicas all of whose cliques and groups have what they must have."""
     replicas: Count = 0
+    """Replicas that are asked for."""
     observed_generation: int | None = None
+    """The generation of the object that this status is about."""
     conditions: tuple[Condition, ...] = ()
     last_errors: tuple[LastError, ...] = ()
     hpa_pod_selector: str = ""
+    """Finds the pods of the set."""
     pod_gang_statuses: tuple[PodGangSummary, ...] = ()
     current_generation_hash: str = ""
+    """The newest revision of the templates."""
     update_progress: SetUpdateProgress | None = None
 
 

@@ -89,7 +89,9 @@ class SchedulerTopology(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """A topology that a scheduler has of its own, which should say the same."""
 
     scheduler_name: str
+    """The scheduler."""
     topology_reference: str
+    """Name of its own topology object."""
 
 
 class ClusterTopologyBindingSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
@@ -104,16 +106,22 @@ class SchedulerTopologyStatus(msgspec.Struct, frozen=True, gc=False, rename="cam
     """Whether a scheduler's own topology says the same."""
 
     scheduler_name: str
+    """The scheduler."""
     topology_reference: str
+    """Name of its own topology object."""
     in_sync: bool
+    """Whether it has the same levels."""
     scheduler_backend_topology_observed_generation: int | None = None
+    """The generation of its topology that was compared."""
     message: str = ""
+    """What differs."""
 
 
 class ClusterTopologyBindingStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """What was found out about a topology."""
 
     observed_generation: int | None = None
+    """The generation of the object that this status is about."""
     conditions: tuple[Condition, ...] = ()
     scheduler_topology_statuses: tuple[SchedulerTopologyStatus, ...] = ()
 

@@ -1,0 +1,194 @@
+"""What the definitions take, as a table: with defaults filled in, and the rest left alone."""
+
+from typing import Any
+
+import pytest
+
+from tests.api.manifests import (
+    ABSENT,
+    CONTAINER,
+    FIRST,
+    GROUPS,
+    STRATEGY,
+    TEMPLATE,
+    TOPOLOGY,
+    collection,
+    device_claim,
+    found,
+    group,
+    least,
+)
+from tests.conftest import Api
+
+TAKEN: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
+    "the least set": (
+        "podcliquesets",
+        {},
+        {
+            "spec.replicas": 0,
+            f"{TEMPLATE}.cliqueStartupType": "CliqueStartupTypeAnyOrder",
+            STRATEGY: ABSENT,
+            f"{TEMPLATE}.headlessServiceConfig": ABSENT,
+            f"{TEMPLATE}.terminationDelay": ABSENT,
+            f"{FIRST}.spec.minAvailable": ABSENT,
+        },
+    ),
+    "replicas of a clique": (
+        "podcliquesets",
+        {f"{FIRST}.spec.replicas": ABSENT},
+        {f"{FIRST}.spec.replicas": 1},
+    ),
+    "a strategy without type": (
+        "podcliquesets",
+        {f"{STRATEGY}.rollingUpdate": {"maxUnavailable": "25%", "maxSurge": 1, "coherent": True}},
+        {f"{STRATEGY}.type": "RollingRecreate"},
+    ),
+    "a headless service that says nothing": (
+        "podcliquesets",
+        {f"{TEMPLATE}.headlessServiceConfig": {}},
+        {f"{TEMPLATE}.headlessServiceConfig.publishNotReadyAddresses": True},
+    ),
+    "replicas of a group": (
+        "podcliquesets",
+        {GROUPS: group()},
+        {f"{GROUPS}[0].replicas": 1, f"{GROUPS}[0].minAvailable": 1},
+    ),
+    "a delay in parts": (
+        "podcliquesets",
+        {f"{TEMPLATE}.terminationDelay": "1h30m"},
+        {f"{TEMPLATE}.terminationDelay": "1h30m"},
+    ),
+    "the protocol of a port": (
+        "podcliquesets",
+        {f"{CONTAINER}.ports": [{"containerPort": 80}]},
+        {f"{CONTAINER}.ports[0].protocol": "TCP"},
+    ),
+    "numbers and texts where either may be": (
+        "podcliquesets",
+        {
+            f"{CONTAINER}.resources": {"requests": {"cpu": 1, "memory": "80Mi"}},
+            f"{CONTAINER}.readinessProbe": {"httpGet": {"port": "web"}},
+            f"{CONTAINER}.livenessProbe": {"httpGet": {"port": 80}},
+        },
+        {f"{CONTAINER}.resources.requests": {"cpu": 1, "memory": "80Mi"}},
+    ),
+    "metrics of an autoscaler": (
+        "podcliquesets",
+        {
+            f"{FIRST}.spec.autoScalingConfig": {
+                "maxReplicas": 4,
+                "metrics": [
+                    {
+                        "type": "Resource",
+                        "resource": {
+                            "name": "cpu",
+                            "target": {"type": "Utilization", "averageUtilization": 80},
+                        },
+                    }
+                ],
+            }
+        },
+        {f"{FIRST}.spec.autoScalingConfig.minReplicas": ABSENT},
+    ),
+    "a claim template with metadata and parameters": (
+        "podcliquesets",
+        {
+            f"{TEMPLATE}.resourceClaimTemplates": [
+                {
+                    "name": "gpu",
+                    "templateSpec": {
+                        "metadata": {"labels": {"a": "b"}},
+                        "spec": {
+                            "devices": {
+                                **device_claim()["spec"]["devices"],
+                                "config": [
+                                    {
+                                        "opaque": {
+                                            "driver": "d",
+                                            "parameters": {"kind": "Any", "x": 1},
+                                        }
+                                    }
+                                ],
+                            }
+                        },
+                    },
+                }
+            ],
+            f"{TEMPLATE}.resourceSharing": [
+                {
+                    "name": "gpu",
+                    "scope": "PerReplica",
+                    "filter": {
+                        "childCliqueNames": ["worker"],
+                        "childScalingGroupNames": ["group"],
+                    },
+                }
+            ],
+        },
+        {
+            f"{TEMPLATE}.resourceClaimTemplates[0].templateSpec.metadata.labels.a": "b",
+            f"{TEMPLATE}.resourceClaimTemplates[0].templateSpec.spec.devices.config[0]"
+            ".opaque.parameters.x": 1,
+        },
+    ),
+    "both sorts of pack": (
+        "podcliquesets",
+        {TOPOLOGY: {"topologyName": "t", "pack": {"required": "zone", "preferred": "rack"}}},
+        {f"{TOPOLOGY}.pack.preferred": "rack"},
+    ),
+    "a spread alone": (
+        "podcliquesets",
+        {TOPOLOGY: {"topologyName": "t", "spread": {"domain": "rack", "required": True}}},
+        {f"{TOPOLOGY}.spread.required": True},
+    ),
+    "a clique of no pods for now": (
+        "podcliques",
+        {"spec.replicas": 0},
+        {"spec.replicas": 0, "spec.minAvailable": ABSENT},
+    ),
+    "the least group": (
+        "podcliquescalinggroups",
+        {},
+        {"spec.replicas": 1, "spec.minAvailable": 1},
+    ),
+    "the least topology": ("clustertopologybindings", {}, {"spec.levels[0].domain": "rack"}),
+    "a gang with everything": (
+        "podgangs",
+        {
+            "spec.priorityClassName": "high",
+            "spec.baseRef": {"namespace": "default", "name": "b"},
+            "spec.reuseReservationRef": {"namespace": "default", "name": "b"},
+            "spec.topologyConstraint": {"packConstraint": {"required": "example.com/rack"}},
+            "spec.topologyConstraintGroupConfigs": [
+                {"name": "g", "podGroupNames": ["a-0-worker"], "topologyConstraint": {}}
+            ],
+            "spec.spread": {"topologyKey": "example.com/rack", "among": "app"},
+            "spec.podgroups[0].minReplicas": 0,
+        },
+        {"spec.baseRef.name": "b", "spec.spread.among": "app"},
+    ),
+}
+"""And what is at some paths afterwards."""
+
+
+@pytest.mark.parametrize(("plural", "changes", "expected"), TAKEN.values(), ids=TAKEN)
+def test_taken(
+    defined: Api, plural: str, changes: dict[str, Any], expected: dict[str, Any]
+) -> None:
+    code, answer = defined.access.ask(
+        "POST",
+        collection(plural, defined.namespace) + "?dryRun=All&fieldValidation=Strict",
+        least(plural, **changes),
+    )
+    assert code == 201, answer
+    assert {path: found(answer, path) for path in expected} == expected
+
+
+def test_a_set_that_is_there_may_keep_its_pack_domain(defined: Api) -> None:
+    path = collection("podcliquesets", defined.namespace)
+    body = least("podcliquesets", **{TOPOLOGY: {"pack": {"required": "rack"}}})
+    code, live = defined.access.ask("POST", path, body)
+    assert code == 201, live
+    live["spec"]["template"]["topologyConstraint"] = {"packDomain": "rack"}
+    code, answer = defined.access.ask("PUT", f"{path}/a", live)
+    assert code == 200, answer
