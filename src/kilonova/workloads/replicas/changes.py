@@ -1,0 +1,87 @@
+"""The least to write so that an object is as it should be. Pure."""
+
+from typing import Any, cast
+
+import msgspec
+
+from kilonova.api.grove import PodClique, PodCliqueScalingGroup
+from kilonova.api.json import JsonObject
+from kilonova.api.meta import Metadata
+from kilonova.api.podgang import PodGang
+from kilonova.kube.apply import narrowest_patch
+from kilonova.workloads.resources import Child
+
+_METADATA = ("labels", "annotations", "finalizers", "ownerReferences")
+_NOTHING: tuple[object, ...] = (None, "", [])
+
+
+def child_patch(
+    live: Child, wanted: JsonObject, *, spec_is_fixed: bool = False
+) -> JsonObject | None:
+    """What to write to an object of which the server and others hold parts too."""
+    desired = _wanted_metadata(wanted)
+    if not spec_is_fixed:
+        desired["spec"] = wanted["spec"]
+    return narrowest_patch(_plain(live), desired)
+
+
+def own_patch(
+    live: PodClique | PodCliqueScalingGroup | PodGang,
+    wanted: JsonObject,
+    *,
+    others: tuple[str, ...] = (),
+) -> JsonObject | None:
+    """What to write to an object whose spec is all ours, but for the fields of others."""
+    patch = metadata_patch(live.metadata, wanted) or {}
+    present = _plain(live.spec)
+    spec = exact_change(
+        {name: value for name, value in present.items() if name not in others},
+        {name: value for name, value in wanted["spec"].items() if name not in others},
+    )
+    return {**patch, "spec": spec} if spec else patch or None
+
+
+def metadata_patch(live: Metadata, wanted: JsonObject) -> JsonObject | None:
+    """What to write to an object's metadata; labels and annotations of others stay."""
+    present = {"metadata": _plain(live)}
+    return narrowest_patch(present, _wanted_metadata(wanted))
+
+
+def exact_change(live: JsonObject, wanted: JsonObject) -> JsonObject:
+    """The merge patch that leaves nothing in `live` but what is wanted.
+
+    A field that says nothing is as good as none: types write it for what is not there.
+    """
+    result: JsonObject = {
+        name: None for name, value in live.items() if name not in wanted and value not in _NOTHING
+    }
+    for name, value in wanted.items():
+        present = live.get(name)
+        if isinstance(value, dict) and isinstance(present, dict):
+            change = exact_change(cast("JsonObject", present), cast("JsonObject", value))
+            if change:
+                result[name] = change
+        elif not _same(present, value) and not (present is None and value in _NOTHING):
+            result[name] = value
+    return result
+
+
+def _same(live: Any, wanted: Any) -> bool:
+    """Equal, but for nulls in objects."""
+    if isinstance(live, dict) and isinstance(wanted, dict):
+        one, other = cast("JsonObject", live), cast("JsonObject", wanted)
+        return all(_same(one.get(name), other.get(name)) for name in one.keys() | other.keys())
+    if isinstance(live, list) and isinstance(wanted, list):
+        present, desired = cast("list[Any]", live), cast("list[Any]", wanted)
+        return len(present) == len(desired) and all(map(_same, present, desired))
+    return live == wanted
+
+
+def _wanted_metadata(wanted: JsonObject) -> JsonObject:
+    metadata = cast("JsonObject", wanted["metadata"])
+    return {"metadata": {name: metadata[name] for name in _METADATA if name in metadata}}
+
+
+def _plain(struct: msgspec.Struct) -> JsonObject:
+    """As the server sent it: with lists, where the types have tuples."""
+    return msgspec.json.decode(msgspec.json.encode(struct), type=dict[str, Any])

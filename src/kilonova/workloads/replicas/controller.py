@@ -1,0 +1,259 @@
+"""The controller of replicas. A key is one replica of a set."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from kilonova.api.grove import PodCliqueScalingGroup, names
+from kilonova.api.grove.parts import LastError
+from kilonova.api.json import JsonObject
+from kilonova.api.times import rfc3339
+from kilonova.kube import (
+    UNMEASURED,
+    ApiStatusError,
+    Client,
+    Conflict,
+    Controller,
+    Instruments,
+    Key,
+    Result,
+)
+from kilonova.kube.batches import raise_first
+from kilonova.kube.events import Recorder
+from kilonova.workloads.caches import BY_REPLICA, Caches
+from kilonova.workloads.keys import Replica
+from kilonova.workloads.pace import Pace
+from kilonova.workloads.replicas.concerns import Concerns
+from kilonova.workloads.replicas.desire import desire
+from kilonova.workloads.replicas.gangstatus import gang_status
+from kilonova.workloads.replicas.groupstatus import group_report
+from kilonova.workloads.replicas.hands import Hands, Refused
+from kilonova.workloads.replicas.known import RevisionReader
+from kilonova.workloads.replicas.observed import Observed, is_going, observe
+from kilonova.workloads.replicas.revision import revision_of_replica
+from kilonova.workloads.replicas.termination import Verdict, judge
+from kilonova.workloads.replicas.units import Units, units_of
+from kilonova.workloads.resources import CLAIM_TEMPLATES, GANGS, GROUPS, SETS
+from kilonova.workloads.revisions import SetRevision
+from kilonova.workloads.sets.desire import wanted_replicas
+from kilonova.workloads.settings import Settings
+from kilonova.workloads.statuses import status_patch
+
+_WORKERS = 16
+_STEPS = 5
+"""More than a replica ever takes from nothing: what still differs then is no use writing again."""
+
+
+def build_replica_controller(
+    client: Client,
+    caches: Caches,
+    recorder: Recorder,
+    settings: Settings,
+    now: Callable[[], datetime],
+    monotonic: Callable[[], float],
+    instruments: Instruments = UNMEASURED,
+) -> Controller:
+    """Keeps every replica of every set; the caches must run beside it."""
+    rounds = _Rounds(client, caches, recorder, settings, now, monotonic)
+    concerns = Concerns(caches)
+    controller = Controller(
+        "replicas",
+        rounds.reconcile,
+        concerns.watches(),
+        workers=_WORKERS,
+        instruments=instruments,
+    )
+    concerns.feed(controller)
+    return controller
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """A replica, and what follows at once from how it is."""
+
+    seen: Observed
+    revision: SetRevision
+    groups: list[Units]
+    verdict: Verdict
+
+
+@dataclass(slots=True)
+class _Round:
+    """What one round has found out on its way."""
+
+    replica: Replica
+    claim_templates: dict[Key, JsonObject] = field(default_factory=dict[Key, JsonObject])
+    has_fetched: bool = False
+    refused: Refused | None = None
+
+
+class _Rounds:
+    def __init__(
+        self,
+        client: Client,
+        caches: Caches,
+        recorder: Recorder,
+        settings: Settings,
+        now: Callable[[], datetime],
+        monotonic: Callable[[], float],
+    ) -> None:
+        self._client = client
+        self._caches = caches
+        self._settings = settings
+        self._now = now
+        self._hands = Hands(client, caches, recorder)
+        self._revisions = RevisionReader(caches)
+        self._pace = Pace(settings.status_pace, monotonic)
+
+    async def reconcile(self, key: Key) -> Result | None:
+        """One round of a replica."""
+        round_ = _Round(Replica.of_key(key))
+        await self._let_groups_go(round_.replica)
+        look = await self._act(round_)
+        if look is None:
+            return None
+        waits = [*await self._tell(look, round_.refused), look.verdict.after]
+        if round_.refused is not None:
+            raise round_.refused.error
+        left = [each for each in waits if each is not None]
+        return Result(min(left)) if left else None
+
+    async def _act(self, round_: _Round) -> _Look | None:
+        """Write until nothing differs; the replica as it is then, or None if there is to be none.
+
+        What is written first lets more be written: cliques follow their gangs and groups.
+        """
+        for _ in range(_STEPS):
+            look = self._look(round_)
+            if look is None:
+                return None
+            seen, verdict = look.seen, look.verdict
+            plan = desire(seen, look.revision, look.groups, verdict.cliques, self._settings)
+            if plan.claim_templates and not round_.has_fetched:
+                await self._fetch(round_, plan.claim_templates)
+                continue
+            if plan.is_empty:
+                return look
+            if verdict.whole:
+                await self._announce(look)
+            try:
+                await self._hands.carry_out(plan, seen.set_)
+            except Refused as refused:
+                round_.refused = refused
+                break
+            self._report_anew(look)
+        return self._look(round_)
+
+    def _look(self, round_: _Round) -> _Look | None:
+        replica = round_.replica
+        set_key = replica.namespace, replica.set_name
+        set_ = self._caches.sets.store.get(set_key)
+        if set_ is None:
+            self._revisions.forget(set_key)
+            return None
+        if is_going(set_.metadata) or replica.index >= wanted_replicas(set_):
+            return None
+        known = self._revisions.of(set_)
+        seen = observe(
+            self._caches, replica, set_, known.current, known.by_hash, round_.claim_templates
+        )
+        revision = revision_of_replica(seen)
+        if revision is None:
+            return None
+        groups = units_of(seen, revision)
+        return _Look(seen, revision, groups, judge(seen, groups, self._now()))
+
+    async def _fetch(self, round_: _Round, wanted: frozenset[Key]) -> None:
+        """Read claim templates; one that is missing is looked for again and again."""
+        round_.has_fetched = True
+        for namespace, name in wanted:
+            try:
+                found = await self._client.get(CLAIM_TEMPLATES, name, namespace)
+            except ApiStatusError as error:
+                round_.refused = Refused(CLAIM_TEMPLATES, f"{namespace}/{name}", error)
+            else:
+                round_.claim_templates[namespace, name] = found.spec
+
+    async def _announce(self, look: _Look) -> None:
+        """Tell that all is started anew before it is: so it is told though we crash between."""
+        now = self._now()
+        for units in look.groups:
+            group = units.group
+            if group is not None:
+                report = group_report(look.seen, units, group, look.revision, now, terminates=True)
+                patch = status_patch(group.status, report.status)
+                if patch is not None:
+                    await self._hands.write_status(GROUPS, group.metadata, patch)
+
+    def _report_anew(self, look: _Look) -> None:
+        verdict, seen = look.verdict, look.seen
+        if verdict.whole:
+            message = f"Started replica {seen.index} anew: it lacked pods it needs for too long"
+            reason = "PodCliqueSetReplicaDeleteSuccessful"
+            self._hands.tell(SETS, seen.set_.metadata, reason, message)
+        for name, index in verdict.units:
+            message = f"Started replica {index} anew: it lacked pods it needs for too long"
+            reason = "PodCliqueScalingGroupReplicaDeleteSuccessful"
+            self._hands.tell(GROUPS, seen.groups[name].metadata, reason, message)
+
+    async def _tell(self, look: _Look, refused: Refused | None) -> list[float | None]:
+        """Write how groups and gangs are; after how many seconds there may be more to tell."""
+        now = self._now()
+        error = None
+        if refused is not None and not isinstance(refused.error, Conflict):
+            error = LastError(refused.code, refused.description, rfc3339(now))
+        groups = [
+            self._tell_group(look, units, units.group, error, now)
+            for units in look.groups
+            if units.group is not None
+        ]
+        results = await asyncio.gather(
+            *groups, self._tell_gangs(look.seen, now), return_exceptions=True
+        )
+        raise_first(results)
+        waits: list[float | None] = []
+        for each in results:
+            if isinstance(each, list):
+                waits += each
+        return waits
+
+    async def _tell_group(
+        self,
+        look: _Look,
+        units: Units,
+        group: PodCliqueScalingGroup,
+        error: LastError | None,
+        now: datetime,
+    ) -> list[float | None]:
+        report = group_report(look.seen, units, group, look.revision, now, error=error)
+        patch = status_patch(group.status, report.status)
+        if patch is None:
+            return [report.after]
+        wait = self._pace.wait(group.metadata.uid)
+        if wait > 0:
+            return [report.after, wait]
+        self._pace.wrote(group.metadata.uid)
+        await self._hands.write_status(GROUPS, group.metadata, patch)
+        return [report.after]
+
+    async def _tell_gangs(self, seen: Observed, now: datetime) -> None:
+        writes = list[asyncio.Task[None]]()
+        for gang in seen.gangs.values():
+            if is_going(gang.metadata):
+                continue
+            patch = status_patch(gang.status, gang_status(seen, gang, now))
+            if patch is not None:
+                # A scheduler tells of the gang here too: nothing that it says may be lost.
+                patch["metadata"] = {"resourceVersion": gang.metadata.resource_version}
+                writes.append(
+                    asyncio.ensure_future(self._hands.write_status(GANGS, gang.metadata, patch))
+                )
+        raise_first(await asyncio.gather(*writes, return_exceptions=True))
+
+    async def _let_groups_go(self, replica: Replica) -> None:
+        """Groups that are deleted stand in nobody's way; what they own goes with them."""
+        for group in self._caches.groups.store.find(BY_REPLICA, replica):
+            known = group.metadata
+            if is_going(known) and names.SCALING_GROUP_FINALIZER in known.finalizers:
+                await self._hands.let_go(GROUPS, known, names.SCALING_GROUP_FINALIZER)

@@ -1,0 +1,163 @@
+"""Writing what is planned for a replica, with the events that tell of it."""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+from kilonova.api.grove import PodCliqueSet
+from kilonova.api.json import JsonObject
+from kilonova.api.meta import Metadata
+from kilonova.kube import ApiStatusError, Client, Conflict, NotFound, Reflector, Resource
+from kilonova.kube.batches import raise_first, slow_start
+from kilonova.kube.echo import Echo
+from kilonova.kube.events import Recorder, Reference
+from kilonova.workloads import resources
+from kilonova.workloads.caches import Caches
+from kilonova.workloads.replicas.plan import Create, Delete, Patch, Plan, Write
+from kilonova.workloads.resources import SETS
+
+_TOLD = frozenset({"PodClique", "PodCliqueScalingGroup", "PodGang", "ComputeDomain"})
+"""Kinds whose making and going people are told of; of others only what goes wrong."""
+
+_SYNC = {
+    "PodGang": "ERR_SYNC_POD_GANGS",
+    "PodClique": "ERR_SYNC_POD_CLIQUES",
+    "PodCliqueScalingGroup": "ERR_SYNC_SCALING_GROUPS",
+    "Service": "ERR_SYNC_SERVICES",
+    "HorizontalPodAutoscaler": "ERR_SYNC_AUTOSCALERS",
+    "ResourceClaim": "ERR_SYNC_RESOURCE_CLAIMS",
+    "ResourceClaimTemplate": "ERR_SYNC_RESOURCE_CLAIMS",
+    "ComputeDomain": "ERR_SYNC_COMPUTE_DOMAINS",
+}
+
+
+class Refused(Exception):
+    """A write that the server refused: of what, and what it said."""
+
+    def __init__(self, resource: Resource[Any], name: str, error: ApiStatusError) -> None:
+        super().__init__(error.message)
+        self.error = error
+        self.code = _SYNC[resource.kind]
+        self.description = f"{resource.kind} {name}: {error.message}"
+
+
+class Hands:
+    """Each act waits until the caches show what it did."""
+
+    def __init__(self, client: Client, caches: Caches, recorder: Recorder) -> None:
+        self._client = client
+        self._recorder = recorder
+        kept: list[tuple[Resource[Any], Reflector[Any] | None]] = [
+            (resources.CLIQUES, caches.cliques),
+            (resources.GROUPS, caches.groups),
+            (resources.GANGS, caches.gangs),
+            (resources.SERVICES, caches.services),
+            (resources.AUTOSCALERS, caches.autoscalers),
+            (resources.CLAIMS, caches.claims),
+            (resources.COMPUTE_DOMAINS, caches.compute_domains),
+        ]
+        self._echoes = {resource.kind: Echo(cache) for resource, cache in kept if cache is not None}
+
+    async def carry_out(self, plan: Plan, set_: PodCliqueSet) -> None:
+        """Write what comes first in a plan; `Refused` at the end if the server refused some."""
+        namespace = set_.metadata.namespace
+        done: list[Write] = []
+        creates = slow_start(
+            [partial(self._create, each, namespace, done) for each in plan.first_creates]
+        )
+        changes = (self._patch(each, namespace) for each in plan.patches)
+        removals = (self._delete(each, namespace, done) for each in plan.deletes)
+        results = await asyncio.gather(creates, *changes, *removals, return_exceptions=True)
+        self._tell(set_, done)
+        refused = next((each for each in results if isinstance(each, Refused)), None)
+        if refused is not None and not isinstance(refused.error, Conflict):
+            reason = f"{refused.description.split(' ', 1)[0]}SyncFailed"
+            self.tell(SETS, set_.metadata, reason, refused.description, bad=True)
+        raise_first(results)
+
+    async def write_status(
+        self, resource: Resource[Any], metadata: Metadata, patch: JsonObject
+    ) -> None:
+        """Write a status; one of an object that is gone is of no use."""
+        own = {"uid": metadata.uid, **patch.get("metadata", {})}
+        try:
+            written = await self._client.patch(
+                resource,
+                metadata.name,
+                {**patch, "metadata": own},
+                metadata.namespace,
+                subresource="status",
+            )
+        except NotFound:
+            return
+        await self._echoes[resource.kind].of_version(written.metadata.resource_version)
+
+    async def let_go(self, resource: Resource[Any], metadata: Metadata, finalizer: str) -> None:
+        """Take our finalizer from an object that is deleted."""
+        left = [each for each in metadata.finalizers if each != finalizer]
+        fields = {"finalizers": left, "resourceVersion": metadata.resource_version}
+        try:
+            await self._client.patch(
+                resource, metadata.name, {"metadata": fields}, metadata.namespace
+            )
+        except NotFound:
+            return
+
+    def tell(
+        self,
+        resource: Resource[Any],
+        about: Metadata,
+        reason: str,
+        message: str,
+        *,
+        bad: bool = False,
+    ) -> None:
+        """Tell people what happened to an object."""
+        reference = Reference.to(resource, about.name, about.namespace, about.uid)
+        self._recorder.event(reference, reason, message, warning=bad)
+
+    async def _create(self, write: Create, namespace: str, done: list[Write]) -> None:
+        try:
+            made = await self._client.create(write.resource, write.body, namespace)
+        except ApiStatusError as error:
+            raise Refused(write.resource, write.name, error) from error
+        done.append(write)
+        await self._echoes[write.resource.kind].of_version(made.metadata.resource_version)
+
+    async def _patch(self, write: Patch, namespace: str) -> None:
+        known = write.metadata
+        own = {"uid": known.uid, **write.body.get("metadata", {})}
+        try:
+            changed = await self._client.patch(
+                write.resource, known.name, {**write.body, "metadata": own}, namespace
+            )
+        except NotFound:
+            return
+        except ApiStatusError as error:
+            raise Refused(write.resource, known.name, error) from error
+        await self._echoes[write.resource.kind].of_version(changed.metadata.resource_version)
+
+    async def _delete(self, write: Delete, namespace: str, done: list[Write]) -> None:
+        known = write.metadata
+        try:
+            await self._client.delete(write.resource, known.name, namespace, uid=known.uid)
+        except (NotFound, Conflict):
+            return
+        except ApiStatusError as error:
+            raise Refused(write.resource, known.name, error) from error
+        done.append(write)
+        key = known.namespace, known.name
+        await self._echoes[write.resource.kind].of_deletion(key, known.uid)
+
+    def _tell(self, set_: PodCliqueSet, done: Sequence[Write]) -> None:
+        """One event for all objects of a kind that were made, and one for those that went."""
+        by_reason: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
+        for write in done:
+            if write.resource.kind in _TOLD:
+                act = "Create" if isinstance(write, Create) else "Delete"
+                by_reason[act, write.resource.kind].append(write.name)
+        for (act, kind), names in by_reason.items():
+            message = f"{act}d {kind} {', '.join(sorted(names))}"
+            self.tell(SETS, set_.metadata, f"{kind}{act}Successful", message)

@@ -1,0 +1,145 @@
+"""Replicas of a scaling group, each of them a unit: how they are. Pure."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from kilonova.api.grove import PodClique, PodCliqueScalingGroup, ScalingGroupTemplate, names
+from kilonova.workloads.conditions import find_condition
+from kilonova.workloads.replicas.observed import Observed, is_going
+from kilonova.workloads.replicas.tally import Tally, tally
+from kilonova.workloads.revisions import SetRevision
+
+BREACHED = "MinAvailableBreached"
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """One replica of a scaling group."""
+
+    index: int
+    cliques: Mapping[str, PodClique]
+    """Those that are there, by full name."""
+    is_whole: bool
+    """Whether all of its cliques are there."""
+    is_scheduled: bool
+    is_available: bool
+    is_broken: bool
+    """Whether a clique of it is missing, lacks pods that it needs, or has not said how it is."""
+    is_outdated: bool
+    """Whether its pods must be replaced."""
+    is_updated: bool
+    was_up: bool
+    """Whether all of it was well at some time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Units:
+    """All replicas of a scaling group."""
+
+    template: ScalingGroupTemplate
+    name: str
+    group: PodCliqueScalingGroup | None
+    """None if it is not there yet, or is going."""
+    replicas: int
+    """How many there should be."""
+    units: tuple[Unit, ...]
+    updated_cliques: int
+    """How many cliques are made from the revision, with all of their pods."""
+
+    @property
+    def needed(self) -> int:
+        """So many there must be: a group may be scaled below what it should always have."""
+        return min(self.template.min_available, self.replicas)
+
+    @property
+    def unbroken(self) -> int:
+        """How many are well."""
+        return sum(not each.is_broken for each in self.units)
+
+
+def units_of(seen: Observed, revision: SetRevision) -> list[Units]:
+    """The scaling groups of a replica."""
+    set_name, result = seen.set_.metadata.name, list[Units]()
+    for template in seen.set_.spec.template.pod_clique_scaling_groups:
+        name = names.scaling_group(set_name, seen.index, template.name)
+        group = seen.groups.get(name)
+        if group is not None and is_going(group.metadata):
+            group = None
+        replicas = template.replicas if group is None else group.spec.replicas
+        found = [_unit(seen, revision, template, name, each) for each in range(replicas)]
+        updated = sum(count for _, count in found)
+        units = tuple(unit for unit, _ in found)
+        result.append(Units(template, name, group, replicas, units, updated))
+    return result
+
+
+def standalone(seen: Observed) -> list[str]:
+    """Names, in the set, of the cliques that are in no scaling group."""
+    template = seen.set_.spec.template
+    members = {name for each in template.pod_clique_scaling_groups for name in each.clique_names}
+    return [each.name for each in template.cliques if each.name not in members]
+
+
+def is_breached(clique: PodClique) -> bool:
+    """Whether a clique says that it lacks pods it needs."""
+    found = find_condition(clique.status.conditions, BREACHED)
+    return found is not None and found.status == "True"
+
+
+def must_replace(
+    seen: Observed, clique: PodClique, revision: SetRevision, unit: Sequence[str]
+) -> bool:
+    """Whether a clique's unit differs between the revision that it is at and another.
+
+    It is asked of every clique alone, so that after a crash half-way the rest is done, and
+    nothing twice.
+    """
+    old = clique.metadata.labels.get(names.GENERATION_HASH, "")
+    if old == revision.hash:
+        return False
+    known = seen.revisions.get(old)
+    return known is None or any(
+        known.hashes.get(name) != revision.hashes.get(name) for name in unit
+    )
+
+
+def _unit(
+    seen: Observed,
+    revision: SetRevision,
+    template: ScalingGroupTemplate,
+    group_name: str,
+    index: int,
+) -> tuple[Unit, int]:
+    cliques: dict[str, PodClique] = {}
+    tallies: list[Tally] = []
+    outdated, updated = False, 0
+    for each in template.clique_names:
+        name = names.member_clique(group_name, index, each)
+        clique = seen.cliques.get(name)
+        if clique is None or is_going(clique.metadata):
+            continue
+        cliques[name] = clique
+        counted = tally(clique, seen.roster(name))
+        tallies.append(counted)
+        outdated |= must_replace(seen, clique, revision, template.clique_names)
+        outdated |= counted.outdated > 0
+        at_revision = clique.metadata.labels.get(names.GENERATION_HASH) == revision.hash
+        updated += at_revision and counted.is_updated
+    whole = len(cliques) == len(template.clique_names)
+    unit = Unit(
+        index=index,
+        cliques=cliques,
+        is_whole=whole,
+        is_scheduled=whole and all(each.is_scheduled for each in tallies),
+        is_available=whole and all(each.is_available for each in tallies),
+        is_broken=not whole or any(map(_is_doubtful, cliques.values())),
+        is_outdated=outdated,
+        is_updated=whole and updated == len(template.clique_names),
+        was_up=whole
+        and all(each.status.healthy_incarnation is not None for each in cliques.values()),
+    )
+    return unit, updated
+
+
+def _is_doubtful(clique: PodClique) -> bool:
+    return find_condition(clique.status.conditions, BREACHED) is None or is_breached(clique)
