@@ -39,11 +39,6 @@ CONTROLLERS = ",".join(
 EMBEDDED_CONTROLLERS = f"{CONTROLLERS},definition-controller,event-expiry,placement"
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    if not config.pluginmanager.hasplugin("xdist"):
-        config.addinivalue_line("markers", "xdist_group(name): tests that share one worker")
-
-
 @pytest.fixture(scope="session")
 def control_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
     """A genuine kube-apiserver with the few controllers that our own API has built in."""

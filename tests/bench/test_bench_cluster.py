@@ -36,7 +36,6 @@ def test_it_measures_the_embedded_cluster_alone(tmp_path: Path) -> None:
     assert all(row["peer"] is None for row in rows.values())
 
 
-@pytest.mark.xdist_group("control-plane")
 def test_kubernetes_plays_in_the_same_table(tmp_path: Path) -> None:
     if binaries() is None:
         pytest.skip(HOW_TO_GET)

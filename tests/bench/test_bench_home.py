@@ -57,7 +57,6 @@ def test_each_family_measures_the_embedded_api_alone(
         assert rows[title]["ours"] == 100
 
 
-@pytest.mark.xdist_group("control-plane")
 def test_the_peer_stands_in_the_same_table(tmp_path: Path) -> None:
     if binaries() is None:
         pytest.skip(HOW_TO_GET)

@@ -14,8 +14,6 @@ from tests.harness.controlplane import ControlPlane
 from tests.harness.embedded import EmbeddedServer
 from tests.harness.kubectl import Kubectl
 
-pytestmark = pytest.mark.xdist_group("differential")  # the last test is about all the others
-
 
 @pytest.fixture(scope="session")
 def servers(

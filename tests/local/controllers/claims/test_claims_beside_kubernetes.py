@@ -14,8 +14,6 @@ from tests.harness.controlplane import HOW_TO_GET, ControlPlane, binaries
 from tests.harness.embedded import EmbeddedServer
 from tests.local.controllers.policy.test_beside_kubernetes import Side, normal
 
-pytestmark = pytest.mark.xdist_group("control-plane")
-
 CONTROLLERS = ",".join(
     f"{name}-controller"
     for name in ("garbage-collector", "namespace", "serviceaccount", "resourceclaim")

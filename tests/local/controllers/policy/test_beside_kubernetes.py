@@ -18,8 +18,6 @@ from tests.harness.access import Access
 from tests.harness.controlplane import HOW_TO_GET, ControlPlane, binaries
 from tests.harness.embedded import EmbeddedServer
 
-pytestmark = pytest.mark.xdist_group("control-plane")
-
 CONTROLLERS = ",".join(
     f"{name}-controller"
     for name in (

@@ -123,7 +123,10 @@ async def test_an_unready_pod_may_go_when_the_others_are_enough(client: Client) 
 async def test_pods_of_nobody_are_told_of_and_a_kind_without_scale_fails(client: Client) -> None:
     job = plain("batch", "v1", "jobs", "Job", True)
     template = {
-        "metadata": {"labels": {"app": "web"}},
+        "metadata": {
+            "labels": {"app": "web"},
+            "annotations": {"sim.kilonova.dev/run-seconds": "3600"},
+        },
         "spec": {"restartPolicy": "Never", "containers": [{"name": "m", "image": "i"}]},
     }
     await client.create(job, {"metadata": {"name": "j"}, "spec": {"template": template}}, "default")
