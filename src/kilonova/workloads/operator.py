@@ -1,0 +1,64 @@
+"""All parts of an operator of PodCliqueSets, to be run by a `kube.Manager`.
+
+operator = build_operator(client, Settings())
+manager.add(*operator.parts)
+manager.add_leading(*operator.leading)
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from kilonova.kube import UNMEASURED, Client, Instruments, Part
+from kilonova.kube.events import Recorder
+from kilonova.kube.metrics import Metrics
+from kilonova.workloads.caches import Caches, build_caches
+from kilonova.workloads.cliques.controller import build_clique_controller
+from kilonova.workloads.replicas.controller import build_replica_controller
+from kilonova.workloads.sets.controller import build_set_controller
+from kilonova.workloads.settings import Settings
+from kilonova.workloads.topologies import build_topology_controller
+
+COMPONENT = "kilonova-operator"
+"""Who reports events."""
+
+
+@dataclass(frozen=True, slots=True)
+class Operator:
+    """What an operator consists of."""
+
+    caches: Caches
+    recorder: Recorder
+    leading: tuple[Part, ...]
+    """Controllers, which write: of several copies of an operator only one may run them."""
+
+    @property
+    def parts(self) -> list[Part]:
+        """What runs in every copy: caches, so that another can take over at once, and events."""
+        return [*self.caches.parts, self.recorder]
+
+
+def build_operator(
+    client: Client,
+    settings: Settings,
+    *,
+    now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    monotonic: Callable[[], float] = time.monotonic,
+    instruments: Instruments = UNMEASURED,
+) -> Operator:
+    """An operator over a client; `now` is the time of day, `monotonic` only goes forward."""
+    caches = build_caches(client, compute_domains=settings.mnnvl, instruments=instruments)
+    recorder = Recorder(
+        client,
+        COMPONENT,
+        metrics=instruments if isinstance(instruments, Metrics) else None,
+        clock=monotonic,
+        wall=now,
+    )
+    controllers = [
+        build(client, caches, recorder, settings, now, monotonic, instruments)
+        for build in (build_set_controller, build_replica_controller, build_clique_controller)
+    ]
+    topologies = build_topology_controller(client, caches, recorder, now, instruments)
+    return Operator(caches, recorder, (*controllers, topologies))
