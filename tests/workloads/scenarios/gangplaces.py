@@ -1,0 +1,148 @@
+"""Places for gangs, for tests: all that must start together or nothing, packed where required.
+
+Greedy and small, on memory alone. It stands in for a scheduler that honours PodGangs.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from kilonova.api.podgang import PodGang, PodGroup, TopologyConstraint
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A pod that has no node yet and may have one."""
+
+    name: str
+    memory: int
+
+
+@dataclass
+class Room:
+    """What is free on the nodes, by name, and their labels."""
+
+    free: dict[str, int]
+    labels: Mapping[str, Mapping[str, str]]
+
+    def copy(self) -> "Room":
+        return Room(dict(self.free), self.labels)
+
+    def take(self, memory: int, nodes: Iterable[str]) -> str | None:
+        """The first of the nodes with so much room; it has less from now on."""
+        for node in nodes:
+            if self.free[node] >= memory:
+                self.free[node] -= memory
+                return node
+        return None
+
+
+@dataclass
+class Gang:
+    """A gang, the pods of it that wait, and where the others are."""
+
+    gang: PodGang
+    waiting: Mapping[str, Candidate]
+    bound: Mapping[str, str]
+    anchor: Sequence[str] = field(default_factory=list[str])
+    """Nodes of the gang that this one stands beside."""
+
+
+def places(gang: Gang, room: Room) -> dict[str, str]:
+    """A node for each pod that can start now; empty if the gang as a whole cannot."""
+    spec = gang.gang.spec
+    for nodes in _domains(spec.topology_constraint, sorted(room.free), room, _nodes_of(gang)):
+        attempt = room.copy()
+        found = _together(gang, attempt, nodes)
+        if found is not None:
+            room.free = attempt.free
+            return found | _the_rest(gang, room, nodes, found)
+    return {}
+
+
+def _together(gang: Gang, room: Room, nodes: list[str]) -> dict[str, str] | None:
+    """Nodes for what must start together."""
+    found: dict[str, str] = {}
+    spec = gang.gang.spec
+    grouped = {
+        name for each in spec.topology_constraint_group_configs for name in each.pod_group_names
+    }
+    units = [
+        (each.topology_constraint, [g for g in spec.pod_groups if g.name in each.pod_group_names])
+        for each in spec.topology_constraint_group_configs
+    ] + [(None, [group]) for group in spec.pod_groups if group.name not in grouped]
+    for constraint, groups in units:
+        held = [node for group in groups for node in _bound(gang, group)]
+        for inner in _domains(constraint, nodes, room, held):
+            attempt = room.copy()
+            part = _groups(gang, groups, attempt, inner)
+            if part is not None:
+                room.free = attempt.free
+                found |= part
+                break
+        else:
+            return None
+    return found
+
+
+def _groups(
+    gang: Gang, groups: Sequence[PodGroup], room: Room, nodes: list[str]
+) -> dict[str, str] | None:
+    found: dict[str, str] = {}
+    for group in groups:
+        waiting = _waiting(gang, group)
+        missing = max(0, group.min_replicas - len(_bound(gang, group)))
+        if len(waiting) < missing:
+            return None
+        for inner in _domains(group.topology_constraint, nodes, room, _bound(gang, group)):
+            attempt = room.copy()
+            part = {pod.name: attempt.take(pod.memory, inner) for pod in waiting[:missing]}
+            if None not in part.values():
+                room.free = attempt.free
+                found |= {name: node for name, node in part.items() if node is not None}
+                break
+        else:
+            return None
+    return found
+
+
+def _the_rest(gang: Gang, room: Room, nodes: list[str], found: Mapping[str, str]) -> dict[str, str]:
+    more: dict[str, str] = {}
+    for group in gang.gang.spec.pod_groups:
+        for pod in _waiting(gang, group):
+            if pod.name not in found and (node := room.take(pod.memory, nodes)):
+                more[pod.name] = node
+    return more
+
+
+def _waiting(gang: Gang, group: PodGroup) -> list[Candidate]:
+    names = [each.name for each in group.pod_references]
+    return [gang.waiting[name] for name in names if name in gang.waiting]
+
+
+def _bound(gang: Gang, group: PodGroup) -> list[str]:
+    names = [each.name for each in group.pod_references]
+    return [gang.bound[name] for name in names if name in gang.bound]
+
+
+def _nodes_of(gang: Gang) -> list[str]:
+    return [*gang.bound.values(), *gang.anchor]
+
+
+def _domains(
+    constraint: TopologyConstraint | None, nodes: list[str], room: Room, held: Sequence[str]
+) -> list[list[str]]:
+    """The domains that may be tried, as lists of nodes: the one held already, or each."""
+    pack = constraint.pack_constraint if constraint else None
+    if pack is None:
+        return [nodes]
+    by_domain: dict[str, list[str]] = {}
+    key = pack.required or pack.preferred or ""
+    for node in nodes:
+        by_domain.setdefault(room.labels[node].get(key, ""), []).append(node)
+    by_domain.pop("", None)
+    if held:
+        mine = room.labels[held[0]].get(key, "")
+        ordered = [by_domain.pop(mine, [])]
+    else:
+        ordered = list(by_domain.values())
+    return ordered if pack.required else [*ordered, nodes]
