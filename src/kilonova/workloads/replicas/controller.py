@@ -1,13 +1,15 @@
 """The controller of replicas. A key is one replica of a set."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Any
 
 from kilonova.api.grove import PodCliqueScalingGroup, names
 from kilonova.api.grove.parts import LastError
 from kilonova.api.json import JsonObject
+from kilonova.api.meta import Metadata
 from kilonova.api.times import rfc3339
 from kilonova.kube import (
     UNMEASURED,
@@ -17,16 +19,18 @@ from kilonova.kube import (
     Controller,
     Instruments,
     Key,
+    Resource,
     Result,
 )
 from kilonova.kube.batches import raise_first
 from kilonova.kube.events import Recorder
 from kilonova.workloads.caches import BY_REPLICA, Caches
+from kilonova.workloads.conditions import holds
 from kilonova.workloads.keys import Replica
 from kilonova.workloads.pace import Pace
 from kilonova.workloads.replicas.concerns import Concerns
 from kilonova.workloads.replicas.desire import desire
-from kilonova.workloads.replicas.gangstatus import gang_status
+from kilonova.workloads.replicas.gangstatus import SCHEDULED, gang_status
 from kilonova.workloads.replicas.groupstatus import group_report
 from kilonova.workloads.replicas.hands import Hands, Refused
 from kilonova.workloads.replicas.known import RevisionReader
@@ -143,6 +147,9 @@ class _Rounds:
                 round_.refused = refused
                 break
             self._report_anew(look)
+            for each in plan.first_creates:
+                # What is new says that it is not ready yet; it is told soon, with what follows.
+                self._pace.wrote((each.resource.kind, round_.replica.namespace, each.name))
         return self._look(round_)
 
     def _look(self, round_: _Round) -> _Look | None:
@@ -230,26 +237,41 @@ class _Rounds:
         patch = status_patch(group.status, report.status)
         if patch is None:
             return [report.after]
-        wait = self._pace.wait(group.metadata.uid)
+        wait = self._wait(GROUPS, group.metadata)
         if wait > 0:
             return [report.after, wait]
-        self._pace.wrote(group.metadata.uid)
         await self._hands.write_status(GROUPS, group.metadata, patch)
         return [report.after]
 
-    async def _tell_gangs(self, seen: Observed, now: datetime) -> None:
-        writes = list[asyncio.Task[None]]()
-        for gang in seen.gangs.values():
-            if is_going(gang.metadata):
+    async def _tell_gangs(self, seen: Observed, now: datetime) -> list[float | None]:
+        live = [each for each in seen.gangs.values() if not is_going(each.metadata)]
+        reports = [(each, gang_status(seen, each, now)) for each in live]
+        writes: list[Awaitable[None]] = []
+        waits: list[float | None] = []
+        for gang, status in reports:
+            patch = status_patch(gang.status, status)
+            if patch is None:
                 continue
-            patch = status_patch(gang.status, gang_status(seen, gang, now))
-            if patch is not None:
-                # A scheduler tells of the gang here too: nothing that it says may be lost.
-                patch["metadata"] = {"resourceVersion": gang.metadata.resource_version}
-                writes.append(
-                    asyncio.ensure_future(self._hands.write_status(GANGS, gang.metadata, patch))
-                )
+            # Scaled gangs wait for their base to have its nodes.
+            was, has = holds(gang.status.conditions, SCHEDULED), holds(status.conditions, SCHEDULED)
+            is_awaited = len(live) > 1 and has and not was
+            wait = 0.0 if is_awaited else self._wait(GANGS, gang.metadata)
+            if wait > 0:
+                waits.append(wait)
+                continue
+            # A scheduler tells of the gang here too: nothing that it says may be lost.
+            patch["metadata"] = {"resourceVersion": gang.metadata.resource_version}
+            writes.append(self._hands.write_status(GANGS, gang.metadata, patch))
         raise_first(await asyncio.gather(*writes, return_exceptions=True))
+        return waits
+
+    def _wait(self, resource: Resource[Any], metadata: Metadata) -> float:
+        """Seconds until a status may be written; if it may now, it is taken to be."""
+        thing = (resource.kind, metadata.namespace, metadata.name)
+        wait = self._pace.wait(thing)
+        if not wait:
+            self._pace.wrote(thing)
+        return wait
 
     async def _let_groups_go(self, replica: Replica) -> None:
         """Groups that are deleted stand in nobody's way; what they own goes with them."""

@@ -76,12 +76,11 @@ def gang_status(seen: Observed, gang: PodGang, now: datetime) -> PodGangStatus:
     scheduled = all(each.is_scheduled for each in groups)
     ready = scheduled and all(each.is_ready for each in groups)
     unhealthy = any(each.is_unhealthy for each in groups)
-    generation = gang.metadata.generation
 
     def tell(type_: str, value: bool, reasons: tuple[str, str], message: str) -> None:
         nonlocal conditions
         status, reason = ("True", reasons[0]) if value else ("False", reasons[1])
-        conditions = with_condition(conditions, type_, status, reason, message, now, generation)
+        conditions = with_condition(conditions, type_, status, reason, message, now)
 
     created = ("PodGangPodsCreated", "PodGangPodsCreationPending")
     tell(INITIALIZED, is_there, created, _says(is_there, "all pods have been created"))
