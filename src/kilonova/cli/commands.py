@@ -7,8 +7,9 @@ from typing import Annotated, Literal
 
 import typer
 
-from kilonova.cli.failure import FAILED, NOT_RUNNING, CommandFailed
+from kilonova.cli.failure import NOT_RUNNING, CommandFailed
 from kilonova.cli.options import DATA_VARIABLE, PORT, Durability, UpOptions, default_data
+from kilonova.cli.run import app as run_app
 
 _EXIT_CODES = """\
 \b
@@ -17,6 +18,7 @@ Exit codes:
   1  refused or failed; one line on standard error says why
   2  wrong usage
   3  `status`: nothing runs
+  7  `run operator --mnnvl`: the cluster has no ComputeDomains
 """
 
 # Rich help costs 200 ms more, for which nobody waits gladly.
@@ -28,6 +30,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+app.add_typer(run_app, name="run")
 
 _Data = Annotated[
     Path | None,
@@ -47,7 +50,7 @@ def main() -> None:
         app(prog_name="kilonova")
     except CommandFailed as failure:
         typer.echo(f"kilonova: {failure}", err=True)
-        sys.exit(FAILED)
+        sys.exit(failure.code)
 
 
 @app.command()
@@ -98,6 +101,9 @@ def up(
             "scheduler of your own.",
         ),
     ] = "*",
+    operator: Annotated[
+        bool, typer.Option(help="Run the operator of PodCliqueSets, and have its kinds.")
+    ] = True,
     detach: Annotated[
         bool, typer.Option("--detach", help="Run in the background; the log is DIR/log.")
     ] = False,
@@ -130,6 +136,7 @@ def up(
         controllers=controllers,
         process_node=process_node,
         allowed_host_paths=tuple(path.expanduser().absolute() for path in allow_host_path or ()),
+        operator=operator,
     )
     if detach:
         from kilonova.cli.background import detach_cluster

@@ -3,7 +3,13 @@
 FAILED = 1
 NOT_RUNNING = 3
 """2 is taken by wrong usage, as everywhere."""
+NO_COMPUTE_DOMAINS = 7
+"""`run operator`: as in Grove."""
 
 
 class CommandFailed(Exception):
     """An expected failure: the message says what is wrong and what to do about it."""
+
+    def __init__(self, message: str, code: int = FAILED) -> None:
+        super().__init__(message)
+        self.code = code

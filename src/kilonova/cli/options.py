@@ -28,6 +28,7 @@ class UpOptions:
     controllers: str = "*"
     process_node: bool = True
     allowed_host_paths: tuple[Path, ...] = ()
+    operator: bool = True
 
     def arguments(self) -> list[str]:
         """The command line that asks for the same."""
@@ -39,6 +40,8 @@ class UpOptions:
             words.append(f"--controllers={self.controllers}")
         if not self.process_node:
             words.append("--no-process-node")
+        if not self.operator:
+            words.append("--no-operator")
         for path in self.allowed_host_paths:
             words += ["--allow-host-path", str(path)]
         return words if self.demo else [*words, "--no-demo"]

@@ -1,13 +1,18 @@
 """The objects that every cluster has from its first moment."""
 
 import asyncio
+from collections.abc import Iterable
 from datetime import datetime
+from hashlib import sha256
 from urllib.parse import urlsplit
 
+import msgspec
+
 from kilonova.api.json import JsonObject
-from kilonova.kube import AlreadyExists, Client, Resource
+from kilonova.kube import AlreadyExists, Client, NotFound, Resource
 from kilonova.kube.resource import plain
 from kilonova.local.auth.rbac.defaults import default_objects, is_protected, reconciling_patch
+from kilonova.local.kinds.walk import part
 
 _NAMESPACES = plain("", "v1", "namespaces", "Namespace", False)
 _CONFIG_MAPS = plain("", "v1", "configmaps", "ConfigMap", True)
@@ -17,6 +22,11 @@ _ROLES = tuple(
     plain("rbac.authorization.k8s.io", "v1", f"{kind.lower()}s", kind, not kind.startswith("C"))
     for kind in ("ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding")
 )
+_DEFINITIONS = plain(
+    "apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", False
+)
+_DIGEST = "kilonova.dev/definition-digest"
+"""Of a definition as it was last put here."""
 
 
 async def create_default_objects(client: Client, url: str) -> None:
@@ -51,6 +61,22 @@ async def create_default_objects(client: Client, url: str) -> None:
             {"metadata": {"name": name}, "value": value, "description": text},
             None,
         )
+
+
+async def put_definitions(client: Client, definitions: Iterable[JsonObject]) -> None:
+    """Serve these kinds; a definition that was put here before, and is the same, costs nothing."""
+    for definition in definitions:
+        name: str = definition["metadata"]["name"]
+        digest = sha256(msgspec.json.encode(definition)).hexdigest()
+        try:
+            found = await client.get(_DEFINITIONS, name)
+        except NotFound:
+            found = None
+        if part(found or {}, "metadata", "annotations").get(_DIGEST) != digest:
+            known = definition["metadata"]
+            annotations = {**known.get("annotations", {}), _DIGEST: digest}
+            body = {**definition, "metadata": {**known, "annotations": annotations}}
+            await client.apply(_DEFINITIONS, name, body)
 
 
 async def let_viewers_see_usage(client: Client) -> None:

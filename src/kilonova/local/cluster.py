@@ -15,6 +15,7 @@ from pathlib import Path
 from socket import socket
 from typing import TYPE_CHECKING
 
+from kilonova.api.json import JsonObject
 from kilonova.kube import Client, InProcessTransport, Part
 from kilonova.kube.certificates import Authority
 from kilonova.kube.logging import get_logger
@@ -40,6 +41,7 @@ from kilonova.local.bootstrap import (
     create_default_objects,
     create_default_roles,
     let_viewers_see_usage,
+    put_definitions,
     tell_how_clients_are_known,
 )
 from kilonova.local.catalog import Catalog
@@ -109,7 +111,9 @@ class Settings:
 class Cluster:
     """One embedded cluster, from `start` to `stop`.
 
-    `webhooks` are asked before writes like any others, but in this process.
+    Programs may live in it: `definitions` of their kinds are there from the start, `webhooks` are
+    asked before writes like any others, but in this process, and `parts` run beside the
+    controllers.
     """
 
     def __init__(
@@ -118,6 +122,8 @@ class Cluster:
         clock: Clock | None = None,
         identities: Identities | None = None,
         webhooks: WebhooksOf | None = None,
+        definitions: Sequence[JsonObject] = (),
+        parts: Callable[[Cluster], Sequence[Part]] | None = None,
     ) -> None:
         if settings.port is not None and settings.data is None:
             raise ValueError("a cluster that listens needs a data folder for its certificates")
@@ -127,6 +133,8 @@ class Cluster:
         self.clock = clock or SystemClock()
         self._identities = identities or Identities()
         self._webhooks = webhooks
+        self._definitions = definitions
+        self._parts = parts
         self.folder = Folder(settings.data) if settings.data else None
         self.metrics = ServerMetrics()
         self.kubelets = Kubelets()
@@ -163,6 +171,7 @@ class Cluster:
         await create_default_objects(self.client("system:apiserver"), self.url)
         await create_default_roles(self.client("system:apiserver"))
         await let_viewers_see_usage(self.client("system:apiserver"))
+        await put_definitions(self.client("kilonova"), self._definitions)
         ca = authority.cert_pem.decode()
         await tell_how_clients_are_known(self.client("system:apiserver"), ca, now)
         if settings.controllers:
@@ -177,7 +186,8 @@ class Cluster:
         workshop = Workshop(
             self.client, self.clock, self._identities, ca, self.kubelets, self.settings.data
         )
-        return Controllers(workshop, self.settings.controllers, self._nodes(workshop))
+        others = [*self._nodes(workshop), *(self._parts(self) if self._parts is not None else ())]
+        return Controllers(workshop, self.settings.controllers, others)
 
     def _nodes(self, workshop: Workshop) -> list[Part]:
         client = self.client("system:serviceaccount:kube-system:simulated-nodes")
