@@ -1,5 +1,6 @@
 """What to write of a status. Pure."""
 
+from functools import cache
 from typing import Any, TypeVar, cast
 
 import msgspec
@@ -13,10 +14,15 @@ def status_patch(old: S, new: S) -> JsonObject | None:
     """The merge patch of an object that makes one status of another; None where they are equal."""
     changes = {
         field.encode_name: _change(msgspec.to_builtins(getattr(new, field.name)))
-        for field in msgspec.structs.fields(type(new))
+        for field in _fields(type(new))
         if getattr(old, field.name) != getattr(new, field.name)
     }
     return {"status": changes} if changes else None
+
+
+@cache
+def _fields(type_: type[msgspec.Struct]) -> tuple[msgspec.structs.FieldInfo, ...]:
+    return msgspec.structs.fields(type_)
 
 
 def _change(value: Any) -> Any:

@@ -50,7 +50,7 @@ from kilonova.workloads.templates.topology import levels_of
 
 _WORKERS = 8
 _LOOK_SECONDS = 0.0004
-"""Between two looks at a set, for each of its replicas: about thirty times what a look takes."""
+"""Between two looks at a set, for each of its replicas: about twenty times what a look takes."""
 
 
 def build_set_controller(
