@@ -1,0 +1,84 @@
+"""The manifests have the shapes that the scenarios count on, and any server takes them."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from kilonova.cli.install import install_definitions
+from kilonova.workloads.admission.defaults import defaulted
+from kilonova.workloads.admission.validation import Context, validate_create
+from kilonova.workloads.settings import Settings
+from tests.conftest import Api
+from tests.harness.kubectl import Kubectl
+from tests.workloads.manifests.load import FOLDER, NAMES, manifest, set_of
+
+SETS = [name for name in NAMES if name != "topology"]
+
+ONE_GANG = "pc-a:2/2 sg-x:2/2[pc-b:1/1 pc-c:3/3]"
+TWO_GANGS = "pc-a:2/1 sg-x:2/1[pc-b:1/1 pc-c:3/1]"
+SHAPES = {
+    "workload1": ONE_GANG,
+    "workload1-gt": ONE_GANG,
+    "workload2": TWO_GANGS,
+    "workload2-gt": TWO_GANGS,
+    "workload3": ONE_GANG,
+    "workload4": TWO_GANGS,
+    "workload5": ONE_GANG,
+    "workload6": TWO_GANGS,
+    "workload5-gt": "pc-a:2/1 sg-x:2/1[pc-b:1/1 pc-c:3/3]",
+    "workload-ondelete": "pc-a:2/1 sg-x:2/2[pc-b:1/1 pc-c:3/3]",
+    "workload-resource-sharing": "worker-a:1/1 sga:2/2[worker-b:1/1]",
+    "scale-full": "expert-worker:2/2",
+    "upgrade": "bootstrap:1/1 worker:1/1",
+    "tas-disaggregated": "router:2/2 decoder:2/1[dleader:1/1 dworker:1/1] "
+    "prefill:2/1[pleader:1/1 pworker:1/1]",
+    "samples/simple3-explicit-startup-order": "router:1/1 pool:3/2[leader:1/1 worker:2/2]",
+}
+
+
+def shape(set_: Any) -> str:
+    """Cliques and groups in a line: name, replicas and how many there must be."""
+    template = defaulted(set_)["spec"]["template"]
+    cliques = {
+        each["name"]: f"{each['name']}:{each['spec']['replicas']}/{each['spec']['minAvailable']}"
+        for each in template["cliques"]
+    }
+    groups: list[str] = []
+    for each in template.get("podCliqueScalingGroups", []):
+        members = " ".join(cliques.pop(name) for name in each["cliqueNames"])
+        count = f"{each.get('replicas', 1)}/{each.get('minAvailable', 1)}"
+        groups.append(f"{each['name']}:{count}[{members}]")
+    return " ".join([*cliques.values(), *groups])
+
+
+@pytest.mark.parametrize(("name", "expected"), SHAPES.items(), ids=SHAPES)
+def test_shapes_are_those_of_the_scenarios(name: str, expected: str) -> None:
+    assert shape(set_of(name)) == expected
+
+
+def test_scale_manifests_differ_in_their_replicas_only() -> None:
+    scales = [set_of(name) for name in NAMES if name.startswith("scale-")]
+    assert {each["spec"].pop("replicas") for each in scales} == {0, 5, 25, 250, 500}
+    assert all(each["spec"] == scales[0]["spec"] for each in scales)
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_admission_has_nothing_against_them(name: str) -> None:
+    (topology,) = manifest("topology")
+    levels = tuple(each["domain"] for each in topology["spec"]["levels"])
+    context = Context(Settings(mnnvl=True), {topology["metadata"]["name"]: levels})
+    assert validate_create(defaulted(set_of(name)), context).problems == ()
+
+
+def test_servers_take_them(api: Api, kubectl: Kubectl) -> None:
+    asyncio.run(_install(api))
+    words = ["apply", "--server-side", "--dry-run=server", "--recursive", "-f", str(FOLDER)]
+    done = kubectl(words, namespace=api.namespace)
+    assert done.code == 0, done.err
+    assert len(done.out.splitlines()) == sum(len(manifest(name)) for name in NAMES)
+
+
+async def _install(api: Api) -> None:
+    async with api.client() as client:
+        await install_definitions(client)
