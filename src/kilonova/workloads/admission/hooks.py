@@ -1,6 +1,7 @@
 """The operator's webhooks: what each is asked about, and where."""
 
 from dataclasses import dataclass
+from typing import Literal
 
 from kilonova.api import grove, podgang
 from kilonova.workloads.settings import Settings
@@ -10,8 +11,10 @@ VALIDATION_PATH = "/webhooks/validate-podcliqueset"
 TOPOLOGY_PATH = "/webhooks/validate-clustertopology"
 AUTHORIZER_PATH = "/webhooks/authorizer-webhook"
 
-_WRITES = ("CREATE", "UPDATE")
-_ALL = ("CREATE", "UPDATE", "DELETE")
+Operation = Literal["CREATE", "UPDATE", "DELETE"]
+
+_WRITES: tuple[Operation, ...] = ("CREATE", "UPDATE")
+_ALL: tuple[Operation, ...] = (*_WRITES, "DELETE")
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +24,7 @@ class Interest:
     group: str
     version: str
     resources: tuple[str, ...]
-    operations: tuple[str, ...]
+    operations: tuple[Operation, ...]
 
 
 @dataclass(frozen=True, slots=True)
