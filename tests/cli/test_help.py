@@ -11,12 +11,12 @@ from tests.cli.command import Kilonova
 def test_help_lists_commands_and_exit_codes(kilonova: Kilonova):
     done = kilonova("--help")
     assert done.code == 0
-    for command in ("up", "down", "status", "version", "--install-completion"):
+    for command in ("up", "down", "status", "install", "version", "--install-completion"):
         assert f"  {command} " in done.out
     assert "Exit codes:" in done.out
 
 
-@pytest.mark.parametrize("command", ["up", "down", "status", "version"])
+@pytest.mark.parametrize("command", ["up", "down", "status", "install", "version"])
 def test_every_command_shows_examples(kilonova: Kilonova, command: str):
     assert f"    kilonova {command}" in kilonova(command, "--help").out
 
