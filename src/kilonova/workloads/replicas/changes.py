@@ -21,7 +21,13 @@ def child_patch(
     """What to write to an object of which the server and others hold parts too."""
     desired = _wanted_metadata(wanted)
     if not spec_is_fixed:
-        desired["spec"] = wanted["spec"]
+        spec = cast("JsonObject", wanted["spec"])
+        selector = spec.get("selector")
+        if selector is not None:
+            # Whoever adds to a selector takes pods away from it.
+            more: JsonObject = live.spec.get("selector") or {}
+            spec = {**spec, "selector": {**dict.fromkeys(more), **selector}}
+        desired["spec"] = spec
     return narrowest_patch(_plain(live), desired)
 
 
