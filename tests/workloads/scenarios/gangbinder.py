@@ -34,8 +34,10 @@ NODES = Resource("", "v1", "nodes", "Node", False, Node)
 class GangBinder:
     """Binds pods of gangs that name one of `SCHEDULERS`; says of the others that they cannot be."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Client, prefix: str = "") -> None:
+        """Of the nodes, only those whose names begin with `prefix` are used."""
         self.client = client
+        self.prefix = prefix
         self.pods = Reflector(client, PODS)
         self.nodes = Reflector(client, NODES)
         self.gangs = Reflector(client, GANGS)
@@ -95,7 +97,8 @@ class GangBinder:
         free: dict[str, int] = {}
         labels: dict[str, dict[str, str]] = {}
         for node in self.nodes.store.objects():
-            if not node.spec.get("unschedulable"):
+            mine = node.metadata.name.startswith(self.prefix)
+            if mine and not node.spec.get("unschedulable"):
                 free[node.metadata.name] = _bytes(node.status["allocatable"]["memory"])
                 labels[node.metadata.name] = node.metadata.labels
         for pod in self.pods.store.objects():

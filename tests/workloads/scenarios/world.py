@@ -1,0 +1,210 @@
+"""A stage for scenarios on either server: nodes, an operator, a scheduler of gangs, a person.
+
+Nodes are small: each has room for one pod of 80Mi. They are all cordoned at first, so that a
+scenario says how many may be used. Everything of a scenario is in one namespace of its own, and
+its nodes begin with that namespace's name.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from kilonova.api.crds import definitions
+from kilonova.api.grove import names
+from kilonova.api.json import JsonObject
+from kilonova.kube import Client, Conflict, NotFound, Reflector, Resource
+from kilonova.local.nodes import Fleet, SimulatedNodes
+from kilonova.local.nodes.fleet import NodeGroup
+from kilonova.local.nodes.sim import PODS as SIM_PODS
+from kilonova.workloads.admission.defaults import defaulted
+from kilonova.workloads.operator import build_operator
+from kilonova.workloads.settings import Settings
+from tests.conftest import Api
+from tests.local.embedded_cluster import DEFINITIONS, NODES, eventually
+from tests.workloads.ground import CHILDREN, CLIQUES, GANGS, GROUPS, PODS, SETS, parts_running
+from tests.workloads.manifests.load import set_of
+from tests.workloads.scenarios.gangbinder import GangBinder
+
+PATIENCE = 60.0
+SETTINGS = Settings(status_pace=0.02, schedulers=("kilonova", "kai-scheduler"))
+"""Pods that name no scheduler are the gang binder's."""
+
+
+@dataclass
+class World:
+    """Where a scenario takes place, and what a person does there."""
+
+    client: Client
+    namespace: str
+    settings: Settings
+    nodes: list[str]
+    _operator: AsyncExitStack
+
+    async def free(self, count: int) -> None:
+        """Let pods on to so many nodes in all, the first ones."""
+        for number, node in enumerate(self.nodes):
+            await self.cordon(node, number >= count)
+
+    async def cordon(self, node: str, closed: bool = True) -> None:
+        """As `kubectl cordon` and `uncordon` do."""
+        await self.client.patch(NODES, node, {"spec": {"unschedulable": closed}})
+
+    async def apply(self, manifest: str | JsonObject, **spec: Any) -> JsonObject:
+        """Apply a set: one of the manifests, or an object; `spec` lays fields over its spec."""
+        body = set_of(manifest) if isinstance(manifest, str) else manifest
+        body = {**body, "spec": {**body["spec"], **spec}}
+        body["metadata"] = {**body["metadata"], "namespace": self.namespace}
+        name = body["metadata"]["name"]
+        return await self.client.apply(
+            SETS, name, defaulted(body), self.namespace, manager="person"
+        )
+
+    async def scale(self, resource: Resource[Any], name: str, replicas: int) -> None:
+        """As `kubectl scale` does."""
+        await self.client.set_scale(resource, name, self.namespace, replicas)
+
+    async def get(self, resource: Resource[Any], name: str) -> Any:
+        """An object, or None."""
+        try:
+            return await self.client.get(
+                resource, name, self.namespace if resource.namespaced else None
+            )
+        except NotFound:
+            return None
+
+    async def all(self, resource: Resource[Any], labels: str = "") -> list[Any]:
+        """All objects of a kind, by name."""
+        found = await self.client.list(resource, self.namespace, labels=labels)
+        return sorted(found.items, key=lambda each: each["metadata"]["name"])
+
+    async def pods(self, clique: str = "") -> list[Any]:
+        """Pods that are not ending, of one clique or all."""
+        labels = f"{names.POD_CLIQUE}={clique}" if clique else ""
+        found = await self.all(PODS, labels)
+        return [each for each in found if not each["metadata"].get("deletionTimestamp")]
+
+    async def running(self, clique: str = "") -> list[Any]:
+        """Pods that are ready."""
+        return [each for each in await self.pods(clique) if is_ready(each)]
+
+    async def until(self, holds: Callable[[], Awaitable[bool]], within: float = PATIENCE) -> None:
+        """Wait until something holds."""
+        await eventually(holds, within=within, every=0.05)
+
+    async def until_running(self, count: int, clique: str = "") -> None:
+        """Wait until exactly so many pods are there and ready."""
+
+        async def so() -> bool:
+            pods = await self.pods(clique)
+            return len(pods) == count and all(map(is_ready, pods))
+
+        await self.until(so)
+
+    async def until_settled(self) -> None:
+        """Wait until nothing of the operator's changes any more for a moment."""
+        before: list[Any] = []
+        while before != (now := await self._versions()):
+            before = now
+            await asyncio.sleep(0.5)
+
+    async def left(self) -> list[str]:
+        """All that there is of the operator's kinds."""
+        return [
+            f"{each.plural}/{found['metadata']['name']}"
+            for each in (SETS, *CHILDREN)
+            for found in await self.all(each)
+        ]
+
+    async def stop_operator(self) -> None:
+        """As a crash of it, or an upgrade, begins."""
+        await self._operator.aclose()
+
+    async def start_operator(self) -> None:
+        """A new one goes on with what it finds."""
+        operator = build_operator(self.client, self.settings)
+        await self._operator.enter_async_context(parts_running(operator.parts, operator.leading))
+
+    async def _versions(self) -> list[str]:
+        kinds = (SETS, CLIQUES, GROUPS, GANGS, PODS)
+        return [x["metadata"]["resourceVersion"] for kind in kinds for x in await self.all(kind)]
+
+
+def is_ready(pod: Any) -> bool:
+    conditions = pod.get("status", {}).get("conditions", [])
+    return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
+
+
+@asynccontextmanager
+async def world(
+    api: Api,
+    *,
+    nodes: int = 30,
+    free: int = 0,
+    settings: Settings = SETTINGS,
+    schedules: bool = True,
+    group: Sequence[NodeGroup] = (),
+) -> AsyncGenerator[World]:
+    """A world on one of the servers; what it made is gone afterwards."""
+    groups = group or [
+        NodeGroup(f"{api.namespace}-n", nodes, memory="150Mi", start="10ms", stop="10ms")
+    ]
+    fleet = Fleet(nodes=tuple(groups), heartbeat="5s")
+    async with api.client() as client, AsyncExitStack() as stack:
+        await _install(client)
+        simulated_pods = Reflector(client, SIM_PODS)
+        simulated = SimulatedNodes(client, fleet, lambda: datetime.now(UTC), simulated_pods)
+        await stack.enter_async_context(parts_running([simulated_pods, simulated], []))
+        await simulated.wait_registered()
+        known = [
+            each["metadata"]["name"]
+            for each in (await client.list(NODES)).items
+            if each["metadata"]["name"].startswith(f"{api.namespace}-")
+        ]
+        made = World(client, api.namespace, settings, _in_order(known), AsyncExitStack())
+        await made.free(free)
+        if schedules:
+            binder = GangBinder(client, prefix=f"{api.namespace}-")
+            await stack.enter_async_context(parts_running(binder.parts, []))
+        await made.start_operator()
+        try:
+            yield made
+        finally:
+            await _clear(made)
+            await made.stop_operator()
+            for node in made.nodes:
+                await client.delete(NODES, node)
+
+
+async def _install(client: Client) -> None:
+    for each in definitions():
+        await client.apply(DEFINITIONS, each["metadata"]["name"], each, manager="kilonova")
+    for resource in (SETS, CLIQUES, GROUPS, GANGS):
+
+        async def served(resource: Resource[Any] = resource) -> bool:
+            try:
+                await client.list(resource)
+            except NotFound:
+                return False
+            return True
+
+        await eventually(served)
+
+
+async def _clear(world: World) -> None:
+    for each in await world.all(SETS):
+        await world.client.delete(SETS, each["metadata"]["name"], world.namespace)
+
+    async def gone() -> bool:
+        return not await world.all(PODS) and not await world.all(CLIQUES)
+
+    try:
+        await world.until(gone)
+    except Conflict:
+        return
+
+
+def _in_order(nodes: list[str]) -> list[str]:
+    return sorted(nodes, key=lambda name: (len(name), name))
