@@ -1,0 +1,152 @@
+"""An operator that dies between any two of its writes, and another that goes on."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from kilonova.kube import Client, Manager, Transport
+from kilonova.kube.transport import Reply, Request
+from kilonova.local.cluster import Cluster
+from kilonova.workloads.operator import build_operator
+from kilonova.workloads.settings import Settings
+from tests.local.embedded_cluster import LoopClock, eventually, settle
+from tests.workloads.builders import clique, group, pod_clique_set, pod_template
+from tests.workloads.ground import CHILDREN, NAMESPACE, PODS, REVISIONS, SETS, Ground, ground
+
+pytestmark = pytest.mark.looptime
+
+
+class Mortal(Transport):
+    """Carries so many writes, then nothing more: `died` is set, and who asks waits for ever.
+
+    The last write arrives, or it does not, by turns.
+    """
+
+    def __init__(self, inner: Transport, writes: int, *, last_arrives: bool) -> None:
+        self.died = asyncio.Event()
+        self._inner = inner
+        self._left = writes
+        self._last_arrives = last_arrives
+
+    async def send(self, request: Request) -> Reply:
+        if self.died.is_set():
+            await asyncio.Event().wait()
+        is_write = request.method != "GET" and not request.path.endswith("/events")
+        if not is_write:
+            return await self._inner.send(request)
+        self._left -= 1
+        if self._left > 0:
+            return await self._inner.send(request)
+        self.died.set()
+        if self._last_arrives:
+            await self._inner.send(request)
+        await asyncio.Event().wait()
+        raise AssertionError("it waits for ever")
+
+    def stream(self, request: Request) -> Any:
+        return self._inner.stream(request)
+
+    async def close(self) -> None:
+        await self._inner.close()
+
+
+@asynccontextmanager
+async def mortal_operators(cluster: Cluster, writes: int) -> AsyncGenerator[list[int]]:
+    """One operator after another, each of which dies after so many writes; how many there were."""
+    lives = [0]
+    task = asyncio.create_task(_live_and_die(cluster, writes, lives))
+    try:
+        yield lives
+    finally:
+        task.cancel()
+        await asyncio.wait({task})
+
+
+async def _live_and_die(cluster: Cluster, writes: int, lives: list[int]) -> None:
+    clock = LoopClock()
+    while True:
+        lives[0] += 1
+        inner = cluster.client("operator")._transport  # pyright: ignore[reportPrivateUsage]  # of a cluster in this process
+        # Half of the operators lose their last write; none would get anywhere with only that.
+        arrives = writes == 1 or lives[0] % 2 == 0
+        transport = Mortal(inner, writes, last_arrives=arrives)
+        client = Client(transport, field_manager="operator")
+        operator = build_operator(client, Settings(), now=clock.now, monotonic=clock.monotonic)
+        manager = Manager()
+        manager.add(*operator.parts)
+        manager.add_leading(*operator.leading)
+        run = asyncio.create_task(manager.run(signals=False))
+        try:
+            await transport.died.wait()
+        finally:
+            run.cancel()
+            await asyncio.wait({run})
+
+
+def system(replicas: int, version: str) -> Any:
+    spec = pod_template(terminationGracePeriodSeconds=1)
+    return pod_clique_set(
+        clique("front", pod_spec=spec, annotations={"version": version}),
+        clique("hand", 2, pod_spec=spec),
+        groups=[group("team", "hand", replicas=2)],
+        replicas=replicas,
+    )
+
+
+async def names_of(place: Ground) -> dict[str, list[str]]:
+    return {
+        each.plural: await place.names(each) for each in CHILDREN if each not in (PODS, REVISIONS)
+    }
+
+
+@pytest.mark.parametrize("writes", [1, 2, 3, 7, 20])
+async def test_whatever_write_is_the_last_the_end_is_the_same(writes: int) -> None:
+    async with ground() as place, mortal_operators(place.cluster, writes) as lives:
+        await place.apply(system(2, "1"))
+        await eventually(all_ready(place, 2, 10), within=600)
+        await place.apply(system(2, "2"))
+        await eventually(all_ready(place, 2, 10, fronts={"2"}), within=600)
+        await place.client.set_scale(SETS, "sys", NAMESPACE, 1)
+        await eventually(all_ready(place, 1, 5, fronts={"2"}), within=600)
+        assert await names_of(place) == {
+            "podcliques": ["sys-0-front", "sys-0-team-0-hand", "sys-0-team-1-hand"],
+            "podcliquescalinggroups": ["sys-0-team"],
+            "podgangs": ["sys-0", "sys-0-team-0"],
+            "services": ["kubernetes", "sys-0"],
+            "horizontalpodautoscalers": [],
+            "resourceclaims": [],
+        }
+        await place.client.delete(SETS, "sys", NAMESPACE)
+
+        async def is_empty() -> bool:
+            return await place.left() == []
+
+        await eventually(is_empty, within=600)
+        await settle(60)
+        assert await place.left() == []
+        assert lives[0] > 60 / writes
+
+
+def all_ready(
+    place: Ground, replicas: int, pods: int, fronts: set[str] | None = None
+) -> Callable[[], Awaitable[bool]]:
+    async def holds() -> bool:
+        status = await place.status()
+        found = await place.all(PODS)
+        versions = {
+            each["metadata"]["annotations"]["version"]
+            for each in found
+            if "version" in each["metadata"].get("annotations", {})
+        }
+        return (
+            len(found) == pods
+            and all(each["status"].get("phase") == "Running" for each in found)
+            and status.get("availableReplicas") == status.get("replicas") == replicas
+            and status.get("updatedReplicas") == replicas
+            and (fronts is None or versions == fronts)
+        )
+
+    return holds
