@@ -48,6 +48,8 @@ from kilonova.workloads.settings import Settings
 from kilonova.workloads.statuses import status_patch
 from kilonova.workloads.templates.topology import levels_of
 
+_ORPHAN = "orphan"
+"""The finalizer of a deletion that leaves behind what the object owns."""
 _WORKERS = 8
 _LOOK_SECONDS = 0.0004
 """Between two looks at a set, for each of its replicas: about twenty times what a look takes."""
@@ -204,10 +206,15 @@ class _Rounds:
         return await self._finalize(set_, [*set_.metadata.finalizers, names.SET_FINALIZER])
 
     async def _let_go(self, key: Key, set_: PodCliqueSet | None) -> None:
-        """Stand in nobody's way; all that the set owned goes with it."""
+        """Take away what the set had, unless it is to stay without the set, and let go of it.
+
+        The garbage collector would do it too, in its own time: it may not know our kinds yet.
+        """
         await self._removal.release_going(key)
         if set_ is None or names.SET_FINALIZER not in set_.metadata.finalizers:
             return
+        if _ORPHAN not in set_.metadata.finalizers:
+            await self._removal.remove_beyond(set_, 0)
         rest = [each for each in set_.metadata.finalizers if each != names.SET_FINALIZER]
         try:
             await self._finalize(set_, rest)
