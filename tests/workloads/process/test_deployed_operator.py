@@ -1,0 +1,191 @@
+"""`deploy/operator` on both servers: its account can do all that the operator does, and no more."""
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kilonova.cli.install import install_definitions
+from tests.conftest import Api
+from tests.harness.kubectl import Kubectl
+from tests.local.embedded_cluster import LEASES, SECRETS, eventually
+from tests.workloads.ground import (
+    AUTOSCALERS,
+    CLAIMS,
+    CLIQUES,
+    GANGS,
+    GROUPS,
+    PODS,
+    REVISIONS,
+    SERVICES,
+    SETS,
+)
+from tests.workloads.process.operator_process import (
+    forget_webhooks,
+    operator_process,
+    token_kubeconfig,
+)
+
+MANIFESTS = Path(__file__).parents[3] / "deploy" / "operator"
+NAMESPACE = "kilonova-system"
+ACCOUNT = "kilonova-operator"
+USER = f"system:serviceaccount:{NAMESPACE}:{ACCOUNT}"
+
+
+@pytest.fixture
+def deployed(api: Api, kubectl: Kubectl) -> Iterator[Api]:
+    """A server on which somebody has installed the kinds and applied the manifests."""
+
+    async def install() -> None:
+        async with api.client() as client:
+            await install_definitions(client)
+
+    asyncio.run(install())
+    done = kubectl(["apply", "-k", str(MANIFESTS)])
+    assert done.code == 0, done.err
+    yield api
+    forget_webhooks(api.access)
+    done = kubectl(["delete", "-k", str(MANIFESTS), "--ignore-not-found"])
+    assert done.code == 0, done.err
+
+
+def token(api: Api) -> str:
+    path = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/{ACCOUNT}/token"
+    code, answer = api.access.ask("POST", path, {"spec": {"expirationSeconds": 3600}})
+    assert code == 201, answer
+    return answer["status"]["token"]
+
+
+def rich_set(name: str) -> Any:
+    """A set of which every kind of object is made."""
+    container = {"name": "main", "image": "img"}
+
+    def clique(role: str, **more: Any) -> Any:
+        spec = {"roleName": role, "replicas": 1, "podSpec": {"containers": [container]}, **more}
+        return {"name": role, "spec": spec}
+
+    request = {"name": "gpu", "exactly": {"deviceClassName": "gpu.example.com"}}
+    devices = {"spec": {"devices": {"requests": [request]}}}
+    template = {
+        "cliqueStartupType": "CliqueStartupTypeInOrder",
+        "cliques": [
+            clique("router", autoScalingConfig={"maxReplicas": 3}),
+            clique("leader"),
+            clique("worker", replicas=2),
+        ],
+        "podCliqueScalingGroups": [
+            {"name": "model", "cliqueNames": ["leader", "worker"], "replicas": 2}
+        ],
+        "resourceClaimTemplates": [
+            {"name": "common", "templateSpec": devices},
+            {"name": "own", "templateSpec": devices},
+        ],
+        "resourceSharing": [
+            {"name": "common", "scope": "AllReplicas"},
+            {"name": "own", "scope": "PerReplica"},
+        ],
+    }
+    return {"metadata": {"name": name}, "spec": {"replicas": 1, "template": template}}
+
+
+async def test_its_account_can_do_all_that_the_operator_does(deployed: Api, tmp_path: Path) -> None:
+    namespace = deployed.namespace
+    kubeconfig = token_kubeconfig(deployed.access, tmp_path / "account", token(deployed))
+    url = ("--webhook-url", "https://127.0.0.1:0")
+    with operator_process(kubeconfig, tmp_path, *url, "--authorizer") as operator:
+        async with deployed.client() as client:
+            await client.create(SETS, rich_set("sys"), namespace)
+
+            async def complete() -> bool:
+                wanted = {PODS: 7, CLIQUES: 5, GROUPS: 1, GANGS: 2, SERVICES: 1, AUTOSCALERS: 1}
+                wanted |= {CLAIMS: 2, REVISIONS: 1}
+                counts = {each: len((await client.list(each, namespace)).items) for each in wanted}
+                status = (await client.get(SETS, "sys", namespace)).get("status", {})
+                gangs = (await client.list(GANGS, namespace)).items
+                told = status.get("observedGeneration") and all(
+                    each.get("status", {}).get("phase") for each in gangs
+                )
+                return bool(told) and counts == wanted
+
+            await eventually(complete, within=30)
+            await client.patch(SETS, "sys", {"spec": {"replicas": 0}}, namespace)
+
+            async def emptied() -> bool:
+                left = (CLIQUES, GROUPS, GANGS, SERVICES, AUTOSCALERS)
+                return not any([(await client.list(each, namespace)).items for each in left])
+
+            await eventually(emptied, within=30)
+            assert await client.get(LEASES, ACCOUNT, NAMESPACE)
+            assert await client.get(SECRETS, ACCOUNT, NAMESPACE)
+            await client.delete(SETS, "sys", namespace)
+        log = operator.process.log.read_text()
+        assert "forbidden" not in log.lower()
+
+
+CAN: list[tuple[str, str, str, str]] = [
+    # verb, group, resource[/subresource], namespace
+    ("patch", "grove.io", "podcliquesets", "team"),
+    ("patch", "grove.io", "podcliquesets/status", "team"),
+    ("delete", "grove.io", "podcliquesets", "team"),
+    ("create", "grove.io", "podcliques", "team"),
+    ("create", "scheduler.grove.io", "podgangs", "team"),
+    ("delete", "", "pods", "team"),
+    ("create", "", "services", "team"),
+    ("create", "", "events", "team"),
+    ("create", "resource.k8s.io", "resourceclaims", "team"),
+    ("create", "resource.nvidia.com", "computedomains", "team"),
+    ("create", "coordination.k8s.io", "leases", NAMESPACE),
+]
+CANNOT: list[tuple[str, str, str, str]] = [
+    ("create", "grove.io", "podcliquesets", "team"),
+    ("create", "grove.io", "clustertopologybindings", ""),
+    ("get", "", "secrets", "team"),
+    ("list", "", "secrets", ""),
+    ("list", "", "secrets", NAMESPACE),
+    ("create", "", "secrets", "team"),
+    ("get", "", "configmaps", "team"),
+    ("create", "", "pods/exec", "team"),
+    ("create", "", "pods/binding", "team"),
+    ("patch", "", "pods/status", "team"),
+    ("create", "", "serviceaccounts/token", NAMESPACE),
+    ("list", "", "nodes", ""),
+    ("create", "", "namespaces", ""),
+    ("create", "apps", "deployments", "team"),
+    ("create", "rbac.authorization.k8s.io", "roles", "team"),
+    ("bind", "rbac.authorization.k8s.io", "clusterroles", ""),
+    ("create", "apiextensions.k8s.io", "customresourcedefinitions", ""),
+    ("patch", "admissionregistration.k8s.io", "validatingwebhookconfigurations", ""),
+    ("create", "coordination.k8s.io", "leases", "team"),
+    ("impersonate", "", "users", ""),
+    ("*", "*", "*", ""),
+]
+
+
+def test_its_account_can_do_nothing_else(deployed: Api) -> None:
+    table = {**dict.fromkeys(CAN, True), **dict.fromkeys(CANNOT, False)}
+    assert {act: _allowed(deployed, *act) for act in table} == table
+
+    hooks = ("admissionregistration.k8s.io", "mutatingwebhookconfigurations", "")
+    for verb in ("get", "create", "patch"):
+        assert _allowed(deployed, verb, *hooks, "kilonova-operator")
+        assert not _allowed(deployed, verb, *hooks, "somebody-elses")
+
+
+def _allowed(
+    api: Api, verb: str, group: str, resource: str, namespace: str, name: str = ""
+) -> bool:
+    plural, _, part = resource.partition("/")
+    attributes = {"verb": verb, "group": group, "resource": plural, "subresource": part}
+    attributes |= {"namespace": namespace, "name": name}
+    groups = ["system:serviceaccounts", f"system:serviceaccounts:{NAMESPACE}"]
+    spec = {
+        "user": USER,
+        "groups": [*groups, "system:authenticated"],
+        "resourceAttributes": attributes,
+    }
+    path = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
+    code, answer = api.access.ask("POST", path, {"spec": spec})
+    assert code == 201, answer
+    return answer["status"]["allowed"]
