@@ -41,6 +41,8 @@ class GangBinder:
         self.pods = Reflector(client, PODS)
         self.nodes = Reflector(client, NODES)
         self.gangs = Reflector(client, GANGS)
+        self._assumed: dict[str, str] = {}
+        """Nodes by the uids of pods that were bound; the cache may not show it yet."""
         watches: list[Watch[Any]] = [
             Watch(self.pods, _everything),
             Watch(self.nodes, _everything),
@@ -66,6 +68,7 @@ class GangBinder:
         for name, node in found.items():
             try:
                 await self.client.bind(name, namespace, node)
+                self._assume(namespace, name, node)
             except ApiStatusError as error:
                 if error.code not in (404, 409):
                     raise
@@ -93,6 +96,14 @@ class GangBinder:
             if error.code not in (404, 409):
                 raise
 
+    def _assume(self, namespace: str, name: str, node: str) -> None:
+        pod = self.pods.store.get((namespace, name))
+        if pod is not None:
+            self._assumed[pod.metadata.uid] = node
+
+    def _node(self, pod: Pod) -> str:
+        return pod.spec.get("nodeName") or self._assumed.get(pod.metadata.uid, "")
+
     def _room(self) -> Room:
         free: dict[str, int] = {}
         labels: dict[str, dict[str, str]] = {}
@@ -102,7 +113,7 @@ class GangBinder:
                 free[node.metadata.name] = _bytes(node.status["allocatable"]["memory"])
                 labels[node.metadata.name] = node.metadata.labels
         for pod in self.pods.store.objects():
-            where = pod.spec.get("nodeName", "")
+            where = self._node(pod)
             if where in free and pod.status.get("phase") not in ("Succeeded", "Failed"):
                 free[where] -= _memory(pod)
         return Room(free, labels)
@@ -118,23 +129,41 @@ class GangBinder:
                     continue
                 if pod.metadata.labels.get(names.POD_GANG) != gang.metadata.name:
                     continue
-                if pod.spec.get("nodeName"):
-                    bound[reference.name] = pod.spec["nodeName"]
+                if node := self._node(pod):
+                    bound[reference.name] = node
                 elif pod.spec.get("schedulerName") in SCHEDULERS and not pod.spec.get(
                     "schedulingGates"
                 ):
                     waiting[reference.name] = Candidate(reference.name, _memory(pod))
-        return Gang(gang, waiting, bound, self._anchor(gang))
+        return Gang(gang, waiting, bound, self._anchor(gang), self._apart(gang))
 
     def _anchor(self, gang: Any) -> list[str]:
         base = gang.spec.base_ref
-        if base is None:
+        return [] if base is None else self._nodes_of(base.namespace, {base.name})
+
+    def _apart(self, gang: Any) -> list[str]:
+        spread = gang.spec.spread
+        if spread is None:
             return []
-        pods = self.pods.store.objects()
+        alike = gang.metadata.labels.get(spread.among)
+        others = {
+            each.metadata.name
+            for each in self.gangs.store.objects()
+            if each.metadata.labels.get(spread.among) == alike
+            and each.metadata.namespace == gang.metadata.namespace
+            and each.spec.base_ref is None
+            and each.metadata.name != gang.metadata.name
+        }
+        return self._nodes_of(gang.metadata.namespace, others)
+
+    def _nodes_of(self, namespace: str, gangs: set[str]) -> list[str]:
+        """Where the pods of some gangs are."""
         return [
-            pod.spec["nodeName"]
-            for pod in pods
-            if pod.metadata.labels.get(names.POD_GANG) == base.name and pod.spec.get("nodeName")
+            node
+            for each in self.pods.store.objects()
+            if each.metadata.namespace == namespace
+            and each.metadata.labels.get(names.POD_GANG) in gangs
+            and (node := self._node(each))
         ]
 
 

@@ -45,32 +45,37 @@ class Gang:
     bound: Mapping[str, str]
     anchor: Sequence[str] = field(default_factory=list[str])
     """Nodes of the gang that this one stands beside."""
+    apart: Sequence[str] = field(default_factory=list[str])
+    """Nodes of the gangs that this one keeps apart from."""
 
 
 def places(gang: Gang, room: Room) -> dict[str, str]:
     """A node for each pod that can start now; empty if the gang as a whole cannot."""
     spec = gang.gang.spec
-    for nodes in _domains(spec.topology_constraint, sorted(room.free), room, _nodes_of(gang)):
-        attempt = room.copy()
-        found = _together(gang, attempt, nodes)
-        if found is not None:
-            room.free = attempt.free
-            return found | _the_rest(gang, room, nodes, found)
+    for allowed in _apart(gang, room):
+        for nodes in _domains(spec.topology_constraint, allowed, room, _nodes_of(gang)):
+            attempt = room.copy()
+            found = _together(gang, attempt, nodes)
+            if found is not None:
+                room.free = attempt.free
+                return found | _the_rest(gang, room, nodes, found)
     return {}
+
+
+def _apart(gang: Gang, room: Room) -> list[list[str]]:
+    """The nodes that may be tried, the better ones first."""
+    nodes, spread = sorted(room.free), gang.gang.spec.spread
+    if spread is None or gang.bound:
+        return [nodes]
+    taken = {room.labels[node].get(spread.topology_key) for node in gang.apart}
+    others = [node for node in nodes if room.labels[node].get(spread.topology_key) not in taken]
+    return [others] if spread.required else [others, nodes]
 
 
 def _together(gang: Gang, room: Room, nodes: list[str]) -> dict[str, str] | None:
     """Nodes for what must start together."""
     found: dict[str, str] = {}
-    spec = gang.gang.spec
-    grouped = {
-        name for each in spec.topology_constraint_group_configs for name in each.pod_group_names
-    }
-    units = [
-        (each.topology_constraint, [g for g in spec.pod_groups if g.name in each.pod_group_names])
-        for each in spec.topology_constraint_group_configs
-    ] + [(None, [group]) for group in spec.pod_groups if group.name not in grouped]
-    for constraint, groups in units:
+    for constraint, groups in _units(gang):
         held = [node for group in groups for node in _bound(gang, group)]
         for inner in _domains(constraint, nodes, room, held):
             attempt = room.copy()
@@ -82,6 +87,18 @@ def _together(gang: Gang, room: Room, nodes: list[str]) -> dict[str, str] | None
         else:
             return None
     return found
+
+
+def _units(gang: Gang) -> list[tuple[TopologyConstraint | None, list[PodGroup]]]:
+    """Groups under one constraint, then each of the others alone."""
+    spec = gang.gang.spec
+    grouped = {
+        name for each in spec.topology_constraint_group_configs for name in each.pod_group_names
+    }
+    return [
+        (each.topology_constraint, [g for g in spec.pod_groups if g.name in each.pod_group_names])
+        for each in spec.topology_constraint_group_configs
+    ] + [(None, [group]) for group in spec.pod_groups if group.name not in grouped]
 
 
 def _groups(
@@ -106,12 +123,28 @@ def _groups(
 
 
 def _the_rest(gang: Gang, room: Room, nodes: list[str], found: Mapping[str, str]) -> dict[str, str]:
+    """Nodes for pods beyond those that must start, in the domains where these are."""
     more: dict[str, str] = {}
-    for group in gang.gang.spec.pod_groups:
-        for pod in _waiting(gang, group):
-            if pod.name not in found and (node := room.take(pod.memory, nodes)):
-                more[pod.name] = node
+    for constraint, groups in _units(gang):
+        held = {group.name: _placed(gang, group, found) for group in groups}
+        beside = [node for each in held.values() for node in each]
+        choices = [
+            (group, inner)
+            for group in groups
+            for outer in _domains(constraint, nodes, room, beside)
+            for inner in _domains(group.topology_constraint, outer, room, held[group.name])
+        ]
+        for group, inner in choices:
+            for pod in _waiting(gang, group):
+                taken = pod.name in found or pod.name in more
+                if not taken and (node := room.take(pod.memory, inner)):
+                    more[pod.name] = node
     return more
+
+
+def _placed(gang: Gang, group: PodGroup, found: Mapping[str, str]) -> list[str]:
+    new = [found[each.name] for each in group.pod_references if each.name in found]
+    return [*_bound(gang, group), *new]
 
 
 def _waiting(gang: Gang, group: PodGroup) -> list[Candidate]:
@@ -135,14 +168,17 @@ def _domains(
     pack = constraint.pack_constraint if constraint else None
     if pack is None:
         return [nodes]
+    outer = _split(pack.required, nodes, room, held) if pack.required else [nodes]
+    if not pack.preferred:
+        return outer
+    return [part for each in outer for part in (*_split(pack.preferred, each, room, held), each)]
+
+
+def _split(key: str, nodes: list[str], room: Room, held: Sequence[str]) -> list[list[str]]:
     by_domain: dict[str, list[str]] = {}
-    key = pack.required or pack.preferred or ""
     for node in nodes:
         by_domain.setdefault(room.labels[node].get(key, ""), []).append(node)
     by_domain.pop("", None)
-    if held:
-        mine = room.labels[held[0]].get(key, "")
-        ordered = [by_domain.pop(mine, [])]
-    else:
-        ordered = list(by_domain.values())
-    return ordered if pack.required else [*ordered, nodes]
+    if not held:
+        return list(by_domain.values())
+    return [by_domain.pop(room.labels[held[0]].get(key, ""), [])]
