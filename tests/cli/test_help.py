@@ -11,14 +11,16 @@ from tests.cli.command import Kilonova
 def test_help_lists_commands_and_exit_codes(kilonova: Kilonova):
     done = kilonova("--help")
     assert done.code == 0
-    for command in ("up", "down", "status", "install", "version", "--install-completion"):
+    for command in ("up", "down", "status", "install", "run", "version", "--install-completion"):
         assert f"  {command} " in done.out
     assert "Exit codes:" in done.out
 
 
-@pytest.mark.parametrize("command", ["up", "down", "status", "install", "version"])
+@pytest.mark.parametrize(
+    "command", ["up", "down", "status", "install", "run", "run operator", "version"]
+)
 def test_every_command_shows_examples(kilonova: Kilonova, command: str):
-    assert f"    kilonova {command}" in kilonova(command, "--help").out
+    assert f"    kilonova {command}" in kilonova(*command.split(), "--help").out
 
 
 def test_help_loads_nothing_that_only_a_cluster_needs(kilonova: Kilonova):

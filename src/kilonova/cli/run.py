@@ -7,11 +7,7 @@ import typer
 
 from kilonova.cli.failure import CommandFailed
 
-app = typer.Typer(
-    help="Run a part of Kilonova on a cluster, until it is asked to stop.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-)
+app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
 
 @app.callback()
