@@ -59,7 +59,26 @@ def test_units_are_chosen(
     units: list[Unit], needed: int, max_unavailable: int, chosen: set[int]
 ) -> None:
     numbered = [change(unit, index=index) for index, unit in enumerate(units)]
-    found = units_to_update(numbered, needed=needed, max_unavailable=max_unavailable)
+    found = units_to_update(
+        numbered, replicas=len(units), needed=needed, max_unavailable=max_unavailable
+    )
+    assert found == chosen
+
+
+@pytest.mark.parametrize(
+    ("units", "chosen"),
+    [
+        pytest.param([UP, UP, WAITING_FOR_ROOM], set[int](), id="the one more is waited for"),
+        pytest.param([UP, UP, NEW], {0}, id="it makes up for one that goes"),
+        pytest.param([COMING, UP, NEW], set[int](), id="and for no other"),
+        pytest.param([NEW, UP, NEW], {1}, id="until that has come"),
+    ],
+)
+def test_units_beyond_those_asked_for_make_up_for_those_that_go(
+    units: list[Unit], chosen: set[int]
+) -> None:
+    numbered = [change(unit, index=index) for index, unit in enumerate(units)]
+    found = units_to_update(numbered, replicas=2, needed=1, max_unavailable=0)
     assert found == chosen
 
 
@@ -212,3 +231,20 @@ def test_field_that_a_new_template_has_no_more_is_taken_back() -> None:
     world.edit(turn(pod_clique_set(clique("a")), 0))
     world.settle()
     assert "nodeSelector" not in world.cliques["sys-0-a"].spec.pod_spec
+
+
+def test_surge_adds_a_unit_before_any_goes_and_takes_it_away_at_the_end() -> None:
+    world = started(a_set(how=RollingUpdate(max_unavailable=0, max_surge=1)))
+    world.edit(turn(with_images(world.set_, b="new"), 0))
+    world.settle()
+    assert images(world)["sys-0-x-3-b"] == "new"
+    assert set(incarnations(world).values()) == {0}
+    for done in range(1, 4):
+        world.bring_up()
+        world.settle()
+        assert sum(each == 1 for each in incarnations(world).values()) == 2 * done
+        assert "sys-0-x-2" in world.gangs
+    world.bring_up()
+    world.settle()
+    assert not any(name.startswith("sys-0-x-3") for name in world.cliques)
+    assert "sys-0-x-2" not in world.gangs

@@ -11,7 +11,7 @@ from kilonova.workloads.replicas.observed import Observed, is_going
 from kilonova.workloads.replicas.plan import Create, Plan
 from kilonova.workloads.replicas.references import pods_to_come
 from kilonova.workloads.replicas.tally import tally
-from kilonova.workloads.replicas.units import Unit, Units, must_replace, standalone
+from kilonova.workloads.replicas.units import Unit, Units, max_surge, must_replace, standalone
 from kilonova.workloads.replicas.updates import units_to_update
 from kilonova.workloads.resources import CLIQUES, GROUPS, SETS
 from kilonova.workloads.revisions import SetRevision
@@ -151,8 +151,14 @@ def _turns(seen: Observed, group: Units) -> frozenset[int]:
     if waits_for_deletion(seen.set_) or rolling_update(seen.set_).coherent:
         return frozenset(range(group.replicas))
     pace = group.template.rolling_update
-    share = count_of(pace.max_unavailable if pace else None, group.replicas, 1)
-    return units_to_update(group.units, needed=group.needed, max_unavailable=max(1, share))
+    share = count_of(pace.max_unavailable if pace else None, group.asked, 1)
+    least = 0 if max_surge(group.template, group.asked) else 1
+    return units_to_update(
+        group.units,
+        replicas=group.asked,
+        needed=group.needed,
+        max_unavailable=max(share, least),
+    )
 
 
 def _starts_anew(

@@ -178,7 +178,7 @@ class _Rounds:
             try:
                 found = await self._client.get(CLAIM_TEMPLATES, name, namespace)
             except ApiStatusError as error:
-                round_.refused = Refused(CLAIM_TEMPLATES, f"{namespace}/{name}", error)
+                round_.refused = Refused("Read", CLAIM_TEMPLATES, name, error)
             else:
                 round_.claim_templates[namespace, name] = found.spec
 

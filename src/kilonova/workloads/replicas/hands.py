@@ -34,13 +34,14 @@ _SYNC = {
 
 
 class Refused(Exception):
-    """A write that the server refused: of what, and what it said."""
+    """What the server refused to do, and what it said."""
 
-    def __init__(self, resource: Resource[Any], name: str, error: ApiStatusError) -> None:
+    def __init__(self, act: str, resource: Resource[Any], name: str, error: ApiStatusError) -> None:
         super().__init__(error.message)
         self.error = error
         self.code = _SYNC[resource.kind]
-        self.description = f"{resource.kind} {name}: {error.message}"
+        self.reason = f"{resource.kind}{act}Failed"
+        self.description = f"Cannot {act.lower()} {resource.kind} {name}: {error.message}"
 
 
 class Hands:
@@ -73,8 +74,7 @@ class Hands:
         self._tell(set_, done)
         refused = next((each for each in results if isinstance(each, Refused)), None)
         if refused is not None and not isinstance(refused.error, Conflict):
-            reason = f"{refused.description.split(' ', 1)[0]}SyncFailed"
-            self.tell(SETS, set_.metadata, reason, refused.description, bad=True)
+            self.tell(SETS, set_.metadata, refused.reason, refused.description, bad=True)
         raise_first(results)
 
     async def write_status(
@@ -122,7 +122,7 @@ class Hands:
         try:
             made = await self._client.create(write.resource, write.body, namespace)
         except ApiStatusError as error:
-            raise Refused(write.resource, write.name, error) from error
+            raise Refused("Create", write.resource, write.name, error) from error
         done.append(write)
         await self._echoes[write.resource.kind].of_version(made.metadata.resource_version)
 
@@ -136,7 +136,7 @@ class Hands:
         except NotFound:
             return
         except ApiStatusError as error:
-            raise Refused(write.resource, known.name, error) from error
+            raise Refused("Update", write.resource, known.name, error) from error
         await self._echoes[write.resource.kind].of_version(changed.metadata.resource_version)
 
     async def _delete(self, write: Delete, namespace: str, done: list[Write]) -> None:
@@ -146,7 +146,7 @@ class Hands:
         except (NotFound, Conflict):
             return
         except ApiStatusError as error:
-            raise Refused(write.resource, known.name, error) from error
+            raise Refused("Delete", write.resource, known.name, error) from error
         done.append(write)
         key = known.namespace, known.name
         await self._echoes[write.resource.kind].of_deletion(key, known.uid)

@@ -8,6 +8,8 @@ from kilonova.workloads.conditions import find_condition
 from kilonova.workloads.replicas.observed import Observed, is_going
 from kilonova.workloads.replicas.tally import Tally, tally
 from kilonova.workloads.revisions import SetRevision
+from kilonova.workloads.sets.desire import is_updating, rolling_update, waits_for_deletion
+from kilonova.workloads.shares import count_of
 
 BREACHED = "MinAvailableBreached"
 
@@ -40,16 +42,22 @@ class Units:
     name: str
     group: PodCliqueScalingGroup | None
     """None if it is not there yet, or is going."""
-    replicas: int
-    """How many there should be."""
+    asked: int
+    """How many replicas people or autoscalers want."""
     units: tuple[Unit, ...]
+    """Those that there should be; in an update there may be some more for a while."""
     updated_cliques: int
     """How many cliques are made from the revision, with all of their pods."""
 
     @property
     def needed(self) -> int:
         """So many there must be: a group may be scaled below what it should always have."""
-        return min(self.template.min_available, self.replicas)
+        return min(self.template.min_available, self.asked)
+
+    @property
+    def replicas(self) -> int:
+        """How many there should be now."""
+        return len(self.units)
 
     @property
     def unbroken(self) -> int:
@@ -65,11 +73,15 @@ def units_of(seen: Observed, revision: SetRevision) -> list[Units]:
         group = seen.groups.get(name)
         if group is not None and is_going(group.metadata):
             group = None
-        replicas = template.replicas if group is None else group.spec.replicas
-        found = [_unit(seen, revision, template, name, each) for each in range(replicas)]
+        asked = template.replicas if group is None else group.spec.replicas
+        found = [_unit(seen, revision, template, name, each) for each in range(asked)]
+        extra = _surge(seen, template, asked, [unit for unit, _ in found])
+        found += [
+            _unit(seen, revision, template, name, each) for each in range(asked, asked + extra)
+        ]
         updated = sum(count for _, count in found)
         units = tuple(unit for unit, _ in found)
-        result.append(Units(template, name, group, replicas, units, updated))
+        result.append(Units(template, name, group, asked, units, updated))
     return result
 
 
@@ -101,6 +113,25 @@ def must_replace(
     return known is None or any(
         known.hashes.get(name) != revision.hashes.get(name) for name in unit
     )
+
+
+def _surge(
+    seen: Observed, template: ScalingGroupTemplate, asked: int, units: Sequence[Unit]
+) -> int:
+    """How many more there are until the update has come through those that are asked for."""
+    most = max_surge(template, asked)
+    if not most or not is_updating(seen.set_, seen.index):
+        return 0
+    if waits_for_deletion(seen.set_) or rolling_update(seen.set_).coherent:
+        return 0
+    is_over = all(not each.is_outdated and (each.is_available or not each.was_up) for each in units)
+    return 0 if is_over else most
+
+
+def max_surge(template: ScalingGroupTemplate, asked: int) -> int:
+    """How many units beyond those asked for an update may have."""
+    pace = template.rolling_update
+    return count_of(pace.max_surge if pace else None, asked, 0, up=True)
 
 
 def _unit(

@@ -5,17 +5,21 @@ from collections.abc import Sequence
 from kilonova.workloads.replicas.units import Unit
 
 
-def units_to_update(units: Sequence[Unit], *, needed: int, max_unavailable: int) -> frozenset[int]:
+def units_to_update(
+    units: Sequence[Unit], *, replicas: int, needed: int, max_unavailable: int
+) -> frozenset[int]:
     """Indexes of the outdated replicas that may be replaced now.
 
     Those that do no work, at once. Then those that do, the lowest first, as long as fewer than
-    `max_unavailable` are missing because of the update, and enough do work before each step.
-    Replicas that never came up are not waited for: there may be no room for them.
+    `max_unavailable` are missing because of the update, and enough do work before each step. One
+    beyond the `replicas` that are asked for makes up for one that is missing. Replicas that never
+    came up are not waited for: there may be no room for them.
     """
-    idle = {each.index for each in units if each.is_outdated and not each.is_available}
-    missing = sum(each.was_up and not each.is_available for each in units)
+    chosen = {each.index for each in units if each.is_outdated and not each.is_available}
+    asked, extra = units[:replicas], units[replicas:]
+    missing = sum(each.was_up and not each.is_available for each in asked)
+    missing -= sum(each.is_available for each in extra)
     available = sum(each.is_available for each in units)
-    chosen = set(idle)
     for each in units:
         if not (each.is_outdated and each.is_available):
             continue
