@@ -1,0 +1,156 @@
+"""How replicas of a set are seen, from their pods."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from kilonova.api.grove import PodClique, PodCliqueStatus, names
+from kilonova.api.meta import Condition
+from kilonova.workloads.resources import Pod
+from kilonova.workloads.sets.view import ReplicaView, view_replicas
+from tests.workloads.builders import (
+    clique,
+    group,
+    member,
+    pod,
+    pod_clique,
+    pod_clique_set,
+    revision_of,
+    scaling_group,
+)
+
+SET = pod_clique_set(
+    clique("front", 2, 1),
+    clique("hand"),
+    groups=[group("team", "hand", replicas=2, min_available=1)],
+)
+HASH = revision_of(SET).hash
+FRONT = pod_clique(SET, "front")
+TEAM = scaling_group(SET, "team")
+HANDS = [pod_clique(SET, "hand", 0, member(SET, "team", each)) for each in range(2)]
+UP = {each.metadata.name: [pod(each, ready=True)] for each in (FRONT, *HANDS)}
+
+
+def seen(
+    cliques: Sequence[PodClique] = (FRONT, *HANDS),
+    groups: Sequence[Any] = (TEAM,),
+    hash_: str = HASH,
+    **pods: Sequence[Pod],
+) -> ReplicaView:
+    """Replica 0; pods of cliques by their names in the set, all up where nothing is said."""
+    full = {
+        "front": FRONT.metadata.name,
+        "hand0": HANDS[0].metadata.name,
+        "hand1": HANDS[1].metadata.name,
+    }
+    known = {**UP, **{full[name]: list(each) for name, each in pods.items()}}
+    views = view_replicas(SET, hash_, cliques, groups, lambda each: known[each.metadata.name])
+    return views[0]
+
+
+OLD = {names.POD_TEMPLATE_HASH: "old"}
+
+
+def test_replica_with_enough_pods_up_is_available_and_updated() -> None:
+    view = seen()
+    assert view == ReplicaView(
+        0,
+        present=True,
+        available=True,
+        updated=True,
+        scheduled=True,
+        updated_cliques=1,
+        updated_groups=1,
+    )
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        {"front": []},
+        {"front": [pod(FRONT)]},
+        {"front": [pod(FRONT, ready=True, ending=True)]},
+        {"front": [pod(FRONT, ready=True, annotations={names.INCARNATION: "7"})]},
+        {"hand0": [], "hand1": []},
+        {"cliques": HANDS},
+        {"cliques": [FRONT]},
+        {"groups": []},
+    ],
+    ids=[
+        "no pod",
+        "pod not ready",
+        "pod ending",
+        "pod from before a start anew",
+        "no replica of the group",
+        "clique missing",
+        "group's cliques missing",
+        "group missing",
+    ],
+)
+def test_replica_that_lacks_what_it_must_have_is_not_available(case: dict[str, Any]) -> None:
+    assert not seen(**case).available
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        {"front": [pod(FRONT, ready=True), pod(FRONT, 1)]},
+        {"hand1": []},
+        {"front": [pod(FRONT, phase="Succeeded")]},
+    ],
+    ids=["more than it must have", "a replica of the group beyond the least", "work done"],
+)
+def test_replica_that_has_what_it_must_have_is_available(case: dict[str, Any]) -> None:
+    assert seen(**case).available
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        {"front": [pod(FRONT, ready=True, labels=OLD)]},
+        {"hand1": [pod(HANDS[1], ready=True, labels=OLD)]},
+        {"hash_": "newer"},
+    ],
+    ids=["pod", "pod of a group", "revision"],
+)
+def test_anything_of_an_older_revision_makes_a_replica_outdated(case: dict[str, Any]) -> None:
+    view = seen(**case)
+    assert (view.outdated, view.updated) == (True, False)
+
+
+@pytest.mark.parametrize(
+    "gone",
+    [
+        pod(FRONT, ready=True, labels=OLD, ending=True),
+        pod(FRONT, phase="Succeeded", labels=OLD),
+    ],
+    ids=["ending", "done"],
+)
+def test_old_pods_that_go_or_are_done_do_not_make_a_replica_outdated(gone: Pod) -> None:
+    view = seen(front=[gone, pod(FRONT, 1, ready=True)])
+    assert (view.outdated, view.updated) == (False, True)
+
+
+def test_replica_whose_cliques_are_not_all_there_is_neither_updated_nor_outdated() -> None:
+    view = seen(cliques=[FRONT])
+    assert (view.outdated, view.updated) == (False, False)
+    assert (view.updated_cliques, view.updated_groups) == (1, 0)
+
+
+def conditioned(type_: str) -> PodClique:
+    return pod_clique(SET, "front", status=PodCliqueStatus(conditions=(Condition(type_, "True"),)))
+
+
+def test_conditions_of_cliques_tell_of_breach_and_failure() -> None:
+    assert seen(cliques=[conditioned("MinAvailableBreached"), *HANDS]).breached
+    assert seen(cliques=[conditioned("Failed"), *HANDS]).failed
+    assert not seen(cliques=[conditioned("Complete"), *HANDS]).complete
+
+
+def test_clique_that_is_complete_is_available_though_its_pods_are_cleared_away() -> None:
+    assert seen(cliques=[conditioned("Complete"), *HANDS], front=[]).available
+
+
+def test_only_replicas_of_which_something_is_there_are_seen() -> None:
+    assert view_replicas(SET, HASH, [], [], lambda _: []) == {}
