@@ -49,9 +49,16 @@ async def _listed_until_ready(scene: Stage, count: int, name: str = W) -> None:
         status = await scene.status(name)
         fields = ("replicas", "readyReplicas", "updatedReplicas")
         over = "updateEndedAt" in status.get("updateProgress", {"updateEndedAt": ""})
-        return over and all(status.get(field) == count for field in fields)
+        # A status is as old as its writer is dead.
+        true = sum(map(_is_ready, await scene.pods(name))) == count
+        return true and over and all(status.get(field) == count for field in fields)
 
     await eventually(so, within=300)
+
+
+def _is_ready(pod: Any) -> bool:
+    known = pod["status"].get("conditions", [])
+    return any((each["type"], each["status"]) == ("Ready", "True") for each in known)
 
 
 async def _picture(scene: Stage) -> Any:
