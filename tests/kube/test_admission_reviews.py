@@ -39,7 +39,8 @@ async def label(review: Review) -> Answer:
 async def check(review: Review) -> Answer:
     replicas = (review.object or {})["spec"]["replicas"]
     if replicas > 100:
-        return invalid(Problem("spec.replicas", f"must be at most 100, is {replicas}"))
+        problem = Problem("spec.replicas", f"must be at most 100, is {replicas}")
+        return invalid(problem, review=review)
     return Allowed()
 
 
@@ -120,9 +121,9 @@ async def test_a_mutation_that_changes_nothing_has_no_patch(caller):
     assert "patchType" not in response
 
 
-async def test_an_invalid_object_is_denied_with_the_name_of_the_field(caller):
+async def test_an_invalid_object_is_denied_with_its_name_and_that_of_the_field(caller):
     assert (await caller.review("/check", {"spec": {"replicas": 100}}))["allowed"] is True
-    response = await caller.review("/check", {"spec": {"replicas": 101}})
+    response = await caller.review("/check", {"spec": {"replicas": 101}}, name="big")
     assert response["allowed"] is False
     assert response["status"] == {
         "status": "Failure",
@@ -130,13 +131,15 @@ async def test_an_invalid_object_is_denied_with_the_name_of_the_field(caller):
         "reason": "Invalid",
         "message": "spec.replicas: must be at most 100, is 101",
         "details": {
+            "kind": "Set",
+            "name": "big",
             "causes": [
                 {
                     "reason": "FieldValueInvalid",
                     "field": "spec.replicas",
                     "message": "must be at most 100, is 101",
                 }
-            ]
+            ],
         },
     }
 

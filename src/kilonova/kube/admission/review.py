@@ -95,15 +95,21 @@ class Denied:
     problems: tuple[Problem, ...] = ()
     warnings: tuple[str, ...] = ()
     audit: Mapping[str, str] = field(default_factory=dict[str, str])
+    kind: str = ""
+    name: str = ""
+    """What is refused, for kubectl to say which of several objects it was."""
 
 
 Answer: TypeAlias = Allowed | Mutated | Denied
 
 
-def invalid(*problems: Problem, warnings: tuple[str, ...] = ()) -> Denied:
-    """Refuse because of fields; the message names each of them."""
+def invalid(
+    *problems: Problem, warnings: tuple[str, ...] = (), review: Review | None = None
+) -> Denied:
+    """Refuse because of fields; the message names each of them, and kubectl the object reviewed."""
     message = "; ".join(f"{problem.field}: {problem.message}" for problem in problems)
-    return Denied(message, 422, "Invalid", problems, warnings)
+    kind, name = ("", "") if review is None else (review.kind.kind, review.name)
+    return Denied(message, 422, "Invalid", problems, warnings, kind=kind, name=name)
 
 
 def decode_review(body: bytes) -> Review:
@@ -158,13 +164,16 @@ def _status(denied: Denied) -> JsonObject:
         "reason": denied.reason,
         "code": denied.code,
     }
-    if denied.problems:
-        status["details"] = {
-            "causes": [
-                {"reason": "FieldValueInvalid", "message": problem.message, "field": problem.field}
-                for problem in denied.problems
-            ]
-        }
+    details: JsonObject = {
+        "name": denied.name,
+        "kind": denied.kind,
+        "causes": [
+            {"reason": "FieldValueInvalid", "message": problem.message, "field": problem.field}
+            for problem in denied.problems
+        ],
+    }
+    if told := {key: value for key, value in details.items() if value}:
+        status["details"] = told
     return status
 
 

@@ -56,11 +56,11 @@ class _Judge:
         obj = _subject(review)
         context = Context(self.settings, await self._topologies(obj))
         if review.old_object is None:
-            return _answer(validate_create(obj, context))
-        return _answer(validate_update(review.old_object, obj, context))
+            return _answer(review, validate_create(obj, context))
+        return _answer(review, validate_update(review.old_object, obj, context))
 
     async def check_topology(self, review: Review) -> Answer:
-        return _answer(validate_topology(_subject(review), self.settings))
+        return _answer(review, validate_topology(_subject(review), self.settings))
 
     async def authorize(self, review: Review) -> Answer:
         key = set_in_question(review, self.trusted)
@@ -95,7 +95,7 @@ def _subject(review: Review) -> JsonObject:
     return review.object
 
 
-def _answer(findings: Findings) -> Answer:
+def _answer(review: Review, findings: Findings) -> Answer:
     if findings.problems:
-        return invalid(*findings.problems, warnings=findings.warnings)
+        return invalid(*findings.problems, warnings=findings.warnings, review=review)
     return Allowed(findings.warnings)
