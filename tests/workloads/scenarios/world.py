@@ -45,8 +45,11 @@ class World:
 
     async def free(self, count: int) -> None:
         """Let pods on to so many nodes in all, the first ones."""
+        known = {each["metadata"]["name"]: each for each in (await self.client.list(NODES)).items}
         for number, node in enumerate(self.nodes):
-            await self.cordon(node, number >= count)
+            closed = number >= count
+            if known[node]["spec"].get("unschedulable", False) != closed:
+                await self.cordon(node, closed)
 
     async def cordon(self, node: str, closed: bool = True) -> None:
         """As `kubectl cordon` and `uncordon` do."""
