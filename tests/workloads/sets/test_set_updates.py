@@ -37,12 +37,21 @@ NEW = ReplicaView(0, present=True, available=True, updated=True, scheduled=True)
 BROKEN = with_fields(OLD, available=False, breached=True)
 PENDING = with_fields(OLD, available=False, scheduled=False)
 STARTING = with_fields(NEW, available=False)
+FILLING = with_fields(NEW, lacking=True)
 ABSENT = ReplicaView(0)
-LETTERS = {"o": OLD, "n": NEW, "b": BROKEN, "p": PENDING, "s": STARTING, ".": ABSENT}
+LETTERS = {
+    "o": OLD,
+    "n": NEW,
+    "b": BROKEN,
+    "p": PENDING,
+    "s": STARTING,
+    "f": FILLING,
+    ".": ABSENT,
+}
 
 
 def replicas(letters: str) -> dict[int, ReplicaView]:
-    """A letter for each replica: old, new, broken, pending, starting, or absent (a dot)."""
+    """A letter for each replica: old, new, broken, pending, starting, filling, absent."""
     return {index: with_fields(LETTERS[each], index=index) for index, each in enumerate(letters)}
 
 
@@ -77,6 +86,7 @@ def turns_of(progress: SetUpdateProgress | None) -> list[int]:
     [
         (set_of(3), "ooo", [0]),
         (set_of(3, 0), "soo", [0]),
+        (set_of(3, 0), "foo", [0]),
         (set_of(3, 0), "noo", [1]),
         (set_of(3, 2), "nno", [2]),
         (set_of(4, max_unavailable=2), "oooo", [0, 1]),

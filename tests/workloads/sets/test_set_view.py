@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from kilonova.api.grove import PodClique, PodCliqueStatus, names
+from kilonova.api.grove.podclique import PodCliqueUpdateProgress, SelectedPods
 from kilonova.api.meta import Condition
 from kilonova.workloads.resources import Pod
 from kilonova.workloads.sets.view import ReplicaView, view_replicas
@@ -136,6 +137,30 @@ def test_replica_whose_cliques_are_not_all_there_is_neither_updated_nor_outdated
     view = seen(cliques=[FRONT])
     assert (view.outdated, view.updated) == (False, False)
     assert (view.updated_cliques, view.updated_groups) == (1, 0)
+
+
+def selecting(*pods: str) -> PodClique:
+    """The front, with an update that has taken ready pods."""
+    *completed, current = pods
+    selected = SelectedPods(current, tuple(completed))
+    progress = PodCliqueUpdateProgress(HASH, "new", ready_pods_selected_to_update=selected)
+    return pod_clique(SET, "front", status=PodCliqueStatus(update_progress=progress))
+
+
+def test_replica_lacks_pods_until_as_many_are_ready_as_its_update_took() -> None:
+    cliques = [selecting("a", "b"), *HANDS]
+    view = seen(cliques=cliques, front=[pod(FRONT, ready=True), pod(FRONT, 1)])
+    assert (view.available, view.updated, view.lacking) == (True, True, True)
+    assert not seen(cliques=cliques, front=[pod(FRONT, i, ready=True) for i in range(2)]).lacking
+    assert not seen(cliques=[selecting("a"), *HANDS]).lacking
+
+
+def test_replica_lacks_a_unit_of_its_group_only_if_that_was_up_before() -> None:
+    was_up = pod_clique(
+        SET, "hand", 0, member(SET, "team", 1), status=PodCliqueStatus(healthy_incarnation=0)
+    )
+    assert seen(cliques=[FRONT, HANDS[0], was_up], hand1=[]).lacking
+    assert not seen(hand1=[]).lacking
 
 
 def conditioned(type_: str) -> PodClique:

@@ -1,10 +1,11 @@
 """Whose turn it is in an update. Pure.
 
 A replica whose turn it is gets the newest revision; it keeps its turn until all of its pods are of
-that revision and it is available again. Nobody's turn comes while that would leave fewer replicas
-available than `replicas - maxUnavailable`; one that is not available anyway can lose nothing, and
-goes first. An update is under way as long as something is outdated, whatever the reason: an edit,
-an edit of an edit, an edit taken back, or a strategy that no longer waits for people.
+that revision, it is available, and as much of it is ready as there was before. Nobody's turn comes
+while that would leave fewer replicas available than `replicas - maxUnavailable`; one that is not
+available anyway can lose nothing, and goes first. An update is under way as long as something is
+outdated, whatever the reason: an edit, an edit of an edit, an edit taken back, or a strategy that
+no longer waits for people.
 """
 
 from collections.abc import Mapping, Sequence
@@ -82,7 +83,7 @@ def _turns(
 
 def _is_done(replica: ReplicaView | None) -> bool:
     """Whether a turn is over; also that of a replica which there is to be no more."""
-    return replica is None or (replica.updated and replica.available)
+    return replica is None or (replica.updated and replica.available and not replica.lacking)
 
 
 def _urgency(replica: ReplicaView) -> tuple[bool, bool, int]:

@@ -29,6 +29,8 @@ class ReplicaView:
     """Whether all of its cliques and groups have what they must have."""
     updated: bool = False
     """Whether all of it is made from the newest revision."""
+    lacking: bool = False
+    """Whether an update took more than is ready again, be it beyond what it must have."""
     outdated: bool = False
     """Whether some of it is made from an older revision; what is not there yet is neither."""
     scheduled: bool = False
@@ -101,6 +103,8 @@ class _CliqueView:
     group_index: int
     available: bool
     updated: bool
+    lacking: bool
+    was_up: bool
     scheduled: bool
     conditions: tuple[Condition, ...]
 
@@ -126,9 +130,19 @@ def _view_clique(clique: PodClique, hash_: str, pods: Sequence[Pod]) -> _CliqueV
         available=up >= min(clique.min_available, clique.spec.replicas)
         or holds(clique.status.conditions, "Complete"),
         updated=not outdated and labels.get(names.GENERATION_HASH) == hash_,
+        lacking=up < min(_replaced(clique), clique.spec.replicas)
+        and not holds(clique.status.conditions, "Complete"),
+        was_up=clique.status.healthy_incarnation is not None,
         scheduled=scheduled,
         conditions=clique.status.conditions,
     )
+
+
+def _replaced(clique: PodClique) -> int:
+    """How many pods of a clique were ready when its update took them."""
+    progress = clique.status.update_progress
+    selected = progress.ready_pods_selected_to_update if progress else None
+    return 0 if selected is None else len(selected.completed) + 1
 
 
 def _view_replica(
@@ -163,6 +177,8 @@ def _view_replica(
         available=all(each is not None and each.available for each in expected)
         and all(each.available for each in group_views),
         updated=updated_cliques == len(expected) and updated_groups == len(group_views),
+        lacking=any(each is not None and each.lacking for each in expected)
+        or any(each.lacking for each in group_views),
         outdated=any(not each.updated for each in cliques)
         or any(each.metadata.labels.get(names.GENERATION_HASH) != hash_ for each in groups),
         scheduled=any(each.scheduled for each in cliques),
@@ -182,6 +198,7 @@ class _GroupView:
     whole: bool = False
     available: bool = False
     updated: bool = False
+    lacking: bool = False
 
 
 def _view_group(
@@ -202,4 +219,10 @@ def _view_group(
         updated=is_whole
         and group.metadata.labels.get(names.GENERATION_HASH) == hash_
         and all(each.updated for each in members),
+        lacking=any(map(_is_lacking, replicas.values())),
     )
+
+
+def _is_lacking(members: Sequence[_CliqueView]) -> bool:
+    """Of a group's replica; one that never was up is not waited for: there may be no room."""
+    return all(each.was_up for each in members) and not all(each.available for each in members)
