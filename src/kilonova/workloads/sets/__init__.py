@@ -11,5 +11,8 @@ replicas reads it there.
 - `status`: what is told of the set.
 - `history`: keeps revisions.
 - `removal`: deletes what is no longer wanted.
+- `claims`: makes the claims of devices that all replicas share.
+- `troubles`: what goes wrong in a round that goes on nevertheless.
+- `watches`: which changes concern a set.
 - `controller`: does all of that for a key.
 """

@@ -104,9 +104,14 @@ class _Rounds:
         wait = self._wait_to_look(key, set_)
         if wait > 0:
             return Result(after=wait)
-        if names.SET_FINALIZER not in set_.metadata.finalizers:
-            set_ = await self._hold(set_)
-        return await self._round(key, set_)
+        try:
+            if names.SET_FINALIZER not in set_.metadata.finalizers:
+                set_ = await self._hold(set_)
+            return await self._round(key, set_)
+        except Exception:
+            # Its next try has a delay of its own.
+            self._looked.pop(key, None)
+            raise
 
     async def _round(self, key: Key, set_: PodCliqueSet) -> Result | None:
         now = self._now()
@@ -120,7 +125,8 @@ class _Rounds:
         status = set_status(set_, facts, now)
         if _is_order(set_.status, status):
             # Others act on this: they must know before anything is taken away.
-            set_ = await self._tell(set_, status)
+            known = set_.status.last_errors
+            set_ = await self._tell(set_, replace(status, last_errors=known))
         wanted = set_.spec.replicas + surge(set_, facts.progress)
         await troubles.note("ERR_SYNC_REPLICAS", self._remove_beyond(set_, wanted))
         await troubles.note("ERR_SYNC_COMPUTE_DOMAINS", self._removal.release_going(key))

@@ -113,8 +113,8 @@ def _update(
         status, reason = "Unknown", "ProgressDeadlineExceeded"
         turns = ", ".join(str(each.replica_index) for each in progress.currently_updating)
         limit = rolling_update(set_).progress_deadline
-        waiting = f"replica {turns} is" if turns else "replicas that are not to be updated are"
-        message = f"No progress for {limit}: {waiting} not available"
+        why = f"replica {turns} is not available" if turns else "too few replicas are available"
+        message = f"No progress for {limit}: {why}"
     else:
         status, reason = "True", "RollingRecreate"
         message = "Outdated replicas are being replaced"
