@@ -8,6 +8,7 @@ import pytest
 from kilonova.api.grove import names
 from kilonova.api.grove.parts import RollingUpdate
 from kilonova.api.grove.podcliqueset import ResourceClaimTemplate, ResourceSharing
+from kilonova.kube.resource import plain
 from kilonova.local.nodes.fleet import Fleet, NodeGroup
 from tests.local.embedded_cluster import EVENTS, NODES, eventually, settle
 from tests.workloads.builders import clique, group, pod_clique_set, pod_template
@@ -26,6 +27,10 @@ from tests.workloads.ground import (
     ground,
 )
 from tests.workloads.operator_cluster import operating
+
+CLAIM_TEMPLATES = plain(
+    "resource.k8s.io", "v1", "resourceclaimtemplates", "ResourceClaimTemplate", True
+)
 
 pytestmark = pytest.mark.looptime
 
@@ -118,7 +123,7 @@ async def test_operator_at_rest_writes_nothing() -> None:
             for kind in (SETS, *CHILDREN)
             for each in await place.all(kind)
         ]
-        await settle(600)
+        await settle(200)
         after = [
             (each["metadata"]["name"], each["metadata"]["resourceVersion"])
             for kind in (SETS, *CHILDREN)
@@ -326,6 +331,44 @@ async def test_stuck_update_is_told_and_goes_on_when_it_can() -> None:
 async def _reason(place: Ground, reason: str) -> bool:
     conditions = (await group_status(place)).get("conditions", [])
     return any(each["reason"] == reason for each in conditions)
+
+
+async def test_surge_keeps_all_units_available() -> None:
+    how = {"rolling_update": RollingUpdate(max_unavailable=0, max_surge=1)}
+    async with ground() as place, operating(place.cluster):
+        await place.apply(two_units(in_group=how))
+        await available(place)
+        await settle()
+        before = {each for each in await place.left() if "pods/" not in each}
+        lowest = 2
+        await place.apply(two_units("busybox:2", in_group=how))
+        while not await _is_over(place):
+            lowest = min(lowest, (await group_status(place))["availableReplicas"])
+            await asyncio.sleep(0.05)
+        assert lowest == 2
+        await settle()
+        after = {each for each in await place.left() if "pods/" not in each}
+        assert {each for each in after ^ before if "controllerrevisions" not in each} == set()
+        assert len(await place.all(PODS)) == 10
+
+
+async def test_claims_from_a_template_elsewhere_come_with_it() -> None:
+    sharing = (ResourceSharing("theirs", "PerReplica"),)
+    set_ = pod_clique_set(clique("a", 2, resource_sharing=sharing))
+    async with ground() as place, operating(place.cluster):
+        await place.apply(set_)
+        await eventually(lambda: _told(place, "ResourceClaimTemplateReadFailed"))
+        template = {
+            "metadata": {"name": "theirs"},
+            "spec": {"spec": {"devices": {"requests": [_REQUEST]}}},
+        }
+        await place.client.create(CLAIM_TEMPLATES, template, NAMESPACE)
+        await eventually(lambda: _count(place, CLAIMS, 2), within=600)
+        (claim, _) = await place.all(CLAIMS)
+        assert claim["spec"]["devices"]["requests"][0]["name"] == "gpu"
+        await place.client.delete(CLAIM_TEMPLATES, "theirs", NAMESPACE)
+        await place.client.set_scale(CLIQUES, "sys-0-a", NAMESPACE, 1)
+        await eventually(lambda: _count(place, CLAIMS, 1))
 
 
 async def test_scaled_gang_waits_for_its_base() -> None:

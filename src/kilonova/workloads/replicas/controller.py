@@ -119,6 +119,7 @@ class _Rounds:
             return None
         waits = [*await self._tell(look, round_.refused), look.verdict.after]
         if round_.refused is not None:
+            self._hands.tell_refused(look.seen.set_, round_.refused)
             raise round_.refused.error
         left = [each for each in waits if each is not None]
         return Result(min(left)) if left else None

@@ -72,9 +72,6 @@ class Hands:
         removals = (self._delete(each, namespace, done) for each in plan.deletes)
         results = await asyncio.gather(creates, *changes, *removals, return_exceptions=True)
         self._tell(set_, done)
-        refused = next((each for each in results if isinstance(each, Refused)), None)
-        if refused is not None and not isinstance(refused.error, Conflict):
-            self.tell(SETS, set_.metadata, refused.reason, refused.description, bad=True)
         raise_first(results)
 
     async def write_status(
@@ -117,6 +114,11 @@ class Hands:
         """Tell people what happened to an object."""
         reference = Reference.to(resource, about.name, about.namespace, about.uid)
         self._recorder.event(reference, reason, message, warning=bad)
+
+    def tell_refused(self, set_: PodCliqueSet, refused: Refused) -> None:
+        """Tell people what could not be done; what only has to be looked at again is no news."""
+        if not isinstance(refused.error, Conflict):
+            self.tell(SETS, set_.metadata, refused.reason, refused.description, bad=True)
 
     async def _create(self, write: Create, namespace: str, done: list[Write]) -> None:
         try:

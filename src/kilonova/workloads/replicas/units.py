@@ -75,7 +75,7 @@ def units_of(seen: Observed, revision: SetRevision) -> list[Units]:
             group = None
         asked = template.replicas if group is None else group.spec.replicas
         found = [_unit(seen, revision, template, name, each) for each in range(asked)]
-        extra = _surge(seen, template, asked, [unit for unit, _ in found])
+        extra = _surge(seen, template, group, asked, [unit for unit, _ in found])
         found += [
             _unit(seen, revision, template, name, each) for each in range(asked, asked + extra)
         ]
@@ -116,11 +116,20 @@ def must_replace(
 
 
 def _surge(
-    seen: Observed, template: ScalingGroupTemplate, asked: int, units: Sequence[Unit]
+    seen: Observed,
+    template: ScalingGroupTemplate,
+    group: PodCliqueScalingGroup | None,
+    asked: int,
+    units: Sequence[Unit],
 ) -> int:
-    """How many more there are until the update has come through those that are asked for."""
+    """How many more there are until the update has come through those that are asked for.
+
+    The set's replica may be through before: it needs fewer.
+    """
     most = max_surge(template, asked)
-    if not most or not is_updating(seen.set_, seen.index):
+    progress = None if group is None else group.status.update_progress
+    is_under_way = progress is not None and progress.update_ended_at is None
+    if not most or not (is_under_way or is_updating(seen.set_, seen.index)):
         return 0
     if waits_for_deletion(seen.set_) or rolling_update(seen.set_).coherent:
         return 0
