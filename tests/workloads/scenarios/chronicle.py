@@ -26,6 +26,8 @@ class Seen:
     image: str
     ready: bool
     placed: bool
+    released: bool
+    """Whether what it starts after has started."""
 
 
 Moment = tuple[Seen, ...]
@@ -117,4 +119,5 @@ def _seen(pod: Any) -> Seen:
         image=pod["spec"]["containers"][0]["image"],
         ready=is_ready(pod),
         placed=bool(pod["spec"].get("nodeName")),
+        released=names.RELEASED in pod["metadata"].get("annotations", {}),
     )
