@@ -35,6 +35,8 @@ def edited(set_: PodCliqueSet, *cliques: CliqueTemplate, **template: Any) -> Pod
 
 A = pod_clique_set(clique("leader"), clique("worker", 3))
 FIRST = current_revision(A, [])
+RECORDED = with_fields(FIRST, name="sys-old", hash="old", hashes={"leader": "l", "worker": "w"})
+"""As an operator that hashes otherwise has left it."""
 
 
 def test_first_revision_of_a_set_is_number_one() -> None:
@@ -85,8 +87,18 @@ def test_edit_taken_back_finds_the_old_revision_and_makes_it_the_newest() -> Non
 
 
 def test_operator_that_hashes_otherwise_goes_on_with_the_hashes_that_were_recorded() -> None:
-    recorded = with_fields(FIRST, name="sys-old", hash="old", hashes={"leader": "l", "worker": "w"})
-    assert current_revision(A, [stored(A, recorded)]) == recorded
+    assert current_revision(A, [stored(A, RECORDED)]) == RECORDED
+
+
+def test_cliques_that_an_edit_leaves_as_they_are_keep_the_hashes_that_were_recorded() -> None:
+    b = edited(A, clique("leader", labels={"a": "b"}), clique("worker", 3))
+    second = current_revision(b, [stored(A, RECORDED)])
+    assert second.hashes["worker"] == "w"
+    assert second.hashes["leader"] == current_revision(b, []).hashes["leader"]
+    third = current_revision(
+        edited(b, priority_class_name="high"), [stored(A, RECORDED), stored(b, second)]
+    )
+    assert third.hashes["worker"] != "w"
 
 
 def test_old_revisions_go_unless_something_is_made_from_them() -> None:

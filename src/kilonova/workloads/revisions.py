@@ -50,14 +50,19 @@ class SetRevision:
 def current_revision(set_: PodCliqueSet, known: Sequence[Revision]) -> SetRevision:
     """The revision of a set as it is now: one that is known, newest of all, or a new one.
 
-    A set that goes back to what it was finds the old revision, which then gets a new number.
+    A set that goes back to what it was finds the old revision, which then gets a new number. In a
+    new one, cliques that are as they were keep their hashes.
     """
     fresh = _of_templates(set_, max((each.revision for each in known), default=0) + 1)
-    for each in sorted(map(read_revision, known), key=lambda each: each.number, reverse=True):
+    recorded = sorted(map(read_revision, known), key=lambda each: each.number)
+    for each in reversed(recorded):
         if _same_templates(each, fresh):
             newest = each.number == fresh.number - 1
             return each if newest else replace(each, number=fresh.number)
-    return fresh
+    hashes = dict(fresh.hashes)
+    for each in recorded:
+        hashes |= {name: each.hashes[name] for name in hashes if _same_clique(each, fresh, name)}
+    return replace(fresh, hashes=hashes)
 
 
 def revision_object(set_: PodCliqueSet, revision: SetRevision) -> JsonObject:
@@ -143,6 +148,14 @@ def _of_templates(set_: PodCliqueSet, number: int) -> SetRevision:
 
 def _same_templates(one: SetRevision, other: SetRevision) -> bool:
     return one.priority_class_name == other.priority_class_name and one.templates == other.templates
+
+
+def _same_clique(one: SetRevision, other: SetRevision, clique: str) -> bool:
+    return (
+        clique in one.hashes
+        and one.priority_class_name == other.priority_class_name
+        and one.templates.get(clique) == other.templates.get(clique)
+    )
 
 
 def _clique(name: str, parts: CliqueParts) -> _Clique:
