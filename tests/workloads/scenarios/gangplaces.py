@@ -3,6 +3,7 @@
 Greedy and small, on memory alone. It stands in for a scheduler that honours PodGangs.
 """
 
+import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -50,15 +51,19 @@ class Gang:
 
 
 def places(gang: Gang, room: Room) -> dict[str, str]:
-    """A node for each pod that can start now; empty if the gang as a whole cannot."""
+    """A node for each pod that can start now; empty if the gang as a whole cannot.
+
+    Where there is room for all pods that the gang lists, it is taken, else where those that must
+    start have room.
+    """
     spec = gang.gang.spec
-    for allowed in _apart(gang, room):
+    for allowed, whole in itertools.product(_apart(gang, room), (True, False)):
         for nodes in _domains(spec.topology_constraint, allowed, room, _nodes_of(gang)):
             attempt = room.copy()
-            found = _together(gang, attempt, nodes)
+            found = _together(gang, attempt, nodes, whole)
             if found is not None:
                 room.free = attempt.free
-                return found | _the_rest(gang, room, nodes, found)
+                return found | _the_rest(gang, room, allowed, found)
     return {}
 
 
@@ -72,14 +77,14 @@ def _apart(gang: Gang, room: Room) -> list[list[str]]:
     return [others] if spread.required else [others, nodes]
 
 
-def _together(gang: Gang, room: Room, nodes: list[str]) -> dict[str, str] | None:
+def _together(gang: Gang, room: Room, nodes: list[str], whole: bool) -> dict[str, str] | None:
     """Nodes for what must start together."""
     found: dict[str, str] = {}
     for constraint, groups in _units(gang):
         held = [node for group in groups for node in _bound(gang, group)]
         for inner in _domains(constraint, nodes, room, held):
             attempt = room.copy()
-            part = _groups(gang, groups, attempt, inner)
+            part = _groups(gang, groups, attempt, inner, whole)
             if part is not None:
                 room.free = attempt.free
                 found |= part
@@ -102,7 +107,7 @@ def _units(gang: Gang) -> list[tuple[TopologyConstraint | None, list[PodGroup]]]
 
 
 def _groups(
-    gang: Gang, groups: Sequence[PodGroup], room: Room, nodes: list[str]
+    gang: Gang, groups: Sequence[PodGroup], room: Room, nodes: list[str], whole: bool
 ) -> dict[str, str] | None:
     found: dict[str, str] = {}
     for group in groups:
@@ -112,8 +117,9 @@ def _groups(
             return None
         for inner in _domains(group.topology_constraint, nodes, room, _bound(gang, group)):
             attempt = room.copy()
-            part = {pod.name: attempt.take(pod.memory, inner) for pod in waiting[:missing]}
-            if None not in part.values():
+            wanted = waiting if whole else waiting[:missing]
+            part = {pod.name: attempt.take(pod.memory, inner) for pod in wanted}
+            if None not in part.values() and not (whole and _lacks(gang, group, attempt, inner)):
                 room.free = attempt.free
                 found |= {name: node for name, node in part.items() if node is not None}
                 break
@@ -122,16 +128,26 @@ def _groups(
     return found
 
 
+def _lacks(gang: Gang, group: PodGroup, room: Room, nodes: list[str]) -> bool:
+    """Whether pods that are listed and not there yet would have no room."""
+    waiting = _waiting(gang, group)
+    missing = len(group.pod_references) - len(waiting) - len(_bound(gang, group))
+    left = room.copy()
+    return bool(waiting) and None in [left.take(waiting[0].memory, nodes) for _ in range(missing)]
+
+
 def _the_rest(gang: Gang, room: Room, nodes: list[str], found: Mapping[str, str]) -> dict[str, str]:
     """Nodes for pods beyond those that must start, in the domains where these are."""
     more: dict[str, str] = {}
+    everyone = [*_nodes_of(gang), *found.values()]
     for constraint, groups in _units(gang):
         held = {group.name: _placed(gang, group, found) for group in groups}
         beside = [node for each in held.values() for node in each]
         choices = [
             (group, inner)
             for group in groups
-            for outer in _domains(constraint, nodes, room, beside)
+            for whole in _domains(gang.gang.spec.topology_constraint, nodes, room, everyone)
+            for outer in _domains(constraint, whole, room, beside)
             for inner in _domains(group.topology_constraint, outer, room, held[group.name])
         ]
         for group, inner in choices:
