@@ -212,3 +212,16 @@ def test_a_set_that_breaks_a_rule_can_still_be_let_go():
 def test_a_set_that_nothing_can_be_made_of_can_be_mended():
     old = with_value(OLD, f"{CLIQUES}[0].spec.roleName", 3)
     assert changes(OLD, old) == []
+
+
+def test_who_changes_how_many_there_are_to_begin_with_is_told_so() -> None:
+    new = with_value(with_value(OLD, f"{CLIQUES}[0].spec.replicas", 5), f"{GROUPS}[0].replicas", 3)
+    found = validate_update(OLD, new, Context())
+    assert found.problems == ()
+    assert found.warnings == (
+        f"{CLIQUES}[0].spec.replicas: counts for what is made from now on; "
+        "`kubectl scale podclique` what is there",
+        f"{GROUPS}[0].replicas: counts for what is made from now on; "
+        "`kubectl scale podcliquescalinggroup` what is there",
+    )
+    assert validate_update(OLD, with_value(OLD, "spec.replicas", 4), Context()).warnings == ()

@@ -26,6 +26,18 @@ def amount_problems(template: Template) -> Iterator[Problem]:
         yield from _group_problems(f"{GROUPS}[{index}]", group)
 
 
+def amount_warnings(old: Template, new: Template) -> Iterator[str]:
+    """Where somebody changes how many there are to begin with, and may mean how many there are."""
+    cliques = {each.name: each.spec.replicas for each in old.cliques}
+    for index, clique in enumerate(new.cliques):
+        if cliques.get(clique.name) != clique.spec.replicas:
+            yield _only_new(f"{CLIQUES}[{index}].spec.replicas", "podclique")
+    groups = {each.name: each.replicas for each in old.pod_clique_scaling_groups}
+    for index, group in enumerate(new.pod_clique_scaling_groups):
+        if groups.get(group.name) != group.replicas:
+            yield _only_new(f"{GROUPS}[{index}].replicas", "podcliquescalinggroup")
+
+
 def _clique_problems(path: str, clique: CliqueTemplate) -> Iterator[Problem]:
     spec = clique.spec
     yield from _count_problems(path, spec.replicas, spec.min_available)
@@ -66,3 +78,7 @@ def _scaling_problems(path: str, scaling: AutoScaling, min_available: int) -> It
         yield invalid_value(f"{path}.minReplicas", least, rule)
     if most < least:
         yield invalid_value(f"{path}.maxReplicas", most, f"must be at least minReplicas ({least})")
+
+
+def _only_new(path: str, kind: str) -> str:
+    return f"{path}: counts for what is made from now on; `kubectl scale {kind}` what is there"

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from kilonova.api.json import JsonObject
 from kilonova.kube.admission import Problem
-from kilonova.workloads.admission.amounts import amount_problems
+from kilonova.workloads.admission.amounts import amount_problems, amount_warnings
 from kilonova.workloads.admission.composition import composition_problems
 from kilonova.workloads.admission.defaults import defaulted
 from kilonova.workloads.admission.drafts import SetDraft, read_set
@@ -64,7 +64,8 @@ def validate_update(old: JsonObject, new: JsonObject, context: Context) -> Findi
         problems += forbidden_changes(before.template, after.template)
         if is_topology_named(before.template, after.template):
             problems += _topology_problems(after, context)
-    return Findings(tuple(problems), tuple(_warnings(after, context)))
+    warnings = (*_warnings(after, context), *amount_warnings(before.template, after.template))
+    return Findings(tuple(problems), warnings)
 
 
 def _general_problems(draft: SetDraft, context: Context, *, creating: bool) -> Iterator[Problem]:
