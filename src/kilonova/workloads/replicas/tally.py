@@ -3,8 +3,7 @@
 from dataclasses import dataclass
 
 from kilonova.api.grove import PodClique
-from kilonova.workloads.cliques.roster import Roster, is_current, is_up, needed
-from kilonova.workloads.cliques.updates import is_outdated
+from kilonova.workloads.cliques.roster import Roster, has_succeeded, is_current, is_up, needed
 from kilonova.workloads.pods import is_scheduled
 
 
@@ -19,6 +18,7 @@ class Tally:
     updated: int
     """Made from the template that the clique has now."""
     outdated: int
+    """Made from another, and not done yet."""
 
     @property
     def is_scheduled(self) -> bool:
@@ -39,11 +39,11 @@ class Tally:
 def tally(clique: PodClique, roster: Roster) -> Tally:
     """The pods of a clique, counted."""
     members = roster.members
-    outdated = sum(is_outdated(clique, pod) for pod in members)
+    others = [pod for pod in members if not is_current(clique, pod)]
     return Tally(
         needed=needed(clique),
         scheduled=sum(map(is_scheduled, members)),
         up=sum(map(is_up, members)),
-        updated=sum(is_current(clique, pod) for pod in members),
-        outdated=outdated,
+        updated=len(members) - len(others),
+        outdated=sum(not has_succeeded(pod) for pod in others),
     )
