@@ -1,13 +1,15 @@
 """GS: a gang starts as a whole or not at all. Scenario numbers are those of the specification."""
 
+from collections import Counter
+
 from kilonova.api.grove import names
 from tests.conftest import Api
 from tests.workloads.ground import GANGS, GROUPS, SETS
 from tests.workloads.scenarios.waiting import (
     conditions_of,
-    held,
     is_gated,
     phase_of,
+    still,
     until_gangs_run,
     whole_or_none,
 )
@@ -29,6 +31,13 @@ def base_gang(replica: int) -> dict[str, int]:
     """All that is in the base gang of a replica of `TWO_GANGS`."""
     set_ = f"{TWO_GANGS}-{replica}"
     return {f"{set_}-pc-a": 2, f"{set_}-sg-x-0-pc-b": 1, f"{set_}-sg-x-0-pc-c": 3}
+
+
+async def held(stage: World, *, running: int, waiting: int) -> Counter[str]:
+    """See so many pods run, in gangs that have what they need, and so many wait."""
+    found = await still(stage, running=running, waiting=waiting)
+    await whole_or_none(stage)
+    return found
 
 
 async def grow(stage: World, replica: int, replicas: int) -> None:

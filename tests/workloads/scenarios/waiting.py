@@ -8,11 +8,8 @@ from tests.workloads.ground import CLIQUES, GANGS
 from tests.workloads.scenarios.world import World, is_ready
 
 
-async def held(world: World, *, running: int, waiting: int) -> Counter[str]:
-    """See so many pods run and so many wait, and nothing come of it; those that run, by clique.
-
-    Each gang has the pods that it needs to start, or none.
-    """
+async def still(world: World, *, running: int, waiting: int) -> Counter[str]:
+    """See so many pods run and so many wait, and nothing more happen; those that run, by clique."""
 
     async def so() -> bool:
         pods = await world.pods()
@@ -23,7 +20,6 @@ async def held(world: World, *, running: int, waiting: int) -> Counter[str]:
     await world.until(so)
     await world.until_settled()
     assert await so()
-    await whole_or_none(world)
     return Counter(map(clique_of, await world.running()))
 
 
