@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kilonova.kube import PatchKind
-from tests.local.embedded_cluster import PODS
+from tests.local.embedded_cluster import PODS, eventually
 from tests.local.process.kubelet.process_cluster import (
     ProcessCluster,
     container_of,
@@ -267,7 +267,11 @@ async def test_a_pod_that_never_started_goes_when_deleted(cluster: ProcessCluste
     await cluster.until("p", lambda pod: state_of(pod)[0] == "waiting")
     await cluster.client.delete(PODS, "p", "default")
     await cluster.until_gone("p")
-    assert not list(cluster.data.glob("pods/*"))
+
+    async def nothing_is_left() -> bool:
+        return not list(cluster.data.glob("pods/*"))
+
+    await eventually(nothing_is_left)
 
 
 async def test_a_container_is_added_to_look_at_a_running_pod(cluster: ProcessCluster) -> None:
