@@ -12,7 +12,7 @@ from kilonova.kube.apply import narrowest_patch
 from kilonova.workloads.resources import Child
 
 _METADATA = ("labels", "annotations", "finalizers", "ownerReferences")
-_NOTHING: tuple[object, ...] = (None, "", [])
+_NOTHING: tuple[object, ...] = (None, "", [], ())
 
 
 def child_patch(
@@ -75,11 +75,11 @@ def exact_change(live: JsonObject, wanted: JsonObject) -> JsonObject:
 
 
 def _same(live: Any, wanted: Any) -> bool:
-    """Equal, but for nulls in objects."""
+    """Equal, but for nulls in objects; what is wanted may come from a type, with tuples."""
     if isinstance(live, dict) and isinstance(wanted, dict):
         one, other = cast("JsonObject", live), cast("JsonObject", wanted)
         return all(_same(one.get(name), other.get(name)) for name in one.keys() | other.keys())
-    if isinstance(live, list) and isinstance(wanted, list):
+    if isinstance(live, list) and isinstance(wanted, (list, tuple)):
         present, desired = cast("list[Any]", live), cast("list[Any]", wanted)
         return len(present) == len(desired) and all(map(_same, present, desired))
     return live == wanted
