@@ -218,6 +218,19 @@ async def test_what_goes_wrong_is_told_until_it_goes_well() -> None:
         assert {"PodCreateFailed", "PodCreateSuccessful"} <= {each["reason"] for each in events}
 
 
+async def test_a_big_clique_that_cannot_grow_tries_less_and_less_often() -> None:
+    async with playing(fleet=NO_NODES) as (scene, process):
+        quota = {"metadata": {"name": "few"}, "spec": {"hard": {"pods": "64"}}}
+        await scene.place.client.create(QUOTAS, quota, NAMESPACE)
+        set_ = await scene.add_set(pod_clique_set(clique("w", 70)))
+        await scene.add_gang(await scene.add_clique(set_, "w"))
+        await scene.until(lambda each: bool(each.get("lastErrors")))
+        await settle(60)
+        before = len(process.written)
+        await settle(60)
+        assert len(process.written) - before < 10
+
+
 async def test_a_pod_of_somebody_else_in_the_way_is_told() -> None:
     async with playing(fleet=NO_NODES) as (scene, _):
         foreign = {"metadata": {"name": names.pod(W, 0, 0)}, "spec": pod_template()}

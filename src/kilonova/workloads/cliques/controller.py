@@ -1,8 +1,10 @@
 """The controller of cliques. A key is a clique.
 
 A round looks at the clique's own pods and, until all of those have been released, at the pods of
-the cliques it starts after. Pods come first: what there is to write of the status is written after
-them, and no more often than its pace allows.
+the cliques it starts after. Rounds of a big clique are some time apart, so that looking costs the
+same small share of a processor however many pods come up at once; what people ask for is done at
+once. Pods come first: what there is to write of the status is written after them, and no more often
+than its pace allows.
 """
 
 from collections.abc import Awaitable, Callable
@@ -42,6 +44,10 @@ from kilonova.workloads.statuses import status_patch
 from kilonova.workloads.templates.pods import pod_object
 
 _WORKERS = 16
+_LOOK_SECONDS = 0.0001
+"""Between two rounds, for each pod of a clique; looking at one takes about a tenth of it."""
+_SHORTEST_PAUSE = 0.005
+"""A clique that would wait for less need not wait."""
 
 
 def build_clique_controller(
@@ -91,9 +97,22 @@ class _Rounds:
         self._hands = Hands(client, recorder, Echo(caches.pods))
         self._echo = Echo(caches.cliques)
         self._pace = Pace(settings.status_pace, monotonic)
+        self._monotonic = monotonic
+        self._looked: dict[Key, tuple[int, float]] = {}
 
     async def reconcile(self, key: Key) -> Result | None:
         """One round of a clique."""
+        wait = self._wait_to_look(key)
+        if wait > 0:
+            return Result(wait)
+        try:
+            return await self._round(key)
+        except Exception:
+            # Its next try has a delay of its own, which a look in vain would cut short.
+            self._looked.pop(key, None)
+            raise
+
+    async def _round(self, key: Key) -> Result | None:
         seen = self._observe(key)
         if seen is None:
             return None
@@ -111,11 +130,27 @@ class _Rounds:
         status = plan.status
         if failure is not None:
             status = failed_status(seen.clique, status, failure.message, self._now())
-        wait = await self._tell(seen.clique, status)
+        pause = await self._tell(seen.clique, status)
         if failure is not None:
             raise failure
-        waits = [each for each in (wait, plan.after) if each]
+        waits = [each for each in (pause, plan.after) if each]
         return Result(min(waits)) if waits else None
+
+    def _wait_to_look(self, key: Key) -> float:
+        """Seconds until a big clique may be looked at again; none if people have changed it."""
+        clique, now = self._caches.cliques.store.get(key), self._monotonic()
+        known, until = self._looked.pop(key, (0, now))
+        if clique is None:
+            return 0.0
+        generation = clique.metadata.generation
+        if known == generation and until > now:
+            self._looked[key] = (known, until)
+            return until - now
+        pods = self._caches.pods.store.count(BY_CLIQUE, key)
+        pause = min(_LOOK_SECONDS * pods, self._settings.status_pace)
+        if pause >= _SHORTEST_PAUSE:
+            self._looked[key] = (generation, now + pause)
+        return 0.0
 
     def _observe(self, key: Key) -> Seen | None:
         clique = self._caches.cliques.store.get(key)

@@ -80,7 +80,7 @@ def desire(seen: Seen, now: datetime) -> Plan:
     clique, set_ = seen.clique, seen.set_
     roster = roster_of(clique, seen.pods)
     turn = has_turn(clique, set_)
-    progress = begun(clique, roster.members, turn, now)
+    progress = begun(clique, roster, turn, now)
     failed, complete = has_failed(set_, roster), is_complete(clique, roster)
     if failed:
         # Nothing will come of those that still run.
@@ -89,8 +89,8 @@ def desire(seen: Seen, now: datetime) -> Plan:
     elif complete:
         step = Step(min(len(roster.members), clique.spec.replicas))
     else:
-        step = next_step(clique, roster.members, turn, is_open(progress))
-    progress = carried_on(progress, clique, set_, roster.members, step, now)
+        step = next_step(clique, roster, turn, is_open(progress))
+    progress = carried_on(progress, clique, set_, roster, step, now)
     deadline = deadline_of(clique, progress, roster.members)
     staying = _staying(clique, roster, step)
     kept = {pod.metadata.name for pod in staying}

@@ -15,6 +15,8 @@ class Roster:
 
     members: tuple[Pod, ...] = ()
     """By index, each of which one pod holds."""
+    outdated: tuple[Pod, ...] = ()
+    """Members of another template than the clique has now; what is done is not done again."""
     failed: tuple[Pod, ...] = ()
     """Kept to be counted, where pods run to an end."""
     dismissed: tuple[Pod, ...] = ()
@@ -25,6 +27,7 @@ class Roster:
 
 def roster_of(clique: PodClique, pods: Iterable[Pod]) -> Roster:
     """Sort the pods that carry the clique's label."""
+    incarnation, finite = incarnation_of(clique.metadata), runs_to_an_end(clique)
     names_: set[str] = set()
     failed: list[Pod] = []
     dismissed: list[Pod] = []
@@ -34,7 +37,11 @@ def roster_of(clique: PodClique, pods: Iterable[Pod]) -> Roster:
         if is_ending(pod) or not is_own(clique, pod):
             continue
         index = pod_index(pod)
-        if index is None or not _is_of_use(clique, pod):
+        if (
+            index is None
+            or incarnation_of(pod.metadata) != incarnation
+            or (is_finished(pod) and not (finite and _is_kept(clique, pod)))
+        ):
             dismissed.append(pod)
         elif pod.status.phase == "Failed":
             failed.append(pod)
@@ -45,7 +52,10 @@ def roster_of(clique: PodClique, pods: Iterable[Pod]) -> Roster:
             holders[index] = better
             dismissed.append(worse)
     members = tuple(holders[index] for index in sorted(holders))
-    return Roster(members, tuple(failed), tuple(dismissed), frozenset(names_))
+    outdated = tuple(
+        pod for pod in members if not is_current(clique, pod) and not has_succeeded(pod)
+    )
+    return Roster(members, outdated, tuple(failed), tuple(dismissed), frozenset(names_))
 
 
 def is_own(clique: PodClique, pod: Pod) -> bool:
@@ -88,14 +98,8 @@ def needed(clique: PodClique) -> int:
     return min(clique.min_available, clique.spec.replicas)
 
 
-def _is_of_use(clique: PodClique, pod: Pod) -> bool:
-    if incarnation_of(pod.metadata) != incarnation_of(clique.metadata):
-        return False
-    if not is_finished(pod):
-        return True
-    if not runs_to_an_end(clique):
-        return False
-    # A pod that had to make room has not failed, and a template is not to blame for its forerunner.
+def _is_kept(clique: PodClique, pod: Pod) -> bool:
+    """A pod that had to make room has not failed; nor is a template to blame for its forerunner."""
     return has_succeeded(pod) or (is_current(clique, pod) and not _was_evicted(pod))
 
 

@@ -18,7 +18,7 @@ from kilonova.workloads.cliques.roster import (
     is_up,
     needed,
 )
-from kilonova.workloads.cliques.updates import is_open, is_outdated
+from kilonova.workloads.cliques.updates import is_open
 from kilonova.workloads.conditions import holds, with_condition, without_condition
 from kilonova.workloads.keys import incarnation_of
 from kilonova.workloads.pods import (
@@ -110,7 +110,7 @@ def _is_at_one_template(clique: PodClique, roster: Roster) -> bool:
     if not clique.status.current_pod_template_hash:
         return True
     enough = len(roster.members) >= clique.spec.replicas
-    return enough and not any(is_outdated(clique, pod) for pod in roster.members)
+    return enough and not roster.outdated
 
 
 def _selector(clique: PodClique) -> str:

@@ -14,7 +14,14 @@ from kilonova.api.durations import parse_duration
 from kilonova.api.grove import PodClique, PodCliqueSet, names
 from kilonova.api.grove.podclique import PodCliqueUpdateProgress, SelectedPods
 from kilonova.api.times import later, parse_time, rfc3339
-from kilonova.workloads.cliques.roster import has_succeeded, index_in, is_current, is_up, needed
+from kilonova.workloads.cliques.roster import (
+    Roster,
+    has_succeeded,
+    index_in,
+    is_current,
+    is_up,
+    needed,
+)
 from kilonova.workloads.keys import index_of
 from kilonova.workloads.resources import Pod
 from kilonova.workloads.shares import count_of
@@ -30,11 +37,6 @@ class Step:
     """Members that go."""
     selected: tuple[str, ...] = ()
     """Those of them that were ready."""
-
-
-def is_outdated(clique: PodClique, pod: Pod) -> bool:
-    """Whether a member should be replaced; what is done is not done again."""
-    return not is_current(clique, pod) and not has_succeeded(pod)
 
 
 def has_turn(clique: PodClique, set_: PodCliqueSet | None) -> bool:
@@ -58,19 +60,18 @@ def waits_for_deletion(set_: PodCliqueSet) -> bool:
 
 
 def begun(
-    clique: PodClique, members: Sequence[Pod], turn: bool, now: datetime
+    clique: PodClique, roster: Roster, turn: bool, now: datetime
 ) -> PodCliqueUpdateProgress | None:
     """The update that the clique is in or has been through; a new one after a new template."""
     if _is_member(clique):
         return None
     status, labels = clique.status, clique.metadata.labels
-    outdated = any(is_outdated(clique, pod) for pod in members)
     wanted = labels.get(names.POD_TEMPLATE_HASH, "")
     generation = labels.get(names.GENERATION_HASH, "")
     progress = status.update_progress
     known = status.current_pod_template_hash if progress is None else progress.pod_template_hash
-    seen_first = not known and not outdated
-    reopened = progress is not None and progress.update_ended_at and turn and outdated
+    seen_first = not known and not roster.outdated
+    reopened = progress is not None and progress.update_ended_at and turn and roster.outdated
     if reopened or (known != wanted and not seen_first):
         return PodCliqueUpdateProgress(generation, wanted, update_started_at=rfc3339(now))
     if progress is None or progress.pod_clique_set_generation_hash == generation:
@@ -83,7 +84,7 @@ def is_open(progress: PodCliqueUpdateProgress | None) -> bool:
     return progress is not None and progress.update_ended_at is None
 
 
-def next_step(clique: PodClique, members: Sequence[Pod], turn: bool, updating: bool) -> Step:
+def next_step(clique: PodClique, roster: Roster, turn: bool, updating: bool) -> Step:
     """What an update does with the members there are.
 
     Outdated ones that are not up go at once, the others oldest first while enough are up without
@@ -93,12 +94,8 @@ def next_step(clique: PodClique, members: Sequence[Pod], turn: bool, updating: b
     if not updating or replicas == 0:
         return Step(replicas)
     unavailable, surge = _allowed(clique)
-    outdated = [pod for pod in members if is_outdated(clique, pod)]
-    temporary = [
-        pod
-        for pod in members
-        if surge and index_in(pod) >= replicas and not is_outdated(clique, pod)
-    ]
+    members, outdated = roster.members, roster.outdated
+    temporary = _temporary(clique, roster) if surge else []
     extra = min(surge, max(len(outdated) if turn else 0, len(temporary)))
     up = sum(map(is_up, members))
     if outdated:
@@ -122,7 +119,7 @@ def carried_on(
     progress: PodCliqueUpdateProgress | None,
     clique: PodClique,
     set_: PodCliqueSet | None,
-    members: Sequence[Pod],
+    roster: Roster,
     step: Step,
     now: datetime,
 ) -> PodCliqueUpdateProgress | None:
@@ -136,7 +133,7 @@ def carried_on(
         *others, last = step.selected
         selected = SelectedPods(last, (*done, *others))
         progress = replace(progress, ready_pods_selected_to_update=selected)
-    if (set_ is not None and waits_for_deletion(set_)) or _is_done(clique, members):
+    if (set_ is not None and waits_for_deletion(set_)) or _is_done(clique, roster):
         progress = replace(progress, update_ended_at=rfc3339(now))
     return progress
 
@@ -168,15 +165,19 @@ def _is_member(clique: PodClique) -> bool:
     return names.SCALING_GROUP in clique.metadata.labels
 
 
-def _is_done(clique: PodClique, members: Sequence[Pod]) -> bool:
-    replicas = clique.spec.replicas
+def _is_done(clique: PodClique, roster: Roster) -> bool:
     _, surge = _allowed(clique)
     return (
-        len(members) == replicas
-        and not any(is_outdated(clique, pod) for pod in members)
-        and not (surge and any(index_in(pod) >= replicas for pod in members))
-        and sum(map(is_up, members)) >= needed(clique)
+        not roster.outdated
+        and len(roster.members) == clique.spec.replicas
+        and not (surge and _temporary(clique, roster))
+        and sum(map(is_up, roster.members)) >= needed(clique)
     )
+
+
+def _temporary(clique: PodClique, roster: Roster) -> list[Pod]:
+    beyond = [pod for pod in roster.members if index_in(pod) >= clique.spec.replicas]
+    return [pod for pod in beyond if is_current(clique, pod) or has_succeeded(pod)]
 
 
 def _allowed(clique: PodClique) -> tuple[int, int]:
