@@ -5,10 +5,12 @@ from rich.console import Console
 
 from bench.cluster import cluster
 from bench.home import home
+from bench.workloads import workloads
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 app.command("home")(home)
 app.command("cluster")(cluster)
+app.command("workloads")(workloads)
 
 
 @app.callback(invoke_without_command=True)
@@ -20,7 +22,7 @@ def benchmarks(context: typer.Context) -> None:
     console.print("usage: python -m bench NAME [--json FILE] [inputs]\n", markup=False)
     for command in app.registered_commands:
         summary = (command.callback.__doc__ or "").partition("\n")[0]
-        console.print(f"  {command.name:8} {summary}")
+        console.print(f"  {command.name:9} {summary}")
 
 
 if __name__ == "__main__":
