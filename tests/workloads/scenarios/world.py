@@ -24,7 +24,16 @@ from kilonova.workloads.operator import build_operator
 from kilonova.workloads.settings import Settings
 from tests.conftest import Api
 from tests.local.embedded_cluster import DEFINITIONS, NODES, eventually
-from tests.workloads.ground import CHILDREN, CLIQUES, GANGS, GROUPS, PODS, SETS, parts_running
+from tests.workloads.ground import (
+    CHILDREN,
+    CLIQUES,
+    GANGS,
+    GROUPS,
+    PODS,
+    SETS,
+    TOPOLOGIES,
+    parts_running,
+)
 from tests.workloads.manifests.load import set_of
 from tests.workloads.scenarios.gangbinder import GangBinder
 
@@ -46,10 +55,14 @@ class World:
     async def free(self, count: int) -> None:
         """Let pods on to so many nodes in all, the first ones."""
         known = {each["metadata"]["name"]: each for each in (await self.client.list(NODES)).items}
-        for number, node in enumerate(self.nodes):
-            closed = number >= count
-            if known[node]["spec"].get("unschedulable", False) != closed:
-                await self.cordon(node, closed)
+        wanted = {node: number >= count for number, node in enumerate(self.nodes)}
+        await asyncio.gather(
+            *(
+                self.cordon(node, closed)
+                for node, closed in wanted.items()
+                if known[node]["spec"].get("unschedulable", False) != closed
+            )
+        )
 
     async def cordon(self, node: str, closed: bool = True) -> None:
         """As `kubectl cordon` and `uncordon` do."""
@@ -177,23 +190,26 @@ async def world(
         finally:
             await _clear(made)
             await made.stop_operator()
-            for node in made.nodes:
-                await client.delete(NODES, node)
+            await asyncio.gather(*(client.delete(NODES, node) for node in made.nodes))
 
 
 async def _install(client: Client) -> None:
+    """Define our kinds, on a server that does not know them yet."""
+    kinds = (SETS, CLIQUES, GROUPS, GANGS, TOPOLOGIES)
+    if all([await _is_served(client, each) for each in kinds]):
+        return
     for each in definitions():
         await client.apply(DEFINITIONS, each["metadata"]["name"], each, manager="kilonova")
-    for resource in (SETS, CLIQUES, GROUPS, GANGS):
+    for each in kinds:
+        await eventually(lambda each=each: _is_served(client, each))
 
-        async def served(resource: Resource[Any] = resource) -> bool:
-            try:
-                await client.list(resource)
-            except NotFound:
-                return False
-            return True
 
-        await eventually(served)
+async def _is_served(client: Client, resource: Resource[Any]) -> bool:
+    try:
+        await client.list(resource)
+    except NotFound:
+        return False
+    return True
 
 
 async def _clear(world: World) -> None:
