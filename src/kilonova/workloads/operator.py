@@ -15,6 +15,7 @@ from kilonova.kube.events import Recorder
 from kilonova.kube.metrics import Metrics
 from kilonova.workloads.caches import Caches, build_caches
 from kilonova.workloads.cliques.controller import build_clique_controller
+from kilonova.workloads.complaints import Complaints
 from kilonova.workloads.replicas.controller import build_replica_controller
 from kilonova.workloads.sets.controller import build_set_controller
 from kilonova.workloads.settings import Settings
@@ -56,9 +57,10 @@ def build_operator(
         clock=monotonic,
         wall=now,
     )
-    controllers = [
-        build(client, caches, recorder, settings, now, monotonic, instruments)
-        for build in (build_set_controller, build_replica_controller, build_clique_controller)
-    ]
+    shared = (client, caches, recorder, settings, now, monotonic, instruments)
+    complaints = Complaints()
+    sets = build_set_controller(*shared, complaints)
+    replicas = build_replica_controller(*shared, complaints)
+    cliques = build_clique_controller(*shared)
     topologies = build_topology_controller(client, caches, recorder, now, instruments)
-    return Operator(caches, recorder, (*controllers, topologies))
+    return Operator(caches, recorder, (sets, replicas, cliques, topologies))

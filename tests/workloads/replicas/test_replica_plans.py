@@ -8,8 +8,9 @@ from kilonova.api.grove import names
 from kilonova.api.grove.parts import AutoScaling
 from kilonova.api.grove.podcliqueset import ResourceClaimTemplate, ResourceSharing
 from kilonova.api.meta import OwnerReference
+from kilonova.workloads.replicas.plan import Patch, Plan
 from kilonova.workloads.resources import CLIQUES, GANGS, GROUPS, Child, Pod
-from tests.workloads.builders import clique, group, pod_clique_set
+from tests.workloads.builders import clique, group, metadata, pod_clique_set
 from tests.workloads.replicas.replica_values import World, created, going, listed, started
 
 A_SET = pod_clique_set(
@@ -267,3 +268,12 @@ def test_set_that_is_edited_elsewhere_changes_only_what_it_says() -> None:
     (plan,) = world.settle()
     assert {each.resource for each in plan.patches} == {GANGS}
     assert world.gangs["sys-0"].metadata.labels["team"] == "blue"
+
+
+def test_changes_are_made_in_the_order_of_startup() -> None:
+    def change(name: str, *after: str) -> Patch:
+        return Patch(CLIQUES, metadata(name), {"spec": {}}, after)
+
+    plan = Plan(frozenset())
+    plan.patches += [change("c", "b", "a"), change("b", "a"), change("a"), change("d", "gone")]
+    assert [[each.name for each in wave] for wave in plan.waves] == [["a", "d"], ["b"], ["c"]]

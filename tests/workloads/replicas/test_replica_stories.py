@@ -396,8 +396,13 @@ async def test_service_that_is_somebody_elses_is_told_and_the_rest_is_made() -> 
         await available(place)
         errors = (await group_status(place))["lastErrors"]
         assert [each["code"] for each in errors] == ["ERR_SYNC_SERVICES"]
+        status = await place.until(lambda status: bool(status.get("lastErrors")))
+        (error,) = status["lastErrors"]
+        assert error["code"] == "ERR_SYNC_SERVICES"
+        assert "Service sys-0" in error["description"]
         await place.client.delete(SERVICES, "sys-0", NAMESPACE)
         await eventually(lambda: _no_errors(place), within=600)
+        await place.until(lambda status: not status.get("lastErrors"))
         assert "sys-0" in await place.names(SERVICES)
 
 

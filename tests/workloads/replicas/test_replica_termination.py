@@ -4,6 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from kilonova.api.grove import PodCliqueSet
+from kilonova.workloads.conditions import with_condition
 from kilonova.workloads.replicas.revision import revision_of_replica
 from kilonova.workloads.replicas.termination import Verdict, judge
 from kilonova.workloads.replicas.units import units_of
@@ -161,4 +162,15 @@ def test_condition_that_is_not_known_is_no_breach() -> None:
     unknown = tuple(replace(each, status="Unknown") for each in live.status.conditions)
     status = replace(live.status, conditions=unknown)
     world.change("PodClique", "sys-0-a", status=status)
+    assert verdict(world) == Verdict()
+
+
+def test_clique_that_has_failed_for_good_is_left_alone() -> None:
+    world = started(a_set())
+    world.lose("sys-0-a", since=DELAY)
+    lost = world.cliques["sys-0-a"]
+    failed = with_condition(
+        lost.status.conditions, "Failed", "True", "BackoffLimitExceeded", "", NOW
+    )
+    world.cliques["sys-0-a"] = replace(lost, status=replace(lost.status, conditions=failed))
     assert verdict(world) == Verdict()

@@ -25,6 +25,7 @@ from kilonova.kube import (
 from kilonova.kube.batches import raise_first
 from kilonova.kube.events import Recorder
 from kilonova.workloads.caches import BY_REPLICA, Caches
+from kilonova.workloads.complaints import Complaints
 from kilonova.workloads.conditions import holds
 from kilonova.workloads.keys import Replica
 from kilonova.workloads.pace import Pace
@@ -57,9 +58,13 @@ def build_replica_controller(
     now: Callable[[], datetime],
     monotonic: Callable[[], float],
     instruments: Instruments = UNMEASURED,
+    complaints: Complaints | None = None,
 ) -> Controller:
-    """Keeps every replica of every set; the caches must run beside it."""
-    rounds = _Rounds(client, caches, recorder, settings, now, monotonic)
+    """Keeps every replica of every set; the caches must run beside it.
+
+    What the server refuses is put into `complaints`.
+    """
+    rounds = _Rounds(client, caches, recorder, settings, now, monotonic, complaints or Complaints())
     concerns = Concerns(caches)
     controller = Controller(
         "replicas",
@@ -101,8 +106,10 @@ class _Rounds:
         settings: Settings,
         now: Callable[[], datetime],
         monotonic: Callable[[], float],
+        complaints: Complaints,
     ) -> None:
         self._client = client
+        self._complaints = complaints
         self._caches = caches
         self._settings = settings
         self._now = now
@@ -115,9 +122,11 @@ class _Rounds:
         round_ = _Round(Replica.of_key(key))
         await self._let_groups_go(round_.replica)
         look = await self._act(round_)
+        error = _complaint(round_.refused, self._now()) if look is not None else None
+        self._complaints.set(round_.replica, error)
         if look is None:
             return None
-        waits = [*await self._tell(look, round_.refused), look.verdict.after]
+        waits = [*await self._tell(look, error), look.verdict.after]
         if round_.refused is not None:
             self._hands.tell_refused(look.seen.set_, round_.refused)
             raise round_.refused.error
@@ -205,12 +214,9 @@ class _Rounds:
             reason = "PodCliqueScalingGroupReplicaDeleteSuccessful"
             self._hands.tell(GROUPS, seen.groups[name].metadata, reason, message)
 
-    async def _tell(self, look: _Look, refused: Refused | None) -> list[float | None]:
+    async def _tell(self, look: _Look, error: LastError | None) -> list[float | None]:
         """Write how groups and gangs are; after how many seconds there may be more to tell."""
         now = self._now()
-        error = None
-        if refused is not None and not isinstance(refused.error, Conflict):
-            error = LastError(refused.code, refused.description, rfc3339(now))
         groups = [
             self._tell_group(look, units, units.group, error, now)
             for units in look.groups
@@ -280,3 +286,10 @@ class _Rounds:
             known = group.metadata
             if is_going(known) and names.SCALING_GROUP_FINALIZER in known.finalizers:
                 await self._hands.let_go(GROUPS, known, names.SCALING_GROUP_FINALIZER)
+
+
+def _complaint(refused: Refused | None, now: datetime) -> LastError | None:
+    """What people should know; what only has to be looked at again is no news."""
+    if refused is None or isinstance(refused.error, Conflict):
+        return None
+    return LastError(refused.code, refused.description, rfc3339(now))

@@ -68,9 +68,9 @@ class Hands:
         creates = slow_start(
             [partial(self._create, each, namespace, done) for each in plan.first_creates]
         )
-        changes = (self._patch(each, namespace) for each in plan.patches)
+        changes = self._patch_all(plan, namespace)
         removals = (self._delete(each, namespace, done) for each in plan.deletes)
-        results = await asyncio.gather(creates, *changes, *removals, return_exceptions=True)
+        results = await asyncio.gather(creates, changes, *removals, return_exceptions=True)
         self._tell(set_, done)
         raise_first(results)
 
@@ -127,6 +127,11 @@ class Hands:
             raise Refused("Create", write.resource, write.name, error) from error
         done.append(write)
         await self._echoes[write.resource.kind].of_version(made.metadata.resource_version)
+
+    async def _patch_all(self, plan: Plan, namespace: str) -> None:
+        for wave in plan.waves:
+            calls = (self._patch(each, namespace) for each in wave)
+            raise_first(await asyncio.gather(*calls, return_exceptions=True))
 
     async def _patch(self, write: Patch, namespace: str) -> None:
         known = write.metadata

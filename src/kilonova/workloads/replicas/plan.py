@@ -4,7 +4,7 @@ What is in the way of something (an object of that name that is going, or is ano
 for: its departure is an event.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -37,6 +37,8 @@ class Patch:
     resource: Resource[Any]
     metadata: Metadata
     body: JsonObject
+    after: tuple[str, ...] = ()
+    """Names of others of its kind that must be changed before."""
 
     @property
     def name(self) -> str:
@@ -60,7 +62,7 @@ Write = Create | Patch | Delete
 
 @dataclass(slots=True)
 class Plan:
-    """What to write now. Nothing of it needs the rest, so that it can be done in any order."""
+    """What to write now. But for `waves`, nothing of it needs the rest."""
 
     owners: frozenset[str]
     """Uids of what objects of this replica belong to."""
@@ -80,6 +82,19 @@ class Plan:
         """What is made first: gangs and groups; then cliques, for which they are; then the rest."""
         founding = [each for each in self.creates if each.resource in (GANGS, GROUPS)]
         return founding or sorted(self.creates, key=lambda each: each.resource is not CLIQUES)
+
+    @property
+    def waves(self) -> Iterator[list[Patch]]:
+        """The patches, in the order of startup.
+
+        Pods that are made anew must not take the old pods of what they wait for for new ones.
+        """
+        left = list(self.patches)
+        while left:
+            waiting = {each.name for each in left}
+            wave = [each for each in left if waiting.isdisjoint(each.after)] or left
+            yield wave
+            left = [each for each in left if each not in wave]
 
     def keep(
         self,
@@ -116,7 +131,8 @@ class Plan:
 
     def change_clique(self, live: PodClique, wanted: JsonObject) -> None:
         """A clique that is there; how many pods it has is not ours to say."""
-        self._patch(CLIQUES, live.metadata, own_patch(live, wanted, others=("replicas",)))
+        body = own_patch(live, wanted, others=("replicas",))
+        self._patch(CLIQUES, live.metadata, body, after=live.spec.starts_after)
 
     def remove(
         self,
@@ -139,9 +155,15 @@ class Plan:
         is_ours = controller is None or controller.uid in self.owners
         return is_ours and not is_going(metadata)
 
-    def _patch(self, resource: Resource[Any], metadata: Metadata, body: JsonObject | None) -> None:
+    def _patch(
+        self,
+        resource: Resource[Any],
+        metadata: Metadata,
+        body: JsonObject | None,
+        after: tuple[str, ...] = (),
+    ) -> None:
         if body is not None:
-            self.patches.append(Patch(resource, metadata, body))
+            self.patches.append(Patch(resource, metadata, body, after))
 
 
 def names_of(objects: Sequence[JsonObject]) -> set[str]:

@@ -11,7 +11,8 @@ from datetime import datetime
 from kilonova.api.durations import parse_duration
 from kilonova.api.grove import PodClique, names
 from kilonova.api.times import later, parse_time
-from kilonova.workloads.conditions import find_condition
+from kilonova.workloads.cliques.completion import FAILED
+from kilonova.workloads.conditions import find_condition, holds
 from kilonova.workloads.keys import incarnation_of
 from kilonova.workloads.replicas.observed import Observed, is_going
 from kilonova.workloads.replicas.units import BREACHED, Unit, Units, standalone
@@ -91,7 +92,9 @@ def _standalone_cliques(seen: Observed) -> list[PodClique] | None:
 
 
 def _broken_clique(clique: PodClique) -> datetime | None:
-    """Since when a clique is broken."""
+    """Since when a clique is broken; one that has failed for good is left alone."""
+    if holds(clique.status.conditions, FAILED):
+        return None
     found = find_condition(clique.status.conditions, BREACHED)
     if found is None or found.status != "True" or not found.last_transition_time:
         return None

@@ -33,6 +33,7 @@ from kilonova.kube import (
 from kilonova.kube.echo import Echo
 from kilonova.kube.events import Recorder, Reference
 from kilonova.workloads.caches import BY_CLIQUE, BY_SET, Caches
+from kilonova.workloads.complaints import Complaints
 from kilonova.workloads.pace import Pace
 from kilonova.workloads.resources import SETS
 from kilonova.workloads.sets.claims import SetClaims
@@ -63,12 +64,16 @@ def build_set_controller(
     now: Callable[[], datetime],
     monotonic: Callable[[], float],
     instruments: Instruments = UNMEASURED,
+    complaints: Complaints | None = None,
 ) -> Controller:
-    """Keeps every set; the caches must run beside it."""
-    rounds = _Rounds(client, caches, recorder, settings, now, monotonic)
-    return Controller(
+    """Keeps every set; the caches must run beside it. Sets tell what `complaints` hold of them."""
+    complaints = complaints or Complaints()
+    rounds = _Rounds(client, caches, recorder, settings, now, monotonic, complaints)
+    controller = Controller(
         "sets", rounds.reconcile, watches(caches), workers=_WORKERS, instruments=instruments
     )
+    complaints.listen(controller.queue.add)
+    return controller
 
 
 class _Rounds:
@@ -80,9 +85,11 @@ class _Rounds:
         settings: Settings,
         now: Callable[[], datetime],
         monotonic: Callable[[], float],
+        complaints: Complaints,
     ) -> None:
         self._client = client
         self._caches = caches
+        self._complaints = complaints
         self._settings = settings
         self._recorder = recorder
         self._now = now
@@ -132,7 +139,7 @@ class _Rounds:
         await troubles.note("ERR_SYNC_COMPUTE_DOMAINS", self._removal.release_going(key))
         await troubles.note("ERR_SYNC_RESOURCE_CLAIMS", self._claims.keep(set_))
         await troubles.note("ERR_SYNC_REVISIONS", self._history.prune(set_))
-        errors = troubles.lasting(set_.status.last_errors)
+        errors = troubles.lasting(set_.status.last_errors, self._complaints.of(key))
         status = replace(set_status(set_, facts, now), last_errors=errors)
         wait = self._pace.wait(key) if status_patch(set_.status, status) else 0.0
         if not wait:

@@ -31,10 +31,14 @@ class Troubles:
             self._first = self._first or error
             return None
 
-    def lasting(self, known: Iterable[LastError]) -> tuple[LastError, ...]:
-        """What is wrong, each since it was first seen."""
+    def lasting(
+        self, known: Iterable[LastError], others: Iterable[LastError] = ()
+    ) -> tuple[LastError, ...]:
+        """What is wrong, here and with others, each since it was first seen."""
         seen = {(each.code, each.description): each for each in known}
-        return tuple(seen.get((each.code, each.description), each) for each in self.found)
+        return tuple(
+            seen.get((each.code, each.description), each) for each in (*self.found, *others)
+        )
 
     def first_error(self) -> ApiStatusError:
         """The first refusal, to fail with."""
