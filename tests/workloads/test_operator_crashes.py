@@ -7,50 +7,13 @@ from typing import Any
 
 import pytest
 
-from kilonova.kube import Client, Manager, Transport
-from kilonova.kube.transport import Reply, Request
 from kilonova.local.cluster import Cluster
-from kilonova.workloads.operator import build_operator
-from kilonova.workloads.settings import Settings
-from tests.local.embedded_cluster import LoopClock, eventually, settle
+from tests.local.embedded_cluster import eventually, settle
 from tests.workloads.builders import clique, group, pod_clique_set, pod_template
 from tests.workloads.ground import CHILDREN, NAMESPACE, PODS, REVISIONS, SETS, Ground, ground
+from tests.workloads.mortal import mortal_operator
 
 pytestmark = pytest.mark.looptime
-
-
-class Mortal(Transport):
-    """Carries so many writes, then nothing more: `died` is set, and who asks waits for ever.
-
-    The last write arrives, or it does not, by turns.
-    """
-
-    def __init__(self, inner: Transport, writes: int, *, last_arrives: bool) -> None:
-        self.died = asyncio.Event()
-        self._inner = inner
-        self._left = writes
-        self._last_arrives = last_arrives
-
-    async def send(self, request: Request) -> Reply:
-        if self.died.is_set():
-            await asyncio.Event().wait()
-        is_write = request.method != "GET" and not request.path.endswith("/events")
-        if not is_write:
-            return await self._inner.send(request)
-        self._left -= 1
-        if self._left > 0:
-            return await self._inner.send(request)
-        self.died.set()
-        if self._last_arrives:
-            await self._inner.send(request)
-        await asyncio.Event().wait()
-        raise AssertionError("it waits for ever")
-
-    def stream(self, request: Request) -> Any:
-        return self._inner.stream(request)
-
-    async def close(self) -> None:
-        await self._inner.close()
 
 
 @asynccontextmanager
@@ -66,24 +29,12 @@ async def mortal_operators(cluster: Cluster, writes: int) -> AsyncGenerator[list
 
 
 async def _live_and_die(cluster: Cluster, writes: int, lives: list[int]) -> None:
-    clock = LoopClock()
     while True:
         lives[0] += 1
-        inner = cluster.client("operator")._transport  # pyright: ignore[reportPrivateUsage]  # of a cluster in this process
         # Half of the operators lose their last write; none would get anywhere with only that.
         arrives = writes == 1 or lives[0] % 2 == 0
-        transport = Mortal(inner, writes, last_arrives=arrives)
-        client = Client(transport, field_manager="operator")
-        operator = build_operator(client, Settings(), now=clock.now, monotonic=clock.monotonic)
-        manager = Manager()
-        manager.add(*operator.parts)
-        manager.add_leading(*operator.leading)
-        run = asyncio.create_task(manager.run(signals=False))
-        try:
-            await transport.died.wait()
-        finally:
-            run.cancel()
-            await asyncio.wait({run})
+        async with mortal_operator(cluster, writes, last_arrives=arrives) as died:
+            await died.wait()
 
 
 def system(replicas: int, version: str) -> Any:
