@@ -135,7 +135,7 @@ def valid_sets(draw: st.DrawFn) -> dict[str, Any]:
         }
         if draw(st.booleans()):
             more["scaleConfig"] = {"maxReplicas": replicas}
-        groups = (group("g", *(each["name"] for each in members), **more),)
+        groups = (group("all-of-it", *(each["name"] for each in members), **more),)
     template: dict[str, Any] = {}
     if draw(st.booleans()):
         order = draw(st.sampled_from(["AnyOrder", "InOrder", "Explicit"]))

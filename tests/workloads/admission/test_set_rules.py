@@ -611,3 +611,11 @@ def test_pods_may_name_a_node_once_the_set_exists():
     old = defaulted(FULL)
     new = with_value(old, f"{CLIQUES}[0].spec.podSpec.nodeName", "n1")
     assert validate_update(old, new, Context()).problems == ()
+
+
+def test_names_that_two_objects_would_share_are_refused() -> None:
+    clashing = pod_clique_set(clique("a-0-b"), clique("b"), groups=(group("a", "b"),))
+    assert found(clashing) == [
+        "spec.template: Invalid value: clique a-0-b and clique b of scaling group a would come to "
+        "share the name of a PodClique: rename one of them"
+    ]

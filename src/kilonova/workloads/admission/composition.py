@@ -8,6 +8,7 @@ from kilonova.kube.admission import Problem
 from kilonova.workloads.admission.drafts import SetDraft
 from kilonova.workloads.admission.findings import duplicate, invalid_value, not_found, required
 from kilonova.workloads.admission.syntax import dns_label, dns_subdomain, label_key, label_value
+from kilonova.workloads.templates.clashes import name_clashes
 
 CLIQUES = "spec.template.cliques"
 GROUPS = "spec.template.podCliqueScalingGroups"
@@ -15,8 +16,12 @@ _NAME = "metadata.name"
 _ANNOTATIONS_LIMIT = 256 * 1024
 
 
-def composition_problems(draft: SetDraft) -> Iterator[Problem]:
+def composition_problems(draft: SetDraft) -> list[Problem]:
     """What is wrong with names, and with which clique is where."""
+    return list(_own_problems(draft)) or list(_clash_problems(draft.template))
+
+
+def _own_problems(draft: SetDraft) -> Iterator[Problem]:
     template = draft.template
     yield from name_problems(_NAME, draft.metadata.name)
     if not template.cliques:
@@ -39,6 +44,12 @@ def composition_problems(draft: SetDraft) -> Iterator[Problem]:
             yield required(f"{GROUPS}[{index}].cliqueNames", "a scaling group has cliques")
     yield from _membership_problems(template)
     yield from _length_problems(draft)
+
+
+def _clash_problems(template: Template) -> Iterator[Problem]:
+    for clash in name_clashes(template):
+        rule = f"{clash.one} and {clash.other} would come to share the name of a {clash.kind}"
+        yield Problem("spec.template", f"Invalid value: {rule}: rename one of them")
 
 
 def name_problems(path: str, name: str) -> Iterator[Problem]:
