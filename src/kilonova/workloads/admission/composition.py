@@ -16,12 +16,8 @@ _NAME = "metadata.name"
 _ANNOTATIONS_LIMIT = 256 * 1024
 
 
-def composition_problems(draft: SetDraft) -> list[Problem]:
+def composition_problems(draft: SetDraft) -> Iterator[Problem]:
     """What is wrong with names, and with which clique is where."""
-    return list(_own_problems(draft)) or list(_clash_problems(draft.template))
-
-
-def _own_problems(draft: SetDraft) -> Iterator[Problem]:
     template = draft.template
     yield from name_problems(_NAME, draft.metadata.name)
     if not template.cliques:
@@ -46,7 +42,8 @@ def _own_problems(draft: SetDraft) -> Iterator[Problem]:
     yield from _length_problems(draft)
 
 
-def _clash_problems(template: Template) -> Iterator[Problem]:
+def clash_problems(template: Template) -> Iterator[Problem]:
+    """Names that objects of a set with no other problems would come to share."""
     for clash in name_clashes(template):
         rule = f"{clash.one} and {clash.other} would come to share the name of a {clash.kind}"
         yield Problem("spec.template", f"Invalid value: {rule}: rename one of them")

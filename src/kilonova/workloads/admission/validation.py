@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from kilonova.api.json import JsonObject
 from kilonova.kube.admission import Problem
 from kilonova.workloads.admission.amounts import amount_problems, amount_warnings
-from kilonova.workloads.admission.composition import composition_problems
+from kilonova.workloads.admission.composition import clash_problems, composition_problems
 from kilonova.workloads.admission.defaults import defaulted
 from kilonova.workloads.admission.drafts import SetDraft, read_set
 from kilonova.workloads.admission.findings import Findings
@@ -54,7 +54,7 @@ def validate_update(old: JsonObject, new: JsonObject, context: Context) -> Findi
     before = read_set(defaulted(old))
     if isinstance(before, Problem):
         # Nobody can have stored it under this schema; there is nothing to compare with.
-        problems = list(_general_problems(after, context, creating=False))
+        problems = _general_problems(after, context, creating=False)
         return Findings(tuple(problems), tuple(_warnings(after, context)))
     changes = list(mnnvl_changes(before, after))
     if before.spec == after.spec and not changes:
@@ -68,7 +68,12 @@ def validate_update(old: JsonObject, new: JsonObject, context: Context) -> Findi
     return Findings(tuple(problems), warnings)
 
 
-def _general_problems(draft: SetDraft, context: Context, *, creating: bool) -> Iterator[Problem]:
+def _general_problems(draft: SetDraft, context: Context, *, creating: bool) -> list[Problem]:
+    own = list(_own_problems(draft, context, creating=creating))
+    return own or list(clash_problems(draft.template))
+
+
+def _own_problems(draft: SetDraft, context: Context, *, creating: bool) -> Iterator[Problem]:
     template, settings = draft.template, context.settings
     yield from composition_problems(draft)
     yield from amount_problems(template)
