@@ -122,9 +122,10 @@ class World:
     async def until_settled(self) -> None:
         """Wait until nothing of the operator's changes any more for a moment."""
         before: list[Any] = []
-        while before != (now := await self._versions()):
-            before = now
-            await asyncio.sleep(0.5)
+        async with asyncio.timeout(PATIENCE):
+            while before != (now := await self._versions()):
+                before = now
+                await asyncio.sleep(0.5)
 
     async def left(self) -> list[str]:
         """All that there is of the operator's kinds."""
