@@ -3,8 +3,20 @@
 import pytest
 
 from kilonova.api.grove import names
-from kilonova.workloads.cliques.release import has_started
-from tests.workloads.cliques.clique_values import a_clique, a_gang, a_pod, decided, made, pods
+from kilonova.api.grove.podcliqueset import SetRollingUpdate, UpdateStrategy
+from kilonova.workloads.cliques.release import has_started, is_left_behind
+from kilonova.workloads.resources import Pod
+from tests.workloads.builders import pod_clique_set
+from tests.workloads.cliques.clique_values import (
+    NEW,
+    OLD,
+    a_clique,
+    a_gang,
+    a_pod,
+    decided,
+    made,
+    pods,
+)
 
 FIRST, SECOND = names.pod("sys-0-w", 0, 0), names.pod("sys-0-w", 1, 0)
 
@@ -83,3 +95,42 @@ def test_a_clique_has_started_when_enough_of_its_pods_are_up() -> None:
 
 def test_a_clique_scaled_to_zero_holds_nobody_up() -> None:
     assert has_started(a_clique(0, 2), [])
+
+
+COHERENT = pod_clique_set(
+    update_strategy=UpdateStrategy("RollingRecreate", SetRollingUpdate(coherent=True))
+)
+
+
+@pytest.mark.parametrize("alone", [True, False])
+def test_new_pods_of_a_coherent_set_wait_until_nothing_old_is_left(alone: bool) -> None:
+    clique = a_clique(2)
+    plan = decided(
+        clique,
+        [a_pod(clique, 0, gated=True)],
+        set_=COHERENT,
+        replica_is_of_one_version=lambda: alone,
+    )
+    assert [each.gated for each in plan.create] == [not alone]
+    assert len(plan.ungate) == alone
+
+
+@pytest.mark.parametrize(
+    ("pod", "left"),
+    [
+        (a_pod(a_clique(incarnation=1), 0, up=True), False),
+        (a_pod(a_clique(incarnation=1), 0, up=True, hash_=OLD), True),
+        (a_pod(a_clique(), 0, up=True), True),
+        (a_pod(a_clique(), 0, up=None), True),
+        (a_pod(a_clique(), 0, up=True, ending=True), False),
+        (a_pod(a_clique(), 0, hash_=OLD, phase="Succeeded"), False),
+        (a_pod(a_clique(), 0, owner="another"), False),
+    ],
+    ids=["new", "template", "incarnation", "not placed", "ending", "done", "another's"],
+)
+def test_pods_of_what_a_clique_was_before_are_left_behind(pod: Pod, left: bool) -> None:
+    assert is_left_behind(a_clique(incarnation=1), [pod], NEW) == left
+
+
+def test_clique_of_another_revision_is_left_behind() -> None:
+    assert is_left_behind(a_clique(labels={names.GENERATION_HASH: OLD}), [], NEW)

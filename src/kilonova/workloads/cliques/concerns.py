@@ -7,7 +7,8 @@ cliques. So the state before and after is compared, and only what a clique decid
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from kilonova.api.grove import PodClique, PodCliqueSet
+from kilonova.api.grove import PodClique, PodCliqueSet, names
+from kilonova.api.meta import Metadata
 from kilonova.api.podgang import PodGang
 from kilonova.kube import Controller, Key
 from kilonova.workloads.caches import (
@@ -21,9 +22,10 @@ from kilonova.workloads.caches import (
 from kilonova.workloads.cliques.release import is_scheduled_gang
 from kilonova.workloads.cliques.roster import is_up, needed
 from kilonova.workloads.cliques.updates import replicas_in_turn
-from kilonova.workloads.keys import Replica, clique_of
-from kilonova.workloads.pods import is_ending
+from kilonova.workloads.keys import Replica, clique_of, replica_of
+from kilonova.workloads.pods import is_ending, is_finished
 from kilonova.workloads.resources import Pod
+from kilonova.workloads.sets.desire import is_coherent
 
 
 class Concerns:
@@ -72,20 +74,40 @@ class Concerns:
             yield from self._keys(BY_BASE, key)
 
     def of_pod(self, old: Pod | None, new: Pod | None) -> Iterator[Key]:
-        """Cliques that start after a pod's clique, when the pod comes up or goes down."""
+        """Cliques that start after a pod's clique, when the pod comes up or goes down.
+
+        And those that may start when no pod of an old version is left, when it leaves.
+        """
         known = new or old
-        if known is None or _is_up(old) == _is_up(new):
+        if known is None:
             return
         clique = clique_of(known.metadata)
-        if clique is not None:
+        if clique is not None and _is_up(old) != _is_up(new):
             yield from self._keys(BY_DEPENDENCY, clique)
+        if _is_there(old) and not _is_there(new):
+            yield from self._of_one_version(known.metadata)
 
     def of_clique(self, old: PodClique | None, new: PodClique | None) -> Iterator[Key]:
-        """Cliques that start after another, when it needs more or fewer pods than before."""
+        """Cliques that start after another, when it needs more or fewer pods than before.
+
+        And those that may start when no clique of an old version is left, when it changes.
+        """
         known = new or old
-        if known is None or (old is not None and new is not None and needed(old) == needed(new)):
+        if known is None:
             return
-        yield from self._keys(BY_DEPENDENCY, (known.metadata.namespace, known.metadata.name))
+        if old is None or new is None or needed(old) != needed(new):
+            yield from self._keys(BY_DEPENDENCY, (known.metadata.namespace, known.metadata.name))
+        if old is not None and (new is None or _revision(old) != _revision(new)):
+            yield from self._of_one_version(known.metadata)
+
+    def _of_one_version(self, child: Metadata) -> Iterator[Key]:
+        """The cliques of an object's replica, if versions must not be mixed there."""
+        replica = replica_of(child)
+        if replica is None:
+            return
+        set_ = self._caches.sets.store.get((replica.namespace, replica.set_name))
+        if set_ is not None and is_coherent(set_):
+            yield from self._keys(BY_REPLICA, replica)
 
     def _keys(self, index: str, value: Key | Replica) -> Iterator[Key]:
         return map(self._cliques.key_of, self._cliques.find(index, value))
@@ -93,3 +115,11 @@ class Concerns:
 
 def _is_up(pod: Pod | None) -> bool:
     return pod is not None and is_up(pod) and not is_ending(pod)
+
+
+def _is_there(pod: Pod | None) -> bool:
+    return pod is not None and not is_ending(pod) and not is_finished(pod)
+
+
+def _revision(clique: PodClique) -> str | None:
+    return clique.metadata.labels.get(names.GENERATION_HASH)

@@ -28,14 +28,14 @@ from kilonova.kube import (
 )
 from kilonova.kube.echo import Echo
 from kilonova.kube.events import Recorder
-from kilonova.workloads.caches import BY_CLIQUE, Caches
+from kilonova.workloads.caches import BY_CLIQUE, BY_REPLICA, Caches
 from kilonova.workloads.cliques.concerns import Concerns
 from kilonova.workloads.cliques.desire import Plan, Seen, desire
 from kilonova.workloads.cliques.hands import Hands
-from kilonova.workloads.cliques.release import has_started
+from kilonova.workloads.cliques.release import has_started, is_left_behind
 from kilonova.workloads.cliques.roster import is_own
 from kilonova.workloads.cliques.status import failed_status, has_lost_all
-from kilonova.workloads.keys import clique_of, set_of
+from kilonova.workloads.keys import clique_of, replica_of, set_of
 from kilonova.workloads.pace import Pace
 from kilonova.workloads.pods import is_ending
 from kilonova.workloads.resources import CLIQUES, Pod
@@ -164,6 +164,7 @@ class _Rounds:
             self._gang(clique, names.POD_GANG),
             self._gang(clique, names.BASE_POD_GANG),
             partial(self._dependencies_ready, clique),
+            partial(self._replica_is_of_one_version, clique),
         )
 
     def _gang(self, clique: PodClique, label: str) -> PodGang | None:
@@ -175,6 +176,14 @@ class _Rounds:
         keys = [(clique.metadata.namespace, name) for name in clique.spec.starts_after]
         find = self._caches.pods.store.find
         return all(has_started(store.get(key), find(BY_CLIQUE, key)) for key in keys)
+
+    def _replica_is_of_one_version(self, clique: PodClique) -> bool:
+        store, find = self._caches.cliques.store, self._caches.pods.store.find
+        revision = clique.metadata.labels.get(names.GENERATION_HASH, "")
+        return not any(
+            is_left_behind(each, find(BY_CLIQUE, store.key_of(each)), revision)
+            for each in store.find(BY_REPLICA, replica_of(clique.metadata))
+        )
 
     async def _act(self, seen: Seen, plan: Plan) -> ApiStatusError | None:
         """Do what is planned, as far as can be; the first refusal."""

@@ -29,6 +29,7 @@ from kilonova.workloads.cliques.updates import (
 )
 from kilonova.workloads.pods import is_gated, is_ready, is_scheduled
 from kilonova.workloads.resources import Pod
+from kilonova.workloads.sets.desire import is_coherent
 from kilonova.workloads.templates.pods import pod_name
 
 
@@ -45,6 +46,9 @@ class Seen:
     """The one that is placed before it, if its own is a scaled one."""
     dependencies_ready: Callable[[], bool] = lambda: True
     """Whether all that the clique starts after has started; asked only if a pod waits for it."""
+    replica_is_of_one_version: Callable[[], bool] = lambda: True
+    """Whether nothing in the replica is left of another version; asked only where it must not be,
+    and only if a pod waits for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +143,7 @@ def _new_pods(seen: Seen, roster: Roster, staying: Sequence[Pod], size: int) -> 
     if missing <= 0 or not has_gang(clique, seen.gang):
         return
     held = {index_in(pod) for pod in staying}
-    listed = placeable(clique, seen.gang, seen.base_gang)
+    listed = _placeable(seen)
     released = bool(clique.spec.starts_after) and seen.dependencies_ready()
     for index in islice((each for each in count() if each not in held), missing):
         name = pod_name(clique.metadata.name, index, roster.names)
@@ -150,4 +154,11 @@ def _ungate(seen: Seen, staying: Sequence[Pod]) -> tuple[Pod, ...]:
     gated = [pod for pod in staying if is_gated(pod)]
     if not gated:
         return ()
-    return to_ungate(gated, placeable(seen.clique, seen.gang, seen.base_gang))
+    return to_ungate(gated, _placeable(seen))
+
+
+def _placeable(seen: Seen) -> frozenset[str] | None:
+    """Names of the pods that may be placed; None for all."""
+    if seen.set_ is not None and is_coherent(seen.set_) and not seen.replica_is_of_one_version():
+        return frozenset()
+    return placeable(seen.clique, seen.gang, seen.base_gang)

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from kilonova.api.grove import PodClique, names
 from kilonova.api.podgang import PodGang
-from kilonova.workloads.cliques.roster import is_up, needed
+from kilonova.workloads.cliques.roster import is_current, is_own, is_up, needed
 from kilonova.workloads.conditions import holds
 from kilonova.workloads.keys import incarnation_of
 from kilonova.workloads.pods import is_ending, is_finished, is_gated
@@ -65,6 +65,20 @@ def has_started(dependency: PodClique | None, pods: Iterable[Pod]) -> bool:
     incarnation = incarnation_of(dependency.metadata)
     own = (pod for pod in pods if incarnation_of(pod.metadata) == incarnation)
     return sum(is_up(pod) and not is_ending(pod) for pod in own) >= needed(dependency)
+
+
+def is_left_behind(clique: PodClique, pods: Iterable[Pod], revision: str) -> bool:
+    """Whether a clique is of another revision, or has pods of what it was before."""
+    if clique.metadata.labels.get(names.GENERATION_HASH) != revision:
+        return True
+    incarnation = incarnation_of(clique.metadata)
+    return any(
+        is_own(clique, pod)
+        and not is_ending(pod)
+        and not is_finished(pod)
+        and not (is_current(clique, pod) and incarnation_of(pod.metadata) == incarnation)
+        for pod in pods
+    )
 
 
 def _is_there(gang: PodGang | None) -> bool:

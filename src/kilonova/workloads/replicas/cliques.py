@@ -167,11 +167,12 @@ def _starts_anew(
     """Whether all pods of a clique are replaced at once by its update."""
     if waits_for_deletion(seen.set_):
         return False
+    if wanted.member is None and not rolling_update(seen.set_).coherent:
+        return False
     if must_replace(seen, live, revision, wanted.replaced_together):
-        return wanted.member is not None or rolling_update(seen.set_).coherent
+        return True
     # Pods were left outdated while the set waited for their deletion; it does no longer.
-    is_left_behind = wanted.member is not None and is_updating(seen.set_, seen.index)
-    return is_left_behind and tally(live, wanted.roster).outdated > 0
+    return is_updating(seen.set_, seen.index) and tally(live, wanted.roster).outdated > 0
 
 
 def _revision_of(seen: Observed, clique: PodClique) -> SetRevision | None:

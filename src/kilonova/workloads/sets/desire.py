@@ -42,6 +42,11 @@ def waits_for_deletion(set_: PodCliqueSet) -> bool:
     return strategy is not None and strategy.type == "OnDelete"
 
 
+def is_coherent(set_: PodCliqueSet) -> bool:
+    """Whether pods of two versions must never work together in a replica."""
+    return rolling_update(set_).coherent and not waits_for_deletion(set_)
+
+
 def is_under_way(progress: SetUpdateProgress | None) -> bool:
     """Whether an update has begun and not ended."""
     return progress is not None and progress.update_ended_at is None
