@@ -95,9 +95,9 @@ class Ground:
 
 
 @asynccontextmanager
-async def ground(*, fleet: Fleet = FLEET) -> AsyncGenerator[Ground]:
+async def ground(*, fleet: Fleet = FLEET, controllers: str = "*") -> AsyncGenerator[Ground]:
     """A cluster that knows our kinds, without an operator."""
-    async with running(fleet=fleet) as cluster:
+    async with running(fleet=fleet, controllers=controllers) as cluster:
         client = cluster.client("user")
         for each in definitions():
             await client.create(DEFINITIONS, each)

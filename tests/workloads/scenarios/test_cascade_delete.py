@@ -6,19 +6,24 @@ import pytest
 
 from kilonova.api.json import JsonObject
 from kilonova.kube import plain
+from kilonova.workloads.admission.defaults import defaulted
 from tests.conftest import Api
+from tests.local.embedded_cluster import eventually
 from tests.workloads.ground import (
     AUTOSCALERS,
     CLAIMS,
     CLIQUES,
     GANGS,
     GROUPS,
+    NAMESPACE,
     PODS,
     REVISIONS,
     SERVICES,
     SETS,
+    ground,
 )
 from tests.workloads.manifests.load import set_of
+from tests.workloads.operator_cluster import operating
 from tests.workloads.scenarios.inventory import inventory
 from tests.workloads.scenarios.world import World, world
 
@@ -93,3 +98,30 @@ async def test_what_others_made_stays(api: Api) -> None:
             return not await stage.left() and "configmaps/mine" in await inventory(api)
 
         await stage.until(only_mine)
+
+
+@pytest.mark.looptime
+async def test_set_is_taken_away_whole_though_nobody_collects_garbage() -> None:
+    async with (
+        ground(controllers="*,-garbage-collector-controller") as place,
+        operating(place.cluster),
+    ):
+        body = set_of_every_kind()
+        body["spec"]["template"]["resourceSharing"].append(
+            {"name": "shared-by-all", "scope": "AllReplicas"}
+        )
+        body["spec"]["template"]["resourceClaimTemplates"].append(
+            {**body["spec"]["template"]["resourceClaimTemplates"][0], "name": "shared-by-all"}
+        )
+        await place.apply(defaulted(body))
+
+        async def all_there() -> bool:
+            return all([await place.all(kind) for kind in EVERY_KIND])
+
+        await eventually(all_there)
+        await place.client.delete(SETS, body["metadata"]["name"], NAMESPACE)
+
+        async def nothing_left() -> bool:
+            return await place.left() == []
+
+        await eventually(nothing_left)

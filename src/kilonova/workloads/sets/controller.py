@@ -227,7 +227,7 @@ class _Rounds:
         if set_ is None or names.SET_FINALIZER not in set_.metadata.finalizers:
             return
         if _ORPHAN not in set_.metadata.finalizers:
-            await self._removal.remove_beyond(set_, 0)
+            await self._removal.remove_all(set_)
         rest = [each for each in set_.metadata.finalizers if each != names.SET_FINALIZER]
         try:
             await self._finalize(set_, rest)

@@ -1,9 +1,11 @@
-"""Deletes what belongs to replicas that there should be no more."""
+"""Deletes what belongs to sets, and to replicas of sets, that there should be no more."""
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 from kilonova.api.grove import PodCliqueSet, names
+from kilonova.api.meta import Metadata
 from kilonova.kube import Client, Conflict, Key, NotFound, Reflector, Resource
 from kilonova.kube.batches import raise_first
 from kilonova.kube.echo import Echo
@@ -27,6 +29,7 @@ class Removal:
             (resources.SERVICES, caches.services),
             (resources.AUTOSCALERS, caches.autoscalers),
             (resources.CLAIMS, caches.claims),
+            (resources.REVISIONS, caches.revisions),
         ]
         if caches.compute_domains is not None:
             kept.append((COMPUTE_DOMAINS, caches.compute_domains))
@@ -45,10 +48,22 @@ class Removal:
         ]
         if not surplus:
             return ()
-        calls = (self._delete(*each) for each in surplus)
-        raise_first(await asyncio.gather(*calls, return_exceptions=True))
+        await self._delete_all(surplus)
         indexes = (index_of(each.metadata, names.SET_REPLICA_INDEX) for _, each, _ in surplus)
         return tuple(sorted({each for each in indexes if each is not None}))
+
+    async def remove_all(self, set_: PodCliqueSet) -> None:
+        """Delete every object of a set: of its replicas first, then what is the whole set's."""
+        await self.remove_beyond(set_, 0)
+        key, uid = (set_.metadata.namespace, set_.metadata.name), set_.metadata.uid
+        await self._delete_all(
+            [
+                (resource, each, echo)
+                for resource, store, echo in self._kept
+                for each in store.find(BY_SET, key)
+                if each.metadata.deletion_timestamp is None and _is_owned(each.metadata, uid)
+            ]
+        )
 
     async def release_going(self, key: Key) -> None:
         """Let compute domains go that are deleted, or whose set is."""
@@ -63,6 +78,10 @@ class Removal:
             and (ending or each.metadata.deletion_timestamp is not None)
         ]
         raise_first(await asyncio.gather(*map(self._release, held), return_exceptions=True))
+
+    async def _delete_all(self, found: Sequence[tuple[Resource[Any], Any, Echo[Any]]]) -> None:
+        calls = (self._delete(*each) for each in found)
+        raise_first(await asyncio.gather(*calls, return_exceptions=True))
 
     async def _delete(self, resource: Resource[Any], child: Any, echo: Echo[Any]) -> None:
         known = child.metadata
@@ -82,3 +101,7 @@ class Removal:
             )
         except NotFound:
             return
+
+
+def _is_owned(child: Metadata, uid: str) -> bool:
+    return child.controller is not None and child.controller.uid == uid
