@@ -1,8 +1,9 @@
 """When pods may be placed, and when they may start."""
 
 import pytest
+from msgspec.structs import replace
 
-from kilonova.api.grove import names
+from kilonova.api.grove import PodClique, names
 from kilonova.api.grove.podcliqueset import SetRollingUpdate, UpdateStrategy
 from kilonova.workloads.cliques.release import has_started, is_left_behind
 from kilonova.workloads.resources import Pod
@@ -13,6 +14,7 @@ from tests.workloads.cliques.clique_values import (
     a_clique,
     a_gang,
     a_pod,
+    ago,
     decided,
     made,
     pods,
@@ -133,4 +135,8 @@ def test_pods_of_what_a_clique_was_before_are_left_behind(pod: Pod, left: bool) 
 
 
 def test_clique_of_another_revision_is_left_behind() -> None:
-    assert is_left_behind(a_clique(labels={names.GENERATION_HASH: OLD}), [], NEW)
+    other = a_clique(labels={names.GENERATION_HASH: OLD})
+    going = PodClique(replace(other.metadata, deletion_timestamp=ago(1)), other.spec, other.status)
+    assert is_left_behind(other, [], NEW)
+    assert is_left_behind(going, [a_pod(other, 0, up=True)], NEW)
+    assert not is_left_behind(going, [], NEW)

@@ -68,16 +68,20 @@ def has_started(dependency: PodClique | None, pods: Iterable[Pod]) -> bool:
 
 
 def is_left_behind(clique: PodClique, pods: Iterable[Pod], revision: str) -> bool:
-    """Whether a clique is of another revision, or has pods of what it was before."""
-    if clique.metadata.labels.get(names.GENERATION_HASH) != revision:
-        return True
-    incarnation = incarnation_of(clique.metadata)
+    """Whether a clique is of another revision, or has pods of what it was before.
+
+    One that is going makes no more pods: without any it is in nobody's way.
+    """
+    known = clique.metadata
+    working = [
+        pod for pod in pods if is_own(clique, pod) and not is_ending(pod) and not is_finished(pod)
+    ]
+    if known.labels.get(names.GENERATION_HASH) != revision:
+        return bool(working) or known.deletion_timestamp is None
+    incarnation = incarnation_of(known)
     return any(
-        is_own(clique, pod)
-        and not is_ending(pod)
-        and not is_finished(pod)
-        and not (is_current(clique, pod) and incarnation_of(pod.metadata) == incarnation)
-        for pod in pods
+        not is_current(clique, pod) or incarnation_of(pod.metadata) != incarnation
+        for pod in working
     )
 
 
