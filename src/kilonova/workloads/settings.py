@@ -11,7 +11,7 @@ class Settings:
     """Whether topology constraints are taken."""
     mnnvl: bool = False
     """Whether GPU cliques get compute domains for multi-node NVLink."""
-    startup_image: str = "docker.io/library/busybox:1.37"
+    startup_image: str = "busybox:1.37"
     """Image of the init container that waits for other cliques: any with a shell."""
     schedulers: tuple[str, ...] = ("default-scheduler", "kai-scheduler", "kilonova")
     """Schedulers that a set may name; the first is meant where none is named."""
