@@ -15,6 +15,7 @@ LABEL_RULE = (
     "must consist of lower case letters, digits or '-', and start and end with a letter or digit "
     "(regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')"
 )
+RESERVED = "keys that begin with grove.io/ are the operator's own: remove it"
 LONG = "n" * 40
 REQUESTS = {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "gpu"}}]}}
 
@@ -209,6 +210,14 @@ def changed(path: str, value: Any) -> dict[str, Any]:
                 f'{CLIQUES}[0].annotations: Invalid value: "-bad": name part must be 1 to 63 '
                 "letters, digits, '-', '_' or '.', and start and end with a letter or digit"
             ],
+        ),
+        (
+            changed(f"{CLIQUES}[0].labels", {"grove.io/base-podgang": "x"}),
+            [f'{CLIQUES}[0].labels: Invalid value: "grove.io/base-podgang": {RESERVED}'],
+        ),
+        (
+            changed(f"{CLIQUES}[0].annotations", {"grove.io/incarnation": "5"}),
+            [f'{CLIQUES}[0].annotations: Invalid value: "grove.io/incarnation": {RESERVED}'],
         ),
         (
             changed(f"{CLIQUES}[0].annotations", {"big": "x" * 262144}),

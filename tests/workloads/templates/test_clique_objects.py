@@ -109,6 +109,18 @@ def test_labels_of_the_operator_win_over_those_of_the_template() -> None:
     assert found.metadata.labels[names.POD_GANG] == "sys-0"
 
 
+def test_what_a_template_says_in_the_operators_own_keys_reaches_no_clique() -> None:
+    labels = {names.SCALING_GROUP: "x", names.BASE_POD_GANG: "y", "app": "z"}
+    annotations = {names.INCARNATION: "5", names.RELEASED: "true", names.MNNVL_GROUP: "none"}
+    system = pod_clique_set(clique("worker", labels=labels, annotations=annotations))
+
+    found = pod_clique(system, "worker")
+
+    plain = pod_clique(pod_clique_set(clique("worker")), "worker")
+    assert found.metadata.labels.keys() == {*plain.metadata.labels, "app"}
+    assert found.metadata.annotations == {names.MNNVL_GROUP: "none"}
+
+
 def test_pods_are_made_from_the_revision_and_numbers_from_the_set() -> None:
     old = pod_clique_set(clique("worker", 2, pod_spec=pod_template(nodeSelector={"a": "old"})))
     new = pod_clique_set(clique("worker", 5, 2, pod_spec=pod_template(nodeSelector={"a": "new"})))

@@ -13,6 +13,9 @@ COMPONENT = "app.kubernetes.io/component"
 OPERATOR = "grove-operator"
 """The value of `managed-by` on all that the operator makes."""
 
+RESERVED_PREFIX = "grove.io/"
+"""Labels and annotations that begin so are the operator's, but for a few that people write."""
+
 # Grove's labels.
 POD_CLIQUE = "grove.io/podclique"
 POD_GANG = "grove.io/podgang"

@@ -9,11 +9,13 @@ from kilonova.workloads.admission.drafts import SetDraft
 from kilonova.workloads.admission.findings import duplicate, invalid_value, not_found, required
 from kilonova.workloads.admission.syntax import dns_label, dns_subdomain, label_key, label_value
 from kilonova.workloads.templates.clashes import name_clashes
+from kilonova.workloads.templates.labels import is_reserved_annotation, is_reserved_label
 
 CLIQUES = "spec.template.cliques"
 GROUPS = "spec.template.podCliqueScalingGroups"
 _NAME = "metadata.name"
 _ANNOTATIONS_LIMIT = 256 * 1024
+_RESERVED = f"keys that begin with {names.RESERVED_PREFIX} are the operator's own: remove it"
 
 
 def composition_problems(draft: SetDraft) -> Iterator[Problem]:
@@ -63,11 +65,15 @@ def _mark_problems(path: str, clique: CliqueTemplate) -> Iterator[Problem]:
     for key, value in clique.labels.items():
         if trouble := label_key(key):
             yield invalid_value(f"{path}.labels", key, trouble)
+        elif is_reserved_label(key):
+            yield invalid_value(f"{path}.labels", key, _RESERVED)
         if trouble := label_value(value):
             yield invalid_value(f"{path}.labels", value, trouble)
     for key in clique.annotations:
         if trouble := label_key(key.lower()):
             yield invalid_value(f"{path}.annotations", key, trouble)
+        elif is_reserved_annotation(key):
+            yield invalid_value(f"{path}.annotations", key, _RESERVED)
     size = sum(len(f"{key}{value}".encode()) for key, value in clique.annotations.items())
     if size > _ANNOTATIONS_LIMIT:
         too_long = f"Too long: may not be more than {_ANNOTATIONS_LIMIT} bytes"

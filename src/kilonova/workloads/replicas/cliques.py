@@ -180,7 +180,10 @@ def _revision_of(seen: Observed, clique: PodClique) -> SetRevision | None:
 
 
 def _take_back(seen: Observed, live: PodClique, clique: str, body: JsonObject) -> None:
-    """Ask for the absence of labels and annotations that an older revision had."""
+    """Ask for the absence of labels and annotations that an older revision had.
+
+    The count of incarnations is never a template's, whatever that says.
+    """
     old = _revision_of(seen, live)
     parts = None if old is None else old.templates.get(clique)
     if parts is None:
@@ -190,4 +193,5 @@ def _take_back(seen: Observed, live: PodClique, clique: str, body: JsonObject) -
         (parts.labels, metadata["labels"]),
         (parts.annotations, metadata["annotations"]),
     ):
-        has.update({name: None for name in had if name not in has})
+        gone = had.keys() - has.keys() - {names.INCARNATION}
+        has.update(dict.fromkeys(gone))

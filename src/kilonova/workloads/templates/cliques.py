@@ -1,5 +1,7 @@
 """PodClique objects."""
 
+from collections.abc import Callable, Mapping
+
 from kilonova.api.grove import PodCliqueSet, names
 from kilonova.api.json import JsonObject
 from kilonova.workloads.resources import SETS
@@ -7,7 +9,12 @@ from kilonova.workloads.revisions import SetRevision
 from kilonova.workloads.settings import Settings
 from kilonova.workloads.templates.claims import with_shared_claims
 from kilonova.workloads.templates.computedomains import nvlink_group, with_compute_domain
-from kilonova.workloads.templates.labels import owner_reference, replica_labels
+from kilonova.workloads.templates.labels import (
+    is_reserved_annotation,
+    is_reserved_label,
+    owner_reference,
+    replica_labels,
+)
 from kilonova.workloads.templates.lookup import (
     Member,
     find_clique,
@@ -57,17 +64,21 @@ def clique_object(
             "name": name,
             "namespace": set_.metadata.namespace,
             "labels": {
-                **parts.labels,
+                **_without(is_reserved_label, parts.labels),
                 **_labels(set_name, index, name, member),
                 names.GENERATION_HASH: revision.hash,
                 names.POD_TEMPLATE_HASH: revision.hashes[clique],
             },
-            "annotations": dict(parts.annotations),
+            "annotations": _without(is_reserved_annotation, parts.annotations),
             "finalizers": [names.CLIQUE_FINALIZER],
             "ownerReferences": [owner or owner_reference(SETS, set_.metadata)],
         },
         "spec": spec,
     }
+
+
+def _without(is_reserved: Callable[[str], bool], marks: Mapping[str, str]) -> dict[str, str]:
+    return {key: value for key, value in marks.items() if not is_reserved(key)}
 
 
 def _labels(set_name: str, index: int, name: str, member: Member | None) -> dict[str, str]:

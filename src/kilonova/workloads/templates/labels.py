@@ -27,6 +27,16 @@ def replica_labels(set_name: str, index: int, component: str, name: str) -> dict
     }
 
 
+def is_reserved_label(key: str) -> bool:
+    """Whether a label is the operator's own, and has no place in a template."""
+    return key.startswith(names.RESERVED_PREFIX)
+
+
+def is_reserved_annotation(key: str) -> bool:
+    """Whether an annotation is the operator's own, and has no place in a template."""
+    return key.startswith(names.RESERVED_PREFIX) and key != names.MNNVL_GROUP
+
+
 def owner_reference(resource: Resource[Any], metadata: Metadata) -> JsonObject:
     """The reference by which an object is gone when its owner is."""
     return {
