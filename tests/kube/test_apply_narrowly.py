@@ -113,6 +113,21 @@ def test_only_what_differs_is_written(desired, patch):
     assert narrowest_patch(LIVE, desired) == patch
 
 
+@pytest.mark.parametrize(
+    ("stored", "wanted", "is_same"),
+    [
+        ({"averageValue": "1"}, {"averageValue": "1000m"}, True),
+        ({"value": "1k"}, {"value": 1000}, True),
+        ({"averageValue": "1"}, {"averageValue": "1001m"}, False),
+        ({"type": "1"}, {"type": "1000m"}, False),
+    ],
+)
+def test_targets_of_metrics_are_compared_by_value(stored, wanted, is_same):
+    live = {"spec": {"metrics": [{"type": "Pods", "pods": {"target": stored}}]}}
+    desired = {"spec": {"metrics": [{"type": "Pods", "pods": {"target": wanted}}]}}
+    assert differs(live, desired) is not is_same
+
+
 def test_a_changed_list_element_keeps_its_other_fields_and_its_neighbours():
     desired = {
         "spec": {

@@ -65,6 +65,8 @@ _SETS = frozenset({"finalizers"})
 _QUANTITIES = frozenset(
     {"requests", "limits", "capacity", "allocatable", "hard", "used", "overhead"}
 )
+_METRIC_QUANTITIES = frozenset({"averageValue", "value"})
+"""Fields of what an autoscaler aims at, its `target`."""
 
 
 def _change(live: Any, desired: Any, field: str) -> Any:
@@ -82,11 +84,10 @@ def _change(live: Any, desired: Any, field: str) -> Any:
 
 def _object_change(live: Any, desired: JsonObject, field: str) -> Any:
     known = cast("JsonObject", live) if isinstance(live, dict) else {}
-    quantities = field in _QUANTITIES
     changes: JsonObject = {}
     for name, wanted in desired.items():
         found = known.get(name)
-        if quantities and _same_quantity(found, wanted):
+        if _is_quantity(field, name) and _same_quantity(found, wanted):
             continue
         change = _change(found, wanted, name)
         if change is not _HOLDS:
@@ -196,6 +197,10 @@ _SUFFIXES = {
     **{suffix: Decimal(10) ** (3 * i) for i, suffix in enumerate("kMGTPE", start=1)},
     **{f"{letter}i": Decimal(1024) ** i for i, letter in enumerate("KMGTPE", start=1)},
 }
+
+
+def _is_quantity(parent: str, name: str) -> bool:
+    return parent in _QUANTITIES or (parent == "target" and name in _METRIC_QUANTITIES)
 
 
 def _same_quantity(live: Any, desired: Any) -> bool:
