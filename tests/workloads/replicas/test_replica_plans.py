@@ -185,6 +185,18 @@ def test_autoscaler_that_is_asked_for_no_more_goes() -> None:
     assert world.of("HorizontalPodAutoscaler") == {}
 
 
+def test_metrics_that_are_asked_for_no_more_go() -> None:
+    target = {"type": "AverageValue", "averageValue": "1000m"}
+    metric = {"type": "Pods", "pods": {"metric": {"name": "queue"}, "target": target}}
+    scaling = AutoScaling(3, metrics=(metric,))
+    world = started(pod_clique_set(clique("a", auto_scaling_config=scaling)))
+    assert world.of("HorizontalPodAutoscaler")["sys-0-a"].spec["metrics"] == [metric]
+    world.edit(pod_clique_set(clique("a", auto_scaling_config=AutoScaling(3))))
+    world.settle()
+    (left,) = world.of("HorizontalPodAutoscaler")["sys-0-a"].spec["metrics"]
+    assert left["resource"]["target"] == {"type": "Utilization", "averageUtilization": 80}
+
+
 @pytest.mark.parametrize(
     ("kind", "name", "path", "value"),
     [

@@ -72,6 +72,15 @@ def test_autoscalers_scale_cliques_that_stand_alone_and_groups() -> None:
         },
         "minReplicas": 1,
         "maxReplicas": 8,
+        "metrics": [
+            {
+                "type": "Resource",
+                "resource": {
+                    "name": "cpu",
+                    "target": {"type": "Utilization", "averageUtilization": 80},
+                },
+            }
+        ],
     }
 
 

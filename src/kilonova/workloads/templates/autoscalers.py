@@ -10,6 +10,12 @@ from kilonova.workloads.resources import CLIQUES, GROUPS
 from kilonova.workloads.templates.labels import owned_by_set, replica_labels
 from kilonova.workloads.templates.lookup import group_of
 
+_USUAL_TARGET: JsonObject = {"type": "Utilization", "averageUtilization": 80}
+_USUAL_METRICS: list[JsonObject] = [
+    {"type": "Resource", "resource": {"name": "cpu", "target": _USUAL_TARGET}}
+]
+"""What Kubernetes writes where nothing is said; said by us, so that older metrics go."""
+
 
 def autoscaler_objects(set_: PodCliqueSet, index: int) -> list[JsonObject]:
     """The autoscalers of a replica, each named as what it scales."""
@@ -42,7 +48,6 @@ def _autoscaler(
         "scaleTargetRef": {"apiVersion": target.api_version, "kind": target.kind, "name": name},
         "minReplicas": replicas if scaling.min_replicas is None else scaling.min_replicas,
         "maxReplicas": scaling.max_replicas,
+        "metrics": list(scaling.metrics) or _USUAL_METRICS,
     }
-    if scaling.metrics:
-        spec["metrics"] = list(scaling.metrics)
     return {"metadata": owned_by_set(set_, name, labels), "spec": spec}
