@@ -28,6 +28,15 @@ def shared(name: str, **more: Any) -> dict[str, Any]:
     return {"name": name, "scope": "AllReplicas", **more}
 
 
+NAMED = {
+    "initContainers": [{"name": "grove-initc", "image": "i"}],
+    "containers": [{"name": "main", "image": "i"}, {"name": "grove-initc", "image": "i"}],
+    "volumes": [{"name": "pod-info-vol", "emptyDir": {}}],
+}
+"""As what the operator adds to pods that wait."""
+OURS = "is added by the operator where cliques start after others: rename it"
+
+
 def found(obj: dict[str, Any], settings: Settings | None = None) -> list[str]:
     findings = validate_create(defaulted(obj), Context(settings or Settings()))
     return [f"{each.field}: {each.message}" for each in findings.problems]
@@ -292,6 +301,18 @@ def changed(path: str, value: Any) -> dict[str, Any]:
                 f'{CLIQUES}[1].spec.startsAfter[4]: Duplicate value: "router"',
             ],
         ),
+        (
+            changed(f"{CLIQUES}[1].spec.podSpec", NAMED),
+            [
+                f'{CLIQUES}[1].spec.podSpec.{place}.name: Invalid value: "{name}": {OURS}'
+                for place, name in (
+                    ("initContainers[0]", "grove-initc"),
+                    ("containers[1]", "grove-initc"),
+                    ("volumes[0]", "pod-info-vol"),
+                )
+            ],
+        ),
+        (changed(f"{CLIQUES}[0].spec.podSpec", NAMED), []),
         (
             changed(f"{CLIQUES}[0].spec.startsAfter", ["worker"]),
             [

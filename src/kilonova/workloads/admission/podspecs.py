@@ -3,14 +3,17 @@
 from collections.abc import Iterator
 from typing import Any, cast
 
+from kilonova.api.grove import names
 from kilonova.api.grove.podcliqueset import Template
 from kilonova.api.json import JsonObject
 from kilonova.kube.admission import Problem
 from kilonova.workloads.admission.composition import CLIQUES
 from kilonova.workloads.admission.findings import duplicate, forbidden, invalid_value, unsupported
 from kilonova.workloads.admission.syntax import variable_name
+from kilonova.workloads.templates.startup import dependencies
 
 _RESTART_POLICIES = ("Always", "OnFailure", "Never")
+_CONTAINERS = ("initContainers", "containers")
 
 
 def pod_problems(template: Template, *, creating: bool) -> Iterator[Problem]:
@@ -27,9 +30,21 @@ def pod_problems(template: Template, *, creating: bool) -> Iterator[Problem]:
             if pods.get("nodeName"):
                 rule = "must not be set: the scheduler finds nodes for the whole gang"
                 yield forbidden(f"{path}.nodeName", rule)
-        for kind in ("initContainers", "containers"):
+        if dependencies(template, clique.name):
+            yield from _taken_names(path, pods)
+        for kind in _CONTAINERS:
             for place, container in enumerate(_objects(pods, kind)):
                 yield from _variable_problems(f"{path}.{kind}[{place}].env", container)
+
+
+def _taken_names(path: str, pods: JsonObject) -> Iterator[Problem]:
+    """Names of what the operator adds to pods that wait for others."""
+    taken = dict.fromkeys(_CONTAINERS, names.STARTUP_CONTAINER)
+    for kind, name in {**taken, "volumes": names.POD_INFO_VOLUME}.items():
+        for place, each in enumerate(_objects(pods, kind)):
+            if each.get("name") == name:
+                rule = "is added by the operator where cliques start after others: rename it"
+                yield invalid_value(f"{path}.{kind}[{place}].name", name, rule)
 
 
 def _variable_problems(path: str, container: JsonObject) -> Iterator[Problem]:

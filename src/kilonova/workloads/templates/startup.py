@@ -26,7 +26,7 @@ def starts_after(
             for each in _within(template, clique, member.group.clique_names)
         )
     result: list[str] = []
-    for each in _dependencies(template, clique):
+    for each in dependencies(template, clique):
         group = group_of(template, each)
         if group is None:
             result.append(names.clique(set_name, index, each))
@@ -39,7 +39,7 @@ def starts_after(
     return tuple(result)
 
 
-def _dependencies(template: Template, clique: str) -> tuple[str, ...]:
+def dependencies(template: Template, clique: str) -> tuple[str, ...]:
     """The cliques before a clique, as the set names them."""
     if template.clique_startup_type == ANY_ORDER:
         return ()
@@ -54,7 +54,7 @@ def _within(template: Template, clique: str, known: tuple[str, ...]) -> list[str
     """The nearest cliques before a clique that are among the known ones."""
     result: dict[str, None] = {}
     seen: set[str] = set()
-    ahead = list(reversed(_dependencies(template, clique)))
+    ahead = list(reversed(dependencies(template, clique)))
     while ahead:
         each = ahead.pop()
         if each in seen:
@@ -63,7 +63,7 @@ def _within(template: Template, clique: str, known: tuple[str, ...]) -> list[str
         if each in known:
             result[each] = None
         else:
-            ahead += reversed(_dependencies(template, each))
+            ahead += reversed(dependencies(template, each))
     return list(result)
 
 
