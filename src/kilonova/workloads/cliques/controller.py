@@ -28,13 +28,13 @@ from kilonova.kube import (
 )
 from kilonova.kube.echo import Echo
 from kilonova.kube.events import Recorder
-from kilonova.workloads.caches import BY_CLIQUE, BY_REPLICA, Caches
+from kilonova.workloads.caches import BY_BASE, BY_CLIQUE, BY_REPLICA, Caches
 from kilonova.workloads.cliques.concerns import Concerns
 from kilonova.workloads.cliques.desire import Plan, Seen, desire
 from kilonova.workloads.cliques.hands import Hands
 from kilonova.workloads.cliques.release import has_started, is_left_behind
 from kilonova.workloads.cliques.roster import is_own
-from kilonova.workloads.cliques.status import failed_status, has_lost_all
+from kilonova.workloads.cliques.status import failed_status, has_lost_all, is_pressing
 from kilonova.workloads.keys import clique_of, replica_of, set_of
 from kilonova.workloads.pace import Pace
 from kilonova.workloads.pods import is_ending
@@ -43,7 +43,7 @@ from kilonova.workloads.settings import Settings
 from kilonova.workloads.statuses import status_patch
 from kilonova.workloads.templates.pods import pod_object
 
-_WORKERS = 16
+_WORKERS = 64
 _LOOK_SECONDS = 0.0001
 """Between two rounds, for each pod of a clique; looking at one takes about a tenth of it."""
 _SHORTEST_PAUSE = 0.005
@@ -215,7 +215,10 @@ class _Rounds:
         known = clique.metadata
         if status == clique.status:
             return None
-        wait = self._pace.wait(known.uid)
+        gang = known.namespace, known.labels.get(names.POD_GANG, "")
+        others_wait = self._caches.cliques.store.count(BY_BASE, gang) > 0
+        pressing = is_pressing(clique, status, others_wait=others_wait)
+        wait = self._pace.wait(known.uid, pressing=pressing)
         if wait > 0:
             return wait
         self._pace.wrote(known.uid)

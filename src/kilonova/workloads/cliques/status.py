@@ -96,6 +96,35 @@ def failed_status(
     )
 
 
+def is_pressing(clique: PodClique, new: PodCliqueStatus, *, others_wait: bool) -> bool:
+    """Whether a status is to be told at once, and not only that pods are on their way.
+
+    Others may wait for the clique's gang to have its nodes.
+    """
+    old, least = clique.status, needed(clique)
+    before, after = _up(old), _up(new)
+    had, has = old.scheduled_replicas, new.scheduled_replicas
+    return (
+        after >= clique.spec.replicas
+        or after < before
+        or has < had
+        or (before < least <= after)
+        or (others_wait and had < least <= has)
+        or old.observed_generation not in (None, new.observed_generation)
+        or (old.last_errors, old.update_progress) != (new.last_errors, new.update_progress)
+        or any(
+            holds(new.conditions, each) and not holds(old.conditions, each)
+            for each in (COMPLETE, FAILED)
+        )
+        or (
+            # Of one that has just been made it is no news that it lacks pods, or gets them.
+            old.observed_generation is not None
+            and (holds(new.conditions, BREACHED), new.healthy_incarnation)
+            != (holds(old.conditions, BREACHED), old.healthy_incarnation)
+        )
+    )
+
+
 def has_lost_all(clique: PodClique, new: PodCliqueStatus) -> bool:
     """Whether pods had nodes, none has one now, and nobody asked for that."""
     return (
@@ -104,6 +133,10 @@ def has_lost_all(clique: PodClique, new: PodCliqueStatus) -> bool:
         and holds(new.conditions, BREACHED)
         and new.healthy_incarnation in (None, incarnation_of(clique.metadata))
     )
+
+
+def _up(status: PodCliqueStatus) -> int:
+    return status.ready_replicas + status.succeeded_replicas
 
 
 def _is_at_one_template(clique: PodClique, roster: Roster) -> bool:

@@ -31,7 +31,7 @@ from kilonova.workloads.keys import Replica
 from kilonova.workloads.pace import Pace
 from kilonova.workloads.replicas.concerns import Concerns
 from kilonova.workloads.replicas.desire import desire
-from kilonova.workloads.replicas.gangstatus import SCHEDULED, gang_status
+from kilonova.workloads.replicas.gangstatus import SCHEDULED, gang_status, is_pressing
 from kilonova.workloads.replicas.groupstatus import group_report
 from kilonova.workloads.replicas.hands import Hands, Refused
 from kilonova.workloads.replicas.known import RevisionReader
@@ -45,7 +45,7 @@ from kilonova.workloads.sets.desire import wanted_replicas
 from kilonova.workloads.settings import Settings
 from kilonova.workloads.statuses import status_patch
 
-_WORKERS = 16
+_WORKERS = 64
 _STEPS = 5
 """More than a replica ever takes from nothing: what still differs then is no use writing again."""
 
@@ -262,7 +262,9 @@ class _Rounds:
             # Scaled gangs wait for their base to have its nodes.
             was, has = holds(gang.status.conditions, SCHEDULED), holds(status.conditions, SCHEDULED)
             is_awaited = len(live) > 1 and has and not was
-            wait = 0.0 if is_awaited else self._wait(GANGS, gang.metadata)
+            wait = 0.0
+            if not is_awaited:
+                wait = self._wait(GANGS, gang.metadata, pressing=is_pressing(gang, status))
             if wait > 0:
                 waits.append(wait)
                 continue
@@ -272,10 +274,10 @@ class _Rounds:
         raise_first(await asyncio.gather(*writes, return_exceptions=True))
         return waits
 
-    def _wait(self, resource: Resource[Any], metadata: Metadata) -> float:
+    def _wait(self, resource: Resource[Any], metadata: Metadata, *, pressing: bool = True) -> float:
         """Seconds until a status may be written; if it may now, it is taken to be."""
         thing = (resource.kind, metadata.namespace, metadata.name)
-        wait = self._pace.wait(thing)
+        wait = self._pace.wait(thing, pressing=pressing)
         if not wait:
             self._pace.wrote(thing)
         return wait

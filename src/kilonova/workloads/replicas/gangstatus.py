@@ -10,7 +10,7 @@ from datetime import datetime
 
 from msgspec.structs import replace
 
-from kilonova.api.grove import PodClique
+from kilonova.api.grove import PodClique, names
 from kilonova.api.meta import Condition
 from kilonova.api.podgang import Phase, PodGang, PodGangStatus, PodGroup
 from kilonova.api.times import rfc3339
@@ -27,6 +27,9 @@ INITIALIZED = "Initialized"
 SCHEDULED = "Scheduled"
 READY = "Ready"
 UNHEALTHY = "Unhealthy"
+
+_ON_THE_WAY: tuple[Phase, ...] = ("Pending", "Starting")
+_WITHOUT_GANGS = "default-scheduler"
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +100,24 @@ def gang_status(seen: Observed, gang: PodGang, now: datetime) -> PodGangStatus:
         conditions=conditions,
         last_scheduled=_since(old.conditions, SCHEDULED, scheduled, old.last_scheduled, now),
         last_ready=_since(old.conditions, READY, ready, old.last_ready, now),
+    )
+
+
+def is_pressing(gang: PodGang, new: PodGangStatus) -> bool:
+    """Whether a status is to be told at once, and not only that the gang is on its way.
+
+    A scheduler that knows gangs may wait for all pods to be there.
+    """
+
+    def turned(type_: str) -> bool:
+        return holds(new.conditions, type_) != holds(gang.status.conditions, type_)
+
+    scheduler = gang.metadata.labels.get(names.SCHEDULER_NAME)
+    is_further = gang.status.phase in _ON_THE_WAY and new.phase in _ON_THE_WAY
+    return (
+        (new.phase != gang.status.phase and not is_further)
+        or turned(UNHEALTHY)
+        or (scheduler != _WITHOUT_GANGS and turned(INITIALIZED))
     )
 
 

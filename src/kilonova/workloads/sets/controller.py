@@ -54,6 +54,8 @@ _ORPHAN = "orphan"
 _WORKERS = 8
 _LOOK_SECONDS = 0.0004
 """Between two looks at a set, for each of its replicas: about twenty times what a look takes."""
+_CALM = 5
+"""How many times longer that is while nothing is updated."""
 
 
 def build_set_controller(
@@ -155,6 +157,9 @@ class _Rounds:
         if known == generation and until > now:
             return until - now
         pause = min(_LOOK_SECONDS * wanted_replicas(set_), self._settings.status_pace)
+        if not is_under_way(set_.status.update_progress):
+            # Nobody waits for its turn: what is told of a big set is big, and can wait.
+            pause *= _CALM
         self._looked[key] = (generation, now + pause)
         return 0.0
 
