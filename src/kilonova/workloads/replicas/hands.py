@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -65,12 +65,13 @@ class Hands:
         """Write what comes first in a plan; `Refused` at the end if the server refused some."""
         namespace = set_.metadata.namespace
         done: list[Write] = []
-        creates = slow_start(
-            [partial(self._create, each, namespace, done) for each in plan.first_creates]
-        )
+        kinds: defaultdict[str, list[Callable[[], Awaitable[None]]]] = defaultdict(list)
+        for each in plan.first_creates:
+            kinds[each.resource.kind].append(partial(self._create, each, namespace, done))
+        creates = map(slow_start, kinds.values())
         changes = self._patch_all(plan, namespace)
         removals = (self._delete(each, namespace, done) for each in plan.deletes)
-        results = await asyncio.gather(creates, changes, *removals, return_exceptions=True)
+        results = await asyncio.gather(*creates, changes, *removals, return_exceptions=True)
         self._tell(set_, done)
         raise_first(results)
 

@@ -15,6 +15,9 @@ from kilonova.workloads.keys import index_of
 from kilonova.workloads.resources import COMPUTE_DOMAINS, Child
 from kilonova.workloads.sets.desire import is_surplus
 
+_AT_A_TIME = 16
+"""Pods of cliques that go are not to queue behind all that goes with them."""
+
 
 class Removal:
     """Finds and deletes; a deletion is over when the cache shows that the object is going."""
@@ -34,6 +37,7 @@ class Removal:
         if caches.compute_domains is not None:
             kept.append((COMPUTE_DOMAINS, caches.compute_domains))
         self._kept = [(resource, cache.store, Echo(cache)) for resource, cache in kept]
+        self._slots = asyncio.Semaphore(_AT_A_TIME)
         self._domains = caches.compute_domains
         self._sets = caches.sets.store
 
@@ -86,7 +90,8 @@ class Removal:
     async def _delete(self, resource: Resource[Any], child: Any, echo: Echo[Any]) -> None:
         known = child.metadata
         try:
-            await self._client.delete(resource, known.name, known.namespace, uid=known.uid)
+            async with self._slots:
+                await self._client.delete(resource, known.name, known.namespace, uid=known.uid)
         except (NotFound, Conflict):
             return
         await echo.of_deletion((known.namespace, known.name), known.uid)
