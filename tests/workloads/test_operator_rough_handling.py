@@ -5,9 +5,10 @@ from typing import Any
 import pytest
 
 from kilonova.api.grove import names
+from kilonova.api.grove.podcliqueset import IN_ORDER
 from tests.local.embedded_cluster import NODES, eventually, settle
-from tests.workloads.builders import clique, pod_clique_set, pod_template
-from tests.workloads.ground import CLIQUES, NAMESPACE, PODS, Ground, ground
+from tests.workloads.builders import clique, group, pod_clique_set, pod_template
+from tests.workloads.ground import CLIQUES, GROUPS, NAMESPACE, PODS, Ground, ground
 from tests.workloads.operator_cluster import operating
 
 pytestmark = pytest.mark.looptime
@@ -41,3 +42,56 @@ async def test_a_template_does_not_say_how_often_a_clique_was_started_anew() -> 
         await settle(60)
         assert await is_anew()
         assert (await place.get(CLIQUES, "sys-0-front"))["metadata"]["generation"] == version
+
+
+async def test_nobody_waits_for_what_a_group_was_scaled_below() -> None:
+    async with ground() as place, operating(place.cluster):
+        cliques = clique("hand", pod_spec=SPEC), clique("front", pod_spec=SPEC)
+        team = group("team", "hand", replicas=1)
+        await up(place, pod_clique_set(*cliques, groups=[team], startup=IN_ORDER))
+        for replicas in (0, 1):
+            await place.client.set_scale(GROUPS, "sys-0-team", NAMESPACE, replicas)
+            await settle(5)
+            before = await front_pod(place)
+            await place.client.delete(PODS, before["metadata"]["name"], NAMESPACE)
+            await until_front_is_new(place, before)
+
+
+async def test_who_waits_already_goes_on_when_the_group_is_scaled() -> None:
+    async with ground() as place, operating(place.cluster):
+        stuck = pod_template(schedulingGates=[{"name": "mine"}])
+        cliques = clique("hand", pod_spec=stuck), clique("front", pod_spec=SPEC)
+        team = group("team", "hand", replicas=1)
+        await place.apply(pod_clique_set(*cliques, groups=[team], startup=IN_ORDER))
+        await settle(20)
+        waiting = await front_pod(place)
+        assert names.RELEASED not in waiting["metadata"].get("annotations", {})
+        await place.client.set_scale(GROUPS, "sys-0-team", NAMESPACE, 0)
+
+        async def released() -> bool:
+            return names.RELEASED in (await front_pod(place))["metadata"].get("annotations", {})
+
+        await eventually(released)
+
+
+async def front_pod(place: Ground) -> Any:
+    """The pod of the clique that starts last."""
+    pods = await place.all(PODS)
+    (found,) = [each for each in pods if not each["metadata"]["name"].startswith("sys-0-team")]
+    return found
+
+
+async def until_front_is_new(place: Ground, before: Any) -> None:
+    """Wait until another pod than before is ready."""
+
+    async def is_new() -> bool:
+        pods = [each for each in await place.all(PODS) if "front" in each["metadata"]["name"]]
+        ready = [
+            each["metadata"]["uid"]
+            for each in pods
+            for condition in each["status"].get("conditions", ())
+            if (condition["type"], condition["status"]) == ("Ready", "True")
+        ]
+        return bool(ready) and before["metadata"]["uid"] not in ready
+
+    await eventually(is_new)

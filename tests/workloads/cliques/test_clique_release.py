@@ -3,11 +3,13 @@
 import pytest
 from msgspec.structs import replace
 
-from kilonova.api.grove import PodClique, names
+from kilonova.api.grove import PodClique, PodCliqueScalingGroup, names
 from kilonova.api.grove.podcliqueset import SetRollingUpdate, UpdateStrategy
-from kilonova.workloads.cliques.release import has_started, is_left_behind
+from kilonova.api.grove.scalinggroup import PodCliqueScalingGroupSpec
+from kilonova.workloads.cliques.release import has_started, is_left_behind, is_scaled_in
 from kilonova.workloads.resources import Pod
-from tests.workloads.builders import pod_clique_set
+from kilonova.workloads.templates.lookup import member_named
+from tests.workloads.builders import clique, group, metadata, pod_clique_set
 from tests.workloads.cliques.clique_values import (
     NEW,
     OLD,
@@ -86,7 +88,6 @@ def test_nobody_looks_at_other_cliques_once_all_pods_are_released() -> None:
 
 def test_a_clique_has_started_when_enough_of_its_pods_are_up() -> None:
     clique = a_clique(3, 2)
-    assert not has_started(None, [])
     assert not has_started(clique, [*pods(clique, 0), a_pod(clique, 1, up=False)])
     assert not has_started(clique, [*pods(clique, 0), *pods(clique, 1, ending=True)])
     assert has_started(clique, pods(clique, 0, 1))
@@ -97,6 +98,23 @@ def test_a_clique_has_started_when_enough_of_its_pods_are_up() -> None:
 
 def test_a_clique_scaled_to_zero_holds_nobody_up() -> None:
     assert has_started(a_clique(0, 2), [])
+
+
+@pytest.mark.parametrize(("replicas", "missing"), [(0, (0, 1)), (1, (1,)), (2, ())])
+def test_replicas_that_a_group_was_scaled_below_hold_nobody_up(
+    replicas: int, missing: tuple[int, ...]
+) -> None:
+    set_ = pod_clique_set(clique("b"), groups=[group("sg", "b", replicas=2, min_available=2)])
+    scaled = PodCliqueScalingGroup(
+        metadata("sys-0-sg"), PodCliqueScalingGroupSpec(("b",), replicas, 2)
+    )
+    members = [
+        member_named(set_.spec.template, "sys", 0, f"sys-0-sg-{index}-b") for index in range(2)
+    ]
+    found = [each for each in members if each is not None and is_scaled_in(each, scaled)]
+    assert tuple(each.index for each in found) == missing
+    assert not any(each is None or is_scaled_in(each, None) for each in members)
+    assert member_named(set_.spec.template, "sys", 0, "sys-0-b") is None
 
 
 COHERENT = pod_clique_set(

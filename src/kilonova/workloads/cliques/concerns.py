@@ -7,7 +7,7 @@ cliques. So the state before and after is compared, and only what a clique decid
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from kilonova.api.grove import PodClique, PodCliqueSet, names
+from kilonova.api.grove import PodClique, PodCliqueScalingGroup, PodCliqueSet, names
 from kilonova.api.meta import Metadata
 from kilonova.api.podgang import PodGang
 from kilonova.kube import Controller, Key
@@ -46,6 +46,7 @@ class Concerns:
             return changed
 
         self._caches.sets.store.subscribe(queue(self.of_set))
+        self._caches.groups.store.subscribe(queue(self.of_group))
         self._caches.gangs.store.subscribe(queue(self.of_gang))
         self._caches.pods.store.subscribe(queue(self.of_pod))
         self._caches.cliques.store.subscribe(queue(self.of_clique))
@@ -61,6 +62,18 @@ class Concerns:
             return
         for index in replicas_in_turn(new) - replicas_in_turn(old):
             yield from self._keys(BY_REPLICA, Replica(namespace, name, index))
+
+    def of_group(
+        self, old: PodCliqueScalingGroup | None, new: PodCliqueScalingGroup | None
+    ) -> Iterator[Key]:
+        """Cliques of its replica that start after others, when the group is scaled."""
+        known = new or old
+        replica = None if known is None else replica_of(known.metadata)
+        if replica is None or (old and new and old.spec.replicas == new.spec.replicas):
+            return
+        for clique in self._cliques.find(BY_REPLICA, replica):
+            if clique.spec.starts_after:
+                yield self._cliques.key_of(clique)
 
     def of_gang(self, old: PodGang | None, new: PodGang | None) -> Iterator[Key]:
         """Its own cliques when it lists other pods; those that wait for it when it has nodes."""

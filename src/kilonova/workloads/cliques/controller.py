@@ -32,7 +32,7 @@ from kilonova.workloads.caches import BY_BASE, BY_CLIQUE, BY_REPLICA, Caches
 from kilonova.workloads.cliques.concerns import Concerns
 from kilonova.workloads.cliques.desire import Plan, Seen, desire
 from kilonova.workloads.cliques.hands import Hands
-from kilonova.workloads.cliques.release import has_started, is_left_behind
+from kilonova.workloads.cliques.release import has_started, is_left_behind, is_scaled_in
 from kilonova.workloads.cliques.roster import is_own
 from kilonova.workloads.cliques.status import failed_status, has_lost_all, is_pressing
 from kilonova.workloads.keys import clique_of, replica_of, set_of
@@ -41,6 +41,7 @@ from kilonova.workloads.pods import is_ending
 from kilonova.workloads.resources import CLIQUES, Pod
 from kilonova.workloads.settings import Settings
 from kilonova.workloads.statuses import status_patch
+from kilonova.workloads.templates.lookup import member_named
 from kilonova.workloads.templates.pods import pod_object
 
 _WORKERS = 64
@@ -66,6 +67,7 @@ def build_clique_controller(
         Watch(caches.pods, _clique_of),
         # Waited for; what changes in them is compared by `Concerns`.
         Watch(caches.sets, lambda _: ()),
+        Watch(caches.groups, lambda _: ()),
         Watch(caches.gangs, lambda _: ()),
     ]
     controller = Controller(
@@ -172,10 +174,26 @@ class _Rounds:
         return self._caches.gangs.store.get((clique.metadata.namespace, name)) if name else None
 
     def _dependencies_ready(self, clique: PodClique) -> bool:
-        store = self._caches.cliques.store
-        keys = [(clique.metadata.namespace, name) for name in clique.spec.starts_after]
-        find = self._caches.pods.store.find
-        return all(has_started(store.get(key), find(BY_CLIQUE, key)) for key in keys)
+        return all(self._has_started(clique, name) for name in clique.spec.starts_after)
+
+    def _has_started(self, clique: PodClique, name: str) -> bool:
+        key = clique.metadata.namespace, name
+        dependency = self._caches.cliques.store.get(key)
+        if dependency is None:
+            return self._is_scaled_in(clique, name)
+        return has_started(dependency, self._caches.pods.store.find(BY_CLIQUE, key))
+
+    def _is_scaled_in(self, clique: PodClique, name: str) -> bool:
+        replica, groups = replica_of(clique.metadata), self._caches.groups.store
+        if replica is None:
+            return False
+        set_ = self._caches.sets.store.get((replica.namespace, replica.set_name))
+        if set_ is None:
+            return False
+        member = member_named(set_.spec.template, replica.set_name, replica.index, name)
+        return member is not None and is_scaled_in(
+            member, groups.get((replica.namespace, member.group_name))
+        )
 
     def _replica_is_of_one_version(self, clique: PodClique) -> bool:
         store, find = self._caches.cliques.store, self._caches.pods.store.find

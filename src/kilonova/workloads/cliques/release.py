@@ -2,13 +2,14 @@
 
 from collections.abc import Iterable
 
-from kilonova.api.grove import PodClique, names
+from kilonova.api.grove import PodClique, PodCliqueScalingGroup, names
 from kilonova.api.podgang import PodGang
 from kilonova.workloads.cliques.roster import is_current, is_own, is_up, needed
 from kilonova.workloads.conditions import holds
 from kilonova.workloads.keys import incarnation_of
 from kilonova.workloads.pods import is_ending, is_finished, is_gated
 from kilonova.workloads.resources import Pod
+from kilonova.workloads.templates.lookup import Member
 
 SCHEDULED = "Scheduled"
 """The condition of a gang that has the nodes it needs."""
@@ -58,13 +59,16 @@ def is_released(pod: Pod) -> bool:
     return bool(pod.metadata.annotations.get(names.RELEASED))
 
 
-def has_started(dependency: PodClique | None, pods: Iterable[Pod]) -> bool:
+def has_started(dependency: PodClique, pods: Iterable[Pod]) -> bool:
     """Whether others may start after a clique, by what its pods show."""
-    if dependency is None:
-        return False
     incarnation = incarnation_of(dependency.metadata)
     own = (pod for pod in pods if incarnation_of(pod.metadata) == incarnation)
     return sum(is_up(pod) and not is_ending(pod) for pod in own) >= needed(dependency)
+
+
+def is_scaled_in(member: Member, group: PodCliqueScalingGroup | None) -> bool:
+    """Whether a clique need not be there, as its scaling group has fewer replicas than it must."""
+    return group is not None and member.index >= group.spec.replicas
 
 
 def is_left_behind(clique: PodClique, pods: Iterable[Pod], revision: str) -> bool:
