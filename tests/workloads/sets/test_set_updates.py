@@ -32,10 +32,13 @@ NOW = datetime(2026, 5, 1, tzinfo=UTC)
 TIME = "2026-05-01T00:00:00Z"
 BEFORE = "2026-04-30T00:00:00Z"
 
-OLD = ReplicaView(0, present=True, available=True, outdated=True, scheduled=True)
-NEW = ReplicaView(0, present=True, available=True, updated=True, scheduled=True)
+UP = ReplicaView(0, present=True, available=True, was_up=True, scheduled=True)
+OLD = with_fields(UP, outdated=True)
+NEW = with_fields(UP, updated=True)
 BROKEN = with_fields(OLD, available=False, breached=True)
-PENDING = with_fields(OLD, available=False, scheduled=False)
+PENDING = with_fields(OLD, available=False, was_up=False, scheduled=False)
+HOMELESS = with_fields(PENDING, outdated=False, updated=True)
+OUSTED = with_fields(HOMELESS, was_up=True)
 STARTING = with_fields(NEW, available=False)
 FILLING = with_fields(NEW, lacking=True)
 ABSENT = ReplicaView(0)
@@ -44,6 +47,8 @@ LETTERS = {
     "n": NEW,
     "b": BROKEN,
     "p": PENDING,
+    "h": HOMELESS,
+    "u": OUSTED,
     "s": STARTING,
     "f": FILLING,
     ".": ABSENT,
@@ -51,7 +56,8 @@ LETTERS = {
 
 
 def replicas(letters: str) -> dict[int, ReplicaView]:
-    """A letter for each replica: old, new, broken, pending, starting, filling, absent."""
+    """A letter for each replica: old, new, broken, pending, starting, filling, absent; homeless is
+    pending of the new revision, and ousted so after it was up."""
     return {index: with_fields(LETTERS[each], index=index) for index, each in enumerate(letters)}
 
 
@@ -59,6 +65,7 @@ def set_of(
     count: int,
     *turns: int,
     hash_: str = "new",
+    before: int | None = None,
     begun: bool = True,
     ended: bool = False,
     strategy: StrategyType = "RollingRecreate",
@@ -68,6 +75,7 @@ def set_of(
     progress = SetUpdateProgress(
         update_started_at=BEFORE,
         update_ended_at=BEFORE if ended else None,
+        available_replicas_at_start=before,
         currently_updating=tuple(UpdatingReplica(each, BEFORE) for each in turns),
     )
     status = PodCliqueSetStatus(
@@ -98,6 +106,19 @@ def turns_of(progress: SetUpdateProgress | None) -> list[int]:
         (set_of(4), "oobp", [3]),
         (set_of(4, max_unavailable=2), "oobp", [3, 2]),
         (set_of(4, max_unavailable=3), "oobp", [3, 2, 0]),
+        (set_of(3, 2), "ooh", [0]),
+        (set_of(3, 0), "soh", [0]),
+        (set_of(3, 0), "noh", [1]),
+        (set_of(4, 3), "oohh", [0]),
+        (set_of(4, 0, max_unavailable=2), "sooh", [0, 1]),
+        (set_of(4), "oosh", []),
+        (set_of(3, 0), "uon", [0]),
+        (set_of(3, 0, before=3), "uon", [0]),
+        (set_of(3, 0, before=2), "uon", [1]),
+        (set_of(3, 0, before=2), "uoh", [0]),
+        (set_of(3, 0, before=2), "son", [0]),
+        (set_of(3, 0, before=3, max_surge=1, max_unavailable=0), "uoon", [0]),
+        (set_of(3, max_surge=1, max_unavailable=0), "oooh", []),
         (set_of(4), "ooos", []),
         (set_of(4), "ooo.", []),
         (set_of(4, 2), "oobo", [2]),
@@ -123,7 +144,9 @@ def test_first_sight_of_a_set_is_no_update() -> None:
 def test_edit_begins_an_update() -> None:
     progress = next_progress(set_of(2, hash_="old", begun=False), "new", replicas("oo"), NOW)
     assert progress == SetUpdateProgress(
-        update_started_at=TIME, currently_updating=(UpdatingReplica(0, TIME),)
+        update_started_at=TIME,
+        available_replicas_at_start=2,
+        currently_updating=(UpdatingReplica(0, TIME),),
     )
 
 
@@ -132,6 +155,13 @@ def test_edit_in_an_update_goes_on_with_the_replica_whose_turn_it_is() -> None:
     assert progress is not None
     assert progress.update_started_at == TIME
     assert progress.currently_updating == (UpdatingReplica(1, TIME),)
+
+
+def test_edit_in_an_update_remembers_how_many_were_available_before_it() -> None:
+    set_ = set_of(3, 1, hash_="middle", before=3)
+    progress = next_progress(set_, "new", replicas("obo"), NOW)
+    assert progress is not None
+    assert progress.available_replicas_at_start == 3
 
 
 def test_edit_taken_back_updates_only_what_had_been_updated() -> None:
@@ -148,6 +178,12 @@ def test_update_ends_when_all_is_updated() -> None:
 def test_update_does_not_end_before_the_last_replica_is_available() -> None:
     progress = next_progress(set_of(3, 2), "new", replicas("nns"), NOW)
     assert turns_of(progress) == [2]
+
+
+def test_update_ends_though_there_is_no_room_for_a_replica() -> None:
+    assert not is_under_way(next_progress(set_of(3, 1), "new", replicas("nnh"), NOW))
+    surging = set_of(3, max_surge=1, max_unavailable=0)
+    assert not is_under_way(next_progress(surging, "new", replicas("nnhh"), NOW))
 
 
 def test_surge_stays_until_all_others_are_available() -> None:
@@ -180,7 +216,9 @@ def test_switch_to_on_delete_stops_an_update() -> None:
 def test_switch_from_on_delete_updates_what_was_left_outdated() -> None:
     progress = next_progress(set_of(3, ended=True), "new", replicas("noo"), NOW)
     assert progress == SetUpdateProgress(
-        update_started_at=TIME, currently_updating=(UpdatingReplica(1, TIME),)
+        update_started_at=TIME,
+        available_replicas_at_start=3,
+        currently_updating=(UpdatingReplica(1, TIME),),
     )
 
 
@@ -197,7 +235,7 @@ def _sets(draw: st.DrawFn) -> tuple[PodCliqueSet, str]:
         max_unavailable=draw(_counts),
         max_surge=draw(_counts),
     )
-    return set_, draw(st.text("onbps.", min_size=count, max_size=count))
+    return set_, draw(st.text("onbphus.", min_size=count, max_size=count))
 
 
 @given(_sets())
@@ -209,7 +247,8 @@ def test_no_more_turns_than_may_be_unavailable(case: tuple[PodCliqueSet, str]) -
     assert all(views[each].outdated for each in chosen)
     taken = sum(views[each].available for each in chosen)
     left = sum(each.available for each in views.values()) - taken
-    assert not taken or left >= set_.spec.replicas - most_unavailable(set_)
+    homeless = sum(letters.count(each) for each in "phu")
+    assert not taken or left >= set_.spec.replicas - homeless - most_unavailable(set_)
 
 
 @given(_sets(), st.randoms(use_true_random=False))

@@ -163,6 +163,18 @@ def test_replica_lacks_a_unit_of_its_group_only_if_that_was_up_before() -> None:
     assert not seen(hand1=[]).lacking
 
 
+def test_replica_was_up_if_all_that_it_must_have_was() -> None:
+    def was_up(name: str, *unit: int) -> PodClique:
+        status = PodCliqueStatus(healthy_incarnation=0)
+        return pod_clique(
+            SET, name, 0, *(member(SET, "team", each) for each in unit), status=status
+        )
+
+    assert seen(cliques=[was_up("front"), was_up("hand", 0), HANDS[1]]).was_up
+    assert not seen(cliques=[was_up("front"), *HANDS]).was_up
+    assert not seen(cliques=[FRONT, was_up("hand", 0), was_up("hand", 1)]).was_up
+
+
 def conditioned(type_: str) -> PodClique:
     return pod_clique(SET, "front", status=PodCliqueStatus(conditions=(Condition(type_, "True"),)))
 

@@ -199,6 +199,9 @@ class SetUpdateProgress(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """When the newest template was seen."""
     update_ended_at: Time | None = None
     """When the last replica was up to date."""
+    available_replicas_at_start: Count | None = None
+    """Replicas that were available when the update began: it is not to leave much fewer, and does
+    not wait for others that have no room."""
     updated_pod_cliques_count: Counted = 0
     """Cliques outside of groups that are up to date."""
     total_pod_cliques_count: Counted = 0

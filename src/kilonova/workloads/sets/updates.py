@@ -3,12 +3,14 @@
 A replica whose turn it is gets the newest revision; it keeps its turn until all of its pods are of
 that revision, it is available, and as much of it is ready as there was before. Nobody's turn comes
 while that would leave fewer replicas available than `replicas - maxUnavailable`; one that is not
-available anyway can lose nothing, and goes first. An update is under way as long as something is
-outdated, whatever the reason: an edit, an edit of an edit, an edit taken back, or a strategy that
-no longer waits for people.
+available anyway can lose nothing, and goes first. One for which there is no room is not waited
+for, nor missed, and the others are updated nevertheless: one that never had its nodes, or has none
+while as many are available as when the update began, since another took its place. An update is
+under way as long as something is outdated, whatever the reason: an edit, an edit of an edit, an
+edit taken back, or a strategy that no longer waits for people.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from datetime import datetime
 
 from msgspec.structs import replace
@@ -44,11 +46,19 @@ def next_progress(
     if edited or (outdated and not is_under_way(progress)):
         turns = progress.currently_updating if progress else ()
         kept = tuple(replace(each, update_started_at=time) for each in turns)
-        progress = SetUpdateProgress(update_started_at=time, currently_updating=kept)
+        before = (
+            progress.available_replicas_at_start if progress and is_under_way(progress) else None
+        )
+        progress = SetUpdateProgress(
+            update_started_at=time,
+            available_replicas_at_start=_available(set_, replicas) if before is None else before,
+            currently_updating=kept,
+        )
     if progress is None or not is_under_way(progress):
         return progress
-    turns = _turns(set_, replicas, progress.currently_updating, time)
-    missing = set_.spec.replicas - sum(each.available for each in replicas.values())
+    homeless = _homeless(set_, replicas, progress)
+    turns = _turns(set_, replicas, homeless, progress.currently_updating, time)
+    missing = set_.spec.replicas - len(homeless) - sum(each.available for each in replicas.values())
     if not outdated and not turns and (not most_surge(set_) or missing <= 0):
         return _ended(progress, time)
     return replace(progress, currently_updating=turns)
@@ -61,14 +71,15 @@ def _ended(progress: SetUpdateProgress | None, time: str) -> SetUpdateProgress:
 def _turns(
     set_: PodCliqueSet,
     replicas: Mapping[int, ReplicaView],
+    homeless: Set[int],
     current: Sequence[UpdatingReplica],
     time: str,
 ) -> tuple[UpdatingReplica, ...]:
     at_most = most_unavailable(set_) + most_surge(set_)
-    turns = [each for each in current if not _is_done(replicas.get(each.replica_index))]
+    turns = [each for each in current if not _is_done(replicas.get(each.replica_index), homeless)]
     taken = {each.replica_index for each in turns}
     up = sum(each.available and each.index not in taken for each in replicas.values())
-    spare = up - (set_.spec.replicas - most_unavailable(set_))
+    spare = up - (set_.spec.replicas - len(homeless) - most_unavailable(set_))
     waiting = (each for each in replicas.values() if each.outdated and each.index not in taken)
     for each in sorted(waiting, key=_urgency):
         if len(turns) >= at_most:
@@ -81,9 +92,34 @@ def _turns(
     return tuple(turns)
 
 
-def _is_done(replica: ReplicaView | None) -> bool:
+def _homeless(
+    set_: PodCliqueSet, replicas: Mapping[int, ReplicaView], progress: SetUpdateProgress
+) -> frozenset[int]:
+    """Those replicas asked for that there is no room for."""
+    asked = set_.spec.replicas
+    before = progress.available_replicas_at_start
+    nothing_lost = before is not None and _available(set_, replicas) >= min(before, asked)
+    return frozenset(
+        each.index
+        for each in replicas.values()
+        if each.index < asked
+        and each.present
+        and not each.available
+        and (not each.was_up or (nothing_lost and not each.scheduled))
+    )
+
+
+def _available(set_: PodCliqueSet, replicas: Mapping[int, ReplicaView]) -> int:
+    """How many are available, without those of a surge."""
+    return sum(each.available for each in replicas.values() if each.index < set_.spec.replicas)
+
+
+def _is_done(replica: ReplicaView | None, homeless: Set[int]) -> bool:
     """Whether a turn is over; also that of a replica which there is to be no more."""
-    return replica is None or (replica.updated and replica.available and not replica.lacking)
+    if replica is None:
+        return True
+    is_back = replica.available and not replica.lacking
+    return replica.updated and (is_back or replica.index in homeless)
 
 
 def _urgency(replica: ReplicaView) -> tuple[bool, bool, int]:

@@ -27,6 +27,8 @@ class ReplicaView:
     """Whether anything of it is there."""
     available: bool = False
     """Whether all of its cliques and groups have what they must have."""
+    was_up: bool = False
+    """Whether it ever had the nodes that it must have."""
     updated: bool = False
     """Whether all of it is made from the newest revision."""
     lacking: bool = False
@@ -176,6 +178,8 @@ def _view_replica(
         present=True,
         available=all(each is not None and each.available for each in expected)
         and all(each.available for each in group_views),
+        was_up=all(each is not None and each.was_up for each in expected)
+        and all(each.was_up for each in group_views),
         updated=updated_cliques == len(expected) and updated_groups == len(group_views),
         lacking=any(each is not None and each.lacking for each in expected)
         or any(each.lacking for each in group_views),
@@ -197,6 +201,7 @@ def _view_replica(
 class _GroupView:
     whole: bool = False
     available: bool = False
+    was_up: bool = False
     updated: bool = False
     lacking: bool = False
 
@@ -212,10 +217,13 @@ def _view_group(
             replicas[each.group_index].append(each)
     whole = [each for each in replicas.values() if len(each) == size]
     available = sum(all(each.available for each in replica) for replica in whole)
+    were_up = sum(all(each.was_up for each in replica) for replica in whole)
+    needed = min(group.spec.min_available, group.spec.replicas)
     is_whole = len(whole) == group.spec.replicas
     return _GroupView(
         whole=is_whole,
-        available=available >= min(group.spec.min_available, group.spec.replicas),
+        available=available >= needed,
+        was_up=were_up >= needed,
         updated=is_whole
         and group.metadata.labels.get(names.GENERATION_HASH) == hash_
         and all(each.updated for each in members),
