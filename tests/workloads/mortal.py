@@ -1,10 +1,11 @@
 """An operator that dies in the middle of what it does."""
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
+from kilonova.api.grove import names
 from kilonova.kube import Client, Manager, Transport
 from kilonova.kube.transport import Reply, Request
 from kilonova.local.cluster import Cluster
@@ -13,20 +14,37 @@ from kilonova.workloads.settings import Settings
 from tests.local.embedded_cluster import LoopClock
 
 
+def is_write(request: Request) -> bool:
+    """Whether a request changes something; events do not count."""
+    return request.method != "GET" and not request.path.endswith("/events")
+
+
+def starts_anew(request: Request) -> bool:
+    """Whether a request starts a clique anew."""
+    return request.method == "PATCH" and names.INCARNATION.encode() in request.body
+
+
 class Mortal(Transport):
     """Carries so many writes, then nothing more: `died` is set, and who asks waits for ever."""
 
-    def __init__(self, inner: Transport, writes: int, *, last_arrives: bool) -> None:
+    def __init__(
+        self,
+        inner: Transport,
+        writes: int,
+        *,
+        last_arrives: bool,
+        counts: Callable[[Request], bool],
+    ) -> None:
         self.died = asyncio.Event()
         self._inner = inner
         self._left = writes
+        self._counts = counts
         self._last_arrives = last_arrives
 
     async def send(self, request: Request) -> Reply:
         if self.died.is_set():
             await asyncio.Event().wait()
-        is_write = request.method != "GET" and not request.path.endswith("/events")
-        if not is_write:
+        if not self._counts(request):
             return await self._inner.send(request)
         self._left -= 1
         if self._left > 0:
@@ -46,12 +64,16 @@ class Mortal(Transport):
 
 @asynccontextmanager
 async def mortal_operator(
-    cluster: Cluster, writes: int, *, last_arrives: bool
+    cluster: Cluster,
+    writes: int,
+    *,
+    last_arrives: bool,
+    counts: Callable[[Request], bool] = is_write,
 ) -> AsyncGenerator[asyncio.Event]:
     """An operator that dies at its last write, which arrives or is lost; set when it has."""
     clock = LoopClock()
     inner = cluster.client("operator")._transport  # pyright: ignore[reportPrivateUsage]  # of a cluster in this process
-    transport = Mortal(inner, writes, last_arrives=last_arrives)
+    transport = Mortal(inner, writes, last_arrives=last_arrives, counts=counts)
     client = Client(transport, field_manager="operator")
     operator = build_operator(client, Settings(), now=clock.now, monotonic=clock.monotonic)
     manager = Manager()

@@ -7,11 +7,13 @@ from typing import Any
 
 import pytest
 
+from kilonova.api.grove.podcliqueset import IN_ORDER
 from kilonova.local.cluster import Cluster
-from tests.local.embedded_cluster import eventually, settle
+from tests.local.embedded_cluster import NODES, eventually, settle
 from tests.workloads.builders import clique, group, pod_clique_set, pod_template
 from tests.workloads.ground import CHILDREN, NAMESPACE, PODS, REVISIONS, SETS, Ground, ground
-from tests.workloads.mortal import mortal_operator
+from tests.workloads.mortal import mortal_operator, starts_anew
+from tests.workloads.operator_cluster import operating
 
 pytestmark = pytest.mark.looptime
 
@@ -79,6 +81,37 @@ async def test_whatever_write_is_the_last_the_end_is_the_same(writes: int) -> No
         await settle(60)
         assert await place.left() == []
         assert lives[0] > 60 / writes
+
+
+@pytest.mark.parametrize("writes", [1, 2, 3])
+async def test_restart_that_a_crash_cuts_short_is_done_to_its_end(writes: int) -> None:
+    spec = pod_template(terminationGracePeriodSeconds=1)
+    set_ = pod_clique_set(
+        *(clique(name, pod_spec=spec) for name in "abc"), startup=IN_ORDER, termination_delay="10s"
+    )
+    async with ground() as place:
+        anew = mortal_operator(place.cluster, writes, last_arrives=True, counts=starts_anew)
+        async with anew as died:
+            await place.apply(set_)
+            await eventually(all_ready(place, 1, 3))
+            before = {each["metadata"]["uid"] for each in await place.all(PODS)}
+            await no_room(place, True)
+            lost = next(each for each in await place.names(PODS) if each.startswith("sys-0-a-"))
+            await place.client.delete(PODS, lost, NAMESPACE, grace=0)
+            await asyncio.wait_for(died.wait(), 60)
+        async with operating(place.cluster):
+            await settle(5)
+            await no_room(place, False)
+            await eventually(all_ready(place, 1, 3))
+            after = {each["metadata"]["uid"] for each in await place.all(PODS)}
+            assert not before & after
+
+
+async def no_room(place: Ground, closed: bool) -> None:
+    """Have no node take a pod, or all again."""
+    for node in await place.all(NODES):
+        patch = {"spec": {"unschedulable": closed or None}}
+        await place.client.patch(NODES, node["metadata"]["name"], patch)
 
 
 def all_ready(

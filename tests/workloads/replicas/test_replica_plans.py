@@ -289,3 +289,18 @@ def test_changes_are_made_in_the_order_of_startup() -> None:
     plan = Plan(frozenset())
     plan.patches += [change("c", "b", "a"), change("b", "a"), change("a"), change("d", "gone")]
     assert [[each.name for each in wave] for wave in plan.waves] == [["a", "d"], ["b"], ["c"]]
+
+
+def test_what_tells_why_all_is_changed_is_changed_last() -> None:
+    def change(name: str, *after: str, is_last: bool = False) -> Patch:
+        return Patch(CLIQUES, metadata(name), {"spec": {}}, after, is_last)
+
+    plan = Plan(frozenset())
+    plan.patches += [
+        change("a", is_last=True),
+        change("b", "a"),
+        change("c", "b", "a", is_last=True),
+        change("d", "c", "b"),
+    ]
+    waves = [[each.name for each in wave] for wave in plan.waves]
+    assert waves == [["b"], ["d"], ["a"], ["c"]]

@@ -4,7 +4,9 @@ import pytest
 from msgspec.structs import replace
 
 from kilonova.api.grove import PodCliqueSet
+from kilonova.api.meta import Condition
 from kilonova.workloads.conditions import with_condition
+from kilonova.workloads.replicas.groupstatus import TERMINATING
 from kilonova.workloads.replicas.revision import revision_of_replica
 from kilonova.workloads.replicas.termination import Verdict, judge
 from kilonova.workloads.replicas.units import units_of
@@ -12,6 +14,7 @@ from tests.workloads.builders import clique, group, pod_clique_set
 from tests.workloads.replicas.replica_values import (
     NOW,
     World,
+    ago,
     going,
     incarnations,
     started,
@@ -91,6 +94,22 @@ def test_unit_that_all_are_needed_of_takes_the_replica_with_it() -> None:
     world = started(a_set(least=2))
     world.lose("sys-0-x-1-c", since=DELAY)
     assert verdict(world).whole
+
+
+@pytest.mark.parametrize(("begun", "whole"), [(0.0, True), (DELAY + 1, False)])
+def test_restart_of_a_replica_that_was_cut_short_is_done_to_its_end(
+    begun: float, whole: bool
+) -> None:
+    """Of a group that needs both units, the one that was well has been started anew."""
+    world = started(a_set(least=2))
+    world.settle(anew=unit(0))
+    for name in unit(0):
+        world.tell(name, breached=True, healthy=False)
+    world.lose("sys-0-x-1-c", since=DELAY)
+    told = Condition(TERMINATING, "True", last_transition_time=ago(begun))
+    status = replace(world.groups["sys-0-x"].status, conditions=(told,))
+    world.change("PodCliqueScalingGroup", "sys-0-x", status=status)
+    assert verdict(world).whole is whole
 
 
 def test_what_never_came_up_is_not_started_anew() -> None:

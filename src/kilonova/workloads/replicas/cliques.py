@@ -11,6 +11,7 @@ from kilonova.workloads.replicas.observed import Observed, is_going
 from kilonova.workloads.replicas.plan import Create, Plan
 from kilonova.workloads.replicas.references import pods_to_come
 from kilonova.workloads.replicas.tally import tally
+from kilonova.workloads.replicas.termination import broken_since
 from kilonova.workloads.replicas.units import Unit, Units, max_surge, must_replace, standalone
 from kilonova.workloads.replicas.updates import units_to_update
 from kilonova.workloads.resources import CLIQUES, GROUPS, SETS
@@ -87,7 +88,9 @@ def settle_cliques(
         if each.name in anew or (is_due and _starts_anew(seen, each, each.live, revision)):
             number = incarnation_of(each.live.metadata) + 1
             body["metadata"]["annotations"][names.INCARNATION] = str(number)
-        plan.change_clique(each.live, body)
+        # As long as one is broken, what was begun is done again after a crash half-way.
+        is_last = each.name in anew and broken_since(each.live) is not None
+        plan.change_clique(each.live, body, is_last=is_last)
     plan.remove(CLIQUES, seen.cliques, {each.name for each in wanted})
 
 

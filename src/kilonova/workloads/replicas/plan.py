@@ -39,6 +39,8 @@ class Patch:
     body: JsonObject
     after: tuple[str, ...] = ()
     """Names of others of its kind that must be changed before."""
+    is_last: bool = False
+    """Whether it tells why all is changed, and so must be changed when all others have been."""
 
     @property
     def name(self) -> str:
@@ -88,13 +90,15 @@ class Plan:
         """The patches, in the order of startup.
 
         Pods that are made anew must not take the old pods of what they wait for for new ones.
+        Where what must be last is waited for, there are too few such pods to be taken for any.
         """
-        left = list(self.patches)
-        while left:
-            waiting = {each.name for each in left}
-            wave = [each for each in left if waiting.isdisjoint(each.after)] or left
-            yield wave
-            left = [each for each in left if each not in wave]
+        for part in (False, True):
+            left = [each for each in self.patches if each.is_last is part]
+            while left:
+                waiting = {each.name for each in left}
+                wave = [each for each in left if waiting.isdisjoint(each.after)] or left
+                yield wave
+                left = [each for each in left if each not in wave]
 
     def keep(
         self,
@@ -129,10 +133,10 @@ class Plan:
             elif self.may_patch(present.metadata):
                 self._patch(resource, present.metadata, own_patch(present, body, others=others))
 
-    def change_clique(self, live: PodClique, wanted: JsonObject) -> None:
+    def change_clique(self, live: PodClique, wanted: JsonObject, *, is_last: bool = False) -> None:
         """A clique that is there; how many pods it has is not ours to say."""
         body = own_patch(live, wanted, others=("replicas",))
-        self._patch(CLIQUES, live.metadata, body, after=live.spec.starts_after)
+        self._patch(CLIQUES, live.metadata, body, live.spec.starts_after, is_last=is_last)
 
     def remove(
         self,
@@ -161,9 +165,11 @@ class Plan:
         metadata: Metadata,
         body: JsonObject | None,
         after: tuple[str, ...] = (),
+        *,
+        is_last: bool = False,
     ) -> None:
         if body is not None:
-            self.patches.append(Patch(resource, metadata, body, after))
+            self.patches.append(Patch(resource, metadata, body, after, is_last))
 
 
 def names_of(objects: Sequence[JsonObject]) -> set[str]:

@@ -14,6 +14,7 @@ from kilonova.api.times import later, parse_time
 from kilonova.workloads.cliques.completion import FAILED
 from kilonova.workloads.conditions import find_condition, holds
 from kilonova.workloads.keys import incarnation_of
+from kilonova.workloads.replicas.groupstatus import TERMINATING
 from kilonova.workloads.replicas.observed import Observed, is_going
 from kilonova.workloads.replicas.units import BREACHED, Unit, Units, standalone
 from kilonova.workloads.sets.desire import is_updating, waits_for_deletion
@@ -63,12 +64,13 @@ def judge(seen: Observed, groups: Sequence[Units], now: datetime) -> Verdict:
         else:
             since = _broken_group(group)
             is_lost |= since is not None and is_over(since)
+            is_lost |= _is_half_done(group)
     alone = _standalone_cliques(seen)
     if alone is None:
         is_lost = False
     else:
         for clique in alone:
-            since = _broken_clique(clique)
+            since = broken_since(clique)
             is_lost |= since is not None and is_over(since)
     if is_lost:
         live = (each for each in seen.cliques.values() if not is_going(each.metadata))
@@ -78,6 +80,18 @@ def judge(seen: Observed, groups: Sequence[Units], now: datetime) -> Verdict:
         units=tuple((group, unit.index) for group, unit in broken_units),
         after=min(waits, default=None),
     )
+
+
+def broken_since(clique: PodClique) -> datetime | None:
+    """Since when a clique is broken; one that has failed for good is left alone."""
+    if holds(clique.status.conditions, FAILED):
+        return None
+    found = find_condition(clique.status.conditions, BREACHED)
+    if found is None or found.status != "True" or not found.last_transition_time:
+        return None
+    if clique.status.healthy_incarnation != incarnation_of(clique.metadata):
+        return None
+    return parse_time(found.last_transition_time)
 
 
 def _standalone_cliques(seen: Observed) -> list[PodClique] | None:
@@ -91,21 +105,9 @@ def _standalone_cliques(seen: Observed) -> list[PodClique] | None:
     return result
 
 
-def _broken_clique(clique: PodClique) -> datetime | None:
-    """Since when a clique is broken; one that has failed for good is left alone."""
-    if holds(clique.status.conditions, FAILED):
-        return None
-    found = find_condition(clique.status.conditions, BREACHED)
-    if found is None or found.status != "True" or not found.last_transition_time:
-        return None
-    if clique.status.healthy_incarnation != incarnation_of(clique.metadata):
-        return None
-    return parse_time(found.last_transition_time)
-
-
 def _broken_units(group: Units) -> Iterator[tuple[Unit, datetime]]:
     for unit in group.units:
-        times = [since for each in unit.cliques.values() if (since := _broken_clique(each))]
+        times = [since for each in unit.cliques.values() if (since := broken_since(each))]
         if times:
             yield unit, min(times)
 
@@ -115,3 +117,16 @@ def _broken_group(group: Units) -> datetime | None:
     times = sorted(since for _, since in _broken_units(group))
     once_well = group.unbroken + len(times)
     return times[once_well - group.needed] if once_well >= group.needed else None
+
+
+def _is_half_done(group: Units) -> bool:
+    """Whether all was being started anew, and not all has been.
+
+    What has is not well yet, so that too few seem ever to have been.
+    """
+    told = () if group.group is None else group.group.status.conditions
+    begun = find_condition(told, TERMINATING)
+    if begun is None or begun.status != "True" or not begun.last_transition_time:
+        return False
+    start = parse_time(begun.last_transition_time)
+    return any(since <= start for _, since in _broken_units(group))
