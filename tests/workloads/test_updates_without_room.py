@@ -6,9 +6,9 @@ import pytest
 
 from kilonova.api.grove import names
 from kilonova.local.nodes.fleet import Fleet, NodeGroup
-from tests.local.embedded_cluster import settle
+from tests.local.embedded_cluster import NODES, settle
 from tests.workloads.builders import clique, pod_clique_set, pod_template
-from tests.workloads.ground import PODS, Ground, ground
+from tests.workloads.ground import NAMESPACE, PODS, Ground, ground
 from tests.workloads.operator_cluster import operating
 
 pytestmark = pytest.mark.looptime
@@ -48,3 +48,29 @@ async def test_replica_without_room_holds_up_no_other() -> None:
         await place.until(has_ended, within=600)
         assert await versions(place) == {"0": "2", "1": "2", "2": "2"}
         await place.until(lambda status: status["availableReplicas"] == 2)
+
+
+async def test_pod_lost_since_an_earlier_update_holds_up_no_later_one() -> None:
+    def a_set(a: str, b: str) -> Any:
+        small = pod_template(terminationGracePeriodSeconds=1)
+        other = clique("b", pod_spec=small, annotations={"version": b})
+        return pod_clique_set(big("a", a, 2), other, replicas=2)
+
+    async with ground(fleet=nodes(4)) as place, operating(place.cluster):
+        await place.apply(a_set("1", "1"))
+        await place.until(lambda status: status.get("availableReplicas") == 2)
+        await settle(5)
+        await place.apply(a_set("2", "1"))
+        await place.until(has_ended)
+        await settle(5)
+        lost = next(
+            each
+            for each in await place.all(PODS)
+            if each["metadata"]["labels"][names.POD_CLIQUE] == "sys-0-a"
+        )
+        await place.client.patch(NODES, lost["spec"]["nodeName"], {"spec": {"unschedulable": True}})
+        await place.client.delete(PODS, lost["metadata"]["name"], NAMESPACE)
+        await settle(20)
+        await place.apply(a_set("2", "2"))
+        await place.until(lambda each: each["observedGeneration"] == 3 and has_ended(each))
+        assert (await place.status())["availableReplicas"] == 2

@@ -5,8 +5,15 @@ from typing import Any
 
 import pytest
 
-from kilonova.api.grove import PodClique, PodCliqueStatus, names
+from kilonova.api.grove import (
+    PodClique,
+    PodCliqueSet,
+    PodCliqueSetStatus,
+    PodCliqueStatus,
+    names,
+)
 from kilonova.api.grove.podclique import PodCliqueUpdateProgress, SelectedPods
+from kilonova.api.grove.podcliqueset import SetUpdateProgress
 from kilonova.api.meta import Condition
 from kilonova.workloads.resources import Pod
 from kilonova.workloads.sets.view import ReplicaView, view_replicas
@@ -37,6 +44,7 @@ def seen(
     cliques: Sequence[PodClique] = (FRONT, *HANDS),
     groups: Sequence[Any] = (TEAM,),
     hash_: str = HASH,
+    set_: PodCliqueSet = SET,
     **pods: Sequence[Pod],
 ) -> ReplicaView:
     """Replica 0; pods of cliques by their names in the set, all up where nothing is said."""
@@ -46,7 +54,7 @@ def seen(
         "hand1": HANDS[1].metadata.name,
     }
     known = {**UP, **{full[name]: list(each) for name, each in pods.items()}}
-    views = view_replicas(SET, hash_, cliques, groups, lambda each: known[each.metadata.name])
+    views = view_replicas(set_, hash_, cliques, groups, lambda each: known[each.metadata.name])
     return views[0]
 
 
@@ -139,11 +147,17 @@ def test_replica_whose_cliques_are_not_all_there_is_neither_updated_nor_outdated
     assert (view.updated_cliques, view.updated_groups) == (1, 0)
 
 
-def selecting(*pods: str) -> PodClique:
+def selecting(*pods: str, began: str | None = None, ended: str | None = None) -> PodClique:
     """The front, with an update that has taken ready pods."""
     *completed, current = pods
     selected = SelectedPods(current, tuple(completed))
-    progress = PodCliqueUpdateProgress(HASH, "new", ready_pods_selected_to_update=selected)
+    progress = PodCliqueUpdateProgress(
+        HASH,
+        "new",
+        update_started_at=began,
+        update_ended_at=ended,
+        ready_pods_selected_to_update=selected,
+    )
     return pod_clique(SET, "front", status=PodCliqueStatus(update_progress=progress))
 
 
@@ -153,6 +167,23 @@ def test_replica_lacks_pods_until_as_many_are_ready_as_its_update_took() -> None
     assert (view.available, view.updated, view.lacking) == (True, True, True)
     assert not seen(cliques=cliques, front=[pod(FRONT, i, ready=True) for i in range(2)]).lacking
     assert not seen(cliques=[selecting("a"), *HANDS]).lacking
+
+
+@pytest.mark.parametrize(
+    ("began", "ended", "lacking"),
+    [("11:00", "11:30", False), ("11:00", None, True), ("12:00", "12:00", True)],
+    ids=["one that is past", "one from before that goes on", "one of this update"],
+)
+def test_replica_lacks_only_what_an_update_of_now_took(
+    began: str, ended: str | None, lacking: bool
+) -> None:
+    def at(time: str) -> str:
+        return f"2026-05-01T{time}:00Z"
+
+    progress = SetUpdateProgress(update_started_at=at("12:00"))
+    set_ = PodCliqueSet(SET.metadata, SET.spec, PodCliqueSetStatus(update_progress=progress))
+    front = selecting("a", "b", began=at(began), ended=at(ended) if ended else None)
+    assert seen(cliques=[front, *HANDS], set_=set_).lacking == lacking
 
 
 def test_replica_lacks_a_unit_of_its_group_only_if_that_was_up_before() -> None:

@@ -10,8 +10,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from kilonova.api.grove import PodClique, PodCliqueScalingGroup, PodCliqueSet, names
+from kilonova.api.grove.podclique import PodCliqueUpdateProgress
 from kilonova.api.grove.podcliqueset import Template
 from kilonova.api.meta import Condition
+from kilonova.api.times import parse_time
 from kilonova.workloads.conditions import holds
 from kilonova.workloads.keys import incarnation_of, index_of
 from kilonova.workloads.pods import is_ending, is_finished, is_ready, is_scheduled
@@ -64,10 +66,12 @@ def view_replicas(
     """
     cliques_of: defaultdict[int, list[_CliqueView]] = defaultdict(list)
     groups_of: defaultdict[int, list[PodCliqueScalingGroup]] = defaultdict(list)
+    progress = set_.status.update_progress
+    since = progress.update_started_at if progress else None
     for clique in cliques:
         index = index_of(clique.metadata, names.SET_REPLICA_INDEX)
         if index is not None and clique.metadata.deletion_timestamp is None:
-            cliques_of[index].append(_view_clique(clique, hash_, pods_of(clique)))
+            cliques_of[index].append(_view_clique(clique, hash_, pods_of(clique), since))
     for group in groups:
         index = index_of(group.metadata, names.SET_REPLICA_INDEX)
         if index is not None and group.metadata.deletion_timestamp is None:
@@ -111,7 +115,9 @@ class _CliqueView:
     conditions: tuple[Condition, ...]
 
 
-def _view_clique(clique: PodClique, hash_: str, pods: Sequence[Pod]) -> _CliqueView:
+def _view_clique(
+    clique: PodClique, hash_: str, pods: Sequence[Pod], since: str | None
+) -> _CliqueView:
     labels = clique.metadata.labels
     template_hash = labels.get(names.POD_TEMPLATE_HASH)
     incarnation = incarnation_of(clique.metadata)
@@ -132,7 +138,7 @@ def _view_clique(clique: PodClique, hash_: str, pods: Sequence[Pod]) -> _CliqueV
         available=up >= min(clique.min_available, clique.spec.replicas)
         or holds(clique.status.conditions, "Complete"),
         updated=not outdated and labels.get(names.GENERATION_HASH) == hash_,
-        lacking=up < min(_replaced(clique), clique.spec.replicas)
+        lacking=up < min(_replaced(clique, since), clique.spec.replicas)
         and not holds(clique.status.conditions, "Complete"),
         was_up=clique.status.healthy_incarnation is not None,
         scheduled=scheduled,
@@ -140,11 +146,23 @@ def _view_clique(clique: PodClique, hash_: str, pods: Sequence[Pod]) -> _CliqueV
     )
 
 
-def _replaced(clique: PodClique) -> int:
-    """How many pods of a clique were ready when its update took them."""
+def _replaced(clique: PodClique, since: str | None) -> int:
+    """How many pods of a clique were ready when its update took them.
+
+    What an update took that ended, and had begun before the set's did, is nothing to wait for.
+    """
     progress = clique.status.update_progress
     selected = progress.ready_pods_selected_to_update if progress else None
-    return 0 if selected is None else len(selected.completed) + 1
+    if progress is None or selected is None or _is_past(progress, since):
+        return 0
+    return len(selected.completed) + 1
+
+
+def _is_past(progress: PodCliqueUpdateProgress, since: str | None) -> bool:
+    began = progress.update_started_at
+    if progress.update_ended_at is None or began is None or since is None:
+        return False
+    return parse_time(began) < parse_time(since)
 
 
 def _view_replica(
