@@ -44,6 +44,26 @@ async def test_a_template_does_not_say_how_often_a_clique_was_started_anew() -> 
         assert (await place.get(CLIQUES, "sys-0-front"))["metadata"]["generation"] == version
 
 
+@pytest.mark.parametrize("label", [names.POD_CLIQUE, names.MANAGED_BY])
+async def test_a_pod_gets_the_labels_back_that_it_is_found_by(label: str) -> None:
+    async with ground() as place, operating(place.cluster):
+        await up(place, pod_clique_set(clique("front", 2, pod_spec=SPEC)))
+        before = await place.all(PODS)
+        name = before[0]["metadata"]["name"]
+        await place.client.patch(PODS, name, {"metadata": {"labels": {label: None}}}, NAMESPACE)
+
+        async def is_as_before() -> bool:
+            labels = (await place.get(PODS, name))["metadata"]["labels"]
+            return labels == before[0]["metadata"]["labels"]
+
+        await eventually(is_as_before)
+        await place.until(lambda status: status.get("availableReplicas") == 1)
+        await settle(5)
+        assert [each["metadata"]["uid"] for each in await place.all(PODS)] == [
+            each["metadata"]["uid"] for each in before
+        ]
+
+
 async def test_nobody_waits_for_what_a_group_was_scaled_below() -> None:
     async with ground() as place, operating(place.cluster):
         cliques = clique("hand", pod_spec=SPEC), clique("front", pod_spec=SPEC)

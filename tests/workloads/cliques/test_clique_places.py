@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from kilonova.api.grove import PodClique, names
 from kilonova.api.meta import Condition
-from kilonova.workloads.cliques.roster import index_in, roster_of
+from kilonova.workloads.cliques.roster import index_in, lost_labels, roster_of
 from kilonova.workloads.pods import is_ending
 from kilonova.workloads.resources import Pod
 from tests.workloads.cliques.clique_values import (
@@ -51,6 +51,28 @@ def test_pods_of_a_clique_that_had_the_name_before_only_take_their_names() -> No
     plan = decided(clique, [a_pod(clique, 0, owner="another")])
     assert [each.name for each in plan.create] == [names.pod("sys-0-w", 0, 1)]
     assert plan.delete == ()
+
+
+@pytest.mark.parametrize(
+    ("change", "put_back"),
+    [
+        ({}, {}),
+        ({names.POD_CLIQUE: None}, {names.POD_CLIQUE: "sys-0-w"}),
+        ({names.POD_CLIQUE: "another"}, {names.POD_CLIQUE: "sys-0-w"}),
+        ({names.PART_OF: None}, {names.PART_OF: "sys"}),
+        ({names.PART_OF: "mine", "note": "x"}, {}),
+        ({names.POD_TEMPLATE_HASH: None}, {}),
+        ({names.POD_TEMPLATE_HASH: OLD}, {}),
+    ],
+)
+def test_labels_that_a_pod_has_lost(
+    change: dict[str, str | None], put_back: dict[str, str]
+) -> None:
+    pod = a_pod(a_clique(1), 0)
+    labels = {**pod.metadata.labels, **change}
+    found = {key: value for key, value in labels.items() if value is not None}
+    changed = Pod(replace(pod.metadata, labels=found), pod.spec, pod.status)
+    assert lost_labels(changed, pod.metadata.labels) == put_back
 
 
 @pytest.mark.parametrize(

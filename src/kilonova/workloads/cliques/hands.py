@@ -11,7 +11,7 @@ from kilonova.kube import AlreadyExists, ApiStatusError, Client, Conflict, NotFo
 from kilonova.kube.batches import raise_first, slow_start
 from kilonova.kube.echo import Echo
 from kilonova.kube.events import Recorder, Reference
-from kilonova.workloads.cliques.roster import is_own
+from kilonova.workloads.cliques.roster import is_own, lost_labels
 from kilonova.workloads.resources import CLIQUES, PODS, Pod
 
 _UNGATED: JsonObject = {"schedulingGates": [{"name": names.GATE, "$patch": "delete"}]}
@@ -77,11 +77,15 @@ class Hands:
         try:
             made.append(await self.client.create(PODS, body, namespace))
         except AlreadyExists:
-            # By an earlier try whose answer was lost; somebody else's pod stays in the way.
+            # By an earlier try whose answer was lost, or before somebody took the labels off by
+            # which it is found; somebody else's pod stays in the way.
             there = await self.client.get(PODS, body["metadata"]["name"], namespace)
             if not is_own(clique, there):
                 raise
-            made.append(there)
+            lost = lost_labels(there, body["metadata"]["labels"])
+            patched = await self._patch(there, {"metadata": {"labels": lost}}) if lost else there
+            if patched is not None:
+                made.append(patched)
 
     async def _delete(self, pod: Pod) -> None:
         known = pod.metadata

@@ -1,12 +1,15 @@
 """What each pod of a clique counts as. Pure."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from kilonova.api.grove import PodClique, names
 from kilonova.workloads.keys import incarnation_of
 from kilonova.workloads.pods import is_ending, is_finished, is_ready, is_scheduled, pod_index
 from kilonova.workloads.resources import Pod
+
+_FOUND_BY = (names.MANAGED_BY, names.POD_CLIQUE, names.POD_INDEX)
+_HASHES = (names.POD_TEMPLATE_HASH, names.GENERATION_HASH)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +65,19 @@ def is_own(clique: PodClique, pod: Pod) -> bool:
     """Whether a pod is of this very clique, not of one that had its name before."""
     owner = pod.metadata.controller
     return owner is not None and owner.uid == clique.metadata.uid
+
+
+def lost_labels(pod: Pod, wanted: Mapping[str, str]) -> dict[str, str]:
+    """Labels to put back on a pod of a clique that it is not found by.
+
+    What template it was made from is not known without its hash: it counts as outdated.
+    """
+    own = pod.metadata.labels
+    return {
+        key: value
+        for key, value in wanted.items()
+        if (key not in own and key not in _HASHES) or (key in _FOUND_BY and own.get(key) != value)
+    }
 
 
 def index_in(pod: Pod) -> int:
