@@ -45,13 +45,19 @@ async def sets_only(place: Ground) -> AsyncGenerator[None]:
         yield
 
 
-def service(name: str, index: int) -> Any:
+def service(name: str, index: int, owner: Any = None) -> Any:
+    """What is labelled as an object of a replica; a set's own if that is its owner."""
     labels = {
         names.MANAGED_BY: names.OPERATOR,
         names.PART_OF: "sys",
         names.SET_REPLICA_INDEX: str(index),
     }
-    return {"metadata": {"name": name, "labels": labels}, "spec": {"clusterIP": "None"}}
+    metadata: Any = {"name": name, "labels": labels}
+    if owner is not None:
+        known = {"name": owner["metadata"]["name"], "uid": owner["metadata"]["uid"]}
+        kind = {"apiVersion": "grove.io/v1alpha1", "kind": "PodCliqueSet"}
+        metadata["ownerReferences"] = [{**kind, **known, "controller": True}]
+    return {"metadata": metadata, "spec": {"clusterIP": "None"}}
 
 
 async def test_first_sight_of_a_set_makes_its_first_revision_and_no_update() -> None:
@@ -91,10 +97,24 @@ async def test_late_object_of_a_replica_that_there_is_no_more_is_deleted() -> No
     async with ground(fleet=NO_NODES) as place, sets_only(place):
         await place.apply(pod_clique_set(replicas=2))
         await place.until(lambda each: bool(each.get("currentGenerationHash")))
-        await place.client.create(SERVICES, service("sys-1", 1), NAMESPACE)
-        await place.client.create(SERVICES, service("sys-2", 2), NAMESPACE)
+        set_ = await place.get(SETS, "sys")
+        await place.client.create(SERVICES, service("sys-1", 1, set_), NAMESPACE)
+        await place.client.create(SERVICES, service("sys-2", 2, set_), NAMESPACE)
         await gone(place.client, SERVICES, "sys-2")
         assert await place.get(SERVICES, "sys-1") is not None
+
+
+async def test_object_of_somebody_else_is_left_alone_whatever_its_labels_say() -> None:
+    async with ground(fleet=NO_NODES) as place, sets_only(place):
+        await place.apply(pod_clique_set(replicas=1))
+        await place.until(lambda each: bool(each.get("currentGenerationHash")))
+        await place.client.create(SERVICES, service("mine", 7), NAMESPACE)
+        set_ = await place.get(SETS, "sys")
+        await place.client.create(SERVICES, service("sys-7", 7, set_), NAMESPACE)
+        await gone(place.client, SERVICES, "sys-7")
+        await place.client.delete(SETS, "sys", NAMESPACE)
+        await gone(place.client, SETS, "sys")
+        assert await place.get(SERVICES, "mine") is not None
 
 
 async def test_claims_of_the_whole_set_are_made_and_outlive_scale_to_zero() -> None:

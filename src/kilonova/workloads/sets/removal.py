@@ -1,7 +1,7 @@
 """Deletes what belongs to sets, and to replicas of sets, that there should be no more."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from typing import Any
 
 from kilonova.api.grove import PodCliqueSet, names
@@ -40,15 +40,21 @@ class Removal:
         self._slots = asyncio.Semaphore(_AT_A_TIME)
         self._domains = caches.compute_domains
         self._sets = caches.sets.store
+        self._groups = caches.groups.store
 
     async def remove_beyond(self, set_: PodCliqueSet, wanted: int) -> tuple[int, ...]:
-        """Delete every object of replicas from index `wanted` on; which replicas these were."""
-        key = (set_.metadata.namespace, set_.metadata.name)
+        """Delete every object of replicas from index `wanted` on; which replicas these were.
+
+        What is only labelled like theirs is somebody else's.
+        """
+        key, uid = (set_.metadata.namespace, set_.metadata.name), set_.metadata.uid
+        groups = (each.metadata for each in self._groups.find(BY_SET, key))
+        owners = {uid, *(each.uid for each in groups if _is_owned(each, {uid}))}
         surplus = [
             (resource, each, echo)
             for resource, store, echo in self._kept
             for each in store.find(BY_SET, key)
-            if is_surplus(each.metadata, wanted)
+            if is_surplus(each.metadata, wanted) and _is_owned(each.metadata, owners)
         ]
         if not surplus:
             return ()
@@ -65,7 +71,7 @@ class Removal:
                 (resource, each, echo)
                 for resource, store, echo in self._kept
                 for each in store.find(BY_SET, key)
-                if each.metadata.deletion_timestamp is None and _is_owned(each.metadata, uid)
+                if each.metadata.deletion_timestamp is None and _is_owned(each.metadata, {uid})
             ]
         )
 
@@ -108,5 +114,5 @@ class Removal:
             return
 
 
-def _is_owned(child: Metadata, uid: str) -> bool:
-    return child.controller is not None and child.controller.uid == uid
+def _is_owned(child: Metadata, owners: Set[str]) -> bool:
+    return child.controller is not None and child.controller.uid in owners
