@@ -4,7 +4,7 @@ from typing import Any, cast
 
 import msgspec
 
-from kilonova.api.grove import PodClique, PodCliqueScalingGroup
+from kilonova.api.grove import PodClique, PodCliqueScalingGroup, names
 from kilonova.api.json import JsonObject
 from kilonova.api.meta import Metadata
 from kilonova.api.podgang import PodGang
@@ -12,6 +12,7 @@ from kilonova.kube.apply import narrowest_patch
 from kilonova.workloads.resources import Child
 
 _METADATA = ("labels", "annotations", "finalizers", "ownerReferences")
+_OF_A_REVISION = (names.GENERATION_HASH, names.POD_TEMPLATE_HASH)
 _NOTHING: tuple[object, ...] = (None, "", [], ())
 
 
@@ -53,6 +54,23 @@ def metadata_patch(live: Metadata, wanted: JsonObject) -> JsonObject | None:
         return None
     present = {"metadata": _plain(live)}
     return narrowest_patch(present, _wanted_metadata(wanted))
+
+
+def lost_labels(live: Metadata, wanted: JsonObject) -> JsonObject | None:
+    """What to write to an object that has lost its labels; None if it is another's, or is going.
+
+    Which revision it is at stays as it says: that changes only together with its spec.
+    """
+    controller = live.controller
+    owners = {each["uid"] for each in wanted["metadata"]["ownerReferences"]}
+    if controller is None or controller.uid not in owners or live.deletion_timestamp is not None:
+        return None
+    labels = {
+        name: value
+        for name, value in wanted["metadata"]["labels"].items()
+        if name not in _OF_A_REVISION or name not in live.labels
+    }
+    return {"metadata": {"labels": labels}}
 
 
 def exact_change(live: JsonObject, wanted: JsonObject) -> JsonObject:

@@ -9,12 +9,21 @@ from typing import Any
 from kilonova.api.grove import PodCliqueSet
 from kilonova.api.json import JsonObject
 from kilonova.api.meta import Metadata
-from kilonova.kube import ApiStatusError, Client, Conflict, NotFound, Reflector, Resource
+from kilonova.kube import (
+    AlreadyExists,
+    ApiStatusError,
+    Client,
+    Conflict,
+    NotFound,
+    Reflector,
+    Resource,
+)
 from kilonova.kube.batches import raise_first, slow_start
 from kilonova.kube.echo import Echo
 from kilonova.kube.events import Recorder, Reference
 from kilonova.workloads import resources
 from kilonova.workloads.caches import Caches
+from kilonova.workloads.replicas.changes import lost_labels
 from kilonova.workloads.replicas.plan import Create, Delete, Patch, Plan, Write
 from kilonova.workloads.resources import SETS
 
@@ -124,10 +133,25 @@ class Hands:
     async def _create(self, write: Create, namespace: str, done: list[Write]) -> None:
         try:
             made = await self._client.create(write.resource, write.body, namespace)
+        except AlreadyExists as error:
+            await self._find_again(write, namespace, error)
+            return
         except ApiStatusError as error:
             raise Refused("Create", write.resource, write.name, error) from error
         done.append(write)
         await self._echoes[write.resource.kind].of_version(made.metadata.resource_version)
+
+    async def _find_again(self, write: Create, namespace: str, error: AlreadyExists) -> None:
+        """Give an object its labels back without which no cache shows it; if it is ours."""
+        refused = Refused("Create", write.resource, write.name, error)
+        try:
+            live = await self._client.get(write.resource, write.name, namespace)
+        except ApiStatusError:
+            raise refused from error
+        body = lost_labels(live.metadata, write.body)
+        if body is None:
+            raise refused from error
+        await self._patch(Patch(write.resource, live.metadata, body), namespace)
 
     async def _patch_all(self, plan: Plan, namespace: str) -> None:
         for wave in plan.waves:
