@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kilonova.kube import Backoff, Conflict, Controller, Key, Reflector, Result, Watch
+from kilonova.kube import Backoff, Comparison, Conflict, Controller, Key, Reflector, Result, Watch
 from tests.kube.wire import (
     PODS,
     Hang,
@@ -128,6 +128,24 @@ async def test_a_change_concerns_the_owner_before_and_after_it() -> None:
         await asyncio.sleep(5)
     assert calls.names == ["n1"]
     assert moved.names == ["n1", "n1", "n2"]
+
+
+async def test_only_a_change_that_makes_a_difference_is_looked_at() -> None:
+    def moved(old: Pod | None, new: Pod | None) -> list[Key]:
+        places = [("", each.spec.node_name) if each else None for each in (old, new)]
+        return [each for each in places if each is not None] if places[0] != places[1] else []
+
+    changes = modified("a", 11, "n1") + modified("a", 12, "n2") + deleted("a", 13, "n2")
+    source = pods(added("a", 1, "n1"), synced(), Pause(3), changes)
+    early, late = Calls(), Calls()
+    asleep = Controller("asleep", Calls(), [Comparison(source, moved)])
+    async with at_work(Controller("early", early, [Comparison(source, moved)]), source):
+        await asyncio.sleep(2)
+        async with at_work(Controller("late", late, [Comparison(source, moved)])):
+            await asyncio.sleep(5)
+    assert early.seen == [(0, "n1"), (3, "n1"), (3, "n2")]
+    assert late.seen == [(2, "n1"), (3, "n1"), (3, "n2")]
+    assert len(asleep.queue) == 0, "who does not run collects nothing"
 
 
 async def test_a_failing_reconcile_is_repeated_with_growing_delays() -> None:

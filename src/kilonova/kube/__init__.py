@@ -31,7 +31,7 @@ All of it lives in one event loop, without threads: between two awaits the world
 from kilonova.kube.access import Access, access_in_cluster, connect, find_access
 from kilonova.kube.backoff import Backoff
 from kilonova.kube.client import Client
-from kilonova.kube.controller import Controller, Reconcile, Result, Watch
+from kilonova.kube.controller import Comparison, Controller, Reconcile, Result, Watch
 from kilonova.kube.errors import (
     AlreadyExists,
     ApiStatusError,
@@ -69,6 +69,7 @@ __all__ = [
     "BadRequest",
     "Bookmark",
     "Client",
+    "Comparison",
     "ConfigError",
     "Conflict",
     "ConnectionFailed",

@@ -49,6 +49,17 @@ class Watch(Generic[T]):
     keys: Callable[[T], Iterable[Key]] | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Comparison(Generic[T]):
+    """A resource of which only some changes concern a controller.
+
+    `keys` compares the object before and after the change; None is one that is not there.
+    """
+
+    reflector: Reflector[T]
+    keys: Callable[[T | None, T | None], Iterable[Key]]
+
+
 class Controller:
     """Calls `reconcile` for every key that a change concerns.
 
@@ -60,7 +71,7 @@ class Controller:
         self,
         name: str,
         reconcile: Reconcile,
-        watches: Sequence[Watch[Any]],
+        watches: Sequence[Watch[Any] | Comparison[Any]],
         *,
         workers: int = 1,
         resync: float | None = None,
@@ -118,8 +129,25 @@ class Controller:
             for waiting in (stopped, *synced):
                 waiting.cancel()
 
-    def _subscribe(self, watch: Watch[Any]) -> Callable[[], None]:
+    def _subscribe(self, watch: Watch[Any] | Comparison[Any]) -> Callable[[], None]:
         """Turn changes into keys; what the store already holds counts as a change."""
+        self._add_all(watch)
+        store = watch.reflector.store
+        return store.subscribe(
+            self._on_difference(watch) if isinstance(watch, Comparison) else self._on_change(watch)
+        )
+
+    def _on_difference(self, watch: Comparison[Any]) -> Callable[[Any, Any], None]:
+        store, keys, add = watch.reflector.store, watch.keys, self.queue.add
+
+        def compared(old: Any, new: Any) -> None:
+            priority = Priority.NORMAL if store.synced else Priority.LOW
+            for key in keys(old, new):
+                add(key, priority)
+
+        return compared
+
+    def _on_change(self, watch: Watch[Any]) -> Callable[[Any, Any], None]:
         store, keys = watch.reflector.store, watch.keys
         add, key_of = self.queue.add, store.key_of
         low, normal, high = Priority.LOW, Priority.NORMAL, Priority.HIGH
@@ -138,13 +166,14 @@ class Controller:
                     for key in keys(obj):
                         add(key, priority)
 
-        self._add_all(watch)
-        return store.subscribe(object_changed if keys is None else relative_changed)
+        return object_changed if keys is None else relative_changed
 
-    def _add_all(self, watch: Watch[Any]) -> None:
+    def _add_all(self, watch: Watch[Any] | Comparison[Any]) -> None:
         store = watch.reflector.store
         keys = store.keys()
-        if watch.keys is not None:
+        if isinstance(watch, Comparison):
+            keys = chain.from_iterable(watch.keys(None, each) for each in store.objects())
+        elif watch.keys is not None:
             keys = chain.from_iterable(map(watch.keys, store.objects()))
         for key in keys:
             self.queue.add(key, Priority.LOW)

@@ -4,13 +4,13 @@ Most changes concern none: the status of a set or a gang is written often, and s
 cliques. So the state before and after is compared, and only what a clique decides by counts.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from kilonova.api.grove import PodClique, PodCliqueScalingGroup, PodCliqueSet, names
 from kilonova.api.meta import Metadata
 from kilonova.api.podgang import PodGang
-from kilonova.kube import Controller, Key
+from kilonova.kube import Comparison, Key, Watch
 from kilonova.workloads.caches import (
     BY_BASE,
     BY_DEPENDENCY,
@@ -35,21 +35,18 @@ class Concerns:
         self._caches = caches
         self._cliques = caches.cliques.store
 
-    def feed(self, controller: Controller) -> None:
-        """Have a controller look at every clique that a change concerns."""
-
-        def queue(keys: Callable[[Any, Any], Iterable[Key]]) -> Callable[[Any, Any], None]:
-            def changed(old: Any, new: Any) -> None:
-                for key in keys(old, new):
-                    controller.queue.add(key)
-
-            return changed
-
-        self._caches.sets.store.subscribe(queue(self.of_set))
-        self._caches.groups.store.subscribe(queue(self.of_group))
-        self._caches.gangs.store.subscribe(queue(self.of_gang))
-        self._caches.pods.store.subscribe(queue(self.of_pod))
-        self._caches.cliques.store.subscribe(queue(self.of_clique))
+    def watches(self) -> list[Watch[Any] | Comparison[Any]]:
+        """What a controller of cliques must look at."""
+        caches = self._caches
+        return [
+            Watch(caches.cliques),
+            Watch(caches.pods, _own_clique),
+            Comparison(caches.sets, self.of_set),
+            Comparison(caches.groups, self.of_group),
+            Comparison(caches.gangs, self.of_gang),
+            Comparison(caches.pods, self.of_pod),
+            Comparison(caches.cliques, self.of_clique),
+        ]
 
     def of_set(self, old: PodCliqueSet | None, new: PodCliqueSet | None) -> Iterator[Key]:
         """All cliques after an edit of their set; those of a replica whose turn has come."""
@@ -124,6 +121,11 @@ class Concerns:
 
     def _keys(self, index: str, value: Key | Replica) -> Iterator[Key]:
         return map(self._cliques.key_of, self._cliques.find(index, value))
+
+
+def _own_clique(pod: Pod) -> list[Key]:
+    key = clique_of(pod.metadata)
+    return [] if key is None else [key]
 
 
 def _is_up(pod: Pod | None) -> bool:

@@ -24,7 +24,6 @@ from kilonova.kube import (
     Key,
     NotFound,
     Result,
-    Watch,
 )
 from kilonova.kube.echo import Echo
 from kilonova.kube.events import Recorder
@@ -35,10 +34,10 @@ from kilonova.workloads.cliques.hands import Hands
 from kilonova.workloads.cliques.release import has_started, is_left_behind, is_scaled_in
 from kilonova.workloads.cliques.roster import is_own
 from kilonova.workloads.cliques.status import failed_status, has_lost_all, is_pressing
-from kilonova.workloads.keys import clique_of, replica_of, set_of
+from kilonova.workloads.keys import replica_of, set_of
 from kilonova.workloads.pace import Pace
 from kilonova.workloads.pods import is_ending
-from kilonova.workloads.resources import CLIQUES, Pod
+from kilonova.workloads.resources import CLIQUES
 from kilonova.workloads.settings import Settings
 from kilonova.workloads.statuses import status_patch
 from kilonova.workloads.templates.lookup import member_named
@@ -62,24 +61,10 @@ def build_clique_controller(
 ) -> Controller:
     """Keeps the pods of every clique; the caches must run beside it."""
     rounds = _Rounds(client, caches, recorder, settings, now, monotonic)
-    watches = [
-        Watch(caches.cliques),
-        Watch(caches.pods, _clique_of),
-        # Waited for; what changes in them is compared by `Concerns`.
-        Watch(caches.sets, lambda _: ()),
-        Watch(caches.groups, lambda _: ()),
-        Watch(caches.gangs, lambda _: ()),
-    ]
-    controller = Controller(
+    watches = Concerns(caches).watches()
+    return Controller(
         "cliques", rounds.reconcile, watches, workers=_WORKERS, instruments=instruments
     )
-    Concerns(caches).feed(controller)
-    return controller
-
-
-def _clique_of(pod: Pod) -> list[Key]:
-    key = clique_of(pod.metadata)
-    return [] if key is None else [key]
 
 
 class _Rounds:

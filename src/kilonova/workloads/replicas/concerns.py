@@ -4,13 +4,13 @@ Sets, gangs and groups change their statuses often, pods all the time; a replica
 by what it decides by. How far pods are it learns from the statuses of its cliques.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from kilonova.api.grove import ClusterTopologyBinding, PodCliqueScalingGroup, PodCliqueSet
 from kilonova.api.meta import Metadata
 from kilonova.api.podgang import PodGang
-from kilonova.kube import Controller, Key, Watch
+from kilonova.kube import Comparison, Key, Watch
 from kilonova.workloads.caches import BY_TOPOLOGY, Caches
 from kilonova.workloads.keys import Replica, replica_of, set_of
 from kilonova.workloads.pods import is_ending
@@ -24,43 +24,19 @@ class Concerns:
     def __init__(self, caches: Caches) -> None:
         self._caches = caches
 
-    def watches(self) -> list[Watch[Any]]:
-        """What always concerns a replica; and what is only waited for, for `feed` to compare."""
+    def watches(self) -> list[Watch[Any] | Comparison[Any]]:
+        """What a controller of replicas must look at."""
         caches = self._caches
-        compared = [
-            caches.sets,
-            caches.pods,
-            caches.gangs,
-            caches.groups,
-            caches.topologies,
-            caches.revisions,
-            *self._children(),
-        ]
         return [
             Watch(caches.cliques, lambda each: of_child(each.metadata)),
-            *(Watch(each, lambda _: ()) for each in compared),
+            Comparison(caches.sets, of_set),
+            Comparison(caches.pods, of_pod),
+            Comparison(caches.gangs, of_own),
+            Comparison(caches.groups, of_own),
+            Comparison(caches.topologies, self.of_topology),
+            Comparison(caches.revisions, self.of_revision),
+            *(Comparison(each, of_other) for each in self._children()),
         ]
-
-    def feed(self, controller: Controller) -> None:
-        """Have a controller look at every replica that a change concerns."""
-
-        def follow(cache: Any, keys: Callable[[Any, Any], Iterable[Key]]) -> None:
-            def changed(old: Any, new: Any) -> None:
-                for key in keys(old, new):
-                    controller.queue.add(key)
-
-            cache.store.subscribe(changed)
-            for each in cache.store.objects():
-                changed(None, each)
-
-        follow(self._caches.sets, of_set)
-        follow(self._caches.pods, of_pod)
-        follow(self._caches.gangs, of_own)
-        follow(self._caches.groups, of_own)
-        follow(self._caches.topologies, self.of_topology)
-        follow(self._caches.revisions, self.of_revision)
-        for cache in self._children():
-            follow(cache, of_other)
 
     def of_topology(
         self, old: ClusterTopologyBinding | None, new: ClusterTopologyBinding | None

@@ -65,16 +65,13 @@ def build_replica_controller(
     What the server refuses is put into `complaints`.
     """
     rounds = _Rounds(client, caches, recorder, settings, now, monotonic, complaints or Complaints())
-    concerns = Concerns(caches)
-    controller = Controller(
+    return Controller(
         "replicas",
         rounds.reconcile,
-        concerns.watches(),
+        Concerns(caches).watches(),
         workers=_WORKERS,
         instruments=instruments,
     )
-    concerns.feed(controller)
-    return controller
 
 
 @dataclass(frozen=True, slots=True)
