@@ -161,12 +161,10 @@ class _Rounds:
 
     def _look(self, round_: _Round) -> _Look | None:
         replica = round_.replica
-        set_key = replica.namespace, replica.set_name
-        set_ = self._caches.sets.store.get(set_key)
-        if set_ is None:
-            self._revisions.forget(set_key)
+        set_ = self._caches.sets.store.get((replica.namespace, replica.set_name))
+        if set_ is None or is_going(set_.metadata):
             return None
-        if is_going(set_.metadata) or replica.index >= wanted_replicas(set_):
+        if replica.index >= wanted_replicas(set_):
             return None
         known = self._revisions.of(set_)
         seen = observe(

@@ -24,6 +24,7 @@ class RevisionReader:
     def __init__(self, caches: Caches) -> None:
         self._caches = caches
         self._read: dict[Key, tuple[object, KnownRevisions]] = {}
+        caches.sets.store.subscribe(self._forget)
 
     def of(self, set_: PodCliqueSet) -> KnownRevisions:
         """The revisions of a set."""
@@ -48,6 +49,6 @@ class RevisionReader:
         self._read[key] = (state, found)
         return found
 
-    def forget(self, key: Key) -> None:
-        """The set is gone."""
-        self._read.pop(key, None)
+    def _forget(self, old: PodCliqueSet | None, new: PodCliqueSet | None) -> None:
+        if old is not None and new is None:
+            self._read.pop((old.metadata.namespace, old.metadata.name), None)
