@@ -14,6 +14,7 @@ from kilonova.api.times import rfc3339
 from kilonova.kube import (
     UNMEASURED,
     ApiStatusError,
+    Backoff,
     Client,
     Conflict,
     Controller,
@@ -46,6 +47,8 @@ from kilonova.workloads.settings import Settings
 from kilonova.workloads.statuses import status_patch
 
 _WORKERS = 64
+_RETRIES = Backoff(0.005, 10.0)
+"""What is in the way is often not ours to watch: its departure is found by trying again."""
 _STEPS = 5
 """More than a replica ever takes from nothing: what still differs then is no use writing again."""
 
@@ -70,6 +73,7 @@ def build_replica_controller(
         rounds.reconcile,
         Concerns(caches).watches(),
         workers=_WORKERS,
+        backoff=_RETRIES,
         instruments=instruments,
     )
 
