@@ -32,6 +32,7 @@ from kilonova.workloads.cliques.concerns import Concerns
 from kilonova.workloads.cliques.desire import Plan, Seen, desire
 from kilonova.workloads.cliques.hands import Hands
 from kilonova.workloads.cliques.release import has_started, is_left_behind, is_scaled_in
+from kilonova.workloads.cliques.retries import Retries
 from kilonova.workloads.cliques.roster import is_own
 from kilonova.workloads.cliques.status import failed_status, has_lost_all, is_pressing
 from kilonova.workloads.keys import replica_of, set_of
@@ -84,6 +85,7 @@ class _Rounds:
         self._hands = Hands(client, recorder, Echo(caches.pods))
         self._echo = Echo(caches.cliques)
         self._pace = Pace(settings.status_pace, monotonic)
+        self._retries = Retries(monotonic)
         self._monotonic = monotonic
         self._looked: dict[Key, tuple[int, float]] = {}
 
@@ -142,14 +144,17 @@ class _Rounds:
     def _observe(self, key: Key) -> Seen | None:
         clique = self._caches.cliques.store.get(key)
         if clique is None:
+            self._retries.forget(key)
             return None
         set_key = set_of(clique.metadata)
+        pods = self._caches.pods.store.find(BY_CLIQUE, key)
         return Seen(
             clique,
             None if set_key is None else self._caches.sets.store.get(set_key),
-            self._caches.pods.store.find(BY_CLIQUE, key),
+            pods,
             self._gang(clique, names.POD_GANG),
             self._gang(clique, names.BASE_POD_GANG),
+            self._retries.waits(clique, pods),
             partial(self._dependencies_ready, clique),
             partial(self._replica_is_of_one_version, clique),
         )

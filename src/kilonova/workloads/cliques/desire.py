@@ -1,7 +1,7 @@
 """What a clique should do with its pods, and what its status should say. Pure."""
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import count, islice
 
@@ -44,6 +44,8 @@ class Seen:
     """The clique's own."""
     base_gang: PodGang | None = None
     """The one that is placed before it, if its own is a scaled one."""
+    held_back: Mapping[int, float] = field(default_factory=dict[int, float])
+    """Indexes whose pods have failed, with the seconds until there may be another."""
     dependencies_ready: Callable[[], bool] = lambda: True
     """Whether all that the clique starts after has started; asked only if a pod waits for it."""
     replica_is_of_one_version: Callable[[], bool] = lambda: True
@@ -99,16 +101,22 @@ def desire(seen: Seen, now: datetime) -> Plan:
     staying = _staying(clique, roster, step)
     kept = {pod.metadata.name for pod in staying}
     waiting = unreleased(clique, staying)
+    free = _free_indexes(seen, staying, step.size)
+    waits = [seen.held_back[index] for index in free if index in seen.held_back]
+    if deadline and deadline > now:
+        waits.append((deadline - now).total_seconds())
     return Plan(
         status=status_of(clique, roster, Course(progress, deadline, complete, failed), now),
-        create=tuple(_new_pods(seen, roster, staying, step.size)),
+        create=tuple(
+            _new_pods(seen, roster, [index for index in free if index not in seen.held_back])
+        ),
         delete=(
             *roster.dismissed,
             *(pod for pod in roster.members if pod.metadata.name not in kept),
         ),
         ungate=_ungate(seen, staying),
         release=waiting if waiting and seen.dependencies_ready() else (),
-        after=(deadline - now).total_seconds() if deadline and deadline > now else None,
+        after=min(waits, default=None),
     )
 
 
@@ -136,16 +144,22 @@ def _worth(clique: PodClique, pod: Pod) -> tuple[bool, bool, bool, bool, int]:
     )
 
 
-def _new_pods(seen: Seen, roster: Roster, staying: Sequence[Pod], size: int) -> Iterator[NewPod]:
-    """A pod for each of the lowest indexes that nobody holds, as many as are missing."""
-    clique = seen.clique
+def _free_indexes(seen: Seen, staying: Sequence[Pod], size: int) -> list[int]:
+    """The lowest indexes that nobody holds, as many as pods are missing."""
     missing = size - len(staying)
-    if missing <= 0 or not has_gang(clique, seen.gang):
-        return
+    if missing <= 0 or not has_gang(seen.clique, seen.gang):
+        return []
     held = {index_in(pod) for pod in staying}
+    return list(islice((each for each in count() if each not in held), missing))
+
+
+def _new_pods(seen: Seen, roster: Roster, indexes: Sequence[int]) -> Iterator[NewPod]:
+    if not indexes:
+        return
+    clique = seen.clique
     listed = _placeable(seen)
     released = bool(clique.spec.starts_after) and seen.dependencies_ready()
-    for index in islice((each for each in count() if each not in held), missing):
+    for index in indexes:
         name = pod_name(clique.metadata.name, index, roster.names)
         yield NewPod(index, name, listed is not None and name not in listed, released)
 
