@@ -24,6 +24,7 @@ from kilonova.workloads.cliques.roster import (
 )
 from kilonova.workloads.keys import index_of
 from kilonova.workloads.resources import Pod
+from kilonova.workloads.sets.desire import waits_for_deletion
 from kilonova.workloads.shares import count_of
 
 
@@ -51,12 +52,6 @@ def replicas_in_turn(set_: PodCliqueSet) -> frozenset[int]:
     progress = set_.status.update_progress
     turns = () if progress is None else progress.currently_updating
     return frozenset(each.replica_index for each in turns if each.update_ended_at is None)
-
-
-def waits_for_deletion(set_: PodCliqueSet) -> bool:
-    """Whether outdated pods stay until somebody deletes them."""
-    strategy = set_.spec.update_strategy
-    return strategy is not None and strategy.type == "OnDelete"
 
 
 def begun(
