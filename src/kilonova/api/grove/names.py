@@ -33,7 +33,6 @@ SCHEDULER_NAME = "grove.io/scheduler-name"
 
 # Annotations.
 UNPROTECTED = "grove.io/disable-managed-resource-protection"
-RECONCILE_TRIGGER = "grove.io/reconcile-trigger"
 TOPOLOGY_NAME = "grove.io/topology-name"
 MNNVL_GROUP = "grove.io/mnnvl-group"
 """An annotation of what people write, a label of the ComputeDomain."""
