@@ -135,8 +135,11 @@ CAN: list[tuple[str, str, str, str]] = [
     ("create", "", "services", "team"),
     ("create", "", "events", "team"),
     ("create", "resource.k8s.io", "resourceclaims", "team"),
-    ("create", "resource.nvidia.com", "computedomains", "team"),
     ("create", "coordination.k8s.io", "leases", NAMESPACE),
+]
+EXTRAS: list[tuple[str, str, str, str]] = [
+    ("create", "resource.nvidia.com", "computedomains", "team"),
+    ("get", "kai.scheduler", "topologies", ""),
 ]
 CANNOT: list[tuple[str, str, str, str]] = [
     ("create", "grove.io", "podcliquesets", "team"),
@@ -164,13 +167,26 @@ CANNOT: list[tuple[str, str, str, str]] = [
 
 
 def test_its_account_can_do_nothing_else(deployed: Api) -> None:
-    table = {**dict.fromkeys(CAN, True), **dict.fromkeys(CANNOT, False)}
+    table = {**dict.fromkeys(CAN, True), **dict.fromkeys([*CANNOT, *EXTRAS], False)}
     assert {act: _allowed(deployed, *act) for act in table} == table
 
     hooks = ("admissionregistration.k8s.io", "mutatingwebhookconfigurations", "")
     for verb in ("get", "create", "patch"):
         assert _allowed(deployed, verb, *hooks, "kilonova-operator")
         assert not _allowed(deployed, verb, *hooks, "somebody-elses")
+
+
+def test_it_may_use_the_kinds_of_others_where_somebody_adds_that(
+    deployed: Api, kubectl: Kubectl
+) -> None:
+    extras = str(MANIFESTS / "extras.yaml")
+    done = kubectl(["apply", "-f", extras])
+    assert done.code == 0, done.err
+    try:
+        table = {**dict.fromkeys([*CAN, *EXTRAS], True), **dict.fromkeys(CANNOT, False)}
+        assert {act: _allowed(deployed, *act) for act in table} == table
+    finally:
+        kubectl(["delete", "-f", extras])
 
 
 def _allowed(
