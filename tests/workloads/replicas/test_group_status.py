@@ -85,6 +85,14 @@ def test_nothing_is_promised_of_cliques_that_have_not_said_how_they_are() -> Non
     )
 
 
+def test_replicas_are_those_asked_for_though_they_are_still_being_made() -> None:
+    world = started(a_set())
+    (found,) = world.seen().groups.values()
+    world.change("PodCliqueScalingGroup", "sys-0-x", spec=replace(found.spec, replicas=5))
+    told = status(world)
+    assert (told.replicas, told.available_replicas) == (5, 2)
+
+
 @pytest.mark.parametrize(("least", "breached"), [(1, "False"), (2, "True")])
 def test_group_is_breached_when_too_few_units_are_well(least: int, breached: str) -> None:
     world = started(a_set(least))

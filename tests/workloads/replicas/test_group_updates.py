@@ -23,7 +23,6 @@ from tests.workloads.replicas.replica_values import (
 UP = Unit(
     index=0,
     cliques={},
-    is_whole=True,
     is_scheduled=True,
     is_available=True,
     is_broken=False,

@@ -52,6 +52,15 @@ def test_replicas_are_counted_that_should_be_there() -> None:
     assert status.update_progress is None
 
 
+def test_replicas_are_those_asked_for_however_many_are_there() -> None:
+    assert status_of(pod_clique_set(replicas=3), view(0)).replicas == 3
+    assert status_of(pod_clique_set(replicas=0), view(0)).replicas == 0
+    progress = SetUpdateProgress(update_started_at=THEN)
+    strategy = UpdateStrategy(rolling_update=SetRollingUpdate(max_surge=1))
+    surging = pod_clique_set(replicas=1, update_strategy=strategy)
+    assert status_of(surging, view(0), view(1), progress=progress).replicas == 1
+
+
 def test_progress_counts_cliques_and_groups_of_all_replicas() -> None:
     set_ = pod_clique_set(
         clique("a"), clique("b"), clique("c"), groups=[group("g", "c")], replicas=3

@@ -60,7 +60,7 @@ def group_report(
         scheduled_replicas=sum(each.is_scheduled for each in units.units),
         available_replicas=sum(each.is_available for each in units.units),
         updated_replicas=sum(each.is_updated for each in units.units),
-        replicas=sum(each.is_whole for each in units.units),
+        replicas=group.spec.replicas,
         selector=_selector(seen.set_.metadata.name, units.name),
         # What was not done is not told as seen.
         observed_generation=old.observed_generation if error else generation,

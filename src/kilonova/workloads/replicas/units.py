@@ -21,8 +21,6 @@ class Unit:
     index: int
     cliques: Mapping[str, PodClique]
     """Those that are there, by full name."""
-    is_whole: bool
-    """Whether all of its cliques are there."""
     is_scheduled: bool
     is_available: bool
     is_broken: bool
@@ -169,7 +167,6 @@ def _unit(
     unit = Unit(
         index=index,
         cliques=cliques,
-        is_whole=whole,
         is_scheduled=whole and all(each.is_scheduled for each in tallies),
         is_available=whole and all(each.is_available for each in tallies),
         is_broken=not whole or any(map(_is_doubtful, cliques.values())),

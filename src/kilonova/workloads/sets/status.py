@@ -47,7 +47,7 @@ def set_status(set_: PodCliqueSet, facts: Facts, now: datetime) -> PodCliqueSetS
     return PodCliqueSetStatus(
         updated_replicas=sum(each.updated for each in there),
         available_replicas=sum(each.available for each in there),
-        replicas=sum(each.present for each in there),
+        replicas=set_.spec.replicas,
         observed_generation=set_.metadata.generation,
         conditions=_conditions(set_, facts, now),
         hpa_pod_selector=_selector(set_.metadata.name),
