@@ -159,7 +159,7 @@ class Template(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     backoff_limit: Natural | None = None
     """How often pods that are not restarted in place may fail before the set has failed; 6."""
     ttl_seconds_after_finished: Natural | None = None
-    """The set is deleted so long after all of its cliques have finished."""
+    """The set is deleted, with what is left of it, so long after it has completed or failed."""
 
 
 class PodCliqueSetSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
@@ -221,7 +221,8 @@ class PodCliqueSetStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     available_replicas: Counted = 0
     """Replicas all of whose cliques and groups have what they must have."""
     replicas: Count = 0
-    """Replicas that are asked for."""
+    """Replicas that are asked for: autoscalers divide by them, and are not to take some that are
+    still being made for a shortage."""
     observed_generation: int | None = None
     """The generation of the object that this status is about."""
     conditions: tuple[Condition, ...] = ()
@@ -229,6 +230,7 @@ class PodCliqueSetStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     hpa_pod_selector: str = ""
     """Finds the pods of the set."""
     pod_gang_statuses: tuple[PodGangSummary, ...] = ()
+    """How far each gang is; without its conditions if there are more than 50 gangs."""
     current_generation_hash: str = ""
     """The newest revision of the templates."""
     update_progress: SetUpdateProgress | None = None

@@ -62,7 +62,8 @@ class PodCliqueScalingGroupStatus(msgspec.Struct, frozen=True, gc=False, rename=
     updated_replicas: RequiredCount = 0
     """Replicas made from the newest template."""
     replicas: Count = 0
-    """Replicas that are asked for."""
+    """Replicas that are asked for: autoscalers divide by them, and are not to take some that are
+    still being made for a shortage."""
     selector: str = ""
     """Finds the pods of the group."""
     observed_generation: int | None = None
