@@ -20,6 +20,7 @@ from kilonova.workloads.resources import SETS
 from tests.workloads.manifests.load import set_of
 
 NAME = "big"
+_LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 _MANIFEST = set_of("scale-full")
 _CLIQUE = _MANIFEST["spec"]["template"]["cliques"][0]["spec"]
 PODS_OF_A_REPLICA: int = _CLIQUE["replicas"]
@@ -69,8 +70,8 @@ class SetOwner:
         return began
 
     async def touch(self) -> None:
-        """Change what means nothing."""
-        note = {"metadata": {"annotations": {"example.org/touched": str(time.time())}}}
+        """Change what means nothing, as `kubectl apply` does with a file that says the same."""
+        note = {"metadata": {"annotations": {_LAST_APPLIED: str(time.time())}}}
         await self._client.patch(SETS, NAME, note, NAMESPACE)
 
 

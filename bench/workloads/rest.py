@@ -9,8 +9,8 @@ from bench.workloads.stages import cpu_seconds
 
 _LOOK_SECONDS = 0.5
 _SHARE = 0.06
-_LOOKS = 3
-"""At rest so many times in a row: between two events a process may be idle for a moment."""
+_LOOKS = 5
+"""At rest so many times in a row: what does not press is written a while later."""
 
 
 async def come_to_rest(process: psutil.Process) -> None:

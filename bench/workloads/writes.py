@@ -21,9 +21,13 @@ Writes = Counter[tuple[str, str]]
 
 def writes_so_far(access: Access) -> Writes:
     """All that were accepted since the server began."""
-    _, text = access.ask("GET", "/metrics")
+    return writes_in(access.ask("GET", "/metrics")[1])
+
+
+def writes_in(exposition: str) -> Writes:
+    """Those that the server's metrics count as accepted."""
     result: Writes = Counter()
-    for found in _LINE.finditer(text):
+    for found in _LINE.finditer(exposition):
         labels = dict(_LABEL.findall(found["labels"]))
         if labels["verb"] in _WRITES and labels["code"].startswith("2") and _is_own(labels):
             part = f"/{labels['subresource']}" if labels["subresource"] else ""
