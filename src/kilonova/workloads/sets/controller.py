@@ -22,6 +22,7 @@ from kilonova.api.times import later, rfc3339
 from kilonova.kube import (
     UNMEASURED,
     ApiStatusError,
+    Backoff,
     Client,
     Conflict,
     Controller,
@@ -52,6 +53,8 @@ from kilonova.workloads.templates.topology import levels_of
 _ORPHAN = "orphan"
 """The finalizer of a deletion that leaves behind what the object owns."""
 _WORKERS = 8
+_RETRIES = Backoff(0.005, 10.0)
+"""What is in the way may be gone soon, without an event that tells of it."""
 _LOOK_SECONDS = 0.0004
 """Between two looks at a set, for each of its replicas: about twenty times what a look takes."""
 _CALM = 5
@@ -72,7 +75,12 @@ def build_set_controller(
     complaints = complaints or Complaints()
     rounds = _Rounds(client, caches, recorder, settings, now, monotonic, complaints)
     controller = Controller(
-        "sets", rounds.reconcile, watches(caches), workers=_WORKERS, instruments=instruments
+        "sets",
+        rounds.reconcile,
+        watches(caches),
+        workers=_WORKERS,
+        backoff=_RETRIES,
+        instruments=instruments,
     )
     complaints.listen(controller.queue.add)
     return controller
