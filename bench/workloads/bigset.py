@@ -60,7 +60,7 @@ async def _ours(stage: Stage, operator: psutil.Process, inputs: Inputs) -> Figur
         await come_to_rest(operator)
 
     def written() -> Writes:
-        return writes_so_far(stage.access) if stage.counts_writes else Writes()
+        return writes_so_far(stage.access) if stage.is_alone else Writes()
 
     async with looking(stage, NAMESPACE) as sight:
         asker = SetOwner(sight.client)
@@ -76,13 +76,14 @@ async def _ours(stage: Stage, operator: psutil.Process, inputs: Inputs) -> Figur
         await rest()
         title = "no-op reconcile"
         figures[Quantity(f"{title}: CPU", "ms")] = (cpu_seconds(operator) - used) * 1e3
-        if stage.counts_writes:
+        if stage.is_alone:
             # The touch itself is one of them.
             more = (written() - writes).total() - 1
             figures[Quantity(f"{title}: writes", "", aim=0)] = more
         figures |= await run_course(asker, sight, inputs.pods, rest)
         await rest()
-        peak = Quantity("most memory ever (RSS)", "MB", aim=_AIM_MEGABYTES)
+        aim = _AIM_MEGABYTES if stage.is_alone else None
+        peak = Quantity("most memory ever (RSS)", "MB", aim=aim)
         figures[peak] = peak_megabytes(operator)
         figures[Quantity("CPU, all in all", "s")] = cpu_seconds(operator)
     return figures

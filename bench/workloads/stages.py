@@ -28,8 +28,8 @@ class Stage:
     access: Access
     operator: Callable[[], AbstractContextManager[psutil.Process]]
     """Starts the operator, or tells in which process it has been all the time."""
-    counts_writes: bool
-    """Whether the server tells requests apart by what they are about."""
+    is_alone: bool
+    """Whether it has a process of its own, and the server tells what requests are about."""
 
 
 Staging = Callable[[Path, int], AbstractContextManager[Stage]]
@@ -56,7 +56,7 @@ def on_kubernetes(folder: Path, nodes: int) -> Generator[Stage]:
                 yield psutil.Process(running.process.pid)
 
         try:
-            yield Stage("Kubernetes", plane.access, operator, counts_writes=True)
+            yield Stage("Kubernetes", plane.access, operator, is_alone=True)
         finally:
             player.stop()
 
@@ -72,7 +72,7 @@ def on_embedded(folder: Path, nodes: int) -> Generator[Stage]:
         def operator() -> Generator[psutil.Process]:
             yield psutil.Process(server.process.pid)
 
-        yield Stage("kilonova up", server.access, operator, counts_writes=False)
+        yield Stage("kilonova up", server.access, operator, is_alone=False)
 
 
 def _make_namespaces(access: Access) -> None:
