@@ -4,6 +4,7 @@ import asyncio
 import json
 import signal
 from collections.abc import Iterator
+from contextlib import suppress
 from os import kill
 from pathlib import Path
 from typing import Any
@@ -11,10 +12,10 @@ from typing import Any
 import pytest
 
 from kilonova.cli.install import install_definitions
-from kilonova.kube import ApiStatusError
+from kilonova.kube import ApiStatusError, NotFound
 from tests.cli.command import Kilonova
 from tests.conftest import Api
-from tests.local.embedded_cluster import LEASES, PODS, eventually, gone
+from tests.local.embedded_cluster import DEFINITIONS, LEASES, PODS, eventually, gone
 from tests.workloads.ground import SETS
 from tests.workloads.process.operator_process import (
     OperatorProcess,
@@ -130,9 +131,19 @@ def test_what_is_missing_is_said(kilonova: Kilonova, defined: Api, tmp_path: Pat
     done = kilonova(*words, "--namespace", defined.namespace)
     assert done.code == 1
     assert f"no Service {defined.namespace}/kilonova-operator for the webhooks" in done.err
+    asyncio.run(_forget_compute_domains(defined))
     done = kilonova(*words, "--no-webhooks", "--no-leader-elect", "--mnnvl")
     assert done.code == 7
     assert "multi-node NVLink needs computedomains.resource.nvidia.com" in done.err
+
+
+async def _forget_compute_domains(api: Api) -> None:
+    """Other tests on this server may have brought the kind."""
+    name = "computedomains.resource.nvidia.com"
+    async with api.client() as client:
+        with suppress(NotFound):
+            await client.delete(DEFINITIONS, name)
+        await gone(client, DEFINITIONS, name)
 
 
 def test_a_cluster_without_the_kinds_is_told_of_install(kilonova: Kilonova, tmp_path: Path) -> None:
