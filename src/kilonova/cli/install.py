@@ -11,14 +11,10 @@ import msgspec
 from kilonova.api.crds import definitions
 from kilonova.api.json import JsonObject
 from kilonova.cli.failure import CommandFailed
+from kilonova.cli.reasons import explained
 from kilonova.kube import (
     Client,
-    ConfigError,
-    ConnectionFailed,
-    Forbidden,
-    KubeError,
     NotFound,
-    Unauthorized,
     connect,
     plain,
 )
@@ -62,21 +58,10 @@ async def install_definitions(client: Client, *, dry_run: bool = False) -> list[
 async def _install_with_reasons(
     kubeconfig: Path | None, context: str | None, dry_run: bool
 ) -> list[Installed]:
-    try:
+    needed = f"get, create and patch {DEFINITIONS.full_name}"
+    with explained("install", f"; whoever installs must be able to {needed}"):
         async with connect(kubeconfig, context) as client:
             return await install_definitions(client, dry_run=dry_run)
-    except ConfigError as error:
-        raise CommandFailed(f"no cluster to install on: {error}") from error
-    except ConnectionFailed as error:
-        raise CommandFailed(f"the cluster does not answer: {error}") from error
-    except Unauthorized as error:
-        raise CommandFailed(f"the cluster does not know who you are: {error.message}") from error
-    except Forbidden as error:
-        needed = f"get, create and patch {DEFINITIONS.full_name}"
-        problem = f"a right is missing: {error.message}"
-        raise CommandFailed(f"{problem}; whoever installs must be able to {needed}") from error
-    except KubeError as error:
-        raise CommandFailed(f"the cluster refused: {error}") from error
 
 
 async def _apply(client: Client, definition: JsonObject, dry_run: bool) -> Installed:

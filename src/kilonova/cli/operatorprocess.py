@@ -12,12 +12,12 @@ from urllib.parse import urlsplit
 from kilonova.cli.failure import CommandFailed
 from kilonova.cli.operatoroptions import OperatorOptions, Webhooks
 from kilonova.cli.preflight import (
-    explained,
     require_kinds,
     require_namespace,
     require_service,
     user_name,
 )
+from kilonova.cli.reasons import explained
 from kilonova.kube import Client, Manager, PartFailed, Transport, find_access, logging
 from kilonova.kube.admission import (
     AdmissionServer,

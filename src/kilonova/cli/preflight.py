@@ -1,7 +1,6 @@
 """What must be so before a process begins its work on a cluster, told before it begins."""
 
-from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -9,14 +8,9 @@ import msgspec
 from kilonova.cli.failure import NO_COMPUTE_DOMAINS, CommandFailed
 from kilonova.kube import (
     Client,
-    ConfigError,
-    ConnectionFailed,
-    Forbidden,
-    KubeError,
     NotFound,
     Request,
     Resource,
-    Unauthorized,
     plain,
 )
 from kilonova.workloads.admission import AtService
@@ -33,23 +27,6 @@ from kilonova.workloads.settings import Settings
 
 _NAMESPACES = plain("", "v1", "namespaces", "Namespace", False)
 _SELF = plain("authentication.k8s.io", "v1", "selfsubjectreviews", "SelfSubjectReview", False)
-
-
-@contextmanager
-def explained() -> Generator[None]:
-    """Turn what a cluster answers into `CommandFailed`, in words for whoever started this."""
-    try:
-        yield
-    except ConfigError as error:
-        raise CommandFailed(f"no cluster to work on: {error}") from error
-    except ConnectionFailed as error:
-        raise CommandFailed(f"the cluster does not answer: {error}") from error
-    except Unauthorized as error:
-        raise CommandFailed(f"the cluster does not know who this is: {error.message}") from error
-    except Forbidden as error:
-        raise CommandFailed(f"a right is missing: {error.message}") from error
-    except KubeError as error:
-        raise CommandFailed(f"the cluster refused: {error}") from error
 
 
 async def require_kinds(client: Client, settings: Settings) -> None:
