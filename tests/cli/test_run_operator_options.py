@@ -80,6 +80,7 @@ def test_an_option_counts_more_than_the_file() -> None:
         authorizer=True,
         exempt_users=("a",),
         schedulers=("default-scheduler", "kai-scheduler"),
+        backends=("kai-scheduler",),
     )
     assert (of_file.log_level, of_file.log_format) == ("debug", "text")
     asked = Asked(
@@ -107,6 +108,7 @@ def test_an_option_counts_more_than_the_file() -> None:
         startup_image="own",
         exempt_users=("b",),
         schedulers=("default-scheduler", "kai-scheduler"),
+        backends=("kai-scheduler",),
     )
     assert of_options.log_format == "json"
 

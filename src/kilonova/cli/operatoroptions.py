@@ -10,6 +10,7 @@ from kilonova.api.durations import parse_duration
 from kilonova.cli.operatorconfig import OperatorConfiguration
 from kilonova.kube.election import Timing
 from kilonova.workloads.admission import AtService, AtUrl
+from kilonova.workloads.backends import BACKENDS
 from kilonova.workloads.settings import Settings
 
 T = TypeVar("T")
@@ -182,6 +183,7 @@ def _settings(asked: Asked, file: OperatorConfiguration) -> Settings:
         mnnvl=_first(usual.mnnvl, asked.mnnvl, file.network.auto_mnnvl_enabled),
         startup_image=asked.startup_image or usual.startup_image,
         schedulers=file.schedulers or usual.schedulers,
+        backends=tuple(each for each in file.schedulers if each in BACKENDS),
         authorizer=_first(usual.authorizer, asked.authorizer, file.authorizer.enabled),
         exempt_users=exempt,
     )

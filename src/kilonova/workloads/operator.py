@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from kilonova.kube import UNMEASURED, Client, Instruments, Part
 from kilonova.kube.events import Recorder
 from kilonova.kube.metrics import Metrics
+from kilonova.workloads.backends.enabled import EnabledBackends, build_backends
 from kilonova.workloads.caches import Caches, build_caches
 from kilonova.workloads.cliques.controller import build_clique_controller
 from kilonova.workloads.complaints import Complaints
@@ -33,11 +34,12 @@ class Operator:
     recorder: Recorder
     leading: tuple[Part, ...]
     """Controllers, which write: of several copies of an operator only one may run them."""
+    backends: EnabledBackends
 
     @property
     def parts(self) -> list[Part]:
         """What runs in every copy: caches, so that another can take over at once, and events."""
-        return [*self.caches.parts, self.recorder]
+        return [*self.caches.parts, *self.backends.parts, self.recorder]
 
 
 def build_operator(
@@ -62,5 +64,9 @@ def build_operator(
     sets = build_set_controller(*shared, complaints)
     replicas = build_replica_controller(*shared, complaints)
     cliques = build_clique_controller(*shared)
-    topologies = build_topology_controller(client, caches, recorder, now, instruments)
-    return Operator(caches, recorder, (sets, replicas, cliques, topologies))
+    backends = build_backends(client, caches, recorder, settings, instruments)
+    topologies = build_topology_controller(
+        client, caches, recorder, now, instruments, backends.topologies
+    )
+    leading = (sets, replicas, cliques, topologies, *backends.leading)
+    return Operator(caches, recorder, leading, backends)

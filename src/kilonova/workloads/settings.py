@@ -15,6 +15,8 @@ class Settings:
     """Image of the init container that waits for other cliques: any with a shell."""
     schedulers: tuple[str, ...] = ("default-scheduler", "kai-scheduler", "kilonova")
     """Schedulers that a set may name; the first is meant where none is named."""
+    backends: tuple[str, ...] = ()
+    """Those of them that get objects of their own kinds: `kai-scheduler`, `volcano`."""
     authorizer: bool = False
     """Whether only the operator may change what it made."""
     exempt_users: tuple[str, ...] = ()

@@ -1,14 +1,15 @@
-"""The controller of ClusterTopologyBindings: do schedulers' own topologies say the same?
+"""The controller of ClusterTopologyBindings: schedulers' own topologies say the same as they.
 
-A scheduler may keep a topology of its own; where a binding refers to it, its levels are compared
-with the binding's. Such a kind need not be installed, so it is not watched but read again from
-time to time; a binding that refers to none costs nothing.
+KAI has topologies of its own. Where it is enabled, each binding has one of its name, made, kept
+and owned by it, unless the binding refers to one that somebody else keeps. That is only compared,
+as is any that a binding refers to where KAI is not enabled: then its kind is not watched but read
+again from time to time, and a binding that refers to none costs nothing.
+
+The levels of KAI's topologies never change: another one takes the place of one that is outdated.
 """
 
 from collections.abc import Callable
 from datetime import datetime
-
-import msgspec
 
 from kilonova.api.grove import ClusterTopologyBinding
 from kilonova.api.grove.topology import (
@@ -16,20 +17,33 @@ from kilonova.api.grove.topology import (
     SchedulerTopology,
     SchedulerTopologyStatus,
 )
-from kilonova.api.meta import Metadata
 from kilonova.kube import (
     UNMEASURED,
+    ApiStatusError,
     Client,
+    Conflict,
     Controller,
     Instruments,
+    Invalid,
     Key,
     NotFound,
-    Resource,
     Result,
     Watch,
 )
 from kilonova.kube.echo import Echo
 from kilonova.kube.events import Recorder, Reference
+from kilonova.workloads.backends import KAI
+from kilonova.workloads.backends.kaitopologies import (
+    KAI_TOPOLOGIES,
+    KaiTopology,
+    compare,
+    has_levels_of,
+    is_kept_for,
+    is_left_over,
+    topology_object,
+    wanted_topologies,
+)
+from kilonova.workloads.backends.kinds import OptionalKind
 from kilonova.workloads.caches import Caches
 from kilonova.workloads.conditions import find_condition, with_condition, without_condition
 from kilonova.workloads.resources import TOPOLOGIES
@@ -38,49 +52,6 @@ from kilonova.workloads.statuses import status_patch
 DRIFT = "SchedulerTopologyDrift"
 
 _AGAIN_SECONDS = 30.0
-
-
-class KaiLevel(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """A level of KAI's topology: the label of nodes whose values are its domains."""
-
-    node_label: str
-
-
-class KaiTopologySpec(msgspec.Struct, frozen=True, gc=False):
-    """Levels, the broadest first."""
-
-    levels: tuple[KaiLevel, ...] = ()
-
-
-class KaiTopology(msgspec.Struct, gc=False):
-    """What KAI knows of a cluster."""
-
-    metadata: Metadata
-    spec: KaiTopologySpec = KaiTopologySpec()
-
-
-KAI_TOPOLOGIES = Resource("kai.scheduler", "v1alpha1", "topologies", "Topology", False, KaiTopology)
-_KAI = "kai-scheduler"
-
-
-def compare(
-    binding: ClusterTopologyBinding, wanted: SchedulerTopology, found: KaiTopology | None
-) -> SchedulerTopologyStatus:
-    """Whether a scheduler's topology says the same as a binding; None is one that is not there."""
-    name = wanted.topology_reference
-    if found is None:
-        message = f"{wanted.scheduler_name} has no topology {name!r}"
-        if wanted.scheduler_name != _KAI:
-            message = f"{wanted.scheduler_name} has no topologies of its own, only {_KAI} has"
-        return SchedulerTopologyStatus(wanted.scheduler_name, name, False, None, message)
-    asked = [level.key for level in binding.spec.levels]
-    told = [level.node_label for level in found.spec.levels]
-    message = ""
-    if asked != told:
-        message = f"topology {name!r} has levels {', '.join(told)} instead of {', '.join(asked)}"
-    return SchedulerTopologyStatus(
-        wanted.scheduler_name, name, asked == told, found.metadata.generation, message
-    )
 
 
 def binding_status(
@@ -108,21 +79,40 @@ def build_topology_controller(
     recorder: Recorder,
     now: Callable[[], datetime],
     instruments: Instruments = UNMEASURED,
+    kai: OptionalKind[KaiTopology] | None = None,
 ) -> Controller:
-    """Tells how bindings are; the caches must run beside it."""
-    rounds = _Rounds(client, caches, recorder, now)
+    """Keeps KAI's topologies where it is enabled, and tells how bindings are.
+
+    The caches must run beside it. It does not wait for KAI's, whose kind may be missing.
+    """
+    rounds = _Rounds(client, caches, recorder, now, kai)
     watched = [Watch(caches.topologies)]
-    return Controller("topologies", rounds.reconcile, watched, instruments=instruments)
+    controller = Controller("topologies", rounds.reconcile, watched, instruments=instruments)
+
+    def changed(_old: object, _new: object) -> None:
+        for key in list(caches.topologies.store.keys()):
+            controller.queue.add(key)
+
+    if kai is not None:
+        kai.definition.store.subscribe(changed)
+        kai.objects.store.subscribe(changed)
+    return controller
 
 
 class _Rounds:
     def __init__(
-        self, client: Client, caches: Caches, recorder: Recorder, now: Callable[[], datetime]
+        self,
+        client: Client,
+        caches: Caches,
+        recorder: Recorder,
+        now: Callable[[], datetime],
+        kai: OptionalKind[KaiTopology] | None,
     ) -> None:
         self._client = client
         self._store = caches.topologies.store
         self._recorder = recorder
         self._now = now
+        self._kai = kai
         self._echo = Echo(caches.topologies)
 
     async def reconcile(self, key: Key) -> Result | None:
@@ -130,9 +120,13 @@ class _Rounds:
         binding = self._store.get(key)
         if binding is None or binding.metadata.deletion_timestamp is not None:
             return None
-        wanted = binding.spec.scheduler_topology_bindings
-        compared = tuple([compare(binding, each, await self._find(each)) for each in wanted])
-        status = binding_status(binding, compared, self._now())
+        declared = binding.spec.scheduler_topology_bindings
+        compared: list[SchedulerTopologyStatus] = []
+        for each in wanted_topologies(binding, kept=self._kai is not None):
+            found = await (self._find(each) if each in declared else self._keep(binding))
+            compared.append(compare(binding, each, found))
+        await self._drop_unused(binding)
+        status = binding_status(binding, tuple(compared), self._now())
         patch = status_patch(binding.status, status)
         if patch is not None:
             known = binding.metadata
@@ -140,15 +134,64 @@ class _Rounds:
             changed = await self._client.patch(TOPOLOGIES, known.name, body, subresource="status")
             self._report(binding, status)
             await self._echo.of_version(changed.metadata.resource_version)
-        return Result(after=_AGAIN_SECONDS) if wanted else None
+        return Result(after=_AGAIN_SECONDS) if declared and self._kai is None else None
 
     async def _find(self, wanted: SchedulerTopology) -> KaiTopology | None:
-        if wanted.scheduler_name != _KAI:
+        if wanted.scheduler_name != KAI:
             return None
         try:
             return await self._client.get(KAI_TOPOLOGIES, wanted.topology_reference)
         except NotFound:
             return None
+
+    async def _keep(self, binding: ClusterTopologyBinding) -> KaiTopology | None:
+        """KAI's topology of the binding's name, made so that both say the same."""
+        assert self._kai is not None
+        if not self._kai.served:
+            self._tell_failure(binding, f"{self._kai.missing}: install KAI, or do not enable it")
+            return None
+        found = await self._find(SchedulerTopology(KAI, binding.metadata.name))
+        if found is not None and found.metadata.deletion_timestamp is not None:
+            return found  # when it is gone there will be another round
+        if found is not None and not is_left_over(found, binding):
+            if has_levels_of(found, binding):
+                return found
+            if not is_kept_for(found, binding):
+                problem = f"Topology {found.metadata.name} is somebody else's, and has other levels"
+                fix = "refer to it in schedulerTopologyBindings, or delete it"
+                self._tell_failure(binding, f"{problem}: {fix}")
+                return found
+        return await self._make(binding, found)
+
+    async def _make(
+        self, binding: ClusterTopologyBinding, outdated: KaiTopology | None
+    ) -> KaiTopology | None:
+        try:
+            if outdated is not None:
+                known = outdated.metadata
+                await self._client.delete(KAI_TOPOLOGIES, known.name, uid=known.uid)
+            return await self._client.create(KAI_TOPOLOGIES, topology_object(binding))
+        except Conflict:
+            raise
+        except ApiStatusError as error:
+            name = binding.metadata.name
+            self._tell_failure(binding, f"Topology {name} cannot be written: {error.message}")
+            if isinstance(error, Invalid):
+                return None  # until somebody changes the binding
+            raise
+
+    async def _drop_unused(self, binding: ClusterTopologyBinding) -> None:
+        """Delete what was kept for a binding that refers to another topology by now."""
+        if self._kai is None:
+            return
+        found = self._kai.objects.store.get(("", binding.metadata.name))
+        names = {each.topology_reference for each in wanted_topologies(binding, kept=True)}
+        if found is None or binding.metadata.name in names or not is_kept_for(found, binding):
+            return
+        try:
+            await self._client.delete(KAI_TOPOLOGIES, found.metadata.name, uid=found.metadata.uid)
+        except (NotFound, Conflict):
+            return
 
     def _report(
         self, binding: ClusterTopologyBinding, status: ClusterTopologyBindingStatus
@@ -157,8 +200,16 @@ class _Rounds:
         new = find_condition(status.conditions, DRIFT)
         if new is None or (old is not None and old.status == new.status):
             return
-        about = Reference.to(TOPOLOGIES, binding.metadata.name, uid=binding.metadata.uid)
         if new.status == "False":
-            self._recorder.event(about, "TopologyInSync", new.message)
+            self._recorder.event(_about(binding), "TopologyInSync", new.message)
         else:
-            self._recorder.event(about, "TopologyDriftDetected", new.message, warning=True)
+            self._recorder.event(
+                _about(binding), "TopologyDriftDetected", new.message, warning=True
+            )
+
+    def _tell_failure(self, binding: ClusterTopologyBinding, problem: str) -> None:
+        self._recorder.event(_about(binding), "KAIBackendMappingFailed", problem, warning=True)
+
+
+def _about(binding: ClusterTopologyBinding) -> Reference:
+    return Reference.to(TOPOLOGIES, binding.metadata.name, uid=binding.metadata.uid)

@@ -19,8 +19,11 @@ from kilonova.workloads.admission.defaults import defaulted, taken_as_one
 from kilonova.workloads.admission.drafts import read_set
 from kilonova.workloads.admission.findings import Findings
 from kilonova.workloads.admission.packing import topology_names
+from kilonova.workloads.admission.schedulers import volcano_queue
 from kilonova.workloads.admission.topologies import validate_topology
 from kilonova.workloads.admission.validation import Context, validate_create, validate_update
+from kilonova.workloads.backends import VOLCANO
+from kilonova.workloads.backends.volcano import VOLCANO_QUEUES
 from kilonova.workloads.settings import Settings
 
 _T = TypeVar("_T")
@@ -54,7 +57,8 @@ class _Judge:
 
     async def check_set(self, review: Review) -> Answer:
         obj = _subject(review)
-        context = Context(self.settings, await self._topologies(obj))
+        topologies, queues = await self._topologies(obj), await self._queues(obj)
+        context = Context(self.settings, topologies, queues)
         if review.old_object is None:
             return _answer(review, validate_create(obj, context))
         return _answer(review, validate_update(review.old_object, obj, context))
@@ -79,6 +83,17 @@ class _Judge:
             if topology is not None:
                 found[name] = tuple(level.domain for level in topology.spec.levels)
         return found
+
+    async def _queues(self, obj: JsonObject) -> dict[str, str | None] | None:
+        """The state of the queue of Volcano that a set names, where Volcano is enabled."""
+        draft = read_set(obj)
+        if isinstance(draft, Problem) or VOLCANO not in self.settings.backends:
+            return None
+        queue = volcano_queue(draft, self.settings.schedulers)
+        if queue is None:
+            return None
+        found = await self._find(VOLCANO_QUEUES, queue)
+        return {queue: None if found is None else found.status.state}
 
     async def _find(
         self, resource: Resource[_T], name: str, namespace: str | None = None

@@ -6,14 +6,20 @@ from kilonova.api.grove.podcliqueset import CliqueTemplate
 from kilonova.kube.admission import Problem
 from kilonova.workloads.admission.composition import CLIQUES
 from kilonova.workloads.admission.drafts import SetDraft
-from kilonova.workloads.admission.findings import forbidden, invalid_value, required, unsupported
+from kilonova.workloads.admission.findings import (
+    forbidden,
+    invalid_value,
+    not_found,
+    required,
+    unsupported,
+)
 from kilonova.workloads.admission.packing import constraints_of
+from kilonova.workloads.backends import KAI, LPX, VOLCANO
+from kilonova.workloads.backends.queues import QUEUE_KEYS, named_queues, queue_of
 
-KAI, VOLCANO, LPX = "kai-scheduler", "volcano", "lpx-scheduler"
 WITHOUT_TOPOLOGY = ("default-scheduler", VOLCANO, LPX)
 """Schedulers that have no topologies of their own."""
-_KAI_QUEUE = "kai.scheduler/queue"
-_VOLCANO_QUEUE = "scheduling.grove.io/volcano-queue"
+_OPEN = "Open"
 
 
 def scheduler_of(clique: CliqueTemplate, schedulers: Sequence[str]) -> str:
@@ -35,29 +41,45 @@ def scheduler_problems(draft: SetDraft, schedulers: Sequence[str]) -> Iterator[P
         elif name not in schedulers:
             yield unsupported(path, name, schedulers)
     if first == KAI:
-        yield from _queue_problems(draft, _KAI_QUEUE, needed=True)
+        yield from _agreement_problems(draft, KAI, needed=True)
     elif first == VOLCANO:
-        yield from _queue_problems(draft, _VOLCANO_QUEUE, needed=False)
+        yield from _agreement_problems(draft, VOLCANO, needed=False)
     if first in (VOLCANO, LPX):
         for path, _, _ in constraints_of(draft.template):
             yield forbidden(path, f"{first} knows no topology constraints")
 
 
-def _queue_problems(draft: SetDraft, key: str, *, needed: bool) -> Iterator[Problem]:
-    """A queue is named by a label or an annotation, on the set or on its cliques."""
-    marked = [("metadata", draft.metadata.labels, draft.metadata.annotations)]
-    marked += [
-        (f"{CLIQUES}[{index}]", clique.labels, clique.annotations)
-        for index, clique in enumerate(draft.template.cliques)
-    ]
-    named = [
-        (f"{path}.{kind}[{key}]", marks[key])
-        for path, labels, annotations in marked
-        for kind, marks in (("labels", labels), ("annotations", annotations))
-        if marks.get(key)
-    ]
+def queues_named(draft: SetDraft, schedulers: Sequence[str]) -> list[tuple[str, str]]:
+    """Where the queue of a set is named, and what is named there; nothing if it needs none."""
+    cliques = draft.template.cliques
+    scheduler = scheduler_of(cliques[0], schedulers) if cliques else ""
+    known = scheduler in QUEUE_KEYS
+    return named_queues(scheduler, draft.metadata, cliques) if known else []
+
+
+def volcano_queue(draft: SetDraft, schedulers: Sequence[str]) -> str | None:
+    """The queue of Volcano that a set is to be in; None where it is in none, or in several."""
+    cliques = draft.template.cliques
+    if not cliques or scheduler_of(cliques[0], schedulers) != VOLCANO:
+        return None
+    return queue_of(VOLCANO, draft.metadata, cliques)
+
+
+def queue_problems(queue: str, state: str | None) -> Iterator[Problem]:
+    """What is wrong with a queue of Volcano, whose state this is; None if it is not there."""
+    path = f"metadata.annotations[{QUEUE_KEYS[VOLCANO]}]"
+    if state is None:
+        yield not_found(path, queue, f'volcano queue "{queue}" does not exist')
+    elif state != _OPEN:
+        rule = f'volcano queue "{queue}" is not {_OPEN}, but {state or "without a state"}'
+        yield invalid_value(path, queue, rule)
+
+
+def _agreement_problems(draft: SetDraft, scheduler: str, *, needed: bool) -> Iterator[Problem]:
+    named = named_queues(scheduler, draft.metadata, draft.template.cliques)
     if not named and needed:
-        yield required(f"metadata.labels[{key}]", f"{KAI} wants to know the queue of a set")
+        path = f"metadata.labels[{QUEUE_KEYS[scheduler]}]"
+        yield required(path, f"{scheduler} wants to know the queue of a set")
     for path, queue in named[1:]:
         if queue != named[0][1]:
             rule = f'must be the same everywhere; {named[0][0]} is "{named[0][1]}"'

@@ -1,6 +1,6 @@
 """Whether a PodCliqueSet may be as somebody wants to have it. Pure."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from kilonova.api.json import JsonObject
@@ -14,7 +14,12 @@ from kilonova.workloads.admission.immutability import forbidden_changes, is_topo
 from kilonova.workloads.admission.mnnvl import mnnvl_changes, mnnvl_problems
 from kilonova.workloads.admission.packing import Topologies, packing_problems, packing_warnings
 from kilonova.workloads.admission.podspecs import pod_problems
-from kilonova.workloads.admission.schedulers import scheduler_problems
+from kilonova.workloads.admission.schedulers import (
+    queue_problems,
+    queues_named,
+    scheduler_problems,
+    volcano_queue,
+)
 from kilonova.workloads.admission.sharing import sharing_problems
 from kilonova.workloads.admission.startorder import order_problems, order_warnings
 from kilonova.workloads.admission.updating import lifecycle_problems, lifecycle_warnings
@@ -28,6 +33,9 @@ class Context:
     settings: Settings = field(default_factory=Settings)
     topologies: Topologies = field(default_factory=dict[str, tuple[str, ...]])
     """At least those that the set names, if they are there."""
+    queues: Mapping[str, str | None] | None = None
+    """States of Volcano's queues, of the one that the set names at least; None where the queue
+    is not there. None where nobody looked them up."""
 
 
 def validate_create(obj: JsonObject, context: Context) -> Findings:
@@ -38,6 +46,7 @@ def validate_create(obj: JsonObject, context: Context) -> Findings:
     problems = [
         *_topology_problems(draft, context),
         *_general_problems(draft, context, creating=True),
+        *_queue_problems(draft, context),
     ]
     return Findings(tuple(problems), tuple(_warnings(draft, context)))
 
@@ -57,9 +66,14 @@ def validate_update(old: JsonObject, new: JsonObject, context: Context) -> Findi
         problems = _general_problems(after, context, creating=False)
         return Findings(tuple(problems), tuple(_warnings(after, context)))
     changes = list(mnnvl_changes(before, after))
-    if before.spec == after.spec and not changes:
+    moved = queues_named(before, context.settings.schedulers) != queues_named(
+        after, context.settings.schedulers
+    )
+    if before.spec == after.spec and not changes and not moved:
         return Findings()
     problems = [*_general_problems(after, context, creating=False), *changes]
+    if moved:
+        problems += _queue_problems(after, context)
     if not problems:
         problems += forbidden_changes(before.template, after.template)
         if is_topology_named(before.template, after.template):
@@ -83,6 +97,13 @@ def _own_problems(draft: SetDraft, context: Context, *, creating: bool) -> Itera
     yield from lifecycle_problems(draft.spec)
     yield from mnnvl_problems(draft, enabled=settings.mnnvl, creating=creating)
     yield from scheduler_problems(draft, settings.schedulers)
+
+
+def _queue_problems(draft: SetDraft, context: Context) -> Iterator[Problem]:
+    """Of a set that comes into a queue; one that is in it stays, whatever becomes of the queue."""
+    queue = volcano_queue(draft, context.settings.schedulers)
+    if queue is not None and context.queues is not None:
+        yield from queue_problems(queue, context.queues.get(queue))
 
 
 def _topology_problems(draft: SetDraft, context: Context) -> Iterator[Problem]:

@@ -82,7 +82,7 @@ def of_own(
     old: PodGang | PodCliqueScalingGroup | None, new: PodGang | PodCliqueScalingGroup | None
 ) -> Iterator[Key]:
     """The replica of an object whose status is ours: that alone concerns nobody."""
-    if old is None or new is None or _stated(old.metadata) != _stated(new.metadata):
+    if old is None or new is None or stated(old.metadata) != stated(new.metadata):
         yield from of_either(old, new)
 
 
@@ -92,7 +92,7 @@ def of_other(old: Child | None, new: Child | None) -> Iterator[Key]:
         old is None
         or new is None
         or old.spec != new.spec
-        or _stated(old.metadata) != _stated(new.metadata)
+        or stated(old.metadata) != stated(new.metadata)
     ):
         yield from of_either(old, new)
 
@@ -132,7 +132,7 @@ def _has_left(pod: Pod) -> bool:
     return is_ending(pod) or pod.status.phase == "Failed"
 
 
-def _stated(metadata: Metadata) -> tuple[object, ...]:
+def stated(metadata: Metadata) -> tuple[object, ...]:
     """What somebody has said of an object; not what was only found out."""
     return (
         metadata.uid,

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from kilonova.api.grove import PodCliqueSet, names
 from kilonova.api.json import JsonObject
+from kilonova.workloads.backends.stamps import gang_annotations
 from kilonova.workloads.settings import Settings
 from kilonova.workloads.templates.labels import owned_by_set, replica_labels
 from kilonova.workloads.templates.lookup import Member, clique_named, find_group, gang_name
@@ -83,16 +84,18 @@ def _metadata(
 ) -> JsonObject:
     own = set_.metadata
     first: JsonObject = set_.spec.template.cliques[0].spec.pod_spec
+    scheduler = first.get("schedulerName") or settings.schedulers[0]
     labels = {
         **{key: value for key, value in own.labels.items() if not key.startswith(_GROVE)},
         **replica_labels(own.name, index, names.POD_GANG_COMPONENT, gang),
-        names.SCHEDULER_NAME: first.get("schedulerName") or settings.schedulers[0],
+        names.SCHEDULER_NAME: scheduler,
     }
     annotations = {
         key: value
         for key, value in own.annotations.items()
         if not key.startswith(_GROVE) and key != _LAST_APPLIED
     }
+    annotations |= gang_annotations(scheduler, settings)
     if levels.topology:
         annotations[names.TOPOLOGY_NAME] = levels.topology
     return {**owned_by_set(set_, gang, labels), "annotations": annotations}

@@ -5,6 +5,7 @@ from itertools import count, takewhile
 
 from kilonova.api.grove import PodClique, PodCliqueSet, names
 from kilonova.api.json import JsonObject
+from kilonova.workloads.backends.stamps import pod_stamps
 from kilonova.workloads.keys import replica_of
 from kilonova.workloads.resources import CLIQUES
 from kilonova.workloads.settings import Settings
@@ -38,7 +39,8 @@ def pod_object(
     """
     place = None if set_ is None else place_of(set_, clique.metadata)
     waits = bool(clique.spec.starts_after)
-    annotations = dict(clique.metadata.annotations)
+    stamps = pod_stamps(clique, set_, settings)
+    annotations = {**clique.metadata.annotations, **stamps.annotations}
     if released and waits:
         annotations[names.RELEASED] = "true"
     return {
@@ -46,7 +48,7 @@ def pod_object(
             "name": name,
             "generateName": f"{clique.metadata.name}-",
             "namespace": clique.metadata.namespace,
-            "labels": _labels(clique, set_, place, index),
+            "labels": {**_labels(clique, set_, place, index), **stamps.labels},
             "annotations": annotations,
             "ownerReferences": [owner_reference(CLIQUES, clique.metadata)],
         },
