@@ -10,7 +10,6 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import MAXYEAR, UTC, date, datetime, timedelta, tzinfo
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from kilonova.api.durations import parse_duration
 from kilonova.api.times import later
@@ -121,7 +120,7 @@ def parse(text: str, zone: str = "") -> Schedule | Every:
     """Read a schedule; `ScheduleError` says what is wrong with it."""
     if not text:
         raise ScheduleError("empty spec string")
-    where = UTC if not zone else ZoneInfo(zone)
+    where = zone_named(zone) if zone else UTC
     if text.startswith("@every "):
         try:
             seconds = parse_duration(text.removeprefix("@every "))
@@ -141,11 +140,18 @@ def parse(text: str, zone: str = "") -> Schedule | Every:
     return Schedule(minutes, hours, days, months, weekdays, free_days or free_weekdays, where)
 
 
+def zone_named(name: str) -> tzinfo:
+    """The time zone of a name; what is raised where there is none is for `zone_problem`."""
+    from zoneinfo import ZoneInfo  # it looks around in the system, for few schedules' sake
+
+    return ZoneInfo(name)
+
+
 def zone_problem(name: str) -> str:
     """Why a name is no time zone; empty where it is one."""
     try:
-        ZoneInfo(name)
-    except (ZoneInfoNotFoundError, ValueError, OSError):
+        zone_named(name)
+    except (KeyError, ValueError, OSError):
         return f"unknown time zone {name}"
     return ""
 

@@ -16,13 +16,11 @@ Nothing is gathered: who does not read stops the one who writes, through to the 
 client at the other end. A client that vanishes ends its session, and its command with it.
 """
 
-from kilonova.local.streaming.connections import PodConnections
 from kilonova.local.streaming.proxy import Proxied, Proxies, ProxyRequest, is_proxied
 from kilonova.local.streaming.session import Upgrade, serve
 from kilonova.local.streaming.wire import SocketWire
 
 __all__ = [
-    "PodConnections",
     "Proxied",
     "Proxies",
     "ProxyRequest",

@@ -1,6 +1,7 @@
 """The subresources that connect to pods, and what they read of the cluster."""
 
 from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
 
 from kilonova.api.json import JsonObject
 from kilonova.kube.transport import Reply, Request, StreamReply
@@ -10,12 +11,14 @@ from kilonova.local.kubelets import Kubelets
 from kilonova.local.registry.core import Registry
 from kilonova.local.registry.objects import key_of
 from kilonova.local.routes import Target
-from kilonova.local.streaming.connections import PodConnections
 from kilonova.local.streaming.proxy import Proxies
 from kilonova.local.streaming.session import Upgrade
 
+if TYPE_CHECKING:  # what speaks WebSocket and SPDY is imported when somebody does
+    from kilonova.local.streaming.connections import PodConnections
+
 Endpoint = Callable[[Request, Target, User], Awaitable[Reply | StreamReply]]
-_Connect = Callable[[JsonObject, Request], Awaitable[Upgrade]]
+_Connect = Callable[["PodConnections", JsonObject, Request], Awaitable[Upgrade]]
 
 _SERVICE_NAME = "kubernetes.io/service-name"
 
@@ -24,7 +27,6 @@ def connect_endpoints(
     registry: Registry, kubelets: Kubelets
 ) -> dict[tuple[str, str, str], Endpoint]:
     """By group, resource and subresource."""
-    connections = PodConnections(kubelets)
     store = registry.store
 
     def find_in(resource: str, namespace: str, name: str) -> JsonObject | None:
@@ -39,7 +41,10 @@ def connect_endpoints(
         async def endpoint(request: Request, target: Target, user: User) -> StreamReply:
             if request.method not in ("GET", "POST"):
                 raise method_not_allowed()
-            return await into(registry.entry(target).decode(), request)
+            from kilonova.local.streaming.connections import PodConnections
+
+            pod = registry.entry(target).decode()
+            return await into(PodConnections(kubelets), pod, request)
 
         return endpoint
 
@@ -58,9 +63,9 @@ def connect_endpoints(
         return await proxies.service(target.namespace, target.name, request)
 
     return {
-        ("", "pods", "exec"): connect(connections.execute),
-        ("", "pods", "attach"): connect(connections.attach),
-        ("", "pods", "portforward"): connect(connections.forward),
+        ("", "pods", "exec"): connect(lambda into, pod, request: into.execute(pod, request)),
+        ("", "pods", "attach"): connect(lambda into, pod, request: into.attach(pod, request)),
+        ("", "pods", "portforward"): connect(lambda into, pod, request: into.forward(pod, request)),
         ("", "pods", "proxy"): to_pod,
         ("", "services", "proxy"): to_service,
         ("", "nodes", "proxy"): _to_node,

@@ -1,14 +1,19 @@
 """An upgrade: the answer that accepts it, and the session that runs on the connection after."""
 
+from __future__ import annotations
+
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from kilonova.kube.logging import get_logger
 from kilonova.kube.transport import StreamReply
-from kilonova.local.streaming.spdystreams import SpdyConnection
-from kilonova.local.streaming.websocket import WebSocket
 from kilonova.local.streaming.wire import ProtocolError, SocketWire, Wire
+
+if TYPE_CHECKING:  # what speaks them is imported when somebody does
+    from kilonova.local.streaming.spdystreams import SpdyConnection
+    from kilonova.local.streaming.websocket import WebSocket
 
 PING_SECONDS = 15.0
 
@@ -32,6 +37,8 @@ class WebSocketSession:
         self._websocket: WebSocket | None = None
 
     async def run(self, wire: Wire) -> None:
+        from kilonova.local.streaming.websocket import WebSocket
+
         self._websocket = WebSocket(wire)
         try:
             await self._use(self._websocket)
@@ -54,6 +61,8 @@ class SpdySession:
         self._connection: SpdyConnection | None = None
 
     async def run(self, wire: Wire) -> None:
+        from kilonova.local.streaming.spdystreams import SpdyConnection
+
         self._connection = SpdyConnection(wire)
         try:
             await self._use(self._connection)

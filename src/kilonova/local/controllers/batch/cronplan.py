@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from zoneinfo import ZoneInfo
 
 import msgspec
 
@@ -184,7 +183,7 @@ def job_name(job: CronJob, time: datetime) -> str:
 def new_job(job: CronJob, time: datetime) -> JsonObject:
     """The job that starts at a time."""
     template = job.spec.job_template
-    zone = ZoneInfo(job.spec.time_zone) if job.spec.time_zone else UTC
+    zone = cron.zone_named(job.spec.time_zone) if job.spec.time_zone else UTC
     moment = time.astimezone(zone).isoformat(timespec="seconds").replace("+00:00", "Z")
     metadata = template.metadata
     return {

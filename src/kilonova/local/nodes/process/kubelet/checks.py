@@ -1,15 +1,12 @@
 """Asking a container how it is, and running its hooks: commands, pages, connections, gRPC."""
 
 import asyncio
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from urllib.parse import urljoin, urlsplit
-
-import aiohttp
 
 from kilonova.local.nodes.process.kubelet.expansion import expand
 from kilonova.local.nodes.process.kubelet.grpchealth import CallRefused, health_status
+from kilonova.local.nodes.process.kubelet.pages import PageFailed, errno_text, fetch_page
 from kilonova.local.nodes.process.kubelet.pods import (
     Container,
     GrpcAction,
@@ -21,7 +18,6 @@ from kilonova.local.nodes.process.kubelet.pods import (
 from kilonova.local.nodes.process.runtime import Runtime, StartFailed
 
 _MOST_OUTPUT = 10 * 1024
-_MOST_REDIRECTS = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +84,7 @@ class Checks:
         elif hook.http_get is not None:
             try:
                 await _fetch(target, hook.http_get, "kube-lifecycle/1.36")
-            except (aiohttp.ClientError, OSError, ValueError, OverflowError, CheckError) as error:
+            except (PageFailed, TimeoutError, ValueError, OverflowError, CheckError) as error:
                 raise HookFailed(str(error)) from error
         elif hook.sleep is not None:
             await asyncio.sleep(hook.sleep.seconds)
@@ -131,8 +127,8 @@ async def _probe_page(target: Target, action: HttpGetAction, seconds: float) -> 
     except TimeoutError:
         late = "context deadline exceeded (Client.Timeout exceeded while awaiting headers)"
         return Outcome(False, f'Get "{url}": {late}')
-    except (aiohttp.ClientError, OSError) as error:
-        return Outcome(False, f'Get "{url}": {_spoken(error, url)}')
+    except PageFailed as error:
+        return Outcome(False, f'Get "{url}": {error.dialled}')
     if 200 <= status < 300:
         return Outcome(True)
     if 300 <= status < 400:
@@ -141,23 +137,10 @@ async def _probe_page(target: Target, action: HttpGetAction, seconds: float) -> 
 
 
 async def _fetch(target: Target, action: HttpGetAction, agent: str) -> tuple[int, str]:
-    """Status and body of the page; redirects are followed while they stay on the host."""
-    url = _url(target, action)
-    host = urlsplit(url).hostname
     headers = {"User-Agent": agent, "Accept": "*/*"}
     headers |= {each.name: each.value for each in action.http_headers}
     headers = {name: value for name, value in headers.items() if name != "Accept" or value}
-    connector = aiohttp.TCPConnector(ssl=False, force_close=True)
-    async with aiohttp.ClientSession(connector=connector, auto_decompress=False) as session:
-        for _ in range(_MOST_REDIRECTS):
-            async with session.get(url, headers=headers, allow_redirects=False) as reply:
-                body = await reply.content.read(_MOST_OUTPUT)
-                place = reply.headers.get("Location")
-                following = urljoin(url, place) if place and 300 <= reply.status < 400 else ""
-                if not following or urlsplit(following).hostname != host:
-                    return reply.status, body.decode(errors="replace")
-            url = following
-    raise aiohttp.ClientError("stopped after 10 redirects")
+    return await fetch_page(_url(target, action), headers, _MOST_OUTPUT)
 
 
 async def _probe_connection(target: Target, action: TcpSocketAction, seconds: float) -> Outcome:
@@ -168,7 +151,7 @@ async def _probe_connection(target: Target, action: TcpSocketAction, seconds: fl
     except TimeoutError:
         return Outcome(False, f"dial tcp {host}:{port}: i/o timeout")
     except OSError as error:
-        return Outcome(False, f"dial tcp {host}:{port}: connect: {_errno(error)}")
+        return Outcome(False, f"dial tcp {host}:{port}: connect: {errno_text(error)}")
     writer.close()
     return Outcome(True)
 
@@ -191,7 +174,7 @@ async def _probe_health(target: Target, action: GrpcAction, seconds: float) -> O
     except CallRefused as error:
         return Outcome(False, f"error: health rpc probe failed: {error}")
     except OSError as error:
-        return Outcome(False, _no_service(place, seconds, _errno(error)))
+        return Outcome(False, _no_service(place, seconds, errno_text(error)))
     if status != "SERVING":
         return Outcome(False, f'service unhealthy (responded with "{status}")')
     return Outcome(True, "service healthy")
@@ -216,14 +199,3 @@ def _port(target: Target, port: int | str) -> int:
     if found is None:
         raise CheckError(f'container "{target.container.name}" has no port named "{port}"')
     return found
-
-
-def _spoken(error: Exception, url: str) -> str:
-    place = urlsplit(url).netloc
-    if isinstance(error, aiohttp.ClientConnectorError):
-        return f"dial tcp {place}: connect: {_errno(error.os_error)}"
-    return str(error) or type(error).__name__
-
-
-def _errno(error: OSError) -> str:
-    return os.strerror(error.errno).lower() if error.errno else str(error)
