@@ -8,11 +8,12 @@ once per type and then cost one attribute path.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import fields, is_dataclass
 from functools import cache
 from operator import attrgetter
-from typing import Any, NamedTuple, TypeAlias, get_origin
+from typing import Any, NamedTuple, TypeAlias, get_args, get_origin, get_type_hints
 
-import msgspec.inspect
+import msgspec
 
 Key: TypeAlias = tuple[str, str]
 """(namespace, name); the namespace is empty for cluster-wide objects."""
@@ -33,7 +34,7 @@ def identity_of(type_: Any) -> Identity:
     """
     if (get_origin(type_) or type_) is dict:
         return Identity(_key_in_dict, _version_in_dict)
-    metadata = _field(type_, msgspec.inspect.type_info(type_), "metadata")
+    metadata = _field(type_, type_, "metadata")
     name = _field(type_, metadata.type, "name")
     version = _field(type_, metadata.type, "resourceVersion")
     namespace = _find(metadata.type, "namespace")
@@ -47,7 +48,7 @@ def identity_of(type_: Any) -> Identity:
 
         return Identity(key_without_namespace, version_getter)
     read_key = attrgetter(f"{metadata.name}.{namespace.name}", name_path)
-    if isinstance(namespace.type, msgspec.inspect.StrType):
+    if namespace.type is str:
         return Identity(read_key, version_getter)
 
     def key_with_text(obj: Any) -> Key:
@@ -66,16 +67,31 @@ def _version_in_dict(obj: Any) -> str:
     return obj["metadata"]["resourceVersion"]
 
 
-def _field(type_: Any, info: msgspec.inspect.Type, name: str) -> msgspec.inspect.Field:
-    field = _find(info, name)
+class _Field(NamedTuple):
+    name: str
+    type: Any
+
+
+def _field(type_: Any, within: Any, name: str) -> _Field:
+    field = _find(within, name)
     if field is None:
         raise TypeError(f"{type_.__qualname__} cannot be kept in a store: it has no {name}")
     return field
 
 
-def _find(info: msgspec.inspect.Type, name: str) -> msgspec.inspect.Field | None:
-    options = info.types if isinstance(info, msgspec.inspect.UnionType) else (info,)
-    for option in options:
-        if isinstance(option, msgspec.inspect.StructType | msgspec.inspect.DataclassType):
-            return next((field for field in option.fields if field.encode_name == name), None)
+def _find(type_: Any, name: str) -> _Field | None:
+    """The field that is `name` on the wire, of a type or of the first record in a union.
+
+    Only this one class is looked at: to inspect all that a type contains takes milliseconds,
+    and a program has dozens of types.
+    """
+    for option in (type_, *get_args(type_)):
+        record = get_origin(option) or option
+        if isinstance(record, type) and issubclass(record, msgspec.Struct):
+            found = msgspec.structs.fields(option)
+            return next((_Field(f.name, f.type) for f in found if f.encode_name == name), None)
+        if isinstance(record, type) and is_dataclass(record):
+            if name not in {field.name for field in fields(record)}:
+                return None
+            return _Field(name, get_type_hints(record)[name])
     return None
