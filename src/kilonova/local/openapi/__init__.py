@@ -1,8 +1,8 @@
 """OpenAPI v3 as kubectl and other clients ask for it: an index, and a document per version.
 
 `index` and `document` are pure functions of the served kinds. `OpenApi` keeps what they
-make as bytes, for as long as the kinds of a group-version stay the same; a document is made
-when it is first asked for.
+make as bytes, for as long as the kinds of a group-version stay the same; a document is made,
+and told from an earlier one, when it is asked for.
 """
 
 import hashlib
@@ -32,17 +32,15 @@ class OpenApi:
     def update(self, kinds: list[Kind]) -> None:
         """These kinds are served from now on; documents that do not change are kept."""
         self._kinds = _by_path(kinds)
-        self._digests = {path: _digest(group) for path, group in self._kinds.items()}
-        self._bodies = {
-            path: kept for path, kept in self._bodies.items() if kept[0] == self._digests.get(path)
-        }
+        self._digests = {}
+        self._bodies = {path: kept for path, kept in self._bodies.items() if path in self._kinds}
 
     def find(self, path: str) -> tuple[bytes, str] | None:
         """Body and ETag of the document at a path such as `/openapi/v3/apis/apps/v1`."""
         key = path.removeprefix(ROOT).strip("/")
         if not path.startswith(ROOT) or (key and key not in self._kinds):
             return None
-        digest = self._digests[key] if key else _combined(self._digests)
+        digest = self._digest(key) if key else _combined(self._all_digests())
         kept = self._bodies.get(key)
         if kept is None or kept[0] != digest:
             kept = self._bodies[key] = (digest, msgspec.json.encode(self._make(key)))
@@ -50,9 +48,17 @@ class OpenApi:
 
     def _make(self, key: str) -> JsonObject:
         if not key:
-            return _index(self._digests)
+            return _index(self._all_digests())
         kinds = self._kinds[key]
         return document(kinds[0].group, kinds[0].version, kinds)
+
+    def _all_digests(self) -> dict[str, str]:
+        return {path: self._digest(path) for path in self._kinds}
+
+    def _digest(self, path: str) -> str:
+        if path not in self._digests:
+            self._digests[path] = _digest(self._kinds[path])
+        return self._digests[path]
 
 
 def index(kinds: list[Kind]) -> JsonObject:

@@ -59,6 +59,7 @@ def missing(held: Sequence[Rule], wanted: Iterable[Rule]) -> list[Rule]:
     return [
         each
         for rule in wanted
+        if rule not in held  # as stored roles mostly have it
         for each in _atoms(rule)
         if not any(_covers(own, each) for own in held)
     ]
