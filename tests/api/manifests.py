@@ -25,6 +25,8 @@ LEAST: dict[str, Any] = {
             }
         ]
     },
+    "queues": {},
+    "reservations": {"podGang": "a-0", "duration": "1h"},
 }
 TEMPLATE = "spec.template"
 FIRST = f"{TEMPLATE}.cliques[0]"
@@ -40,7 +42,11 @@ KINDS = {
     "podcliquescalinggroups": ("grove.io/v1alpha1", "PodCliqueScalingGroup"),
     "clustertopologybindings": ("grove.io/v1alpha1", "ClusterTopologyBinding"),
     "podgangs": ("scheduler.grove.io/v1alpha1", "PodGang"),
+    "queues": ("scheduling.kilonova.dev/v1alpha1", "Queue"),
+    "reservations": ("scheduling.kilonova.dev/v1alpha1", "Reservation"),
 }
+OF_THE_CLUSTER = {"clustertopologybindings", "queues"}
+"""Kinds without a namespace."""
 
 
 def least(plural: str, **changes: Any) -> Any:
@@ -85,7 +91,7 @@ def steps(path: str) -> list[str | int]:
 def collection(plural: str, namespace: str) -> str:
     """Where objects of a kind are made."""
     version, _ = KINDS[plural]
-    if plural == "clustertopologybindings":
+    if plural in OF_THE_CLUSTER:
         return f"/apis/{version}/{plural}"
     return f"/apis/{version}/namespaces/{namespace}/{plural}"
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from kilonova.api.crds import definitions
+from tests.api.manifests import OF_THE_CLUSTER
 from tools.crds.generate import definition
 from tools.crds.kinds import KINDS
 
@@ -24,6 +25,8 @@ COLUMNS = {
     "PCLQs-Total (MinBreached) Age",
     "clustertopologybindings": "Domains Age",
     "podgangs": "Phase Age",
+    "queues": "Parent Ready Pending GPUs Deserved Limit (Weight) (Priority) Age",
+    "reservations": "Phase Gang Start Expires Age",
 }
 """Those in parentheses are for `-o wide`."""
 
@@ -33,6 +36,8 @@ SELECTORS = {
     "podcliquescalinggroups": ".status.selector",
     "clustertopologybindings": None,
     "podgangs": None,
+    "queues": None,
+    "reservations": None,
 }
 
 
@@ -97,8 +102,6 @@ def test_what_is_scaled_says_how(plural: str, selector: str | None) -> None:
     assert subresources.get("scale") == (scale if selector else None)
 
 
-def test_only_topologies_are_the_clusters() -> None:
+def test_only_topologies_and_queues_are_the_clusters() -> None:
     scopes = {plural: spec["scope"] for plural, spec in by_plural().items()}
-    assert {plural for plural, scope in scopes.items() if scope == "Cluster"} == {
-        "clustertopologybindings"
-    }
+    assert {plural for plural, scope in scopes.items() if scope == "Cluster"} == OF_THE_CLUSTER

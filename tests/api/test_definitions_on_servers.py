@@ -67,8 +67,25 @@ SHOWN: dict[str, tuple[str, Any, str, str]] = {
         "a 1 1 1 2 3 4 5 False",
     ),
     "pg": ("podgangs", {"phase": "Running"}, "NAME PHASE AGE", "a Running"),
+    "rsv": (
+        "reservations",
+        {
+            "phase": "Used",
+            "usedBy": {"namespace": "default", "name": "a-0"},
+            "expiresAt": "2026-05-01T01:00:00Z",
+        },
+        "NAME PHASE GANG START EXPIRES AGE",
+        "a Used a-0 2026-05-01T00:00:00Z 2026-05-01T01:00:00Z",
+    ),
 }
 """By short name: the kind, a status, and what `kubectl get -o wide` shows of it."""
+
+
+SAID: dict[str, dict[str, Any]] = {
+    "podcliques": {"spec.minAvailable": 2},
+    "reservations": {"spec.start": "2026-05-01T00:00:00Z"},
+}
+"""What is in those objects beyond the least."""
 
 
 def make(api: Api, plural: str, status: Any, **changes: Any) -> str:
@@ -102,8 +119,7 @@ def test_a_list_shows_how_they_are(
     defined: Api, kubectl: Kubectl, short: str, shown: tuple[str, Any, str, str]
 ) -> None:
     plural, status, header, row = shown
-    more: dict[str, Any] = {"spec.minAvailable": 2} if plural == "podcliques" else {}
-    make(defined, plural, status, **more)
+    make(defined, plural, status, **SAID.get(plural, {}))
     listed = kubectl(f"get {short} -o wide", namespace=defined.namespace)
     first, second = listed.out.splitlines()
     assert first.split() == header.split()
@@ -120,6 +136,24 @@ def test_a_topology_shows_its_broadest_domain(defined: Api, kubectl: Kubectl) ->
     assert header.split() == ["NAME", "DOMAINS", "AGE"]
     # Of all that a column's path finds, API servers print the first.
     assert row.split()[:-1] == [name, "zone"]
+
+
+def test_a_queue_shows_its_gpus(defined: Api, kubectl: Kubectl) -> None:
+    gpus = "nvidia.com/gpu"
+    name = f"of-{defined.namespace}"
+    spec = {"parent": "p", "deserved": {gpus: 4, "cpu": 9}, "limit": {gpus: "8"}, "priority": 3}
+    body = least("queues", **{"metadata.name": name, "spec": spec})
+    path = collection("queues", "")
+    code, answer = defined.access.ask("POST", path, body)
+    assert code == 201, answer
+    ready = {**CONDITION, "type": "Ready"}
+    answer["status"] = {"allocated": {gpus: "6"}, "pendingGangs": 2, "conditions": [ready]}
+    code, written = defined.access.ask("PUT", f"{path}/{name}/status", answer)
+    assert code == 200, written
+    header, row = kubectl(f"get kq {name} -o wide").out.splitlines()
+    columns = "NAME PARENT READY PENDING GPUS DESERVED LIMIT WEIGHT PRIORITY AGE"
+    assert " ".join(header.split()) == columns
+    assert row.split()[:-1] == f"{name} p False 2 6 4 8 1 3".split()
 
 
 def test_fields_of_pods_are_explained_within_a_set(defined: Api, kubectl: Kubectl) -> None:

@@ -334,6 +334,70 @@ REFUSED: dict[str, tuple[str, dict[str, Any], str]] = {
         {"spec.podGroups": []},
         'unknown field "spec.podGroups"',
     ),
+    "a queue that is its own parent": (
+        "queues",
+        {"spec.parent": "a"},
+        "spec.parent: Invalid value: a queue cannot be its own parent: name another queue, or none",
+    ),
+    "a queue that deserves more than its limit": (
+        "queues",
+        {"spec.deserved": {"cpu": 1, "memory": "2Gi"}, "spec.limit": {"memory": "1500Mi"}},
+        "spec.limit: Invalid value: a queue cannot deserve more than its limit",
+    ),
+    "a queue that deserves less than nothing": (
+        "queues",
+        {"spec.deserved": {"cpu": "-1"}},
+        "spec.deserved.cpu in body should match",
+    ),
+    "a limit below nothing": (
+        "queues",
+        {"spec.limit": {"cpu": -1}},
+        "spec.limit.cpu in body should be greater than or equal to 0",
+    ),
+    "a weight below nothing": (
+        "queues",
+        {"spec.weight": -1},
+        "spec.weight in body should be greater than or equal to 0",
+    ),
+    "a runtime below nothing": (
+        "queues",
+        {"spec.reclaimMinRuntime": "-1h"},
+        "spec.reclaimMinRuntime in body should match",
+    ),
+    "a reservation of nothing": (
+        "reservations",
+        {"spec.podGang": ABSENT},
+        "say what is reserved: either podGang or pods",
+    ),
+    "a reservation of two things": (
+        "reservations",
+        {"spec.pods": [{"count": 1, "requests": {"cpu": 1}}]},
+        "say what is reserved: either podGang or pods",
+    ),
+    "a reservation for ever": (
+        "reservations",
+        {"spec.duration": ABSENT},
+        "say how long it is reserved: either duration or until",
+    ),
+    "a reservation that ends before it starts": (
+        "reservations",
+        {
+            "spec.duration": ABSENT,
+            "spec.start": "2026-05-01T00:00:00Z",
+            "spec.until": "2026-04-01T00:00:00Z",
+        },
+        "spec.until: Invalid value: until must be after start",
+    ),
+    "a topology for a gang that has its own": (
+        "reservations",
+        {"spec.topologyKey": "example.com/rack"},
+        "topologyKey is for pods: a gang has constraints of its own",
+    ),
+    "room for pods that ask for nothing": (
+        "reservations",
+        {"spec.podGang": ABSENT, "spec.pods": [{"count": 1, "requests": {}}]},
+        "spec.pods[0].requests in body should have at least 1 properties",
+    ),
 }
 
 

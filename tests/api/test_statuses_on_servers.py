@@ -94,9 +94,36 @@ TAKEN: dict[str, tuple[str, Any, dict[str, Any]]] = {
         {"conditions": [CONDITION], "placementScore": 0.5, "lastScheduled": WHEN},
         {"phase": "Pending", "placementScore": 0.5},
     ),
+    "a queue": (
+        "queues",
+        {
+            "observedGeneration": 1,
+            "allocated": {"nvidia.com/gpu": "8", "cpu": "500m"},
+            "requested": {"nvidia.com/gpu": "16"},
+            "fairShare": {"nvidia.com/gpu": "12"},
+            "conditions": [CONDITION],
+        },
+        {"pendingGangs": 0, "allocated.cpu": "500m"},
+    ),
+    "a reservation": (
+        "reservations",
+        {
+            "nodes": [{"name": "n", "pods": 2}],
+            "usedBy": {"namespace": "default", "name": "a-0"},
+            "reservedAt": WHEN,
+            "expiresAt": WHEN,
+            "conditions": [CONDITION],
+        },
+        {"phase": "Pending", "nodes[0].pods": 2},
+    ),
 }
 
 REFUSED: dict[str, tuple[str, Any, str]] = {
+    "a phase of a reservation that there is not": (
+        "reservations",
+        {"phase": "Kept"},
+        'supported values: "Waiting", "Pending", "Reserved", "Used", "Expired"',
+    ),
     "a phase that there is not": (
         "podgangs",
         {"phase": "Sleeping"},

@@ -167,6 +167,40 @@ TAKEN: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
         },
         {"spec.baseRef.name": "b", "spec.spread.among": "app"},
     ),
+    "the least queue": ("queues", {}, {"spec.weight": 1, "spec.priority": 0}),
+    "a queue with everything": (
+        "queues",
+        {
+            "spec.parent": "b",
+            "spec.deserved": {"nvidia.com/gpu": 8, "cpu": "1500m", "memory": "64Gi"},
+            "spec.limit": {"nvidia.com/gpu": "8", "cpu": 2, "ephemeral-storage": "1Ti"},
+            "spec.weight": 0,
+            "spec.priority": -5,
+            "spec.preemptMinRuntime": "4h",
+            "spec.reclaimMinRuntime": "1m30s",
+        },
+        {"spec.deserved.cpu": "1500m", "spec.limit.cpu": 2, "spec.weight": 0},
+    ),
+    "the least reservation": ("reservations", {}, {"spec.duration": "1h"}),
+    "a reservation for whoever names it": (
+        "reservations",
+        {
+            "spec.podGang": ABSENT,
+            "spec.pods": [
+                {
+                    "count": 4,
+                    "requests": {"nvidia.com/gpu": 8},
+                    "nodeSelector": {"example.com/gpu": "h200"},
+                }
+            ],
+            "spec.topologyKey": "example.com/rack",
+            "spec.queue": "research",
+            "spec.start": "2026-05-01T00:00:00Z",
+            "spec.duration": ABSENT,
+            "spec.until": "2026-05-02T00:00:00Z",
+        },
+        {"spec.pods[0].count": 4, "spec.until": "2026-05-02T00:00:00Z"},
+    ),
 }
 """And what is at some paths afterwards."""
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from kilonova.api import grove, podgang
+from kilonova.api import grove, podgang, scheduling
 from kilonova.api.json import JsonObject
 
 
@@ -123,5 +123,38 @@ KINDS = (
         "podgangs",
         "pg",
         (Column("Phase", "string", ".status.phase"), _AGE),
+    ),
+    Kind(
+        scheduling.Queue,
+        scheduling.GROUP,
+        scheduling.VERSION,
+        "queues",
+        "kq",
+        (
+            Column("Parent", "string", ".spec.parent"),
+            Column("Ready", "string", '.status.conditions[?(@.type=="Ready")].status'),
+            _count("Pending", ".status.pendingGangs"),
+            Column("GPUs", "string", r".status.allocated.nvidia\.com/gpu"),
+            Column("Deserved", "string", r".spec.deserved.nvidia\.com/gpu"),
+            Column("Limit", "string", r".spec.limit.nvidia\.com/gpu"),
+            _count("Weight", ".spec.weight", wide=True),
+            _count("Priority", ".spec.priority", wide=True),
+            _AGE,
+        ),
+        namespaced=False,
+    ),
+    Kind(
+        scheduling.Reservation,
+        scheduling.GROUP,
+        scheduling.VERSION,
+        "reservations",
+        "rsv",
+        (
+            Column("Phase", "string", ".status.phase"),
+            Column("Gang", "string", ".status.usedBy.name"),
+            Column("Start", "string", ".spec.start"),
+            Column("Expires", "string", ".status.expiresAt"),
+            _AGE,
+        ),
     ),
 )

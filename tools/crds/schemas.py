@@ -6,6 +6,7 @@ Markers are `Meta(…)` of msgspec; beyond its own words, `extra` may hold
 - `required`: the field must be there, though the type has a value for when it is not;
 - `kubernetes`, `kubernetes items`: a definition of Kubernetes' own that stands in this place;
 - `int or string`, `duration`: a number or a percentage, a length of time;
+- `amount`: a quantity as Kubernetes writes it, not below 0;
 - `list` and `keys`: how elements of a list are merged.
 """
 
@@ -31,6 +32,9 @@ _SCALARS: dict[Any, JsonObject] = {
 }
 _DURATION = r"^[+-]?(0|(([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|µs|ms|s|m|h))+)$"
 _PERCENTAGE = r"^[0-9]+%$"
+_QUANTITY = "io.k8s.apimachinery.pkg.api.resource.Quantity"
+_LONGEST_QUANTITY = 64
+"""So that rules may read many of them."""
 _CONDITION: JsonObject = {
     "type": "object",
     "description": "Something that holds of the object, or does not, and since when.",
@@ -103,6 +107,8 @@ def _bare_schema(bare: Any, extra: dict[str, Any]) -> JsonObject:
         return {"type": "array", "items": kubernetes_schema(extra["kubernetes items"])}
     if "int or string" in extra:
         return {**INT_OR_STRING, "minimum": 0, "pattern": _PERCENTAGE}
+    if "amount" in extra:
+        return _amount_schema()
     if "duration" in extra:
         return {"type": "string", "pattern": _DURATION}
     if bare in _SCALARS:
@@ -119,6 +125,12 @@ def _bare_schema(bare: Any, extra: dict[str, Any]) -> JsonObject:
     raise TypeError(f"no schema is known for {bare!r}")
 
 
+def _amount_schema() -> JsonObject:
+    quantity = kubernetes_schema(_QUANTITY)
+    unsigned = quantity["pattern"].replace("[+-]?", r"\+?", 1)
+    return {**quantity, "pattern": unsigned, "minimum": 0, "maxLength": _LONGEST_QUANTITY}
+
+
 def _list_schema(element: Any) -> JsonObject:
     if element is Condition:
         keys = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]}
@@ -127,13 +139,13 @@ def _list_schema(element: Any) -> JsonObject:
 
 
 def _limits(meta: Meta, schema: JsonObject) -> JsonObject:
-    is_list = schema.get("type") == "array"
+    counted = {"array": "Items", "object": "Properties"}.get(schema.get("type", ""), "Length")
     named = {
         "minimum": meta.ge,
         "maximum": meta.le,
         "pattern": meta.pattern,
-        "minItems" if is_list else "minLength": meta.min_length,
-        "maxItems" if is_list else "maxLength": meta.max_length,
+        f"min{counted}": meta.min_length,
+        f"max{counted}": meta.max_length,
     }
     return {name: value for name, value in named.items() if value is not None}
 
