@@ -1,0 +1,103 @@
+"""What is placed: gangs, of groups, of members."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from kilonova.scheduler.core.asks import Shape
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A pod that wants a place, or has one. `pod` is NAMESPACE/NAME."""
+
+    pod: str
+    shape: Shape
+    labels: Mapping[str, str] = field(default_factory=dict[str, str], compare=False)
+    """Others may want to stand near pods with such labels, or away from them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pack:
+    """Levels (label keys) within one domain of which pods stand; empty is no wish."""
+
+    required: str = ""
+    preferred: str = ""
+
+    def __bool__(self) -> bool:
+        return bool(self.required or self.preferred)
+
+
+@dataclass(frozen=True, slots=True)
+class Segments:
+    """Members in order of rank, `size` at a time, stand within one domain of `level`."""
+
+    size: int
+    level: str
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Pods of one role, in order of their rank.
+
+    `minimum` of them must have a place together with the rest of the gang; `placed` are nodes of
+    those that have one already and count towards it.
+    """
+
+    name: str
+    members: tuple[Member, ...]
+    minimum: int
+    pack: Pack = Pack()
+    segments: Segments | None = None
+    placed: tuple[str, ...] = ()
+
+    @property
+    def needed(self) -> int:
+        """How many of the members must be placed now."""
+        return max(0, self.minimum - len(self.placed))
+
+
+@dataclass(frozen=True, slots=True)
+class Bundle:
+    """Groups that stand together, beside what each wishes for itself."""
+
+    groups: tuple[str, ...]
+    pack: Pack
+
+
+@dataclass(frozen=True, slots=True)
+class Apart:
+    """Gangs stand in different domains of `level`, if they can; must, if required. `others` are
+    the nodes of those that stand already."""
+
+    level: str
+    required: bool = False
+    others: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Gang:
+    """Pods that are placed together or not at all."""
+
+    name: str
+    groups: tuple[Group, ...]
+    pack: Pack = Pack()
+    bundles: tuple[Bundle, ...] = ()
+    apart: Apart | None = None
+    queue: str = "default"
+    priority: int = 0
+    created: float = 0.0
+    duration: float | None = None
+    """Seconds that it will probably run; None is unknown."""
+    preemptible: bool = True
+    within: tuple[str, ...] = ()
+    """Nodes of the gang that this one belongs to: what `pack` requires holds with them."""
+
+    @property
+    def needed(self) -> int:
+        """How many pods must be placed now."""
+        return sum(group.needed for group in self.groups)
+
+
+def single(member: Member, *, queue: str = "default", priority: int = 0) -> Gang:
+    """A pod without a gang is a gang of one."""
+    return Gang(member.pod, (Group(member.pod, (member,), 1),), queue=queue, priority=priority)

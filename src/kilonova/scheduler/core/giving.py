@@ -1,0 +1,31 @@
+"""Which devices of a node its new pods are given."""
+
+from kilonova.scheduler.core.asks import Shape
+from kilonova.scheduler.core.choosing import choose
+from kilonova.scheduler.core.devices import Share
+from kilonova.scheduler.core.snapshot import Snapshot
+
+
+def devices_for(snapshot: Snapshot, row: int, shape: Shape, count: int) -> list[tuple[Share, ...]]:
+    """Devices for so many pods of a shape on a node that has room for them. None are chosen where
+    somebody else gives out MIG instances."""
+    ask = shape.gpu
+    if ask is None:
+        return [()] * count
+    layout = snapshot.layout(row)
+    if ask.profile and not layout.has_profile(ask.profile):
+        return [()] * count
+    size = len(layout.gpus)
+    free = snapshot.gpu_free[row, :size].tolist()
+    masks = snapshot.gpu_mask[row, :size].tolist()
+    given: list[tuple[Share, ...]] = []
+    for _ in range(count):
+        choice = choose(layout, free, masks, ask)
+        assert choice is not None, f"{snapshot.names[row]} has room but no devices"
+        for share in choice.shares:
+            if share.mask:
+                masks[share.index] |= share.mask
+            else:
+                free[share.index] -= share.milli
+        given.append(choice.shares)
+    return given

@@ -1,0 +1,198 @@
+"""A place for a gang: all that must be placed, or nothing.
+
+Parts are placed from the outside in. A part that must stand within one domain tries the domains
+that could hold it, the tightest first, and takes back what it booked where a child finds no place.
+What a gang has beyond its minimum follows into the same domains as far as there is room.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby
+
+import numpy as np
+
+from kilonova.scheduler.core import taking
+from kilonova.scheduler.core.asks import Shape
+from kilonova.scheduler.core.domains import candidates
+from kilonova.scheduler.core.gangs import Apart, Gang, Group, Member
+from kilonova.scheduler.core.giving import devices_for
+from kilonova.scheduler.core.labels import Rows
+from kilonova.scheduler.core.parts import Part, tree
+from kilonova.scheduler.core.rooms import NOWHERE, Counts, Rooms
+from kilonova.scheduler.core.snapshot import Booking, Snapshot
+
+_MOST_TRIALS = 256
+"""Domains that are tried for one gang. The bound on domains leaves few that fail."""
+
+
+class Placer:
+    """Books gangs in a snapshot. `levels` are the topology, broadest first: pods of neighbouring
+    rank stand near each other in it."""
+
+    def __init__(self, snapshot: Snapshot, rooms: Rooms, levels: Sequence[str] = ()) -> None:
+        self._snapshot = snapshot
+        self._rooms = rooms
+        self._levels = tuple(levels)
+
+    def place(self, gang: Gang, rows: Rows | None = None) -> list[Booking] | None:
+        """Books a gang and says how; None if it has no place, and nothing is booked then.
+
+        With `rows`, only on these.
+        """
+        if rows is None and (member := _lone(gang)) is not None:
+            row = self._rooms.best(member.shape)
+            return None if row == NOWHERE else self._book(row, member, gang)
+        if rows is None:
+            rows = np.flatnonzero(self._snapshot.alive[: self._snapshot.size])
+        return _Attempt(self._snapshot, self._rooms, self._levels, gang).place(rows)
+
+    def _book(self, row: int, member: Member, gang: Gang) -> list[Booking]:
+        devices = devices_for(self._snapshot, row, member.shape, 1)[0]
+        booking = Booking(member, row, devices, gang.name)
+        self._snapshot.book(booking)
+        return [booking]
+
+
+def _lone(gang: Gang) -> Member | None:
+    """The member of a gang that is one pod without wishes."""
+    if len(gang.groups) != 1 or gang.pack or gang.apart is not None or gang.within:
+        return None
+    group = gang.groups[0]
+    if len(group.members) != 1 or group.needed != 1 or group.pack:
+        return None
+    return group.members[0]
+
+
+class _Attempt:
+    """One try to place one gang."""
+
+    def __init__(
+        self, snapshot: Snapshot, rooms: Rooms, levels: tuple[str, ...], gang: Gang
+    ) -> None:
+        self._snapshot = snapshot
+        self._rooms = rooms
+        self._levels = levels
+        self._gang = gang
+        self._trials = 0
+        self._stands: dict[str, Rows] = {}
+        """Rows among which a group's minimum was placed."""
+
+    def place(self, rows: Rows) -> list[Booking] | None:
+        root = tree(self._gang)
+        mark = self._snapshot.mark()
+        for allowed in self._apart(self._gang.apart, rows):
+            if self._place(root, allowed):
+                for leaf in root.leaves():
+                    self._add_extras(leaf)
+                return self._snapshot.keep(mark)
+        self._snapshot.undo(mark)
+        return None
+
+    def _apart(self, apart: Apart | None, rows: Rows) -> Iterator[Rows]:
+        """Rows in domains where fewest of the others stand; if they must not meet, only where
+        none does."""
+        if apart is None:
+            yield rows
+            return
+        domains = self._snapshot.labels.domains(apart.level, rows)
+        taken = np.zeros(len(self._snapshot.labels.column(apart.level).values) + 1, np.int64)
+        for node in apart.others:
+            if node in self._snapshot:
+                row = np.array([self._snapshot.row(node)], np.intp)
+                taken[self._snapshot.labels.domains(apart.level, row)[0]] += 1
+        met = taken[domains]
+        for most in [0] if apart.required else np.unique(met).tolist():
+            yield rows[(met <= most) & (domains >= 0)] if apart.required else rows[met <= most]
+
+    def _place(self, part: Part, rows: Rows) -> bool:
+        if not part.pack.required:
+            return self._place_near(part, rows)
+        for domain in candidates(self._snapshot, self._rooms, part, part.pack.required, rows):
+            if self._tried(self._place_near, part, domain):
+                return True
+        return False
+
+    def _place_near(self, part: Part, rows: Rows) -> bool:
+        """Within one domain of the preferred level, else in few."""
+        if part.pack.preferred:
+            for domain in candidates(self._snapshot, self._rooms, part, part.pack.preferred, rows):
+                if self._tried(self._place_inside, part, domain):
+                    return True
+        return self._place_inside(part, rows)
+
+    def _tried(self, place: Callable[[Part, Rows], bool], part: Part, rows: Rows) -> bool:
+        if self._trials >= _MOST_TRIALS:
+            return False
+        self._trials += 1
+        mark = self._snapshot.mark()
+        if place(part, rows):
+            self._snapshot.keep(mark)
+            return True
+        self._snapshot.undo(mark)
+        return False
+
+    def _place_inside(self, part: Part, rows: Rows) -> bool:
+        if part.group is not None:
+            return self._fill(part, part.group, part.group.needed, rows)
+        return all(self._place(child, rows) for child in part.children)
+
+    def _fill(self, leaf: Part, group: Group, number: int, rows: Rows) -> bool:
+        self._stands[group.name] = rows
+        members = group.members[:number]
+        for shape, same in groupby(members, key=lambda member: member.shape):
+            if not self._fill_alike(leaf, group, shape, list(same), rows):
+                return False
+        return True
+
+    def _fill_alike(
+        self, leaf: Part, group: Group, shape: Shape, members: list[Member], rows: Rows
+    ) -> bool:
+        room = self._rooms.room(shape)[rows]
+        taken = self._take(leaf, group, shape, rows, room, len(members))
+        if int(taken.sum()) < len(members):
+            return False
+        self._book(shape, members, rows, taken)
+        return True
+
+    def _take(
+        self, leaf: Part, group: Group, shape: Shape, rows: Rows, room: Counts, number: int
+    ) -> Counts:
+        ranks = self._snapshot.ranks[rows]
+        if group.segments is not None:
+            domains = self._snapshot.labels.domains(group.segments.level, rows)
+            return taking.whole_segments(room, domains, ranks, group.segments.size, number)
+        near = leaf.pack.preferred or self._gang.pack.preferred
+        if near:
+            domains = self._snapshot.labels.domains(near, rows)
+            return taking.fewest_domains(room, domains, ranks, number)
+        if leaf.pack or self._gang.pack:
+            return taking.fewest_nodes(room, ranks, number)
+        return taking.best_nodes(room, self._rooms.keys(shape)[rows], number)
+
+    def _book(self, shape: Shape, members: list[Member], rows: Rows, taken: Counts) -> None:
+        """Members in order of rank on the rows in order of the topology."""
+        used = np.flatnonzero(taken)
+        order = self._in_topology(rows[used])
+        bookings: list[Booking] = []
+        turn = iter(members)
+        for row, count in zip(rows[used][order].tolist(), taken[used][order].tolist(), strict=True):
+            for devices in devices_for(self._snapshot, row, shape, count):
+                bookings.append(Booking(next(turn), row, devices, self._gang.name))
+        self._snapshot.book_all(bookings)
+
+    def _in_topology(self, rows: Rows) -> Rows:
+        columns = [self._snapshot.labels.domains(level, rows) for level in self._levels]
+        return np.lexsort((self._snapshot.ranks[rows], *reversed(columns)))
+
+    def _add_extras(self, leaf: Part) -> None:
+        """What a group has beyond its minimum, as far as there is room."""
+        group = leaf.group
+        assert group is not None
+        rows = self._stands.get(group.name)
+        extras = group.members[group.needed :]
+        if rows is None or not extras:
+            return
+        for shape, same in groupby(extras, key=lambda member: member.shape):
+            members = list(same)
+            room = self._rooms.room(shape)[rows]
+            taken = self._take(leaf, group, shape, rows, room, len(members))
+            self._book(shape, members[: int(taken.sum())], rows, taken)

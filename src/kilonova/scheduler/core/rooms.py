@@ -1,0 +1,188 @@
+"""For each shape, vectors over all rows: why not, how many, how good.
+
+Kept between decisions and brought up to date only where rows changed: a decision costs what changed
+since the last one for the same shape, and one search for the largest of a vector.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kilonova.scheduler.core.asks import GpuAsk, Shape
+from kilonova.scheduler.core.changes import Changes
+from kilonova.scheduler.core.choosing import insists
+from kilonova.scheduler.core.choosing import rooms as whole_rooms
+from kilonova.scheduler.core.devices import WHOLE, idle_devices
+from kilonova.scheduler.core.filters import Reasons, reasons
+from kilonova.scheduler.core.labels import Rows
+from kilonova.scheduler.core.snapshot import Snapshot, mig_resource
+
+Counts = NDArray[np.int64]
+Keys = NDArray[np.int64]
+Scores = NDArray[np.float64]
+
+Score = Callable[[Snapshot, Shape, Rows], Scores]
+"""How good each row is for one more pod of a shape, 0 to 100; asked only where there is room."""
+
+NOWHERE = -1
+_NEVER = -1
+_RANK_BITS = 24
+_LEVELS = 1000
+"""Scores are compared in so many steps of one hundredth… of the whole; equals by name."""
+
+_KEPT_SHAPES = 512
+
+
+@dataclass(slots=True)
+class _Vectors:
+    reasons: Reasons
+    room: Counts
+    keys: Keys
+    facts_at: int = _NEVER
+    room_at: int = _NEVER
+    keys_at: int = _NEVER
+    ranked_at: int = _NEVER
+
+
+class Rooms:
+    """The vectors of the shapes that were asked for last."""
+
+    def __init__(self, snapshot: Snapshot, score: Score) -> None:
+        self._snapshot = snapshot
+        self._score = score
+        self._vectors: OrderedDict[Shape, _Vectors] = OrderedDict()
+
+    def reasons(self, shape: Shape) -> Reasons:
+        """Why each row will not do whatever is used; 0 where it will."""
+        return self._fresh(shape).reasons
+
+    def room(self, shape: Shape) -> Counts:
+        """How many pods of a shape each row could take now."""
+        return self._fresh(shape).room
+
+    def keys(self, shape: Shape) -> Keys:
+        """Rows in order of preference for one more pod: the largest is best, all differ but those
+        that will not do, which are `NOWHERE`."""
+        snapshot = self._snapshot
+        vectors = self._fresh(shape)
+        if vectors.ranked_at != snapshot.rank_changes:
+            vectors.keys_at = _NEVER
+            vectors.ranked_at = snapshot.rank_changes
+        if vectors.keys_at != vectors.room_at:
+            rows = _changed(snapshot.changes, vectors.keys_at, snapshot)
+            vectors.keys[rows] = self._ranked(shape, rows, vectors.room[rows])
+            vectors.keys_at = vectors.room_at
+        return vectors.keys
+
+    def best(self, shape: Shape) -> int:
+        """The row for one more pod, `NOWHERE` if there is none."""
+        keys = self.keys(shape)
+        if not len(keys):
+            return NOWHERE
+        row = int(keys.argmax())
+        return row if keys[row] >= 0 else NOWHERE
+
+    def _ranked(self, shape: Shape, rows: Rows, room: Counts) -> Keys:
+        keys = np.full(len(rows), NOWHERE, np.int64)
+        open_ = room > 0
+        if open_.any():
+            chosen = rows[open_]
+            scores = self._score(self._snapshot, shape, chosen)
+            levels = np.rint(scores * (_LEVELS / 100)).astype(np.int64)
+            ranks = (1 << _RANK_BITS) - 1 - self._snapshot.ranks[chosen]
+            keys[open_] = (levels << _RANK_BITS) | ranks
+        return keys
+
+    def _fresh(self, shape: Shape) -> _Vectors:
+        snapshot = self._snapshot
+        vectors = self._vectors.get(shape)
+        if vectors is None or len(vectors.room) != snapshot.size:
+            vectors = self._vectors[shape] = _Vectors(
+                np.zeros(snapshot.size, np.int8),
+                np.zeros(snapshot.size, np.int64),
+                np.full(snapshot.size, NOWHERE, np.int64),
+            )
+            if len(self._vectors) > _KEPT_SHAPES:
+                self._vectors.popitem(last=False)
+        if vectors.facts_at != snapshot.fact_changes.position:
+            rows = _changed(snapshot.fact_changes, vectors.facts_at, snapshot)
+            vectors.reasons[rows] = reasons(snapshot, shape, rows)
+            vectors.facts_at = snapshot.fact_changes.position
+        if vectors.room_at != snapshot.changes.position:
+            rows = _changed(snapshot.changes, vectors.room_at, snapshot)
+            room = fitting(snapshot, shape, rows)
+            room[vectors.reasons[rows] != 0] = 0
+            vectors.room[rows] = room
+            vectors.room_at = snapshot.changes.position
+        return vectors
+
+
+def fitting(snapshot: Snapshot, shape: Shape, rows: Rows) -> Counts:
+    """How many pods of a shape fit on each row by what is free."""
+    columns, amounts = snapshot.request(shape)
+    count = np.full(len(rows), _MANY, np.int64)
+    for column, amount in zip(columns.tolist(), amounts.tolist(), strict=True):
+        if amount > 0:
+            free = snapshot.free[column, rows]
+            np.minimum(count, free if amount == 1 else free // amount, out=count)
+    if shape.gpu is not None:
+        if not shape.gpu.whole:
+            np.minimum(count, _sharing(snapshot, shape.gpu, rows), out=count)
+        elif insists(shape.gpu):
+            np.minimum(count, _suiting(snapshot, shape.gpu, rows), out=count)
+    return np.maximum(count, 0, out=count)
+
+
+def milli_asked(snapshot: Snapshot, ask: GpuAsk, rows: Rows) -> Counts:
+    """Which share of a device of each row is asked for."""
+    if ask.milli:
+        return np.full(len(rows), ask.milli, np.int64)
+    memory = np.maximum(snapshot.gpu_memory[rows], 1)
+    return np.minimum(-(-ask.memory * WHOLE // memory), WHOLE + 1)
+
+
+def _suiting(snapshot: Snapshot, ask: GpuAsk, rows: Rows) -> Counts:
+    """How often each row has whole devices of the kind that is insisted on."""
+    idle = idle_devices(snapshot.gpu_free[rows], snapshot.gpu_mask[rows])
+    return whole_rooms(snapshot.layout_of, snapshot.layouts[rows], idle, ask)
+
+
+def _sharing(snapshot: Snapshot, ask: GpuAsk, rows: Rows) -> Counts:
+    if ask.profile:
+        offered = snapshot.free[snapshot.column(mig_resource(ask.profile)), rows]
+        able = _instances(snapshot, ask.profile, rows)
+        return np.maximum(offered, able) // ask.count
+    milli = milli_asked(snapshot, ask, rows)
+    per_device = np.where(
+        snapshot.gpu_mask[rows] == 0, snapshot.gpu_free[rows] // milli[:, None], 0
+    )
+    if ask.count == 1:
+        return per_device.sum(axis=1)
+    return (per_device > 0).sum(axis=1) // ask.count
+
+
+def _instances(snapshot: Snapshot, profile: str, rows: Rows) -> Counts:
+    """How many instances of a MIG profile could be made on each row."""
+    total = np.zeros(len(rows), np.int64)
+    layouts = snapshot.layouts[rows]
+    for layout_id, layout in enumerate(snapshot.layout_of):
+        if layout.has_profile(profile):
+            here = layouts == layout_id
+            masks = snapshot.gpu_mask[rows[here]]
+            idle = (snapshot.gpu_free[rows[here]] == WHOLE) | (masks != 0)
+            devices = np.arange(len(layout.gpus))
+            total[here] = (
+                layout.instances(profile)[devices, masks[:, devices]] * idle[:, devices]
+            ).sum(axis=1)
+    return total
+
+
+def _changed(changes: Changes, position: int, snapshot: Snapshot) -> Rows:
+    rows = changes.since(position) if position != _NEVER else None
+    return np.arange(snapshot.size) if rows is None else rows
+
+
+_MANY = 1 << 30
