@@ -8,6 +8,7 @@ from kilonova.scheduler.core.placing import Placer
 from kilonova.scheduler.core.rooms import Rooms, Scores
 from kilonova.scheduler.core.snapshot import GPU, Snapshot
 
+ANYWHERE = Pack()
 RACK, BLOCK = "example.com/rack", "example.com/block"
 
 
@@ -51,11 +52,11 @@ def group(
     minimum: int | None = None,
     *,
     of: Shape | None = None,
-    pack: Pack = Pack(),
+    pack: Pack = ANYWHERE,
 ) -> Group:
     members = tuple(Member(f"ns/{name}-{index}", of or shape()) for index in range(count))
     return Group(name, members, count if minimum is None else minimum, pack)
 
 
-def gang(name: str, *groups: Group, pack: Pack = Pack()) -> Gang:
+def gang(name: str, *groups: Group, pack: Pack = ANYWHERE) -> Gang:
     return Gang(name, groups, pack)
