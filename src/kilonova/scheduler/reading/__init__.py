@@ -1,0 +1,1 @@
+"""What the API server holds, as values that `core` decides on."""
