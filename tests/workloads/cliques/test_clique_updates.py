@@ -112,6 +112,61 @@ def test_no_ready_pod_goes_while_fewer_are_ready_than_must_be() -> None:
     assert decided(clique, having, _TURN).is_idle
 
 
+_NO_ROOM = Condition("PodScheduled", "False", "Unschedulable", last_transition_time=ago(30))
+_DOUBTED = replace(_NO_ROOM, last_transition_time=ago(29))
+
+
+def updating(*taken: str) -> PodCliqueStatus:
+    """In the middle of an update that took some ready pods."""
+    selected = SelectedPods(taken[-1], taken[:-1]) if taken else None
+    return replace(
+        _AT_OLD, update_progress=PodCliqueUpdateProgress(NEW, NEW, ago(9), None, selected)
+    )
+
+
+@pytest.mark.parametrize(
+    ("least", "taken", "conditions", "going"),
+    [
+        (1, (), [_NO_ROOM], [1]),
+        (1, (), [_DOUBTED], []),
+        (1, (), [], []),
+        (2, (), [_NO_ROOM], [1]),
+        (3, (), [_NO_ROOM], []),
+        (1, ("one",), [_NO_ROOM], []),
+    ],
+)
+def test_pod_that_had_no_room_before_an_update_does_not_hold_it_up(
+    least: int, taken: tuple[str, ...], conditions: list[Condition], going: list[int]
+) -> None:
+    clique = outdated(3, least, updating(*taken))
+    having = [a_pod(clique, 0, conditions=conditions), *pods(clique, 1, 2, hash_=OLD)]
+    assert removed(decided(clique, having, _TURN)) == going
+
+
+def test_no_room_is_believed_only_after_a_while_and_when_nobody_is_leaving() -> None:
+    clique = outdated(3, 1, updating())
+    rest = pods(clique, 1, 2, hash_=OLD)
+    doubted = decided(clique, [a_pod(clique, 0, conditions=[_DOUBTED]), *rest], _TURN)
+    assert (removed(doubted), doubted.after) == ([], 1)
+    leaving = a_pod(clique, 0, up=True, ending=True)
+    successor = a_pod(clique, 0, 1, conditions=[_NO_ROOM])
+    assert decided(clique, [leaving, successor, *rest], _TURN).is_idle
+
+
+def test_edit_of_an_update_without_room_takes_no_further_pod() -> None:
+    stuck = PodCliqueUpdateProgress("mid", "mid", ago(9), None, SelectedPods("one"))
+    clique = outdated(3, 1, replace(_AT_OLD, update_progress=stuck))
+    having = [
+        a_pod(clique, 0, conditions=[_NO_ROOM], hash_="mid"),
+        *pods(clique, 1, 2, hash_=OLD),
+    ]
+    first = decided(clique, having, _TURN)
+    assert removed(first) == [0]
+    clique.status = first.status
+    having = [a_pod(clique, 0, 1, conditions=[_NO_ROOM]), *having[1:]]
+    assert decided(clique, having, _TURN).is_idle
+
+
 def test_temporary_pods_come_first_where_there_may_be_more() -> None:
     clique = outdated(2, update=share(0, "50%"))
     plan = decided(clique, pods(clique, 0, 1, hash_=OLD), _TURN)
@@ -165,11 +220,16 @@ def test_an_update_ends_when_all_pods_are_new_and_enough_are_up() -> None:
     assert condition(plan, "MinAvailableBreached") == ("False", "SufficientReadyPods")
 
 
-def test_an_edit_of_an_edit_begins_anew() -> None:
-    begun = PodCliqueUpdateProgress("between", "between", ago(90), None, SelectedPods("a"))
+@pytest.mark.parametrize(
+    ("ended", "taken"), [(None, SelectedPods("a")), (ago(50), None)], ids=["open", "ended"]
+)
+def test_an_edit_of_an_edit_begins_anew_with_what_is_not_made_up_for(
+    ended: str | None, taken: SelectedPods | None
+) -> None:
+    begun = PodCliqueUpdateProgress("between", "between", ago(90), ended, SelectedPods("a"))
     clique = outdated(status=replace(_AT_OLD, update_progress=begun))
     plan = decided(clique, pods(clique, 0, 1, 2, hash_="between"), a_set())
-    assert plan.status.update_progress == PodCliqueUpdateProgress(NEW, NEW, ago(0))
+    assert plan.status.update_progress == PodCliqueUpdateProgress(NEW, NEW, ago(0), None, taken)
 
 
 def test_selected_pods_are_remembered_once() -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace as with_fields
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -38,7 +38,9 @@ NEW = with_fields(UP, updated=True)
 BROKEN = with_fields(OLD, available=False, breached=True)
 PENDING = with_fields(OLD, available=False, was_up=False, scheduled=False)
 HOMELESS = with_fields(PENDING, outdated=False, updated=True)
-OUSTED = with_fields(HOMELESS, was_up=True)
+OUSTED = with_fields(HOMELESS, was_up=True, homeless_from=NOW)
+HALVED = with_fields(OUSTED, scheduled=True)
+DOUBTED = with_fields(OUSTED, homeless_from=NOW + timedelta(seconds=1))
 STARTING = with_fields(NEW, available=False)
 FILLING = with_fields(NEW, lacking=True)
 ABSENT = ReplicaView(0)
@@ -49,6 +51,8 @@ LETTERS = {
     "p": PENDING,
     "h": HOMELESS,
     "u": OUSTED,
+    "v": HALVED,
+    "d": DOUBTED,
     "s": STARTING,
     "f": FILLING,
     ".": ABSENT,
@@ -57,7 +61,8 @@ LETTERS = {
 
 def replicas(letters: str) -> dict[int, ReplicaView]:
     """A letter for each replica: old, new, broken, pending, starting, filling, absent; homeless is
-    pending of the new revision, and ousted so after it was up."""
+    pending of the new revision, and ousted so after it was up, halved if some pods have nodes,
+    doubted if that may yet change."""
     return {index: with_fields(LETTERS[each], index=index) for index, each in enumerate(letters)}
 
 
@@ -116,6 +121,9 @@ def turns_of(progress: SetUpdateProgress | None) -> list[int]:
         (set_of(3, 0, before=3), "uon", [0]),
         (set_of(3, 0, before=2), "uon", [1]),
         (set_of(3, 0, before=2), "uoh", [0]),
+        (set_of(3, 0, before=2), "von", [1]),
+        (set_of(3, 0, before=3), "von", [0]),
+        (set_of(2, 0, before=1), "do", [0]),
         (set_of(3, 0, before=2), "son", [0]),
         (set_of(3, 0, before=3, max_surge=1, max_unavailable=0), "uoon", [0]),
         (set_of(3, max_surge=1, max_unavailable=0), "oooh", []),

@@ -1,9 +1,11 @@
 """How replicas of a set are seen, from their pods."""
 
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from kilonova.api.grove import (
     PodClique,
@@ -15,7 +17,7 @@ from kilonova.api.grove import (
 from kilonova.api.grove.podclique import PodCliqueUpdateProgress, SelectedPods
 from kilonova.api.grove.podcliqueset import SetUpdateProgress
 from kilonova.api.meta import Condition
-from kilonova.workloads.resources import Pod
+from kilonova.workloads.resources import Pod, PodStatus
 from kilonova.workloads.sets.view import ReplicaView, view_replicas
 from tests.workloads.builders import (
     clique,
@@ -204,6 +206,45 @@ def test_replica_was_up_if_all_that_it_must_have_was() -> None:
     assert seen(cliques=[was_up("front"), was_up("hand", 0), HANDS[1]]).was_up
     assert not seen(cliques=[was_up("front"), *HANDS]).was_up
     assert not seen(cliques=[FRONT, was_up("hand", 0), was_up("hand", 1)]).was_up
+
+
+def test_clique_scaled_to_nothing_needs_no_nodes_to_have_been_up() -> None:
+    idle = pod_clique(SET, "front")
+    idle.spec = replace(idle.spec, replicas=0)
+    well = pod_clique(
+        SET, "hand", 0, member(SET, "team", 0), status=PodCliqueStatus(healthy_incarnation=0)
+    )
+    assert seen(cliques=[idle, well, HANDS[1]], front=[]).was_up
+
+
+SAID = "2026-05-01T00:00:00Z"
+
+
+def unplaced(clique_: PodClique, index: int = 0, reason: str = "Unschedulable") -> Pod:
+    found = pod(clique_, index)
+    found.status = PodStatus(
+        conditions=(Condition("PodScheduled", "False", reason, last_transition_time=SAID),)
+    )
+    return found
+
+
+@pytest.mark.parametrize(
+    ("case", "homeless"),
+    [
+        ({"front": [unplaced(FRONT)]}, True),
+        ({"front": [unplaced(FRONT, reason="SchedulingGated")]}, False),
+        ({"front": [unplaced(FRONT), pod(FRONT, 1, node="node", ending=True)]}, False),
+        ({"front": [pod(FRONT)]}, False),
+        ({"front": [pod(FRONT, ready=True), unplaced(FRONT, 1)]}, False),
+        ({"hand0": [unplaced(HANDS[0])], "hand1": [unplaced(HANDS[1])]}, True),
+        ({"hand1": [unplaced(HANDS[1])]}, False),
+    ],
+)
+def test_replica_has_no_room_if_that_is_said_of_what_it_must_have(
+    case: dict[str, Any], homeless: bool
+) -> None:
+    later = datetime(2026, 5, 1, 0, 0, 30, tzinfo=UTC)
+    assert seen(**case).homeless_from == (later if homeless else None)
 
 
 def conditioned(type_: str) -> PodClique:

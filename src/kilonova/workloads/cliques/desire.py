@@ -24,7 +24,6 @@ from kilonova.workloads.cliques.updates import (
     carried_on,
     deadline_of,
     has_turn,
-    is_open,
     next_step,
 )
 from kilonova.workloads.pods import is_gated, is_ready, is_scheduled
@@ -95,7 +94,7 @@ def desire(seen: Seen, now: datetime) -> Plan:
     elif complete:
         step = Step(min(len(roster.members), clique.spec.replicas))
     else:
-        step = next_step(clique, roster, turn, is_open(progress))
+        step = next_step(clique, roster, turn, progress, now)
     progress = carried_on(progress, clique, set_, roster, step, now)
     deadline = deadline_of(clique, progress, roster.members)
     staying = _staying(clique, roster, step)
@@ -103,8 +102,9 @@ def desire(seen: Seen, now: datetime) -> Plan:
     waiting = unreleased(clique, staying)
     free = _free_indexes(seen, staying, step.size)
     waits = [seen.held_back[index] for index in free if index in seen.held_back]
-    if deadline and deadline > now:
-        waits.append((deadline - now).total_seconds())
+    for then in (deadline, step.after):
+        if then and then > now:
+            waits.append((then - now).total_seconds())
     return Plan(
         status=status_of(clique, roster, Course(progress, deadline, complete, failed), now),
         create=tuple(

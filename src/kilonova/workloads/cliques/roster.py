@@ -7,6 +7,7 @@ from kilonova.api.grove import PodClique, names
 from kilonova.workloads.keys import incarnation_of
 from kilonova.workloads.pods import is_ending, is_finished, is_ready, is_scheduled, pod_index
 from kilonova.workloads.resources import Pod
+from kilonova.workloads.room import leaves_room
 
 _FOUND_BY = (names.MANAGED_BY, names.POD_CLIQUE, names.POD_INDEX)
 _HASHES = (names.POD_TEMPLATE_HASH, names.GENERATION_HASH)
@@ -26,6 +27,8 @@ class Roster:
     """Of no use any more, to be deleted."""
     names: frozenset[str] = frozenset()
     """Of all pods that are there: no other can have one of them."""
+    leaves_room: bool = False
+    """Whether a pod is ending that still has a node."""
 
 
 def roster_of(clique: PodClique, pods: Iterable[Pod]) -> Roster:
@@ -35,9 +38,11 @@ def roster_of(clique: PodClique, pods: Iterable[Pod]) -> Roster:
     failed: list[Pod] = []
     dismissed: list[Pod] = []
     holders: dict[int, Pod] = {}
+    leaving = False
     for pod in pods:
         names_.add(pod.metadata.name)
         if is_ending(pod) or not is_own(clique, pod):
+            leaving = leaving or leaves_room(pod)
             continue
         index = pod_index(pod)
         if (
@@ -58,7 +63,7 @@ def roster_of(clique: PodClique, pods: Iterable[Pod]) -> Roster:
     outdated = tuple(
         pod for pod in members if not is_current(clique, pod) and not has_succeeded(pod)
     )
-    return Roster(members, outdated, tuple(failed), tuple(dismissed), frozenset(names_))
+    return Roster(members, outdated, tuple(failed), tuple(dismissed), frozenset(names_), leaving)
 
 
 def is_own(clique: PodClique, pod: Pod) -> bool:

@@ -24,6 +24,7 @@ from kilonova.workloads.cliques.roster import (
 )
 from kilonova.workloads.keys import index_of
 from kilonova.workloads.resources import Pod
+from kilonova.workloads.room import homeless_from
 from kilonova.workloads.sets.desire import waits_for_deletion
 from kilonova.workloads.shares import count_of
 
@@ -38,6 +39,8 @@ class Step:
     """Members that go."""
     selected: tuple[str, ...] = ()
     """Those of them that were ready."""
+    after: datetime | None = None
+    """When there may be more to do though nothing happens."""
 
 
 def has_turn(clique: PodClique, set_: PodCliqueSet | None) -> bool:
@@ -68,10 +71,23 @@ def begun(
     seen_first = not known and not roster.outdated
     reopened = progress is not None and progress.update_ended_at and turn and roster.outdated
     if reopened or (known != wanted and not seen_first):
-        return PodCliqueUpdateProgress(generation, wanted, update_started_at=rfc3339(now))
+        # What an update has taken that has not ended is still to be made up for.
+        taken = progress.ready_pods_selected_to_update if progress and is_open(progress) else None
+        return PodCliqueUpdateProgress(
+            generation,
+            wanted,
+            update_started_at=rfc3339(now),
+            ready_pods_selected_to_update=taken,
+        )
     if progress is None or progress.pod_clique_set_generation_hash == generation:
         return progress
     return replace(progress, pod_clique_set_generation_hash=generation)
+
+
+def taken_by(progress: PodCliqueUpdateProgress | None) -> int:
+    """How many pods were ready when an update took them."""
+    selected = progress.ready_pods_selected_to_update if progress else None
+    return 0 if selected is None else len(selected.completed) + 1
 
 
 def is_open(progress: PodCliqueUpdateProgress | None) -> bool:
@@ -79,14 +95,21 @@ def is_open(progress: PodCliqueUpdateProgress | None) -> bool:
     return progress is not None and progress.update_ended_at is None
 
 
-def next_step(clique: PodClique, roster: Roster, turn: bool, updating: bool) -> Step:
+def next_step(
+    clique: PodClique,
+    roster: Roster,
+    turn: bool,
+    progress: PodCliqueUpdateProgress | None,
+    now: datetime,
+) -> Step:
     """What an update does with the members there are.
 
     Outdated ones that are not up go at once, the others oldest first while enough are up without
-    them. Temporary ones are those beyond the replicas' indexes; they go when nobody needs them.
+    them; one that there is no room for anyway is not waited for. Temporary ones are those beyond
+    the replicas' indexes; they go when nobody needs them.
     """
     replicas = clique.spec.replicas
-    if not updating or replicas == 0:
+    if not is_open(progress) or replicas == 0:
         return Step(replicas)
     unavailable, surge = _allowed(clique)
     members, outdated = roster.members, roster.outdated
@@ -96,11 +119,14 @@ def next_step(clique: PodClique, roster: Roster, turn: bool, updating: bool) -> 
     if outdated:
         if not turn:
             return Step(replicas + extra)
-        spare = up - max(replicas - unavailable, 0) if up >= needed(clique) else 0
+        without_room = [] if roster.leaves_room else _without_room(clique, members)
+        expected = replicas - _homeless(clique, members, progress, without_room, now)
+        spare = up - max(expected - unavailable, 0) if up >= needed(clique) else 0
         ready = sorted(filter(is_up, outdated), key=_age)[: max(spare, 0)]
         down = [pod for pod in outdated if not is_up(pod)]
         selected = tuple(pod.metadata.name for pod in ready)
-        return Step(replicas + extra, (*down, *ready), selected)
+        doubted = min((each for each in without_room if each > now), default=None)
+        return Step(replicas + extra, (*down, *ready), selected, doubted)
     if sum(index_in(pod) < replicas for pod in members) < replicas:
         return Step(replicas + extra)
     spare = max(up - replicas, 0)
@@ -154,6 +180,25 @@ def deadline_of(
     ]
     last = max(map(parse_time, (progress.update_started_at, *steps)))
     return later(last, parse_duration(how.progress_deadline))
+
+
+def _without_room(clique: PodClique, members: Sequence[Pod]) -> list[datetime]:
+    """From when on there is no room for members of the new template, as things are."""
+    times = (homeless_from(pod) for pod in members if is_current(clique, pod))
+    return [each for each in times if each is not None]
+
+
+def _homeless(
+    clique: PodClique,
+    members: Sequence[Pod],
+    progress: PodCliqueUpdateProgress | None,
+    without_room: Sequence[datetime],
+    now: datetime,
+) -> int:
+    """How many members there was no room for before the update took any."""
+    back = sum(is_up(pod) and is_current(clique, pod) for pod in members)
+    missed = max(0, taken_by(progress) - back)
+    return max(0, sum(each <= now for each in without_room) - missed)
 
 
 def _is_member(clique: PodClique) -> bool:

@@ -43,7 +43,7 @@ from kilonova.workloads.sets.history import History
 from kilonova.workloads.sets.removal import Removal
 from kilonova.workloads.sets.status import Facts, finished_at, set_status, stuck_at
 from kilonova.workloads.sets.troubles import Troubles
-from kilonova.workloads.sets.updates import next_progress
+from kilonova.workloads.sets.updates import next_progress, room_doubted_until
 from kilonova.workloads.sets.view import ReplicaView, view_replicas
 from kilonova.workloads.sets.watches import watches
 from kilonova.workloads.settings import Settings
@@ -215,9 +215,12 @@ class _Rounds:
     ) -> Result | None:
         """What remains to be done at a later time, if nothing happens before."""
         times = [wait] if wait else []
-        stuck = stuck_at(set_, facts.progress)
-        if stuck is not None and stuck > now:
-            times.append((stuck - now).total_seconds())
+        for then in (
+            stuck_at(set_, facts.progress),
+            room_doubted_until(facts.progress, facts.replicas, now),
+        ):
+            if then is not None and then > now:
+                times.append((then - now).total_seconds())
         ttl, finished = set_.spec.template.ttl_seconds_after_finished, finished_at(set_.status)
         if ttl is not None and finished is not None:
             left = (later(finished, ttl) - now).total_seconds()

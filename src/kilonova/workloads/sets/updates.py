@@ -4,10 +4,11 @@ A replica whose turn it is gets the newest revision; it keeps its turn until all
 that revision, it is available, and as much of it is ready as there was before. Nobody's turn comes
 while that would leave fewer replicas available than `replicas - maxUnavailable`; one that is not
 available anyway can lose nothing, and goes first. One for which there is no room is not waited
-for, nor missed, and the others are updated nevertheless: one that never had its nodes, or has none
-while as many are available as when the update began, since another took its place. An update is
-under way as long as something is outdated, whatever the reason: an edit, an edit of an edit, an
-edit taken back, or a strategy that no longer waits for people.
+for, nor missed, and the others are updated nevertheless: one that never had its nodes, or for which
+a scheduler finds none while as many are available as when the update began. One that the update
+itself has cost its nodes is waited for: whoever goes on without it may lose one after another. An
+update is under way as long as something is outdated, whatever the reason: an edit, an edit of an
+edit, an edit taken back, or a strategy that no longer waits for people.
 """
 
 from collections.abc import Mapping, Sequence, Set
@@ -56,12 +57,22 @@ def next_progress(
         )
     if progress is None or not is_under_way(progress):
         return progress
-    homeless = _homeless(set_, replicas, progress)
+    homeless = _homeless(set_, replicas, progress, now)
     turns = _turns(set_, replicas, homeless, progress.currently_updating, time)
     missing = set_.spec.replicas - len(homeless) - sum(each.available for each in replicas.values())
     if not outdated and not turns and (not most_surge(set_) or missing <= 0):
         return _ended(progress, time)
     return replace(progress, currently_updating=turns)
+
+
+def room_doubted_until(
+    progress: SetUpdateProgress | None, replicas: Mapping[int, ReplicaView], now: datetime
+) -> datetime | None:
+    """When a replica whose turn it is may come to count as one that there is no room for."""
+    turns = progress.currently_updating if progress else ()
+    views = (replicas.get(each.replica_index) for each in turns)
+    times = (each.homeless_from for each in views if each is not None and each.homeless_from)
+    return min((each for each in times if each > now), default=None)
 
 
 def _ended(progress: SetUpdateProgress | None, time: str) -> SetUpdateProgress:
@@ -93,7 +104,10 @@ def _turns(
 
 
 def _homeless(
-    set_: PodCliqueSet, replicas: Mapping[int, ReplicaView], progress: SetUpdateProgress
+    set_: PodCliqueSet,
+    replicas: Mapping[int, ReplicaView],
+    progress: SetUpdateProgress,
+    now: datetime,
 ) -> frozenset[int]:
     """Those replicas asked for that there is no room for."""
     asked = set_.spec.replicas
@@ -105,7 +119,10 @@ def _homeless(
         if each.index < asked
         and each.present
         and not each.available
-        and (not each.was_up or (nothing_lost and not each.scheduled))
+        and (
+            not each.was_up
+            or (nothing_lost and each.homeless_from is not None and each.homeless_from <= now)
+        )
     )
 
 

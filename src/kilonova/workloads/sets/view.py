@@ -8,16 +8,19 @@ would let the next replica go down with them.
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 from kilonova.api.grove import PodClique, PodCliqueScalingGroup, PodCliqueSet, names
 from kilonova.api.grove.podclique import PodCliqueUpdateProgress
 from kilonova.api.grove.podcliqueset import Template
 from kilonova.api.meta import Condition
 from kilonova.api.times import parse_time
+from kilonova.workloads.cliques.updates import taken_by
 from kilonova.workloads.conditions import holds
 from kilonova.workloads.keys import incarnation_of, index_of
 from kilonova.workloads.pods import is_ending, is_finished, is_ready, is_scheduled
 from kilonova.workloads.resources import Pod
+from kilonova.workloads.room import homeless_from, leaves_room
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +42,8 @@ class ReplicaView:
     """Whether some of it is made from an older revision; what is not there yet is neither."""
     scheduled: bool = False
     """Whether any pod of it has a node."""
+    homeless_from: datetime | None = None
+    """From when on it counts as one that there is no room for, as things are."""
     breached: bool = False
     """Whether a clique or group of it has said that it lacks pods."""
     complete: bool = False
@@ -112,6 +117,11 @@ class _CliqueView:
     lacking: bool
     was_up: bool
     scheduled: bool
+    placed: bool
+    """Whether as many pods as it must have are up or have nodes."""
+    homeless_from: datetime | None
+    """Of pods that it must have."""
+    leaves_room: bool
     conditions: tuple[Condition, ...]
 
 
@@ -121,27 +131,37 @@ def _view_clique(
     labels = clique.metadata.labels
     template_hash = labels.get(names.POD_TEMPLATE_HASH)
     incarnation = incarnation_of(clique.metadata)
-    up, scheduled, outdated = 0, False, False
+    needed = min(clique.min_available, clique.spec.replicas)
+    complete = holds(clique.status.conditions, "Complete")
+    up, done, scheduled, outdated, leaving = 0, 0, 0, False, False
+    homeless: list[datetime] = []
     for pod in pods:
+        leaving = leaving or leaves_room(pod)
         if is_ending(pod) or incarnation_of(pod.metadata) != incarnation:
             continue
         if is_finished(pod):
-            up += pod.status.phase == "Succeeded"
+            done += pod.status.phase == "Succeeded"
             continue
         up += is_ready(pod)
-        scheduled = scheduled or is_scheduled(pod)
+        scheduled += is_scheduled(pod)
+        if not pod.spec.node_name and (moment := homeless_from(pod)) is not None:
+            homeless.append(moment)
         outdated = outdated or pod.metadata.labels.get(names.POD_TEMPLATE_HASH) != template_hash
+    up += done
+    placed = complete or scheduled + done >= needed
     return _CliqueView(
         name=clique.metadata.name,
         group=labels.get(names.SCALING_GROUP, ""),
         group_index=index_of(clique.metadata, names.SCALING_GROUP_REPLICA_INDEX) or 0,
-        available=up >= min(clique.min_available, clique.spec.replicas)
-        or holds(clique.status.conditions, "Complete"),
+        available=complete or up >= needed,
         updated=not outdated and labels.get(names.GENERATION_HASH) == hash_,
-        lacking=up < min(_replaced(clique, since), clique.spec.replicas)
-        and not holds(clique.status.conditions, "Complete"),
-        was_up=clique.status.healthy_incarnation is not None,
-        scheduled=scheduled,
+        lacking=not complete and up < min(_replaced(clique, since), clique.spec.replicas),
+        # What is scaled to nothing has all that it needs.
+        was_up=clique.status.healthy_incarnation is not None or not clique.spec.replicas,
+        scheduled=scheduled > 0,
+        placed=placed,
+        homeless_from=None if placed else min(homeless, default=None),
+        leaves_room=leaving,
         conditions=clique.status.conditions,
     )
 
@@ -152,10 +172,7 @@ def _replaced(clique: PodClique, since: str | None) -> int:
     What an update took that ended, and had begun before the set's did, is nothing to wait for.
     """
     progress = clique.status.update_progress
-    selected = progress.ready_pods_selected_to_update if progress else None
-    if progress is None or selected is None or _is_past(progress, since):
-        return 0
-    return len(selected.completed) + 1
+    return 0 if progress is None or _is_past(progress, since) else taken_by(progress)
 
 
 def _is_past(progress: PodCliqueUpdateProgress, since: str | None) -> bool:
@@ -204,6 +221,16 @@ def _view_replica(
         outdated=any(not each.updated for each in cliques)
         or any(each.metadata.labels.get(names.GENERATION_HASH) != hash_ for each in groups),
         scheduled=any(each.scheduled for each in cliques),
+        homeless_from=None
+        if any(each.leaves_room for each in cliques)
+        else min(
+            (
+                each.homeless_from
+                for each in (*expected, *group_views)
+                if each is not None and each.homeless_from is not None
+            ),
+            default=None,
+        ),
         breached=any(
             holds(each, "MinAvailableBreached")
             for each in (*conditions, *(group.status.conditions for group in groups))
@@ -222,6 +249,7 @@ class _GroupView:
     was_up: bool = False
     updated: bool = False
     lacking: bool = False
+    homeless_from: datetime | None = None
 
 
 def _view_group(
@@ -235,6 +263,7 @@ def _view_group(
             replicas[each.group_index].append(each)
     whole = [each for each in replicas.values() if len(each) == size]
     available = sum(all(each.available for each in replica) for replica in whole)
+    placed = sum(all(each.placed for each in replica) for replica in whole)
     were_up = sum(all(each.was_up for each in replica) for replica in whole)
     needed = min(group.spec.min_available, group.spec.replicas)
     is_whole = len(whole) == group.spec.replicas
@@ -246,6 +275,10 @@ def _view_group(
         and group.metadata.labels.get(names.GENERATION_HASH) == hash_
         and all(each.updated for each in members),
         lacking=any(map(_is_lacking, replicas.values())),
+        homeless_from=min(
+            (each.homeless_from for each in members if each.homeless_from and placed < needed),
+            default=None,
+        ),
     )
 
 
