@@ -164,7 +164,8 @@ def test_set_that_waits_for_deletion_changes_cliques_in_place() -> None:
     assert set(incarnations(world).values()) == {0}
 
 
-def test_pods_left_outdated_are_replaced_when_the_set_waits_no_longer() -> None:
+def waiting_no_longer() -> World:
+    """A set that had left the pods of one clique in each unit outdated, and now rolls."""
     world = started(a_set(update_strategy=UpdateStrategy("OnDelete")))
     world.edit(with_images(world.set_, b="new"))
     world.settle()
@@ -172,9 +173,39 @@ def test_pods_left_outdated_are_replaced_when_the_set_waits_no_longer() -> None:
         world.set_.metadata, replace(world.set_.spec, update_strategy=None), world.set_.status
     )
     world.edit(turn(rolling, 0))
+    return world
+
+
+def test_od9_units_left_outdated_are_replaced_whole_when_the_set_waits_no_longer() -> None:
+    world = waiting_no_longer()
+    for done in range(1, 4):
+        world.settle()
+        anew = {name for name, each in incarnations(world).items() if each == 1}
+        assert anew == {f"sys-0-x-{index}-{name}" for index in range(done) for name in "bc"}
+        world.bring_up()
     world.settle()
-    anew = [name for name, each in incarnations(world).items() if each]
-    assert anew == ["sys-0-x-0-b"], "only the clique whose pods are outdated, unit by unit"
+    assert set(incarnations(world).values()) == {0, 1}, "none is replaced twice"
+
+
+@pytest.mark.parametrize("first", ["b", "c"])
+def test_od9_crash_half_way_through_such_a_unit_replaces_the_rest_and_nothing_twice(
+    first: str,
+) -> None:
+    world = waiting_no_longer()
+    plan = world.plan()
+    plan.patches = [each for each in plan.patches if each.name == f"sys-0-x-0-{first}"]
+    world.carry_out(plan)
+    world.settle()
+    found = incarnations(world)
+    assert [found[f"sys-0-x-0-{name}"] for name in "bc"] == [1, 1]
+
+
+def test_clique_made_anew_counts_as_often_started_as_its_unit() -> None:
+    world = started(a_set())
+    world.settle(anew=["sys-0-x-0-b", "sys-0-x-0-c"])
+    del world.cliques["sys-0-x-0-b"]
+    world.settle()
+    assert incarnations(world)["sys-0-x-0-b"] == 1
 
 
 def test_crash_half_way_through_a_unit_replaces_the_rest_and_nothing_twice() -> None:

@@ -1,5 +1,7 @@
 """Which objects a replica gets, what is mended, and what goes."""
 
+from datetime import timedelta
+
 import msgspec
 import pytest
 from msgspec.structs import replace
@@ -11,7 +13,7 @@ from kilonova.api.meta import OwnerReference
 from kilonova.workloads.replicas.plan import Patch, Plan
 from kilonova.workloads.resources import CLIQUES, GANGS, GROUPS, Child, Pod
 from tests.workloads.builders import clique, group, metadata, pod_clique_set
-from tests.workloads.replicas.replica_values import World, created, going, listed, started
+from tests.workloads.replicas.replica_values import NOW, World, created, going, listed, started
 
 A_SET = pod_clique_set(
     clique("a", 2, 1), clique("b"), clique("c", 3, 1), groups=[group("x", "b", "c", replicas=2)]
@@ -292,15 +294,17 @@ def test_changes_are_made_in_the_order_of_startup() -> None:
 
 
 def test_what_tells_why_all_is_changed_is_changed_last() -> None:
-    def change(name: str, *after: str, is_last: bool = False) -> Patch:
-        return Patch(CLIQUES, metadata(name), {"spec": {}}, after, is_last)
+    def change(name: str, *after: str, broken: float | None = None) -> Patch:
+        since = None if broken is None else NOW - timedelta(seconds=broken)
+        return Patch(CLIQUES, metadata(name), {"spec": {}}, after, since)
 
     plan = Plan(frozenset())
     plan.patches += [
-        change("a", is_last=True),
+        change("a", broken=60),
         change("b", "a"),
-        change("c", "b", "a", is_last=True),
+        change("c", "b", "a", broken=60),
+        change("e", "a", broken=10),
         change("d", "c", "b"),
     ]
     waves = [[each.name for each in wave] for wave in plan.waves]
-    assert waves == [["b"], ["d"], ["a"], ["c"]]
+    assert waves == [["b"], ["d"], ["e"], ["a"], ["c"]]

@@ -112,6 +112,24 @@ def test_restart_of_a_replica_that_was_cut_short_is_done_to_its_end(
     assert verdict(world).whole is whole
 
 
+@pytest.mark.parametrize("done", range(6))
+def test_restart_because_of_two_broken_cliques_is_done_to_its_end_wherever_it_is_cut(
+    done: int,
+) -> None:
+    world = started(
+        pod_clique_set(*(clique(name) for name in "abcdef"), termination_delay="10m"),
+    )
+    world.lose("sys-0-b", since=DELAY)
+    world.lose("sys-0-e", since=10)
+    plan = world.plan(verdict(world).cliques)
+    waves = [each for wave in plan.waves for each in wave]
+    plan.patches = waves[:done]
+    world.carry_out(plan)
+    for name in [each.name for each in plan.patches]:
+        world.tell(name, breached=True, healthy=False)
+    assert verdict(world).whole
+
+
 def test_what_never_came_up_is_not_started_anew() -> None:
     world = World(a_set())
     world.settle()

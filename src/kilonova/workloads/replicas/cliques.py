@@ -77,6 +77,7 @@ def settle_cliques(
         if each.live is None:
             if each.name not in seen.cliques and _has_gang(seen, each):
                 body = _object(seen, each, revision, owner, settings)
+                _count(body, max(map(_incarnation, _together(each)), default=0))
                 plan.creates.append(Create(CLIQUES, body))
             continue
         is_due = _is_due(each, turns)
@@ -85,12 +86,13 @@ def settle_cliques(
             continue
         body = _object(seen, each, at, owner, settings)
         _take_back(seen, each.live, each.clique, body)
-        if each.name in anew or (is_due and _starts_anew(seen, each, each.live, revision)):
-            number = incarnation_of(each.live.metadata) + 1
-            body["metadata"]["annotations"][names.INCARNATION] = str(number)
+        if each.name in anew:
+            _count(body, _incarnation(each.live) + 1)
+        elif is_due:
+            _count(body, _updated_incarnation(seen, each, each.live, revision))
         # As long as one is broken, what was begun is done again after a crash half-way.
-        is_last = each.name in anew and broken_since(each.live) is not None
-        plan.change_clique(each.live, body, is_last=is_last)
+        broken = broken_since(each.live) if each.name in anew else None
+        plan.change_clique(each.live, body, broken=broken)
     plan.remove(CLIQUES, seen.cliques, {each.name for each in wanted})
 
 
@@ -164,18 +166,39 @@ def _turns(seen: Observed, group: Units) -> frozenset[int]:
     )
 
 
-def _starts_anew(
+def _updated_incarnation(
     seen: Observed, wanted: WantedClique, live: PodClique, revision: SetRevision
-) -> bool:
-    """Whether all pods of a clique are replaced at once by its update."""
+) -> int:
+    """The next one, if all pods of a clique are replaced at once by its update."""
+    own = _incarnation(live)
     if waits_for_deletion(seen.set_):
-        return False
+        return own
     if wanted.member is None and not rolling_update(seen.set_).coherent:
-        return False
+        return own
     if must_replace(seen, live, revision, wanted.replaced_together):
-        return True
-    # Pods were left outdated while the set waited for their deletion; it does no longer.
-    return is_updating(seen.set_, seen.index) and tally(live, wanted.roster).outdated > 0
+        return own + 1
+    if not is_updating(seen.set_, seen.index):
+        return own
+    # Pods were left outdated while the set waited for their deletion; it does no longer. All of a
+    # unit come to the same number, so that after a crash half-way the rest does too, and once.
+    return max(
+        _incarnation(each) + (tally(each, seen.roster(each.metadata.name)).outdated > 0)
+        for each in _together(wanted) or (live,)
+    )
+
+
+def _together(wanted: WantedClique) -> tuple[PodClique, ...]:
+    """The cliques of a clique's unit that are there."""
+    return () if wanted.unit is None else tuple(wanted.unit.cliques.values())
+
+
+def _incarnation(clique: PodClique) -> int:
+    return incarnation_of(clique.metadata)
+
+
+def _count(body: JsonObject, incarnation: int) -> None:
+    if incarnation:
+        body["metadata"]["annotations"][names.INCARNATION] = str(incarnation)
 
 
 def _revision_of(seen: Observed, clique: PodClique) -> SetRevision | None:

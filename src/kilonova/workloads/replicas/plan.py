@@ -6,6 +6,7 @@ for: its departure is an event.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 from kilonova.api.grove import PodClique, PodCliqueScalingGroup
@@ -39,8 +40,8 @@ class Patch:
     body: JsonObject
     after: tuple[str, ...] = ()
     """Names of others of its kind that must be changed before."""
-    is_last: bool = False
-    """Whether it tells why all is changed, and so must be changed when all others have been."""
+    broken: datetime | None = None
+    """Since when it has told why others are changed too: the longer, the later it is changed."""
 
     @property
     def name(self) -> str:
@@ -90,10 +91,12 @@ class Plan:
         """The patches, in the order of startup.
 
         Pods that are made anew must not take the old pods of what they wait for for new ones.
-        Where what must be last is waited for, there are too few such pods to be taken for any.
+        What is broken comes last, and what is so the longest last of all: whatever a crash leaves
+        undone is then still told of. There are too few pods of it to be taken for new ones.
         """
-        for part in (False, True):
-            left = [each for each in self.patches if each.is_last is part]
+        times = {each.broken for each in self.patches if each.broken is not None}
+        for part in (None, *sorted(times, reverse=True)):
+            left = [each for each in self.patches if each.broken == part]
             while left:
                 waiting = {each.name for each in left}
                 wave = [each for each in left if waiting.isdisjoint(each.after)] or left
@@ -133,10 +136,12 @@ class Plan:
             elif self.may_patch(present.metadata):
                 self._patch(resource, present.metadata, own_patch(present, body, others=others))
 
-    def change_clique(self, live: PodClique, wanted: JsonObject, *, is_last: bool = False) -> None:
+    def change_clique(
+        self, live: PodClique, wanted: JsonObject, *, broken: datetime | None = None
+    ) -> None:
         """A clique that is there; how many pods it has is not ours to say."""
         body = own_patch(live, wanted, others=("replicas",))
-        self._patch(CLIQUES, live.metadata, body, live.spec.starts_after, is_last=is_last)
+        self._patch(CLIQUES, live.metadata, body, live.spec.starts_after, broken=broken)
 
     def remove(
         self,
@@ -166,10 +171,10 @@ class Plan:
         body: JsonObject | None,
         after: tuple[str, ...] = (),
         *,
-        is_last: bool = False,
+        broken: datetime | None = None,
     ) -> None:
         if body is not None:
-            self.patches.append(Patch(resource, metadata, body, after, is_last))
+            self.patches.append(Patch(resource, metadata, body, after, broken))
 
 
 def names_of(objects: Sequence[JsonObject]) -> set[str]:
