@@ -69,13 +69,16 @@ async def mortal_operator(
     *,
     last_arrives: bool,
     counts: Callable[[Request], bool] = is_write,
+    settings: Settings | None = None,
 ) -> AsyncGenerator[asyncio.Event]:
     """An operator that dies at its last write, which arrives or is lost; set when it has."""
     clock = LoopClock()
     inner = cluster.client("operator")._transport  # pyright: ignore[reportPrivateUsage]  # of a cluster in this process
     transport = Mortal(inner, writes, last_arrives=last_arrives, counts=counts)
     client = Client(transport, field_manager="operator")
-    operator = build_operator(client, Settings(), now=clock.now, monotonic=clock.monotonic)
+    operator = build_operator(
+        client, settings or Settings(), now=clock.now, monotonic=clock.monotonic
+    )
     manager = Manager()
     manager.add(*operator.parts)
     manager.add_leading(*operator.leading)

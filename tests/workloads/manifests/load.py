@@ -1,6 +1,7 @@
 """Manifests as people write them, by name: the shapes that the scenarios are about.
 
 `samples/` leaves to defaults what can be left to them. `topology` is what every `tas-` names.
+`definitions/` are kinds that other schedulers bring along.
 """
 
 from pathlib import Path
@@ -9,7 +10,11 @@ from typing import Any
 import yaml
 
 FOLDER = Path(__file__).parent
-NAMES = sorted(str(path.relative_to(FOLDER).with_suffix("")) for path in FOLDER.glob("**/*.yaml"))
+NAMES = sorted(
+    str(path.relative_to(FOLDER).with_suffix(""))
+    for path in FOLDER.glob("**/*.yaml")
+    if path.parent.name != "definitions"
+)
 
 
 def manifest(name: str) -> list[Any]:

@@ -23,6 +23,7 @@ from kilonova.kube import (
     Instruments,
     Key,
     NotFound,
+    Result,
 )
 from kilonova.kube.apply import narrowest_patch
 from kilonova.kube.echo import Echo
@@ -35,6 +36,8 @@ from kilonova.workloads.keys import set_of
 from kilonova.workloads.resources import GANGS, Child
 
 _WORKERS = 4
+_AGAIN_SECONDS = 30.0
+"""What is in the way may be without our label, and then nobody tells when it is gone."""
 
 
 def build_pod_group_controllers(
@@ -91,22 +94,23 @@ class _Keeper:
         self._recorder = recorder
         self._echo = Echo(kind.objects)
 
-    async def reconcile(self, key: Key) -> None:
+    async def reconcile(self, key: Key) -> Result | None:
         """One round of one gang."""
         gang, live = self._caches.gangs.store.get(key), self._kind.objects.store.get(key)
         if gang is None or gang.metadata.deletion_timestamp is not None:
             if live is not None and _is_of_a_gang(live):
                 await self._delete(live)
-            return
+            return None
         owner = set_of(gang.metadata)
         set_ = None if owner is None else self._caches.sets.store.get(owner)
         if scheduler_of(gang) != self._backend.name or set_ is None:
-            return
+            return None
         mapped = self._backend.pod_group(gang, self._surroundings(gang, set_))
         if mapped.problem:
             self._tell(gang, mapped.problem)
-        if mapped.body is not None:
-            await self._settle(gang, live, mapped.body)
+        if mapped.body is None or await self._settle(gang, live, mapped.body):
+            return None
+        return Result(after=_AGAIN_SECONDS)
 
     async def tell_absence(self, key: Key) -> None:
         """Tell a gang that its scheduler's kind is not there."""
@@ -121,11 +125,12 @@ class _Keeper:
         topologies = {} if binding is None else {name: binding}
         return Surroundings(set_, topologies, self._kind.spec_fields)
 
-    async def _settle(self, gang: PodGang, live: Child | None, wanted: JsonObject) -> None:
+    async def _settle(self, gang: PodGang, live: Child | None, wanted: JsonObject) -> bool:
+        """Whether the PodGroup is as it should be now; if not, something is in the way."""
         try:
             if live is None:
                 live = await self._create(gang, wanted)
-            await self._correct(gang, live, wanted)
+            return await self._correct(gang, live, wanted)
         except Conflict:
             raise
         except ApiStatusError as error:
@@ -143,20 +148,20 @@ class _Keeper:
         await self._echo.of_version(made.metadata.resource_version)
         return made
 
-    async def _correct(self, gang: PodGang, live: Child, wanted: JsonObject) -> None:
+    async def _correct(self, gang: PodGang, live: Child, wanted: JsonObject) -> bool:
         owner = live.metadata.controller
         if live.metadata.deletion_timestamp is not None:
-            return  # when it is gone there will be another
+            return False
         if owner is None or owner.uid != gang.metadata.uid:
             if _is_of_a_gang(live):
                 await self._delete(live)  # of an earlier gang of this name
             else:
                 self._tell(gang, f"PodGroup {live.metadata.name} is there, and is somebody else's")
-            return
+            return False
         present: JsonObject = msgspec.json.decode(msgspec.json.encode(live), type=dict[str, Any])
         patch = narrowest_patch(present, self._backend.beside_others(wanted, live))
         if patch is None:
-            return
+            return True
         known = live.metadata
         body = {**patch, "metadata": {**patch.get("metadata", {}), "uid": known.uid}}
         try:
@@ -164,8 +169,9 @@ class _Keeper:
                 self._backend.pod_groups, known.name, body, known.namespace
             )
         except NotFound:
-            return  # its departure is told, and leads to another round
+            return False
         await self._echo.of_version(changed.metadata.resource_version)
+        return True
 
     async def _delete(self, live: Child) -> None:
         known = live.metadata
