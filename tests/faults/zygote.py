@@ -1,19 +1,24 @@
 """Starts the embedded API again and again, without paying for Python's start each time.
 
-A process that has imported everything forks a child per start, and the child runs
-`kilonova up`. Each line on standard input is a list of arguments as JSON; the answer is
-the child's process id. Children end with this process, and this one with its parent.
+A process that has imported everything, and run a cluster once so that what is computed once is,
+forks a child per start, and the child runs `kilonova up`. Each line on standard input is a list of
+arguments as JSON; the answer is the child's process id. Children end with this process, and this
+one with its parent.
 """
 
+import asyncio
 import contextlib
 import ctypes
+import gc
 import importlib
+import io
 import json
 import os
 import pkgutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -67,6 +72,25 @@ def _preload() -> None:
     importlib.import_module("uvicorn.lifespan.off")
 
 
+def _warm_up() -> None:
+    """Fill what processes fill once: tables made on first use, modules imported at the last."""
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):
+        _run(["up", "--help"])
+    asyncio.run(_live_once())
+    assert threading.active_count() == 1, "a fork keeps the locks of threads, and not the threads"
+    gc.collect()
+    gc.freeze()  # so that children neither visit nor copy it
+
+
+async def _live_once() -> None:
+    from kilonova.local.cluster import Cluster, Settings
+
+    cluster = Cluster(Settings(port=None, data=None))
+    await cluster.start()
+    await cluster.wait_settled()
+    await cluster.stop()
+
+
 def _serve(arguments: list[str]) -> None:
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -74,6 +98,10 @@ def _serve(arguments: list[str]) -> None:
     nothing = os.open(os.devnull, os.O_RDWR)
     os.dup2(nothing, 0)
     os.dup2(2, 1)  # what it prints belongs into the log
+    _run(arguments)
+
+
+def _run(arguments: list[str]) -> None:
     from kilonova.cli import main
 
     sys.argv = ["kilonova", *arguments]
@@ -83,6 +111,7 @@ def _serve(arguments: list[str]) -> None:
 def _listen() -> None:
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # killed children leave no trace
     _preload()
+    _warm_up()
     for line in sys.stdin:
         pid = os.fork()
         if pid == 0:
