@@ -31,34 +31,35 @@ def choose(
     *,
     liking: Sequence[float] | None = None,
     demand: Demand = (),
-    extended: int = 0,
+    further: int = 0,
 ) -> Choice | None:
     """What to give of a node's devices; None where it does not have what is asked for.
 
-    `free` are milli free and `masks` the occupied MIG slices, by device. Where `liking` is given,
+    `free` are milli free and `masks` what MIG instances occupy, by device. Where `liking` is given,
     shares and instances go to the devices with the largest; `demand` says which MIG profiles others
-    will want; `extended` is the set of devices whose media extension is given away.
+    will want. `further` pods with the same ask are to find whole devices after this one, as far as
+    `rooms` says that they can.
     """
     if ask.profile:
-        return _instances(layout, free, masks, ask, liking, demand, extended)
+        return _instances(layout, free, masks, ask, liking, demand)
     if not ask.whole:
         return _shares(layout, free, masks, ask, liking)
     idle = 0
     for index, milli in enumerate(free):
         if milli == WHOLE and not masks[index]:
             idle |= 1 << index
-    return choose_whole(layout, idle, ask)
+    return choose_whole(layout, idle, ask, further)
 
 
-def choose_whole(layout: Layout, idle: int, ask: GpuAsk) -> Choice | None:
+def choose_whole(layout: Layout, idle: int, ask: GpuAsk, further: int = 0) -> Choice | None:
     """`choose` for whole devices, given the set of those that nobody uses. Remembered."""
     known = layout.chosen
-    key = ask, idle
+    key = ask, idle, further
     if key in known:
         return known[key]
     if len(known) > _REMEMBERED:
         known.clear()
-    choice = known[key] = _best_devices(layout, idle & layout.eligible(ask), ask)
+    choice = known[key] = _best_devices(layout, idle & layout.eligible(ask), ask, further)
     return choice
 
 
@@ -118,12 +119,13 @@ def _is_strict(ask: GpuAsk) -> bool:
     return needs and ask.count > 1
 
 
-def _best_devices(layout: Layout, free: int, ask: GpuAsk) -> Choice | None:
+def _best_devices(layout: Layout, free: int, ask: GpuAsk, further: int) -> Choice | None:
     if ask.count < 1 or free.bit_count() < ask.count:
         return None
     indices = [index for index in range(len(layout.gpus)) if free >> index & 1]
     if len(layout.gpus) <= MOST:
-        best = layout.subsets.best(free, ask.count, ask.preference, ask.bandwidth)
+        wish = ask.count, ask.preference, ask.bandwidth
+        best = layout.subsets.best(free, *wish, further if _is_strict(ask) else 0)
         if best is None:
             return None
         indices = [index for index in indices if best >> index & 1]
@@ -172,7 +174,6 @@ def _instances(
     ask: GpuAsk,
     liking: Sequence[float] | None,
     demand: Demand,
-    extended: int,
 ) -> Choice | None:
     """One instance after the other, each on the device that loses the least by it.
 
@@ -189,15 +190,13 @@ def _instances(
             for index, profile, by_mask in places
             if ((mask := occupied[index]) or free[index] == WHOLE)
             and (place := by_mask[mask]) is not None
-            and not (profile.exclusive and extended >> index & 1)
         ]
         if not found:
             return None
         *_, start, index, profile = min(found)
         taken = profile.mask(start)
         occupied[index] |= taken
-        extended |= profile.exclusive << index
-        given.append(Share(index, 0, profile.name, start, taken, profile.exclusive))
+        given.append(Share(index, 0, profile.name, start, taken))
     given.sort(key=lambda share: (share.index, share.start))
     return Choice(tuple(given), ALONE) if given else None
 

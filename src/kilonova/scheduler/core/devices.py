@@ -47,8 +47,7 @@ class Gpu:
 class Share:
     """What a pod is given of one device: all of it, some milli, or a MIG instance.
 
-    Of an instance `mask` holds its memory slices; `exclusive` says that it takes the device's media
-    extension, of which there is one.
+    Of an instance `mask` says what it occupies.
     """
 
     index: int
@@ -56,7 +55,6 @@ class Share:
     profile: str = ""
     start: int = 0
     mask: int = 0
-    exclusive: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,8 +107,8 @@ class Layout:
         )
 
     @cached_property
-    def chosen(self) -> dict[tuple[GpuAsk, int], Choice | None]:
-        """Choices of whole devices that were made before, by ask and idle devices."""
+    def chosen(self) -> dict[tuple[GpuAsk, int, int], Choice | None]:
+        """Choices of whole devices that were made before, by what they depend on."""
         return {}
 
     def eligible(self, ask: GpuAsk) -> int:
@@ -128,14 +126,20 @@ class Layout:
 
     def instances(self, profile: str) -> NDArray[np.int64]:
         """How many instances of a MIG profile still fit: a row per device, a column per mask."""
-        tables = [
-            gpu.mig.fits(profile) if gpu.mig is not None and gpu.healthy else _NONE
-            for gpu in self.gpus
-        ]
-        return np.stack(tables) if tables else np.zeros((0, MASKS), np.int64)
+        found = self._instances.get(profile)
+        if found is None:
+            found = self._instances[profile] = np.zeros((len(self.gpus), MASKS), np.int64)
+            for gpu in self.gpus:
+                if gpu.healthy and gpu.mig is not None:
+                    found[gpu.index] = gpu.mig.fits(profile)
+        return found
 
     @cached_property
     def _eligible(self) -> dict[tuple[object, ...], int]:
+        return {}
+
+    @cached_property
+    def _instances(self) -> dict[str, NDArray[np.int64]]:
         return {}
 
     @cached_property
@@ -161,7 +165,7 @@ def share_of(gpu: Gpu, ask: GpuAsk) -> int:
     return max(1, -(-ask.memory * WHOLE // gpu.memory))
 
 
-def idle_devices(free: NDArray[np.int16], masks: NDArray[np.uint8]) -> NDArray[np.int64]:
+def idle_devices(free: NDArray[np.int16], masks: NDArray[np.uint16]) -> NDArray[np.int64]:
     """The sets of devices that nobody uses, for rows of milli free and of occupied slices."""
     idle = (free == WHOLE) & (masks == 0)
     return idle[:, :_BITS] @ (1 << np.arange(min(idle.shape[1], _BITS), dtype=np.int64))
@@ -189,4 +193,3 @@ def _unknown(count: int) -> Layout:
 
 _BITS = 62
 """More devices than an int64 has bits for are looked at only as far as it reaches."""
-_NONE = np.zeros(MASKS, np.int64)

@@ -19,8 +19,8 @@ def devices_for(snapshot: Snapshot, row: int, shape: Shape, count: int) -> list[
     free = snapshot.gpu_free[row, :size].tolist()
     masks = snapshot.gpu_mask[row, :size].tolist()
     given: list[tuple[Share, ...]] = []
-    for _ in range(count):
-        choice = choose(layout, free, masks, ask)
+    for further in reversed(range(count)):
+        choice = choose(layout, free, masks, ask, further=further)
         assert choice is not None, f"{snapshot.names[row]} has room but no devices"
         for share in choice.shares:
             if share.mask:

@@ -1,14 +1,12 @@
 """Multi-Instance GPU: where instances may lie on a device, and which place costs the least.
 
 A device that can be split has up to 8 **memory slices**. An instance of a **profile** (`3g.40gb`)
-occupies as many neighbouring ones as the profile says, from one of the listed **starts**. What is
-occupied is a **mask** of 8 bits, bit 0 being slice 0; a set of instances is legal exactly when
-every start is listed and no slice is used twice (the compute slices then never run out). So all
-there is to know about a device are 256 masks, and everything here is a table over them.
-
-One thing a mask does not tell: a device has one media extension (`1g.10gb+me`), whatever is free
-beside it. Who keeps masks also keeps whether it is given away; profiles that take it are
-`exclusive`.
+occupies as many neighbouring ones as the profile says, from one of the listed **starts**. Beside
+them a device has one media extension, which an **extended** profile (`1g.10gb+me`) takes, too.
+What is occupied is a **mask**: bit 0 is slice 0, and bit 8 the extension. A set of instances is
+legal exactly when every start is listed and nothing is used twice (the compute slices then never
+run out). So all there is to know about a device are 256 masks, twice, and everything here is a
+table over them.
 
 **Demand** says which profiles will be asked for, and how much: (profile, weight) pairs. Where
 nothing is known every kind of profile counts the same.
@@ -26,7 +24,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 SLICES = 8
-MASKS = 1 << SLICES
+EXTENSION = 1 << SLICES
+MASKS = EXTENSION << 1
 
 Demand: TypeAlias = tuple[tuple[str, float], ...]
 Placement: TypeAlias = tuple[str, int]
@@ -44,11 +43,11 @@ class Profile:
     slices: int
     starts: tuple[int, ...]
     limit: int
-    exclusive: bool = False
+    extended: bool = False
 
     def mask(self, start: int) -> int:
-        """The memory slices of an instance that starts there."""
-        return ((1 << self.slices) - 1) << start
+        """What an instance that starts there occupies."""
+        return ((1 << self.slices) - 1) << start | self.extended * EXTENSION
 
 
 @dataclass(frozen=True, eq=True)
@@ -142,7 +141,7 @@ class Geometry:
         """The profiles that differ in what they occupy, without variants with other engines."""
         kinds: dict[tuple[int, int, tuple[int, ...]], Profile] = {}
         for profile in self.profiles:
-            if not profile.exclusive:
+            if not profile.extended:
                 kinds.setdefault((profile.compute, profile.slices, profile.starts), profile)
         return tuple(kinds.values())
 
@@ -250,12 +249,8 @@ def _lay_out(
     profiles = [geometry.profile(name) for name in wanted]
     known = [profile for profile in profiles if profile is not None]
     counts = Counter(known)
-    exclusive = sum(profile.exclusive for profile in known)
-    if (
-        len(known) < len(profiles)
-        or exclusive > 1
-        or any(count > profile.limit for profile, count in counts.items())
-    ):
+    too_many = any(count > profile.limit for profile, count in counts.items())
+    if too_many or len(known) < len(profiles):
         return None
     reached: dict[int, tuple[Placement, ...]] = {mask: ()}
     for profile in sorted(known, key=lambda profile: (-profile.slices, profile.name)):

@@ -56,7 +56,7 @@ def _of_seven(
         name,
         (
             Profile(f"1g.{single}gb", 1, 1, anywhere, 7),
-            Profile(f"1g.{single}gb+me", 1, 1, anywhere, 1, exclusive=True),
+            Profile(f"1g.{single}gb+me", 1, 1, anywhere, 1, extended=True),
             Profile(f"1g.{double}gb", 1, 2, (0, 2, 4, 6), 4),
             Profile(f"2g.{double}gb", 2, 2, (0, 2, 4), 3),
             Profile(f"3g.{half}gb", 3, 4, (0, 4), 2),
@@ -78,7 +78,7 @@ def _of_quarters(name: str, quarters: int, memory: int, *variants: tuple[str, in
                 alone = suffix == "+me"
                 limit = 1 if alone else len(starts)
                 title = f"{size}g.{memory * size // quarters}gb{suffix}"
-                profiles.append(Profile(title, size, size, starts, limit, exclusive=alone))
+                profiles.append(Profile(title, size, size, starts, limit, extended=alone))
         size *= 2
     return Geometry(name, tuple(profiles))
 

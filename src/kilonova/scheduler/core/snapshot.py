@@ -65,7 +65,7 @@ class Snapshot:
         self.free: Amounts = np.zeros((4, 16), np.int64)
         self.alive: NDArray[np.bool_] = np.zeros(16, np.bool_)
         self.gpu_free: NDArray[np.int16] = np.zeros((16, 8), np.int16)
-        self.gpu_mask: NDArray[np.uint8] = np.zeros((16, 8), np.uint8)
+        self.gpu_mask: NDArray[np.uint16] = np.zeros((16, 8), np.uint16)
         self.gpu_memory: NDArray[np.int64] = np.zeros(16, np.int64)
         self.gpu_missing: NDArray[np.int16] = np.zeros(16, np.int16)
         """Devices that the layout shows and the node does not offer."""
@@ -309,7 +309,7 @@ class Snapshot:
             whole = mask == 0
             np.subtract.at(self.gpu_free, (row[whole], index[whole]), sign * milli[whole])
             np.bitwise_xor.at(
-                self.gpu_mask, (row[~whole], index[~whole]), mask[~whole].astype(np.uint8)
+                self.gpu_mask, (row[~whole], index[~whole]), mask[~whole].astype(np.uint16)
             )
 
     def _count_instances(self, booking: Booking, sign: int) -> None:

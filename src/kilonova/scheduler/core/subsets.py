@@ -74,15 +74,22 @@ class Subsets:
             self._best[key] = found
         return found
 
-    def best(self, free: int, size: int, preference: Preference, bandwidth: int) -> int | None:
+    def best(
+        self, free: int, size: int, preference: Preference, bandwidth: int, further: int = 0
+    ) -> int | None:
         """The best `size` of the free devices; None where no set will do.
 
-        Between equals, the one that leaves the best groups intact, then the lowest indices.
+        Between equals, the one that leaves the best groups intact, then the lowest indices. Sets
+        after which fewer than `further` more can be taken are passed over, if others remain.
         """
         able = self._able(size, preference, bandwidth)
         inside = able[able & ~free == 0]
         if not len(inside):
             return None
+        if further and self.count <= _CUTS:
+            rest = free & ~inside
+            rooms = self.rooms(size, preference, bandwidth, rest)[rest]
+            inside = inside[rooms >= min(further, int(rooms.max()))]
         scores = self._raws[preference][inside]
         equal = inside[scores == scores.max()]
         return int(equal[self._intact[free & ~equal].argmax()])
@@ -180,10 +187,12 @@ class Subsets:
             return np.zeros(1 << self.count)
         sets = np.arange(1 << self.count)
         if self.count > _CUTS:
-            around = [_fold(row, 0.0, np.add) for row in self._speeds]
-            return np.min(
-                [np.where(sets >> i & 1, a, np.inf) for i, a in enumerate(around)], axis=0
-            )
+            speed = np.full(1 << self.count, np.inf)
+            for index, row in enumerate(self._speeds):
+                around = _fold(row, 0.0, np.add)
+                around[sets >> index & 1 == 0] = np.inf
+                np.minimum(speed, around, out=speed)
+            return speed
         inside = _pairs(self._speeds, np.add, 0.0)
         speed = np.full(1 << self.count, np.inf)
         for part in sets[1:].tolist():
