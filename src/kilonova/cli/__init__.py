@@ -5,6 +5,9 @@ imported when that command runs, so that `kilonova --help` stays quick. Expected
 `CommandFailed`: one line on standard error and an exit code, never a traceback.
 """
 
-from kilonova.cli.commands import main
 
-__all__ = ["main"]
+def main() -> None:
+    """Run the command line of this process."""
+    from kilonova.cli.commands import main
+
+    main()

@@ -1,6 +1,6 @@
 """`kilonova up --detach`: the same cluster in a process that outlives this one.
 
-The new process runs `kilonova up` in a session of its own and writes to `DIR/log`. It holds
+The new process (`kilonova.cli.detached`) has a session of its own and writes to `DIR/log`. It holds
 one end of a pipe, over which it says that it answers, that it is ready, or why it failed: so
 nothing is polled, and its death is noticed at once, as the end of the pipe.
 """
@@ -42,9 +42,9 @@ def detach_cluster(options: UpOptions, *, wait: bool) -> Welcome:
 
 
 def _spawn(options: UpOptions, output: IO[bytes], reports_to: int) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-P", "-m", "kilonova.cli", "up", *options.arguments()]
+    command = [sys.executable, "-P", "-m", "kilonova.cli.detached"]
     return subprocess.Popen(  # noqa: S603 (our own command line)
-        [*command, "--report-to", str(reports_to)],
+        [*command, options.written(), str(reports_to)],
         stdin=subprocess.DEVNULL,
         stdout=output,
         stderr=output,

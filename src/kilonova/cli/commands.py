@@ -110,7 +110,6 @@ def up(
     wait: Annotated[
         bool, typer.Option("--wait", help="With --detach: return when all nodes are there.")
     ] = False,
-    report_to: Annotated[int | None, typer.Option(hidden=True)] = None,
 ) -> None:
     """Start a cluster on this machine, and run it until Ctrl-C.
 
@@ -144,10 +143,10 @@ def up(
 
         typer.echo(welcome_text(detach_cluster(options, wait=wait), detached=True))
         return
-    from kilonova.cli.audience import Pipe, present_audience
+    from kilonova.cli.audience import present_audience
     from kilonova.cli.foreground import run_cluster
 
-    run_cluster(options, present_audience() if report_to is None else Pipe(report_to))
+    run_cluster(options, present_audience())
 
 
 @app.command()

@@ -1,11 +1,12 @@
 """What `kilonova up` was asked for, and where clusters live unless told otherwise."""
 
+import json
 import os
 import shlex
 import shutil
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -30,21 +31,16 @@ class UpOptions:
     allowed_host_paths: tuple[Path, ...] = ()
     operator: bool = True
 
-    def arguments(self) -> list[str]:
-        """The command line that asks for the same."""
-        words = ["--data", str(self.data), "--host", self.host, "--port", str(self.port)]
-        words += ["--durability", self.durability]
-        if self.nodes is not None:
-            words += ["--nodes", str(self.nodes)]
-        if self.controllers != "*":
-            words.append(f"--controllers={self.controllers}")
-        if not self.process_node:
-            words.append("--no-process-node")
-        if not self.operator:
-            words.append("--no-operator")
-        for path in self.allowed_host_paths:
-            words += ["--allow-host-path", str(path)]
-        return words if self.demo else [*words, "--no-demo"]
+    def written(self) -> str:
+        """The same as text, for another process."""
+        return json.dumps(asdict(self), default=str)
+
+    @classmethod
+    def read(cls, text: str) -> "UpOptions":
+        """Options that were `written`."""
+        import msgspec
+
+        return msgspec.json.decode(text, type=cls, dec_hook=lambda type, value: type(value))
 
 
 def default_data(environment: Mapping[str, str] = os.environ) -> Path:
