@@ -172,6 +172,7 @@ class Cluster:
         await create_default_roles(self.client("system:apiserver"))
         await let_viewers_see_usage(self.client("system:apiserver"))
         await put_definitions(self.client("kilonova"), self._definitions)
+        self._definitions = ()  # they are stored now; a second copy is of no use
         ca = authority.cert_pem.decode()
         await tell_how_clients_are_known(self.client("system:apiserver"), ca, now)
         if settings.controllers:

@@ -11,7 +11,6 @@ from datetime import datetime, timedelta
 from hashlib import sha256
 from typing import Literal
 
-import jwt
 import msgspec
 
 from kilonova.local.auth.keys import SigningKey
@@ -146,6 +145,8 @@ class ServiceAccountTokens:
             jti=self._identities.uid(),
             binding=_binding(account, bound, warn_after),
         )
+        import jwt  # it brings an HTTP client of its own, and few clusters see a token at once
+
         key = self.keys[0]
         token = jwt.PyJWS().encode(
             msgspec.json.encode(claims),
@@ -184,6 +185,8 @@ class ServiceAccountTokens:
         return _user(claims), shared
 
     def _signed_claims(self, token: str) -> _Claims:
+        import jwt
+
         try:
             key = self._by_id.get(jwt.get_unverified_header(token).get("kid", ""))
             if key is None:
