@@ -127,6 +127,8 @@ def test_a_gang_carries_what_people_wrote_on_the_set() -> None:
             "note": "n",
             names.UNPROTECTED: "true",
             "kubectl.kubernetes.io/last-applied-configuration": "{}",
+            "meta.helm.sh/release-name": "r",
+            "argocd.argoproj.io/tracking-id": "t",
         },
     )
 
@@ -141,7 +143,10 @@ def test_a_gang_carries_what_people_wrote_on_the_set() -> None:
         "grove.io/podcliqueset-replica-index": "0",
         "grove.io/scheduler-name": "default-scheduler",
     }
-    assert base["annotations"] == {"note": "n"}
+    assert base["annotations"] == {
+        "note": "n",
+        names.NOTE: '{"labels":["team"],"annotations":["note"]}',
+    }
     (owner,) = base["ownerReferences"]
     assert (owner["kind"], owner["name"]) == ("PodCliqueSet", "sys")
 
@@ -166,7 +171,7 @@ def test_without_constraints_a_gang_says_nothing_of_places() -> None:
 
     assert set(found["sys-0"]["spec"]) == {"podgroups"}
     assert set(found["sys-0-sg-x-0"]["spec"]) == {"podgroups", "baseRef"}
-    assert names.TOPOLOGY_NAME not in found["sys-0"]["metadata"]["annotations"]
+    assert "annotations" not in found["sys-0"]["metadata"]
 
 
 def test_constraints_of_every_level_become_node_labels() -> None:

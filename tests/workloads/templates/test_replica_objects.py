@@ -106,7 +106,8 @@ def test_a_scaling_group_in_full() -> None:
         "rollingUpdate": {"maxUnavailable": 2, "progressDeadline": "5m"},
     }
     assert built["metadata"]["name"] == "sys-0-sg"
-    assert built["metadata"]["annotations"] == {"note": "x"}
+    note = '{"annotations":["note"]}'
+    assert built["metadata"]["annotations"] == {"note": "x", "grove.io/copied": note}
     assert built["metadata"]["finalizers"] == ["grove.io/podcliquescalinggroup.grove.io"]
     assert built["metadata"]["labels"] == {
         "app.kubernetes.io/managed-by": "grove-operator",

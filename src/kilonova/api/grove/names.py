@@ -42,6 +42,8 @@ INCARNATION = "grove.io/incarnation"
 """How often a clique's pods were all started anew; pods carry the number they were born with."""
 RELEASED = "grove.io/startup-released"
 """On a pod: what it waited for has started."""
+NOTE = "grove.io/copied"
+"""On gangs and scaling groups: keys of labels and annotations that they have from their set."""
 
 GATE = "grove.io/podgang-pending-creation"
 SET_FINALIZER = "grove.io/podcliqueset.grove.io"

@@ -10,6 +10,7 @@ from kilonova.api.meta import Metadata
 from kilonova.api.podgang import PodGang
 from kilonova.kube.apply import narrowest_patch
 from kilonova.workloads.resources import Child
+from kilonova.workloads.templates.marks import taken_back
 
 _METADATA = ("labels", "annotations", "finalizers", "ownerReferences")
 _OF_A_REVISION = (names.GENERATION_HASH, names.POD_TEMPLATE_HASH)
@@ -20,7 +21,7 @@ def child_patch(
     live: Child, wanted: JsonObject, *, spec_is_fixed: bool = False
 ) -> JsonObject | None:
     """What to write to an object of which the server and others hold parts too."""
-    desired = _wanted_metadata(wanted)
+    desired = _kept_metadata(cast("JsonObject", wanted["metadata"]))
     if not spec_is_fixed:
         spec = cast("JsonObject", wanted["spec"])
         selector = spec.get("selector")
@@ -50,10 +51,11 @@ def own_patch(
 
 def metadata_patch(live: Metadata, wanted: JsonObject) -> JsonObject | None:
     """What to write to an object's metadata; labels and annotations of others stay."""
-    if _metadata_holds(live, cast("JsonObject", wanted["metadata"])):
+    metadata = taken_back(live, cast("JsonObject", wanted["metadata"]))
+    if _metadata_holds(live, metadata):
         return None
     present = {"metadata": _plain(live)}
-    return narrowest_patch(present, _wanted_metadata(wanted))
+    return narrowest_patch(present, _kept_metadata(metadata))
 
 
 def lost_labels(live: Metadata, wanted: JsonObject) -> JsonObject | None:
@@ -115,8 +117,7 @@ def _metadata_holds(live: Metadata, wanted: JsonObject) -> bool:
     )
 
 
-def _wanted_metadata(wanted: JsonObject) -> JsonObject:
-    metadata = cast("JsonObject", wanted["metadata"])
+def _kept_metadata(metadata: JsonObject) -> JsonObject:
     return {"metadata": {name: metadata[name] for name in _METADATA if name in metadata}}
 
 

@@ -16,6 +16,7 @@ from kilonova.workloads.keys import Replica, replica_of, set_of
 from kilonova.workloads.pods import is_ending
 from kilonova.workloads.resources import Child, Pod, Revision
 from kilonova.workloads.sets.desire import wanted_replicas
+from kilonova.workloads.templates.marks import copied
 
 
 class Concerns:
@@ -115,8 +116,9 @@ def _edited(old: PodCliqueSet, new: PodCliqueSet) -> bool:
     """Whether replicas are other than before, and not only more or fewer."""
     before, after = old.metadata, new.metadata
     return (
-        (before.uid, before.labels, before.annotations)
-        != (after.uid, after.labels, after.annotations)
+        before.uid != after.uid
+        or copied(before.labels) != copied(after.labels)
+        or copied(before.annotations) != copied(after.annotations)
         or old.spec.update_strategy != new.spec.update_strategy
         or old.spec.template != new.spec.template
     )

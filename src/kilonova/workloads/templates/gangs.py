@@ -18,10 +18,8 @@ from kilonova.workloads.backends.stamps import gang_annotations
 from kilonova.workloads.settings import Settings
 from kilonova.workloads.templates.labels import owned_by_set, replica_labels
 from kilonova.workloads.templates.lookup import Member, clique_named, find_group, gang_name
+from kilonova.workloads.templates.marks import copied, noted
 from kilonova.workloads.templates.topology import Levels
-
-_GROVE = "grove.io/"
-_LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,19 +84,16 @@ def _metadata(
     first: JsonObject = set_.spec.template.cliques[0].spec.pod_spec
     scheduler = first.get("schedulerName") or settings.schedulers[0]
     labels = {
-        **{key: value for key, value in own.labels.items() if not key.startswith(_GROVE)},
         **replica_labels(own.name, index, names.POD_GANG_COMPONENT, gang),
         names.SCHEDULER_NAME: scheduler,
     }
-    annotations = {
-        key: value
-        for key, value in own.annotations.items()
-        if not key.startswith(_GROVE) and key != _LAST_APPLIED
-    }
-    annotations |= gang_annotations(scheduler, settings)
+    of_people = {key: each for key, each in copied(own.labels).items() if key not in labels}
+    annotations = copied(own.annotations) | gang_annotations(scheduler, settings)
     if levels.topology:
         annotations[names.TOPOLOGY_NAME] = levels.topology
-    return {**owned_by_set(set_, gang, labels), "annotations": annotations}
+    return owned_by_set(
+        set_, gang, {**of_people, **labels}, noted(labels=of_people, annotations=annotations)
+    )
 
 
 def _members(set_: PodCliqueSet, index: int, groups: Mapping[str, int]) -> list[Member]:

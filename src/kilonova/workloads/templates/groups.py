@@ -4,6 +4,7 @@ from kilonova.api.grove import PodCliqueSet, ScalingGroupTemplate, names
 from kilonova.api.json import JsonObject
 from kilonova.workloads.revisions import SetRevision
 from kilonova.workloads.templates.labels import owned_by_set, replica_labels
+from kilonova.workloads.templates.marks import noted
 from kilonova.workloads.templates.plain import written
 
 
@@ -22,8 +23,12 @@ def group_object(
         spec["rollingUpdate"] = written(template.rolling_update)
     return {
         "metadata": {
-            **owned_by_set(set_, name, {**labels, names.GENERATION_HASH: revision.hash}),
-            "annotations": dict(template.annotations),
+            **owned_by_set(
+                set_,
+                name,
+                {**labels, names.GENERATION_HASH: revision.hash},
+                noted(labels=(), annotations=template.annotations),
+            ),
             "finalizers": [names.SCALING_GROUP_FINALIZER],
         },
         "spec": spec,

@@ -49,11 +49,17 @@ def owner_reference(resource: Resource[Any], metadata: Metadata) -> JsonObject:
     }
 
 
-def owned_by_set(set_: PodCliqueSet, name: str, labels: dict[str, str]) -> JsonObject:
+def owned_by_set(
+    set_: PodCliqueSet,
+    name: str,
+    labels: dict[str, str],
+    annotations: dict[str, str] | None = None,
+) -> JsonObject:
     """Metadata of an object that a set owns."""
-    return {
+    result: JsonObject = {
         "name": name,
         "namespace": set_.metadata.namespace,
         "labels": labels,
         "ownerReferences": [owner_reference(SETS, set_.metadata)],
     }
+    return {**result, "annotations": annotations} if annotations else result
