@@ -170,7 +170,7 @@ def _with_conditions(
         (COMPLETE, "True", "AllPodsSucceeded", "all pods have done their work")
         if course.complete
         else (COMPLETE, "", "", ""),
-        (FAILED, "True", "BackoffLimitExceeded", f"{len(roster.failed)} pods have failed")
+        (FAILED, "True", "BackoffLimitExceeded", f"pods that failed: {len(roster.failed)}")
         if course.failed
         else (FAILED, "", "", ""),
     ]
@@ -200,10 +200,10 @@ def _breach(clique: PodClique, roster: Roster, course: Course) -> _Verdict:
     if is_open(course.update):
         return BREACHED, "Unknown", "UpdateInProgress", "pods are being replaced"
     if len(scheduled) < least:
-        message = f"{len(scheduled)} pods are scheduled, at least {least} are needed"
+        message = f"pods scheduled: {len(scheduled)}, at least {least} needed"
         return BREACHED, "True", "ScheduledReplicasBelowMinAvailable", message
     left = len(scheduled) - broken
-    message = f"{left} pods are ready or starting, at least {least} are needed"
+    message = f"pods ready or starting: {left}, at least {least} needed"
     if left < least:
         return BREACHED, "True", "InsufficientReadyPods", message
     return BREACHED, "False", "SufficientReadyPods", message
@@ -215,7 +215,7 @@ def _is_broken(pod: Pod) -> bool:
 
 def _scheduling(clique: PodClique, status: PodCliqueStatus, course: Course) -> _Verdict:
     least = needed(clique)
-    message = f"{status.scheduled_replicas} pods are scheduled, at least {least} are needed"
+    message = f"pods scheduled: {status.scheduled_replicas}, at least {least} needed"
     if course.complete or status.scheduled_replicas >= least:
         return SCHEDULED, "True", "SufficientScheduledPods", message
     return SCHEDULED, "False", "InsufficientScheduledPods", message

@@ -155,7 +155,7 @@ def _breach(
     generation: int,
     now: datetime,
 ) -> tuple[Condition, ...]:
-    message = f"{units.unbroken} replicas have the pods they need, at least {units.needed} must"
+    message = f"replicas with the pods they need: {units.unbroken}, at least {units.needed} needed"
     if is_under_way:
         told = ("Unknown", "UpdateInProgress", "replicas are being replaced")
     elif units.unbroken < units.needed:

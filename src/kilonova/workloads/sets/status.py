@@ -113,7 +113,7 @@ def _update(
         status, reason = "Unknown", "ProgressDeadlineExceeded"
         turns = ", ".join(str(each.replica_index) for each in progress.currently_updating)
         limit = rolling_update(set_).progress_deadline
-        why = f"replica {turns} is not available" if turns else "too few replicas are available"
+        why = f"not available: replica {turns}" if turns else "too few replicas are available"
         message = f"No progress for {limit}: {why}"
     else:
         status, reason = "True", "RollingRecreate"
@@ -140,7 +140,7 @@ def _finish(
         conditions = without_condition(conditions, COMPLETE)
     if not failed:
         return without_condition(conditions, FAILED)
-    message = f"A clique of replica {', '.join(map(str, failed))} failed too often"
+    message = f"Pods of a clique failed too often in replica {', '.join(map(str, failed))}"
     return with_condition(
         conditions, FAILED, "True", "BackoffLimitExceeded", message, now, generation
     )
