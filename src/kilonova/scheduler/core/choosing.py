@@ -53,6 +53,8 @@ def choose(
 
 def choose_whole(layout: Layout, idle: int, ask: GpuAsk, further: int = 0) -> Choice | None:
     """`choose` for whole devices, given the set of those that nobody uses. Remembered."""
+    if further and not _is_strict(ask):
+        further = 0
     known = layout.chosen
     key = ask, idle, further
     if key in known:
@@ -125,7 +127,7 @@ def _best_devices(layout: Layout, free: int, ask: GpuAsk, further: int) -> Choic
     indices = [index for index in range(len(layout.gpus)) if free >> index & 1]
     if len(layout.gpus) <= MOST:
         wish = ask.count, ask.preference, ask.bandwidth
-        best = layout.subsets.best(free, *wish, further if _is_strict(ask) else 0)
+        best = layout.subsets.best(free, *wish, further)
         if best is None:
             return None
         indices = [index for index in indices if best >> index & 1]

@@ -168,7 +168,7 @@ def profile_of(resource: str) -> str | None:
     return f"{size}+{variant}" if variant else f"{size}{without or ''}"
 
 
-_resource = re.compile(r"nvidia\.com/mig-(\d+g\.\d+gb)(?:\.([a-z.]+)|(-me))?")
+_resource = re.compile(r"nvidia\.com/mig-(\d+g\.\d+gb)(?:\.([a-z.]+)|(-me))?", re.ASCII)
 
 
 @lru_cache(maxsize=1024)
