@@ -1,0 +1,212 @@
+"""Fair shares: what is deserved first, the rest by priority and weight, and nothing left over."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from kilonova.scheduler.core.forest import forest_of
+from kilonova.scheduler.core.ledgers import Ledger
+from kilonova.scheduler.core.queues import Forest, QueueSpec
+from kilonova.scheduler.core.shares import dominant_share, fair_shares, filled
+from tests.scheduler.core.queue_cases import (
+    GPU,
+    RESOURCES,
+    leaves,
+    ledger,
+    sound_specs,
+    two_departments,
+)
+
+
+def gpus(capacity: int, requested: Ledger) -> dict[str, int]:
+    """The fair share of GPUs of every queue that asks for some."""
+    shares = fair_shares({GPU: capacity}, requested)
+    return {name: row[GPU] for name, row in shares.of.items() if GPU in row}
+
+
+@pytest.mark.parametrize(
+    ("available", "needs", "weights", "given"),
+    [
+        (10, [10, 10], [1, 1], [5, 5]),
+        (8, [10, 10], [1, 3], [2, 6]),
+        (10, [2, 10, 10], [1, 1, 1], [2, 4, 4]),
+        (10, [2, 3], [1, 9], [2, 3]),
+        (10, [10, 10, 10], [1, 1, 1], [4, 3, 3]),
+        (10, [10, 10], [0, 1], [0, 10]),
+        (10, [0, 4], [5, 1], [0, 4]),
+        (0, [3], [1], [0]),
+        (10**18, [10**18, 10**18], [2, 1], [666666666666666667, 333333333333333333]),
+        (5, [], [], []),
+    ],
+)
+def test_filling(available: int, needs: list[int], weights: list[int], given: list[int]) -> None:
+    assert filled(available, needs, weights) == given
+
+
+ROUNDS = {
+    "deserved before anything else": (
+        [QueueSpec("a", deserved={GPU: 6}), QueueSpec("b", weight=9)],
+        {"a": 9, "b": 9},
+        {"a": 6, "b": 2},
+    ),
+    "the rest by weight": (
+        [QueueSpec("a", deserved={GPU: 2}), QueueSpec("b", weight=2)],
+        {"a": 9, "b": 9},
+        {"a": 4, "b": 4},
+    ),
+    "the rest by priority before weight": (
+        [QueueSpec("a", priority=1), QueueSpec("b", deserved={GPU: 3}, weight=5)],
+        {"a": 4, "b": 9},
+        {"a": 4, "b": 4},
+    ),
+    "what the others leave for weight 0": (
+        [QueueSpec("a"), QueueSpec("b", weight=0, priority=5), QueueSpec("c", weight=0)],
+        {"a": 4, "b": 9, "c": 9},
+        {"a": 4, "b": 2, "c": 2},
+    ),
+    "never above the limit": (
+        [QueueSpec("a", limit={GPU: 1}), QueueSpec("b")],
+        {"a": 9, "b": 9},
+        {"a": 1, "b": 7},
+    ),
+    "what is deserved but not asked for is lent": (
+        [QueueSpec("a", deserved={GPU: 8}), QueueSpec("b")],
+        {"a": 1, "b": 9},
+        {"a": 1, "b": 7},
+    ),
+    "too much is promised: in proportion": (
+        [QueueSpec("a", deserved={GPU: 12}), QueueSpec("b", deserved={GPU: 4})],
+        {"a": 20, "b": 20},
+        {"a": 6, "b": 2},
+    ),
+    "a child shares what its parent gets": (
+        [
+            QueueSpec("p", limit={GPU: 6}),
+            QueueSpec("a", parent="p", weight=2),
+            QueueSpec("b", parent="p"),
+            QueueSpec("c"),
+        ],
+        {"a": 9, "b": 9, "c": 1},
+        {"p": 6, "a": 4, "b": 2, "c": 1},
+    ),
+    "gangs older than the children of their queue keep their part": (
+        [QueueSpec("p"), QueueSpec("a", parent="p")],
+        {"p": 3, "a": 9},
+        {"p": 8, "a": 5},
+    ),
+    "a queue with a fault has no share": (
+        [QueueSpec("a", parent="nowhere"), QueueSpec("b")],
+        {"a": 4, "b": 9},
+        {"b": 8},
+    ),
+}
+
+
+@pytest.mark.parametrize(("specs", "requested", "expected"), ROUNDS.values(), ids=ROUNDS)
+def test_shares_of_eight(
+    specs: list[QueueSpec], requested: dict[str, int], expected: dict[str, int]
+) -> None:
+    assert gpus(8, ledger(forest_of(specs), **requested)) == expected
+
+
+def test_who_asks_but_gets_nothing_is_told_so() -> None:
+    specs = [QueueSpec("a", deserved={GPU: 8}), QueueSpec("b", deserved={"cpu": 2})]
+    requested = ledger(forest_of(specs), a=9, b=1)
+    requested.charge("b", {"cpu": 4})
+    assert fair_shares({GPU: 8, "cpu": 3}, requested).of["b"] == {GPU: 0, "cpu": 3}
+
+
+def test_a_dominant_share_is_of_what_there_is() -> None:
+    whole = {GPU: 8, "cpu": 64, "memory": 0}
+    assert dominant_share({GPU: 2, "cpu": 32, "memory": 5}, whole) == ("cpu", 0.5)
+    assert dominant_share({GPU: 4, "cpu": 32}, whole) == ("cpu", 0.5)
+    assert dominant_share({}, {}) == ("", 0.0)
+
+
+REQUESTS = st.lists(
+    st.tuples(st.integers(0, 20), st.sampled_from(RESOURCES), st.integers(1, 15)), max_size=10
+)
+CAPACITY = st.fixed_dictionaries({name: st.integers(0, 40) for name in RESOURCES})
+
+
+def requested_by(forest: Forest, requests: list[tuple[int, str, int]]) -> Ledger:
+    names = leaves(forest)
+    result = Ledger(forest)
+    for index, resource, amount in requests:
+        result.charge(names[index % len(names)], {resource: amount})
+    return result
+
+
+def wanted(requested: Ledger, name: str, resource: str) -> int:
+    """What a queue can make use of: what is asked for within the limits below it and its own."""
+    queue = requested.forest.queues[name]
+    below = sum(wanted(requested, child, resource) for child in queue.children)
+    total = below if queue.children else requested.of(name).get(resource, 0)
+    return min(total, queue.limit.get(resource, total))
+
+
+@given(sound_specs(), REQUESTS, CAPACITY)
+def test_all_is_given_and_no_more(
+    specs: list[QueueSpec], requests: list[tuple[int, str, int]], capacity: dict[str, int]
+) -> None:
+    forest = forest_of(specs)
+    requested = requested_by(forest, requests)
+    shares = fair_shares(capacity, requested)
+    for resource in RESOURCES:
+        wants = {name: wanted(requested, name, resource) for name in forest.queues}
+        given = {name: shares.of[name].get(resource, 0) for name in forest.queues}
+        assert all(given[name] <= wants[name] for name in forest.queues)
+        siblings = [(capacity[resource], forest.roots)]
+        siblings += [(given[name], each.children) for name, each in forest.queues.items()]
+        for available, names in siblings:
+            if names:
+                total = sum(wants[name] for name in names)
+                assert sum(given[name] for name in names) == min(available, total)
+
+
+@given(sound_specs(most=4), REQUESTS, CAPACITY)
+def test_what_is_deserved_is_given_where_it_can_be(
+    specs: list[QueueSpec], requests: list[tuple[int, str, int]], capacity: dict[str, int]
+) -> None:
+    forest = forest_of(specs)
+    assume(all(each.reason != "DeservedAboveParent" for each in forest.problems))
+    requested = requested_by(forest, requests)
+    shares = fair_shares(capacity, requested)
+    for resource in RESOURCES:
+        promised = sum(forest.queues[name].deserved.get(resource, 0) for name in forest.roots)
+        if promised <= capacity[resource]:
+            for name, queue in forest.queues.items():
+                least = min(queue.deserved.get(resource, 0), wanted(requested, name, resource))
+                assert shares.of[name].get(resource, 0) >= least
+
+
+@given(sound_specs(), REQUESTS, CAPACITY, st.integers(0, 20), st.integers(1, 9))
+def test_more_weight_never_gets_less(
+    specs: list[QueueSpec],
+    requests: list[tuple[int, str, int]],
+    capacity: dict[str, int],
+    index: int,
+    more: int,
+) -> None:
+    chosen = specs[index % len(specs)]
+    heavier = [
+        replace(each, weight=each.weight + more) if each is chosen else each for each in specs
+    ]
+    before, after = (
+        fair_shares(capacity, requested_by(forest_of(each), requests)).of[chosen.name]
+        for each in (specs, heavier)
+    )
+    assert all(after[resource] >= amount for resource, amount in before.items())
+
+
+def test_a_department_divides_its_share_among_its_teams() -> None:
+    requested = ledger(two_departments(), physics=20, biology=1, chat=20)
+    assert gpus(24, requested) == {
+        "science": 11,
+        "physics": 10,
+        "biology": 1,
+        "products": 13,
+        "chat": 13,
+    }
