@@ -5,13 +5,12 @@ says which of the three it may be. Maps are granular or atomic; lists are atomic
 scalars, or keyed like maps ("associative"). A value that the schema says nothing about is
 deduced: maps are granular, lists atomic.
 
-Shapes are compiled from a schema as they are reached, once, and kept.
+Shapes are compiled from a schema as they are reached, once, and kept as long as the schema is.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
 from typing import Any, TypeAlias
 
 from kilonova.api.json import JsonObject
@@ -30,10 +29,12 @@ Plan: TypeAlias = "tuple[JsonObject, tuple[tuple[str, str, Shape], ...]]"
 below them: name, step and shape."""
 
 
-@lru_cache(maxsize=1024)
 def shape_of(schema: Schema) -> Shape:
     """The shape of a kind, from the root of its schema."""
-    return Shape(schema, _Compiler())
+    known: Shape | None = schema.shape
+    if known is None:
+        known = schema.shape = Shape(schema, _Compiler())
+    return known
 
 
 class Shape:

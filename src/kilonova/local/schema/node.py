@@ -39,6 +39,7 @@ class Schema:
     definition: str = ""  # name under components.schemas, for built-in kinds
     source: JsonObject = field(default_factory=dict[str, Any])  # the OpenAPI text: limits, rules
     compiled: Any = field(default=None, repr=False)  # kept by `check`, for the root of a kind
+    shape: Any = field(default=None, repr=False)  # kept by `apply`, for the root of a kind
 
     def key_defaults(self) -> dict[str, Any]:
         """Defaults of the keys of a `map` list (a port's protocol), for items that omit them."""
@@ -118,6 +119,7 @@ class Definitions:
         for copy, original, settings in self._amended:
             for each in fields(Schema):
                 setattr(copy, each.name, getattr(original, each.name))
+            copy.compiled = copy.shape = None
             _apply_settings(copy, settings)
         self._amended.clear()
 
