@@ -8,14 +8,14 @@ its nodes begin with that namespace's name.
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
 from kilonova.api.crds import definitions
 from kilonova.api.grove import names
 from kilonova.api.json import JsonObject
-from kilonova.kube import Client, Conflict, NotFound, Reflector, Resource
+from kilonova.kube import Client, Conflict, NotFound, Part, Reflector, Resource
 from kilonova.local.nodes import Fleet, SimulatedNodes
 from kilonova.local.nodes.fleet import NodeGroup
 from kilonova.local.nodes.sim import PODS as SIM_PODS
@@ -36,6 +36,7 @@ from tests.workloads.ground import (
 )
 from tests.workloads.manifests.load import set_of
 from tests.workloads.scenarios.gangbinder import GangBinder
+from tests.workloads.scenarios.rest import until_at_rest
 
 PATIENCE = 60.0
 SETTINGS = Settings(status_pace=0.02, schedulers=("kilonova", "kai-scheduler"))
@@ -50,7 +51,10 @@ class World:
     namespace: str
     settings: Settings
     nodes: list[str]
+    others: list[Part]
+    """What runs here beside the operator."""
     _operator: AsyncExitStack
+    _own: list[Part] = field(default_factory=list[Part])
 
     async def free(self, count: int) -> None:
         """Let pods on to so many nodes in all, the first ones."""
@@ -85,9 +89,7 @@ class World:
     async def get(self, resource: Resource[Any], name: str) -> Any:
         """An object, or None."""
         try:
-            return await self.client.get(
-                resource, name, self.namespace if resource.namespaced else None
-            )
+            return await self.client.get(resource, name, self._where(resource))
         except NotFound:
             return None
 
@@ -120,12 +122,10 @@ class World:
         await self.until(so)
 
     async def until_settled(self) -> None:
-        """Wait until nothing of the operator's changes any more for a moment."""
-        before: list[Any] = []
+        """Wait until whoever acts here has seen all that there is, and then lets it be."""
+        caches = [each for each in (*self.others, *self._own) if isinstance(each, Reflector)]
         async with asyncio.timeout(PATIENCE):
-            while before != (now := await self._versions()):
-                before = now
-                await asyncio.sleep(0.5)
+            await until_at_rest(self.client, self.namespace, caches)
 
     async def left(self) -> list[str]:
         """All that there is of the operator's kinds."""
@@ -142,11 +142,11 @@ class World:
     async def start_operator(self) -> None:
         """A new one goes on with what it finds."""
         operator = build_operator(self.client, self.settings)
+        self._own = operator.parts
         await self._operator.enter_async_context(parts_running(operator.parts, operator.leading))
 
-    async def _versions(self) -> list[str]:
-        kinds = (SETS, CLIQUES, GROUPS, GANGS, PODS)
-        return [x["metadata"]["resourceVersion"] for kind in kinds for x in await self.all(kind)]
+    def _where(self, resource: Resource[Any]) -> str | None:
+        return self.namespace if resource.namespaced else None
 
 
 def is_ready(pod: Any) -> bool:
@@ -180,11 +180,13 @@ async def world(
             for each in (await client.list(NODES)).items
             if each["metadata"]["name"].startswith(f"{api.namespace}-")
         ]
-        made = World(client, api.namespace, settings, _in_order(known), AsyncExitStack())
+        others: list[Part] = [simulated_pods]
+        made = World(client, api.namespace, settings, _in_order(known), others, AsyncExitStack())
         await made.free(free)
         if schedules:
             binder = GangBinder(client, prefix=f"{api.namespace}-")
             await stack.enter_async_context(parts_running(binder.parts, []))
+            others += binder.parts
         await made.start_operator()
         try:
             yield made
