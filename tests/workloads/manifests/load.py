@@ -10,11 +10,7 @@ from typing import Any
 import yaml
 
 FOLDER = Path(__file__).parent
-NAMES = sorted(
-    str(path.relative_to(FOLDER).with_suffix(""))
-    for path in FOLDER.glob("**/*.yaml")
-    if path.parent.name != "definitions"
-)
+NAMES = sorted(str(path.relative_to(FOLDER).with_suffix("")) for path in FOLDER.glob("**/*.yaml"))
 
 
 def manifest(name: str) -> list[Any]:
