@@ -45,6 +45,9 @@ class ScalingGroupUpdateProgress(msgspec.Struct, frozen=True, gc=False, rename="
     """Revision of the set that the replicas are updated to."""
     update_ended_at: Time | None = None
     """When the last replica was up to date."""
+    available_replicas_at_start: Count | None = None
+    """Replicas that were available when the update began: it does not wait for others that have no
+    room."""
     updated_pod_cliques_count: Counted = 0
     """Cliques that are up to date."""
     total_pod_cliques_count: Counted = 0
