@@ -1,5 +1,7 @@
 """Updates on a cluster with too little room for all of a set."""
 
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -7,9 +9,9 @@ import pytest
 from kilonova.api.grove import names
 from kilonova.local.nodes.fleet import Fleet, NodeGroup
 from kilonova.local.nodes.lives import IMAGE_PULL
-from tests.local.embedded_cluster import NODES, settle
-from tests.workloads.builders import clique, pod_clique_set, pod_template
-from tests.workloads.ground import CLIQUES, NAMESPACE, PODS, Ground, ground
+from tests.local.embedded_cluster import NODES, eventually, settle
+from tests.workloads.builders import clique, group, pod_clique_set, pod_template
+from tests.workloads.ground import CLIQUES, GROUPS, NAMESPACE, PODS, Ground, ground
 from tests.workloads.operator_cluster import operating
 
 pytestmark = pytest.mark.looptime
@@ -142,13 +144,60 @@ async def test_clique_scaled_to_nothing_does_not_let_all_replicas_go_at_once() -
         assert least == 2
 
 
+@pytest.mark.parametrize("edited", ["a", "b"])
+async def test_unit_without_room_since_before_an_update_does_not_hold_it_up(edited: str) -> None:
+    async with three_units() as place:
+        await lose(place, "sys-0-g-2-a")
+        await place.apply(units(**{edited: "2"}))
+        await place.until(has_ended, within=300)
+        found = [each for each in await place.all(PODS) if clique_of(each).endswith(edited)]
+        assert {version(each) for each in found} == {"2"}
+        assert (await group_status(place))["availableReplicas"] == 2
+
+
+async def test_ru10_unit_that_an_update_costs_its_node_is_the_only_one() -> None:
+    async with three_units() as place:
+        for node in (await place.client.list(NODES)).items:
+            patch = {"spec": {"unschedulable": True}}
+            await place.client.patch(NODES, node["metadata"]["name"], patch)
+        for then in ("2", "3"):
+            await place.apply(units(a=then))
+            await settle(120)
+            assert (await group_status(place))["availableReplicas"] == 2
+            assert not has_ended(await place.status())
+
+
+def units(a: str = "1", b: str = "1") -> Any:
+    """Three units of which one must be up, and a clique alone."""
+    small = pod_template(terminationGracePeriodSeconds=1)
+    other = clique("b", pod_spec=small, annotations={"version": b})
+    return pod_clique_set(big("a", a), other, groups=[group("g", "a", replicas=3)])
+
+
+@asynccontextmanager
+async def three_units() -> AsyncGenerator[Ground]:
+    async with ground(fleet=nodes(3)) as place, operating(place.cluster):
+        await place.apply(units())
+
+        async def are_up() -> bool:
+            return (await group_status(place)).get("availableReplicas") == 3
+
+        await eventually(are_up)
+        await settle(5)
+        yield place
+
+
+async def group_status(place: Ground) -> Any:
+    return ((await place.get(GROUPS, "sys-0-g")) or {}).get("status", {})
+
+
+def clique_of(pod: Any) -> str:
+    return pod["metadata"]["labels"][names.POD_CLIQUE]
+
+
 async def lose(place: Ground, clique_name: str) -> str:
     """Take a pod and its node from a clique; the name of the node."""
-    lost = next(
-        each
-        for each in await place.all(PODS)
-        if each["metadata"]["labels"][names.POD_CLIQUE] == clique_name
-    )
+    lost = next(each for each in await place.all(PODS) if clique_of(each) == clique_name)
     node = lost["spec"]["nodeName"]
     await place.client.patch(NODES, node, {"spec": {"unschedulable": True}})
     await place.client.delete(PODS, lost["metadata"]["name"], NAMESPACE)

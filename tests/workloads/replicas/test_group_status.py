@@ -137,6 +137,7 @@ def test_update_is_told_from_beginning_to_end() -> None:
     assert progress is not None
     assert progress.pod_clique_set_generation_hash == world.record().hash
     assert (progress.update_started_at, progress.update_ended_at) == (ago(0), None)
+    assert progress.available_replicas_at_start == 2
     assert (progress.updated_pod_cliques_count, progress.total_pod_cliques_count) == (0, 4)
     assert progress.ready_replica_indices_selected_to_update == SelectedReplicas(0)
     assert begun.current_pod_clique_set_generation_hash == old

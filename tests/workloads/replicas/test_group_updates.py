@@ -64,6 +64,12 @@ def test_units_are_chosen(
     assert found == chosen
 
 
+def test_unit_without_room_is_not_waited_for() -> None:
+    units = [change(unit, index=index) for index, unit in enumerate([COMING, UP, UP])]
+    found = units_to_update(units, replicas=3, needed=1, max_unavailable=1, homeless={0})
+    assert found == {1}
+
+
 @pytest.mark.parametrize(
     ("units", "chosen"),
     [

@@ -16,6 +16,7 @@ from kilonova.api.grove import (
 )
 from kilonova.api.grove.podclique import PodCliqueUpdateProgress, SelectedPods
 from kilonova.api.grove.podcliqueset import SetUpdateProgress
+from kilonova.api.grove.scalinggroup import ScalingGroupUpdateProgress
 from kilonova.api.meta import Condition
 from kilonova.workloads.resources import Pod, PodStatus
 from kilonova.workloads.sets.view import ReplicaView, view_replicas
@@ -61,6 +62,7 @@ def seen(
 
 
 OLD = {names.POD_TEMPLATE_HASH: "old"}
+SAID = "2026-05-01T00:00:00Z"
 
 
 def test_replica_with_enough_pods_up_is_available_and_updated() -> None:
@@ -196,6 +198,21 @@ def test_replica_lacks_a_unit_of_its_group_only_if_that_was_up_before() -> None:
     assert not seen(hand1=[]).lacking
 
 
+@pytest.mark.parametrize(
+    ("hash_", "before", "lacking"), [(HASH, 1, False), (HASH, 2, True), ("old", 1, True)]
+)
+def test_replica_lacks_units_only_if_there_were_more_before_the_update(
+    hash_: str, before: int, lacking: bool
+) -> None:
+    well = PodCliqueStatus(healthy_incarnation=0)
+    hand = pod_clique(SET, "hand", 0, member(SET, "team", 1), status=well)
+    progress = ScalingGroupUpdateProgress(SAID, hash_, available_replicas_at_start=before)
+    team = scaling_group(SET, "team")
+    team.status = replace(team.status, update_progress=progress)
+    found = seen(cliques=[FRONT, HANDS[0], hand], groups=[team], hand1=[])
+    assert found.lacking is lacking
+
+
 def test_replica_was_up_if_all_that_it_must_have_was() -> None:
     def was_up(name: str, *unit: int) -> PodClique:
         status = PodCliqueStatus(healthy_incarnation=0)
@@ -215,9 +232,6 @@ def test_clique_scaled_to_nothing_needs_no_nodes_to_have_been_up() -> None:
         SET, "hand", 0, member(SET, "team", 0), status=PodCliqueStatus(healthy_incarnation=0)
     )
     assert seen(cliques=[idle, well, HANDS[1]], front=[]).was_up
-
-
-SAID = "2026-05-01T00:00:00Z"
 
 
 def unplaced(clique_: PodClique, index: int = 0, reason: str = "Unschedulable") -> Pod:

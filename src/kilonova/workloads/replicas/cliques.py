@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 from kilonova.api.grove import PodClique, names
 from kilonova.api.json import JsonObject
@@ -163,6 +164,16 @@ def _turns(seen: Observed, group: Units) -> frozenset[int]:
         replicas=group.asked,
         needed=group.needed,
         max_unavailable=max(share, least),
+        homeless=_homeless(group, seen.now),
+    )
+
+
+def _homeless(group: Units, now: datetime | None) -> frozenset[int]:
+    """Units that there is no room for; not those that the update itself has cost their nodes."""
+    if now is None or not group.nothing_lost:
+        return frozenset()
+    return frozenset(
+        each.index for each in group.units if each.homeless_from and each.homeless_from <= now
     )
 
 

@@ -71,8 +71,9 @@ def group_report(
         ),
         update_progress=progress,
     )
-    left = (deadline - now).total_seconds() if deadline is not None and not is_stuck else None
-    return GroupReport(status, left)
+    times = [deadline, *(each.homeless_from for each in units.units if is_under_way)]
+    left = [(each - now).total_seconds() for each in times if each is not None and each > now]
+    return GroupReport(status, min(left, default=None))
 
 
 def _progress(
@@ -88,15 +89,22 @@ def _progress(
     if not is_known and current in ("", revision.hash):
         return known
     time = rfc3339(now)
+    is_open = known is not None and known.update_ended_at is None
+    before = known.available_replicas_at_start if known is not None and is_open else None
+    if before is None:
+        # Some may have gone since: what was told last, and what cliques tell, is from before that.
+        before = max(units.available, units.unbroken, old.available_replicas)
     progress = (
         known
         if is_known and known is not None
         else ScalingGroupUpdateProgress(
-            update_started_at=time, pod_clique_set_generation_hash=revision.hash
+            update_started_at=time,
+            pod_clique_set_generation_hash=revision.hash,
+            available_replicas_at_start=before,
         )
     )
     if any(each.is_outdated for each in units.units) and not waits_for_deletion(seen.set_):
-        progress = replace(progress, update_ended_at=None)
+        progress = replace(progress, update_ended_at=None, available_replicas_at_start=before)
     if progress.update_ended_at is None and (waits_for_deletion(seen.set_) or _is_over(units)):
         progress = replace(progress, update_ended_at=time)
     return replace(
@@ -111,7 +119,9 @@ def _progress(
 
 def _is_over(units: Units) -> bool:
     """Whether all is updated, and none of it is missed any more."""
-    return all(each.is_updated and (each.is_available or not each.was_up) for each in units.units)
+    return all(each.is_updated for each in units.units) and (
+        units.nothing_lost or all(each.is_available or not each.was_up for each in units.units)
+    )
 
 
 def _selected(units: Units) -> SelectedReplicas | None:

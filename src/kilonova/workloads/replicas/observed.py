@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import TypeVar
 
 from kilonova.api.grove import (
@@ -49,6 +50,8 @@ class Observed:
     )
     claim_templates: Mapping[Key, JsonObject] = field(default_factory=dict[Key, JsonObject])
     """Specs of the ResourceClaimTemplates that the set names but does not hold."""
+    now: datetime | None = None
+    """When it was; not known, no time is over."""
 
     @property
     def owners(self) -> frozenset[str]:
@@ -74,6 +77,7 @@ def observe(
     current: SetRevision | None,
     revisions: Mapping[str, SetRevision],
     claim_templates: Mapping[Key, JsonObject],
+    now: datetime | None = None,
 ) -> Observed:
     """What the caches hold of a replica; costs only what is there of it."""
 
@@ -101,6 +105,7 @@ def observe(
         compute_domains={} if domains is None else found(domains),
         topologies={each.metadata.name: each for each in caches.topologies.store.objects()},
         claim_templates=claim_templates,
+        now=now,
     )
 
 

@@ -1,13 +1,15 @@
 """Replicas of a scaling group, each of them a unit: how they are. Pure."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 from kilonova.api.grove import PodClique, PodCliqueScalingGroup, ScalingGroupTemplate, names
 from kilonova.workloads.conditions import find_condition
 from kilonova.workloads.replicas.observed import Observed, is_going
 from kilonova.workloads.replicas.tally import Tally, tally
 from kilonova.workloads.revisions import SetRevision
+from kilonova.workloads.room import homeless_from
 from kilonova.workloads.sets.desire import is_updating, rolling_update, waits_for_deletion
 from kilonova.workloads.shares import count_of
 
@@ -30,6 +32,8 @@ class Unit:
     is_updated: bool
     was_up: bool
     """Whether all of it was well at some time."""
+    homeless_from: datetime | None = None
+    """From when on it counts as one that there is no room for, as things are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +60,18 @@ class Units:
     def replicas(self) -> int:
         """How many there should be now."""
         return len(self.units)
+
+    @property
+    def available(self) -> int:
+        """How many of those asked for do their work."""
+        return sum(each.is_available for each in self.units[: self.asked])
+
+    @property
+    def nothing_lost(self) -> bool:
+        """Whether no fewer do their work than when the last update began."""
+        progress = None if self.group is None else self.group.status.update_progress
+        before = None if progress is None else progress.available_replicas_at_start
+        return before is not None and self.available >= min(before, self.asked)
 
     @property
     def unbroken(self) -> int:
@@ -172,10 +188,23 @@ def _unit(
         is_broken=not whole or any(map(_is_doubtful, cliques.values())),
         is_outdated=outdated,
         is_updated=whole and updated == len(template.clique_names),
-        was_up=whole
-        and all(each.status.healthy_incarnation is not None for each in cliques.values()),
+        was_up=whole and all(map(_was_up, cliques.values())),
+        homeless_from=_homeless_from(seen, cliques),
     )
     return unit, updated
+
+
+def _was_up(clique: PodClique) -> bool:
+    """Whether it had what it needs; what is scaled to nothing has."""
+    return clique.status.healthy_incarnation is not None or not clique.spec.replicas
+
+
+def _homeless_from(seen: Observed, cliques: Iterable[str]) -> datetime | None:
+    rosters = [seen.roster(each) for each in cliques]
+    if any(each.leaves_room for each in rosters):
+        return None
+    times = (homeless_from(pod) for each in rosters for pod in each.members)
+    return min((each for each in times if each is not None), default=None)
 
 
 def _is_doubtful(clique: PodClique) -> bool:

@@ -274,7 +274,7 @@ def _view_group(
         updated=is_whole
         and group.metadata.labels.get(names.GENERATION_HASH) == hash_
         and all(each.updated for each in members),
-        lacking=any(map(_is_lacking, replicas.values())),
+        lacking=_has_lost(group, hash_, available, list(replicas.values())),
         homeless_from=min(
             (each.homeless_from for each in members if each.homeless_from and placed < needed),
             default=None,
@@ -282,6 +282,22 @@ def _view_group(
     )
 
 
-def _is_lacking(members: Sequence[_CliqueView]) -> bool:
-    """Of a group's replica; one that never was up is not waited for: there may be no room."""
-    return all(each.was_up for each in members) and not all(each.available for each in members)
+def _has_lost(
+    group: PodCliqueScalingGroup,
+    hash_: str,
+    available: int,
+    replicas: Sequence[Sequence[_CliqueView]],
+) -> bool:
+    """Whether a group has fewer replicas than before the update.
+
+    Until it has told how many there were, those that were up at some time are missed.
+    """
+    progress = group.status.update_progress
+    if progress is not None and progress.pod_clique_set_generation_hash == hash_:
+        before = progress.available_replicas_at_start
+        if before is not None:
+            return available < min(before, group.spec.replicas)
+    return any(
+        all(each.was_up for each in members) and not all(each.available for each in members)
+        for members in replicas
+    )
