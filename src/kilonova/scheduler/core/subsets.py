@@ -9,9 +9,10 @@ for one PCIe switch, and for NVLink (every two joined) it stays 50, as bandwidth
 To this come up to 50 for bandwidth, up to 20 for latency and up to 10 for affinity. A set that
 meets the wish is always above one that does not.
 
-**Bandwidth** of a set is what each of its devices can exchange with the others when all do so at
-once: the narrowest cut through it, per device on its smaller side. Behind a switch that is the
-smallest port, not the sum over pairs. **Latency** is that of the two that are furthest apart,
+**Bandwidth** of a set is what each of its devices can exchange with the others when all talk to all
+alike: the narrowest cut through it says. Behind a switch that is the smallest port, not the sum
+over pairs; of devices joined directly, what the worst one has into the set, or less where the set
+falls into halves. **Latency** is that of the two that are furthest apart,
 **affinity** the part of the set that shares a NUMA node.
 """
 
@@ -198,8 +199,8 @@ class Subsets:
         for part in sets[1:].tolist():
             whole = sets[(sets & part == part) & (sets != part)]
             rest = whole & ~part
-            smaller = np.minimum(self._sizes[part], self._sizes[rest])
-            cut = (inside[whole] - inside[part] - inside[rest]) / smaller
+            crossing = self._sizes[part] * self._sizes[rest] / (self._sizes[whole] - 1)
+            cut = (inside[whole] - inside[part] - inside[rest]) / crossing
             speed[whole] = np.minimum(speed[whole], cut)
         return np.maximum(speed, 0)
 
