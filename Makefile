@@ -33,7 +33,7 @@ up: $(RUN) ## Start a cluster on this machine (Ctrl-C stops it)
 
 .PHONY: test
 test: $(DEV) ## Run all tests (those on real Kubernetes want `make real-parts` first)
-	$(BIN)/pytest -n 2 --dist loadfile $(ARGS)
+	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 .PHONY: venv
 venv: $(DEV) ## Set up everything for development in .venv

@@ -1,8 +1,10 @@
 """Servers for every test: a genuine control plane, the embedded API, kubectl.
 
 Both servers start when the first test asks, once in each of the workers that share the tests.
+Files that take long come first, so that no worker is left alone with one at the end.
 """
 
+import gc
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -24,6 +26,28 @@ settings.register_profile("gate", derandomize=True, deadline=None)
 settings.register_profile("search", deadline=None)
 settings.load_profile("gate" if os.environ.get("CI") else "search")
 
+LONGEST = (
+    "faults/test_kill.py",
+    "bench/test_bench_workloads.py",
+    "differential/test_differential.py",
+    "workloads/scenarios/test_gang_scheduling.py",
+    "workloads/scenarios/test_faults_of_the_operator.py",
+    "e2e/test_rollouts.py",
+    "workloads/cliques/test_cliques_that_crash.py",
+    "e2e/test_process_node.py",
+    "local/controllers/apps/test_controllers_that_crash.py",
+    "workloads/scenarios/test_rolling_updates.py",
+    "workloads/scenarios/test_gang_termination.py",
+    "local/schema/cel/test_cel_bounds.py",
+    "workloads/replicas/test_replica_stories.py",
+    "workloads/scenarios/test_cascade_delete.py",
+    "local/controllers/batch/test_job_crashes.py",
+    "workloads/process/test_deployed_operator.py",
+    "workloads/scenarios/test_update_pace.py",
+    "bench/test_bench_cluster.py",
+)
+"""Files that take more than some ten seconds, the longest first."""
+
 CONTROLLERS = ",".join(
     f"{name}-controller"
     for name in (
@@ -37,6 +61,22 @@ CONTROLLERS = ",".join(
 )
 """What runs beside either server; the rest would change objects under a test."""
 EMBEDDED_CONTROLLERS = f"{CONTROLLERS},definition-controller,event-expiry,placement"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the files that take longest; the others stay in their order."""
+    here = Path(__file__).parent
+    places = {here / name: place for place, name in enumerate(LONGEST)}
+    missing = [str(path) for path in places if not path.exists()]
+    if missing:
+        raise pytest.UsageError(f"no such files, named in LONGEST: {', '.join(missing)}")
+    items.sort(key=lambda item: places.get(item.path, len(places)))
+
+
+def pytest_collection_finish() -> None:
+    """Let the collector pass by what all tests share: it lives as long as they do."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")
