@@ -14,6 +14,8 @@ class Member:
     shape: Shape
     labels: Mapping[str, str] = field(default_factory=dict[str, str], compare=False)
     """Others may want to stand near pods with such labels, or away from them."""
+    budgets: tuple[str, ...] = ()
+    """Disruption budgets that guard it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from kilonova.scheduler.core.gangs import Apart, Gang, Group, Member
 from kilonova.scheduler.core.giving import devices_for
 from kilonova.scheduler.core.labels import Rows
 from kilonova.scheduler.core.parts import Part, tree
-from kilonova.scheduler.core.rooms import NOWHERE, Counts, Rooms
+from kilonova.scheduler.core.rooms import NOWHERE, BothRooms, Counts, Rooms
 from kilonova.scheduler.core.snapshot import Booking, Snapshot
 
 _MOST_TRIALS = 256
@@ -33,12 +33,16 @@ class Placer:
         self._rooms = rooms
         self._levels = tuple(levels)
 
+    def within(self, other: Rooms) -> "Placer":
+        """Places only where there is room in another state of the cluster, too."""
+        return Placer(self._snapshot, BothRooms(self._rooms, other), self._levels)
+
     def place(self, gang: Gang, rows: Rows | None = None) -> list[Booking] | None:
         """Books a gang and says how; None if it has no place, and nothing is booked then.
 
         With `rows`, only on these.
         """
-        if rows is None and (member := _lone(gang)) is not None:
+        if rows is None and (member := lone(gang)) is not None:
             row = self._rooms.best(member.shape)
             return None if row == NOWHERE else self._book(row, member, gang)
         if rows is None:
@@ -52,8 +56,8 @@ class Placer:
         return [booking]
 
 
-def _lone(gang: Gang) -> Member | None:
-    """The member of a gang that is one pod without wishes."""
+def lone(gang: Gang) -> Member | None:
+    """The member of a gang that is one pod and has no wish about domains."""
     if len(gang.groups) != 1 or gang.pack or gang.apart is not None or gang.within:
         return None
     group = gang.groups[0]

@@ -55,6 +55,10 @@ class Rooms:
         self._score = score
         self._vectors: OrderedDict[Shape, _Vectors] = OrderedDict()
 
+    def of(self, snapshot: Snapshot) -> "Rooms":
+        """The same score on another snapshot."""
+        return Rooms(snapshot, self._score)
+
     def reasons(self, shape: Shape) -> Reasons:
         """Why each row will not do whatever is used; 0 where it will."""
         return self._fresh(shape).reasons
@@ -118,6 +122,23 @@ class Rooms:
             vectors.room[rows] = room
             vectors.room_at = snapshot.changes.position
         return vectors
+
+
+class BothRooms(Rooms):
+    """Room that there is now and in a shadow."""
+
+    def __init__(self, present: Rooms, shadow: Rooms) -> None:
+        self._present = present
+        self._shadow = shadow
+
+    def reasons(self, shape: Shape) -> Reasons:
+        return self._present.reasons(shape)
+
+    def room(self, shape: Shape) -> Counts:
+        return np.minimum(self._present.room(shape), self._shadow.room(shape))
+
+    def keys(self, shape: Shape) -> Keys:
+        return np.where(self._shadow.room(shape) > 0, self._present.keys(shape), NOWHERE)
 
 
 def fitting(snapshot: Snapshot, shape: Shape, rows: Rows) -> Counts:

@@ -187,6 +187,19 @@ class Snapshot:
             found = self._columns[shape] = columns, amounts
         return found
 
+    def copy(self) -> "Snapshot":
+        """The same nodes and bookings. Nodes must not change any more in either."""
+        other = Snapshot()
+        other.__dict__.update(self.__dict__)
+        for name in (*_BY_RESOURCE, *_BY_ROW):
+            setattr(other, name, getattr(self, name).copy())
+        other.bookings = dict(self.bookings)
+        other.pods_on = [dict(pods) for pods in self.pods_on]
+        other.changes, other.fact_changes = Changes(), Changes()
+        other.resources = dict(self.resources)
+        other._columns, other._journal, other._trials = dict(self._columns), [], 0
+        return other
+
     # Bookings.
 
     def book(self, booking: Booking) -> None:

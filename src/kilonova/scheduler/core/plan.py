@@ -1,0 +1,205 @@
+"""`plan`: which gangs get a place now, where, and why the others do not.
+
+Gangs are tried in the order that their queues' fair shares, priorities and age give. What a gang
+gets counts at once, for its queue and on the nodes, before the next is tried. A plan leaves the
+cluster as it was; `decide` is the same and keeps what it booked.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from kilonova.scheduler.core.cluster import Cluster, asked, charged
+from kilonova.scheduler.core.evicting import Evictor, Room
+from kilonova.scheduler.core.gangs import Gang
+from kilonova.scheduler.core.ledgers import Blocked
+from kilonova.scheduler.core.placing import Placer
+from kilonova.scheduler.core.queues import Problem
+from kilonova.scheduler.core.reserving import Reservation, Shadow, reserve
+from kilonova.scheduler.core.rooms import Rooms, Score
+from kilonova.scheduler.core.shares import Shares, fair_shares
+from kilonova.scheduler.core.snapshot import Booking
+from kilonova.scheduler.core.turns import Turns
+from kilonova.scheduler.core.victims import Unit
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """A gang that gets a place: its pods, and those of others that have to go before."""
+
+    gang: Gang
+    bookings: tuple[Booking, ...]
+    evicted: tuple[Unit, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class NoRoom:
+    """A gang for which the nodes have no place now."""
+
+
+Why = Problem | Blocked | NoRoom
+"""Its queue is at fault, its queue's limit holds it back, or the nodes do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A gang that gets no place now."""
+
+    gang: Gang
+    why: Why
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What was decided, in the order in which it was."""
+
+    placements: tuple[Placement, ...]
+    refusals: tuple[Refusal, ...]
+    reservation: Reservation | None = None
+    """For whom room is kept, and when it will be there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """What decisions go by, beside what gangs and queues say."""
+
+    levels: tuple[str, ...] = ()
+    """The topology, broadest level first."""
+    evicts: bool = True
+    reserve_after: float = 300.0
+    """Seconds without a place after which room is kept for a gang."""
+
+
+class Planner:
+    """Decides about a cluster. Keeps vectors between decisions, nothing else."""
+
+    def __init__(self, cluster: Cluster, score: Score, policy: Policy | None = None) -> None:
+        self._cluster = cluster
+        self._policy = policy or Policy()
+        self._rooms = Rooms(cluster.snapshot, score)
+        self._placer = Placer(cluster.snapshot, self._rooms, self._policy.levels)
+
+    def plan(self, gangs: Iterable[Gang], now: float) -> Plan:
+        """What would be decided; nothing changes."""
+        saved = self._cluster.save()
+        mark = self._cluster.snapshot.mark()
+        try:
+            return self.decide(gangs, now)
+        finally:
+            self._cluster.snapshot.undo(mark)
+            self._cluster.restore(saved)
+
+    def decide(self, gangs: Iterable[Gang], now: float) -> Plan:
+        """Books what gets a place, and says what does not."""
+        round_ = _Round(self._cluster, self._rooms, self._placer, self._policy, now)
+        for gang in round_.turns(gangs):
+            round_.take_turn(gang)
+        return Plan(tuple(round_.placements), tuple(round_.refusals), round_.reservation)
+
+
+class _Round:
+    """One pass over all gangs that wait."""
+
+    def __init__(
+        self, cluster: Cluster, rooms: Rooms, placer: Placer, policy: Policy, now: float
+    ) -> None:
+        self._cluster = cluster
+        self._rooms = rooms
+        self._placer = placer
+        self._policy = policy
+        self._now = now
+        self._evictor: Evictor | None = None
+        self._shadow: Shadow | None = None
+        self._turns: Turns[Gang] = Turns(cluster.used, Shares({}, {}))
+        self.placements: list[Placement] = []
+        self.refusals: list[Refusal] = []
+
+    @property
+    def reservation(self) -> Reservation | None:
+        return self._shadow.reservation if self._shadow is not None else None
+
+    def turns(self, gangs: Iterable[Gang]) -> Turns[Gang]:
+        """Who is tried, in order. Gangs whose queue is at fault are refused at once."""
+        cluster = self._cluster
+        waiting = list(gangs)
+        requested = cluster.used.copy()
+        for gang in waiting:
+            requested.charge(gang.queue, asked(gang, wholly=True))
+        shares = fair_shares(cluster.capacity(), requested)
+        turns: Turns[Gang] = Turns(cluster.used, shares, cluster.history.past(shares))
+        for gang in waiting:
+            problem = turns.add(gang)
+            if problem is not None:
+                self.refusals.append(Refusal(gang, problem))
+        self._turns = turns
+        return turns
+
+    def take_turn(self, gang: Gang) -> None:
+        blocked = self._cluster.used.blocked(gang.queue, asked(gang))
+        if blocked:
+            self.refusals.append(Refusal(gang, blocked))
+            return
+        room = self._place(gang) or self._evict(gang)
+        if room is None:
+            self.refusals.append(Refusal(gang, NoRoom()))
+            self._reserve(gang)
+            return
+        for unit in room.units:
+            self._cluster.leave(unit.gang, unit.pods, self._turns)
+        kept = self._within_limits(gang, list(room.bookings))
+        self._cluster.stand(gang, kept, self._now, self._turns)
+        self.placements.append(Placement(gang, tuple(kept), room.units))
+
+    def _place(self, gang: Gang) -> Room | None:
+        shadow = self._shadow
+        if shadow is None or shadow.ends_before(gang, self._now):
+            bookings = self._placer.place(gang)
+            return None if bookings is None else Room(tuple(bookings))
+        mark = self._cluster.snapshot.mark()
+        bookings = self._placer.within(shadow.rooms).place(gang)
+        if bookings is not None and shadow.take(bookings):
+            self._cluster.snapshot.keep(mark)
+            return Room(tuple(bookings))
+        self._cluster.snapshot.undo(mark)
+        return None
+
+    def _evict(self, gang: Gang) -> Room | None:
+        if not self._policy.evicts:
+            return None
+        if self._evictor is None:
+            self._evictor = Evictor(self._cluster, self._rooms, self._placer, self._now)
+        mark = self._cluster.snapshot.mark()
+        room = self._evictor.make_room(gang)
+        if room is None or (
+            self._shadow is not None and not self._shadow.take(list(room.bookings))
+        ):
+            self._cluster.snapshot.undo(mark)
+            return None
+        self._cluster.snapshot.keep(mark)
+        return room
+
+    def _reserve(self, gang: Gang) -> None:
+        """Keeps room for the first that has waited long enough."""
+        waited = self._now - gang.created
+        if self._shadow is None and waited >= self._policy.reserve_after:
+            self._shadow = reserve(self._cluster, self._rooms, self._placer, gang, self._now)
+
+    def _within_limits(self, gang: Gang, bookings: list[Booking]) -> list[Booking]:
+        """Gives back what is above the minimum and above a limit of the queue."""
+        used, queue = self._cluster.used, gang.queue
+        if len(bookings) == gang.needed or used.blocked(queue, asked(gang, wholly=True)) is None:
+            return bookings
+        must = {member.pod for group in gang.groups for member in group.members[: group.needed]}
+        kept = [booking for booking in bookings if booking.pod in must]
+        total = asked(gang)
+        for booking in bookings:
+            if booking.pod in must:
+                continue
+            more = dict(total)
+            for name, amount in charged(booking.shape).items():
+                more[name] = more.get(name, 0) + amount
+            if used.blocked(queue, more) is None:
+                kept.append(booking)
+                total = more
+        over = {booking.pod for booking in bookings} - {booking.pod for booking in kept}
+        self._cluster.snapshot.release_all(sorted(over))
+        return [booking for booking in bookings if booking.pod not in over]

@@ -1,0 +1,164 @@
+"""Who could make room for whom, and what that would cost.
+
+A **unit** is what leaves together: a whole gang, or one pod that a gang has beyond its minimum and
+can do without. Units are given out the cheapest first: less important gangs before others, extra
+pods before whole gangs, and what has the least work to lose before what has more.
+"""
+
+import heapq
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+
+from kilonova.scheduler.core.cluster import Cluster, Standing, asked
+from kilonova.scheduler.core.gangs import Gang
+from kilonova.scheduler.core.queues import Amounts
+from kilonova.scheduler.core.rights import (
+    Claimant,
+    Holder,
+    kept_from_preemption,
+    kept_from_reclaim,
+    may_reclaim,
+)
+from kilonova.scheduler.core.snapshot import GPU
+
+Cost = tuple[int, bool, float, str]
+"""Priority, whether a whole gang goes, GPU-seconds of work that are lost, and a name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """Pods of one gang that leave together, and what their leaving costs."""
+
+    gang: str
+    pods: tuple[str, ...]
+    cost: Cost
+    amounts: Amounts
+
+
+class Victims:
+    """The units of all gangs that stood when it was made, by queue and cost.
+
+    Good for one round of decisions: gangs that got their place since are not in it, so nobody is
+    pushed out in the round in which they came.
+    """
+
+    def __init__(self, cluster: Cluster, now: float) -> None:
+        self._cluster = cluster
+        self._now = now
+        self._by_gang: dict[str, list[Unit]] = {}
+        self._by_queue: dict[str, list[tuple[Cost, Unit]]] = {}
+        self._firsts: dict[str, int] = {}
+        for name, standing in cluster.standing.items():
+            if standing.gang.preemptible:
+                units = self._by_gang[name] = _units_of(standing, now)
+                line = self._by_queue.setdefault(standing.gang.queue, [])
+                line.extend((unit.cost, unit) for unit in units)
+        for line in self._by_queue.values():
+            line.sort(key=_by_cost)
+
+    def of(self, gang: Gang, among: Iterable[str] | None = None) -> Iterator[Unit]:
+        """The units that a gang may push out, one after the other. Each counts as taken when the
+        next is asked for: a queue never loses what it deserves, no disruption budget is overdrawn.
+
+        With `among`, only units of these gangs.
+        """
+        claim = _Claim(self._cluster, gang, self._now)
+        for unit in self._in_order(gang, claim, among):
+            if unit.gang in self._cluster.standing and claim.may_take(unit):
+                yield unit
+                claim.take(unit)
+
+    def _in_order(self, gang: Gang, claim: "_Claim", among: Iterable[str] | None) -> Iterator[Unit]:
+        if among is not None:
+            found = [unit for name in among for unit in self._by_gang.get(name, ())]
+            yield from sorted(found, key=lambda unit: unit.cost)
+            return
+        lines: list[Iterator[tuple[Cost, Unit]]] = []
+        for queue, line in self._by_queue.items():
+            if queue == gang.queue:
+                weaker = bisect_left(line, gang.priority, key=lambda entry: entry[0][0])
+                lines.append(islice(line, self._first(queue), weaker))
+            elif claim.reclaims:
+                lines.append(islice(line, self._first(queue), None))
+        yield from (unit for _, unit in heapq.merge(*lines, key=_by_cost))
+
+    def _first(self, queue: str) -> int:
+        """Where in the line of a queue the first gang is that still stands."""
+        line, first = self._by_queue[queue], self._firsts.get(queue, 0)
+        while first < len(line) and line[first][1].gang not in self._cluster.standing:
+            first += 1
+        self._firsts[queue] = first
+        return first
+
+
+class _Claim:
+    """What a gang has the right to, and what it has taken of it."""
+
+    def __init__(self, cluster: Cluster, gang: Gang, now: float) -> None:
+        self._cluster = cluster
+        self._now = now
+        self._claimant = Claimant(gang.queue, asked(gang), gang.priority)
+        self.reclaims = may_reclaim(cluster.used, self._claimant)
+        self._used = cluster.used
+        self._budgets = cluster.budgets
+        self._gone: set[str] = set()
+
+    def may_take(self, unit: Unit) -> bool:
+        standing = self._cluster.standing[unit.gang]
+        gang = standing.gang
+        if not all(pod in standing.pods for pod in unit.pods):
+            return False
+        holder = Holder(gang.queue, unit.amounts, standing.since, gang.priority, gang.preemptible)
+        keeps = kept_from_preemption if gang.queue == self._claimant.queue else kept_from_reclaim
+        if keeps(self._used, self._claimant, holder, self._now) is not None:
+            return False
+        guarded: dict[str, int] = {}
+        for pod in unit.pods:
+            if pod not in self._gone:
+                for budget in self._guards(pod):
+                    guarded[budget] = guarded.get(budget, 0) + 1
+        return all(self._budgets.get(name, 0) >= count for name, count in guarded.items())
+
+    def take(self, unit: Unit) -> None:
+        if not self._gone:
+            self._used = self._used.copy()
+            self._budgets = dict(self._budgets)
+        standing = self._cluster.standing[unit.gang]
+        for pod in unit.pods:
+            if pod not in self._gone:
+                self._gone.add(pod)
+                self._used.discharge(standing.gang.queue, standing.pods[pod])
+                for budget in self._guards(pod):
+                    self._budgets[budget] -= 1
+
+    def _guards(self, pod: str) -> tuple[str, ...]:
+        booking = self._cluster.snapshot.bookings.get(pod)
+        return booking.member.budgets if booking is not None else ()
+
+
+def _units_of(standing: Standing, now: float) -> list[Unit]:
+    """The whole gang, and each pod that it can do without."""
+    age = max(0.0, now - standing.since)
+    units: list[Unit] = []
+    for group in standing.gang.groups:
+        stands = [member.pod for member in group.members if member.pod in standing.pods]
+        for pod in stands[group.needed :]:
+            units.append(_unit(standing, (pod,), age, whole=False))
+    units.append(_unit(standing, tuple(standing.pods), age, whole=True))
+    return units
+
+
+def _unit(standing: Standing, pods: tuple[str, ...], age: float, *, whole: bool) -> Unit:
+    amounts: dict[str, int] = {}
+    for pod in pods:
+        for name, amount in standing.pods[pod].items():
+            amounts[name] = amounts.get(name, 0) + amount
+    gang = standing.gang
+    cost = gang.priority, whole, age * amounts.get(GPU, 0), gang.name if whole else pods[0]
+    return Unit(gang.name, pods, cost, amounts)
+
+
+def _by_cost(entry: tuple[Cost, Unit]) -> Cost:
+    return entry[0]
