@@ -18,6 +18,7 @@ from tests.workloads.backends.foreign_kinds import (
     definition_of,
     install,
     is_served,
+    uninstall,
 )
 from tests.workloads.builders import clique, group, pod_clique_set, pod_template
 from tests.workloads.ground import GANGS, NAMESPACE, PODS, SETS, TOPOLOGIES, Ground, ground
@@ -70,6 +71,22 @@ async def test_kind_that_is_missing_is_told_of_and_waited_for() -> None:
         assert len(await place.all(PODS)) == 5
         await install(place.client, KAI_GROUPS)
         await groups_become(place, KAI_GROUPS, "sys-0", "sys-0-team-0")
+
+
+async def test_pod_groups_come_back_after_their_kind_was_installed_anew() -> None:
+    async with ground(fleet=NO_NODES) as place:
+        await install(place.client, KAI_GROUPS)
+        async with operating(place.cluster, KAI):
+            await place.apply(system("kai-scheduler"))
+            await groups_become(place, KAI_GROUPS, "sys-0", "sys-0-team-0")
+            await uninstall(place.client, KAI_GROUPS)
+            await asyncio.sleep(60)
+            await install(place.client, KAI_GROUPS)
+
+            async def back() -> bool:
+                return await place.names(KAI_GROUPS) == ["sys-0", "sys-0-team-0"]
+
+            await eventually(back, within=600)
 
 
 async def test_backend_that_is_not_enabled_makes_nothing_and_watches_nothing() -> None:
