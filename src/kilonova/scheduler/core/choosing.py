@@ -154,10 +154,14 @@ def _shares(
     if not 0 < ask.count <= len(found):
         return None
     if ask.count == 1:
-        _, _, index, milli = min(found)
-        return Choice((Share(index, milli),), ALONE)
+        return _one_share(*min(found)[2:])
     chosen = sorted((index, milli) for _, _, index, milli in sorted(found)[: ask.count])
     return Choice(tuple(Share(index, milli) for index, milli in chosen), ALONE)
+
+
+@lru_cache(maxsize=4096)
+def _one_share(index: int, milli: int) -> Choice:
+    return Choice((Share(index, milli),), ALONE)
 
 
 @lru_cache(maxsize=4096)

@@ -12,8 +12,8 @@ meets the wish is always above one that does not.
 **Bandwidth** of a set is what each of its devices can exchange with the others when all talk to all
 alike: the narrowest cut through it says. Behind a switch that is the smallest port, not the sum
 over pairs; of devices joined directly, what the worst one has into the set, or less where the set
-falls into halves. **Latency** is that of the two that are furthest apart,
-**affinity** the part of the set that shares a NUMA node.
+falls into halves. **Latency** is that of the two that are furthest apart, **affinity** the part of
+the set that shares a NUMA node.
 """
 
 from functools import cached_property
@@ -167,8 +167,8 @@ class Subsets:
         speed = 50 * np.minimum(self.bandwidth / _FULL_SPEED, 1)
         rest = 20 * self._nearness + 10 * self._affinity
         nvlink = np.where(self.joined, 50 + speed + rest, np.minimum(50 + rest, 70))
-        numa = _wished(self._within(self._numa), 90, speed + rest)
-        pcie = _wished(self._within(self._pcie), 80, speed + rest)
+        numa = _wished(self._on_a_node == self._sizes, 90, speed + rest)
+        pcie = _wished(self._on_a_switch == self._sizes, 80, speed + rest)
         raws = {
             Preference.NONE: np.full(1 << self.count, 50.0),
             Preference.NVLINK_OPTIMAL: nvlink,
@@ -219,7 +219,7 @@ class Subsets:
 
     @cached_property
     def _affinity(self) -> Floats:
-        return self._largest(self._numa) / np.maximum(self._sizes, 1)
+        return self._on_a_node / np.maximum(self._sizes, 1)
 
     @cached_property
     def _intact(self) -> Ints:
@@ -232,24 +232,29 @@ class Subsets:
         _spread_to_supersets(cliques, self.count)
         links = _pairs(np.minimum(self._speeds, (1 << 12) - 1), np.add, 0.0).astype(np.int64)
         value = cliques << 20 | links
-        for largest in (self._largest(self._numa), self._largest(self._pcie)):
-            value = value << 5 | largest
+        value = (value << 5 | self._on_a_node) << 5 | self._on_a_switch
         for groups in (self._numa, self._pcie):
             value = value << 9 | sum(self._inside(group) ** 2 for group in groups)
         return value
 
-    def _within(self, groups: list[int]) -> Bools:
-        return self._largest(groups) == self._sizes
+    @cached_property
+    def _on_a_node(self) -> Ints:
+        """How many devices of a set are on the same NUMA node, at most."""
+        return self._largest(self._numa)
+
+    @cached_property
+    def _on_a_switch(self) -> Ints:
+        """How many devices of a set are behind the same PCIe switch, at most."""
+        return self._largest(self._pcie)
 
     def _largest(self, groups: list[int]) -> Ints:
-        """How many devices of a set are in the same group, at most."""
         largest = np.zeros(1 << self.count, np.int64)
         for group in groups:
             np.maximum(largest, self._inside(group), out=largest)
         return largest
 
     def _inside(self, group: int) -> Ints:
-        return self._sizes[np.arange(1 << self.count) & group]
+        return _fold(group >> np.arange(self.count) & 1, 0, np.add)
 
     @cached_property
     def _sizes(self) -> Ints:
