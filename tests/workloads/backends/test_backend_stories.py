@@ -233,6 +233,31 @@ async def test_crash_between_any_two_writes_leaves_the_same_pod_groups(writes: i
             await groups_become(place, KAI_GROUPS)
 
 
+@pytest.mark.parametrize("writes", [1, 2, 3])
+async def test_tas19_crash_between_deletion_and_creation_leaves_no_topology_missing(
+    writes: int,
+) -> None:
+    async with ground(fleet=NO_NODES) as place:
+        await install(place.client, KAI_TOPOLOGIES)
+        async with _mortals(place, writes):
+            for keys in (["z"], ["z", "r"], ["r"], ["r", "z"]):
+                levels = [{"domain": f"d{each}", "key": each} for each in keys]
+                await place.client.apply(TOPOLOGIES, "fleet", {"spec": {"levels": levels}})
+
+                async def so(keys: list[str] = keys) -> bool:
+                    found = await place.get(KAI_TOPOLOGIES, "fleet")
+                    bound = await place.get(TOPOLOGIES, "fleet")
+                    statuses = bound.get("status", {}).get("schedulerTopologyStatuses", ())
+                    return (
+                        found is not None
+                        and [each["nodeLabel"] for each in found["spec"]["levels"]] == keys
+                        and all(each["inSync"] for each in statuses)
+                        and bool(statuses)
+                    )
+
+                await eventually(so, within=60)
+
+
 @asynccontextmanager
 async def _mortals(place: Ground, writes: int) -> AsyncGenerator[None]:
     """One operator after another, each of which dies after so many writes."""
