@@ -1,0 +1,163 @@
+"""Rules for pods, who places them and what joins them (8, 12, 15 and 16)."""
+
+import pytest
+
+from kilonova.workloads.admission import Context, defaulted, validate_create, validate_update
+from kilonova.workloads.settings import Settings
+from tests.workloads.admission.rules import CLIQUES, FULL, GROUPS, LABEL_RULE, changed, found
+from tests.workloads.admission.written import JsonObject, clique, pod_clique_set, with_value
+
+
+@pytest.mark.parametrize(
+    ("obj", "problems"),
+    [
+        # 8: schedulers
+        (
+            changed(f"{CLIQUES}[1].spec.podSpec.schedulerName", "kilonova"),
+            [
+                f'{CLIQUES}[1].spec.podSpec.schedulerName: Invalid value: "kilonova": must be the '
+                'same for all cliques; the first has "default-scheduler"'
+            ],
+        ),
+        (
+            changed(f"{CLIQUES}[0].spec.podSpec.schedulerName", "nobody"),
+            [
+                f'{CLIQUES}[0].spec.podSpec.schedulerName: Unsupported value: "nobody": supported '
+                'values: "default-scheduler", "kai-scheduler", "kilonova"',
+                *(
+                    f"{CLIQUES}[{index}].spec.podSpec.schedulerName: Invalid value: "
+                    '"default-scheduler": must be the same for all cliques; the first has "nobody"'
+                    for index in (1, 2, 3)
+                ),
+            ],
+        ),
+        # 12: pods
+        (
+            changed(f"{CLIQUES}[0].spec.podSpec.nodeName", "n1"),
+            [
+                f"{CLIQUES}[0].spec.podSpec.nodeName: Forbidden: must not be set: the scheduler "
+                "finds nodes for the whole gang"
+            ],
+        ),
+        (
+            changed(f"{CLIQUES}[0].spec.podSpec.topologySpreadConstraints", [{"maxSkew": 1}]),
+            [
+                f"{CLIQUES}[0].spec.podSpec.topologySpreadConstraints: Forbidden: must not be "
+                "set: use topologyConstraint, which gangs are placed by"
+            ],
+        ),
+        (
+            changed(f"{CLIQUES}[0].spec.podSpec.restartPolicy", "Sometimes"),
+            [
+                f'{CLIQUES}[0].spec.podSpec.restartPolicy: Unsupported value: "Sometimes": '
+                'supported values: "Always", "OnFailure", "Never"'
+            ],
+        ),
+        (
+            changed(
+                f"{CLIQUES}[0].spec.podSpec.containers[0].env",
+                [{"name": "A"}, {"name": "A"}, {"name": "B=C"}],
+            ),
+            [
+                f'{CLIQUES}[0].spec.podSpec.containers[0].env[1].name: Duplicate value: "A"',
+                f'{CLIQUES}[0].spec.podSpec.containers[0].env[2].name: Invalid value: "B=C": '
+                "must be printable ASCII characters other than '=', at least one",
+            ],
+        ),
+        (
+            changed(
+                f"{CLIQUES}[0].spec.podSpec.initContainers",
+                [{"name": "i", "env": [{"name": ""}]}],
+            ),
+            [
+                f'{CLIQUES}[0].spec.podSpec.initContainers[0].env[0].name: Invalid value: "": '
+                "must be printable ASCII characters other than '=', at least one"
+            ],
+        ),
+        # 15: multi-node NVLink
+        (
+            changed("metadata.annotations", {"grove.io/mnnvl-group": "pair"}),
+            [
+                'metadata.annotations[grove.io/mnnvl-group]: Invalid value: "pair": multi-node '
+                'NVLink is off in this cluster; only "none" is allowed'
+            ],
+        ),
+        (
+            changed(f"{GROUPS}[0].annotations", {"grove.io/mnnvl-group": "A"}),
+            [
+                f'{GROUPS}[0].annotations[grove.io/mnnvl-group]: Invalid value: "A": must be '
+                f'"none" or the name of a group, {LABEL_RULE}'
+            ],
+        ),
+        # 16: what a scheduler wants
+        (
+            pod_clique_set(with_value(clique("a"), "spec.podSpec.schedulerName", "kai-scheduler")),
+            [
+                "metadata.labels[kai.scheduler/queue]: Required value: kai-scheduler wants to "
+                "know the queue of a set"
+            ],
+        ),
+        (
+            with_value(
+                pod_clique_set(
+                    {
+                        **with_value(clique("a"), "spec.podSpec.schedulerName", "kai-scheduler"),
+                        "annotations": {"kai.scheduler/queue": "y"},
+                    }
+                ),
+                "metadata.labels",
+                {"kai.scheduler/queue": "x"},
+            ),
+            [
+                f'{CLIQUES}[0].annotations[kai.scheduler/queue]: Invalid value: "y": must be the '
+                'same everywhere; metadata.labels[kai.scheduler/queue] is "x"'
+            ],
+        ),
+    ],
+)
+def test_pods_that_cannot_run_are_refused(obj: JsonObject, problems: list[str]) -> None:
+    assert found(obj) == problems
+
+
+@pytest.mark.parametrize("value", ["none", "pair"])
+def test_nvlink_groups_are_taken_where_nvlink_is_on(value: str) -> None:
+    written = with_value(FULL, f"{CLIQUES}[0].annotations", {"grove.io/mnnvl-group": value})
+    assert found(written, Settings(mnnvl=True)) == []
+
+
+@pytest.mark.parametrize("where", ["metadata.labels", f"{CLIQUES}[0].labels"])
+def test_a_queue_may_be_named_by_the_set_or_a_clique(where: str) -> None:
+    kai = with_value(clique("a"), "spec.podSpec.schedulerName", "kai-scheduler")
+    assert found(with_value(pod_clique_set(kai), where, {"kai.scheduler/queue": "x"})) == []
+
+
+@pytest.mark.parametrize("scheduler", ["volcano", "lpx-scheduler"])
+def test_a_scheduler_without_topologies_is_given_no_constraints(scheduler: str) -> None:
+    plain = with_value(clique("a"), "spec.podSpec.schedulerName", scheduler)
+    packed = {**plain, "topologyConstraint": {"topologyName": "t", "pack": {"required": "rack"}}}
+    settings = Settings(schedulers=("default-scheduler", scheduler))
+    context = Context(settings, {"t": ("rack",)})
+    assert validate_create(defaulted(pod_clique_set(plain)), context).problems == ()
+    (problem,) = validate_create(defaulted(pod_clique_set(packed)), context).problems
+    assert (problem.field, problem.message) == (
+        f"{CLIQUES}[0].topologyConstraint",
+        f"Forbidden: {scheduler} knows no topology constraints",
+    )
+
+
+def test_queues_of_volcano_agree() -> None:
+    volcano = with_value(clique("a"), "spec.podSpec.schedulerName", "volcano")
+    key = "scheduling.grove.io/volcano-queue"
+    written = pod_clique_set({**volcano, "annotations": {key: "b"}})
+    settings = Settings(schedulers=("volcano",))
+    assert found(written, settings) == []
+    assert found(with_value(written, "metadata.annotations", {key: "c"}), settings) == [
+        f'{CLIQUES}[0].annotations[{key}]: Invalid value: "b": must be the same everywhere; '
+        f'metadata.annotations[{key}] is "c"'
+    ]
+
+
+def test_pods_may_name_a_node_once_the_set_exists() -> None:
+    old = defaulted(FULL)
+    new = with_value(old, f"{CLIQUES}[0].spec.podSpec.nodeName", "n1")
+    assert validate_update(old, new, Context()).problems == ()
