@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 
 from kilonova.api.json import JsonObject
+from kilonova.api.quantity import Quantity, from_json
 from kilonova.local.kinds.walk import objects, part
-from kilonova.local.quantity import Quantity, from_json
 
 Amounts = dict[str, Quantity]
 

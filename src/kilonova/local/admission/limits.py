@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 
 from kilonova.api.json import JsonObject
+from kilonova.api.quantity import Quantity
 from kilonova.local.admission.amounts import Amounts, amounts, pod_amounts
 from kilonova.local.admission.chain import Attributes
 from kilonova.local.errors import forbidden
 from kilonova.local.kinds.walk import inside, objects, part
-from kilonova.local.quantity import Quantity
 from kilonova.local.storage import Store
 
 ANNOTATION = "kubernetes.io/limit-ranger"

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from kilonova.api.json import JsonObject
+from kilonova.api.quantity import Quantity
 from kilonova.local.admission.amounts import Amounts, amounts, listed
 from kilonova.local.admission.chain import Attributes
 from kilonova.local.admission.usage import (
@@ -24,7 +25,6 @@ from kilonova.local.admission.usage import (
 from kilonova.local.catalog import Catalog
 from kilonova.local.errors import ApiError, forbidden
 from kilonova.local.kinds.walk import part
-from kilonova.local.quantity import Quantity
 from kilonova.local.registry.objects import make_entry
 from kilonova.local.storage import Decide, Entry, Put, Store
 

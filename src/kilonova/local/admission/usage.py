@@ -8,11 +8,11 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 
 from kilonova.api.json import JsonObject
+from kilonova.api.quantity import Quantity
 from kilonova.api.times import parse_time
 from kilonova.local.admission.amounts import Amounts, add, amounts, pod_amounts
 from kilonova.local.kinds.pods import qos_class
 from kilonova.local.kinds.walk import at, objects, part
-from kilonova.local.quantity import Quantity
 from kilonova.local.selectors import label_selector
 
 ONE = Quantity(10**9)

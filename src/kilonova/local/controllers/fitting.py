@@ -4,10 +4,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
+from kilonova.api.quantity import from_json
 from kilonova.local.controllers.nodematch import selects
 from kilonova.local.controllers.nodes.tolerance import tolerates
 from kilonova.local.controllers.objects import Node, NodeSelector, Pod, Taint
-from kilonova.local.quantity import from_json
 
 Amounts = dict[str, int]
 """Resources in thousandths."""

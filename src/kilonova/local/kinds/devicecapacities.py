@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from kilonova.api.json import JsonObject
+from kilonova.api.quantity import Quantity, from_json
 from kilonova.local.errors import Problem, forbidden_field, invalid_value, required, too_long
 from kilonova.local.kinds.devicenames import (
     LONGEST_QUALIFIED,
@@ -15,7 +16,6 @@ from kilonova.local.kinds.devicenames import (
     short_name,
 )
 from kilonova.local.kinds.walk import at, objects, part, strings
-from kilonova.local.quantity import Quantity, from_json
 
 _LONGEST_VALUE = 64
 _LONGEST_COUNTER = 63

@@ -14,10 +14,10 @@ from typing import Any
 import msgspec
 
 from kilonova.api.json import JsonObject
+from kilonova.api.quantity import Quantity, QuantityError
+from kilonova.api.quantity import from_json as quantity
 from kilonova.api.times import micro_time, parse_time, rfc3339
 from kilonova.local.data import table
-from kilonova.local.quantity import Quantity, QuantityError
-from kilonova.local.quantity import from_json as quantity
 from kilonova.local.schema.node import Schema
 
 Former = Callable[[Any], Any]

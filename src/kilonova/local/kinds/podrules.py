@@ -4,6 +4,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from kilonova.api.json import JsonObject
+from kilonova.api.quantity import Quantity, QuantityError
+from kilonova.api.quantity import from_json as quantity
 from kilonova.local.errors import (
     Problem,
     duplicate,
@@ -27,8 +29,6 @@ from kilonova.local.names import (
     port_name,
     qualified_name,
 )
-from kilonova.local.quantity import Quantity, QuantityError
-from kilonova.local.quantity import from_json as quantity
 
 _PULL_POLICIES = ["Always", "IfNotPresent", "Never"]
 _RESTART_POLICIES = ["Always", "OnFailure", "Never"]

@@ -5,6 +5,8 @@ from datetime import datetime
 from typing import Any
 
 from kilonova.api.json import JsonObject
+from kilonova.api.quantity import Quantity, QuantityError
+from kilonova.api.quantity import from_json as quantity
 from kilonova.local.errors import Problem, forbidden_field
 from kilonova.local.kinds.podchange import pod_change_problems
 from kilonova.local.kinds.podrules import name_problems, pod_spec_problems
@@ -14,8 +16,6 @@ from kilonova.local.kinds.soundspecs import SoundSpecs
 from kilonova.local.kinds.strategy import Reads, Strategy, strategy
 from kilonova.local.kinds.walk import at, inside, objects, part, text_of
 from kilonova.local.names import dns_label
-from kilonova.local.quantity import Quantity, QuantityError
-from kilonova.local.quantity import from_json as quantity
 
 _TOLERATED = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 _TOLERATED_SECONDS = 300

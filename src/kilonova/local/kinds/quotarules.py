@@ -4,11 +4,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from kilonova.api.json import JsonObject
+from kilonova.api.quantity import QuantityError
+from kilonova.api.quantity import from_json as quantity
 from kilonova.local.errors import Problem, invalid_value, required
 from kilonova.local.kinds.walk import objects, part, strings
 from kilonova.local.names import qualified_name
-from kilonova.local.quantity import QuantityError
-from kilonova.local.quantity import from_json as quantity
 
 _COUNTED = {
     "pods",

@@ -4,10 +4,10 @@ from datetime import datetime
 from functools import partial
 
 from kilonova.api.json import JsonObject
+from kilonova.api.quantity import Quantity, parse
 from kilonova.local.kinds.base import Behavior, Column, Kind
 from kilonova.local.kinds.columns import NAME
 from kilonova.local.kinds.walk import objects, part
-from kilonova.local.quantity import Quantity, parse
 from kilonova.local.schema.node import read
 
 GROUP = "metrics.k8s.io"

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from datetime import datetime
 
 from kilonova.api.json import JsonObject
+from kilonova.api.quantity import Format, Quantity
 from kilonova.api.times import rfc3339
 from kilonova.local.kubelets import NodeUsage, PodUsage
 from kilonova.local.metricsapi.kinds import GROUP, VERSION
-from kilonova.local.quantity import Format, Quantity
 
 _NANO = 10**9
 

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import yaml
 
+from kilonova.api.quantity import parse
 from kilonova.local.names import dns_subdomain, label_value, qualified_name
 from kilonova.local.nodes.fleet import (
     Amount,
@@ -24,7 +25,6 @@ from kilonova.local.nodes.fleet import (
     shapes,
 )
 from kilonova.local.nodes.objects import MOST_NODES, MOST_PODS
-from kilonova.local.quantity import parse
 
 _PLACES = {
     "": Fleet,

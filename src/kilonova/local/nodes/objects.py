@@ -9,10 +9,10 @@ import msgspec
 from kilonova import __version__
 from kilonova.api.grove.names import RELEASED, STARTUP_CONTAINER
 from kilonova.api.json import JsonObject
+from kilonova.api.quantity import from_json, parse
 from kilonova.api.times import micro_time, rfc3339
 from kilonova.local.controllers.objects import Container, Pod
 from kilonova.local.nodes.fleet import NodeShape
-from kilonova.local.quantity import from_json, parse
 
 NODE_KIND = "kilonova.dev/node-kind"
 BLOCK = "kilonova.dev/block"

@@ -4,9 +4,9 @@ from collections.abc import Iterable
 from datetime import datetime
 from zlib import crc32
 
+from kilonova.api.quantity import from_json
 from kilonova.local.controllers.objects import Container, Pod
 from kilonova.local.kubelets import ContainerUsage, NodeUsage, PodUsage
-from kilonova.local.quantity import from_json
 
 _WINDOW_SECONDS = 15.0
 _LEAST_SHARE, _SHARES = 0.2, 0.6

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from kilonova.local import quantity
+from kilonova.api import quantity
 from kilonova.local.schema.node import Schema
 
 Reader = Callable[[Any], Any]

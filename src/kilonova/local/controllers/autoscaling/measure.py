@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from kilonova.api.json import JsonObject
+from kilonova.api.quantity import Format, Quantity
 from kilonova.local.controllers.autoscaling.metrics import MetricsReader, in_go
 from kilonova.local.controllers.autoscaling.objects import (
     Metric,
@@ -22,7 +23,6 @@ from kilonova.local.controllers.autoscaling.proposals import (
     by_value,
 )
 from kilonova.local.controllers.objects import Pod
-from kilonova.local.quantity import Format, Quantity
 
 
 @dataclass(frozen=True, slots=True)

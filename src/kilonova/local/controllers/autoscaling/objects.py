@@ -4,8 +4,8 @@ import msgspec
 
 from kilonova.api.json import JsonObject
 from kilonova.api.meta import Metadata
+from kilonova.api.quantity import from_json
 from kilonova.kube import Resource
-from kilonova.local.quantity import from_json
 
 Amount = str | int | float
 

@@ -11,10 +11,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from kilonova.api.quantity import from_json
 from kilonova.api.times import parse_time
 from kilonova.local.controllers.autoscaling.objects import Behavior, milli
 from kilonova.local.controllers.objects import Pod
-from kilonova.local.quantity import from_json
 
 _START = timedelta(minutes=5)
 _FIRST_READINESS = timedelta(seconds=30)

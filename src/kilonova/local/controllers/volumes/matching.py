@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable
 
+from kilonova.api.quantity import from_json
 from kilonova.local.controllers.nodematch import selects
 from kilonova.local.controllers.objects import Node
 from kilonova.local.controllers.volumes.objects import PersistentVolume, StorageClass, VolumeClaim
-from kilonova.local.quantity import from_json
 from kilonova.local.selectors import label_selector
 
 

@@ -5,8 +5,8 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from kilonova.api.quantity import Quantity, parse
 from kilonova.local.nodes.process.kubelet.pods import Container, FieldRef, Pod, ResourceFieldRef
-from kilonova.local.quantity import Quantity, parse
 
 
 class UnknownField(Exception):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from kilonova.local.quantity import Quantity, QuantityError, parse
+from kilonova.api.quantity import Quantity, QuantityError, parse
 from kilonova.local.schema.cel.functions.declare import Library, opened, sealed
 
 ORDERED = Library()
