@@ -52,10 +52,8 @@ async def played(client: Client) -> dict[str, Any]:
 async def test_every_scene_ends_as_on_kubernetes(tmp_path: Path) -> None:
     if binaries() is None:
         pytest.skip(HOW_TO_GET)
-    async with genuine(tmp_path) as client:
-        expected = await played(client)
-    async with running(fleet=_NODES) as cluster:
-        found = await played(cluster.client("test"))
+    async with genuine(tmp_path) as client, running(fleet=_NODES) as cluster:
+        expected, found = await asyncio.gather(played(client), played(cluster.client("test")))
     for name, scene in expected.items():
         for kind, objects in scene.items():
             assert found[name][kind] == objects, f"{kind} of scene {name}"

@@ -1,6 +1,7 @@
 """What becomes of dependents, namespaces and kinds, on both servers."""
 
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
@@ -40,6 +41,18 @@ async def family(client: Client, namespace: str, *finalizers: str) -> None:
         "finalizers": list(finalizers),
     }
     await client.create(SECRETS, {"metadata": metadata}, namespace)
+    await collector_knows_the_secrets(client, namespace)
+
+
+async def collector_knows_the_secrets(client: Client, namespace: str) -> None:
+    """Wait until the collector has seen all that there are: it takes one whose owner never was.
+
+    A busy one may hear of an owner's deletion before it hears of the child.
+    """
+    never = {"metadata": {"name": "never", "uid": str(uuid4())}}
+    metadata = {"name": "stray", "ownerReferences": [owned_by(never)]}
+    await client.create(SECRETS, {"metadata": metadata}, namespace)
+    await gone(client, SECRETS, "stray", namespace)
 
 
 @pytest.mark.parametrize("propagation", ["Background", "Foreground"])
