@@ -25,7 +25,7 @@ from kilonova.workloads.cliques.roster import (
 from kilonova.workloads.keys import index_of
 from kilonova.workloads.resources import Pod
 from kilonova.workloads.room import homeless_from
-from kilonova.workloads.sets.desire import waits_for_deletion
+from kilonova.workloads.sets.desire import replicas_in_turn, waits_for_deletion
 from kilonova.workloads.shares import count_of
 
 
@@ -48,13 +48,6 @@ def has_turn(clique: PodClique, set_: PodCliqueSet | None) -> bool:
     if set_ is None or _is_member(clique) or waits_for_deletion(set_):
         return False
     return index_of(clique.metadata, names.SET_REPLICA_INDEX) in replicas_in_turn(set_)
-
-
-def replicas_in_turn(set_: PodCliqueSet) -> frozenset[int]:
-    """The replicas of a set that are being updated."""
-    progress = set_.status.update_progress
-    turns = () if progress is None else progress.currently_updating
-    return frozenset(each.replica_index for each in turns if each.update_ended_at is None)
 
 
 def begun(

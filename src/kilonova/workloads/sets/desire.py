@@ -54,10 +54,14 @@ def is_under_way(progress: SetUpdateProgress | None) -> bool:
 
 def is_updating(set_: PodCliqueSet, index: int) -> bool:
     """Whether it is a replica's turn to be updated."""
+    return index in replicas_in_turn(set_)
+
+
+def replicas_in_turn(set_: PodCliqueSet) -> frozenset[int]:
+    """The replicas of a set that are being updated."""
     progress = set_.status.update_progress
-    return progress is not None and any(
-        each.replica_index == index for each in progress.currently_updating
-    )
+    turns = () if progress is None else progress.currently_updating
+    return frozenset(each.replica_index for each in turns if each.update_ended_at is None)
 
 
 def is_surplus(child: Metadata, wanted: int) -> bool:
