@@ -13,7 +13,7 @@ from kilonova.workloads.replicas.plan import Create, Plan
 from kilonova.workloads.replicas.references import pods_to_come
 from kilonova.workloads.replicas.tally import tally
 from kilonova.workloads.replicas.termination import broken_since
-from kilonova.workloads.replicas.units import Unit, Units, max_surge, must_replace, standalone
+from kilonova.workloads.replicas.units import Unit, Units, max_surge, must_replace
 from kilonova.workloads.replicas.updates import units_to_update
 from kilonova.workloads.resources import CLIQUES, GROUPS, SETS
 from kilonova.workloads.revisions import SetRevision
@@ -22,7 +22,13 @@ from kilonova.workloads.settings import Settings
 from kilonova.workloads.shares import count_of
 from kilonova.workloads.templates.cliques import clique_object
 from kilonova.workloads.templates.labels import owner_reference
-from kilonova.workloads.templates.lookup import Member, find_clique, full_name, gang_name
+from kilonova.workloads.templates.lookup import (
+    Member,
+    cliques_alone,
+    find_clique,
+    full_name,
+    gang_name,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +58,7 @@ class WantedClique:
 
 def wanted_cliques(seen: Observed, groups: Sequence[Units]) -> list[WantedClique]:
     """All cliques of a replica: those that stand alone, and those of every unit."""
-    result = [_wanted(seen, name, None, None) for name in standalone(seen)]
+    result = [_wanted(seen, name, None, None) for name in cliques_alone(seen.set_.spec.template)]
     for group in groups:
         for unit in group.units:
             member = Member(group.template, group.name, unit.index)

@@ -16,8 +16,9 @@ from kilonova.workloads.conditions import find_condition, holds
 from kilonova.workloads.keys import incarnation_of
 from kilonova.workloads.replicas.groupstatus import TERMINATING
 from kilonova.workloads.replicas.observed import Observed, is_going
-from kilonova.workloads.replicas.units import BREACHED, Unit, Units, standalone
+from kilonova.workloads.replicas.units import BREACHED, Unit, Units
 from kilonova.workloads.sets.desire import is_updating, waits_for_deletion
+from kilonova.workloads.templates.lookup import cliques_alone
 
 _USUAL_DELAY = "4h"
 
@@ -97,7 +98,7 @@ def broken_since(clique: PodClique) -> datetime | None:
 def _standalone_cliques(seen: Observed) -> list[PodClique] | None:
     """The cliques in no group; None where one is missing."""
     result: list[PodClique] = []
-    for name in standalone(seen):
+    for name in cliques_alone(seen.set_.spec.template):
         clique = seen.cliques.get(names.clique(seen.set_.metadata.name, seen.index, name))
         if clique is None or is_going(clique.metadata):
             return None

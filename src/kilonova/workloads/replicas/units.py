@@ -99,13 +99,6 @@ def units_of(seen: Observed, revision: SetRevision) -> list[Units]:
     return result
 
 
-def standalone(seen: Observed) -> list[str]:
-    """Names, in the set, of the cliques that are in no scaling group."""
-    template = seen.set_.spec.template
-    members = {name for each in template.pod_clique_scaling_groups for name in each.clique_names}
-    return [each.name for each in template.cliques if each.name not in members]
-
-
 def is_breached(clique: PodClique) -> bool:
     """Whether a clique says that it lacks pods it needs."""
     found = find_condition(clique.status.conditions, BREACHED)

@@ -15,6 +15,7 @@ from kilonova.api.times import later, parse_time
 from kilonova.workloads.conditions import with_condition, without_condition
 from kilonova.workloads.sets.desire import is_under_way, rolling_update, surge
 from kilonova.workloads.sets.view import ReplicaView
+from kilonova.workloads.templates.lookup import cliques_alone
 from kilonova.workloads.templates.topology import Levels
 
 TOPOLOGY_LEVELS_UNAVAILABLE = "TopologyLevelsUnavailable"
@@ -149,13 +150,11 @@ def _finish(
 def _counted(set_: PodCliqueSet, facts: Facts, wanted: int) -> SetUpdateProgress:
     template = set_.spec.template
     groups = template.pod_clique_scaling_groups
-    members = {name for group in groups for name in group.clique_names}
-    alone = sum(each.name not in members for each in template.cliques)
     there = [each for index, each in facts.replicas.items() if index < wanted]
     return replace(
         facts.progress or SetUpdateProgress(),
         updated_pod_cliques_count=sum(each.updated_cliques for each in there),
-        total_pod_cliques_count=alone * wanted,
+        total_pod_cliques_count=len(cliques_alone(template)) * wanted,
         updated_pod_clique_scaling_groups_count=sum(each.updated_groups for each in there),
         total_pod_clique_scaling_groups_count=len(groups) * wanted,
     )

@@ -21,6 +21,7 @@ from kilonova.workloads.keys import incarnation_of, index_of
 from kilonova.workloads.pods import is_ending, is_finished, is_ready, is_scheduled
 from kilonova.workloads.resources import Pod
 from kilonova.workloads.room import homeless_from, leaves_room
+from kilonova.workloads.templates.lookup import cliques_alone
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,9 +103,7 @@ class _Shape:
     @classmethod
     def of(cls, template: Template) -> "_Shape":
         groups = template.pod_clique_scaling_groups
-        members = {name for group in groups for name in group.clique_names}
-        alone = tuple(each.name for each in template.cliques if each.name not in members)
-        return cls(alone, {each.name: len(each.clique_names) for each in groups})
+        return cls(cliques_alone(template), {each.name: len(each.clique_names) for each in groups})
 
 
 @dataclass(frozen=True, slots=True)

@@ -97,6 +97,11 @@ def group_of(template: Template, clique: str) -> ScalingGroupTemplate | None:
     return None
 
 
+def cliques_alone(template: Template) -> tuple[str, ...]:
+    """Names, in the set, of the cliques that are in no scaling group."""
+    return tuple(each.name for each in template.cliques if group_of(template, each.name) is None)
+
+
 def full_name(set_name: str, index: int, clique: str, member: Member | None) -> str:
     """The name of a clique's PodClique."""
     if member is None:
