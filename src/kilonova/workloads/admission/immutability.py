@@ -14,7 +14,8 @@ from kilonova.api.grove.topology import SetTopologyConstraint, TopologyConstrain
 from kilonova.kube.admission import Problem
 from kilonova.workloads.admission.composition import CLIQUES, GROUPS
 from kilonova.workloads.admission.findings import forbidden, invalid_value
-from kilonova.workloads.admission.packing import constraints_of, required_domain
+from kilonova.workloads.admission.packing import constraints_of
+from kilonova.workloads.templates.topology import preferred_domain, required_domain
 
 _IMMUTABLE = "field is immutable"
 
@@ -119,8 +120,7 @@ def _changes_of_constraint(
     else:
         field = "packDomain" if new.pack_domain else "pack.required"
         yield from _changed(f"{path}.{field}", required_domain(old), required_domain(new))
-    preferred = (each.pack.preferred if each.pack else None for each in (old, new))
-    yield from _changed(f"{path}.pack.preferred", *preferred)
+    yield from _changed(f"{path}.pack.preferred", preferred_domain(old), preferred_domain(new))
     if isinstance(old, SetTopologyConstraint) and isinstance(new, SetTopologyConstraint):
         yield from _changed(f"{path}.spread", old.spread, new.spread)
 

@@ -8,6 +8,7 @@ from kilonova.api.grove.topology import SetTopologyConstraint, TopologyConstrain
 from kilonova.kube.admission import Problem
 from kilonova.workloads.admission.composition import CLIQUES, GROUPS
 from kilonova.workloads.admission.findings import forbidden, invalid_value, not_found, required
+from kilonova.workloads.templates.topology import preferred_domain, required_domain
 
 Topologies = Mapping[str, Sequence[str]]
 """The domains of each topology that there is, broadest first."""
@@ -39,12 +40,6 @@ def constraints_of(template: Template) -> Iterator[tuple[str, TopologyConstraint
         if clique.topology_constraint is not None:
             path = f"{CLIQUES}[{index}].topologyConstraint"
             yield path, clique.topology_constraint, Owner(_CLIQUE_KIND, clique.name)
-
-
-def required_domain(constraint: TopologyConstraint) -> str | None:
-    """Within what all pods must stand, by its new name or its old one."""
-    pack = constraint.pack
-    return (pack.required if pack else None) or constraint.pack_domain
 
 
 def packing_problems(
@@ -79,7 +74,7 @@ def packing_warnings(template: Template, topologies: Topologies) -> Iterator[str
     for path, constraint, _ in found:
         if constraint.pack_domain:
             yield f"{path}.packDomain: is deprecated; use pack.required"
-        preferred = constraint.pack.preferred if constraint.pack else None
+        preferred = preferred_domain(constraint)
         needed = required_domain(constraint)
         if preferred and needed and _is_narrower(needed, preferred, levels):
             yield (
@@ -170,11 +165,7 @@ def _pair_problems(
 ) -> Iterator[Problem]:
     pairs = (
         ("required", required_domain(outer), required_domain(inner)),
-        (
-            "preferred",
-            outer.pack.preferred if outer.pack else None,
-            inner.pack.preferred if inner.pack else None,
-        ),
+        ("preferred", preferred_domain(outer), preferred_domain(inner)),
     )
     for field, broad, narrow in pairs:
         if broad and narrow and _is_narrower(broad, narrow, levels):
