@@ -6,6 +6,9 @@ from datetime import datetime
 from kilonova.api.meta import Condition
 from kilonova.api.times import rfc3339
 
+BREACHED = "MinAvailableBreached"
+UPDATING = "UpdateInProgress"
+
 
 def find_condition(conditions: Sequence[Condition], type_: str) -> Condition | None:
     """The condition of a type, if there is one."""

@@ -19,7 +19,13 @@ from kilonova.workloads.cliques.roster import (
     needed,
 )
 from kilonova.workloads.cliques.updates import is_open
-from kilonova.workloads.conditions import holds, with_condition, without_condition
+from kilonova.workloads.conditions import (
+    BREACHED,
+    UPDATING,
+    holds,
+    with_condition,
+    without_condition,
+)
 from kilonova.workloads.keys import incarnation_of
 from kilonova.workloads.pods import (
     has_failed_lately,
@@ -30,9 +36,7 @@ from kilonova.workloads.pods import (
 )
 from kilonova.workloads.resources import Pod
 
-BREACHED = "MinAvailableBreached"
 SCHEDULED = "PodCliqueScheduled"
-UPDATING = "UpdateInProgress"
 
 SYNC_PODS = "ERR_SYNC_PODS"
 

@@ -12,15 +12,14 @@ from kilonova.api.grove.scalinggroup import ScalingGroupUpdateProgress, Selected
 from kilonova.api.meta import Condition
 from kilonova.api.times import later, parse_time, rfc3339
 from kilonova.workloads.cliques.roster import is_current
-from kilonova.workloads.conditions import with_condition, without_condition
+from kilonova.workloads.conditions import BREACHED, UPDATING, with_condition, without_condition
 from kilonova.workloads.keys import incarnation_of
 from kilonova.workloads.replicas.observed import Observed
-from kilonova.workloads.replicas.units import BREACHED, Unit, Units
+from kilonova.workloads.replicas.units import Unit, Units
 from kilonova.workloads.revisions import SetRevision
 from kilonova.workloads.sets.desire import waits_for_deletion
 
 TERMINATING = "GangTerminationInProgress"
-UPDATING = "UpdateInProgress"
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,11 +12,11 @@ from kilonova.api.durations import parse_duration
 from kilonova.api.grove import PodClique, names
 from kilonova.api.times import later, parse_time
 from kilonova.workloads.cliques.completion import FAILED
-from kilonova.workloads.conditions import find_condition, holds
+from kilonova.workloads.conditions import BREACHED, find_condition, holds
 from kilonova.workloads.keys import incarnation_of
 from kilonova.workloads.replicas.groupstatus import TERMINATING
 from kilonova.workloads.replicas.observed import Observed, is_going
-from kilonova.workloads.replicas.units import BREACHED, Unit, Units
+from kilonova.workloads.replicas.units import Unit, Units
 from kilonova.workloads.sets.desire import is_updating, waits_for_deletion
 from kilonova.workloads.templates.lookup import cliques_alone
 

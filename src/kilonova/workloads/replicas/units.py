@@ -5,15 +5,13 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from kilonova.api.grove import PodClique, PodCliqueScalingGroup, ScalingGroupTemplate, names
-from kilonova.workloads.conditions import find_condition
+from kilonova.workloads.conditions import BREACHED, find_condition
 from kilonova.workloads.replicas.observed import Observed, is_going
 from kilonova.workloads.replicas.tally import Tally, tally
 from kilonova.workloads.revisions import SetRevision
 from kilonova.workloads.room import homeless_from
 from kilonova.workloads.sets.desire import is_updating, rolling_update, waits_for_deletion
 from kilonova.workloads.shares import count_of
-
-BREACHED = "MinAvailableBreached"
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,16 +12,14 @@ from kilonova.api.grove.podcliqueset import PodGangSummary, SetUpdateProgress
 from kilonova.api.meta import Condition
 from kilonova.api.podgang import PodGang
 from kilonova.api.times import later, parse_time
-from kilonova.workloads.conditions import with_condition, without_condition
+from kilonova.workloads.cliques.completion import COMPLETE, FAILED
+from kilonova.workloads.conditions import UPDATING, with_condition, without_condition
 from kilonova.workloads.sets.desire import is_under_way, rolling_update, surge
 from kilonova.workloads.sets.view import ReplicaView
 from kilonova.workloads.templates.lookup import cliques_alone
 from kilonova.workloads.templates.topology import Levels
 
 TOPOLOGY_LEVELS_UNAVAILABLE = "TopologyLevelsUnavailable"
-UPDATE_IN_PROGRESS = "UpdateInProgress"
-COMPLETE = "Complete"
-FAILED = "Failed"
 
 _MANY_GANGS = 50
 """A set of more gangs tells only how far each is: with all conditions its status would grow to
@@ -106,7 +104,7 @@ def _update(
     now: datetime,
 ) -> tuple[Condition, ...]:
     if progress is None:
-        return without_condition(conditions, UPDATE_IN_PROGRESS)
+        return without_condition(conditions, UPDATING)
     deadline = stuck_at(set_, progress)
     if not is_under_way(progress):
         status, reason, message = "False", "UpdateEnded", "No update is under way"
@@ -120,7 +118,7 @@ def _update(
         status, reason = "True", "RollingRecreate"
         message = "Outdated replicas are being replaced"
     generation = set_.metadata.generation
-    return with_condition(conditions, UPDATE_IN_PROGRESS, status, reason, message, now, generation)
+    return with_condition(conditions, UPDATING, status, reason, message, now, generation)
 
 
 def _finish(

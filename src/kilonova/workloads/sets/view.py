@@ -15,8 +15,9 @@ from kilonova.api.grove.podclique import PodCliqueUpdateProgress
 from kilonova.api.grove.podcliqueset import Template
 from kilonova.api.meta import Condition
 from kilonova.api.times import parse_time
+from kilonova.workloads.cliques.completion import COMPLETE, FAILED
 from kilonova.workloads.cliques.updates import taken_by
-from kilonova.workloads.conditions import holds
+from kilonova.workloads.conditions import BREACHED, holds
 from kilonova.workloads.keys import incarnation_of, index_of
 from kilonova.workloads.pods import is_ending, is_finished, is_ready, is_scheduled
 from kilonova.workloads.resources import Pod
@@ -131,7 +132,7 @@ def _view_clique(
     template_hash = labels.get(names.POD_TEMPLATE_HASH)
     incarnation = incarnation_of(clique.metadata)
     needed = min(clique.min_available, clique.spec.replicas)
-    complete = holds(clique.status.conditions, "Complete")
+    complete = holds(clique.status.conditions, COMPLETE)
     up, done, scheduled, outdated, leaving = 0, 0, 0, False, False
     homeless: list[datetime] = []
     for pod in pods:
@@ -231,11 +232,11 @@ def _view_replica(
             default=None,
         ),
         breached=any(
-            holds(each, "MinAvailableBreached")
+            holds(each, BREACHED)
             for each in (*conditions, *(group.status.conditions for group in groups))
         ),
-        complete=whole and bool(cliques) and all(holds(each, "Complete") for each in conditions),
-        failed=any(holds(each, "Failed") for each in conditions),
+        complete=whole and bool(cliques) and all(holds(each, COMPLETE) for each in conditions),
+        failed=any(holds(each, FAILED) for each in conditions),
         updated_cliques=updated_cliques,
         updated_groups=updated_groups,
     )
