@@ -110,6 +110,17 @@ def rooms(
     return found
 
 
+def shares_asked(
+    layouts: Sequence[Layout], ids: NDArray[np.int32], ask: GpuAsk, width: int
+) -> NDArray[np.int64]:
+    """How many milli of each device an ask is, a row per node; more than there are where the device
+    does not suit, or is not there."""
+    milli = np.full((len(ids), width), WHOLE + 1, np.int64)
+    for number in np.flatnonzero(np.bincount(ids, minlength=1)).tolist():
+        milli[ids == number] = _milli_by_device(layouts[number], ask, width)
+    return milli
+
+
 def insists(ask: GpuAsk) -> bool:
     """Whether not every free device of a node will do for an ask: it names what it must have."""
     return bool(_is_strict(ask) or ask.memory or ask.models or ask.architecture)
@@ -171,6 +182,14 @@ def _sizes(layout: Layout, ask: GpuAsk) -> tuple[tuple[int, int], ...]:
     return tuple(
         (gpu.index, share_of(gpu, ask)) for gpu in layout.gpus if eligible >> gpu.index & 1
     )
+
+
+@lru_cache(maxsize=4096)
+def _milli_by_device(layout: Layout, ask: GpuAsk, width: int) -> NDArray[np.int64]:
+    row = np.full(width, WHOLE + 1, np.int64)
+    for index, milli in _sizes(layout, ask):
+        row[index] = milli
+    return row
 
 
 def _instances(

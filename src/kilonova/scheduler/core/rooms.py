@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from kilonova.scheduler.core.asks import GpuAsk, Shape
 from kilonova.scheduler.core.changes import Changes
-from kilonova.scheduler.core.choosing import insists
+from kilonova.scheduler.core.choosing import insists, shares_asked
 from kilonova.scheduler.core.choosing import rooms as whole_rooms
 from kilonova.scheduler.core.devices import WHOLE, idle_devices
 from kilonova.scheduler.core.filters import Reasons, reasons
@@ -157,14 +157,6 @@ def fitting(snapshot: Snapshot, shape: Shape, rows: Rows) -> Counts:
     return np.maximum(count, 0, out=count)
 
 
-def milli_asked(snapshot: Snapshot, ask: GpuAsk, rows: Rows) -> Counts:
-    """Which share of a device of each row is asked for."""
-    if ask.milli:
-        return np.full(len(rows), ask.milli, np.int64)
-    memory = np.maximum(snapshot.gpu_memory[rows], 1)
-    return np.minimum(-(-ask.memory * WHOLE // memory), WHOLE + 1)
-
-
 def _suiting(snapshot: Snapshot, ask: GpuAsk, rows: Rows) -> Counts:
     """How often each row has whole devices of the kind that is insisted on."""
     idle = idle_devices(snapshot.gpu_free[rows], snapshot.gpu_mask[rows])
@@ -173,30 +165,32 @@ def _suiting(snapshot: Snapshot, ask: GpuAsk, rows: Rows) -> Counts:
 
 def _sharing(snapshot: Snapshot, ask: GpuAsk, rows: Rows) -> Counts:
     if ask.profile:
-        offered = snapshot.free[snapshot.column(mig_resource(ask.profile)), rows]
-        able = _instances(snapshot, ask.profile, rows)
-        return np.maximum(offered, able) // ask.count
-    milli = milli_asked(snapshot, ask, rows)
-    per_device = np.where(
-        snapshot.gpu_mask[rows] == 0, snapshot.gpu_free[rows] // milli[:, None], 0
-    )
+        column = snapshot.column(mig_resource(ask.profile))
+        offered = snapshot.free[column, rows]
+        ours = np.array([layout.has_profile(ask.profile) for layout in snapshot.layout_of])
+        able = _instances(snapshot, ask, rows)
+        return np.where(ours[snapshot.layouts[rows]], able, offered) // ask.count
+    free = snapshot.gpu_free[rows]
+    milli = shares_asked(snapshot.layout_of, snapshot.layouts[rows], ask, free.shape[1])
+    per_device = np.where(snapshot.gpu_mask[rows] == 0, free // milli, 0)
     if ask.count == 1:
         return per_device.sum(axis=1)
     return (per_device > 0).sum(axis=1) // ask.count
 
 
-def _instances(snapshot: Snapshot, profile: str, rows: Rows) -> Counts:
+def _instances(snapshot: Snapshot, ask: GpuAsk, rows: Rows) -> Counts:
     """How many instances of a MIG profile could be made on each row."""
     total = np.zeros(len(rows), np.int64)
     layouts = snapshot.layouts[rows]
     for layout_id, layout in enumerate(snapshot.layout_of):
-        if layout.has_profile(profile):
+        suiting = layout.eligible(ask)
+        if suiting:
             here = layouts == layout_id
             masks = snapshot.gpu_mask[rows[here]]
             idle = (snapshot.gpu_free[rows[here]] == WHOLE) | (masks != 0)
-            devices = np.arange(len(layout.gpus))
+            devices = [gpu.index for gpu in layout.gpus if suiting >> gpu.index & 1]
             total[here] = (
-                layout.instances(profile)[devices, masks[:, devices]] * idle[:, devices]
+                layout.instances(ask.profile)[devices, masks[:, devices]] * idle[:, devices]
             ).sum(axis=1)
     return total
 
