@@ -39,6 +39,8 @@ def gpus(capacity: int, requested: Ledger) -> dict[str, int]:
         (0, [3], [1], [0]),
         (10**18, [10**18, 10**18], [2, 1], [666666666666666667, 333333333333333333]),
         (5, [], [], []),
+        (150, [200, *[9] * 60], [100, *[1] * 60], [99, *[1] * 51, *[0] * 9]),
+        (150, [95, *[9] * 60], [100, *[1] * 60], [95, *[1] * 55, *[0] * 5]),
     ],
 )
 def test_filling(available: int, needs: list[int], weights: list[int], given: list[int]) -> None:

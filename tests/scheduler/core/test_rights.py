@@ -202,17 +202,21 @@ def test_a_gang_is_safe_while_it_is_young(age: float, reclaimed: bool, preempted
     assert kept == (None if preempted else "TooYoung")
 
 
-GANGS = st.lists(
-    st.tuples(
-        st.integers(0, 20),
-        st.dictionaries(st.sampled_from(RESOURCES), st.integers(1, 6), min_size=1),
-        st.booleans(),
-    ),
-    max_size=12,
-)
+def gangs_of(most: int) -> st.SearchStrategy[list[tuple[int, dict[str, int], bool]]]:
+    """Which queue they are in, what they ask for, whether they have a place."""
+    asked = st.dictionaries(st.sampled_from(RESOURCES), st.integers(1, most), min_size=1)
+    return st.lists(st.tuples(st.integers(0, 20), asked, st.booleans()), max_size=12)
 
 
-@given(sound_specs(), GANGS, st.data())
+def rivals() -> st.SearchStrategy[list[QueueSpec]]:
+    """Queues beside each other that deserve some of this or of that."""
+    deserved = st.dictionaries(st.sampled_from(RESOURCES), st.integers(1, 4), min_size=1)
+    return st.lists(deserved, min_size=2, max_size=3).map(
+        lambda listed: [QueueSpec(f"q{at}", deserved=each) for at, each in enumerate(listed)]
+    )
+
+
+@given(st.one_of(sound_specs(), rivals()), gangs_of(most=3), st.data())
 def test_reclaim_alone_comes_to_an_end_and_harms_nobody(
     specs: list[QueueSpec],
     drawn: list[tuple[int, dict[str, int], bool]],
