@@ -16,7 +16,8 @@ from kilonova.kube.events import Recorder, Reference
 from tests.conftest import Api
 from tests.harness.kubectl import Kubectl
 
-QUICK = Timing(lease_duration=2, renew_deadline=1.5, retry_period=0.2)
+PATIENT = Timing(lease_duration=15, renew_deadline=10, retry_period=0.2)
+"""A server that is late for a while deposes nobody."""
 CONFIGMAPS = plain("", "v1", "configmaps", "ConfigMap", True)
 DEPLOYMENTS = plain("apps", "v1", "deployments", "Deployment", True)
 
@@ -29,7 +30,7 @@ async def client(api: Api) -> AsyncGenerator[Client]:
 
 class Copy:
     def __init__(self, api: Api, client: Client, name: str) -> None:
-        self.elector = Elector(client, "operator", api.namespace, identity=name, timing=QUICK)
+        self.elector = Elector(client, "operator", api.namespace, identity=name, timing=PATIENT)
         self.terms: asyncio.Queue[int] = asyncio.Queue()
         self.task = asyncio.create_task(self.elector.run(self.lead))
 
