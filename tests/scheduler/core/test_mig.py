@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from kilonova.scheduler.core.mig import MASKS, Geometry, Profile, profile_of
 from kilonova.scheduler.core.mig_parts import geometry_of, known_geometry
+from kilonova.scheduler.core.snapshot import mig_resource
 
 PARTS = (
     "A100-40GB",
@@ -293,6 +294,12 @@ def test_a_profile_is_known_by_what_other_drivers_call_it() -> None:
 )
 def test_a_resource_names_a_profile(resource: str, profile: str | None) -> None:
     assert profile_of(resource) == profile
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_every_profile_is_found_again_by_its_resource(name: str) -> None:
+    names = [profile.name for profile in part(name).profiles]
+    assert [profile_of(mig_resource(profile)) for profile in names] == names
 
 
 @pytest.mark.parametrize(

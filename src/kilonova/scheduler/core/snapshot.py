@@ -50,7 +50,7 @@ class Booking:
 
 def mig_resource(profile: str) -> str:
     """Resource of a node whose GPUs were partitioned by somebody else."""
-    return f"nvidia.com/mig-{profile}"
+    return f"nvidia.com/mig-{profile.replace('+', '.')}"
 
 
 class Snapshot:
@@ -328,7 +328,8 @@ class Snapshot:
     def _count_instances(self, booking: Booking, sign: int) -> None:
         gpu = booking.shape.gpu
         if gpu is not None and gpu.profile:
-            self.used[self.column(mig_resource(gpu.profile)), booking.row] += sign * gpu.count
+            column = self.column(mig_resource(gpu.profile))
+            self.used[column, booking.row] += sign * gpu.count
 
     def _count(self, booking: Booking, sign: int) -> None:
         columns, amounts = self.request(booking.shape)
