@@ -29,6 +29,17 @@ from msgspec import Meta
 
 DEVICES = "gpu.kilonova.dev/devices"
 TOPOLOGY = "gpu.kilonova.dev/topology"
+"""Of a node: its devices. Of a pod: how its devices should stand to each other."""
+MILLI = "gpu.kilonova.dev/milli"
+"""Of a pod: the share of one device that it asks for, in thousandths."""
+MIN_MEMORY = "gpu.kilonova.dev/min-memory"
+"""Of a pod: the MiB that each of its devices has at least."""
+MIN_BANDWIDTH = "gpu.kilonova.dev/min-bandwidth"
+"""Of a pod: the GB/s that its devices can exchange at least."""
+MODEL = "gpu.kilonova.dev/model"
+"""Of a pod: the models that will do, separated by commas."""
+ARCHITECTURE = "gpu.kilonova.dev/architecture"
+"""Of a pod: the architecture of its devices."""
 
 Count: TypeAlias = Annotated[int, Meta(ge=0, lt=1 << 31)]
 """An amount: GB/s, MiB, an index."""

@@ -1,0 +1,175 @@
+"""Objects of the API as the scheduler sees them: the fields that it decides by, and no others.
+
+There may be very many pods. Parts that are equal in many of them are kept once, and nothing here is
+of concern to the collector.
+"""
+
+import msgspec
+from msgspec.structs import force_setattr
+
+from kilonova.api.meta import Condition, Metadata, shared
+from kilonova.kube import Resource
+
+Quantities = dict[str, str | int | float]
+
+
+class LabelRequirement(msgspec.Struct, frozen=True, gc=False):
+    """What a label must be."""
+
+    key: str
+    operator: str
+    values: tuple[str, ...] = ()
+
+
+class NodeTerm(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """Requirements that must all hold."""
+
+    match_expressions: tuple[LabelRequirement, ...] = ()
+    match_fields: tuple[LabelRequirement, ...] = ()
+
+
+class NodeSelector(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """Terms of which one must hold."""
+
+    node_selector_terms: tuple[NodeTerm, ...] = ()
+
+
+class PreferredNodes(msgspec.Struct, frozen=True, gc=False):
+    """Nodes that a pod would rather be on."""
+
+    weight: int
+    preference: NodeTerm
+
+
+class NodeAffinity(msgspec.Struct, frozen=True, gc=False):
+    """Which nodes a pod may be on, and would rather be on."""
+
+    required: NodeSelector | None = msgspec.field(
+        default=None, name="requiredDuringSchedulingIgnoredDuringExecution"
+    )
+    preferred: tuple[PreferredNodes, ...] = msgspec.field(
+        default=(), name="preferredDuringSchedulingIgnoredDuringExecution"
+    )
+
+
+class Affinity(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """Where a pod wants to be."""
+
+    node_affinity: NodeAffinity | None = None
+
+
+class Toleration(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """Which taints a pod puts up with."""
+
+    key: str = ""
+    operator: str = "Equal"
+    value: str = ""
+    effect: str = ""
+
+
+class Port(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """A port of a container."""
+
+    host_port: int = 0
+    protocol: str = "TCP"
+
+
+class Resources(msgspec.Struct, frozen=True, gc=False):
+    """What is asked for."""
+
+    requests: Quantities = {}
+
+
+class Container(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """A container of a pod."""
+
+    resources: Resources = Resources()
+    ports: tuple[Port, ...] = ()
+    restart_policy: str = ""
+
+
+class SchedulingGate(msgspec.Struct, frozen=True, gc=False):
+    """What a pod waits for before anybody looks for a node for it."""
+
+    name: str
+
+
+class PodSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """What a pod asks for."""
+
+    node_name: str = ""
+    scheduler_name: str = "default-scheduler"
+    scheduling_gates: tuple[SchedulingGate, ...] = ()
+    node_selector: dict[str, str] = {}
+    priority: int = 0
+    preemption_policy: str = ""
+    containers: tuple[Container, ...] = ()
+    init_containers: tuple[Container, ...] = ()
+    tolerations: tuple[Toleration, ...] = ()
+    affinity: Affinity | None = None
+    overhead: Quantities = {}
+    resources: Resources = Resources()
+
+    def __post_init__(self) -> None:
+        force_setattr(self, "tolerations", shared(self.tolerations))
+
+
+class PodStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """How a pod is doing."""
+
+    phase: str = "Pending"
+    start_time: str | None = None
+    conditions: tuple[Condition, ...] = ()
+
+    def __post_init__(self) -> None:
+        force_setattr(self, "conditions", shared(self.conditions))
+
+
+class Pod(msgspec.Struct, gc=False):
+    """A pod."""
+
+    metadata: Metadata
+    spec: PodSpec = PodSpec()
+    status: PodStatus = PodStatus()
+
+    @property
+    def key(self) -> str:
+        return f"{self.metadata.namespace}/{self.metadata.name}"
+
+    @property
+    def ended(self) -> bool:
+        """Whether none of its containers runs, or ever will again."""
+        return self.status.phase in ("Succeeded", "Failed")
+
+
+class Taint(msgspec.Struct, frozen=True, gc=False):
+    """What keeps pods off a node that do not tolerate it."""
+
+    key: str
+    effect: str
+    value: str = ""
+
+
+class NodeSpec(msgspec.Struct, frozen=True, gc=False):
+    """What a node should be."""
+
+    taints: tuple[Taint, ...] = ()
+    unschedulable: bool = False
+
+
+class NodeStatus(msgspec.Struct, frozen=True, gc=False):
+    """What a node has."""
+
+    allocatable: Quantities = {}
+
+
+class Node(msgspec.Struct, gc=False):
+    """A node."""
+
+    metadata: Metadata
+    spec: NodeSpec = NodeSpec()
+    status: NodeStatus = NodeStatus()
+
+
+PODS = Resource("", "v1", "pods", "Pod", True, Pod)
+NODES = Resource("", "v1", "nodes", "Node", False, Node)
