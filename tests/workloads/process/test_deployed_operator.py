@@ -10,6 +10,7 @@ import pytest
 from kilonova.cli.install import install_definitions
 from tests.conftest import Api
 from tests.harness.kubectl import Kubectl
+from tests.local.admission.webhook_server import until
 from tests.local.embedded_cluster import LEASES, SECRETS, eventually
 from tests.workloads.ground import (
     AUTOSCALERS,
@@ -45,10 +46,16 @@ def deployed(api: Api, kubectl: Kubectl) -> Iterator[Api]:
     asyncio.run(install())
     done = kubectl(["apply", "-k", str(MANIFESTS)])
     assert done.code == 0, done.err
+    until_allowed(api, CAN)
     yield api
     forget_webhooks(api.access)
     done = kubectl(["delete", "-k", str(MANIFESTS), "--ignore-not-found"])
     assert done.code == 0, done.err
+
+
+def until_allowed(api: Api, acts: list[tuple[str, str, str, str]]) -> None:
+    """Wait until a server that has just been told of these rights knows them."""
+    until(lambda: all(_allowed(api, *act) for act in acts))
 
 
 def token(api: Api) -> str:
@@ -183,6 +190,7 @@ def test_it_may_use_the_kinds_of_others_where_somebody_adds_that(
     done = kubectl(["apply", "-f", extras])
     assert done.code == 0, done.err
     try:
+        until_allowed(deployed, EXTRAS)
         table = {**dict.fromkeys([*CAN, *EXTRAS], True), **dict.fromkeys(CANNOT, False)}
         assert {act: _allowed(deployed, *act) for act in table} == table
     finally:
