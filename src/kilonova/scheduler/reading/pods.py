@@ -121,7 +121,7 @@ def _gpu_ask(amounts: dict[str, int], annotations: Mapping[str, str]) -> GpuAsk 
         if text is not None:
             if asked:
                 problem = f"asks for a share beside {asked[0]}: leave one of them out"
-                raise Misread(_annotation(name), text, problem)
+                raise Misread(annotation_field(name), text, problem)
             return _share(name, text, wishes)
     for name, profile in profiles.items():
         return replace(wishes, count=amounts.pop(name), profile=profile)
@@ -134,7 +134,7 @@ def _share(name: str, text: str, wishes: GpuAsk) -> GpuAsk:
         return replace(wishes, count=1, milli=0, memory=max(memory, wishes.memory))
     milli = _milli(text) if name == wire.MILLI else _fraction(text)
     if milli is None:
-        raise Misread(_annotation(name), text, _EXPECTED[name])
+        raise Misread(annotation_field(name), text, _EXPECTED[name])
     return replace(wishes, count=1, milli=milli)
 
 
@@ -142,7 +142,7 @@ def _wishes(annotations: Mapping[str, str]) -> GpuAsk:
     """What the devices should be like, and how they should stand to each other."""
     preference = annotations.get(wire.TOPOLOGY, Preference.NONE)
     if preference not in list(Preference):
-        raise Misread(_annotation(wire.TOPOLOGY), preference, _EXPECTED[wire.TOPOLOGY])
+        raise Misread(annotation_field(wire.TOPOLOGY), preference, _EXPECTED[wire.TOPOLOGY])
     models = annotations.get(wire.MODEL, "").split(",")
     return GpuAsk(
         count=0,
@@ -158,11 +158,12 @@ def _number(name: str, text: str | None) -> int:
     if text is None:
         return 0
     if not _positive(text):
-        raise Misread(_annotation(name), text, _EXPECTED[name])
+        raise Misread(annotation_field(name), text, _EXPECTED[name])
     return int(text)
 
 
-def _annotation(name: str) -> str:
+def annotation_field(name: str) -> str:
+    """How an annotation is named in an error."""
     return f"metadata.annotations[{name}]"
 
 

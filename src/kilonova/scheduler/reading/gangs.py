@@ -1,0 +1,200 @@
+"""Gangs, from PodGangs and their pods to what is placed together."""
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TypedDict
+
+from kilonova.api.durations import parse_duration
+from kilonova.api.grove import names
+from kilonova.api.podgang import PodGang, PodGroup, TopologyConstraint
+from kilonova.api.schedulingnames import AVOID, DURATION, KAI_QUEUE, PREEMPTIBLE, QUEUE, SEGMENT
+from kilonova.api.times import parse_time
+from kilonova.scheduler.core.gangs import Apart, Bundle, Gang, Group, Pack, Segments
+from kilonova.scheduler.core.queues import DEFAULT
+from kilonova.scheduler.objects import Pod
+from kilonova.scheduler.reading.pods import Misread, member_of
+
+
+@dataclass(frozen=True, slots=True)
+class NotYet:
+    """A gang that cannot be placed as it is, whatever room there is."""
+
+    reason: str
+    message: str
+
+
+Found = Callable[[str], Pod | None]
+"""The pod of a key, NAMESPACE/NAME."""
+
+
+def read_gang(
+    gang: PodGang,
+    found: Found,
+    *,
+    base: Sequence[str] | None = None,
+    others: Sequence[str] = (),
+) -> Gang | NotYet:
+    """What of a gang is to be placed.
+
+    `base` are the nodes of the gang that must be placed before this one, None if it is not placed;
+    `others` those of gangs from which it should stand apart.
+    """
+    if gang.spec.base_ref is not None and base is None:
+        return NotYet(
+            "BaseNotPlaced", f"waits for gang {gang.spec.base_ref.name}, which it belongs to"
+        )
+    groups: list[Group] = []
+    pods: list[Pod] = []
+    for each in gang.spec.pod_groups:
+        members = [
+            pod
+            for ref in each.pod_references
+            if (pod := found(f"{ref.namespace}/{ref.name}")) is not None
+        ]
+        group = _group(each, members)
+        if isinstance(group, NotYet):
+            return group
+        groups.append(group)
+        pods.extend(members)
+    spread = gang.spec.spread
+    pack = _pack(gang.spec.topology_constraint)
+    try:
+        return Gang(
+            name=f"{gang.metadata.namespace}/{gang.metadata.name}",
+            groups=tuple(_avoiding(groups, gang.metadata.annotations)),
+            pack=pack,
+            bundles=tuple(
+                Bundle(each.pod_group_names, _pack(each.topology_constraint))
+                for each in gang.spec.topology_constraint_group_configs
+            ),
+            apart=None
+            if spread is None
+            else Apart(spread.topology_key, spread.required, tuple(others)),
+            within=tuple(base or ()) if pack.required else (),
+            priority=max((pod.spec.priority for pod in pods), default=0),
+            created=parse_time(gang.metadata.creation_timestamp).timestamp(),
+            **_said(gang.metadata.labels, gang.metadata.annotations, pods),
+        )
+    except Misread as error:
+        return NotYet("Misread", str(error))
+
+
+def read_lone_pod(pod: Pod) -> Gang | NotYet:
+    """A pod without a gang."""
+    try:
+        member = member_of(pod)
+        groups = [Group(pod.metadata.name, (member,), 1)]
+        return Gang(
+            name=pod.key,
+            groups=tuple(_avoiding(groups, pod.metadata.annotations)),
+            priority=pod.spec.priority,
+            created=parse_time(pod.metadata.creation_timestamp).timestamp(),
+            **_said(pod.metadata.labels, pod.metadata.annotations, ()),
+        )
+    except Misread as error:
+        return NotYet("Misread", str(error))
+
+
+def is_placeable(pod: Pod) -> bool:
+    """Whether a node should be looked for."""
+    return not (
+        pod.spec.node_name
+        or pod.spec.scheduling_gates
+        or pod.metadata.deletion_timestamp
+        or pod.ended
+    )
+
+
+def stands(pod: Pod) -> bool:
+    """Whether a pod has a node, and will go on using it."""
+    return bool(pod.spec.node_name) and not pod.ended and not pod.metadata.deletion_timestamp
+
+
+def _group(group: PodGroup, pods: Sequence[Pod]) -> Group | NotYet:
+    waiting = sorted((pod for pod in pods if is_placeable(pod)), key=_rank)
+    placed = tuple(pod.spec.node_name for pod in pods if stands(pod))
+    done = sum(pod.status.phase == "Succeeded" for pod in pods)
+    minimum = max(0, group.min_replicas - done)
+    lacking = minimum - len(placed) - len(waiting)
+    if lacking > 0:
+        gated = sum(bool(pod.spec.scheduling_gates) for pod in pods)
+        why = f"{gated} of its pods are gated" if gated else "not all of its pods are there"
+        message = f"group {group.name} waits for {lacking} more pods: {why}"
+        return NotYet("PodsNotThere", message)
+    try:
+        members = tuple(map(member_of, waiting))
+        segments = _segments(pods)
+    except Misread as error:
+        return NotYet("Misread", f"group {group.name}: {error}")
+    return Group(group.name, members, minimum, _pack(group.topology_constraint), segments, placed)
+
+
+def _rank(pod: Pod) -> tuple[int, str]:
+    index = pod.metadata.labels.get(names.POD_INDEX, "")
+    return int(index) if index.isascii() and index.isdecimal() else -1, pod.metadata.name
+
+
+def _pack(constraint: TopologyConstraint | None) -> Pack:
+    pack = constraint.pack_constraint if constraint is not None else None
+    return Pack() if pack is None else Pack(pack.required or "", pack.preferred or "")
+
+
+def _segments(pods: Sequence[Pod]) -> Segments | None:
+    text = next(
+        (pod.metadata.annotations[SEGMENT] for pod in pods if SEGMENT in pod.metadata.annotations),
+        None,
+    )
+    if text is None:
+        return None
+    match = _SEGMENT.fullmatch(text)
+    if match is None:
+        raise Misread(
+            f"metadata.annotations[{SEGMENT}]", text, "is no segment: write SIZE@LABEL-KEY"
+        )
+    return Segments(int(match[1]), match[2])
+
+
+class _Said(TypedDict):
+    queue: str
+    duration: float | None
+    preemptible: bool
+
+
+def _said(labels: Mapping[str, str], annotations: Mapping[str, str], pods: Sequence[Pod]) -> _Said:
+    """What people said about a gang, on itself or on its pods."""
+    first = pods[0].metadata if pods else None
+
+    def of(name: str, own: Mapping[str, str], theirs: Mapping[str, str]) -> str | None:
+        return own.get(name, theirs.get(name))
+
+    pod_labels = first.labels if first is not None else {}
+    pod_annotations = first.annotations if first is not None else {}
+    queue = of(QUEUE, labels, pod_labels) or of(KAI_QUEUE, labels, pod_labels) or DEFAULT
+    text = of(DURATION, annotations, pod_annotations)
+    try:
+        duration = None if text is None else parse_duration(text)
+    except ValueError:
+        raise Misread(
+            f"metadata.annotations[{DURATION}]", text or "", "is no duration: write 2h30m"
+        ) from None
+    preemptible = of(PREEMPTIBLE, annotations, pod_annotations) != "false"
+    return _Said(queue=queue, duration=duration, preemptible=preemptible)
+
+
+def _avoiding(groups: Iterable[Group], annotations: Mapping[str, str]) -> Iterable[Group]:
+    """Groups that keep away from nodes on which they failed."""
+    nodes = frozenset(
+        name.strip() for name in annotations.get(AVOID, "").split(",") if name.strip()
+    )
+    for group in groups:
+        if nodes:
+            members = tuple(
+                replace(member, shape=replace(member.shape, avoided=nodes))
+                for member in group.members
+            )
+            group = replace(group, members=members)
+        yield group
+
+
+_SEGMENT = re.compile(r"([1-9][0-9]{0,5})@([A-Za-z0-9._/-]+)", re.ASCII)
