@@ -113,6 +113,18 @@ def test_an_option_counts_more_than_the_file() -> None:
     assert of_options.log_format == "json"
 
 
+def test_schedulers_of_options_come_on_top_and_some_get_objects_of_their_own() -> None:
+    usual = Settings()
+    assert choose(Asked()).settings.backends == ()
+    added = choose(Asked(schedulers=("volcano", "kai-scheduler", "own"))).settings
+    assert added.schedulers == (*usual.schedulers, "volcano", "own")
+    assert added.backends == ("volcano", "kai-scheduler")
+    profiles = file(scheduler={"profiles": [{"name": "kai-scheduler"}]})
+    both = choose(Asked(schedulers=("volcano",)), profiles).settings
+    assert both.schedulers == ("default-scheduler", "kai-scheduler", "volcano")
+    assert both.backends == ("kai-scheduler", "volcano")
+
+
 def test_certificates_are_kept_in_a_folder_or_given_in_one() -> None:
     own = choose(Asked(certs=Path("/own"))).webhooks
     assert own is not None

@@ -43,6 +43,8 @@ class Asked:
     startup_image: str | None = None
     mnnvl: bool | None = None
     topology: bool | None = None
+    schedulers: tuple[str, ...] = ()
+    """In addition to those that there are."""
     authorizer: bool | None = None
     exempt_users: tuple[str, ...] = ()
     log_format: LogFormat | None = None
@@ -177,13 +179,16 @@ def _timing(file: OperatorConfiguration) -> Timing:
 
 def _settings(asked: Asked, file: OperatorConfiguration) -> Settings:
     usual, topology = Settings(), file.topology_aware_scheduling.enabled
+    own = asked.schedulers
     exempt = asked.exempt_users or file.authorizer.exempt_service_account_user_names
     return Settings(
         topology=_first(usual.topology, asked.topology, topology),
         mnnvl=_first(usual.mnnvl, asked.mnnvl, file.network.auto_mnnvl_enabled),
         startup_image=asked.startup_image or usual.startup_image,
-        schedulers=file.schedulers or usual.schedulers,
-        backends=tuple(each for each in file.schedulers if each in BACKENDS),
+        schedulers=tuple(dict.fromkeys((*(file.schedulers or usual.schedulers), *own))),
+        backends=tuple(
+            each for each in dict.fromkeys((*file.schedulers, *own)) if each in BACKENDS
+        ),
         authorizer=_first(usual.authorizer, asked.authorizer, file.authorizer.enabled),
         exempt_users=exempt,
     )

@@ -129,6 +129,14 @@ def operator(
             show_default=False,
         ),
     ] = None,
+    scheduler: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="Scheduler that sets may name; kai-scheduler and volcano get their own objects. "
+            "May be given again.",
+        ),
+    ] = None,
     authorizer: Annotated[
         bool | None,
         typer.Option(
@@ -179,6 +187,7 @@ def operator(
         startup_image=startup_image,
         mnnvl=mnnvl,
         topology=topology,
+        schedulers=tuple(scheduler or ()),
         authorizer=authorizer,
         exempt_users=tuple(exempt_user or ()),
         log_format=log_format,

@@ -146,7 +146,10 @@ CAN: list[tuple[str, str, str, str]] = [
 ]
 EXTRAS: list[tuple[str, str, str, str]] = [
     ("create", "resource.nvidia.com", "computedomains", "team"),
-    ("get", "kai.scheduler", "topologies", ""),
+    ("create", "kai.scheduler", "topologies", ""),
+    ("delete", "scheduling.run.ai", "podgroups", "team"),
+    ("patch", "scheduling.volcano.sh", "podgroups", "team"),
+    ("get", "scheduling.volcano.sh", "queues", ""),
 ]
 CANNOT: list[tuple[str, str, str, str]] = [
     ("create", "grove.io", "podcliquesets", "team"),
@@ -166,6 +169,10 @@ CANNOT: list[tuple[str, str, str, str]] = [
     ("create", "rbac.authorization.k8s.io", "roles", "team"),
     ("bind", "rbac.authorization.k8s.io", "clusterroles", ""),
     ("create", "apiextensions.k8s.io", "customresourcedefinitions", ""),
+    ("list", "apiextensions.k8s.io", "customresourcedefinitions", ""),
+    ("patch", "kai.scheduler", "topologies", ""),
+    ("create", "scheduling.run.ai", "queues", ""),
+    ("patch", "scheduling.volcano.sh", "queues", ""),
     ("patch", "admissionregistration.k8s.io", "validatingwebhookconfigurations", ""),
     ("create", "coordination.k8s.io", "leases", "team"),
     ("impersonate", "", "users", ""),
