@@ -41,8 +41,8 @@ class Segments:
 class Group:
     """Pods of one role, in order of their rank.
 
-    `minimum` of them must have a place together with the rest of the gang; `placed` are nodes of
-    those that have one already and count towards it.
+    `minimum` of them must have a place together with the rest of the gang. `members` have none yet;
+    `standing` have, on the nodes that `placed` names, and count towards the minimum.
     """
 
     name: str
@@ -51,6 +51,7 @@ class Group:
     pack: Pack = Pack()
     segments: Segments | None = None
     placed: tuple[str, ...] = ()
+    standing: tuple[Member, ...] = ()
 
     @property
     def needed(self) -> int:

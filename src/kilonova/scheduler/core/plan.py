@@ -5,7 +5,8 @@ gets counts at once, for its queue and on the nodes, before the next is tried. A
 cluster as it was; `decide` is the same and keeps what it booked.
 """
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 
 from kilonova.scheduler.core.cluster import Cluster, asked, charged
@@ -16,7 +17,7 @@ from kilonova.scheduler.core.placing import Placer
 from kilonova.scheduler.core.queues import Problem
 from kilonova.scheduler.core.reserving import Reservation, Shadow, reserve
 from kilonova.scheduler.core.rooms import Rooms, Score
-from kilonova.scheduler.core.shares import Shares, fair_shares
+from kilonova.scheduler.core.shares import fair_shares
 from kilonova.scheduler.core.snapshot import Booking
 from kilonova.scheduler.core.turns import Turns
 from kilonova.scheduler.core.victims import Unit
@@ -90,17 +91,27 @@ class Planner:
 
     def decide(self, gangs: Iterable[Gang], now: float) -> Plan:
         """Books what gets a place, and says what does not."""
-        round_ = _Round(self._cluster, self._rooms, self._placer, self._policy, now)
-        for gang in round_.turns(gangs):
+        round_ = self.begin(gangs, now)
+        for gang in round_.turns:
             round_.take_turn(gang)
         return Plan(tuple(round_.placements), tuple(round_.refusals), round_.reservation)
 
+    def begin(self, gangs: Iterable[Gang], now: float) -> "Round":
+        """A round of decisions, to be taken turn by turn; what is booked stays booked."""
+        return Round(self._cluster, self._rooms, self._placer, self._policy, gangs, now)
 
-class _Round:
-    """One pass over all gangs that wait."""
+
+class Round:
+    """One pass over gangs that wait. Between two turns the cluster may change."""
 
     def __init__(
-        self, cluster: Cluster, rooms: Rooms, placer: Placer, policy: Policy, now: float
+        self,
+        cluster: Cluster,
+        rooms: Rooms,
+        placer: Placer,
+        policy: Policy,
+        gangs: Iterable[Gang],
+        now: float,
     ) -> None:
         self._cluster = cluster
         self._rooms = rooms
@@ -109,18 +120,20 @@ class _Round:
         self._now = now
         self._evictor: Evictor | None = None
         self._shadow: Shadow | None = None
-        self._turns: Turns[Gang] = Turns(cluster.used, Shares({}, {}))
         self.placements: list[Placement] = []
         self.refusals: list[Refusal] = []
+        self._hopeless: set[Hashable] = set()
+        """Asks that found no place in this round: what was booked since makes none."""
+        self.turns = self._in_order(list(gangs))
+        """Who is tried, in order."""
 
     @property
     def reservation(self) -> Reservation | None:
         return self._shadow.reservation if self._shadow is not None else None
 
-    def turns(self, gangs: Iterable[Gang]) -> Turns[Gang]:
-        """Who is tried, in order. Gangs whose queue is at fault are refused at once."""
+    def _in_order(self, waiting: list[Gang]) -> Turns[Gang]:
+        """Gangs whose queue is at fault are refused at once."""
         cluster = self._cluster
-        waiting = list(gangs)
         requested = cluster.used.copy()
         for gang in waiting:
             requested.charge(gang.queue, asked(gang, wholly=True))
@@ -130,24 +143,32 @@ class _Round:
             problem = turns.add(gang)
             if problem is not None:
                 self.refusals.append(Refusal(gang, problem))
-        self._turns = turns
         return turns
 
-    def take_turn(self, gang: Gang) -> None:
+    def take_turn(self, gang: Gang) -> Placement | Refusal:
+        """Books one gang, or says why not."""
+        outcome = self._decide(gang)
+        if isinstance(outcome, Placement):
+            self.placements.append(outcome)
+        else:
+            self.refusals.append(outcome)
+        return outcome
+
+    def _decide(self, gang: Gang) -> Placement | Refusal:
         blocked = self._cluster.used.blocked(gang.queue, asked(gang))
         if blocked:
-            self.refusals.append(Refusal(gang, blocked))
-            return
-        room = self._place(gang) or self._evict(gang)
+            return Refusal(gang, blocked)
+        ask = _ask(gang)
+        room = None if ask in self._hopeless else self._place(gang) or self._evict(gang)
         if room is None:
-            self.refusals.append(Refusal(gang, NoRoom()))
+            self._hopeless.add(ask)
             self._reserve(gang)
-            return
+            return Refusal(gang, NoRoom())
         for unit in room.units:
-            self._cluster.leave(unit.gang, unit.pods, self._turns)
+            self._cluster.leave(unit.gang, unit.pods, self.turns)
         kept = self._within_limits(gang, list(room.bookings))
-        self._cluster.stand(gang, kept, self._now, self._turns)
-        self.placements.append(Placement(gang, tuple(kept), room.units))
+        self._cluster.stand(gang, kept, self._now, self.turns)
+        return Placement(gang, tuple(kept), room.units)
 
     def _place(self, gang: Gang) -> Room | None:
         shadow = self._shadow
@@ -203,3 +224,27 @@ class _Round:
         over = {booking.pod for booking in bookings} - {booking.pod for booking in kept}
         self._cluster.snapshot.release_all(sorted(over))
         return [booking for booking in bookings if booking.pod not in over]
+
+
+def _ask(gang: Gang) -> Hashable:
+    """What is equal for gangs that find a place only together, or not at all."""
+    groups = tuple(
+        (
+            tuple(Counter(member.shape for member in group.members[: group.needed]).items()),
+            group.pack,
+            group.segments,
+            group.placed if group.pack or gang.pack else (),
+        )
+        for group in gang.groups
+    )
+    known = gang.duration is not None
+    return (
+        groups,
+        gang.pack,
+        gang.bundles,
+        gang.apart,
+        gang.within,
+        gang.queue,
+        gang.priority,
+        known,
+    )

@@ -143,8 +143,9 @@ def _units_of(standing: Standing, now: float) -> list[Unit]:
     age = max(0.0, now - standing.since)
     units: list[Unit] = []
     for group in standing.gang.groups:
-        stands = [member.pod for member in group.members if member.pod in standing.pods]
-        for pod in stands[group.needed :]:
+        members = (*group.standing, *group.members)
+        stands = [member.pod for member in members if member.pod in standing.pods]
+        for pod in stands[group.minimum :]:
             units.append(_unit(standing, (pod,), age, whole=False))
     units.append(_unit(standing, tuple(standing.pods), age, whole=True))
     return units

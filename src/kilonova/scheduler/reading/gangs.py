@@ -10,7 +10,7 @@ from kilonova.api.grove import names
 from kilonova.api.podgang import PodGang, PodGroup, TopologyConstraint
 from kilonova.api.schedulingnames import AVOID, DURATION, KAI_QUEUE, PREEMPTIBLE, QUEUE, SEGMENT
 from kilonova.api.times import parse_time
-from kilonova.scheduler.core.gangs import Apart, Bundle, Gang, Group, Pack, Segments
+from kilonova.scheduler.core.gangs import Apart, Bundle, Gang, Group, Member, Pack, Segments
 from kilonova.scheduler.core.queues import DEFAULT
 from kilonova.scheduler.objects import Pod
 from kilonova.scheduler.reading.pods import Misread, member_of
@@ -26,11 +26,14 @@ class NotYet:
 
 Found = Callable[[str], Pod | None]
 """The pod of a key, NAMESPACE/NAME."""
+Read = Callable[[Pod], Member]
+"""What a pod asks for; `Misread` if nobody can say."""
 
 
 def read_gang(
     gang: PodGang,
     found: Found,
+    member: Read = member_of,
     *,
     base: Sequence[str] | None = None,
     others: Sequence[str] = (),
@@ -52,7 +55,7 @@ def read_gang(
             for ref in each.pod_references
             if (pod := found(f"{ref.namespace}/{ref.name}")) is not None
         ]
-        group = _group(each, members)
+        group = _group(each, members, member)
         if isinstance(group, NotYet):
             return group
         groups.append(group)
@@ -80,13 +83,14 @@ def read_gang(
         return NotYet("Misread", str(error))
 
 
-def read_lone_pod(pod: Pod) -> Gang | NotYet:
+def read_lone_pod(pod: Pod, member: Read = member_of) -> Gang | NotYet:
     """A pod without a gang."""
     try:
-        member = member_of(pod)
-        groups = [Group(pod.metadata.name, (member,), 1)]
+        one, node = member(pod), pod.spec.node_name
+        alone = Group(pod.metadata.name, (), 1, placed=(node,), standing=(one,))
+        groups = [alone if node else Group(pod.metadata.name, (one,), 1)]
         return Gang(
-            name=pod.key,
+            name=lone_name(pod.key),
             groups=tuple(_avoiding(groups, pod.metadata.annotations)),
             priority=pod.spec.priority,
             created=parse_time(pod.metadata.creation_timestamp).timestamp(),
@@ -94,6 +98,11 @@ def read_lone_pod(pod: Pod) -> Gang | NotYet:
         )
     except Misread as error:
         return NotYet("Misread", str(error))
+
+
+def lone_name(pod: str) -> str:
+    """What the gang of a pod without one is called; no PodGang's name has two strokes."""
+    return f"pod/{pod}"
 
 
 def is_placeable(pod: Pod) -> bool:
@@ -111,23 +120,29 @@ def stands(pod: Pod) -> bool:
     return bool(pod.spec.node_name) and not pod.ended and not pod.metadata.deletion_timestamp
 
 
-def _group(group: PodGroup, pods: Sequence[Pod]) -> Group | NotYet:
+def _group(group: PodGroup, pods: Sequence[Pod], member: Read) -> Group | NotYet:
     waiting = sorted((pod for pod in pods if is_placeable(pod)), key=_rank)
-    placed = tuple(pod.spec.node_name for pod in pods if stands(pod))
+    standing = sorted((pod for pod in pods if stands(pod)), key=_rank)
     done = sum(pod.status.phase == "Succeeded" for pod in pods)
     minimum = max(0, group.min_replicas - done)
-    lacking = minimum - len(placed) - len(waiting)
+    lacking = minimum - len(standing) - len(waiting)
     if lacking > 0:
         gated = sum(bool(pod.spec.scheduling_gates) for pod in pods)
         why = f"{gated} of its pods are gated" if gated else "not all of its pods are there"
         message = f"group {group.name} waits for {lacking} more pods: {why}"
         return NotYet("PodsNotThere", message)
     try:
-        members = tuple(map(member_of, waiting))
-        segments = _segments(pods)
+        return Group(
+            group.name,
+            tuple(map(member, waiting)),
+            minimum,
+            _pack(group.topology_constraint),
+            _segments(pods),
+            tuple(pod.spec.node_name for pod in standing),
+            tuple(map(member, standing)),
+        )
     except Misread as error:
         return NotYet("Misread", f"group {group.name}: {error}")
-    return Group(group.name, members, minimum, _pack(group.topology_constraint), segments, placed)
 
 
 def _rank(pod: Pod) -> tuple[int, str]:
