@@ -1,5 +1,7 @@
 """What a selector is said to select is what it selects, after any sequence of changes."""
 
+from collections import UserDict
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -44,3 +46,22 @@ def test_members_are_the_pods_that_match(
             if selector and pod[0] == owner[0] and selector.items() <= given.items()
         }
         assert set(membership.members(owner)) == expected
+
+
+class CountedLabels(UserDict[str, str]):
+    """Labels that count how often one is looked at."""
+
+    looks = 0
+
+    def __getitem__(self, key: str) -> str:
+        self.looks += 1
+        return super().__getitem__(key)
+
+
+def test_a_label_that_all_selectors_share_makes_a_pod_cost_no_more() -> None:
+    membership = Membership()
+    for index in range(100):
+        membership.set_selector(("a", f"s-{index}"), {"app": "x", "index": str(index)}, ())
+    labels = CountedLabels(app="x", index="7")
+    assert membership.put_pod(("a", "p"), labels) == [("a", "s-7")]
+    assert labels.looks <= 6

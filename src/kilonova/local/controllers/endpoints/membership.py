@@ -1,7 +1,7 @@
 """Which pods match which selectors, kept up to date at the cost of one pod per change.
 
-A selector is found through one of its labels, so that a pod is only compared with those that
-could select it, however many others there are.
+A selector is found through one of its labels, the one that fewest others are found through, so
+that a pod is compared with few that do not select it, however many others there are.
 """
 
 from collections.abc import Iterable, Mapping
@@ -19,6 +19,7 @@ class Membership:
         self._selectors: dict[Key, Mapping[str, str]] = {}
         self._members: dict[Key, dict[Key, None]] = {}
         self._by_pair: dict[_Pair, set[Key]] = {}
+        self._pair_of: dict[Key, _Pair] = {}
 
     def members(self, owner: Key) -> Iterable[Key]:
         """The pods that an owner selects, in order of arrival."""
@@ -37,7 +38,8 @@ class Membership:
         if not selector:
             return
         self._selectors[owner] = selector
-        self._by_pair.setdefault(_pair(owner, selector), set()).add(owner)
+        pair = self._pair_of[owner] = self._rarest(owner, selector)
+        self._by_pair.setdefault(pair, set()).add(owner)
         self._members[owner] = {
             key: None for key, labels in pods if key[0] == owner[0] and _matches(selector, labels)
         }
@@ -68,16 +70,16 @@ class Membership:
         if selector is None:
             return
         del self._members[owner]
-        pair = _pair(owner, selector)
+        pair = self._pair_of.pop(owner)
         owners = self._by_pair[pair]
         owners.discard(owner)
         if not owners:
             del self._by_pair[pair]
 
-
-def _pair(owner: Key, selector: Mapping[str, str]) -> _Pair:
-    label = min(selector)
-    return owner[0], label, selector[label]
+    def _rarest(self, owner: Key, selector: Mapping[str, str]) -> _Pair:
+        """By which of its labels the fewest selectors are found."""
+        pairs = [(owner[0], label, selector[label]) for label in sorted(selector)]
+        return min(pairs, key=lambda pair: len(self._by_pair.get(pair, ())))
 
 
 def _matches(selector: Mapping[str, str], labels: Mapping[str, str]) -> bool:
