@@ -43,6 +43,12 @@ class Column:
             self.values.append(value)
         self.codes[row] = code
 
+    def copy(self) -> "Column":
+        other = Column(0)
+        other.codes, other.values = self.codes.copy(), self.values.copy()
+        other._code_of = self._code_of.copy()
+        return other
+
     def grow(self, rows: int) -> None:
         longer = np.full(rows, ABSENT, np.int32)
         longer[: len(self.codes)] = self.codes
@@ -56,6 +62,13 @@ class Labels:
         self._labels: list[Mapping[str, str]] = []
         self._names: list[str] = []
         self._columns: dict[str, Column] = {}
+
+    def copy(self) -> "Labels":
+        """The same labels, which change by themselves from now on."""
+        other = Labels()
+        other._labels, other._names = self._labels.copy(), self._names.copy()
+        other._columns = {key: column.copy() for key, column in self._columns.items()}
+        return other
 
     def put(self, row: int, name: str, labels: Mapping[str, str]) -> None:
         """Takes a node's labels; rows are given out one after the other."""

@@ -49,6 +49,13 @@ class Placer:
             rows = np.flatnonzero(self._snapshot.alive[: self._snapshot.size])
         return _Attempt(self._snapshot, self._rooms, self._levels, gang).place(rows)
 
+    def fits(self, gang: Gang) -> bool:
+        """Whether a gang has a place; nothing is booked."""
+        mark = self._snapshot.mark()
+        placed = self.place(gang) is not None
+        self._snapshot.undo(mark)
+        return placed
+
     def _book(self, row: int, member: Member, gang: Gang) -> list[Booking]:
         devices = devices_for(self._snapshot, row, member.shape, 1)[0]
         booking = Booking(member, row, devices, gang.name)

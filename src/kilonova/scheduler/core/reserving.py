@@ -72,39 +72,58 @@ def reserve(
     """The shadow in which a gang has its place as early as can be; None if it would have none even
     if all others were gone."""
     snapshot = cluster.snapshot
-    ends = sorted((expected_end(one, now), name) for name, one in cluster.standing.items())
+    fit = earliest(cluster, placer, gang, now)
+    if fit is None:
+        return None
     mark = snapshot.mark()
     try:
-        gone = _first_fit(cluster, placer, gang, [name for _, name in ends])
-        if gone is None:
-            return None
-        for _, name in ends[:gone]:
+        for name in fit.ended:
             snapshot.release_all(list(cluster.standing[name].pods))
         bookings = placer.place(gang)
         assert bookings is not None
         nodes = tuple(sorted({snapshot.names[booking.row] for booking in bookings}))
-        reservation = Reservation(gang, ends[gone - 1][0] if gone else now, nodes)
         copied = snapshot.copy()
-        return Shadow(reservation, copied, rooms.of(copied))
+        return Shadow(Reservation(gang, fit.at, nodes), copied, rooms.of(copied))
     finally:
         snapshot.undo(mark)
 
 
-def _first_fit(cluster: Cluster, placer: Placer, gang: Gang, order: list[str]) -> int | None:
-    """How many gangs, in this order, must be gone before another fits."""
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """When a gang would fit, and which gangs have ended then, in order."""
 
-    def fits(count: int) -> bool:
-        mark = cluster.snapshot.mark()
-        pods = [pod for name in order[:count] for pod in cluster.standing[name].pods]
-        cluster.snapshot.release_all(pods)
-        placed = placer.place(gang) is not None
-        cluster.snapshot.undo(mark)
-        return placed
+    at: float
+    ended: tuple[str, ...]
 
-    if not fits(len(order)):
+
+def earliest(
+    cluster: Cluster, placer: Placer, gang: Gang, now: float, most: int | None = None
+) -> Fit | None:
+    """The first moment at which a gang fits if what runs ends as expected; None if there is none,
+    or if more than `most` pods would have to end before.
+
+    Looks ever further ahead, then back: it costs what has to end, not all that runs.
+    """
+    snapshot = cluster.snapshot
+    ends = sorted((expected_end(one, now), name) for name, one in cluster.standing.items())
+    running = len(snapshot.bookings)
+    gone, found, step = 0, 0 if placer.fits(gang) else None, 1
+    mark = snapshot.mark()
+    while found is None or found - gone > 1:
+        ended = running - len(snapshot.bookings)
+        if found is None and (gone == len(ends) or (most is not None and ended > most)):
+            break
+        end = min(gone + step, len(ends)) if found is None else (gone + found) // 2
+        trial = snapshot.mark()
+        for _, name in ends[gone:end]:
+            snapshot.release_all(list(cluster.standing[name].pods))
+        if placer.fits(gang):
+            snapshot.undo(trial)
+            found = end
+        else:
+            snapshot.keep(trial)
+            gone, step = end, 2 * step
+    snapshot.undo(mark)
+    if found is None:
         return None
-    low, high = 0, len(order)
-    while low < high:
-        middle = (low + high) // 2
-        low, high = (low, middle) if fits(middle) else (middle + 1, high)
-    return low
+    return Fit(ends[found - 1][0] if found else now, tuple(name for _, name in ends[:found]))

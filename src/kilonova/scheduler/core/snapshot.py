@@ -188,16 +188,15 @@ class Snapshot:
         return found
 
     def copy(self) -> "Snapshot":
-        """The same nodes and bookings. Nodes must not change any more in either."""
+        """The same nodes and bookings, which change by themselves from now on."""
         other = Snapshot()
         other.__dict__.update(self.__dict__)
-        for name in (*_BY_RESOURCE, *_BY_ROW):
+        for name in (*_BY_RESOURCE, *_BY_ROW, *_TABLES):
             setattr(other, name, getattr(self, name).copy())
-        other.bookings = dict(self.bookings)
-        other.pods_on = [dict(pods) for pods in self.pods_on]
+        other.pods_on = [pods.copy() for pods in self.pods_on]
+        other.labels = self.labels.copy()
         other.changes, other.fact_changes = Changes(), Changes()
-        other.resources = dict(self.resources)
-        other._columns, other._journal, other._trials = dict(self._columns), [], 0
+        other._journal, other._trials = [], 0
         return other
 
     # Bookings.
@@ -416,4 +415,17 @@ _BY_ROW = (
     "gpu_missing",
     "layouts",
     "taints",
+)
+_TABLES = (
+    "resources",
+    "names",
+    "bookings",
+    "layout_of",
+    "taint_sets",
+    "_nodes",
+    "_rows",
+    "_vacant",
+    "_layout_ids",
+    "_taint_ids",
+    "_columns",
 )
