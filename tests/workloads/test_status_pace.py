@@ -1,5 +1,7 @@
 """Which statuses are told at once, and how long others may wait."""
 
+from collections.abc import Generator
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import pytest
@@ -9,8 +11,10 @@ from kilonova.api.grove import PodCliqueStatus, names
 from kilonova.api.grove.parts import LastError
 from kilonova.api.meta import Condition
 from kilonova.api.podgang import PodGang, PodGangSpec, PodGangStatus
+from kilonova.kube import Key
 from kilonova.workloads.cliques.status import is_pressing
-from kilonova.workloads.pace import Pace
+from kilonova.workloads.pace import Pace, Rush
+from kilonova.workloads.replicas.gangstatus import gives_way
 from kilonova.workloads.replicas.gangstatus import is_pressing as is_pressing_of_gang
 from tests.workloads import builders
 from tests.workloads.cliques.clique_values import a_clique
@@ -51,6 +55,61 @@ def test_what_begins_to_press_waits_no_longer() -> None:
     pace = Pace(0.5, Clock())
     assert pace.wait("a", pressing=False) == 5
     assert pace.wait("a") == 0
+
+
+def test_what_gives_way_waits_for_the_end_of_a_rush_but_not_for_ever() -> None:
+    clock, rush = Clock(), Rush()
+    pace = Pace(0.5, clock, rush)
+    with a_rush(rush):
+        assert pace.wait("a") == 0
+        assert pace.wait("a", gives_way=True) == 15
+        clock.now += 14
+        assert pace.wait("a", gives_way=True) == 1
+        clock.now += 1
+        assert pace.wait("a", gives_way=True) == 0
+        assert pace.wait("b", gives_way=True) == 15
+    assert pace.wait("b", gives_way=True) == 0
+
+
+def test_keys_that_waited_for_the_end_of_a_rush_are_called_once() -> None:
+    rush, called = Rush(), list[Key]()
+    rush.listen("cliques", called.append)
+    rush.await_end("cliques", ("a", "no-rush"))
+    with a_rush(rush):
+        rush.await_end("cliques", ("a", "b"))
+        rush.await_end("cliques", ("a", "b"))
+        assert called == []
+    assert called == [("a", "b")]
+
+
+def test_few_acts_are_no_rush() -> None:
+    rush = Rush()
+    with rush.act():
+        assert not rush.is_on
+
+
+@contextmanager
+def a_rush(rush: Rush) -> Generator[None]:
+    with ExitStack() as acts:
+        for _ in range(20):
+            acts.enter_context(rush.act())
+        assert rush.is_on
+        yield
+    assert not rush.is_on
+
+
+@pytest.mark.parametrize(
+    ("told", "scheduler", "expected"),
+    [
+        (PodGangStatus(), "default-scheduler", True),
+        (PodGangStatus(), "kilonova", False),
+        (PodGangStatus(conditions=(Condition("Ready", "False"),)), "default-scheduler", False),
+    ],
+)
+def test_only_the_first_status_of_a_gang_gives_way_if_no_scheduler_waits_for_it(
+    told: PodGangStatus, scheduler: str, expected: bool
+) -> None:
+    assert gives_way(a_gang(told, scheduler)) is expected
 
 
 def a_status(ready: int = 0, scheduled: int = 0, **fields: Any) -> PodCliqueStatus:

@@ -49,6 +49,15 @@ class Echo(Generic[T]):
 
         await self._until(deleted)
 
+    async def of_departure(self, key: Key, uid: str) -> None:
+        """Return when an object is gone."""
+
+        def gone() -> bool:
+            found: Any = self._store.get(key)
+            return found is None or found.metadata.uid != uid
+
+        await self._until(gone)
+
     async def _until(self, holds: Callable[[], bool]) -> None:
         if holds():
             return

@@ -17,6 +17,7 @@ from kilonova.workloads.backends.enabled import EnabledBackends, build_backends
 from kilonova.workloads.caches import Caches, build_caches
 from kilonova.workloads.cliques.controller import build_clique_controller
 from kilonova.workloads.complaints import Complaints
+from kilonova.workloads.pace import Rush
 from kilonova.workloads.replicas.controller import build_replica_controller
 from kilonova.workloads.sets.controller import build_set_controller
 from kilonova.workloads.settings import Settings
@@ -60,10 +61,10 @@ def build_operator(
         wall=now,
     )
     shared = (client, caches, recorder, settings, now, monotonic, instruments)
-    complaints = Complaints()
+    complaints, rush = Complaints(), Rush()
     sets = build_set_controller(*shared, complaints)
-    replicas = build_replica_controller(*shared, complaints)
-    cliques = build_clique_controller(*shared)
+    replicas = build_replica_controller(*shared, complaints, rush)
+    cliques = build_clique_controller(*shared, rush)
     backends = build_backends(client, caches, recorder, settings, instruments)
     topologies = build_topology_controller(
         client, caches, recorder, now, instruments, backends.topologies

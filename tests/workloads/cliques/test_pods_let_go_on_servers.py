@@ -1,9 +1,11 @@
 """Gates are lifted and pods released in one write, on both servers."""
 
 import asyncio
+import time
 
 from kilonova.api.grove import names
 from kilonova.kube import Reflector
+from kilonova.kube.batches import Trust
 from kilonova.kube.echo import Echo
 from kilonova.kube.events import Recorder
 from kilonova.workloads.cliques.hands import Hands
@@ -22,7 +24,8 @@ async def test_our_gate_is_lifted_the_users_stays_and_again_changes_nothing(api:
         pods = Reflector(client, PODS, api.namespace)
         watching = asyncio.create_task(pods.run())
         try:
-            hands = Hands(client, Recorder(client, "test"), Echo(pods))
+            trust = Trust(time.monotonic)
+            hands = Hands(client, Recorder(client, "test"), Echo(pods), trust)
             pod = await client.create(PODS, body, api.namespace)
             for _ in range(2):
                 await hands.let_go([pod], [pod])

@@ -18,6 +18,7 @@ from kilonova.api.podgang import PodGang
 from kilonova.kube import (
     UNMEASURED,
     ApiStatusError,
+    Backoff,
     Client,
     Controller,
     Instruments,
@@ -25,6 +26,7 @@ from kilonova.kube import (
     NotFound,
     Result,
 )
+from kilonova.kube.batches import Trust
 from kilonova.kube.echo import Echo
 from kilonova.kube.events import Recorder
 from kilonova.workloads.caches import BY_BASE, BY_CLIQUE, BY_REPLICA, Caches
@@ -36,7 +38,7 @@ from kilonova.workloads.cliques.retries import Retries
 from kilonova.workloads.cliques.roster import is_own
 from kilonova.workloads.cliques.status import failed_status, has_lost_all, is_pressing
 from kilonova.workloads.keys import replica_of, set_of
-from kilonova.workloads.pace import Pace
+from kilonova.workloads.pace import Pace, Rush
 from kilonova.workloads.pods import is_ending
 from kilonova.workloads.resources import CLIQUES
 from kilonova.workloads.settings import Settings
@@ -44,7 +46,10 @@ from kilonova.workloads.statuses import status_patch
 from kilonova.workloads.templates.lookup import member_named
 from kilonova.workloads.templates.pods import pod_object
 
+_NAME = "cliques"
 _WORKERS = 64
+_RETRIES = Backoff(0.005, 10.0)
+"""A quota that refuses pods is not ours to watch: that there is more is found by trying again."""
 _LOOK_SECONDS = 0.0001
 """Between two rounds, for each pod of a clique; looking at one takes about a tenth of it."""
 _SHORTEST_PAUSE = 0.005
@@ -59,13 +64,25 @@ def build_clique_controller(
     now: Callable[[], datetime],
     monotonic: Callable[[], float],
     instruments: Instruments = UNMEASURED,
+    rush: Rush | None = None,
 ) -> Controller:
-    """Keeps the pods of every clique; the caches must run beside it."""
-    rounds = _Rounds(client, caches, recorder, settings, now, monotonic)
+    """Keeps the pods of every clique; the caches must run beside it.
+
+    A `rush` is one of all controllers.
+    """
+    rush = rush or Rush()
+    rounds = _Rounds(client, caches, recorder, settings, now, monotonic, rush)
     watches = Concerns(caches).watches()
-    return Controller(
-        "cliques", rounds.reconcile, watches, workers=_WORKERS, instruments=instruments
+    controller = Controller(
+        _NAME,
+        rounds.reconcile,
+        watches,
+        workers=_WORKERS,
+        backoff=_RETRIES,
+        instruments=instruments,
     )
+    rush.listen(_NAME, controller.queue.add)
+    return controller
 
 
 class _Rounds:
@@ -77,14 +94,16 @@ class _Rounds:
         settings: Settings,
         now: Callable[[], datetime],
         monotonic: Callable[[], float],
+        rush: Rush,
     ) -> None:
         self._client = client
         self._caches = caches
         self._settings = settings
         self._now = now
-        self._hands = Hands(client, recorder, Echo(caches.pods))
+        self._hands = Hands(client, recorder, Echo(caches.pods), Trust(monotonic))
         self._echo = Echo(caches.cliques)
-        self._pace = Pace(settings.status_pace, monotonic)
+        self._rush = rush
+        self._pace = Pace(settings.status_pace, monotonic, rush)
         self._retries = Retries(monotonic)
         self._monotonic = monotonic
         self._looked: dict[Key, tuple[int, float]] = {}
@@ -109,8 +128,10 @@ class _Rounds:
             await self._take_leave(seen)
             return None
         plan = desire(seen, self._now())
-        failure = None if plan.is_idle else await self._act(seen, plan)
+        failure = None
         if not plan.is_idle:
+            with self._rush.act():
+                failure = await self._act(seen, plan)
             # One status for what was done and what it has led to by now.
             seen = self._observe(key)
             if seen is None:
@@ -226,8 +247,12 @@ class _Rounds:
         gang = known.namespace, known.labels.get(names.POD_GANG, "")
         others_wait = self._caches.cliques.store.count(BY_BASE, gang) > 0
         pressing = is_pressing(clique, status, others_wait=others_wait)
-        wait = self._pace.wait(known.uid, pressing=pressing)
+        # Of what has just been made, pods are awaited, not news.
+        gives_way = clique.status.observed_generation is None and not others_wait
+        wait = self._pace.wait(known.uid, pressing=pressing, gives_way=gives_way)
         if wait > 0:
+            if gives_way:
+                self._rush.await_end(_NAME, (known.namespace, known.name))
             return wait
         self._pace.wrote(known.uid)
         await self._write(clique, status)
@@ -267,6 +292,9 @@ class _Rounds:
             return
         if written.metadata.finalizers:
             await self._echo.of_version(written.metadata.resource_version)
+        else:
+            # Its pods tell of their end meanwhile: no round is to let it go again.
+            await self._echo.of_departure((known.namespace, known.name), known.uid)
 
 
 async def _outcome(act: Awaitable[None]) -> ApiStatusError | None:

@@ -8,10 +8,11 @@ from functools import partial
 from kilonova.api.grove import PodClique, names
 from kilonova.api.json import JsonObject
 from kilonova.kube import AlreadyExists, ApiStatusError, Client, Conflict, NotFound, PatchKind
-from kilonova.kube.batches import raise_first, slow_start
+from kilonova.kube.batches import Trust, raise_first
 from kilonova.kube.echo import Echo
 from kilonova.kube.events import Recorder, Reference
 from kilonova.workloads.cliques.roster import is_own, lost_labels
+from kilonova.workloads.keys import set_of
 from kilonova.workloads.resources import CLIQUES, PODS, Pod
 
 _UNGATED: JsonObject = {"schedulingGates": [{"name": names.GATE, "$patch": "delete"}]}
@@ -25,12 +26,14 @@ class Hands:
     client: Client
     events: Recorder
     echo: Echo[Pod]
+    trust: Trust
 
     async def create(self, clique: PodClique, bodies: Sequence[JsonObject]) -> None:
-        """Make pods, few at first: what refuses one will likely refuse all."""
+        """Make pods, few at first: what refuses one will likely refuse all of the set."""
         made: list[Pod] = []
         try:
-            await slow_start([partial(self._create, clique, body, made) for body in bodies])
+            calls = [partial(self._create, clique, body, made) for body in bodies]
+            await self.trust.start(set_of(clique.metadata), calls)
         except ApiStatusError as error:
             self.tell(clique, "PodCreateFailed", f"Cannot create pods: {error.message}", bad=True)
             raise

@@ -29,10 +29,10 @@ from kilonova.workloads.caches import BY_REPLICA, Caches
 from kilonova.workloads.complaints import Complaints
 from kilonova.workloads.conditions import holds
 from kilonova.workloads.keys import Replica
-from kilonova.workloads.pace import Pace
+from kilonova.workloads.pace import Pace, Rush
 from kilonova.workloads.replicas.concerns import Concerns
 from kilonova.workloads.replicas.desire import desire
-from kilonova.workloads.replicas.gangstatus import SCHEDULED, gang_status, is_pressing
+from kilonova.workloads.replicas.gangstatus import SCHEDULED, gang_status, gives_way, is_pressing
 from kilonova.workloads.replicas.groupstatus import group_report
 from kilonova.workloads.replicas.hands import Hands, Refused
 from kilonova.workloads.replicas.known import RevisionReader
@@ -46,6 +46,7 @@ from kilonova.workloads.sets.desire import wanted_replicas
 from kilonova.workloads.settings import Settings
 from kilonova.workloads.statuses import status_patch
 
+_NAME = "replicas"
 _WORKERS = 64
 _RETRIES = Backoff(0.005, 10.0)
 """What is in the way is often not ours to watch: its departure is found by trying again."""
@@ -62,20 +63,24 @@ def build_replica_controller(
     monotonic: Callable[[], float],
     instruments: Instruments = UNMEASURED,
     complaints: Complaints | None = None,
+    rush: Rush | None = None,
 ) -> Controller:
     """Keeps every replica of every set; the caches must run beside it.
 
-    What the server refuses is put into `complaints`.
+    What the server refuses is put into `complaints`; a `rush` is one of all controllers.
     """
-    rounds = _Rounds(client, caches, recorder, settings, now, monotonic, complaints or Complaints())
-    return Controller(
-        "replicas",
+    complaints, rush = complaints or Complaints(), rush or Rush()
+    rounds = _Rounds(client, caches, recorder, settings, now, monotonic, complaints, rush)
+    controller = Controller(
+        _NAME,
         rounds.reconcile,
         Concerns(caches).watches(),
         workers=_WORKERS,
         backoff=_RETRIES,
         instruments=instruments,
     )
+    rush.listen(_NAME, controller.queue.add)
+    return controller
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,15 +113,17 @@ class _Rounds:
         now: Callable[[], datetime],
         monotonic: Callable[[], float],
         complaints: Complaints,
+        rush: Rush,
     ) -> None:
         self._client = client
         self._complaints = complaints
         self._caches = caches
         self._settings = settings
         self._now = now
-        self._hands = Hands(client, caches, recorder)
+        self._hands = Hands(client, caches, recorder, monotonic)
         self._revisions = RevisionReader(caches)
-        self._pace = Pace(settings.status_pace, monotonic)
+        self._rush = rush
+        self._pace = Pace(settings.status_pace, monotonic, rush)
 
     async def reconcile(self, key: Key) -> Result | None:
         """One round of a replica."""
@@ -153,7 +160,8 @@ class _Rounds:
             if verdict.whole:
                 await self._announce(look)
             try:
-                await self._hands.carry_out(plan, seen.set_)
+                with self._rush.act():
+                    await self._hands.carry_out(plan, seen.set_)
             except Refused as refused:
                 round_.refused = refused
                 break
@@ -172,7 +180,13 @@ class _Rounds:
             return None
         known = self._revisions.of(set_)
         seen = observe(
-            self._caches, replica, set_, known.current, known.by_hash, round_.claim_templates
+            self._caches,
+            replica,
+            set_,
+            known.current,
+            known.by_hash,
+            round_.claim_templates,
+            self._now(),
         )
         revision = revision_of_replica(seen)
         if revision is None:
@@ -261,11 +275,15 @@ class _Rounds:
             # Scaled gangs wait for their base to have its nodes.
             was, has = holds(gang.status.conditions, SCHEDULED), holds(status.conditions, SCHEDULED)
             is_awaited = len(live) > 1 and has and not was
-            wait = 0.0
+            wait, yields = 0.0, gives_way(gang)
             if not is_awaited:
-                wait = self._wait(GANGS, gang.metadata, pressing=is_pressing(gang, status))
+                pressing = is_pressing(gang, status)
+                wait = self._wait(GANGS, gang.metadata, pressing=pressing, gives_way=yields)
             if wait > 0:
                 waits.append(wait)
+                if yields:
+                    replica = Replica(gang.metadata.namespace, seen.set_.metadata.name, seen.index)
+                    self._rush.await_end(_NAME, replica.key)
                 continue
             # A scheduler tells of the gang here too: nothing that it says may be lost.
             patch["metadata"] = {"resourceVersion": gang.metadata.resource_version}
@@ -273,10 +291,17 @@ class _Rounds:
         raise_first(await asyncio.gather(*writes, return_exceptions=True))
         return waits
 
-    def _wait(self, resource: Resource[Any], metadata: Metadata, *, pressing: bool = True) -> float:
+    def _wait(
+        self,
+        resource: Resource[Any],
+        metadata: Metadata,
+        *,
+        pressing: bool = True,
+        gives_way: bool = False,
+    ) -> float:
         """Seconds until a status may be written; if it may now, it is taken to be."""
         thing = (resource.kind, metadata.namespace, metadata.name)
-        wait = self._pace.wait(thing, pressing=pressing)
+        wait = self._pace.wait(thing, pressing=pressing, gives_way=gives_way)
         if not wait:
             self._pace.wrote(thing)
         return wait

@@ -121,6 +121,12 @@ def is_pressing(gang: PodGang, new: PodGangStatus) -> bool:
     )
 
 
+def gives_way(gang: PodGang) -> bool:
+    """Whether its first status may wait for pods of others: no scheduler waits for it."""
+    is_awaited = gang.metadata.labels.get(names.SCHEDULER_NAME) != _WITHOUT_GANGS
+    return not gang.status.conditions and not is_awaited
+
+
 def _says(value: bool, fact: str) -> str:
     return fact if value else f"not {fact}"
 

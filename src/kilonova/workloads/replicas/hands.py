@@ -18,7 +18,7 @@ from kilonova.kube import (
     Reflector,
     Resource,
 )
-from kilonova.kube.batches import raise_first, slow_start
+from kilonova.kube.batches import Trust, raise_first
 from kilonova.kube.echo import Echo
 from kilonova.kube.events import Recorder, Reference
 from kilonova.workloads import resources
@@ -56,9 +56,12 @@ class Refused(Exception):
 class Hands:
     """Each act waits until the caches show what it did."""
 
-    def __init__(self, client: Client, caches: Caches, recorder: Recorder) -> None:
+    def __init__(
+        self, client: Client, caches: Caches, recorder: Recorder, monotonic: Callable[[], float]
+    ) -> None:
         self._client = client
         self._recorder = recorder
+        self._trust = Trust(monotonic)
         kept: list[tuple[Resource[Any], Reflector[Any] | None]] = [
             (resources.CLIQUES, caches.cliques),
             (resources.GROUPS, caches.groups),
@@ -72,12 +75,14 @@ class Hands:
 
     async def carry_out(self, plan: Plan, set_: PodCliqueSet) -> None:
         """Write what comes first in a plan; `Refused` at the end if the server refused some."""
-        namespace = set_.metadata.namespace
+        namespace, name = set_.metadata.namespace, set_.metadata.name
         done: list[Write] = []
         kinds: defaultdict[str, list[Callable[[], Awaitable[None]]]] = defaultdict(list)
         for each in plan.first_creates:
             kinds[each.resource.kind].append(partial(self._create, each, namespace, done))
-        creates = map(slow_start, kinds.values())
+        creates = (
+            self._trust.start((kind, namespace, name), calls) for kind, calls in kinds.items()
+        )
         changes = self._patch_all(plan, namespace)
         removals = (self._delete(each, namespace, done) for each in plan.deletes)
         results = await asyncio.gather(*creates, changes, *removals, return_exceptions=True)
@@ -106,11 +111,16 @@ class Hands:
         left = [each for each in metadata.finalizers if each != finalizer]
         fields = {"finalizers": left, "resourceVersion": metadata.resource_version}
         try:
-            await self._client.patch(
+            changed = await self._client.patch(
                 resource, metadata.name, {"metadata": fields}, metadata.namespace
             )
         except NotFound:
             return
+        echo = self._echoes[resource.kind]
+        if left:
+            await echo.of_version(changed.metadata.resource_version)
+        else:
+            await echo.of_departure((metadata.namespace, metadata.name), metadata.uid)
 
     def tell(
         self,
