@@ -8,7 +8,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Literal
 
-Operator = Literal["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"]
+from kilonova.scheduler.core.peers import Peers
+from kilonova.scheduler.core.requirements import Requirement
+
 Effect = Literal["NoSchedule", "PreferNoSchedule", "NoExecute"]
 
 
@@ -47,15 +49,6 @@ class GpuAsk:
 
 
 @dataclass(frozen=True, slots=True)
-class Requirement:
-    """A condition on one label; `Gt` and `Lt` compare integers."""
-
-    key: str
-    operator: Operator
-    values: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
 class NodeTerm:
     """Conditions on labels of a node and on its name: all must hold. Without any, none holds."""
 
@@ -91,6 +84,8 @@ class Shape:
     tolerations: tuple[Toleration, ...] = ()
     avoided: frozenset[str] = frozenset()
     """Names of nodes on which this workload failed."""
+    peers: Peers | None = None
+    """What it wants of the pods around it."""
     _hash: int = field(init=False, repr=False, compare=False, default=0)
 
     def __post_init__(self) -> None:
@@ -102,6 +97,7 @@ class Shape:
             self.preferred,
             self.tolerations,
             self.avoided,
+            self.peers,
         )
         object.__setattr__(self, "_hash", hash(parts))
 

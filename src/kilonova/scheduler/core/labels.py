@@ -9,7 +9,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from kilonova.scheduler.core.asks import NodeTerm, Requirement
+from kilonova.scheduler.core.asks import NodeTerm
+from kilonova.scheduler.core.requirements import Requirement
 
 Codes = NDArray[np.int32]
 Flags = NDArray[np.bool_]
@@ -150,19 +151,6 @@ def _table(column: Column, requirement: Requirement) -> Flags:
         case "DoesNotExist":
             table[count] = True
         case "Gt" | "Lt":
-            bound = _integer(requirement.values[0]) if len(requirement.values) == 1 else None
-            if bound is None:
-                return table
             for code, value in enumerate(column.values):
-                number = _integer(value)
-                if number is not None:
-                    above = requirement.operator == "Gt"
-                    table[code] = number > bound if above else number < bound
+                table[code] = requirement.holds({requirement.key: value})
     return table
-
-
-def _integer(text: str) -> int | None:
-    try:
-        return int(text)
-    except ValueError:
-        return None

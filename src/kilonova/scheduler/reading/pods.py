@@ -12,9 +12,7 @@ from kilonova.api import gpus as wire
 from kilonova.scheduler.core.asks import (
     GpuAsk,
     NodeTerm,
-    Operator,
     Preference,
-    Requirement,
     Shape,
     Toleration,
     host_port,
@@ -22,6 +20,7 @@ from kilonova.scheduler.core.asks import (
 from kilonova.scheduler.core.devices import WHOLE
 from kilonova.scheduler.core.gangs import Member
 from kilonova.scheduler.core.mig import profile_of
+from kilonova.scheduler.core.requirements import Operator, Requirement
 from kilonova.scheduler.core.snapshot import GPU, PODS
 from kilonova.scheduler.objects import LabelRequirement, Pod
 from kilonova.scheduler.objects import NodeTerm as WireTerm
