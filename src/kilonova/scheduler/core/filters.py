@@ -58,16 +58,20 @@ def reasons(snapshot: Snapshot, shape: Shape, rows: Rows) -> Reasons:
 def tolerated(snapshot: Snapshot, shape: Shape, rows: Rows) -> Flags:
     """Where no taint keeps the shape away."""
     table = np.array(
-        [
-            all(
-                taint.effect == "PreferNoSchedule" or _tolerates(shape.tolerations, taint)
-                for taint in taints
-            )
-            for taints in snapshot.taint_sets
-        ],
-        np.bool_,
+        [not intolerable(shape.tolerations, taints) for taints in snapshot.taint_sets], np.bool_
     )
     return table[snapshot.taints[rows]]
+
+
+def intolerable(
+    tolerations: tuple[Toleration, ...], taints: tuple[Taint, ...]
+) -> tuple[Taint, ...]:
+    """The taints that keep a pod away."""
+    return tuple(
+        taint
+        for taint in taints
+        if taint.effect != "PreferNoSchedule" and not _tolerates(tolerations, taint)
+    )
 
 
 def reluctance(snapshot: Snapshot, shape: Shape, rows: Rows) -> NDArray[np.int64]:
