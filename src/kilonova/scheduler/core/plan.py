@@ -160,7 +160,7 @@ class Round:
             return Refusal(gang, blocked)
         ask = _ask(gang)
         room = None if ask in self._hopeless else self._place(gang) or self._evict(gang)
-        if room is None:
+        if room is None or not room.bookings:
             self._hopeless.add(ask)
             self._reserve(gang)
             return Refusal(gang, NoRoom())
@@ -184,7 +184,7 @@ class Round:
         return None
 
     def _evict(self, gang: Gang) -> Room | None:
-        if not self._policy.evicts:
+        if not self._policy.evicts or not gang.needed:
             return None
         if self._evictor is None:
             self._evictor = Evictor(self._cluster, self._rooms, self._placer, self._now)

@@ -1,0 +1,110 @@
+"""How good a node is for a pod: named parts, each from 0 to 100, weighed against each other.
+
+A part that raises, or gives what is no number, is left out of that decision and remembered as
+broken; nothing that is plugged in stops placement. The part of a node's score that each gave can
+be asked for afterwards.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from kilonova.scheduler.core.asks import Shape
+from kilonova.scheduler.core.choosing import quality
+from kilonova.scheduler.core.devices import idle_devices
+from kilonova.scheduler.core.labels import Rows
+from kilonova.scheduler.core.rooms import Score, Scores
+from kilonova.scheduler.core.snapshot import GPU, Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One reason to prefer a node."""
+
+    name: str
+    weight: float
+    score: Score
+
+
+class Scoring:
+    """The weighed mean of its parts: a `Score`."""
+
+    def __init__(self, parts: Sequence[Part]) -> None:
+        self.parts = tuple(part for part in parts if part.weight > 0)
+        self.broken: dict[str, str] = {}
+        """What went wrong last with a part that had to be left out."""
+
+    def __call__(self, snapshot: Snapshot, shape: Shape, rows: Rows) -> Scores:
+        total = np.zeros(len(rows))
+        weight = 0.0
+        for part in self.parts:
+            scores = self._of(part, snapshot, shape, rows)
+            if scores is not None:
+                total += part.weight * scores
+                weight += part.weight
+        return total / weight if weight else total
+
+    def by_part(self, snapshot: Snapshot, shape: Shape, row: int) -> Mapping[str, float]:
+        """What each part gives a node."""
+        rows = np.array([row], np.intp)
+        found = ((part, self._of(part, snapshot, shape, rows)) for part in self.parts)
+        return {part.name: float(scores[0]) for part, scores in found if scores is not None}
+
+    def _of(self, part: Part, snapshot: Snapshot, shape: Shape, rows: Rows) -> Scores | None:
+        try:
+            scores = np.asarray(part.score(snapshot, shape, rows), np.float64)
+        except Exception as error:
+            self.broken[part.name] = f"{type(error).__name__}: {error}"
+            return None
+        if scores.shape != (len(rows),) or not np.isfinite(scores).all():
+            self.broken[part.name] = "does not give a number for every node"
+            return None
+        return np.clip(scores, 0.0, 100.0)
+
+
+def topology(snapshot: Snapshot, shape: Shape, rows: Rows) -> Scores:
+    """How well the best free GPUs of a node stand to each other."""
+    if shape.gpu is None:
+        return np.full(len(rows), 50.0)
+    idle = idle_devices(snapshot.gpu_free[rows], snapshot.gpu_mask[rows])
+    return np.maximum(quality(snapshot.layout_of, snapshot.layouts[rows], idle, shape.gpu), 0.0)
+
+
+def fit(snapshot: Snapshot, shape: Shape, rows: Rows) -> Scores:
+    """How little would be left on a node: tight nodes first, so that empty ones stay empty."""
+    left = np.zeros(len(rows))
+    columns, amounts = snapshot.request(shape)
+    considered = 0
+    for column, amount in zip(columns.tolist(), amounts.tolist(), strict=True):
+        if amount and column != snapshot.resources["pods"]:
+            whole = np.maximum(snapshot.allocatable[column, rows], 1)
+            left += np.clip((snapshot.free[column, rows] - amount) / whole, 0.0, 1.0)
+            considered += 1
+    if not shape.gpu and GPU in snapshot.resources:
+        column = snapshot.resources[GPU]
+        left += np.clip(snapshot.free[column, rows] / 8.0, 0.0, 1.0)
+        considered += 1
+    return 100.0 * (1.0 - left / max(considered, 1))
+
+
+def balance(snapshot: Snapshot, shape: Shape, rows: Rows) -> Scores:
+    """How evenly a node's resources would be used."""
+    shares: list[Scores] = []
+    asked = dict(shape.requests)
+    for name in ("cpu", "memory"):
+        column = snapshot.resources[name]
+        whole = np.maximum(snapshot.allocatable[column, rows], 1)
+        shares.append((snapshot.used[column, rows] + asked.get(name, 0)) / whole)
+    column = snapshot.resources[GPU]
+    whole = snapshot.allocatable[column, rows]
+    busy = (whole - snapshot.free[column, rows] + asked.get(GPU, 0)) / np.maximum(whole, 1)
+    shares.append(np.where(whole > 0, busy, shares[0]))
+    stacked = np.stack(shares)
+    return 100.0 * (1.0 - np.clip(stacked.max(axis=0) - stacked.min(axis=0), 0.0, 1.0))
+
+
+def default_scoring(extra: Sequence[Part] = ()) -> Scoring:
+    """Topology, fit and balance, as KGWE weighs them, and what is plugged in."""
+    parts = (Part("topology", 40, topology), Part("fit", 35, fit), Part("balance", 25, balance))
+    return Scoring((*parts, *extra))

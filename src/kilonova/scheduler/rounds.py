@@ -1,0 +1,96 @@
+"""The loop: whenever something happened, gangs that could have a place now are decided about.
+
+A round is taken turn by turn, and gives way in between, so that caches go on and bindings are
+written while it decides. Gangs that found no place are not tried again before something made room,
+or some time has passed: rights to push others out come with time.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import Protocol
+
+from kilonova.kube.breath import Breath
+from kilonova.scheduler.core.gangs import Gang
+from kilonova.scheduler.core.plan import Placement, Planner, Refusal, Reservation
+from kilonova.scheduler.world import World
+
+
+class Teller(Protocol):
+    """Who tells people what was decided."""
+
+    def refused(self, refusals: Sequence[Refusal], reservation: Reservation | None) -> None: ...
+
+
+class Rounds:
+    """A part: decides while it runs. Call `wake` when something happened."""
+
+    name = "scheduler"
+
+    def __init__(
+        self,
+        world: World,
+        planner: Planner,
+        bind: Callable[[Placement], None],
+        teller: Teller,
+        now: Callable[[], datetime],
+        *,
+        retry: float,
+        synced: Callable[[], bool],
+    ) -> None:
+        self._world = world
+        self._planner = planner
+        self._bind = bind
+        self._teller = teller
+        self._now = now
+        self._retry = retry
+        self._synced = synced
+        self._woken = asyncio.Event()
+        self._refused: dict[str, tuple[Gang, int]] = {}
+        """Gangs that found no place, and how much room had been made until then."""
+
+    def wake(self) -> None:
+        self._woken.set()
+
+    async def run(self) -> None:
+        while True:
+            await self._pause()
+            if self._synced():
+                await self._take_round()
+
+    async def _pause(self) -> None:
+        """Until something happens; while gangs wait for time to pass, not for ever."""
+        try:
+            async with asyncio.timeout(self._retry if self._refused else None):
+                await self._woken.wait()
+        except TimeoutError:
+            self._refused.clear()
+        self._woken.clear()
+
+    async def _take_round(self) -> None:
+        world, breath = self._world, Breath()
+        world.refresh()
+        due = [gang for gang in world.waiting.values() if self._is_due(gang)]
+        self._refused = {
+            name: refused
+            for name, refused in self._refused.items()
+            if world.waiting.get(name) is refused[0]
+        }
+        if not due:
+            return
+        turn = self._planner.begin(due, self._now().timestamp())
+        gains = world.gains
+        for gang in turn.turns:
+            if world.waiting.get(gang.name) is gang:
+                outcome = turn.take_turn(gang)
+                if isinstance(outcome, Placement):
+                    world.assume(gang)
+                    self._bind(outcome)
+            await breath.take_if_due()
+        for refusal in turn.refusals:
+            self._refused[refusal.gang.name] = refusal.gang, gains
+        self._teller.refused(turn.refusals, turn.reservation)
+
+    def _is_due(self, gang: Gang) -> bool:
+        refused = self._refused.get(gang.name)
+        return refused is None or refused != (gang, self._world.gains)
