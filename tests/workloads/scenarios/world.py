@@ -15,7 +15,8 @@ from typing import Any
 from kilonova.api.crds import definitions
 from kilonova.api.grove import names
 from kilonova.api.json import JsonObject
-from kilonova.kube import Client, Conflict, NotFound, Part, Reflector, Resource
+from kilonova.kube import ApiStatusError, Client, Conflict, NotFound, Part, Reflector, Resource
+from kilonova.kube.resource import plain
 from kilonova.local.nodes import Fleet, SimulatedNodes
 from kilonova.local.nodes.fleet import NodeGroup
 from kilonova.local.nodes.sim import PODS as SIM_PODS
@@ -27,11 +28,8 @@ from tests.local.embedded_cluster import DEFINITIONS, NODES, eventually
 from tests.workloads.ground import (
     CHILDREN,
     CLIQUES,
-    GANGS,
-    GROUPS,
     PODS,
     SETS,
-    TOPOLOGIES,
     parts_running,
 )
 from tests.workloads.manifests.load import set_of
@@ -198,7 +196,7 @@ async def world(
 
 async def _install(client: Client) -> None:
     """Define our kinds, on a server that does not know them yet."""
-    kinds = (SETS, CLIQUES, GROUPS, GANGS, TOPOLOGIES)
+    kinds = [_defined(each) for each in definitions()]
     if all([await _is_served(client, each) for each in kinds]):
         return
     for each in definitions():
@@ -207,10 +205,20 @@ async def _install(client: Client) -> None:
         await eventually(lambda each=each: _is_served(client, each))
 
 
+def _defined(definition: JsonObject) -> Resource[Any]:
+    spec = definition["spec"]
+    called = spec["names"]
+    (version,) = [each["name"] for each in spec["versions"] if each["storage"]]
+    namespaced = spec["scope"] == "Namespaced"
+    return plain(spec["group"], version, called["plural"], called["kind"], namespaced)
+
+
 async def _is_served(client: Client, resource: Resource[Any]) -> bool:
     try:
         await client.list(resource)
-    except NotFound:
+    except ApiStatusError as error:
+        if error.code not in (404, 429):  # a genuine server asks for patience with a new kind
+            raise
         return False
     return True
 
