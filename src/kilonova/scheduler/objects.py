@@ -7,6 +7,7 @@ of concern to the collector.
 import msgspec
 from msgspec.structs import force_setattr
 
+from kilonova.api import podgang, scheduling
 from kilonova.api.meta import Condition, Metadata, shared
 from kilonova.kube import Resource
 
@@ -171,5 +172,7 @@ class Node(msgspec.Struct, gc=False):
     status: NodeStatus = NodeStatus()
 
 
+GANGS = Resource(podgang.GROUP, podgang.VERSION, "podgangs", "PodGang", True, podgang.PodGang)
+QUEUES = Resource(scheduling.GROUP, scheduling.VERSION, "queues", "Queue", False, scheduling.Queue)
 PODS = Resource("", "v1", "pods", "Pod", True, Pod)
 NODES = Resource("", "v1", "nodes", "Node", False, Node)

@@ -15,3 +15,7 @@ class Settings:
     retry: float = 10.0
     """Seconds after which gangs without a place are tried again though nothing happened: rights to
     push others out come with time."""
+    patience: float = 120.0
+    """Seconds that pods which have to make way are waited for."""
+    pace: float = 5.0
+    """Seconds between two changes of what is told about one gang."""

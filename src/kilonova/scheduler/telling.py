@@ -1,0 +1,209 @@
+"""Tells people and other controllers what was decided: conditions of gangs and pods, events.
+
+- A PodGang's condition `Unschedulable` says why it has no place.
+- A pod for which there is no room gets `PodScheduled` False with the reason `Unschedulable`, for
+  which autoscalers buy nodes. One that only its queue holds back gets `SchedulingGated`, for which
+  they do not.
+
+Each is written only where the caches show something else, and what changes again and again at most
+every few seconds. Nothing here is written for pods that find a place at once, but for a gang of many
+pods one event.
+"""
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
+from typing import TypeVar
+
+from kilonova.api.json import JsonObject
+from kilonova.api.meta import Condition
+from kilonova.api.podgang import PodGang
+from kilonova.api.times import rfc3339
+from kilonova.kube import (
+    UNMEASURED,
+    Client,
+    Controller,
+    Instruments,
+    Key,
+    NotFound,
+    Resource,
+    Result,
+    Store,
+)
+from kilonova.kube.events import Recorder, Reference
+from kilonova.scheduler.core.gangs import Gang
+from kilonova.scheduler.core.plan import Placement, Refusal, Reservation
+from kilonova.scheduler.core.snapshot import Booking
+from kilonova.scheduler.objects import GANGS, PODS, Pod
+from kilonova.scheduler.reading.gangs import is_placeable
+from kilonova.scheduler.verdicts import Verdict, placed_verdict, refused_verdict
+from kilonova.scheduler.world import World
+
+UNSCHEDULABLE = "Unschedulable"
+_WORKERS = 8
+_FEW = 50
+"""So many lone pods may be told of in one go; of more, their binding says it."""
+
+T = TypeVar("T")
+
+Explain = Callable[[Refusal], str]
+
+
+class Teller:
+    """Keeps the newest verdict about each gang, and a controller that writes them."""
+
+    def __init__(
+        self,
+        client: Client,
+        world: World,
+        gangs: Store[PodGang],
+        events: Recorder,
+        explain: Explain,
+        now: Callable[[], datetime],
+        *,
+        pace: float,
+        instruments: Instruments = UNMEASURED,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._client = client
+        self._world = world
+        self._gangs = gangs
+        self._events = events
+        self._explain = explain
+        self._now = now
+        self._pace = pace
+        self._monotonic = monotonic
+        self._verdicts: dict[Key, tuple[Gang, Verdict]] = {}
+        self._told_at: dict[Key, float] = {}
+        self.controller = Controller(
+            "teller", self._write, [], workers=_WORKERS, instruments=instruments
+        )
+
+    def refused(self, refusals: Sequence[Refusal], reservation: Reservation | None) -> None:
+        """Gangs that found no place in a round."""
+        for refusal in refusals:
+            verdict = refused_verdict(refusal, reservation, self._explain(refusal))
+            self._tell(refusal.gang, verdict)
+
+    def placed(self, placement: Placement, failed: list[Booking]) -> None:
+        """A gang whose bindings are written, but for some."""
+        if not failed:
+            verdict = placed_verdict(placement)
+            key = _key(placement.gang.name)
+            if _is_lone(key) and len(self._verdicts) < _FEW:
+                self._announce(placement)
+            known = self._verdicts.pop(key, None)
+            if not _is_lone(key) or known is not None:
+                self._tell(placement.gang, verdict)
+
+    def _tell(self, gang: Gang, verdict: Verdict) -> None:
+        key = _key(gang.name)
+        known = self._verdicts.get(key)
+        self._verdicts[key] = gang, verdict
+        if known is None or known[1] != verdict:
+            self.controller.queue.add(key)
+
+    async def _write(self, key: Key) -> Result | None:
+        found = self._verdicts.get(key)
+        if found is None:
+            return None
+        waited = self._monotonic() - self._told_at.get(key, -self._pace)
+        if waited < self._pace:
+            return Result(self._pace - waited)
+        gang, verdict = found
+        self._told_at[key] = self._monotonic()
+        if not _is_lone(key):
+            await self._tell_gang(key, verdict)
+        if verdict.placed:
+            self._verdicts.pop(key, None)
+            self._told_at.pop(key, None)
+        else:
+            for pod in self._waiting(gang):
+                await self._tell_pod(pod, verdict, alone=_is_lone(key))
+        return None
+
+    async def _tell_gang(self, key: Key, verdict: Verdict) -> None:
+        gang = self._gangs.get(key)
+        if gang is None:
+            self._verdicts.pop(key, None)
+            self._told_at.pop(key, None)
+            return
+        status = "False" if verdict.placed else "True"
+        new = Condition(UNSCHEDULABLE, status, verdict.reason, verdict.message)
+        old = next((each for each in gang.status.conditions if each.type == UNSCHEDULABLE), None)
+        about = Reference.to(GANGS, key[1], key[0], gang.metadata.uid)
+        if verdict.placed:
+            self._events.event(about, "Scheduled", verdict.message)
+        elif old is None or old.message != new.message:
+            self._events.event(about, "FailedScheduling", verdict.message, warning=True)
+        if (old is None and verdict.placed) or _says(old, new):
+            return
+        condition = _wire(new, old, self._now())
+        await self._apply_status(GANGS, gang.metadata.uid, key, condition)
+
+    async def _tell_pod(self, pod: Pod, verdict: Verdict, *, alone: bool) -> None:
+        reason = "SchedulingGated" if verdict.gated else "Unschedulable"
+        new = Condition("PodScheduled", "False", reason, verdict.message)
+        old = next((each for each in pod.status.conditions if each.type == new.type), None)
+        if _says(old, new):
+            return
+        key = pod.metadata.namespace, pod.metadata.name
+        if alone:
+            about = Reference.to(PODS, key[1], key[0], pod.metadata.uid)
+            self._events.event(about, "FailedScheduling", verdict.message, warning=True)
+        condition = _wire(new, old, self._now()) | {"lastProbeTime": None}
+        await self._apply_status(PODS, pod.metadata.uid, key, condition)
+
+    async def _apply_status(
+        self, resource: Resource[T], uid: str, key: Key, condition: JsonObject
+    ) -> None:
+        body = {"metadata": {"uid": uid}, "status": {"conditions": [condition]}}
+        try:
+            await self._client.apply(resource, key[1], body, key[0], subresource="status")
+        except NotFound:
+            return  # it went; nobody needs to know any more
+
+    def _waiting(self, gang: Gang) -> Iterable[Pod]:
+        for group in gang.groups:
+            for member in group.members:
+                pod = self._world.find(member.pod)
+                if pod is not None and is_placeable(pod):
+                    yield pod
+
+    def _announce(self, placement: Placement) -> None:
+        """Tells of a pod that has no gang to tell of."""
+        for booking in placement.bookings:
+            pod = self._world.find(booking.pod)
+            if pod is not None:
+                meta = pod.metadata
+                about = Reference.to(PODS, meta.name, meta.namespace, meta.uid)
+                node = self._world.cluster.snapshot.names[booking.row]
+                message = f"Successfully assigned {booking.pod} to {node}"
+                self._events.event(about, "Scheduled", message)
+
+
+def _key(gang: str) -> Key:
+    namespace, _, name = gang.rpartition("/")
+    return namespace, name
+
+
+def _is_lone(key: Key) -> bool:
+    return "/" in key[0]
+
+
+def _says(old: Condition | None, new: Condition) -> bool:
+    if old is None:
+        return False
+    return (old.status, old.reason, old.message) == (new.status, new.reason, new.message)
+
+
+def _wire(new: Condition, old: Condition | None, now: datetime) -> JsonObject:
+    """A condition as it is written; its time changes only with its status."""
+    since = old.last_transition_time if old is not None and old.status == new.status else None
+    return {
+        "type": new.type,
+        "status": new.status,
+        "reason": new.reason,
+        "message": new.message,
+        "lastTransitionTime": since or rfc3339(now),
+    }

@@ -1,0 +1,57 @@
+"""What is said about a gang after a decision, in the words of those who read it. Pure."""
+
+from dataclasses import dataclass
+
+from kilonova.scheduler.core.ledgers import Blocked
+from kilonova.scheduler.core.plan import NoRoom, Placement, Refusal, Reservation
+from kilonova.scheduler.core.queues import Problem
+from kilonova.scheduler.reading.amounts import amount_text
+
+_LONGEST = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Whether a gang has a place, and why.
+
+    `gated` says that room is not what it lacks: no node that anybody could add would help.
+    """
+
+    placed: bool
+    reason: str
+    message: str
+    gated: bool = False
+    score: float | None = None
+
+
+def placed_verdict(placement: Placement) -> Verdict:
+    """A gang that got its place."""
+    nodes = len({booking.row for booking in placement.bookings})
+    pods = len(placement.bookings)
+    message = f"{_many(pods, 'pod')} on {_many(nodes, 'node')}"
+    return Verdict(True, "Placed", message)
+
+
+def refused_verdict(refusal: Refusal, reservation: Reservation | None, no_room: str) -> Verdict:
+    """A gang that got none; `no_room` says what of the nodes was not enough."""
+    match refusal.why:
+        case Blocked() as blocked:
+            limit, used, asked = (
+                amount_text(blocked.resource, amount)
+                for amount in (blocked.limit, blocked.used, blocked.asked)
+            )
+            message = (
+                f"queue {blocked.queue} may use {limit}: {used} in use, {asked} more asked for"
+            )
+            return Verdict(False, "QueueLimit", message, gated=True)
+        case Problem() as problem:
+            return Verdict(False, problem.reason, str(problem)[:_LONGEST], gated=True)
+        case NoRoom():
+            kept = ""
+            if reservation is not None and reservation.gang.name != refusal.gang.name:
+                kept = f"; room is kept for {reservation.gang.name}"
+            return Verdict(False, "NoRoom", (no_room + kept)[:_LONGEST])
+
+
+def _many(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"
