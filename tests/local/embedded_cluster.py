@@ -7,6 +7,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from kilonova.kube import Client, NotFound
 from kilonova.kube.resource import Resource, plain
 from kilonova.local.cluster import Cluster, Settings
@@ -26,6 +28,9 @@ EVENTS = plain("", "v1", "events", "Event", True)
 DEFINITIONS = plain(
     "apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", False
 )
+
+virtual_time = pytest.mark.looptime(noop_cycles=1)
+"""Where nothing comes from outside of the loop: no thread, socket or process is waited for."""
 
 
 class LoopClock:

@@ -8,12 +8,12 @@ from kilonova.api.grove import names
 from kilonova.api.grove.parts import RollingUpdate
 from kilonova.kube.resource import plain
 from kilonova.local.nodes import NO_NODES
-from tests.local.embedded_cluster import EVENTS, eventually, gone, settle
+from tests.local.embedded_cluster import EVENTS, eventually, gone, settle, virtual_time
 from tests.workloads.builders import clique, pod_clique_set, pod_template
 from tests.workloads.cliques.clique_stage import Stage, conditions, playing
 from tests.workloads.ground import CLIQUES, GANGS, NAMESPACE, PODS, SETS
 
-pytestmark = pytest.mark.looptime
+pytestmark = virtual_time
 
 W = "sys-0-w"
 QUOTAS = plain("", "v1", "resourcequotas", "ResourceQuota", True)

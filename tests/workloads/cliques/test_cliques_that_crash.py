@@ -3,16 +3,14 @@
 import asyncio
 from typing import Any
 
-import pytest
-
 from kilonova.api.grove import names
 from kilonova.api.grove.parts import RollingUpdate
-from tests.local.embedded_cluster import eventually, gone, settle
+from tests.local.embedded_cluster import eventually, gone, settle, virtual_time
 from tests.workloads.builders import clique, pod_clique_set
 from tests.workloads.cliques.clique_stage import Process, Stage, stage
 from tests.workloads.ground import CLIQUES, GANGS, NAMESPACE, PODS, SETS
 
-pytestmark = pytest.mark.looptime
+pytestmark = virtual_time
 
 A, W = "sys-0-a", "sys-0-w"
 

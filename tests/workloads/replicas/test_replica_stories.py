@@ -10,7 +10,7 @@ from kilonova.api.grove.parts import RollingUpdate
 from kilonova.api.grove.podcliqueset import ResourceClaimTemplate, ResourceSharing
 from kilonova.kube.resource import plain
 from kilonova.local.nodes.fleet import Fleet, NodeGroup
-from tests.local.embedded_cluster import EVENTS, NODES, eventually, settle
+from tests.local.embedded_cluster import EVENTS, NODES, eventually, settle, virtual_time
 from tests.workloads.builders import clique, group, pod_clique_set, pod_template
 from tests.workloads.ground import (
     AUTOSCALERS,
@@ -32,7 +32,7 @@ CLAIM_TEMPLATES = plain(
     "resource.k8s.io", "v1", "resourceclaimtemplates", "ResourceClaimTemplate", True
 )
 
-pytestmark = pytest.mark.looptime
+pytestmark = virtual_time
 
 
 def two_units(image: str = "busybox", **rest: Any) -> Any:

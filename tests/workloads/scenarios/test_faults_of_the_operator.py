@@ -10,7 +10,7 @@ from kilonova.api.grove import names
 from kilonova.kube import Resource
 from kilonova.local.nodes.fleet import Fleet, NodeGroup
 from tests.conftest import Api
-from tests.local.embedded_cluster import NODES, eventually
+from tests.local.embedded_cluster import NODES, eventually, virtual_time
 from tests.workloads.builders import clique, group, pod_clique_set, pod_template
 from tests.workloads.ground import (
     CHILDREN,
@@ -222,7 +222,7 @@ STORIES: dict[str, tuple[Act, Act, Check]] = {
 }
 
 
-@pytest.mark.looptime
+@virtual_time
 @pytest.mark.parametrize("story", STORIES)
 async def test_operator_killed_between_any_two_writes_changes_nothing(story: str) -> None:
     before, act, done = STORIES[story]

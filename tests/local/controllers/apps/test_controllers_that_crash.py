@@ -25,9 +25,9 @@ from tests.local.controllers.apps.workloads import (
     until_status,
     workload,
 )
-from tests.local.embedded_cluster import LoopClock, running, settle
+from tests.local.embedded_cluster import LoopClock, running, settle, virtual_time
 
-pytestmark = pytest.mark.looptime
+pytestmark = virtual_time
 
 _APPS = [f"{name}-controller" for name in ("deployment", "replicaset", "statefulset", "daemonset")]
 _NODES = Fleet(nodes=(NodeGroup("n", 2, start="1s", stop="1s"),))

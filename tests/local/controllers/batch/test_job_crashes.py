@@ -16,9 +16,9 @@ from kilonova.local.controllers.batch import job_parts
 from kilonova.local.kubelets import Kubelets
 from kilonova.local.nodes.fleet import Fleet, NodeGroup
 from tests.local.controllers.batch.job_world import JOBS, ended, job, pods_of
-from tests.local.embedded_cluster import running
+from tests.local.embedded_cluster import running, virtual_time
 
-pytestmark = pytest.mark.looptime
+pytestmark = virtual_time
 
 ADMIN = User("admin", groups=("system:masters", "system:authenticated"))
 OTHERS = "placement,serviceaccount-controller"
