@@ -7,6 +7,8 @@ MAKEFLAGS += --no-print-directory
 
 PYTHON ?= python3
 ARGS ?=
+# Who share the tests: many of these wait for servers, so that three keep two cores busy.
+WORKERS ?= 3
 VENV := .venv
 BIN := $(VENV)/bin
 UV := $(shell command -v uv 2>/dev/null)
@@ -33,7 +35,7 @@ up: $(RUN) ## Start a cluster on this machine (Ctrl-C stops it)
 
 .PHONY: test
 test: $(DEV) ## Run all tests (those on real Kubernetes want `make real-parts` first)
-	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder $(ARGS)
+	$(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 .PHONY: venv
 venv: $(DEV) ## Set up everything for development in .venv
