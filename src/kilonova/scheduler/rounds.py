@@ -23,7 +23,7 @@ class Teller(Protocol):
 
 
 class Rounds:
-    """A part: decides while it runs. Call `wake` when something happened."""
+    """A part: decides while it runs, whenever `woken` is set."""
 
     name = "scheduler"
 
@@ -34,6 +34,7 @@ class Rounds:
         bind: Callable[[Placement], None],
         teller: Teller,
         now: Callable[[], datetime],
+        woken: asyncio.Event,
         *,
         retry: float,
         synced: Callable[[], bool],
@@ -45,12 +46,9 @@ class Rounds:
         self._now = now
         self._retry = retry
         self._synced = synced
-        self._woken = asyncio.Event()
+        self._woken = woken
         self._refused: dict[str, tuple[Gang, int]] = {}
         """Gangs that found no place, and how much room had been made until then."""
-
-    def wake(self) -> None:
-        self._woken.set()
 
     async def run(self) -> None:
         while True:

@@ -5,6 +5,7 @@ manager.add(*scheduler.parts)
 manager.add_leading(*scheduler.leading)
 """
 
+import asyncio
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -83,14 +84,14 @@ def build_scheduler(
         clock=monotonic,
         wall=now,
     )
-    wakers: list[Callable[[], None]] = []
+    woken = asyncio.Event()
     world = World(
         caches.nodes.store,
         caches.pods.store,
         caches.gangs.store,
         caches.queues.store,
         now,
-        wake=lambda: [each() for each in wakers],
+        wake=woken.set,
     )
     planner = Planner(world.cluster, default_scoring(), settings.policy)
     teller = Teller(
@@ -112,8 +113,8 @@ def build_scheduler(
         binder.bind,
         teller,
         now,
+        woken,
         retry=settings.retry,
         synced=lambda: caches.synced,
     )
-    wakers.append(rounds.wake)
     return Scheduler(caches, world, planner, recorder, (binder, rounds, teller.controller))

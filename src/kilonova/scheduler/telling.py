@@ -6,8 +6,8 @@
   they do not.
 
 Each is written only where the caches show something else, and what changes again and again at most
-every few seconds. Nothing here is written for pods that find a place at once, but for a gang of many
-pods one event.
+every few seconds. Nothing here is written for pods that find a place at once, but for a gang of
+many pods one event.
 """
 
 import time
