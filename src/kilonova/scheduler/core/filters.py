@@ -32,6 +32,12 @@ class Reason(IntEnum):
     SELECTOR = 9
     AFFINITY = 10
     AVOIDED = 11
+    SPREAD = 12
+    POD_AFFINITY = 13
+    POD_ANTI_AFFINITY = 14
+    REPELLED = 15
+    """Pods that stand there want the newcomer away."""
+    VOLUME_IN_USE = 16
 
 
 def reasons(snapshot: Snapshot, shape: Shape, rows: Rows) -> Reasons:

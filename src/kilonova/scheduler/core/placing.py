@@ -7,6 +7,7 @@ What a gang has beyond its minimum follows into the same domains as far as there
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
+from typing import TypeVar
 
 import numpy as np
 
@@ -16,12 +17,18 @@ from kilonova.scheduler.core.domains import candidates
 from kilonova.scheduler.core.gangs import Apart, Gang, Group, Member
 from kilonova.scheduler.core.giving import devices_for
 from kilonova.scheduler.core.labels import Rows
+from kilonova.scheduler.core.nearness import objections
 from kilonova.scheduler.core.parts import Part, tree
 from kilonova.scheduler.core.rooms import NOWHERE, BothRooms, Counts, Rooms
 from kilonova.scheduler.core.snapshot import Booking, Snapshot
 
 _MOST_TRIALS = 256
 """Domains that are tried for one gang. The bound on domains leaves few that fail."""
+
+_MOST_DOMAINS = 16
+"""So many domains are tried for pods that want to be near each other."""
+
+T = TypeVar("T")
 
 
 class Placer:
@@ -43,7 +50,7 @@ class Placer:
         With `rows`, only on these.
         """
         if rows is None and (member := lone(gang)) is not None:
-            row = self._rooms.best(member.shape)
+            row = best_row(self._snapshot, self._rooms, member)
             return None if row == NOWHERE else self._book(row, member, gang)
         if rows is None:
             rows = np.flatnonzero(self._snapshot.alive[: self._snapshot.size])
@@ -73,6 +80,23 @@ def lone(gang: Gang) -> Member | None:
     return group.members[0]
 
 
+def best_row(snapshot: Snapshot, rooms: Rooms, member: Member, rows: Rows | None = None) -> int:
+    """Where one more pod stands best, by its own wishes and by what others let it;
+    `NOWHERE` if there is no such place. With `rows`, one of these."""
+    against = objections(snapshot, member)
+    if rows is None and against is None:
+        return rooms.best(member.shape)
+    keys = rooms.keys(member.shape)
+    if against is not None:
+        keys = np.where(against == 0, keys, NOWHERE)
+    if rows is None:
+        rows = np.arange(len(keys))
+    if not len(rows):
+        return NOWHERE
+    row = int(rows[keys[rows].argmax()])
+    return row if keys[row] >= 0 else NOWHERE
+
+
 class _Attempt:
     """One try to place one gang."""
 
@@ -90,13 +114,22 @@ class _Attempt:
     def place(self, rows: Rows) -> list[Booking] | None:
         root = tree(self._gang)
         mark = self._snapshot.mark()
-        for allowed in self._apart(self._gang.apart, rows):
-            if self._place(root, allowed):
+        for allowed in self._narrowed(root, rows):
+            if self._tried(self._place, root, allowed):
                 for leaf in root.leaves():
                     self._add_extras(leaf)
                 return self._snapshot.keep(mark)
         self._snapshot.undo(mark)
         return None
+
+    def _narrowed(self, root: Part, rows: Rows) -> Iterator[Rows]:
+        """Rows to try. Pods that want to be near others of the gang follow the first of them: where
+        that one led them astray, single domains are tried."""
+        for allowed in self._apart(self._gang.apart, rows):
+            yield allowed
+            for level in _near_levels(root):
+                domains = candidates(self._snapshot, self._rooms, root, level, allowed)
+                yield from domains[:_MOST_DOMAINS]
 
     def _apart(self, apart: Apart | None, rows: Rows) -> Iterator[Rows]:
         """Rows in domains where fewest of the others stand; if they must not meet, only where
@@ -130,12 +163,12 @@ class _Attempt:
                     return True
         return self._place_inside(part, rows)
 
-    def _tried(self, place: Callable[[Part, Rows], bool], part: Part, rows: Rows) -> bool:
+    def _tried(self, place: Callable[[T, Rows], bool], what: T, rows: Rows) -> bool:
         if self._trials >= _MOST_TRIALS:
             return False
         self._trials += 1
         mark = self._snapshot.mark()
-        if place(part, rows):
+        if place(what, rows):
             self._snapshot.keep(mark)
             return True
         self._snapshot.undo(mark)
@@ -157,12 +190,63 @@ class _Attempt:
     def _fill_alike(
         self, leaf: Part, group: Group, shape: Shape, members: list[Member], rows: Rows
     ) -> bool:
-        room = self._rooms.room(shape)[rows]
+        if self._differ(members):
+            return self._fill_singly(group, members, rows) == len(members)
+        room = self._room(members[0], rows)
         taken = self._take(leaf, group, shape, rows, room, len(members))
         if int(taken.sum()) < len(members):
             return False
         self._book(shape, members, rows, taken)
         return True
+
+    def _differ(self, members: list[Member]) -> bool:
+        """Whether each of some pods of one shape changes where the next may stand, or others keep
+        only some of them away."""
+        neighbours = self._snapshot.neighbours
+        if members[0].shape.peers is not None:
+            return True
+        if not neighbours.repels:
+            return False
+        return len({frozenset(neighbours.repelling(member)) for member in members}) > 1
+
+    def _room(self, member: Member, rows: Rows) -> Counts:
+        room = self._rooms.room(member.shape)[rows]
+        against = objections(self._snapshot, member)
+        return room if against is None else np.where(against[rows] == 0, room, 0)
+
+    def _fill_singly(self, group: Group, members: list[Member], rows: Rows) -> int:
+        """Books one pod, or one segment, after the other; says how many pods found a place."""
+        if group.segments is None:
+            return self._seat(members, rows)
+        size, level = group.segments.size, group.segments.level
+        for first in range(0, len(members), size):
+            if not self._fill_segment(members[first : first + size], level, rows):
+                return first
+        return len(members)
+
+    def _fill_segment(self, members: list[Member], level: str, rows: Rows) -> bool:
+        """Within one domain, those with the most room first."""
+        domains = self._snapshot.labels.domains(level, rows)
+        room = np.bincount(domains + 1, weights=self._rooms.room(members[0].shape)[rows])[1:]
+        names = self._snapshot.labels.column(level).values
+        able = np.flatnonzero(room >= len(members)).tolist()
+        for domain in sorted(able, key=lambda one: (-room[one], names[one])):
+            if self._tried(self._seat_all, members, rows[domains == domain]):
+                return True
+        return False
+
+    def _seat_all(self, members: list[Member], rows: Rows) -> bool:
+        return self._seat(members, rows) == len(members)
+
+    def _seat(self, members: list[Member], rows: Rows) -> int:
+        """Each where it stands best, as long as there is a place; says how many have one."""
+        for seated, member in enumerate(members):
+            row = best_row(self._snapshot, self._rooms, member, rows)
+            if row == NOWHERE:
+                return seated
+            devices = devices_for(self._snapshot, row, member.shape, 1)[0]
+            self._snapshot.book(Booking(member, row, devices, self._gang.name))
+        return len(members)
 
     def _take(
         self, leaf: Part, group: Group, shape: Shape, rows: Rows, room: Counts, number: int
@@ -204,6 +288,16 @@ class _Attempt:
             return
         for shape, same in groupby(extras, key=lambda member: member.shape):
             members = list(same)
-            room = self._rooms.room(shape)[rows]
+            if self._differ(members):
+                self._fill_singly(group, members, rows)
+                continue
+            room = self._room(members[0], rows)
             taken = self._take(leaf, group, shape, rows, room, len(members))
             self._book(shape, members[: int(taken.sum())], rows, taken)
+
+
+def _near_levels(root: Part) -> list[str]:
+    """Levels within a domain of which pods of a gang want to be near some others."""
+    shapes = [shape for leaf in root.leaves() for shape, _ in leaf.wanted]
+    peers = [shape.peers for shape in shapes if shape.peers is not None]
+    return list(dict.fromkeys(term.level for each in peers for term in each.near))

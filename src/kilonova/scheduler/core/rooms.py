@@ -76,7 +76,9 @@ class Rooms:
             vectors.keys_at = _NEVER
             vectors.ranked_at = snapshot.rank_changes
         if vectors.keys_at != vectors.room_at:
-            rows = _changed(snapshot.changes, vectors.keys_at, snapshot)
+            # Where others came or went matters to all nodes of their domains, not to theirs alone.
+            since = _NEVER if shape.peers is not None and shape.peers.wishes else vectors.keys_at
+            rows = _changed(snapshot.changes, since, snapshot)
             vectors.keys[rows] = self._ranked(shape, rows, vectors.room[rows])
             vectors.keys_at = vectors.room_at
         return vectors.keys

@@ -20,6 +20,7 @@ from kilonova.scheduler.core.changes import Changes
 from kilonova.scheduler.core.devices import WHOLE, Layout, Share
 from kilonova.scheduler.core.gangs import Member
 from kilonova.scheduler.core.labels import Labels, Rows
+from kilonova.scheduler.core.neighbours import Neighbours
 from kilonova.scheduler.core.nodes import Node, Taint
 
 _FEW = 8
@@ -79,6 +80,8 @@ class Snapshot:
         """Rows on which something was booked, released, or else changed."""
         self.fact_changes = Changes()
         """Rows whose labels, taints, devices or resources changed."""
+        self.neighbours = Neighbours()
+        """How many pods of which kind are where, for pods with rules about others."""
         self._nodes: list[Node | None] = []
         self._rows: dict[str, int] = {}
         self._vacant: list[int] = []
@@ -185,6 +188,8 @@ class Snapshot:
             columns = np.array([self.column(name) for name, _ in shape.requests], np.intp)
             amounts = np.array([amount for _, amount in shape.requests], np.int64)
             found = self._columns[shape] = columns, amounts
+            if shape.peers is not None:
+                self.neighbours.awake = True
         return found
 
     def copy(self) -> "Snapshot":
@@ -195,6 +200,7 @@ class Snapshot:
             setattr(other, name, getattr(self, name).copy())
         other.pods_on = [pods.copy() for pods in self.pods_on]
         other.labels = self.labels.copy()
+        other.neighbours = self.neighbours.copy()
         other.changes, other.fact_changes = Changes(), Changes()
         other._journal, other._trials = [], 0
         return other
@@ -299,6 +305,11 @@ class Snapshot:
             self.free[column, row] = min(int(self.free[column, row]), idle)
 
     def _count_all(self, bookings: Sequence[Booking], sign: int) -> None:
+        self._count_amounts(bookings, sign)
+        if self.neighbours.awake:
+            self.neighbours.count(((booking.member, booking.row) for booking in bookings), sign)
+
+    def _count_amounts(self, bookings: Sequence[Booking], sign: int) -> None:
         """Counts pods by shape: a gang of a thousand equal pods is a few operations."""
         if len(bookings) < _FEW:
             for booking in bookings:
