@@ -13,6 +13,7 @@ from datetime import datetime
 
 from msgspec.structs import replace
 
+from kilonova.api.grove import names
 from kilonova.api.podgang import PodGang
 from kilonova.api.scheduling import Queue
 from kilonova.api.schedulingnames import SCHEDULER
@@ -259,6 +260,9 @@ class World:
         pod = self._find_assumed(name.removeprefix(_LONE))
         if pod is None or pod.spec.scheduler_name != SCHEDULER or pod.key in self._gang_of:
             return None
+        gang = pod.metadata.labels.get(names.POD_GANG)
+        if gang is not None and not pod.spec.node_name:
+            return NotYet("NotListed", f"gang {gang} does not list it yet")
         return read_lone_pod(pod, self._member) if is_placeable(pod) or stands(pod) else None
 
     def _read_gang(self, name: str) -> Gang | NotYet | None:

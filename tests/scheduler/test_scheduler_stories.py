@@ -1,0 +1,53 @@
+"""The whole scheduler on an embedded cluster."""
+
+from kilonova.kube.resource import plain
+from kilonova.local.nodes.fleet import Fleet, Gpu, NodeGroup
+from tests.local.embedded_cluster import PODS, eventually, virtual_time
+from tests.scheduler.scheduling import gang, nodes_of, pod, scheduling
+
+pytestmark = virtual_time
+
+GANGS = plain("scheduler.grove.io", "v1alpha1", "podgangs", "PodGang", True)
+
+
+def fleet(count: int, gpus: int = 8) -> Fleet:
+    gpu = Gpu("NVIDIA-H100-80GB-HBM3", gpus, "80Gi")
+    return Fleet((NodeGroup("node", count, cpu="64", memory="512Gi", gpu=gpu),))
+
+
+async def test_a_lone_pod_gets_a_node_and_a_device() -> None:
+    async with scheduling(fleet(2)) as (cluster, _):
+        client = cluster.client("tester")
+        await client.create(PODS, pod("a"), "default")
+
+        async def runs() -> bool:
+            found = await client.get(PODS, "a", "default")
+            return found.get("status", {}).get("phase") == "Running"
+
+        await eventually(runs)
+        found = await client.get(PODS, "a", "default")
+        assert found["metadata"]["annotations"]["gpu.kilonova.dev/devices"] == "0"
+
+
+async def test_a_gang_starts_together_or_not_at_all() -> None:
+    async with scheduling(fleet(1)) as (cluster, _):
+        client = cluster.client("tester")
+        names = [f"w{index}" for index in range(3)]
+        for name in names:
+            await client.create(PODS, pod(name, 4, of="g"), "default")
+        await client.create(GANGS, gang("g", {"w": names}), "default")
+
+        async def told() -> bool:
+            found = await client.get(GANGS, "g", "default")
+            conditions = found.get("status", {}).get("conditions", [])
+            return any(each["type"] == "Unschedulable" for each in conditions)
+
+        await eventually(told)
+        assert set((await nodes_of(client)).values()) == {""}
+        await client.delete(PODS, "w2", "default")
+        await client.create(PODS, pod("w2", 0, of="g"), "default")
+
+        async def placed() -> bool:
+            return all((await nodes_of(client)).values())
+
+        await eventually(placed)
