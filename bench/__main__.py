@@ -5,12 +5,16 @@ from rich.console import Console
 
 from bench.cluster import cluster
 from bench.home import home
+from bench.packing import packing
+from bench.scheduler import scheduler
 from bench.workloads import workloads
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 app.command("home")(home)
 app.command("cluster")(cluster)
 app.command("workloads")(workloads)
+app.command("scheduler")(scheduler)
+app.command("packing")(packing)
 
 
 @app.callback(invoke_without_command=True)
