@@ -20,6 +20,7 @@ from kilonova.api.schedulingnames import SCHEDULER
 from kilonova.api.times import parse_time
 from kilonova.kube import Store
 from kilonova.scheduler.core.cluster import Cluster
+from kilonova.scheduler.core.devices import Share
 from kilonova.scheduler.core.gangs import Gang, Member
 from kilonova.scheduler.core.snapshot import Booking
 from kilonova.scheduler.objects import Node, Pod
@@ -97,6 +98,13 @@ class World:
         if any(member.pod not in self.cluster.snapshot.bookings for member in _members_of(gang)):
             self._touch(gang.name)
         self._touch_dependents(gang.name)
+
+    def book(self, pod: Pod, member: Member, row: int, devices: tuple[Share, ...]) -> Booking:
+        """Books a pod for which somebody else found a node; what waits of its gang is read anew."""
+        booking = Booking(member, row, devices, self._name_of(pod))
+        self.cluster.snapshot.book(booking)
+        self._touch_pod(pod.key)
+        return booking
 
     def give_back(self, bookings: Iterable[Booking]) -> None:
         """Bindings that came to nothing: their room is free again, their gangs wait."""

@@ -40,6 +40,11 @@ def known_geometry(name: str) -> Geometry | None:
     return _BY_NAME.get(name)
 
 
+def known_geometries() -> tuple[Geometry, ...]:
+    """All that there are tables of."""
+    return tuple(_BY_NAME.values())
+
+
 class _Part(NamedTuple):
     family: str
     memory: int
