@@ -46,11 +46,13 @@ def in_all(kinds: Iterable[Kind]) -> Kind:
     """The pods that are of every one of some kinds."""
     namespaces: frozenset[str] | None = None
     labels: tuple[Requirement, ...] | None = ()
+    staying = False
     for kind in kinds:
+        staying = staying or kind.staying
         if kind.namespaces is not None:
             namespaces = kind.namespaces if namespaces is None else namespaces & kind.namespaces
         labels = None if labels is None or kind.labels is None else (*labels, *kind.labels)
-    return Kind(namespaces, labels)
+    return Kind(namespaces, labels, staying)
 
 
 @dataclass(frozen=True, slots=True)
