@@ -63,11 +63,11 @@ def evenness(snapshot: Snapshot, shape: Shape, rows: Rows) -> Scores:
         codes, counts = _codes(snapshot, spread.level), _counts(snapshot, spread.kind)
         here = codes[rows]
         if spread.level == _HOSTNAME:
-            matched, domains = counts[rows], int(judged.sum())
+            matched, domains = counts[rows], np.count_nonzero(judged)
         else:
             counted = labelled & _included(snapshot, shape, spread)
             matched = _by_domain(codes, np.where(counted, counts, 0))[here + 1]
-            domains = len(np.unique(here[judged]))
+            domains = np.count_nonzero(np.bincount(here[judged] + 1))
         total += matched * np.log(domains + 2) + (spread.most - 1)
     total = np.rint(total)
     if not judged.any():
@@ -125,9 +125,9 @@ def _uneven(snapshot: Snapshot, shape: Shape, spreads: tuple[Spread, ...]) -> Fl
         codes = _codes(snapshot, spread.level)
         counted = labelled & _included(snapshot, shape, spread)
         matched = _by_domain(codes, np.where(counted, _counts(snapshot, spread.kind), 0))
-        domains = np.unique(codes[counted])
-        few = len(domains) < max(spread.least_domains, 1)
-        least = 0 if few else matched[domains + 1].min()
+        there = np.bincount(codes[counted] + 1, minlength=len(matched)) > 0
+        few = np.count_nonzero(there) < max(spread.least_domains, 1)
+        least = 0 if few else matched[there].min()
         against |= codes < 0
         against |= matched[codes + 1] + spread.counts_itself - least > spread.most
     return against
