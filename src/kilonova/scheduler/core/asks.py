@@ -6,12 +6,10 @@ All values are frozen and compare by content.
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Literal
 
 from kilonova.scheduler.core.peers import Peers
-from kilonova.scheduler.core.requirements import Requirement
-
-Effect = Literal["NoSchedule", "PreferNoSchedule", "NoExecute"]
+from kilonova.scheduler.core.requirements import NodeTerm
+from kilonova.scheduler.core.taints import Toleration
 
 
 class Preference(StrEnum):
@@ -46,24 +44,6 @@ class GpuAsk:
     def whole(self) -> bool:
         """Whether it asks for devices that nobody else uses."""
         return self.milli == 1000 and not self.profile
-
-
-@dataclass(frozen=True, slots=True)
-class NodeTerm:
-    """Conditions on labels of a node and on its name: all must hold. Without any, none holds."""
-
-    labels: tuple[Requirement, ...] = ()
-    names: tuple[Requirement, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Toleration:
-    """A taint that is put up with; an empty key or effect stands for any."""
-
-    key: str = ""
-    operator: Literal["Exists", "Equal"] = "Equal"
-    value: str = ""
-    effect: str = ""
 
 
 @dataclass(frozen=True, slots=True)

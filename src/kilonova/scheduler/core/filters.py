@@ -9,10 +9,10 @@ from enum import IntEnum
 import numpy as np
 from numpy.typing import NDArray
 
-from kilonova.scheduler.core.asks import GpuAsk, Shape, Toleration
+from kilonova.scheduler.core.asks import GpuAsk, Shape
 from kilonova.scheduler.core.labels import NAME, Flags, Rows
-from kilonova.scheduler.core.nodes import Taint
 from kilonova.scheduler.core.snapshot import GPU, Snapshot, mig_resource
+from kilonova.scheduler.core.taints import intolerable, tolerates
 
 Reasons = NDArray[np.int8]
 
@@ -69,23 +69,12 @@ def tolerated(snapshot: Snapshot, shape: Shape, rows: Rows) -> Flags:
     return table[snapshot.taints[rows]]
 
 
-def intolerable(
-    tolerations: tuple[Toleration, ...], taints: tuple[Taint, ...]
-) -> tuple[Taint, ...]:
-    """The taints that keep a pod away."""
-    return tuple(
-        taint
-        for taint in taints
-        if taint.effect != "PreferNoSchedule" and not _tolerates(tolerations, taint)
-    )
-
-
 def reluctance(snapshot: Snapshot, shape: Shape, rows: Rows) -> NDArray[np.int64]:
     """How many taints of each node would rather not have the shape."""
     table = np.array(
         [
             sum(
-                taint.effect == "PreferNoSchedule" and not _tolerates(shape.tolerations, taint)
+                taint.effect == "PreferNoSchedule" and not tolerates(shape.tolerations, taint)
                 for taint in taints
             )
             for taints in snapshot.taint_sets
@@ -132,13 +121,3 @@ _WISHES = (
 
 def _object(found: Reasons, against: Flags, reason: Reason) -> None:
     found[(found == 0) & against] = reason
-
-
-def _tolerates(tolerations: tuple[Toleration, ...], taint: Taint) -> bool:
-    return any(
-        (not one.effect or one.effect == taint.effect)
-        and (not one.key or one.key == taint.key)
-        and (one.operator == "Exists" or one.value == taint.value)
-        and (bool(one.key) or one.operator == "Exists")
-        for one in tolerations
-    )

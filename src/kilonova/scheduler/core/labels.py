@@ -9,8 +9,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from kilonova.scheduler.core.asks import NodeTerm
-from kilonova.scheduler.core.requirements import Requirement
+from kilonova.scheduler.core.requirements import NodeTerm, Requirement
 
 Codes = NDArray[np.int32]
 Flags = NDArray[np.bool_]

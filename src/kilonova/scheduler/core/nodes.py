@@ -3,17 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from kilonova.scheduler.core.asks import Effect
 from kilonova.scheduler.core.devices import Layout
-
-
-@dataclass(frozen=True, slots=True)
-class Taint:
-    """Keeps pods away that do not tolerate it."""
-
-    key: str
-    effect: Effect
-    value: str = ""
+from kilonova.scheduler.core.taints import Taint
 
 
 @dataclass(frozen=True, slots=True)

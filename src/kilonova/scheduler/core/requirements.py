@@ -1,4 +1,4 @@
-"""A condition on one label, of a node or of a pod."""
+"""Conditions on labels, of a node or of a pod."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -33,6 +33,14 @@ class Requirement:
                 if bound is None or number is None:
                     return False
                 return number > bound if self.operator == "Gt" else number < bound
+
+
+@dataclass(frozen=True, slots=True)
+class NodeTerm:
+    """Conditions on labels of a node and on its name: all must hold. Without any, none holds."""
+
+    labels: tuple[Requirement, ...] = ()
+    names: tuple[Requirement, ...] = ()
 
 
 def _integer(text: str) -> int | None:

@@ -3,9 +3,9 @@
 from typing import cast
 
 from kilonova.api.gpus import Unreadable
-from kilonova.scheduler.core.asks import Effect
-from kilonova.scheduler.core.nodes import Node, Taint
+from kilonova.scheduler.core.nodes import Node
 from kilonova.scheduler.core.snapshot import GPU
+from kilonova.scheduler.core.taints import Effect, Taint
 from kilonova.scheduler.objects import Node as WireNode
 from kilonova.scheduler.reading.amounts import amounts_of
 from kilonova.scheduler.reading.gpus import layout_of
