@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 from kilonova.api.durations import parse_duration
 from kilonova.cli.operatorconfig import OperatorConfiguration
+from kilonova.cli.process import HEALTH_PORT, NAMESPACE, Election, LogFormat, ProcessOptions
 from kilonova.kube.election import Timing
 from kilonova.workloads.admission import AtService, AtUrl
 from kilonova.workloads.backends import BACKENDS
@@ -15,13 +16,10 @@ from kilonova.workloads.settings import Settings
 
 T = TypeVar("T")
 
-NAMESPACE = "kilonova-system"
 NAME = "kilonova-operator"
 """Of the Service, the Lease and the Secret, as `deploy/operator` has them."""
 WEBHOOK_PORT = 9443
-HEALTH_PORT = 8081
 
-LogFormat = Literal["json", "text"]
 Certificates = Literal["own", "given"]
 
 
@@ -64,28 +62,12 @@ class Webhooks:
     secret: str
 
 
-@dataclass(frozen=True, slots=True)
-class Election:
-    """The Lease that one of several copies holds."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperatorOptions(ProcessOptions):
+    """An operator to run; its certificates are where its Lease is."""
 
-    lease: str
-    timing: Timing
-
-
-@dataclass(frozen=True, slots=True)
-class OperatorOptions:
-    """An operator to run."""
-
-    kubeconfig: Path | None
-    context: str | None
-    namespace: str
-    """Where the Lease and the Secret are."""
     webhooks: Webhooks | None
-    health_port: int
-    election: Election | None
     settings: Settings
-    log_format: LogFormat | None
-    log_level: str | None
 
 
 _SILENT = OperatorConfiguration("operator.config.grove.io/v1alpha1", "OperatorConfiguration")

@@ -5,58 +5,27 @@ from typing import Any
 
 import msgspec
 
-from kilonova.cli.failure import NO_COMPUTE_DOMAINS, CommandFailed
-from kilonova.kube import (
-    Client,
-    NotFound,
-    Request,
-    Resource,
-    plain,
-)
-from kilonova.workloads.admission import AtService
-from kilonova.workloads.resources import (
-    CLIQUES,
-    COMPUTE_DOMAINS,
-    GANGS,
-    GROUPS,
-    SERVICES,
-    SETS,
-    TOPOLOGIES,
-)
-from kilonova.workloads.settings import Settings
+from kilonova.cli.failure import CommandFailed
+from kilonova.kube import Client, NotFound, Request, Resource, plain
 
 _NAMESPACES = plain("", "v1", "namespaces", "Namespace", False)
 _SELF = plain("authentication.k8s.io", "v1", "selfsubjectreviews", "SelfSubjectReview", False)
 
 
-async def require_kinds(client: Client, settings: Settings) -> None:
-    """That the kinds which an operator goes about are there."""
-    missing = await _missing(client, (SETS, CLIQUES, GROUPS, TOPOLOGIES, GANGS))
+async def require_installed(client: Client, wanted: Sequence[Resource[Any]]) -> None:
+    """That kinds of ours are there."""
+    missing = await missing_kinds(client, wanted)
     if missing:
         raise CommandFailed(f"not installed on this cluster: {missing}; run `kilonova install`")
-    if settings.mnnvl and (missing := await _missing(client, (COMPUTE_DOMAINS,))):
-        fix = "install NVIDIA's DRA driver, or leave out --mnnvl"
-        raise CommandFailed(f"multi-node NVLink needs {missing}: {fix}", NO_COMPUTE_DOMAINS)
 
 
-async def require_namespace(client: Client, name: str) -> None:
-    """That there is a place for the Lease and the certificates."""
+async def require_namespace(client: Client, name: str, what: str = "the Lease") -> None:
+    """That there is a place for what a process keeps."""
     try:
         await client.get(_NAMESPACES, name)
     except NotFound:
-        problem = f"there is no namespace {name} for the Lease and the certificates"
+        problem = f"there is no namespace {name} for {what}"
         raise CommandFailed(f"{problem}: create it, or name another with --namespace") from None
-
-
-async def require_service(client: Client, address: AtService) -> None:
-    """That the API server will find the webhooks behind their Service."""
-    try:
-        await client.get(SERVICES, address.name, address.namespace)
-    except NotFound:
-        problem = f"there is no Service {address.namespace}/{address.name} for the webhooks"
-        others = "--webhook-service NAMESPACE/NAME, --webhook-url https://HOST:PORT where this "
-        others += "process is outside of the cluster, or --no-webhooks"
-        raise CommandFailed(f"{problem}: create it, or say {others}") from None
 
 
 async def user_name(client: Client) -> str:
@@ -65,7 +34,8 @@ async def user_name(client: Client) -> str:
     return str(review["status"]["userInfo"]["username"])
 
 
-async def _missing(client: Client, wanted: Sequence[Resource[Any]]) -> str:
+async def missing_kinds(client: Client, wanted: Sequence[Resource[Any]]) -> str:
+    """The names of kinds that a cluster does not serve; empty if it serves them all."""
     served: set[str] = set()
     for group in {f"{each.group}/{each.version}" for each in wanted}:
         try:

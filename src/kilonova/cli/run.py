@@ -1,11 +1,12 @@
 """`kilonova run`: the parts of Kilonova as processes of their own, on any Kubernetes."""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
 from kilonova.cli.failure import CommandFailed
+from kilonova.cli.runoptions import Context, HealthPort, Kubeconfig, LeaderElect, LogFormat
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
@@ -22,18 +23,8 @@ def run() -> None:
 
 @app.command()
 def operator(
-    kubeconfig: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Kubeconfig of the cluster.  [default: KUBECONFIG, else ~/.kube/config, else the "
-            "pod's ServiceAccount]",
-            dir_okay=False,
-        ),
-    ] = None,
-    context: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Its context, instead of the current one.")
-    ] = None,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
     config: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Grove's OperatorConfiguration; options count more."),
@@ -85,23 +76,8 @@ def operator(
             file_okay=False,
         ),
     ] = None,
-    health_port: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N",
-            min=0,
-            max=65535,
-            help="Port of /livez, /readyz and /metrics; 0 takes a free one.  [default: 8081]",
-        ),
-    ] = None,
-    leader_elect: Annotated[
-        bool | None,
-        typer.Option(
-            "--leader-elect/--no-leader-elect",
-            help="Let one of several copies write.  [default: leader-elect]",
-            show_default=False,
-        ),
-    ] = None,
+    health_port: HealthPort = None,
+    leader_elect: LeaderElect = None,
     lease: Annotated[
         str | None,
         typer.Option(metavar="NAME", help="Lease that it holds.  [default: kilonova-operator]"),
@@ -149,10 +125,7 @@ def operator(
         list[str] | None,
         typer.Option(metavar="NAME", help="Somebody who may, nevertheless; may be given again."),
     ] = None,
-    log_format: Annotated[
-        Literal["json", "text"] | None,
-        typer.Option(help="Form of the log.  [default: text on a terminal, else json]"),
-    ] = None,
+    log_format: LogFormat = None,
 ) -> None:
     """Run the operator of PodCliqueSets, until SIGTERM or Ctrl-C.
 
