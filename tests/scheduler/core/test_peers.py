@@ -10,12 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kilonova.scheduler.core.asks import NodeTerm, Shape, Toleration
+from kilonova.scheduler.core.cluster import Cluster
 from kilonova.scheduler.core.filters import Reason
 from kilonova.scheduler.core.gangs import Gang, Group, Member, Segments, single
 from kilonova.scheduler.core.nearness import attraction, evenness, objections
 from kilonova.scheduler.core.nodes import Node, Taint
 from kilonova.scheduler.core.peers import EVERYWHERE, Kind, Peers, Spread, Term
 from kilonova.scheduler.core.placing import Placer
+from kilonova.scheduler.core.plan import Planner
 from kilonova.scheduler.core.requirements import Requirement
 from kilonova.scheduler.core.rooms import Rooms
 from kilonova.scheduler.core.snapshot import Booking, Snapshot
@@ -285,6 +287,35 @@ def test_a_copy_counts_by_itself() -> None:
     other.release("ns/web-0")
     assert set(refused(snapshot, pod("web-1", apart))) == {"a0"}
     assert not refused(other, pod("web-1", apart))
+
+
+def planner_of(snapshot: Snapshot) -> Planner:
+    cluster = Cluster()
+    cluster.snapshot = snapshot
+    return Planner(cluster, tight)
+
+
+def test_who_made_room_and_would_be_in_the_way_by_a_rule_does_not_come_back() -> None:
+    planner = planner_of(zones(a=1))
+    weak = [
+        replace(single(pod("other-0", gpus=1)), name="other"),
+        replace(single(pod("web-0", gpus=1)), name="web"),
+    ]
+    planner.decide(weak, 0)
+    apart = Peers(apart=(Term(app("web"), HOST),))
+    strong = replace(gang_of(pod("db-0", apart), pod("db-1", apart)), priority=5)
+    plan = planner.decide([strong], 10)
+    assert [unit.gang for unit in plan.placements[0].evicted] == ["web"]
+
+
+def test_a_gang_that_found_nobody_to_be_near_is_tried_again_when_somebody_came() -> None:
+    planner = planner_of(zones(a=1))
+    near = Peers(near=(Term(app("db"), ZONE),))
+    early = replace(single(pod("web-0", near), priority=2), name="early")
+    db = replace(single(pod("db-0"), priority=1), name="db")
+    late = replace(single(pod("web-1", near)), name="late")
+    plan = planner.decide([early, db, late], 0)
+    assert [placement.gang.name for placement in plan.placements] == ["db", "late"]
 
 
 # Random clusters.

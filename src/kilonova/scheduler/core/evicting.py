@@ -16,6 +16,7 @@ from kilonova.scheduler.core.cluster import Cluster
 from kilonova.scheduler.core.filters import Reason
 from kilonova.scheduler.core.gangs import Gang
 from kilonova.scheduler.core.labels import NAME, Codes, Flags, Rows
+from kilonova.scheduler.core.nearness import clashes
 from kilonova.scheduler.core.placing import Placer, lone
 from kilonova.scheduler.core.rooms import Rooms, Scores
 from kilonova.scheduler.core.snapshot import Booking
@@ -173,6 +174,8 @@ class Evictor:
     def _fits_again(self, bookings: list[Booking]) -> bool:
         masks = self._snapshot.gpu_mask
         if any(masks[b.row, share.index] & share.mask for b in bookings for share in b.devices):
+            return False
+        if any(clashes(self._snapshot, booking.member, booking.row) for booking in bookings):
             return False
         mark = self._snapshot.mark()
         self._snapshot.book_all(bookings)

@@ -4,6 +4,8 @@ The rules are those of Kubernetes' scheduler for pod affinity, anti-affinity and
 constraints. Each costs a few operations on vectors over all nodes.
 """
 
+from collections.abc import Iterator
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -24,17 +26,20 @@ _BEST = 100.0
 def objections(snapshot: Snapshot, member: Member) -> Reasons | None:
     """For each row the first reason that others give against a pod; None if there is no rule."""
     peers = member.shape.peers
-    repelling = snapshot.neighbours.repelling(member) if snapshot.neighbours.repels else ()
-    if peers is None and not repelling:
+    if peers is None and not snapshot.neighbours.repels:
         return None
-    against = [] if peers is None else _own_objections(snapshot, member.shape, peers)
-    for term in repelling:
-        carriers = snapshot.neighbours.carriers(term, snapshot.size)
-        against.append((_in_use(term) or Reason.REPELLED, _meets(snapshot, term.level, carriers)))
+    against = [*_unmet(snapshot, member.shape, peers), *_kept_apart(snapshot, member)]
+    if peers is None and not against:
+        return None
     found = np.zeros(snapshot.size, np.int8)
     for reason, where in reversed(against):
         found[where] = reason
     return found
+
+
+def clashes(snapshot: Snapshot, member: Member, row: int) -> bool:
+    """Whether pods on or around a row and a pod keep each other away."""
+    return any(where[row] for _, where in _kept_apart(snapshot, member))
 
 
 def attraction(snapshot: Snapshot, shape: Shape, rows: Rows) -> Scores:
@@ -77,17 +82,27 @@ def evenness(snapshot: Snapshot, shape: Shape, rows: Rows) -> Scores:
     return np.where(judged, scores, 0.0)
 
 
-def _own_objections(snapshot: Snapshot, shape: Shape, peers: Peers) -> list[tuple[Reason, Flags]]:
-    against: list[tuple[Reason, Flags]] = []
+def _unmet(snapshot: Snapshot, shape: Shape, peers: Peers | None) -> Iterator[tuple[Reason, Flags]]:
+    """Where a pod would not be spread, or not be near others, as it must."""
+    if peers is None:
+        return
     spreads = tuple(spread for spread in peers.spreads if spread.required)
     if spreads:
-        against.append((Reason.SPREAD, _uneven(snapshot, shape, spreads)))
+        yield Reason.SPREAD, _uneven(snapshot, shape, spreads)
     if peers.near:
-        against.append((Reason.POD_AFFINITY, ~_near(snapshot, peers)))
-    for term in peers.apart:
+        yield Reason.POD_AFFINITY, ~_near(snapshot, peers)
+
+
+def _kept_apart(snapshot: Snapshot, member: Member) -> Iterator[tuple[Reason, Flags]]:
+    """Where a pod keeps away from others, or they from it."""
+    neighbours, peers = snapshot.neighbours, member.shape.peers
+    for term in peers.apart if peers is not None else ():
         met = _meets(snapshot, term.level, _counts(snapshot, term.kind))
-        against.append((_in_use(term) or Reason.POD_ANTI_AFFINITY, met))
-    return against
+        yield _in_use(term) or Reason.POD_ANTI_AFFINITY, met
+    if neighbours.repels:
+        for term in sorted(neighbours.repelling(member), key=lambda term: term.level):
+            met = _meets(snapshot, term.level, neighbours.carriers(term, snapshot.size))
+            yield _in_use(term) or Reason.REPELLED, met
 
 
 def _in_use(term: Term) -> Reason | None:

@@ -40,10 +40,10 @@ class Neighbours:
         """Whether any pod keeps others away."""
         return bool(self._carried)
 
-    def repelling(self, member: Member) -> tuple[Term, ...]:
+    def repelling(self, member: Member) -> frozenset[Term]:
         """Rules of pods that stand which keep a pod away."""
         namespace = namespace_of(member)
-        return tuple(
+        return frozenset(
             term
             for term in self._carried_by_label.among(member.labels)
             if term.kind.includes(namespace, member.labels, leaving=member.leaving)

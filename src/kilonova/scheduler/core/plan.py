@@ -13,6 +13,7 @@ from kilonova.scheduler.core.cluster import Cluster, asked, charged
 from kilonova.scheduler.core.evicting import Evictor, Room
 from kilonova.scheduler.core.gangs import Gang
 from kilonova.scheduler.core.ledgers import Blocked
+from kilonova.scheduler.core.neighbours import Neighbours
 from kilonova.scheduler.core.placing import Placer
 from kilonova.scheduler.core.queues import Problem
 from kilonova.scheduler.core.reserving import Reservation, Shadow, reserve
@@ -158,10 +159,11 @@ class Round:
         blocked = self._cluster.used.blocked(gang.queue, asked(gang))
         if blocked:
             return Refusal(gang, blocked)
-        ask = _ask(gang)
+        ask = _ask(gang, self._cluster.snapshot.neighbours)
         room = None if ask in self._hopeless else self._place(gang) or self._evict(gang)
         if room is None or not room.bookings:
-            self._hopeless.add(ask)
+            if ask is not None:
+                self._hopeless.add(ask)
             self._reserve(gang)
             return Refusal(gang, NoRoom())
         for unit in room.units:
@@ -211,7 +213,7 @@ class Round:
             return bookings
         must = {member.pod for group in gang.groups for member in group.members[: group.needed]}
         kept = [booking for booking in bookings if booking.pod in must]
-        total = asked(gang)
+        total = dict(asked(gang))
         for booking in bookings:
             if booking.pod in must:
                 continue
@@ -226,8 +228,13 @@ class Round:
         return [booking for booking in bookings if booking.pod not in over]
 
 
-def _ask(gang: Gang) -> Hashable:
-    """What is equal for gangs that find a place only together, or not at all."""
+def _ask(gang: Gang, neighbours: Neighbours) -> Hashable | None:
+    """What is equal for gangs that find a place only together, or not at all; None where pods that
+    come may make a place."""
+    members = [member for group in gang.groups for member in group.members[: group.needed]]
+    if any(member.shape.peers is not None for member in members):
+        return None
+    kept_away = {neighbours.repelling(each) for each in members} if neighbours.repels else ()
     groups = tuple(
         (
             tuple(Counter(member.shape for member in group.members[: group.needed]).items()),
@@ -247,4 +254,5 @@ def _ask(gang: Gang) -> Hashable:
         gang.queue,
         gang.priority,
         known,
+        frozenset(kept_away),
     )
