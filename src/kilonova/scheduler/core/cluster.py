@@ -128,8 +128,10 @@ def charged(shape: Shape) -> Mapping[str, int]:
     return amounts
 
 
-def asked(gang: Gang, *, wholly: bool = False) -> dict[str, int]:
+def asked(gang: Gang, *, wholly: bool = False) -> Mapping[str, int]:
     """What all that must be placed of a gang counts in its queue; or wholly, what may be."""
+    if len(gang.groups) == 1 and len(gang.groups[0].members) == gang.groups[0].needed == 1:
+        return charged(gang.groups[0].members[0].shape)
     shapes: Counter[Shape] = Counter()
     for group in gang.groups:
         members = group.members if wholly else group.members[: group.needed]

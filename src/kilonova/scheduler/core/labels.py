@@ -43,6 +43,14 @@ class Column:
             self.values.append(value)
         self.codes[row] = code
 
+    def fill(self, values: Sequence[str | None]) -> None:
+        """Sets the first rows."""
+        found = dict.fromkeys(value for value in values if value is not None)
+        self.values = list(found)
+        self._code_of = {value: code for code, value in enumerate(self.values)}
+        codes = [ABSENT if value is None else self._code_of[value] for value in values]
+        self.codes[: len(codes)] = codes
+
     def copy(self) -> "Column":
         other = Column(0)
         other.codes, other.values = self.codes.copy(), self.values.copy()
@@ -95,8 +103,7 @@ class Labels:
         column = self._columns.get(key)
         if column is None:
             column = self._columns[key] = Column(max(16, len(self._labels)))
-            for row, labels in enumerate(self._labels):
-                column.set(row, self._names[row] if key == NAME else labels.get(key))
+            column.fill(self._names if key == NAME else [each.get(key) for each in self._labels])
         return column
 
     def domains(self, key: str, rows: Rows) -> Codes:

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import cast
 
 from kilonova.api import gpus as wire
+from kilonova.api.meta import shared
 from kilonova.scheduler.core.asks import (
     GpuAsk,
     NodeTerm,
@@ -41,7 +42,7 @@ class Misread(ValueError):
 
 def member_of(pod: Pod) -> Member:
     """A pod as a member of a gang; `Misread` if nobody can say what it asks for."""
-    return Member(pod.key, shape_of(pod), pod.metadata.labels)
+    return Member(pod.key, shared(shape_of(pod)), pod.metadata.labels)
 
 
 def shape_of(pod: Pod) -> Shape:

@@ -1,0 +1,61 @@
+"""The command line of this benchmark."""
+
+from collections.abc import Callable
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from bench.comparing import Table, chosen, present
+from bench.report import Row
+from bench.scheduler import deciding, weighing
+from bench.scheduler.inputs import QUICK, Inputs
+
+_TABLE = Table(
+    "scheduler",
+    "KAI 0.17",
+    (
+        "KAI's figures are not of this run: it was measured in memory on two cores, with 1,000 nodes "
+        "for single pods.",
+    ),
+)
+
+
+class Family(StrEnum):
+    """A family of rows."""
+
+    TIME = "time"
+    MEMORY = "memory"
+
+
+_MEASURES: dict[Family, Callable[[Inputs], list[Row]]] = {
+    Family.TIME: deciding.measure,
+    Family.MEMORY: weighing.measure,
+}
+
+
+def scheduler(
+    json: Annotated[Path | None, typer.Option(help="Write the figures to this file too.")] = None,
+    only: Annotated[
+        list[Family] | None, typer.Option(help="Measure this family; may be repeated.")
+    ] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Less of everything.")] = False,
+    nodes: Annotated[int | None, typer.Option(min=1)] = None,
+    singles: Annotated[int | None, typer.Option(min=1)] = None,
+    gang: Annotated[int | None, typer.Option(min=1)] = None,
+    runs: Annotated[int | None, typer.Option(min=1)] = None,
+) -> None:
+    """Decisions about placement in memory: single pods, gangs, refusals, reclaim; memory."""
+    given = {"nodes": nodes, "singles": singles, "gang": gang, "runs": runs}
+    inputs = chosen(QUICK if quick else Inputs(), given)
+
+    def measure(progress: Console) -> list[Row]:
+        rows: list[Row] = []
+        for family in only or list(Family):
+            progress.print(f"measuring {family} …")
+            rows += _MEASURES[family](inputs)
+        return rows
+
+    present(_TABLE, inputs, False, measure, json)

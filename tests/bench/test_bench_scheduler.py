@@ -1,0 +1,15 @@
+"""The benchmark of decisions, with little of everything."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+
+def test_it_measures_decisions_and_memory(tmp_path: Path) -> None:
+    out = tmp_path / "figures.json"
+    command = [sys.executable, "-m", "bench", "scheduler", "--quick", "--json", str(out)]
+    subprocess.run(command, check=True, capture_output=True, timeout=120)
+    rows = json.loads(out.read_text())["rows"]
+    assert [row["unit"] for row in rows] == ["pods/s", "ms", "ms", "ms", "ms", "ms", "s", "MB"]
+    assert all(row["ours"] > 0 for row in rows)
