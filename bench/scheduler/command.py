@@ -17,8 +17,8 @@ _TABLE = Table(
     "scheduler",
     "KAI 0.17",
     (
-        "KAI's figures are not of this run: it was measured in memory on two cores, with 1,000 nodes "
-        "for single pods.",
+        "KAI's figures are not of this run: it was measured in memory on two cores, with 1,000 "
+        "nodes for single pods.",
     ),
 )
 
