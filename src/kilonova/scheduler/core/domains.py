@@ -41,6 +41,17 @@ def candidates(snapshot: Snapshot, rooms: Rooms, part: Part, level: str, rows: R
     return [rows[order[starts[one] : starts[one + 1]]] for one in chosen]
 
 
+def could_hold(snapshot: Snapshot, rooms: Rooms, part: Part, rows: Rows) -> bool:
+    """Whether rows are worth trying for a part: the same bound for all of them as one domain."""
+    one = np.zeros(len(rows), np.int32)
+    if not len(rows) or not _enough(snapshot, part, rows, one, 1)[0]:
+        return False
+    if not all(_holds(snapshot, rooms, leaf, rows, one, 1)[0][0] for leaf in part.leaves()):
+        return False
+    level = part.pack.required
+    return not level or bool(candidates(snapshot, rooms, part, level, rows))
+
+
 def anchored(snapshot: Snapshot, part: Part, level: str) -> Codes | None:
     """Domains of a level in which something of a part stands already; None if nothing does."""
     stand = [snapshot.row(node) for node in part.anchors if node in snapshot]

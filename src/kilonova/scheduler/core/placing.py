@@ -13,7 +13,7 @@ import numpy as np
 
 from kilonova.scheduler.core import taking
 from kilonova.scheduler.core.asks import Shape
-from kilonova.scheduler.core.domains import candidates
+from kilonova.scheduler.core.domains import candidates, could_hold
 from kilonova.scheduler.core.gangs import Apart, Gang, Group, Member
 from kilonova.scheduler.core.giving import devices_for
 from kilonova.scheduler.core.labels import Rows
@@ -55,6 +55,11 @@ class Placer:
         if rows is None:
             rows = np.flatnonzero(self._snapshot.alive[: self._snapshot.size])
         return _Attempt(self._snapshot, self._rooms, self._levels, gang).place(rows)
+
+    def could_fit(self, root: Part) -> bool:
+        """Whether it is worth trying to place a gang, by its tree: costs no more for many pods."""
+        rows = np.flatnonzero(self._snapshot.alive[: self._snapshot.size])
+        return could_hold(self._snapshot, self._rooms, root, rows)
 
     def fits(self, gang: Gang) -> bool:
         """Whether a gang has a place; nothing is booked."""
@@ -207,7 +212,7 @@ class _Attempt:
             return True
         if not neighbours.repels:
             return False
-        return len({frozenset(neighbours.repelling(member)) for member in members}) > 1
+        return len({neighbours.repelling(member) for member in members}) > 1
 
     def _room(self, member: Member, rows: Rows) -> Counts:
         room = self._rooms.room(member.shape)[rows]

@@ -9,12 +9,13 @@ How long a gang runs is what its owner said, or what was predicted; where nobody
 to go on for as long as it has run already.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from kilonova.scheduler.core.cluster import Cluster, Standing
 from kilonova.scheduler.core.gangs import Gang
 from kilonova.scheduler.core.giving import devices_for
+from kilonova.scheduler.core.parts import tree
 from kilonova.scheduler.core.placing import Placer
 from kilonova.scheduler.core.rooms import Rooms
 from kilonova.scheduler.core.snapshot import Booking, Snapshot
@@ -102,28 +103,52 @@ def earliest(
     """The first moment at which a gang fits if what runs ends as expected; None if there is none,
     or if more than `most` pods would have to end before.
 
-    Looks ever further ahead, then back: it costs what has to end, not all that runs.
+    It costs what has to end, not all that runs: first a bound is looked for, then the place.
     """
-    snapshot = cluster.snapshot
-    ends = sorted((expected_end(one, now), name) for name, one in cluster.standing.items())
-    running = len(snapshot.bookings)
-    gone, found, step = 0, 0 if placer.fits(gang) else None, 1
-    mark = snapshot.mark()
-    while found is None or found - gone > 1:
-        ended = running - len(snapshot.bookings)
-        if found is None and (gone == len(ends) or (most is not None and ended > most)):
-            break
-        end = min(gone + step, len(ends)) if found is None else (gone + found) // 2
-        trial = snapshot.mark()
-        for _, name in ends[gone:end]:
-            snapshot.release_all(list(cluster.standing[name].pods))
-        if placer.fits(gang):
-            snapshot.undo(trial)
-            found = end
-        else:
-            snapshot.keep(trial)
-            gone, step = end, 2 * step
-    snapshot.undo(mark)
+    root = tree(gang)
+    search = _Search(cluster, now, most)
+    bound = search.first(0, lambda: placer.could_fit(root))
+    found = None if bound is None else search.first(bound, lambda: placer.fits(gang))
     if found is None:
         return None
-    return Fit(ends[found - 1][0] if found else now, tuple(name for _, name in ends[:found]))
+    ended = search.ends[:found]
+    return Fit(ended[-1][0] if ended else now, tuple(name for _, name in ended))
+
+
+class _Search:
+    """Looks ever further ahead, then back between what will do and what will not."""
+
+    def __init__(self, cluster: Cluster, now: float, most: int | None) -> None:
+        self._cluster = cluster
+        self._most = most
+        self.ends = sorted((expected_end(one, now), name) for name, one in cluster.standing.items())
+
+    def first(self, least: int, holds: Callable[[], bool]) -> int | None:
+        """How many gangs, at least so many, must have ended for something to hold."""
+        snapshot = self._cluster.snapshot
+        running = len(snapshot.bookings)
+        mark = snapshot.mark()
+        self._end(0, least)
+        gone, found, step = least, least if holds() else None, 1
+        while found is None or found - gone > 1:
+            ended = running - len(snapshot.bookings)
+            if found is None and (
+                gone == len(self.ends) or (self._most is not None and ended > self._most)
+            ):
+                break
+            end = min(gone + step, len(self.ends)) if found is None else (gone + found) // 2
+            trial = snapshot.mark()
+            self._end(gone, end)
+            if holds():
+                snapshot.undo(trial)
+                found = end
+            else:
+                snapshot.keep(trial)
+                gone, step = end, 2 * step
+        snapshot.undo(mark)
+        return found
+
+    def _end(self, first: int, last: int) -> None:
+        standing = self._cluster.standing
+        pods = [pod for _, name in self.ends[first:last] for pod in standing[name].pods]
+        self._cluster.snapshot.release_all(pods)
