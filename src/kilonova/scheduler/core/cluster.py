@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Protocol
 
+import numpy as np
+
 from kilonova.scheduler.core.asks import Shape, is_host_port
 from kilonova.scheduler.core.devices import WHOLE
 from kilonova.scheduler.core.forest import forest_of
@@ -82,9 +84,9 @@ class Cluster:
         """What all nodes have together, as queues count it."""
         snapshot = self.snapshot
         if self._capacity_at != snapshot.fact_changes.position:
-            total = snapshot.allocatable[:, : snapshot.size].sum(axis=1).tolist()
+            total = snapshot.allocatable[:, : snapshot.size].sum(axis=1, dtype=np.float64)
             self._capacity = {
-                name: total[column] * (WHOLE if name == GPU else 1)
+                name: int(total[column]) * (WHOLE if name == GPU else 1)
                 for name, column in snapshot.resources.items()
                 if name != PODS and not is_host_port(name)
             }

@@ -30,6 +30,10 @@ PODS = "pods"
 
 Amounts = NDArray[np.int64]
 
+MOST = 1 << 50
+"""No node has more of anything: sums over thousands of nodes or pods are still numbers."""
+_MOST_GPUS = 1024
+
 
 @dataclass(frozen=True, slots=True)
 class Booking:
@@ -89,7 +93,8 @@ class Snapshot:
         self._taint_ids: dict[tuple[Taint, ...], int] = {(): 0}
         self._columns: dict[Shape, tuple[Rows, Amounts]] = {}
         self._journal: list[tuple[bool, Booking]] = []
-        self._trials = 0
+        self._marks: list[int] = []
+        """Where in the journal each trial began that has not ended."""
         self._ranks: NDArray[np.int64] | None = None
         self.rank_changes = 0
         """Counts how often the order of names changed."""
@@ -134,14 +139,14 @@ class Snapshot:
         row = self._rows.get(node.name)
         if row is None:
             row = self._new_row(node.name)
-        layout = node.layout or Layout.of_unknown(node.allocatable.get(GPU, 0))
+        layout = node.layout or Layout.of_unknown(_held(node.allocatable.get(GPU, 0), _MOST_GPUS))
         relaid = self._nodes[row] is None or self.layout(row) != layout
         self._nodes[row] = node
         self.labels.put(row, node.name, node.labels)
         self.allocatable[:, row] = 0
         for name, amount in node.allocatable.items():
             column = self.column(name)
-            self.allocatable[column, row] = amount
+            self.allocatable[column, row] = _held(amount, MOST)
         for name, column in self.resources.items():
             if is_host_port(name):
                 self.allocatable[column, row] = 1
@@ -186,7 +191,8 @@ class Snapshot:
         found = self._columns.get(shape)
         if found is None:
             columns = np.array([self.column(name) for name, _ in shape.requests], np.intp)
-            amounts = np.array([amount for _, amount in shape.requests], np.int64)
+            # What is more than the most fits nowhere, but its sums are numbers still.
+            amounts = np.array([_held(amount, MOST + 1) for _, amount in shape.requests], np.int64)
             found = self._columns[shape] = columns, amounts
             if shape.peers is not None:
                 self.neighbours.awake = True
@@ -202,7 +208,7 @@ class Snapshot:
         other.labels = self.labels.copy()
         other.neighbours = self.neighbours.copy()
         other.changes, other.fact_changes = Changes(), Changes()
-        other._journal, other._trials = [], 0
+        other._journal, other._marks = [], []
         return other
 
     # Bookings.
@@ -218,7 +224,7 @@ class Snapshot:
             self.bookings[booking.pod] = booking
             self.pods_on[booking.row][booking.pod] = booking
         self._count_all(bookings, 1)
-        if self._trials:
+        if self._marks:
             self._journal.extend((True, booking) for booking in bookings)
         self.refresh([booking.row for booking in bookings])
 
@@ -234,21 +240,19 @@ class Snapshot:
             del self.pods_on[booking.row][pod]
             released.append(booking)
         self._count_all(released, -1)
-        if self._trials:
+        if self._marks:
             self._journal.extend((False, booking) for booking in released)
         self.refresh([booking.row for booking in released])
         return released
 
     def mark(self) -> int:
         """Begins a trial, which `undo` or `keep` ends. Trials may be within each other."""
-        self._trials += 1
-        return len(self._journal)
+        self._marks.append(len(self._journal))
+        return len(self._marks) - 1
 
     def undo(self, mark: int) -> None:
         """Takes back all that was booked and released since a mark."""
-        undone = self._journal[mark:]
-        self._count_all([booking for booked, booking in undone if booked], -1)
-        self._count_all([booking for booked, booking in undone if not booked], 1)
+        undone = self._journal[self._marks[mark] :]
         for booked, booking in reversed(undone):
             if booked:
                 del self.bookings[booking.pod]
@@ -256,24 +260,27 @@ class Snapshot:
             else:
                 self.bookings[booking.pod] = booking
                 self.pods_on[booking.row][booking.pod] = booking
+        self._count_all([booking for booked, booking in undone if booked], -1)
+        self._count_all([booking for booked, booking in undone if not booked], 1)
         if undone:
             self.refresh([booking.row for _, booking in undone])
-        del self._journal[mark:]
-        self._end_trial()
+        del self._journal[self._marks[mark] :]
+        self._end_trial(mark)
 
     def keep(self, mark: int) -> list[Booking]:
         """Ends a trial; says what was booked in it and is still."""
         booked = [
             booking
-            for was_booked, booking in self._journal[mark:]
+            for was_booked, booking in self._journal[self._marks[mark] :]
             if was_booked and self.bookings.get(booking.pod) is booking
         ]
-        self._end_trial()
+        self._end_trial(mark)
         return booked
 
-    def _end_trial(self) -> None:
-        self._trials -= 1
-        if not self._trials:
+    def _end_trial(self, mark: int) -> None:
+        """Ends a trial and those within it, which an error may have left open."""
+        del self._marks[mark:]
+        if not self._marks:
             self._journal.clear()
 
     def refresh(self, rows: Sequence[int]) -> None:
@@ -296,13 +303,12 @@ class Snapshot:
     def _refresh_row(self, row: int) -> None:
         self.free[:, row] = self.allocatable[:, row] - self.used[:, row]
         count = len(self.layout(row).gpus)
-        if count:
-            masks = self.gpu_mask[row, :count].tolist()
-            free = self.gpu_free[row, :count].tolist()
-            idle = sum(milli == WHOLE and not mask for milli, mask in zip(free, masks, strict=True))
-            column = self.resources[GPU]
-            idle -= int(self.gpu_missing[row])
-            self.free[column, row] = min(int(self.free[column, row]), idle)
+        masks = self.gpu_mask[row, :count].tolist()
+        free = self.gpu_free[row, :count].tolist()
+        idle = sum(milli == WHOLE and not mask for milli, mask in zip(free, masks, strict=True))
+        column = self.resources[GPU]
+        idle -= int(self.gpu_missing[row])
+        self.free[column, row] = min(int(self.free[column, row]), idle)
 
     def _count_all(self, bookings: Sequence[Booking], sign: int) -> None:
         self._count_amounts(bookings, sign)
@@ -329,11 +335,11 @@ class Snapshot:
             self.used[np.ix_(columns, unique)] += sign * amounts[:, None] * counts[None, :]
         if devices:
             row, index, milli, mask = np.array(devices, np.int64).T
-            whole = mask == 0
+            sizes = np.array([len(layout.gpus) for layout in self.layout_of])
+            whole = (mask == 0) & (index < sizes[self.layouts[row]])
             np.subtract.at(self.gpu_free, (row[whole], index[whole]), sign * milli[whole])
-            np.bitwise_xor.at(
-                self.gpu_mask, (row[~whole], index[~whole]), mask[~whole].astype(np.uint16)
-            )
+            for split in np.unique(row[mask != 0]).tolist():
+                self._split(split)
 
     def _count_instances(self, booking: Booking, sign: int) -> None:
         gpu = booking.shape.gpu
@@ -347,11 +353,22 @@ class Snapshot:
         self.used[columns, row] += sign * amounts
         if not booking.devices:
             self._count_instances(booking, sign)
+        size = len(self.layout(row).gpus)
         for share in booking.devices:
-            if share.mask:
-                self.gpu_mask[row, share.index] ^= share.mask
-            else:
+            if not share.mask and share.index < size:
                 self.gpu_free[row, share.index] -= sign * share.milli
+        if any(share.mask for share in booking.devices):
+            self._split(row)
+
+    def _split(self, row: int) -> None:
+        """Works out anew which slices of a node's devices are occupied: others than we may have
+        given the same one twice."""
+        self.gpu_mask[row] = 0
+        size = len(self.layout(row).gpus)
+        for booking in self.pods_on[row].values():
+            for share in booking.devices:
+                if share.mask and share.index < size:
+                    self.gpu_mask[row, share.index] |= share.mask
 
     def _new_row(self, name: str) -> int:
         if self._vacant:
@@ -406,15 +423,18 @@ class Snapshot:
         self.gpu_memory[row] = min((gpu.memory for gpu in layout.gpus), default=0)
         for booking in self.pods_on[row].values():
             for share in booking.devices:
-                if share.mask:
-                    self.gpu_mask[row, share.index] ^= share.mask
-                elif share.index < len(layout.gpus):
+                if not share.mask and share.index < len(layout.gpus):
                     self.gpu_free[row, share.index] -= share.milli
+        self._split(row)
 
 
 def amounts_of(snapshot: Snapshot, row: int) -> Mapping[str, int]:
     """What a node has free, by name."""
     return {name: int(snapshot.free[column, row]) for name, column in snapshot.resources.items()}
+
+
+def _held(amount: int, most: int) -> int:
+    return max(0, min(amount, most))
 
 
 _BY_RESOURCE = ("allocatable", "used", "free")
