@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from bench.packing.play import Rows, Tight
 from bench.packing.traces import Nodes
-from kilonova.scheduler.core.demand import WHOLE, Arrivals, Ask, Demand
+from kilonova.scheduler.core.demand import Arrivals, Ask, Demand
+from kilonova.scheduler.core.devices import WHOLE
 from kilonova.scheduler.core.fragments import Floats, Left, Worth, score, tightest_devices
 
 _TYPICAL_PART = 0.95

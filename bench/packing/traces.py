@@ -10,7 +10,8 @@ from random import Random
 
 import numpy as np
 
-from kilonova.scheduler.core.demand import WHOLE, Ask
+from kilonova.scheduler.core.demand import Ask
+from kilonova.scheduler.core.devices import WHOLE
 from kilonova.scheduler.core.fragments import Largest, Left
 
 OVERLOAD = 1.3

@@ -7,8 +7,7 @@ come, so the past stands for the future: every arrival counts, a later one more 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-WHOLE = 1000
-"""A device is so many milli."""
+from kilonova.scheduler.core.devices import WHOLE
 
 _HALF_LIFE = 20_000
 _MOST_ASKS = 2_048

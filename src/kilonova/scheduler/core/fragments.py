@@ -17,7 +17,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from kilonova.scheduler.core.demand import WHOLE, Ask, Demand
+from kilonova.scheduler.core.demand import Ask, Demand
+from kilonova.scheduler.core.devices import WHOLE
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -36,7 +37,7 @@ _LOOSENESS = 30.0
 """Milli that an empty node is worse than a full one, all else being equal: the rest stays whole."""
 _SCARCITY = 0.4
 """Weight of a model's price."""
-_SOFTNESS = 250.0
+_SOFTNESS = 50.0
 """Milli of waste a device at which a score has lost half of its way to 0."""
 
 
@@ -50,6 +51,13 @@ class Left:
 
     def at(self, rows: NDArray[np.intp]) -> "Left":
         return Left(self.cpu[rows], self.memory[rows], self.gpus[rows])
+
+    def with_more(self, other: "Left") -> "Left":
+        return Left(
+            np.concatenate((self.cpu, other.cpu)),
+            np.concatenate((self.memory, other.memory)),
+            np.concatenate((self.gpus, other.gpus)),
+        )
 
     def after(self, ask: Ask, devices: NDArray[np.intp]) -> "Left":
         """With one more pod on each, given these devices."""
@@ -107,7 +115,8 @@ class Worth:
         # Pods that others placed may take more than there was.
         gpus = np.maximum(left.gpus, 0)
         host = np.minimum(left.cpu, left.memory * self._cpu_of_memory).clip(0) / self._unit
-        whole = (gpus == WHOLE).sum(axis=1)
+        # A node that came later may have more devices than any had.
+        whole = np.minimum((gpus == WHOLE).sum(axis=1), self.largest.gpus)
         per_milli = host / np.maximum(gpus.sum(axis=1, dtype=np.int64), 1)
         columns = np.minimum(gpus * per_milli[:, None], _COLUMNS).astype(np.intp)
         worth = self._holes[gpus // _STEP, columns].sum(axis=1)
@@ -118,7 +127,9 @@ class Worth:
         """Milli that will not be used any more for each device asked for, if a pod is put on nodes
         that it fits on; `prices` are those of the nodes' models (see `Demand.prices`)."""
         after = left.after(ask, tightest_devices(ask, left))
-        lost = self.of(left) - self.of(after) - ask.amount + _LOOSENESS * self._looseness(after)
+        before_and_after = self.of(left.with_more(after))
+        lost = before_and_after[: len(left.cpu)] - before_and_after[len(left.cpu) :]
+        lost += _LOOSENESS * self._looseness(after) - ask.amount
         if prices is not None:
             lost += _SCARCITY * ask.amount * prices
         return lost / max(ask.gpus, 1)
