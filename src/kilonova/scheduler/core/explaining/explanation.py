@@ -1,0 +1,100 @@
+"""Why a gang waits: what binds, what the nodes say, what would let it in, when it should start."""
+
+from dataclasses import dataclass
+
+from kilonova.scheduler.core.cluster import Cluster
+from kilonova.scheduler.core.explaining import wording
+from kilonova.scheduler.core.explaining.binding import Binding
+from kilonova.scheduler.core.explaining.changes import Proposal
+from kilonova.scheduler.core.explaining.judging import binding_constraint
+from kilonova.scheduler.core.explaining.proposing import proposals
+from kilonova.scheduler.core.explaining.starting import expected_start
+from kilonova.scheduler.core.explaining.tallies import Tally, tally
+from kilonova.scheduler.core.explaining.trial import Trial, in_need
+from kilonova.scheduler.core.gangs import Gang
+from kilonova.scheduler.core.plan import Policy, Why
+from kilonova.scheduler.core.reserving import Reservation
+from kilonova.scheduler.core.rooms import Score
+
+_MOST_TALLIES = 4
+_MOST_BYTES = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Why a gang has no place. All of it is plain values: its fields are its JSON."""
+
+    gang: str
+    binding: Binding
+    tallies: tuple[Tally, ...]
+    """What nodes say, for the first few shapes; that of the group that binds first."""
+    changes: tuple[Proposal, ...]
+    """The smallest change that lets it in, and some others. None were found where this is empty."""
+    expected_start: float | None
+    message: str
+    """One line for conditions and events, of at most a thousand bytes."""
+
+
+class Explainer:
+    """Explains refusals on one copy of a cluster, which it never changes.
+
+    The cluster is that in which the gangs were refused: after `decide`, with what was booked.
+    """
+
+    def __init__(self, cluster: Cluster, score: Score, policy: Policy) -> None:
+        self._trial = Trial(cluster, score, policy)
+
+    def explain(
+        self, gang: Gang, why: Why, now: float, reservation: Reservation | None = None
+    ) -> Explanation:
+        """Why a gang was refused; `reservation` is the one of the plan that refused it."""
+        trial = self._trial
+        trial.begin()
+        wanted = in_need(gang)
+        binding = binding_constraint(trial, wanted, why, now, reservation)
+        wait = expected_start(trial, wanted, binding, now, reservation)
+        found = proposals(trial, wanted, binding, now, wait)
+        tallies = _tallies(trial, wanted, binding)
+        start = None if wait is None else wait.until
+        message = _message(binding, tallies, found, start)
+        return Explanation(gang.name, binding, tallies, found, start, message)
+
+
+def explain(
+    cluster: Cluster,
+    score: Score,
+    policy: Policy,
+    gang: Gang,
+    why: Why,
+    now: float,
+    reservation: Reservation | None = None,
+) -> Explanation:
+    """Why one gang was refused."""
+    return Explainer(cluster, score, policy).explain(gang, why, now, reservation)
+
+
+def _tallies(trial: Trial, gang: Gang, binding: Binding) -> tuple[Tally, ...]:
+    asked = {
+        (group.name, member.shape): member for group in gang.groups for member in group.members
+    }
+    order = sorted(asked, key=lambda one: one[0] != binding.group)
+    return tuple(tally(trial, one[0], asked[one]) for one in order[:_MOST_TALLIES])
+
+
+def _message(
+    binding: Binding,
+    tallies: tuple[Tally, ...],
+    found: tuple[Proposal, ...],
+    start: float | None,
+) -> str:
+    parts = [f"{binding.text}."]
+    if tallies and binding.kind not in ("QueueFault", "QueueLimit", "Reserved", "RoomNow"):
+        parts.append(tallies[0].line)
+    if found:
+        parts.append(f"Smallest change: {found[0].text}.")
+    if start is not None and binding.kind != "RoomNow":
+        parts.append(f"Expected start: {wording.moment(start)}.")
+    text = " ".join(parts)
+    if len(text.encode()) > _MOST_BYTES:
+        text = text.encode()[: _MOST_BYTES - 3].decode(errors="ignore") + "…"
+    return text

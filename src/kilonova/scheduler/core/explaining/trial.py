@@ -1,0 +1,125 @@
+"""A copy of the cluster on which changes are tried: what is claimed about them was seen there."""
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import replace
+
+import numpy as np
+
+from kilonova.scheduler.core.cluster import Cluster, asked
+from kilonova.scheduler.core.evicting import Evictor
+from kilonova.scheduler.core.explaining.constraints import Constraint, loosened
+from kilonova.scheduler.core.gangs import Gang, Group
+from kilonova.scheduler.core.labels import Rows
+from kilonova.scheduler.core.nodes import Node
+from kilonova.scheduler.core.parts import tree
+from kilonova.scheduler.core.placing import Placer
+from kilonova.scheduler.core.plan import Policy
+from kilonova.scheduler.core.rooms import Rooms, Score
+
+_MOST_PODS = 2048
+_MOST_TRIALS = 96
+"""After so many pods, or so many attempts, nothing more is tried for one gang."""
+
+
+class Trial:
+    """A cluster of its own. Gangs and queues are those of the real one, and only read."""
+
+    def __init__(self, cluster: Cluster, score: Score, policy: Policy) -> None:
+        self.cluster = Cluster(cluster.forest)
+        self.cluster.snapshot = self.snapshot = cluster.snapshot.copy()
+        self.cluster.standing, self.cluster.used = cluster.standing, cluster.used
+        self.cluster.budgets = cluster.budgets
+        self.policy = policy
+        self.rooms = Rooms(self.snapshot, score)
+        self.placer = Placer(self.snapshot, self.rooms, policy.levels)
+        self.trials = self.pods = 0
+        self._loosened: dict[tuple[Constraint, str], bool] = {}
+
+    def begin(self) -> None:
+        """Counts from here: another gang is looked at."""
+        self.trials = self.pods = 0
+        self._loosened.clear()
+
+    @property
+    def spent(self) -> bool:
+        """Whether enough was tried for one gang."""
+        return self.trials >= _MOST_TRIALS or self.pods >= _MOST_PODS
+
+    def rows(self) -> Rows:
+        """All nodes."""
+        return np.flatnonzero(self.snapshot.alive[: self.snapshot.size])
+
+    def fits(self, gang: Gang) -> bool:
+        """Whether the nodes have a place for a gang as they are now."""
+        self.trials += 1
+        if not self.placer.could_fit(tree(gang)):
+            return False
+        self.pods += gang.needed
+        return self.placer.fits(gang)
+
+    def fits_loosened(self, gang: Gang, constraint: Constraint, level: str = "") -> bool:
+        """Whether a gang fits as the cluster is with a broader level, or none; remembered."""
+        found = self._loosened.get((constraint, level))
+        if found is None:
+            found = self.fits(loosened(gang, constraint, level))
+            self._loosened[constraint, level] = found
+        return found
+
+    def admits(self, gang: Gang) -> bool:
+        """Whether its queue lets it in, too."""
+        return self.cluster.used.blocked(gang.queue, asked(gang)) is None and self.fits(gang)
+
+    def pushes_out(self, gang: Gang, now: float) -> bool:
+        """Whether the nodes have a place for a gang at a time that others have to make for it."""
+        if not self.policy.evicts:
+            return False
+        self.trials += 1
+        mark = self.snapshot.mark()
+        room = Evictor(self.cluster, self.rooms, self.placer, now).make_room(gang)
+        self.snapshot.undo(mark)
+        return room is not None
+
+    @contextmanager
+    def without(self, pods: list[str]) -> Generator[None]:
+        """As if pods had ended."""
+        mark = self.snapshot.mark()
+        self.snapshot.release_all(pods)
+        try:
+            yield
+        finally:
+            self.snapshot.undo(mark)
+
+    @contextmanager
+    def with_nodes(self, nodes: list[Node]) -> Generator[None]:
+        """As if there were further nodes, or some were as these are."""
+        before = [
+            self.snapshot.node(self.snapshot.row(node.name))
+            for node in nodes
+            if node.name in self.snapshot
+        ]
+        for node in nodes:
+            self.snapshot.put_node(node)
+        try:
+            yield
+        finally:
+            for node in before:
+                self.snapshot.put_node(node)
+            for name in {node.name for node in nodes} - {node.name for node in before}:
+                self.snapshot.remove_node(name)
+
+
+def in_need(gang: Gang) -> Gang:
+    """What of a gang is looked for a place: its minimum, or one more where it has that."""
+    groups = gang.groups
+    if not gang.needed:
+        first = next((each for each in groups if each.members), None)
+        groups = tuple(_one_more(each) if each is first else each for each in groups)
+    return replace(
+        gang,
+        groups=tuple(replace(each, members=each.members[: each.needed]) for each in groups),
+    )
+
+
+def _one_more(group: Group) -> Group:
+    return replace(group, minimum=len(group.placed) + 1)
