@@ -53,10 +53,85 @@ class NodeAffinity(msgspec.Struct, frozen=True, gc=False):
     )
 
 
+class LabelSelector(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """Which labels are meant; without any requirement, all."""
+
+    match_labels: dict[str, str] = {}
+    match_expressions: tuple[LabelRequirement, ...] = ()
+
+
+class PodTerm(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """Pods in the same domain of a topology."""
+
+    topology_key: str = ""
+    label_selector: LabelSelector | None = None
+    namespaces: tuple[str, ...] = ()
+    namespace_selector: LabelSelector | None = None
+    match_label_keys: tuple[str, ...] = ()
+    mismatch_label_keys: tuple[str, ...] = ()
+
+
+class PreferredPods(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """Pods that a pod would rather be near, or away from."""
+
+    weight: int
+    pod_affinity_term: PodTerm
+
+
+class PodAffinity(msgspec.Struct, frozen=True, gc=False):
+    """Which pods a pod must, and would rather, be near or away from."""
+
+    required: tuple[PodTerm, ...] = msgspec.field(
+        default=(), name="requiredDuringSchedulingIgnoredDuringExecution"
+    )
+    preferred: tuple[PreferredPods, ...] = msgspec.field(
+        default=(), name="preferredDuringSchedulingIgnoredDuringExecution"
+    )
+
+
 class Affinity(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """Where a pod wants to be."""
 
     node_affinity: NodeAffinity | None = None
+    pod_affinity: PodAffinity | None = None
+    pod_anti_affinity: PodAffinity | None = None
+
+
+class SpreadConstraint(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """How evenly pods stand in the domains of a topology."""
+
+    max_skew: int
+    topology_key: str
+    when_unsatisfiable: str = "DoNotSchedule"
+    label_selector: LabelSelector | None = None
+    min_domains: int | None = None
+    node_affinity_policy: str | None = None
+    node_taints_policy: str | None = None
+    match_label_keys: tuple[str, ...] = ()
+
+
+class ClaimSource(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """The claim whose volume it is."""
+
+    claim_name: str
+
+
+class EphemeralSource(msgspec.Struct, frozen=True, gc=False):
+    """A claim is made for the pod, and goes with it."""
+
+
+class Volume(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """A volume of a pod; other sources than these can be had on any node."""
+
+    name: str
+    persistent_volume_claim: ClaimSource | None = None
+    ephemeral: EphemeralSource | None = None
+
+    def claim_name(self, pod: str) -> str | None:
+        """The PersistentVolumeClaim behind it, if there is one."""
+        if self.persistent_volume_claim is not None:
+            return self.persistent_volume_claim.claim_name
+        return f"{pod}-{self.name}" if self.ephemeral is not None else None
 
 
 class Toleration(msgspec.Struct, frozen=True, gc=False, rename="camel"):
@@ -73,6 +148,7 @@ class Port(msgspec.Struct, frozen=True, gc=False, rename="camel"):
 
     host_port: int = 0
     protocol: str = "TCP"
+    host_ip: str = msgspec.field(default="", name="hostIP")
 
 
 class Resources(msgspec.Struct, frozen=True, gc=False):
@@ -108,6 +184,8 @@ class PodSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     init_containers: tuple[Container, ...] = ()
     tolerations: tuple[Toleration, ...] = ()
     affinity: Affinity | None = None
+    topology_spread_constraints: tuple[SpreadConstraint, ...] = ()
+    volumes: tuple[Volume, ...] = ()
     overhead: Quantities = {}
     resources: Resources = Resources()
 

@@ -52,8 +52,7 @@ class Shape:
 
     `requests` are sorted by name and hold whole GPUs too, under the name of their resource. Of
     every list in `one_of` at least one term must hold: the pod's own required affinity is one
-    such list, each of its volumes may bring another. A `HostPort` is a request of one of a
-    resource that every node has once.
+    such list, each of its volumes may bring another. Ports of the node are requests too.
     """
 
     requests: tuple[tuple[str, int], ...] = ()
@@ -85,14 +84,45 @@ class Shape:
         return self._hash
 
 
-def host_port(port: int, protocol: str) -> str:
-    """Name of the resource that a port of the node is: each node has one of it."""
-    return f"{_PORTS}{protocol}/{port}"
+def host_port(port: int, protocol: str, address: str = "") -> dict[str, int]:
+    """What it takes to use a port of a node: on all its addresses, all that there is of the port;
+    on one address, one of it and the port of that address."""
+    name = f"{_PORTS}{protocol}/{port}"
+    if address in ("", _ANY_ADDRESS):
+        return {name: _ADDRESSES}
+    return {name: 1, f"{name}/{address}": 1}
 
 
 def is_host_port(resource: str) -> bool:
-    """Whether a resource is a port, of which every node has one."""
+    """Whether a resource is a port of a node."""
     return resource.startswith(_PORTS)
 
 
+def attachment(driver: str) -> str:
+    """Name of the resource that a place for a volume of a driver is."""
+    return f"{_ATTACHMENTS}{driver}"
+
+
+def pool(name: str) -> str:
+    """Name of the resource that volumes are which are there and free."""
+    return f"{_POOLS}{name}"
+
+
+def implied(resource: str) -> int:
+    """How much of a resource every node has that says nothing of it."""
+    if resource.startswith(_PORTS):
+        return _ADDRESSES if resource.count("/") == 2 else 1
+    return _UNLIMITED if resource.startswith(_ATTACHMENTS) else 0
+
+
+def is_for_queues(resource: str) -> bool:
+    """Whether queues share a resource: ports and volumes are matters of single nodes."""
+    return not resource.startswith((_PORTS, _ATTACHMENTS, _POOLS))
+
+
 _PORTS = "port/"
+_ATTACHMENTS = "attach/"
+_POOLS = "volume/"
+_ANY_ADDRESS = "0.0.0.0"  # noqa: S104 - it is compared with, nothing is bound to it
+_ADDRESSES = 1 << 20
+_UNLIMITED = 1 << 40

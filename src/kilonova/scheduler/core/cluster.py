@@ -8,7 +8,7 @@ from typing import Protocol
 
 import numpy as np
 
-from kilonova.scheduler.core.asks import Shape, is_host_port
+from kilonova.scheduler.core.asks import Shape, is_for_queues
 from kilonova.scheduler.core.devices import WHOLE
 from kilonova.scheduler.core.forest import forest_of
 from kilonova.scheduler.core.gangs import Gang
@@ -88,7 +88,7 @@ class Cluster:
             self._capacity = {
                 name: int(total[column]) * (WHOLE if name == GPU else 1)
                 for name, column in snapshot.resources.items()
-                if name != PODS and not is_host_port(name)
+                if name != PODS and is_for_queues(name)
             }
             self._capacity_at = snapshot.fact_changes.position
         return self._capacity
@@ -123,7 +123,11 @@ class Cluster:
 def charged(shape: Shape) -> Mapping[str, int]:
     """What a pod of a shape counts in its queue. GPUs count in milli there, so that shares and
     instances count as what they are."""
-    amounts = {name: amount for name, amount in shape.requests if name not in (PODS, GPU)}
+    amounts = {
+        name: amount
+        for name, amount in shape.requests
+        if name not in (PODS, GPU) and is_for_queues(name)
+    }
     ask = shape.gpu
     if ask is not None:
         amounts[GPU] = ask.count * (ask.milli or WHOLE)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from kilonova.scheduler.core.asks import Shape, is_host_port
+from kilonova.scheduler.core.asks import Shape, implied
 from kilonova.scheduler.core.changes import Changes
 from kilonova.scheduler.core.devices import WHOLE, Layout, Share
 from kilonova.scheduler.core.gangs import Member
@@ -148,8 +148,8 @@ class Snapshot:
             column = self.column(name)
             self.allocatable[column, row] = _held(amount, MOST)
         for name, column in self.resources.items():
-            if is_host_port(name):
-                self.allocatable[column, row] = 1
+            if name not in node.allocatable and (amount := implied(name)):
+                self.allocatable[column, row] = amount
         self.taints[row] = self._intern_taints(node.taints)
         if relaid:
             self._lay_out(row, layout)
@@ -182,8 +182,8 @@ class Snapshot:
             for name in _BY_RESOURCE:
                 array: Amounts = getattr(self, name)
                 setattr(self, name, np.pad(array, ((0, 1), (0, 0))))
-            if is_host_port(resource):
-                self.allocatable[column, self.alive] = self.free[column, self.alive] = 1
+            if amount := implied(resource):
+                self.allocatable[column, self.alive] = self.free[column, self.alive] = amount
         return column
 
     def request(self, shape: Shape) -> tuple[Rows, Amounts]:

@@ -4,15 +4,13 @@ GPUs are asked for by `nvidia.com/gpu` and `nvidia.com/mig-PROFILE`, or as a sha
 A pod with an annotation that nobody can read is not placed, and is told why.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import cast
 
 from kilonova.api import gpus as wire
 from kilonova.api.meta import shared
 from kilonova.scheduler.core.asks import (
     GpuAsk,
-    NodeTerm,
     Preference,
     Shape,
     Toleration,
@@ -21,14 +19,16 @@ from kilonova.scheduler.core.asks import (
 from kilonova.scheduler.core.devices import WHOLE
 from kilonova.scheduler.core.gangs import Member
 from kilonova.scheduler.core.mig import profile_of
-from kilonova.scheduler.core.requirements import Operator, Requirement
 from kilonova.scheduler.core.snapshot import GPU, PODS
-from kilonova.scheduler.objects import LabelRequirement, Pod
-from kilonova.scheduler.objects import NodeTerm as WireTerm
+from kilonova.scheduler.objects import Pod
 from kilonova.scheduler.reading.amounts import amounts_of
+from kilonova.scheduler.reading.peers import Namespaces, peers_of
+from kilonova.scheduler.reading.selectors import node_term_of, node_terms_of
 
 KAI_FRACTION = "gpu-fraction"
 KAI_MEMORY = "gpu-memory"
+
+_NO_NAMESPACES: Namespaces = {}
 
 
 class Misread(ValueError):
@@ -40,29 +40,32 @@ class Misread(ValueError):
         self.value = value
 
 
-def member_of(pod: Pod) -> Member:
+def member_of(pod: Pod, namespaces: Namespaces = _NO_NAMESPACES) -> Member:
     """A pod as a member of a gang; `Misread` if nobody can say what it asks for."""
-    return Member(pod.key, shared(shape_of(pod)), pod.metadata.labels)
+    return Member(
+        pod.key,
+        shared(shape_of(pod, namespaces)),
+        pod.metadata.labels,
+        leaving=pod.metadata.deletion_timestamp is not None,
+    )
 
 
-def shape_of(pod: Pod) -> Shape:
+def shape_of(pod: Pod, namespaces: Namespaces = _NO_NAMESPACES) -> Shape:
     """What a pod asks for; `Misread` if nobody can say."""
     spec = pod.spec
     amounts = requests_of(pod)
     ask = _gpu_ask(amounts, pod.metadata.annotations)
-    for container in (*spec.containers, *spec.init_containers):
-        for port in container.ports:
-            if port.host_port:
-                amounts[host_port(port.host_port, port.protocol)] = 1
+    for name, amount in _ports(pod):
+        amounts[name] = max(amount, amounts.get(name, 0))
     affinity = spec.affinity.node_affinity if spec.affinity is not None else None
     required = affinity.required if affinity is not None else None
     return Shape(
         requests=tuple(sorted((name, amount) for name, amount in amounts.items() if amount)),
         gpu=ask,
         selector=tuple(sorted(spec.node_selector.items())),
-        one_of=(() if required is None else (tuple(map(_term, required.node_selector_terms)),)),
+        one_of=(() if required is None else (node_terms_of(required),)),
         preferred=tuple(
-            (each.weight, _term(each.preference))
+            (each.weight, node_term_of(each.preference))
             for each in (affinity.preferred if affinity is not None else ())
         ),
         tolerations=tuple(
@@ -74,6 +77,7 @@ def shape_of(pod: Pod) -> Shape:
             )
             for each in spec.tolerations
         ),
+        peers=peers_of(pod, namespaces),
     )
 
 
@@ -101,6 +105,15 @@ def requests_of(pod: Pod) -> dict[str, int]:
     _add(total, amounts_of(pod.spec.overhead))
     total[PODS] = 1
     return total
+
+
+def _ports(pod: Pod) -> Iterator[tuple[str, int]]:
+    """What the ports take that containers use of the node for as long as the pod runs."""
+    sidecars = (each for each in pod.spec.init_containers if each.restart_policy == "Always")
+    for container in (*pod.spec.containers, *sidecars):
+        for port in container.ports:
+            if port.host_port:
+                yield from host_port(port.host_port, port.protocol, port.host_ip).items()
 
 
 def _add(into: dict[str, int], amounts: Mapping[str, int]) -> None:
@@ -181,18 +194,6 @@ def _fraction(text: str) -> int | None:
 
 def _positive(text: str) -> bool:
     return text.isascii() and text.isdecimal() and 0 < int(text) < 1 << 31
-
-
-def _term(term: WireTerm) -> NodeTerm:
-    return NodeTerm(
-        tuple(map(_requirement, term.match_expressions)),
-        tuple(map(_requirement, term.match_fields)),
-    )
-
-
-def _requirement(wire_requirement: LabelRequirement) -> Requirement:
-    operator = cast("Operator", wire_requirement.operator)
-    return Requirement(wire_requirement.key, operator, wire_requirement.values)
 
 
 _EXPECTED = {
