@@ -16,8 +16,7 @@ from kilonova.kube.metrics import Metrics
 from kilonova.workloads.backends.enabled import EnabledBackends, build_backends
 from kilonova.workloads.caches import Caches, build_caches
 from kilonova.workloads.cliques.controller import build_clique_controller
-from kilonova.workloads.complaints import Complaints
-from kilonova.workloads.pace import Rush
+from kilonova.workloads.means import Means
 from kilonova.workloads.replicas.controller import build_replica_controller
 from kilonova.workloads.sets.controller import build_set_controller
 from kilonova.workloads.settings import Settings
@@ -60,11 +59,10 @@ def build_operator(
         clock=monotonic,
         wall=now,
     )
-    shared = (client, caches, recorder, settings, now, monotonic, instruments)
-    complaints, rush = Complaints(), Rush()
-    sets = build_set_controller(*shared, complaints)
-    replicas = build_replica_controller(*shared, complaints, rush)
-    cliques = build_clique_controller(*shared, rush)
+    means = Means(client, caches, recorder, settings, now, monotonic, instruments)
+    sets = build_set_controller(means)
+    replicas = build_replica_controller(means)
+    cliques = build_clique_controller(means)
     backends = build_backends(client, caches, recorder, settings, instruments)
     topologies = build_topology_controller(
         client, caches, recorder, now, instruments, backends.topologies

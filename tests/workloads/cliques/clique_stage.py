@@ -18,7 +18,7 @@ from kilonova.local.nodes.fleet import NodeGroup
 from kilonova.workloads import resources
 from kilonova.workloads.caches import build_caches
 from kilonova.workloads.cliques import build_clique_controller
-from kilonova.workloads.settings import Settings
+from kilonova.workloads.means import Means
 from kilonova.workloads.templates.cliques import clique_object
 from tests.local.embedded_cluster import LoopClock, eventually
 from tests.workloads.builders import SETTINGS, revision_of
@@ -52,7 +52,7 @@ class Process:
         caches = build_caches(client)
         recorder = Recorder(client, "cliques", clock=clock.monotonic, wall=clock.now)
         controller = build_clique_controller(
-            client, caches, recorder, Settings(), clock.now, clock.monotonic
+            Means(client, caches, recorder, now=clock.now, monotonic=clock.monotonic)
         )
         parts = [*caches.parts, recorder, controller]
         tasks = [asyncio.create_task(part.run()) for part in parts]

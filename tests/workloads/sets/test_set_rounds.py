@@ -12,8 +12,8 @@ from kilonova.kube.events import Recorder
 from kilonova.kube.resource import plain
 from kilonova.local.nodes import NO_NODES
 from kilonova.workloads.caches import build_caches
+from kilonova.workloads.means import Means
 from kilonova.workloads.sets.controller import build_set_controller
-from kilonova.workloads.settings import Settings
 from tests.local.embedded_cluster import LoopClock, eventually, gone, settle
 from tests.workloads.builders import clique, pod_clique_set, pod_template
 from tests.workloads.ground import (
@@ -39,7 +39,7 @@ async def sets_only(place: Ground) -> AsyncGenerator[None]:
     caches = build_caches(client)
     recorder = Recorder(client, "sets", clock=clock.monotonic, wall=clock.now)
     controller = build_set_controller(
-        client, caches, recorder, Settings(), clock.now, clock.monotonic
+        Means(client, caches, recorder, now=clock.now, monotonic=clock.monotonic)
     )
     async with parts_running([*caches.parts, recorder], [controller]):
         yield

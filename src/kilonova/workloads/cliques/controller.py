@@ -7,8 +7,7 @@ once. Pods come first: what there is to write of the status is written after the
 than its pace allows.
 """
 
-from collections.abc import Awaitable, Callable
-from datetime import datetime
+from collections.abc import Awaitable
 from functools import partial
 
 from msgspec.structs import replace
@@ -16,20 +15,16 @@ from msgspec.structs import replace
 from kilonova.api.grove import PodClique, PodCliqueStatus, names
 from kilonova.api.podgang import PodGang
 from kilonova.kube import (
-    UNMEASURED,
     ApiStatusError,
     Backoff,
-    Client,
     Controller,
-    Instruments,
     Key,
     NotFound,
     Result,
 )
 from kilonova.kube.batches import Trust
 from kilonova.kube.echo import Echo
-from kilonova.kube.events import Recorder
-from kilonova.workloads.caches import BY_BASE, BY_CLIQUE, BY_REPLICA, Caches
+from kilonova.workloads.caches import BY_BASE, BY_CLIQUE, BY_REPLICA
 from kilonova.workloads.cliques.concerns import Concerns
 from kilonova.workloads.cliques.desire import Plan, Seen, desire
 from kilonova.workloads.cliques.hands import Hands
@@ -38,10 +33,10 @@ from kilonova.workloads.cliques.retries import Retries
 from kilonova.workloads.cliques.roster import is_own
 from kilonova.workloads.cliques.status import failed_status, has_lost_all, is_pressing
 from kilonova.workloads.keys import replica_of, set_of
-from kilonova.workloads.pace import Pace, Rush
+from kilonova.workloads.means import Means
+from kilonova.workloads.pace import Pace
 from kilonova.workloads.pods import is_ending
 from kilonova.workloads.resources import CLIQUES
-from kilonova.workloads.settings import Settings
 from kilonova.workloads.statuses import status_patch
 from kilonova.workloads.templates.lookup import member_named
 from kilonova.workloads.templates.pods import pod_object
@@ -56,54 +51,33 @@ _SHORTEST_PAUSE = 0.005
 """A clique that would wait for less need not wait."""
 
 
-def build_clique_controller(
-    client: Client,
-    caches: Caches,
-    recorder: Recorder,
-    settings: Settings,
-    now: Callable[[], datetime],
-    monotonic: Callable[[], float],
-    instruments: Instruments = UNMEASURED,
-    rush: Rush | None = None,
-) -> Controller:
-    """Keeps the pods of every clique; the caches must run beside it.
-
-    A `rush` is one of all controllers.
-    """
-    rush = rush or Rush()
-    rounds = _Rounds(client, caches, recorder, settings, now, monotonic, rush)
-    watches = Concerns(caches).watches()
+def build_clique_controller(means: Means) -> Controller:
+    """Keeps the pods of every clique; the caches must run beside it."""
+    rounds = _Rounds(means)
+    watches = Concerns(means.caches).watches()
     controller = Controller(
         _NAME,
         rounds.reconcile,
         watches,
         workers=_WORKERS,
         backoff=_RETRIES,
-        instruments=instruments,
+        instruments=means.instruments,
     )
-    rush.listen(_NAME, controller.queue.add)
+    means.rush.listen(_NAME, controller.queue.add)
     return controller
 
 
 class _Rounds:
-    def __init__(
-        self,
-        client: Client,
-        caches: Caches,
-        recorder: Recorder,
-        settings: Settings,
-        now: Callable[[], datetime],
-        monotonic: Callable[[], float],
-        rush: Rush,
-    ) -> None:
-        self._client = client
+    def __init__(self, means: Means) -> None:
+        caches, monotonic = means.caches, means.monotonic
+        self._client = means.client
         self._caches = caches
-        self._settings = settings
-        self._now = now
-        self._hands = Hands(client, recorder, Echo(caches.pods), Trust(monotonic))
+        self._settings = means.settings
+        self._now = means.now
+        self._hands = Hands(means.client, means.recorder, Echo(caches.pods), Trust(monotonic))
         self._echo = Echo(caches.cliques)
-        self._rush = rush
-        self._pace = Pace(settings.status_pace, monotonic, rush)
+        self._rush = means.rush
+        self._pace = Pace(means.settings.status_pace, monotonic, means.rush)
         self._retries = Retries(monotonic)
         self._monotonic = monotonic
         self._looked: dict[Key, tuple[int, float]] = {}

@@ -1,7 +1,7 @@
 """The controller of replicas. A key is one replica of a set."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -12,24 +12,20 @@ from kilonova.api.json import JsonObject
 from kilonova.api.meta import Metadata
 from kilonova.api.times import rfc3339
 from kilonova.kube import (
-    UNMEASURED,
     ApiStatusError,
     Backoff,
-    Client,
     Conflict,
     Controller,
-    Instruments,
     Key,
     Resource,
     Result,
 )
 from kilonova.kube.batches import raise_first
-from kilonova.kube.events import Recorder
-from kilonova.workloads.caches import BY_REPLICA, Caches
-from kilonova.workloads.complaints import Complaints
+from kilonova.workloads.caches import BY_REPLICA
 from kilonova.workloads.conditions import holds
 from kilonova.workloads.keys import Replica
-from kilonova.workloads.pace import Pace, Rush
+from kilonova.workloads.means import Means
+from kilonova.workloads.pace import Pace
 from kilonova.workloads.replicas.concerns import Concerns
 from kilonova.workloads.replicas.desire import desire
 from kilonova.workloads.replicas.gangstatus import SCHEDULED, gang_status, gives_way, is_pressing
@@ -43,7 +39,6 @@ from kilonova.workloads.replicas.units import Units, units_of
 from kilonova.workloads.resources import CLAIM_TEMPLATES, GANGS, GROUPS, SETS
 from kilonova.workloads.revisions import SetRevision
 from kilonova.workloads.sets.desire import wanted_replicas
-from kilonova.workloads.settings import Settings
 from kilonova.workloads.statuses import status_patch
 
 _NAME = "replicas"
@@ -54,32 +49,21 @@ _STEPS = 5
 """More than a replica ever takes from nothing: what still differs then is no use writing again."""
 
 
-def build_replica_controller(
-    client: Client,
-    caches: Caches,
-    recorder: Recorder,
-    settings: Settings,
-    now: Callable[[], datetime],
-    monotonic: Callable[[], float],
-    instruments: Instruments = UNMEASURED,
-    complaints: Complaints | None = None,
-    rush: Rush | None = None,
-) -> Controller:
+def build_replica_controller(means: Means) -> Controller:
     """Keeps every replica of every set; the caches must run beside it.
 
-    What the server refuses is put into `complaints`; a `rush` is one of all controllers.
+    What the server refuses is put into `complaints`.
     """
-    complaints, rush = complaints or Complaints(), rush or Rush()
-    rounds = _Rounds(client, caches, recorder, settings, now, monotonic, complaints, rush)
+    rounds = _Rounds(means)
     controller = Controller(
         _NAME,
         rounds.reconcile,
-        Concerns(caches).watches(),
+        Concerns(means.caches).watches(),
         workers=_WORKERS,
         backoff=_RETRIES,
-        instruments=instruments,
+        instruments=means.instruments,
     )
-    rush.listen(_NAME, controller.queue.add)
+    means.rush.listen(_NAME, controller.queue.add)
     return controller
 
 
@@ -104,26 +88,16 @@ class _Round:
 
 
 class _Rounds:
-    def __init__(
-        self,
-        client: Client,
-        caches: Caches,
-        recorder: Recorder,
-        settings: Settings,
-        now: Callable[[], datetime],
-        monotonic: Callable[[], float],
-        complaints: Complaints,
-        rush: Rush,
-    ) -> None:
-        self._client = client
-        self._complaints = complaints
-        self._caches = caches
-        self._settings = settings
-        self._now = now
-        self._hands = Hands(client, caches, recorder, monotonic)
-        self._revisions = RevisionReader(caches)
-        self._rush = rush
-        self._pace = Pace(settings.status_pace, monotonic, rush)
+    def __init__(self, means: Means) -> None:
+        self._client = means.client
+        self._complaints = means.complaints
+        self._caches = means.caches
+        self._settings = means.settings
+        self._now = means.now
+        self._hands = Hands(means.client, means.caches, means.recorder, means.monotonic)
+        self._revisions = RevisionReader(means.caches)
+        self._rush = means.rush
+        self._pace = Pace(means.settings.status_pace, means.monotonic, means.rush)
 
     async def reconcile(self, key: Key) -> Result | None:
         """One round of a replica."""

@@ -4,7 +4,6 @@ A round looks at every pod of the set, so rounds of a big set are some time apar
 the same small share of a processor however big the set is. What people ask for is done at once.
 """
 
-from collections.abc import Callable
 from datetime import datetime
 
 from msgspec.structs import replace
@@ -20,21 +19,18 @@ from kilonova.api.json import JsonObject
 from kilonova.api.podgang import PodGang
 from kilonova.api.times import later, rfc3339
 from kilonova.kube import (
-    UNMEASURED,
     ApiStatusError,
     Backoff,
-    Client,
     Conflict,
     Controller,
-    Instruments,
     Key,
     NotFound,
     Result,
 )
 from kilonova.kube.echo import Echo
-from kilonova.kube.events import Recorder, Reference
-from kilonova.workloads.caches import BY_CLIQUE, BY_SET, Caches
-from kilonova.workloads.complaints import Complaints
+from kilonova.kube.events import Reference
+from kilonova.workloads.caches import BY_CLIQUE, BY_SET
+from kilonova.workloads.means import Means
 from kilonova.workloads.pace import Pace
 from kilonova.workloads.resources import SETS
 from kilonova.workloads.sets.claims import SetClaims
@@ -46,7 +42,6 @@ from kilonova.workloads.sets.troubles import Troubles
 from kilonova.workloads.sets.updates import next_progress, room_doubted_until
 from kilonova.workloads.sets.view import ReplicaView, view_replicas
 from kilonova.workloads.sets.watches import watches
-from kilonova.workloads.settings import Settings
 from kilonova.workloads.statuses import status_patch
 from kilonova.workloads.templates.topology import levels_of
 
@@ -61,50 +56,31 @@ _CALM = 5
 """How many times longer that is while nothing is updated."""
 
 
-def build_set_controller(
-    client: Client,
-    caches: Caches,
-    recorder: Recorder,
-    settings: Settings,
-    now: Callable[[], datetime],
-    monotonic: Callable[[], float],
-    instruments: Instruments = UNMEASURED,
-    complaints: Complaints | None = None,
-) -> Controller:
+def build_set_controller(means: Means) -> Controller:
     """Keeps every set; the caches must run beside it. Sets tell what `complaints` hold of them."""
-    complaints = complaints or Complaints()
-    rounds = _Rounds(client, caches, recorder, settings, now, monotonic, complaints)
     controller = Controller(
         "sets",
-        rounds.reconcile,
-        watches(caches),
+        _Rounds(means).reconcile,
+        watches(means.caches),
         workers=_WORKERS,
         backoff=_RETRIES,
-        instruments=instruments,
+        instruments=means.instruments,
     )
-    complaints.listen(controller.queue.add)
+    means.complaints.listen(controller.queue.add)
     return controller
 
 
 class _Rounds:
-    def __init__(
-        self,
-        client: Client,
-        caches: Caches,
-        recorder: Recorder,
-        settings: Settings,
-        now: Callable[[], datetime],
-        monotonic: Callable[[], float],
-        complaints: Complaints,
-    ) -> None:
+    def __init__(self, means: Means) -> None:
+        client, caches = means.client, means.caches
         self._client = client
         self._caches = caches
-        self._complaints = complaints
-        self._settings = settings
-        self._recorder = recorder
-        self._now = now
-        self._monotonic = monotonic
-        self._pace = Pace(settings.status_pace, monotonic)
+        self._complaints = means.complaints
+        self._settings = means.settings
+        self._recorder = means.recorder
+        self._now = means.now
+        self._monotonic = means.monotonic
+        self._pace = Pace(means.settings.status_pace, means.monotonic)
         self._looked: dict[Key, tuple[int, float]] = {}
         self._echo = Echo(caches.sets)
         self._history = History(client, caches)
