@@ -5,10 +5,12 @@ from typing import Annotated
 
 import typer
 
+from kilonova.cli.extender import extender
 from kilonova.cli.failure import CommandFailed
 from kilonova.cli.runoptions import Context, HealthPort, Kubeconfig, LeaderElect, LogFormat
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
+app.command()(extender)
 
 
 @app.callback()
