@@ -24,10 +24,12 @@ _PAPER_WIDTH = 160
 _WON_BACK = 100 / 3
 _NOTES = (
     "Percent of all GPUs in use when 100 and 130 percent of them had been asked for, means of the "
-    "seeds. The last three of the first columns are played here, on the same arrivals; published "
-    "is what FGD's authors measured with other draws.",
+    "seeds. FGD, BestFit and Random are played here on the same arrivals; published is what FGD's "
+    "authors measured with other draws.",
     "FGD is told all tasks beforehand; ours learns from those that arrived, unless the mix is "
     "said to be known.",
+    "Repacked at will: every task may be put elsewhere at every arrival, and nodes, CPU, memory "
+    "and models do not matter. What is idle then is what the shares do not fill.",
 )
 
 

@@ -8,6 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 from statistics import fmean
 
+from bench.packing.ceiling import ceiling
 from bench.packing.play import Outcome, play
 from bench.packing.policies import BestFit, Fit, FragmentationGradientDescent, RandomChoice
 from bench.packing.traces import Nodes, arrivals, read_nodes, read_tasks
@@ -22,6 +23,7 @@ class Contestant(StrEnum):
     FGD = "FGD"
     BESTFIT = "BestFit"
     RANDOM = "Random"
+    CEILING = "repacked at will"
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +94,8 @@ def outcome(match: Match) -> Outcome:
             return play(nodes, order, BestFit(nodes))
         case Contestant.RANDOM:
             return play(nodes, order, RandomChoice(match.seed))
+        case Contestant.CEILING:
+            return ceiling(nodes.capacity, order)
 
 
 @lru_cache(maxsize=1)

@@ -9,6 +9,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from bench.__main__ import app
+from bench.packing.ceiling import ceiling, device_parts
 from bench.packing.play import play
 from bench.packing.policies import Fit, FragmentationGradientDescent, RandomChoice
 from bench.packing.traces import arrivals, mix_of, read_nodes, read_tasks
@@ -59,7 +60,7 @@ def test_a_table_of_all_policies_is_kept_as_json(tmp_path: Path) -> None:
     for row in document["rows"]:
         assert all(0 < figure <= 100 for figure in row["played"].values())
         assert not row["published"]
-    assert len(document["matches"]) == 2 * 6 * 2
+    assert len(document["matches"]) == 2 * 7 * 2
 
 
 @pytest.mark.parametrize(
@@ -146,3 +147,19 @@ def test_no_more_is_moved_than_the_budget_allows(tmp_path: Path) -> None:
     outcome = play(nodes, order, policy, policy)
     assert outcome.moves <= len(order) // 100
     assert outcome.at_130 <= 100
+
+
+def test_parts_of_a_device_are_those_of_the_best_packing() -> None:
+    assert device_parts({500: 7}) == {500: 0.5}
+    # Two of 470 leave 60, which nobody can use; 810 leaves 190.
+    assert device_parts({470: 10, 810: 5}) == pytest.approx({470: 0.5, 810: 1.0})
+    # The small fit beside the large for nothing, as long as they are few.
+    assert device_parts({300: 2, 700: 5}) == pytest.approx({300: 0.0, 700: 1.0})
+    assert device_parts({}) == {}
+
+
+def test_the_ceiling_is_what_loose_devices_hold() -> None:
+    order = [Ask(0, 0, 1, 700), Ask(0, 0, 1), Ask(0, 0, 1, 700), Ask(0, 0, 1, 300), Ask(0, 0, 2)]
+    outcome = ceiling(2000, order)
+    assert outcome.at_130 == pytest.approx(100.0)
+    assert ceiling(2000, [Ask(0, 0, 1, 600)] * 9).at_130 == pytest.approx(60.0)
