@@ -93,7 +93,7 @@ class ControlPlane(AbstractContextManager["ControlPlane"]):
                 if controllers:
                     plane._start_controller_manager(commands, controllers)
                 if with_scheduler:
-                    plane._start_scheduler(commands)
+                    plane.start_scheduler()
             except ServerDied as failure:
                 plane.stop()
                 # Somebody took the port between our look and the server's bind.
@@ -189,7 +189,10 @@ class ControlPlane(AbstractContextManager["ControlPlane"]):
         )
         process.wait_until(lambda: is_healthy(port))
 
-    def _start_scheduler(self, commands: Path) -> None:
+    def start_scheduler(self) -> None:
+        """Start kube-scheduler, too, as it is by default."""
+        commands = binaries()
+        assert commands is not None, HOW_TO_GET
         port = free_port()
         config = {
             "apiVersion": "kubescheduler.config.k8s.io/v1",
