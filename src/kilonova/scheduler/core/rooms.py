@@ -175,9 +175,22 @@ def _sharing(snapshot: Snapshot, ask: GpuAsk, rows: Rows) -> Counts:
     free = snapshot.gpu_free[rows]
     milli = shares_asked(snapshot.layout_of, snapshot.layouts[rows], ask, free.shape[1])
     per_device = np.where(snapshot.gpu_mask[rows] == 0, free // milli, 0)
+    _close_missing(snapshot, rows, per_device)
     if ask.count == 1:
         return per_device.sum(axis=1)
     return (per_device > 0).sum(axis=1) // ask.count
+
+
+def _close_missing(snapshot: Snapshot, rows: Rows, slots: Counts) -> None:
+    """Takes away the room on untouched devices that a node shows and does not offer: which of them
+    these are nobody says."""
+    for position in np.flatnonzero(snapshot.gpu_missing[rows]).tolist():
+        row = rows[position]
+        idle = (snapshot.gpu_free[row] == WHOLE) & (snapshot.gpu_mask[row] == 0)
+        offered = max(0, int(idle.sum()) - int(snapshot.gpu_missing[row]))
+        untouched = np.flatnonzero(idle & (slots[position] > 0))
+        fewest = untouched[np.argsort(slots[position, untouched], kind="stable")]
+        slots[position, fewest[offered:]] = 0
 
 
 def _instances(snapshot: Snapshot, ask: GpuAsk, rows: Rows) -> Counts:
