@@ -97,7 +97,8 @@ def _judge_gpus(snapshot: Snapshot, ask: GpuAsk, rows: Rows, found: Reasons) -> 
         wish = part(ask)
         if wish is not None:
             table = np.array([layout.eligible(wish).bit_count() for layout in snapshot.layout_of])
-            _object(found, table[snapshot.layouts[rows]] < ask.count, reason)
+            devices = 1 if ask.profile else ask.count
+            _object(found, table[snapshot.layouts[rows]] < devices, reason)
 
 
 def _memory(ask: GpuAsk) -> GpuAsk | None:
