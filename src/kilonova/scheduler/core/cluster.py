@@ -35,6 +35,7 @@ class Saved:
 
     standing: dict[str, Standing]
     used: Ledger
+    budgets: dict[str, int]
 
 
 class Charges(Protocol):
@@ -75,10 +76,11 @@ class Cluster:
             name: Standing(one.gang, one.since, dict(one.pods))
             for name, one in self.standing.items()
         }
-        return Saved(standing, self.used.copy())
+        return Saved(standing, self.used.copy(), dict(self.budgets))
 
     def restore(self, saved: "Saved") -> None:
         self.standing, self.used = saved.standing, saved.used
+        self.budgets = saved.budgets
 
     def capacity(self) -> Amounts:
         """What all nodes have together, as queues count it."""

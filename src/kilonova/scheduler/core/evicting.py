@@ -6,7 +6,7 @@ within it: a node for a pod alone, a domain of the level that the gang requires,
 Of the units that were taken on the way, those are given back that are not in the way after all.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from itertools import islice
 
@@ -15,6 +15,7 @@ import numpy as np
 from kilonova.scheduler.core.cluster import Cluster
 from kilonova.scheduler.core.filters import Reason
 from kilonova.scheduler.core.gangs import Gang
+from kilonova.scheduler.core.giving import are_free
 from kilonova.scheduler.core.labels import NAME, Codes, Flags, Rows
 from kilonova.scheduler.core.nearness import clashes
 from kilonova.scheduler.core.placing import Placer, lone
@@ -41,16 +42,24 @@ class Room:
 class Evictor:
     """Makes room in a cluster, one gang at a time."""
 
-    def __init__(self, cluster: Cluster, rooms: Rooms, placer: Placer, now: float) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        rooms: Rooms,
+        placer: Placer,
+        now: float,
+        newcomers: Collection[str] = (),
+    ) -> None:
         self._cluster = cluster
         self._snapshot = cluster.snapshot
         self._rooms = rooms
         self._placer = placer
-        self._victims = Victims(cluster, now)
+        self.victims = Victims(cluster, now, newcomers)
 
     def make_room(self, gang: Gang) -> Room | None:
         """Books a gang in the place of others, whose bookings are released; None, and nothing is
-        changed, if it has no right to enough."""
+        changed, if it has no right to enough. What it can do without pushes nobody out."""
+        gang = gang.at_least()
         return self._instead_of_one(gang) or self._in_cheapest_domain(gang)
 
     def _instead_of_one(self, gang: Gang) -> Room | None:
@@ -58,7 +67,7 @@ class Evictor:
         if member is None:
             return None
         fits = self._rooms.reasons(member.shape)
-        for unit in islice(self._victims.of(gang), _SINGLE_UNITS):
+        for unit in islice(self.victims.instead(gang), _SINGLE_UNITS):
             rows = {self._snapshot.bookings[pod].row for pod in unit.pods}
             if all(fits[row] != Reason.FITS for row in rows):
                 continue
@@ -136,7 +145,7 @@ class Evictor:
         """Lets units go in these rows, more and more of them, until the gang fits there."""
         stands = [self._snapshot.pods_on[int(row)].values() for row in rows]
         gangs = sorted({booking.gang for pods in stands for booking in pods if booking.gang})
-        units = self._victims.of(gang, gangs)
+        units = self.victims.of(gang, gangs)
         taken: list[tuple[Unit, list[Booking]]] = []
         mark = self._snapshot.mark()
         step = 1
@@ -172,8 +181,7 @@ class Evictor:
         return needed
 
     def _fits_again(self, bookings: list[Booking]) -> bool:
-        masks = self._snapshot.gpu_mask
-        if any(masks[b.row, share.index] & share.mask for b in bookings for share in b.devices):
+        if not all(are_free(self._snapshot, b.row, b.devices) for b in bookings):
             return False
         if any(clashes(self._snapshot, booking.member, booking.row) for booking in bookings):
             return False

@@ -1,7 +1,7 @@
 """What is placed: gangs, of groups, of members."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from kilonova.scheduler.core.asks import Shape
 
@@ -101,6 +101,13 @@ class Gang:
     def needed(self) -> int:
         """How many pods must be placed now."""
         return sum(group.needed for group in self.groups)
+
+    def at_least(self) -> "Gang":
+        """The gang without those that it can do without."""
+        if all(len(group.members) == group.needed for group in self.groups):
+            return self
+        groups = (replace(each, members=each.members[: each.needed]) for each in self.groups)
+        return replace(self, groups=tuple(groups))
 
 
 def single(member: Member, *, queue: str = "default", priority: int = 0) -> Gang:

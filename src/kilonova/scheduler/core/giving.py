@@ -1,9 +1,26 @@
 """Which devices of a node its new pods are given."""
 
+from collections.abc import Iterable
+
 from kilonova.scheduler.core.asks import Shape
 from kilonova.scheduler.core.choosing import choose
-from kilonova.scheduler.core.devices import Share
+from kilonova.scheduler.core.devices import WHOLE, Share
 from kilonova.scheduler.core.snapshot import Snapshot
+
+
+def are_free(snapshot: Snapshot, row: int, devices: Iterable[Share]) -> bool:
+    """Whether nobody uses what is to be given of a node's devices."""
+    size = len(snapshot.layout(row).gpus)
+    for share in devices:
+        if share.index >= size:
+            continue
+        milli, mask = snapshot.gpu_free[row, share.index], int(snapshot.gpu_mask[row, share.index])
+        if share.mask:
+            if mask & share.mask or milli != WHOLE:
+                return False
+        elif mask or milli < share.milli:
+            return False
+    return True
 
 
 def devices_for(snapshot: Snapshot, row: int, shape: Shape, count: int) -> list[tuple[Share, ...]]:

@@ -123,8 +123,9 @@ class Round:
         self._shadow: Shadow | None = None
         self.placements: list[Placement] = []
         self.refusals: list[Refusal] = []
-        self._hopeless: set[Hashable] = set()
-        """Asks that found no place in this round: what was booked since makes none."""
+        self._hopeless: dict[Hashable, bool] = {}
+        """Asks that found no place in this round: what was booked since makes none. And whether
+        that holds of gangs, too, that end before a reservation."""
         self.turns = self._in_order(list(gangs))
         """Who is tried, in order."""
 
@@ -160,15 +161,23 @@ class Round:
         if blocked:
             return Refusal(gang, blocked)
         ask = _ask(gang, self._cluster.snapshot.neighbours)
-        room = None if ask in self._hopeless else self._place(gang) or self._evict(gang)
+        passes = self._shadow is None or self._shadow.ends_before(gang, self._now)
+        tried = ask in self._hopeless and (self._hopeless[ask] or not passes)
+        room = None if tried else self._place(gang) or self._evict(gang)
         if room is None or not room.bookings:
             if ask is not None:
-                self._hopeless.add(ask)
+                self._hopeless[ask] = passes or self._hopeless.get(ask, False)
             self._reserve(gang)
             return Refusal(gang, NoRoom())
+        if self._evictor is not None and room.units:
+            self._evictor.victims.count_out(room.units)
+            self._hopeless.clear()
         for unit in room.units:
             self._cluster.leave(unit.gang, unit.pods, self.turns)
         kept = self._within_limits(gang, list(room.bookings))
+        if not kept:
+            over = self._cluster.used.blocked(gang.queue, charged(room.bookings[0].shape))
+            return Refusal(gang, over or NoRoom())
         self._cluster.stand(gang, kept, self._now, self.turns)
         return Placement(gang, tuple(kept), room.units)
 
@@ -189,7 +198,8 @@ class Round:
         if not self._policy.evicts or not gang.needed:
             return None
         if self._evictor is None:
-            self._evictor = Evictor(self._cluster, self._rooms, self._placer, self._now)
+            newcomers = {placement.gang.name for placement in self.placements}
+            self._evictor = Evictor(self._cluster, self._rooms, self._placer, self._now, newcomers)
         mark = self._cluster.snapshot.mark()
         room = self._evictor.make_room(gang)
         if room is None or (
@@ -244,7 +254,6 @@ def _ask(gang: Gang, neighbours: Neighbours) -> Hashable | None:
         )
         for group in gang.groups
     )
-    known = gang.duration is not None
     return (
         groups,
         gang.pack,
@@ -253,6 +262,5 @@ def _ask(gang: Gang, neighbours: Neighbours) -> Hashable | None:
         gang.within,
         gang.queue,
         gang.priority,
-        known,
         frozenset(kept_away),
     )

@@ -7,7 +7,7 @@ pods before whole gangs, and what has the least work to lose before what has mor
 
 import heapq
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 
@@ -40,35 +40,53 @@ class Unit:
 class Victims:
     """The units of all gangs that stood when it was made, by queue and cost.
 
-    Good for one round of decisions: gangs that got their place since are not in it, so nobody is
-    pushed out in the round in which they came.
+    Good for one round of decisions: newcomers, who got their place in it, are left out, so nobody
+    is pushed out in the round in which they came.
     """
 
-    def __init__(self, cluster: Cluster, now: float) -> None:
+    def __init__(self, cluster: Cluster, now: float, newcomers: Collection[str] = ()) -> None:
         self._cluster = cluster
         self._now = now
+        self._guards = {
+            pod: booking.member.budgets
+            for pod, booking in cluster.snapshot.bookings.items()
+            if booking.member.budgets
+        }
         self._by_gang: dict[str, list[Unit]] = {}
         self._by_queue: dict[str, list[tuple[Cost, Unit]]] = {}
         self._firsts: dict[str, int] = {}
         for name, standing in cluster.standing.items():
-            if standing.gang.preemptible:
+            if standing.gang.preemptible and name not in newcomers:
                 units = self._by_gang[name] = _units_of(standing, now)
                 line = self._by_queue.setdefault(standing.gang.queue, [])
                 line.extend((unit.cost, unit) for unit in units)
         for line in self._by_queue.values():
             line.sort(key=_by_cost)
 
-    def of(self, gang: Gang, among: Iterable[str] | None = None) -> Iterator[Unit]:
-        """The units that a gang may push out, one after the other. Each counts as taken when the
-        next is asked for: a queue never loses what it deserves, no disruption budget is overdrawn.
-
-        With `among`, only units of these gangs.
-        """
-        claim = _Claim(self._cluster, gang, self._now)
+    def of(self, gang: Gang, among: Iterable[str]) -> Iterator[Unit]:
+        """The units of some gangs that a gang may push out, one after the other. Each counts as
+        taken when the next is asked for: a queue never loses what it deserves, no disruption budget
+        is overdrawn."""
+        claim = _Claim(self._cluster, gang, self._now, self._guards)
         for unit in self._in_order(gang, claim, among):
             if unit.gang in self._cluster.standing and claim.may_take(unit):
                 yield unit
                 claim.take(unit)
+
+    def instead(self, gang: Gang) -> Iterator[Unit]:
+        """The units that a gang may push out, of which one is to go."""
+        claim = _Claim(self._cluster, gang, self._now, self._guards)
+        for unit in self._in_order(gang, claim, None):
+            if unit.gang in self._cluster.standing and claim.may_take(unit):
+                yield unit
+
+    def count_out(self, units: Iterable[Unit]) -> None:
+        """Notes what budgets no longer let go when units leave."""
+        budgets = self._cluster.budgets
+        for unit in units:
+            for pod in unit.pods:
+                for budget in self._guards.get(pod, ()):
+                    budgets[budget] = budgets.get(budget, 0) - 1
 
     def _in_order(self, gang: Gang, claim: "_Claim", among: Iterable[str] | None) -> Iterator[Unit]:
         if among is not None:
@@ -96,9 +114,12 @@ class Victims:
 class _Claim:
     """What a gang has the right to, and what it has taken of it."""
 
-    def __init__(self, cluster: Cluster, gang: Gang, now: float) -> None:
+    def __init__(
+        self, cluster: Cluster, gang: Gang, now: float, guards: Mapping[str, tuple[str, ...]]
+    ) -> None:
         self._cluster = cluster
         self._now = now
+        self._guards = guards
         self._claimant = Claimant(gang.queue, asked(gang), gang.priority)
         self.reclaims = may_reclaim(cluster.used, self._claimant)
         self._used = cluster.used
@@ -110,14 +131,17 @@ class _Claim:
         gang = standing.gang
         if not all(pod in standing.pods for pod in unit.pods):
             return False
-        holder = Holder(gang.queue, unit.amounts, standing.since, gang.priority, gang.preemptible)
+        amounts = unit.amounts
+        if not self._gone.isdisjoint(unit.pods):
+            amounts = _summed(standing, [pod for pod in unit.pods if pod not in self._gone])
+        holder = Holder(gang.queue, amounts, standing.since, gang.priority, gang.preemptible)
         keeps = kept_from_preemption if gang.queue == self._claimant.queue else kept_from_reclaim
         if keeps(self._used, self._claimant, holder, self._now) is not None:
             return False
         guarded: dict[str, int] = {}
         for pod in unit.pods:
             if pod not in self._gone:
-                for budget in self._guards(pod):
+                for budget in self._guards.get(pod, ()):
                     guarded[budget] = guarded.get(budget, 0) + 1
         return all(self._budgets.get(name, 0) >= count for name, count in guarded.items())
 
@@ -130,12 +154,8 @@ class _Claim:
             if pod not in self._gone:
                 self._gone.add(pod)
                 self._used.discharge(standing.gang.queue, standing.pods[pod])
-                for budget in self._guards(pod):
+                for budget in self._guards.get(pod, ()):
                     self._budgets[budget] -= 1
-
-    def _guards(self, pod: str) -> tuple[str, ...]:
-        booking = self._cluster.snapshot.bookings.get(pod)
-        return booking.member.budgets if booking is not None else ()
 
 
 def _units_of(standing: Standing, now: float) -> list[Unit]:
@@ -152,13 +172,18 @@ def _units_of(standing: Standing, now: float) -> list[Unit]:
 
 
 def _unit(standing: Standing, pods: tuple[str, ...], age: float, *, whole: bool) -> Unit:
+    amounts = _summed(standing, pods)
+    gang = standing.gang
+    cost = gang.priority, whole, age * amounts.get(GPU, 0), gang.name if whole else pods[0]
+    return Unit(gang.name, pods, cost, amounts)
+
+
+def _summed(standing: Standing, pods: Iterable[str]) -> dict[str, int]:
     amounts: dict[str, int] = {}
     for pod in pods:
         for name, amount in standing.pods[pod].items():
             amounts[name] = amounts.get(name, 0) + amount
-    gang = standing.gang
-    cost = gang.priority, whole, age * amounts.get(GPU, 0), gang.name if whole else pods[0]
-    return Unit(gang.name, pods, cost, amounts)
+    return amounts
 
 
 def _by_cost(entry: tuple[Cost, Unit]) -> Cost:
