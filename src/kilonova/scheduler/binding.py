@@ -1,8 +1,9 @@
 """Writes what was decided: one binding for each pod, those who are in the way evicted before.
 
-The pods of a gang are bound at the same time. A binding that the server cannot take now is tried
-again until it does; one that it will never take (the pod is gone, or has a node already) is given
-back. So a gang is finished, however long the server is away.
+The pods of a gang are bound at the same time, once all of them are still there and those who leave
+their nodes are gone. A binding that the server cannot take now is tried again until it does; one
+that it will never take (the pod is gone, or has a node already) is given back. So a gang is
+finished, however long the server is away.
 """
 
 import asyncio
@@ -23,6 +24,7 @@ from kilonova.kube import (
 from kilonova.kube.logging import get_logger
 from kilonova.scheduler.core.plan import Placement
 from kilonova.scheduler.core.snapshot import Booking
+from kilonova.scheduler.objects import PODS, Pod
 from kilonova.scheduler.reading.gpus import devices_text
 from kilonova.scheduler.world import World
 
@@ -43,44 +45,67 @@ class Binder:
         world: World,
         clear: Callable[[Placement], Awaitable[bool]],
         done: Callable[[Placement, list[Booking]], None],
-        *,
-        concurrency: int,
+        slots: asyncio.Semaphore,
     ) -> None:
         self._client = client
         self._world = world
         self._clear = clear
         self._done = done
-        self._slots = asyncio.Semaphore(concurrency)
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._failed: asyncio.Future[None] | None = None
+        self._slots = slots
+        self._tasks: dict[asyncio.Task[None], bool] = {}
+        """What is under way, and whether it writes bindings already."""
+        self._failed: BaseException | None = None
+        self._changed = asyncio.Event()
+        self._stopping = False
 
     def bind(self, placement: Placement) -> None:
         """Begins to write a placement; its bookings are made already."""
         task = asyncio.create_task(self._bind(placement), name=f"bind {placement.gang.name}")
-        self._tasks.add(task)
+        self._tasks[task] = False
         task.add_done_callback(self._ended)
+
+    def stop(self) -> None:
+        """Lets `run` return when the bindings are written that it has begun to write."""
+        self._stopping = True
+        self._changed.set()
 
     async def run(self) -> None:
         """Waits for a failure that is nobody's but ours, or for the end."""
-        self._failed = asyncio.get_running_loop().create_future()
         try:
-            await self._failed
+            while self._failed is None and not (self._stopping and not any(self._tasks.values())):
+                await self._changed.wait()
+                self._changed.clear()
         finally:
             for task in self._tasks:
                 task.cancel()
+        if self._failed is not None:
+            raise self._failed
 
     def _ended(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
+        self._tasks.pop(task)
         error = None if task.cancelled() else task.exception()
-        if error is not None and self._failed is not None and not self._failed.done():
-            self._failed.set_exception(error)
+        self._failed = self._failed or error
+        self._changed.set()
 
     async def _bind(self, placement: Placement) -> None:
-        if placement.evicted and not await self._clear(placement):
-            self._world.give_back(placement.bookings)
+        if self._stopping or not (await self._clear(placement) and self._holds(placement)):
+            self._give_back(placement, list(placement.bookings))
             return
+        task = asyncio.current_task()
+        assert task is not None
+        self._tasks[task] = True
         bound = await asyncio.gather(*map(self._bind_pod, placement.bookings))
         failed = [booking for booking, ok in zip(placement.bookings, bound, strict=True) if not ok]
+        self._give_back(placement, failed)
+
+    def _holds(self, placement: Placement) -> bool:
+        """Whether a decision that may be old by now is still a good one."""
+        return all(
+            self._world.unbound(booking) is not None and self._world.fits(booking)
+            for booking in placement.bookings
+        )
+
+    def _give_back(self, placement: Placement, failed: list[Booking]) -> None:
         self._world.give_back(failed)
         self._done(placement, failed)
 
@@ -100,10 +125,23 @@ class Binder:
                 return True
             except _REFUSED as error:
                 _log.warning("binding refused", pod=booking.pod, node=node, error=str(error))
-                return self._world.is_bound(booking)
+                return await self._is_there_after_all(pod, node)
             except (ConnectionFailed, ApiStatusError) as error:
                 _log.warning("binding delayed", pod=booking.pod, node=node, error=str(error))
             await asyncio.sleep(_PAUSES.delay(failures))
-            if self._world.unbound(booking) is None:
-                return self._world.is_bound(booking)
+            if self._world.unbound(booking) is None or not self._world.fits(booking):
+                return await self._is_there_after_all(pod, node)
+        raise AssertionError
+
+    async def _is_there_after_all(self, pod: Pod, node: str) -> bool:
+        """Whether a pod has its node, from a try whose answer was lost: the cache may be behind."""
+        meta = pod.metadata
+        for failures in count(1):
+            try:
+                found = await self._client.get(PODS, meta.name, meta.namespace)
+                return found.metadata.uid == meta.uid and found.spec.node_name == node
+            except NotFound:
+                return False
+            except (ConnectionFailed, ApiStatusError):
+                await asyncio.sleep(_PAUSES.delay(failures))
         raise AssertionError

@@ -5,12 +5,14 @@ not go, those that are still there stay, and the gang that wanted their room wai
 """
 
 import asyncio
+from collections.abc import Iterable
 from itertools import count
 
-from kilonova.kube import ApiStatusError, Backoff, Client, ConnectionFailed, NotFound
+from kilonova.kube import ApiStatusError, Backoff, Client, Conflict, ConnectionFailed, NotFound
 from kilonova.kube.events import Recorder, Reference
 from kilonova.kube.logging import get_logger
 from kilonova.scheduler.core.plan import Placement
+from kilonova.scheduler.nominations import Nominations
 from kilonova.scheduler.objects import PODS, Pod
 from kilonova.scheduler.world import World
 
@@ -22,45 +24,74 @@ _PAUSES = Backoff(0.2, 5.0)
 class Evictions:
     """Clears the room of placements that need others to go."""
 
-    def __init__(self, client: Client, world: World, events: Recorder, *, patience: float) -> None:
+    def __init__(
+        self,
+        client: Client,
+        world: World,
+        nominations: Nominations,
+        events: Recorder,
+        *,
+        patience: float,
+    ) -> None:
         self._client = client
         self._world = world
+        self._nominations = nominations
         self._events = events
         self._patience = patience
 
     async def clear(self, placement: Placement) -> bool:
-        """Whether all are gone who were in the way of a placement."""
+        """Whether all are gone who were in the way of a placement.
+
+        Those whom somebody else told to go are waited for, too, where they leave the same nodes.
+        """
         pods = [pod for unit in placement.evicted for pod in unit.pods]
-        self._world.let_go(pods)
+        names = self._world.cluster.snapshot.names
+        nodes = {names[booking.row] for booking in placement.bookings}
+        if not self._world.leavers.still(pods, nodes):
+            return True
         try:
-            async with asyncio.timeout(self._patience), asyncio.TaskGroup() as group:
-                for pod in pods:
-                    group.create_task(self._evict(pod, placement.gang.name))
+            async with asyncio.timeout(self._patience):
+                if pods:
+                    await self._nominations.write(placement)
+                    async with asyncio.TaskGroup() as group:
+                        for pod in pods:
+                            group.create_task(self._evict(pod, placement.gang.name))
+                await self._world.leavers.gone(pods, nodes)
             return True
         except TimeoutError:
-            staying = [pod for pod in pods if self._world.is_here(pod)]
+            staying = self._world.leavers.still(pods, nodes)
             _log.warning("pods do not make way", gang=placement.gang.name, pods=staying)
             self._world.keep(staying)
+            if pods:
+                await self._nominations.withdraw(placement)
             return False
+
+    async def give_up(self, pods: Iterable[Pod], gang: str) -> None:
+        """Tells pods of a gang to go that cannot be finished; whoever may not is asked later."""
+        message = f"{gang} cannot be finished, and is given back"
+        for pod in pods:
+            try:
+                await self._ask_to_go(pod, "GivenBack", message)
+            except (ConnectionFailed, ApiStatusError) as error:
+                _log.info("eviction delayed", pod=pod.key, error=str(error))
 
     async def _evict(self, key: str, gang: str) -> None:
         pod = self._world.find(key)
-        if pod is None or pod.ended:
-            return
-        await self._ask_to_go(pod, gang)
-        await self._world.gone(key)
-
-    async def _ask_to_go(self, pod: Pod, gang: str) -> None:
-        meta = pod.metadata
         for failures in count(1):
-            try:
-                await self._client.evict(meta.name, meta.namespace, uid=meta.uid)
-                about = Reference.to(PODS, meta.name, meta.namespace, meta.uid)
-                message = f"makes way for {gang}"
-                self._events.event(about, "Preempted", message, warning=True)
+            if pod is None or pod.ended or key not in self._world.leavers:
                 return
-            except NotFound:
+            try:
+                await self._ask_to_go(pod, "Preempted", f"makes way for {gang}")
                 return
             except (ConnectionFailed, ApiStatusError) as error:
-                _log.info("eviction delayed", pod=pod.key, error=str(error))
+                _log.info("eviction delayed", pod=key, error=str(error))
             await asyncio.sleep(_PAUSES.delay(failures))
+
+    async def _ask_to_go(self, pod: Pod, reason: str, message: str) -> None:
+        meta = pod.metadata
+        try:
+            await self._client.evict(meta.name, meta.namespace, uid=meta.uid)
+        except (NotFound, Conflict):
+            return  # it is gone; another may have its name
+        about = Reference.to(PODS, meta.name, meta.namespace, meta.uid)
+        self._events.event(about, reason, message, warning=True)

@@ -198,6 +198,8 @@ class PodStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
 
     phase: str = "Pending"
     start_time: str | None = None
+    nominated_node_name: str = ""
+    """The node that was promised to it, while others leave it."""
     conditions: tuple[Condition, ...] = ()
 
     def __post_init__(self) -> None:

@@ -6,13 +6,15 @@ or some time has passed: rights to push others out come with time.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 from typing import Protocol
 
 from kilonova.kube.breath import Breath
 from kilonova.scheduler.core.gangs import Gang
 from kilonova.scheduler.core.plan import Placement, Planner, Refusal, Reservation
+from kilonova.scheduler.nominations import recall_nominated
+from kilonova.scheduler.resting import Rests
 from kilonova.scheduler.world import World
 
 
@@ -36,8 +38,9 @@ class Rounds:
         now: Callable[[], datetime],
         woken: asyncio.Event,
         *,
+        rests: Rests,
         retry: float,
-        synced: Callable[[], bool],
+        begin: Callable[[], Awaitable[None]],
     ) -> None:
         self._world = world
         self._planner = planner
@@ -45,16 +48,22 @@ class Rounds:
         self._teller = teller
         self._now = now
         self._retry = retry
-        self._synced = synced
+        self._begin = begin
+        self._rests = rests
         self._woken = woken
         self._refused: dict[str, tuple[Gang, int]] = {}
         """Gangs that found no place, and how much room had been made until then."""
 
     async def run(self) -> None:
+        """Decides for ever; first about gangs that were promised room before we began."""
+        await self._begin()
+        self._world.refresh()
+        await self._take_round(recall_nominated(self._world))
+        self._woken.set()
         while True:
             await self._pause()
-            if self._synced():
-                await self._take_round()
+            self._world.refresh()
+            await self._take_round(list(self._world.waiting.values()))
 
     async def _pause(self) -> None:
         """Until something happens; while gangs wait for time to pass, not for ever."""
@@ -65,10 +74,9 @@ class Rounds:
             self._refused.clear()
         self._woken.clear()
 
-    async def _take_round(self) -> None:
+    async def _take_round(self, gangs: Sequence[Gang]) -> None:
         world, breath = self._world, Breath()
-        world.refresh()
-        due = [gang for gang in world.waiting.values() if self._is_due(gang)]
+        due = [gang for gang in gangs if self._is_due(gang)]
         self._refused = {
             name: refused
             for name, refused in self._refused.items()
@@ -82,7 +90,7 @@ class Rounds:
             if world.waiting.get(gang.name) is gang:
                 outcome = turn.take_turn(gang)
                 if isinstance(outcome, Placement):
-                    world.assume(gang)
+                    world.assume(outcome)
                     self._bind(outcome)
             await breath.take_if_due()
         for refusal in turn.refusals:
@@ -90,5 +98,7 @@ class Rounds:
         self._teller.refused(turn.refusals, turn.reservation)
 
     def _is_due(self, gang: Gang) -> bool:
+        if gang.name in self._rests:
+            return False
         refused = self._refused.get(gang.name)
         return refused is None or refused != (gang, self._world.gains)

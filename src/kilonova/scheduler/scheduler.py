@@ -7,8 +7,8 @@ manager.add_leading(*scheduler.leading)
 
 import asyncio
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from kilonova.api.podgang import PodGang
@@ -17,12 +17,17 @@ from kilonova.kube import UNMEASURED, Client, Instruments, Part, Reflector
 from kilonova.kube.events import Recorder
 from kilonova.kube.metrics import Metrics
 from kilonova.scheduler.binding import Binder
-from kilonova.scheduler.core.plan import Planner
-from kilonova.scheduler.core.scores import default_scoring
+from kilonova.scheduler.core.plan import Placement, Planner
+from kilonova.scheduler.core.scores import Scoring, default_scoring
+from kilonova.scheduler.core.snapshot import Booking
 from kilonova.scheduler.evictions import Evictions
+from kilonova.scheduler.halves import Halves
+from kilonova.scheduler.nominations import Nominations
 from kilonova.scheduler.objects import GANGS, NODES, PODS, QUEUES, Node, Pod
+from kilonova.scheduler.resting import Rests
 from kilonova.scheduler.rounds import Rounds
 from kilonova.scheduler.settings import Settings
+from kilonova.scheduler.takeover import catch_up
 from kilonova.scheduler.telling import Teller
 from kilonova.scheduler.world import World
 
@@ -39,9 +44,10 @@ class Caches:
     gangs: Reflector[PodGang]
     queues: Reflector[Queue]
 
-    @property
-    def synced(self) -> bool:
-        return all(each.synced for each in (self.nodes, self.pods, self.gangs, self.queues))
+    async def wait_synced(self) -> None:
+        """Waits until all are filled."""
+        for each in (self.nodes, self.pods, self.gangs, self.queues):
+            await each.wait_synced()
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +98,10 @@ def build_scheduler(
         caches.queues.store,
         now,
         wake=woken.set,
+        serves=settings.serves,
+        others_gangs=False,
     )
-    planner = Planner(world.cluster, default_scoring(), settings.policy)
+    planner = Planner(world.cluster, scoring_of(settings.weights), settings.policy)
     teller = Teller(
         client,
         world,
@@ -105,8 +113,23 @@ def build_scheduler(
         instruments=instruments,
         monotonic=monotonic,
     )
-    evictions = Evictions(client, world, recorder, patience=settings.patience)
-    binder = Binder(client, world, evictions.clear, teller.placed, concurrency=settings.concurrency)
+    slots = asyncio.Semaphore(settings.concurrency)
+    nominations = Nominations(client, world, slots)
+    evictions = Evictions(client, world, nominations, recorder, patience=settings.patience)
+    rests = Rests(woken.set)
+
+    def done(placement: Placement, failed: list[Booking]) -> None:
+        if failed:
+            rests.failed(placement.gang.name)
+        else:
+            rests.forget(placement.gang.name)
+        teller.placed(placement, failed)
+
+    async def begin() -> None:
+        await caches.wait_synced()
+        await catch_up(client, world, settings.serves)
+
+    binder = Binder(client, world, evictions.clear, done, slots)
     rounds = Rounds(
         world,
         planner,
@@ -114,7 +137,15 @@ def build_scheduler(
         teller,
         now,
         woken,
+        rests=rests,
         retry=settings.retry,
-        synced=lambda: caches.synced,
+        begin=begin,
     )
-    return Scheduler(caches, world, planner, recorder, (binder, rounds, teller.controller))
+    halves = Halves(world, caches.gangs.store, evictions, now, after=settings.half_after)
+    return Scheduler(caches, world, planner, recorder, (binder, rounds, halves, teller.controller))
+
+
+def scoring_of(weights: Mapping[str, float]) -> Scoring:
+    """The usual parts of a node's score, some with another weight."""
+    usual = default_scoring().parts
+    return Scoring([replace(part, weight=weights.get(part.name, part.weight)) for part in usual])

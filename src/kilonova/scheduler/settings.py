@@ -1,7 +1,9 @@
 """What can be set about a scheduler."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from kilonova.api.schedulingnames import SCHEDULER
 from kilonova.scheduler.core.plan import Policy
 
 
@@ -9,7 +11,11 @@ from kilonova.scheduler.core.plan import Policy
 class Settings:
     """How it decides, and how it writes."""
 
+    serves: frozenset[str] = frozenset({SCHEDULER})
+    """Pods whose `schedulerName` is one of these are placed."""
     policy: Policy = field(default_factory=Policy)
+    weights: Mapping[str, float] = field(default_factory=dict[str, float])
+    """How much parts of a node's score count, other than usual."""
     concurrency: int = 96
     """Bindings that are on their way at once."""
     retry: float = 10.0
@@ -17,5 +23,7 @@ class Settings:
     push others out come with time."""
     patience: float = 120.0
     """Seconds that pods which have to make way are waited for."""
+    half_after: float = 60.0
+    """Seconds after which a gang that never had all of its pods gives back those that it has."""
     pace: float = 5.0
     """Seconds between two changes of what is told about one gang."""

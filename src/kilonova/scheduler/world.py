@@ -7,7 +7,6 @@ to go is **leaving**: its room belongs to somebody else already.
 Which gangs wait is worked out anew only for gangs that something happened to.
 """
 
-import asyncio
 from collections.abc import Callable, Iterable
 from datetime import datetime
 
@@ -22,7 +21,9 @@ from kilonova.kube import Store
 from kilonova.scheduler.core.cluster import Cluster
 from kilonova.scheduler.core.devices import Share
 from kilonova.scheduler.core.gangs import Gang, Member
+from kilonova.scheduler.core.plan import Placement
 from kilonova.scheduler.core.snapshot import Booking
+from kilonova.scheduler.leaving import Leavers
 from kilonova.scheduler.objects import Node, Pod
 from kilonova.scheduler.reading.bookings import any_member_of, booking_of
 from kilonova.scheduler.reading.gangs import (
@@ -49,12 +50,20 @@ class World:
         queues: Store[Queue],
         now: Callable[[], datetime],
         wake: Callable[[], None],
+        serves: frozenset[str] = frozenset({SCHEDULER}),
+        *,
+        others_gangs: bool = True,
     ) -> None:
+        """`serves` are the names of schedulers whose pods are placed; `others_gangs` says that
+        gangs of pods which others place are of interest, too."""
         self.cluster = Cluster()
         self.waiting: dict[str, Gang] = {}
         """Gangs that have pods to place."""
         self.not_yet: dict[str, NotYet] = {}
         """Gangs that cannot be placed as they are."""
+        self.halves: dict[str, float] = {}
+        """Gangs of which only some pods have a node, and since when."""
+        self.leavers = Leavers()
         self.gains = 0
         """Counts what may have made room: nothing is tried again before."""
         self._pods = pods
@@ -62,11 +71,12 @@ class World:
         self._queues = queues
         self._now = now
         self._wake = wake
+        self._serves = serves
+        self._others_gangs = others_gangs
         self._members: dict[str, Member] = {}
         self._gang_of: dict[str, str] = {}
-        self._leaving: set[str] = set()
-        self._mourners: dict[str, list[asyncio.Future[None]]] = {}
-        """Who waits for a pod to be gone."""
+        self._whole: set[str] = set()
+        """Gangs that had all they need, as far as we have seen."""
         self._homeless: dict[str, set[str]] = {}
         """Pods on nodes that are not known, by node."""
         self._dependents: dict[str, dict[str, None]] = {}
@@ -92,8 +102,15 @@ class World:
         for name in touched:
             self._read(name)
 
-    def assume(self, gang: Gang) -> None:
-        """Pods of a gang were booked; it is read anew, for what of it still waits."""
+    def assume(self, placement: Placement) -> None:
+        """Pods of a gang were booked, those of others released for it; what of it still waits is
+        read anew."""
+        gang = placement.gang
+        for unit in placement.evicted:
+            for pod in unit.pods:
+                found = self.find(pod)
+                if found is not None and not found.ended:
+                    self.leavers.add(pod, found.spec.node_name)
         self.waiting.pop(gang.name, None)
         if any(member.pod not in self.cluster.snapshot.bookings for member in _members_of(gang)):
             self._touch(gang.name)
@@ -114,28 +131,32 @@ class World:
                 self._touch_pod(booking.pod)
 
     def let_go(self, pods: Iterable[str]) -> None:
-        """Pods that were told to go; their bookings are released already."""
-        self._leaving.update(pods)
+        """Pods on their way out make room for those to whom it was promised."""
+        for pod in pods:
+            found = self.find(pod)
+            if found is not None and pod in self.cluster.snapshot.bookings:
+                self._release(pod)
+                self.leavers.add(pod, found.spec.node_name)
 
     def keep(self, pods: Iterable[str]) -> None:
         """Pods that were told to go and stay after all."""
         for pod in pods:
-            self._leaving.discard(pod)
+            self.leavers.discard(pod)
             found = self.find(pod)
             if found is not None and found.spec.node_name and not found.ended:
                 self._book(found)
+                self._touch_pod(pod)
 
-    def is_here(self, pod: str) -> bool:
-        """Whether a pod uses its node still."""
-        found = self.find(pod)
-        return found is not None and not found.ended
-
-    async def gone(self, pod: str) -> None:
-        """Waits until a pod no longer uses its node."""
-        while self.is_here(pod):
-            waiter = asyncio.get_running_loop().create_future()
-            self._mourners.setdefault(pod, []).append(waiter)
-            await waiter
+    def take_in(self, pod: Pod) -> bool:
+        """Counts a pod that the API shows on a node, though the cache may not yet; False if the
+        cache does not know it at all."""
+        found = self.find(pod.key)
+        if found is None or found.metadata.uid != pod.metadata.uid:
+            return False
+        if is_placeable(found) and not self._is_booked_there(pod):
+            self._book(pod)
+            self._touch_pod(pod.key)
+        return True
 
     def unbound(self, booking: Booking) -> Pod | None:
         """The pod of a booking, while it waits for its binding."""
@@ -148,6 +169,20 @@ class World:
         """Whether the cache shows a booking's pod where it is booked."""
         pod = self.find(booking.pod)
         return pod is not None and self._is_booked_there(pod)
+
+    def fits(self, booking: Booking) -> bool:
+        """Whether a node can still bear all that is booked there, as far as it concerns a booking:
+        somebody else may have taken room since."""
+        snapshot, row = self.cluster.snapshot, booking.row
+        columns, _ = snapshot.request(booking.shape)
+        return bool((snapshot.free[columns, row] >= 0).all()) and all(
+            snapshot.gpu_free[row, share.index] >= 0 for share in booking.devices
+        )
+
+    def bound_pods(self, gang: PodGang) -> list[Pod]:
+        """The pods of a gang that have a node and will go on using it."""
+        pods = filter(None, map(self.find, _referred(gang)))
+        return [pod for pod in pods if pod.spec.scheduler_name in self._serves and stands(pod)]
 
     # What the caches tell.
 
@@ -180,16 +215,13 @@ class World:
         if old is None or new is None or _reads_otherwise(old, new):
             self._members.pop(key, None)
         if new is None or new.ended:
-            self._leaving.discard(key)
-            for waiter in self._mourners.pop(key, ()):
-                if not waiter.done():
-                    waiter.set_result(None)
+            self.leavers.discard(key)
             self._homeless.get(pod.spec.node_name, set()).discard(key)
             if key in self.cluster.snapshot.bookings:
                 self._release(key)
             self._touch_pod(key)
         elif new.spec.node_name:
-            if key not in self._leaving and not self._is_booked_there(new):
+            if key not in self.leavers and not self._is_booked_there(new):
                 self._book(new)
                 self._touch_pod(key)
             elif new.metadata.deletion_timestamp:
@@ -256,7 +288,10 @@ class World:
     def _read(self, name: str) -> None:
         self.waiting.pop(name, None)
         self.not_yet.pop(name, None)
-        read = self._read_lone(name) if name.startswith(_LONE) else self._read_gang(name)
+        lone = name.startswith(_LONE)
+        read = self._read_lone(name) if lone else self._read_gang(name)
+        if not lone:
+            self._note_half(name, read)
         if isinstance(read, NotYet):
             self.not_yet[name] = read
         elif read is not None:
@@ -264,9 +299,20 @@ class World:
             if any(group.members for group in read.groups):
                 self.waiting[name] = read
 
+    def _note_half(self, name: str, read: Gang | NotYet | None) -> None:
+        gang = self._gangs.get(_key(name))
+        if gang is None:
+            self._whole.discard(name)
+        elif isinstance(read, Gang) and not read.needed:
+            self._whole.add(name)
+        elif name not in self._whole and self.bound_pods(gang):
+            self.halves.setdefault(name, self._now().timestamp())
+            return
+        self.halves.pop(name, None)
+
     def _read_lone(self, name: str) -> Gang | NotYet | None:
         pod = self._find_assumed(name.removeprefix(_LONE))
-        if pod is None or pod.spec.scheduler_name != SCHEDULER or pod.key in self._gang_of:
+        if pod is None or pod.spec.scheduler_name not in self._serves or pod.key in self._gang_of:
             return None
         gang = pod.metadata.labels.get(names.POD_GANG)
         if gang is not None and not pod.spec.node_name:
@@ -274,13 +320,12 @@ class World:
         return read_lone_pod(pod, self._member) if is_placeable(pod) or stands(pod) else None
 
     def _read_gang(self, name: str) -> Gang | NotYet | None:
-        namespace, _, plain = name.partition("/")
-        gang = self._gangs.get((namespace, plain))
+        gang = self._gangs.get(_key(name))
         if gang is None:
             return None
         return read_gang(
             gang,
-            self._find_assumed,
+            self._find_served,
             self._member,
             base=self._nodes_of_base(gang),
             others=self._nodes_of_others(name, gang),
@@ -359,8 +404,13 @@ class World:
 
     def find(self, pod: str) -> Pod | None:
         """A pod as the cache shows it."""
-        namespace, _, name = pod.partition("/")
-        return self._pods.get((namespace, name))
+        return self._pods.get(_key(pod))
+
+    def _find_served(self, pod: str) -> Pod | None:
+        """A pod of a gang, if it is ours to place."""
+        found = self._find_assumed(pod)
+        ours = found is not None and found.spec.scheduler_name in self._serves
+        return found if ours or self._others_gangs else None
 
     def _find_assumed(self, pod: str) -> Pod | None:
         """A pod as it is, or as it will be when what was decided about it is written."""
@@ -382,7 +432,7 @@ class World:
         gang = self._gang_of.get(pod.key)
         if gang is not None:
             return gang
-        return lone_name(pod.key) if pod.spec.scheduler_name == SCHEDULER else ""
+        return lone_name(pod.key) if pod.spec.scheduler_name in self._serves else ""
 
     def _touch_pod(self, pod: str) -> None:
         self._touch(self._gang_of.get(pod) or lone_name(pod))
@@ -397,6 +447,11 @@ class World:
 
 
 _LONE = lone_name("")
+
+
+def _key(name: str) -> tuple[str, str]:
+    namespace, _, plain = name.partition("/")
+    return namespace, plain
 
 
 def _members_of(gang: Gang) -> Iterable[Member]:
