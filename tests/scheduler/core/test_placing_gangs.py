@@ -47,6 +47,15 @@ def test_what_is_above_the_minimum_follows_as_far_as_there_is_room() -> None:
     assert Counter(booking.pod.split("-")[0] for booking in placed) == {"ns/a": 12, "ns/b": 4}
 
 
+def test_more_of_a_gang_that_has_its_minimum_go_elsewhere_if_its_domain_is_full() -> None:
+    snapshot = racks(2)
+    place = placer(snapshot).place
+    assert place(gang("full", group("f", 16, pack=Pack(required=RACK)))) is not None
+    more = Group("a", group("a", 2).members, 1, Pack(preferred=RACK), placed=("r0n0",))
+    assert {name[:2] for name in names(snapshot, place(gang("g", more)))} == {"r1"}
+    assert place(gang("h", group("b", 20, 0, of=shape(9)))) is None
+
+
 def test_a_required_domain_holds_the_whole_gang() -> None:
     snapshot = racks(3)
     wide = gang("g", group("a", 6), group("b", 6), pack=Pack(required=RACK))

@@ -6,6 +6,7 @@ What a gang has beyond its minimum follows into the same domains as far as there
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from itertools import groupby
 from typing import TypeVar
 
@@ -54,7 +55,11 @@ class Placer:
             return None if row == NOWHERE else self._book(row, member, gang)
         if rows is None:
             rows = np.flatnonzero(self._snapshot.alive[: self._snapshot.size])
-        return _Attempt(self._snapshot, self._rooms, self._levels, gang).place(rows)
+        for led in (gang,) if gang.needed else one_more(gang):
+            placed = _Attempt(self._snapshot, self._rooms, self._levels, led).place(rows)
+            if placed is not None:
+                return placed
+        return None
 
     def could_fit(self, root: Part) -> bool:
         """Whether it is worth trying to place a gang, by its tree: costs no more for many pods."""
@@ -75,12 +80,22 @@ class Placer:
         return [booking]
 
 
+def one_more(gang: Gang) -> Iterator[Gang]:
+    """A gang that has its minimum, for each group as if it needed one more: that one finds its
+    place by all that the gang wishes for, and the others follow it."""
+    for index, group in enumerate(gang.groups):
+        if group.members:
+            lead = replace(group, minimum=len(group.placed) + 1)
+            groups = (*gang.groups[:index], lead, *gang.groups[index + 1 :])
+            yield replace(gang, groups=groups)
+
+
 def lone(gang: Gang) -> Member | None:
     """The member of a gang that is one pod and has no wish about domains."""
-    if len(gang.groups) != 1 or gang.pack or gang.apart is not None or gang.within:
+    if len(gang.groups) != 1 or gang.pack or gang.bundles or gang.apart is not None or gang.within:
         return None
     group = gang.groups[0]
-    if len(group.members) != 1 or group.needed != 1 or group.pack:
+    if len(group.members) != 1 or group.needed != 1 or group.pack or group.segments is not None:
         return None
     return group.members[0]
 
@@ -186,7 +201,9 @@ class _Attempt:
 
     def _fill(self, leaf: Part, group: Group, number: int, rows: Rows) -> bool:
         self._stands[group.name] = rows
-        members = group.members[:number]
+        members = list(group.members[:number])
+        if group.segments is not None and len({member.shape for member in members}) > 1:
+            return self._fill_singly(group, members, rows) == number
         for shape, same in groupby(members, key=lambda member: member.shape):
             if not self._fill_alike(leaf, group, shape, list(same), rows):
                 return False
@@ -201,7 +218,7 @@ class _Attempt:
         taken = self._take(leaf, group, shape, rows, room, len(members))
         if int(taken.sum()) < len(members):
             return False
-        self._book(shape, members, rows, taken)
+        self._book(group, shape, members, rows, taken)
         return True
 
     def _differ(self, members: list[Member]) -> bool:
@@ -234,7 +251,8 @@ class _Attempt:
         domains = self._snapshot.labels.domains(level, rows)
         room = np.bincount(domains + 1, weights=self._rooms.room(members[0].shape)[rows])[1:]
         names = self._snapshot.labels.column(level).values
-        able = np.flatnonzero(room >= len(members)).tolist()
+        alike = sum(member.shape == members[0].shape for member in members)
+        able = np.flatnonzero(room >= alike).tolist()
         for domain in sorted(able, key=lambda one: (-room[one], names[one])):
             if self._tried(self._seat_all, members, rows[domains == domain]):
                 return True
@@ -268,10 +286,17 @@ class _Attempt:
             return taking.fewest_nodes(room, ranks, number)
         return taking.best_nodes(room, self._rooms.keys(shape)[rows], number)
 
-    def _book(self, shape: Shape, members: list[Member], rows: Rows, taken: Counts) -> None:
+    def _book(
+        self, group: Group, shape: Shape, members: list[Member], rows: Rows, taken: Counts
+    ) -> None:
         """Members in order of rank on the rows in order of the topology."""
         used = np.flatnonzero(taken)
         order = self._in_topology(rows[used])
+        if group.segments is not None:
+            domains = self._snapshot.labels.domains(group.segments.level, rows[used])
+            order = order[
+                taking.by_segments(domains[order], taken[used][order], group.segments.size)
+            ]
         bookings: list[Booking] = []
         turn = iter(members)
         for row, count in zip(rows[used][order].tolist(), taken[used][order].tolist(), strict=True):
@@ -280,7 +305,7 @@ class _Attempt:
         self._snapshot.book_all(bookings)
 
     def _in_topology(self, rows: Rows) -> Rows:
-        columns = [self._snapshot.labels.domains(level, rows) for level in self._levels]
+        columns = [self._snapshot.labels.places(level, rows) for level in self._levels]
         return np.lexsort((self._snapshot.ranks[rows], *reversed(columns)))
 
     def _add_extras(self, leaf: Part) -> None:
@@ -288,9 +313,14 @@ class _Attempt:
         group = leaf.group
         assert group is not None
         rows = self._stands.get(group.name)
-        extras = group.members[group.needed :]
+        extras = list(group.members[group.needed :])
         if rows is None or not extras:
             return
+        if group.segments is not None:
+            extras = self._complete_segment(group, extras, rows)
+            if len({member.shape for member in extras}) > 1:
+                self._fill_singly(group, extras, rows)
+                return
         for shape, same in groupby(extras, key=lambda member: member.shape):
             members = list(same)
             if self._differ(members):
@@ -298,7 +328,19 @@ class _Attempt:
                 continue
             room = self._room(members[0], rows)
             taken = self._take(leaf, group, shape, rows, room, len(members))
-            self._book(shape, members[: int(taken.sum())], rows, taken)
+            self._book(group, shape, members[: int(taken.sum())], rows, taken)
+
+    def _complete_segment(self, group: Group, extras: list[Member], rows: Rows) -> list[Member]:
+        """Adds to the segment in which the minimum ends; the rest begins a new one."""
+        assert group.segments is not None
+        begun = group.needed % group.segments.size
+        if not begun:
+            return extras
+        last = self._snapshot.bookings[group.members[group.needed - 1].pod].row
+        domains = self._snapshot.labels.domains(group.segments.level, np.append(rows, last))
+        missing = group.segments.size - begun
+        self._seat(extras[:missing], rows[domains[:-1] == domains[-1]])
+        return extras[missing:]
 
 
 def _near_levels(root: Part) -> list[str]:
