@@ -79,7 +79,8 @@ class Loosen:
 
 @dataclass(frozen=True, slots=True)
 class Free:
-    """Pods of others go. `level` and `domain` are where, the level of names for a single node."""
+    """Pods of others go. `level` and `domain` are where, the level of names for a single node.
+    Where it is not what they use that is in the way, there is no resource."""
 
     resource: str
     amount: int
@@ -90,6 +91,8 @@ class Free:
     kind: Literal["Free"] = "Free"
 
     def __str__(self) -> str:
+        if not self.resource:
+            return f"let {wording.pods(len(self.pods))} of {wording.some(self.gangs)} go"
         where = f" in {self.level} {self.domain}" if self.domain else ""
         if self.level == NAME:
             where = f" on node {self.domain}"

@@ -14,6 +14,7 @@ from kilonova.scheduler.core.filters import Reason
 from kilonova.scheduler.core.gangs import Gang
 from kilonova.scheduler.core.labels import NAME, Rows
 from kilonova.scheduler.core.parts import tree
+from kilonova.scheduler.core.rooms import Scores
 from kilonova.scheduler.core.snapshot import GPU, Booking
 
 _MOST_FREED = 128
@@ -100,7 +101,7 @@ class _RoomMaker:
         sized = sorted((_has(each, resource), each.pod) for each in others)
         return next((pod for size, pod in sized if size >= need), sized[-1][1])
 
-    def _missing(self, rows: Rows) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
+    def _missing(self, rows: Rows) -> Scores:
         """How much of a pod is missing for one more on each row."""
         snapshot, shape = self._trial.snapshot, self._shape
         room = self._trial.rooms.room(shape)[rows]
@@ -123,9 +124,10 @@ def _has(booking: Booking, resource: str) -> int:
 
 
 def _free(trial: Trial, gang: Gang, place: Place, gone: list[Booking]) -> Free:
-    lacking = next((each for each in place.demands if each.lacking), place.demands[0])
-    names, which = short_of(trial, lacking.shape, place.rows)
+    names, which = short_of(trial, place.worst.shape, place.rows)
     resource = names[int(np.bincount(which, minlength=len(names)).argmax())]
+    if not place.lacking and trial.placer.could_fit(tree(gang)):
+        resource = ""
     rows = {booking.row for booking in gone}
     level, domain = place.level, place.domain
     if len(rows) == 1:

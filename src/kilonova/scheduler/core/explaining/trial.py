@@ -9,11 +9,11 @@ import numpy as np
 from kilonova.scheduler.core.cluster import Cluster, asked
 from kilonova.scheduler.core.evicting import Evictor
 from kilonova.scheduler.core.explaining.constraints import Constraint, loosened
-from kilonova.scheduler.core.gangs import Gang, Group
+from kilonova.scheduler.core.gangs import Gang
 from kilonova.scheduler.core.labels import Rows
 from kilonova.scheduler.core.nodes import Node
 from kilonova.scheduler.core.parts import tree
-from kilonova.scheduler.core.placing import Placer
+from kilonova.scheduler.core.placing import Placer, one_more
 from kilonova.scheduler.core.plan import Policy
 from kilonova.scheduler.core.rooms import Rooms, Score
 
@@ -76,7 +76,7 @@ class Trial:
             return False
         self.trials += 1
         mark = self.snapshot.mark()
-        room = Evictor(self.cluster, self.rooms, self.placer, now).make_room(gang)
+        room = Evictor(self.cluster, self.rooms, self.placer, now, ()).make_room(gang)
         self.snapshot.undo(mark)
         return room is not None
 
@@ -111,15 +111,7 @@ class Trial:
 
 def in_need(gang: Gang) -> Gang:
     """What of a gang is looked for a place: its minimum, or one more where it has that."""
-    groups = gang.groups
     if not gang.needed:
-        first = next((each for each in groups if each.members), None)
-        groups = tuple(_one_more(each) if each is first else each for each in groups)
-    return replace(
-        gang,
-        groups=tuple(replace(each, members=each.members[: each.needed]) for each in groups),
-    )
-
-
-def _one_more(group: Group) -> Group:
-    return replace(group, minimum=len(group.placed) + 1)
+        gang = next(one_more(gang), gang)
+    groups = (replace(each, members=each.members[: each.needed]) for each in gang.groups)
+    return replace(gang, groups=tuple(groups))
