@@ -1,8 +1,10 @@
 """Conditions on labels, from how the API writes them to values that `core` decides on."""
 
+from collections.abc import Mapping
 from typing import cast
 
 from kilonova.scheduler.core.asks import NodeTerm
+from kilonova.scheduler.core.labels import NAME
 from kilonova.scheduler.core.requirements import Operator, Requirement
 from kilonova.scheduler.objects import LabelRequirement, LabelSelector, NodeSelector
 from kilonova.scheduler.objects import NodeTerm as WireTerm
@@ -35,3 +37,16 @@ def node_term_of(term: WireTerm) -> NodeTerm:
 def node_terms_of(selector: NodeSelector) -> tuple[NodeTerm, ...]:
     """Terms of which a node must meet one."""
     return tuple(map(node_term_of, selector.node_selector_terms))
+
+
+def reaches(selector: NodeSelector | None, node: str, labels: Mapping[str, str]) -> bool:
+    """Whether a selector means a node; where there is none, all are meant."""
+    if selector is None:
+        return True
+    name = {NAME: node}
+    return any(
+        bool(term.labels or term.names)
+        and all(each.holds(labels) for each in term.labels)
+        and all(each.holds(name) for each in term.names)
+        for term in node_terms_of(selector)
+    )
