@@ -110,6 +110,15 @@ class Labels:
         """Which domain of a level each row stands in."""
         return self.column(key).codes[rows]
 
+    def places(self, key: str, rows: Rows) -> Codes:
+        """The domain of a level in which each row stands, by its place in the order of names."""
+        column = self.column(key)
+        order = np.full(len(column.values) + 1, ABSENT, np.int32)
+        order[np.argsort(np.array(column.values, np.str_), kind="stable")] = np.arange(
+            len(column.values)
+        )
+        return order[column.codes[rows]]
+
     def any_holds(self, terms: Sequence[NodeTerm], rows: Rows) -> Flags:
         """Where at least one of the terms holds."""
         held = np.zeros(len(rows), np.bool_)

@@ -5,9 +5,9 @@ that could hold it, the tightest first, and takes back what it booked where a ch
 What a gang has beyond its minimum follows into the same domains as far as there is room.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import groupby
+from itertools import groupby, product
 from typing import TypeVar
 
 import numpy as np
@@ -16,7 +16,7 @@ from kilonova.scheduler.core import taking
 from kilonova.scheduler.core.asks import Shape
 from kilonova.scheduler.core.domains import candidates, could_hold
 from kilonova.scheduler.core.gangs import Apart, Gang, Group, Member
-from kilonova.scheduler.core.giving import devices_for
+from kilonova.scheduler.core.giving import bookings_for
 from kilonova.scheduler.core.labels import Rows
 from kilonova.scheduler.core.nearness import objections
 from kilonova.scheduler.core.parts import Part, tree
@@ -74,10 +74,9 @@ class Placer:
         return placed
 
     def _book(self, row: int, member: Member, gang: Gang) -> list[Booking]:
-        devices = devices_for(self._snapshot, row, member.shape, 1)[0]
-        booking = Booking(member, row, devices, gang.name)
-        self._snapshot.book(booking)
-        return [booking]
+        bookings = bookings_for(self._snapshot, row, [member], gang.name)
+        self._snapshot.book_all(bookings)
+        return bookings
 
 
 def one_more(gang: Gang) -> Iterator[Gang]:
@@ -130,15 +129,18 @@ class _Attempt:
         self._trials = 0
         self._stands: dict[str, Rows] = {}
         """Rows among which a group's minimum was placed."""
+        self._pins: Mapping[str, int] = {}
+        """Rows on which claims get their devices that several pods use."""
 
     def place(self, rows: Rows) -> list[Booking] | None:
         root = tree(self._gang)
         mark = self._snapshot.mark()
         for allowed in self._narrowed(root, rows):
-            if self._tried(self._place, root, allowed):
-                for leaf in root.leaves():
-                    self._add_extras(leaf)
-                return self._snapshot.keep(mark)
+            for self._pins in self._possible_pins(root, allowed):
+                if self._tried(self._place, root, allowed):
+                    for leaf in root.leaves():
+                        self._add_extras(leaf)
+                    return self._snapshot.keep(mark)
         self._snapshot.undo(mark)
         return None
 
@@ -150,6 +152,35 @@ class _Attempt:
             for level in _near_levels(root):
                 domains = candidates(self._snapshot, self._rooms, root, level, allowed)
                 yield from domains[:_MOST_DOMAINS]
+
+    def _possible_pins(self, root: Part, rows: Rows) -> Iterator[Mapping[str, int]]:
+        """Where claims that several pods use may get their devices: all of them must find room
+        from there."""
+        sharers: dict[str, dict[Shape, int]] = {}
+        for leaf in root.leaves():
+            for shape, number in leaf.wanted:
+                for claim in self._snapshot.claims.undecided(shape.claims):
+                    shapes = sharers.setdefault(claim, {})
+                    shapes[shape] = shapes.get(shape, 0) + number
+        choices = [self._pin_rows(shapes, rows) for shapes in sharers.values()]
+        for chosen in product(*choices):
+            yield dict(zip(sharers, chosen, strict=True))
+
+    def _pin_rows(self, shapes: Mapping[Shape, int], rows: Rows) -> list[int]:
+        """Rows with room for each of some shapes; those with room for all of their pods first."""
+        rooms = [self._rooms.room(shape)[rows] for shape in shapes]
+        least = np.minimum.reduce(rooms)
+        enough = least >= sum(shapes.values())
+        keys = self._rooms.keys(next(iter(shapes)))[rows]
+        order = np.lexsort((-keys, ~enough))
+        return rows[order][least[order] > 0].tolist()
+
+    def _reachable(self, member: Member, rows: Rows) -> Rows:
+        """Rows from which a pod reaches the devices that it shares with others."""
+        for claim in self._snapshot.claims.undecided(member.shape.claims):
+            if claim in self._pins:
+                rows = rows[rows == self._pins[claim]]
+        return rows
 
     def _apart(self, apart: Apart | None, rows: Rows) -> Iterator[Rows]:
         """Rows in domains where fewest of the others stand; if they must not meet, only where
@@ -224,8 +255,8 @@ class _Attempt:
     def _differ(self, members: list[Member]) -> bool:
         """Whether each of some pods of one shape changes where the next may stand, or others keep
         only some of them away."""
-        neighbours = self._snapshot.neighbours
-        if members[0].shape.peers is not None:
+        neighbours, shape = self._snapshot.neighbours, members[0].shape
+        if shape.peers is not None or self._snapshot.claims.couples(shape.claims):
             return True
         if not neighbours.repels:
             return False
@@ -264,11 +295,10 @@ class _Attempt:
     def _seat(self, members: list[Member], rows: Rows) -> int:
         """Each where it stands best, as long as there is a place; says how many have one."""
         for seated, member in enumerate(members):
-            row = best_row(self._snapshot, self._rooms, member, rows)
+            row = best_row(self._snapshot, self._rooms, member, self._reachable(member, rows))
             if row == NOWHERE:
                 return seated
-            devices = devices_for(self._snapshot, row, member.shape, 1)[0]
-            self._snapshot.book(Booking(member, row, devices, self._gang.name))
+            self._snapshot.book_all(bookings_for(self._snapshot, row, [member], self._gang.name))
         return len(members)
 
     def _take(
@@ -298,10 +328,9 @@ class _Attempt:
                 taking.by_segments(domains[order], taken[used][order], group.segments.size)
             ]
         bookings: list[Booking] = []
-        turn = iter(members)
         for row, count in zip(rows[used][order].tolist(), taken[used][order].tolist(), strict=True):
-            for devices in devices_for(self._snapshot, row, shape, count):
-                bookings.append(Booking(next(turn), row, devices, self._gang.name))
+            some = members[len(bookings) : len(bookings) + count]
+            bookings.extend(bookings_for(self._snapshot, row, some, self._gang.name))
         self._snapshot.book_all(bookings)
 
     def _in_topology(self, rows: Rows) -> Rows:

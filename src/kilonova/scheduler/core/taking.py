@@ -24,29 +24,54 @@ def fewest_domains(room: Counts, domains: Codes, ranks: Counts, wanted: int) -> 
     count = int(domains.max(initial=-1)) + 1
     by_domain = np.bincount(domains + 1, weights=room, minlength=count + 1)
     by_domain[0] = -1
-    order = np.lexsort((ranks, -room, domains, -by_domain[domains + 1]))
+    first = _first_ranks(domains, ranks)[domains + 1]
+    order = np.lexsort((ranks, -room, first, -by_domain[domains + 1]))
     return _take(room, order, wanted)
 
 
 def whole_segments(room: Counts, domains: Codes, ranks: Counts, size: int, wanted: int) -> Counts:
-    """`size` at a time within one domain; the domains with room for the most segments first.
+    """`size` at a time within one domain; the domains with room for the most segments first. What
+    is left over goes where segments leave room for it.
 
     Takes less than wanted if the domains do not have so many.
     """
     taken = np.zeros(len(room), np.int64)
     placed = domains >= 0
     capacity = np.bincount(domains[placed], weights=room[placed]).astype(np.int64)
-    for domain in np.lexsort((np.arange(len(capacity)), -(capacity // size))).tolist():
-        left = wanted - int(taken.sum())
-        if left <= 0:
-            break
-        here = np.flatnonzero(domains == domain)
-        full = min(left // size, int(capacity[domain]) // size) * size
-        rest = left - full
-        if 0 < rest < size and capacity[domain] - full >= rest:
-            full += rest
-        taken[here] = fewest_nodes(room[here], ranks[here], full)
+    first = _first_ranks(domains, ranks)[1:]
+    order = np.lexsort((first, -(capacity // size))).tolist()
+    shares = dict.fromkeys(order, 0)
+    left, rest = wanted - wanted % size, wanted % size
+    for domain in order:
+        shares[domain] = min(left, int(capacity[domain]) // size * size)
+        left -= shares[domain]
+    spare = {domain: int(capacity[domain]) - share for domain, share in shares.items()}
+    able = [domain for domain in order if spare[domain] >= rest]
+    if rest and not left and able:
+        used = [domain for domain in able if shares[domain]]
+        shares[min(used or able, key=lambda domain: (spare[domain], first[domain]))] += rest
+    for domain, share in shares.items():
+        if share:
+            here = np.flatnonzero(domains == domain)
+            taken[here] = fewest_nodes(room[here], ranks[here], share)
     return taken
+
+
+def by_segments(domains: Codes, taken: Counts, size: int) -> Counts:
+    """The order in which rows are filled so that no segment is torn: domain after domain, that with
+    an incomplete segment last."""
+    torn = np.bincount(domains, weights=taken).astype(np.int64) % size != 0
+    first = np.full(len(torn), len(domains))
+    np.minimum.at(first, domains, np.arange(len(domains)))
+    return np.lexsort((np.arange(len(domains)), first[domains], torn[domains]))
+
+
+def _first_ranks(domains: Codes, ranks: Counts) -> Counts:
+    """The first node of each domain in the order of names, that of none first: what decides between
+    equal domains, whichever was known earlier."""
+    first = np.full(int(domains.max(initial=-1)) + 2, np.iinfo(np.int64).max)
+    np.minimum.at(first, domains + 1, ranks)
+    return first
 
 
 def _take(room: Counts, order: Counts, wanted: int) -> Counts:
