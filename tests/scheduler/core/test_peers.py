@@ -19,6 +19,7 @@ from kilonova.scheduler.core.peers import EVERYWHERE, Kind, Peers, Spread, Term
 from kilonova.scheduler.core.placing import Placer
 from kilonova.scheduler.core.plan import Planner
 from kilonova.scheduler.core.requirements import Requirement
+from kilonova.scheduler.core.rivals import kept_apart, one_per_domain
 from kilonova.scheduler.core.rooms import Rooms
 from kilonova.scheduler.core.snapshot import Booking, Snapshot
 from tests.scheduler.core.clusters import RACK, node, placer, shape, snapshot_of, tight
@@ -316,6 +317,38 @@ def test_a_gang_that_found_nobody_to_be_near_is_tried_again_when_somebody_came()
     late = replace(single(pod("web-1", near)), name="late")
     plan = planner.decide([early, db, late], 0)
     assert [placement.gang.name for placement in plan.placements] == ["db", "late"]
+
+
+@pytest.mark.parametrize(
+    ("peers", "level"),
+    [
+        (None, ""),
+        (Peers(apart=(Term(app("web"), HOST),)), HOST),
+        (Peers(apart=(Term(app("web"), HOST), Term(app("db"), ZONE))), HOST),
+        (Peers(apart=(Term(app("db"), ZONE),)), ""),
+        (Peers(apart=(Term(app("web"), HOST), Term(app("web"), ZONE))), None),
+        (Peers(near=(Term(app("web"), ZONE),)), None),
+        (Peers(spreads=(Spread(app("web"), ZONE),)), None),
+        (Peers(liked=((1, Term(app("web"), ZONE)),)), None),
+    ],
+)
+def test_pods_that_only_keep_away_from_each_other_are_known(
+    peers: Peers | None, level: str | None
+) -> None:
+    assert kept_apart([pod(f"web-{index}", peers) for index in range(3)]) == level
+
+
+def test_pods_of_which_only_some_are_kept_apart_are_not_alike() -> None:
+    peers = Peers(apart=(Term(app("web"), HOST),))
+    assert kept_apart([pod("web-0", peers), pod("x-0", peers, {"app": "x"})]) is None
+
+
+def test_each_domain_has_room_for_one_on_its_best_row() -> None:
+    snapshot = zones(a=2, b=2, none=1)
+    room = np.array([0, 5, 5, 5, 7])
+    keys = np.array([9, 1, 2, 3, 4])
+    one = one_per_domain(snapshot, ZONE, np.arange(5), room, keys)
+    assert one.tolist() == [0, 1, 0, 1, 7]
 
 
 # Random clusters.

@@ -48,7 +48,7 @@ def attraction(snapshot: Snapshot, shape: Shape, rows: Rows) -> Scores:
     liked = shape.peers.liked if shape.peers is not None else ()
     total = np.zeros(len(rows))
     for weight, term in liked:
-        codes = _codes(snapshot, term.level)
+        codes = domains_of(snapshot, term.level)
         total += weight * _by_domain(codes, _counts(snapshot, term.kind))[codes[rows] + 1]
     least = total.min(initial=np.inf)
     span = total.max(initial=-np.inf) - least
@@ -65,7 +65,7 @@ def evenness(snapshot: Snapshot, shape: Shape, rows: Rows) -> Scores:
     judged = labelled[rows]
     total = np.zeros(len(rows))
     for spread in spreads:
-        codes, counts = _codes(snapshot, spread.level), _counts(snapshot, spread.kind)
+        codes, counts = domains_of(snapshot, spread.level), _counts(snapshot, spread.kind)
         here = codes[rows]
         if spread.level == _HOSTNAME:
             matched, domains = counts[rows], np.count_nonzero(judged)
@@ -112,7 +112,7 @@ def _in_use(term: Term) -> Reason | None:
 
 def _meets(snapshot: Snapshot, level: str, counts: Counts) -> Flags:
     """Rows in domains where any of the counted pods are."""
-    codes = _codes(snapshot, level)
+    codes = domains_of(snapshot, level)
     return _by_domain(codes, counts)[codes + 1] > 0
 
 
@@ -124,7 +124,7 @@ def _near(snapshot: Snapshot, peers: Peers) -> Flags:
     met = np.ones(snapshot.size, np.bool_)
     first = peers.first_of_kind
     for level in dict.fromkeys(term.level for term in peers.near):
-        codes = _codes(snapshot, level)
+        codes = domains_of(snapshot, level)
         by_domain = _by_domain(codes, counts)
         labelled &= codes >= 0
         met &= by_domain[codes + 1] > 0
@@ -137,7 +137,7 @@ def _uneven(snapshot: Snapshot, shape: Shape, spreads: tuple[Spread, ...]) -> Fl
     labelled = _labelled(snapshot, spreads)
     against = np.zeros(snapshot.size, np.bool_)
     for spread in spreads:
-        codes = _codes(snapshot, spread.level)
+        codes = domains_of(snapshot, spread.level)
         counted = labelled & _included(snapshot, shape, spread)
         matched = _by_domain(codes, np.where(counted, _counts(snapshot, spread.kind), 0))
         there = np.bincount(codes[counted] + 1, minlength=len(matched)) > 0
@@ -151,7 +151,7 @@ def _uneven(snapshot: Snapshot, shape: Shape, spreads: tuple[Spread, ...]) -> Fl
 def _labelled(snapshot: Snapshot, spreads: tuple[Spread, ...]) -> Flags:
     labelled = np.ones(snapshot.size, np.bool_)
     for spread in spreads:
-        labelled &= _codes(snapshot, spread.level) >= 0
+        labelled &= domains_of(snapshot, spread.level) >= 0
     return labelled
 
 
@@ -176,8 +176,8 @@ def _counts(snapshot: Snapshot, kind: Kind) -> Counts:
     return snapshot.neighbours.counts(kind, stands, snapshot.size)
 
 
-def _codes(snapshot: Snapshot, level: str) -> Codes:
-    """The domain of a level in which each row is."""
+def domains_of(snapshot: Snapshot, level: str) -> Codes:
+    """The domain of a level in which each row is, -1 if in none."""
     if level == EVERYWHERE:
         return np.where(snapshot.alive[: snapshot.size], 0, -1).astype(np.int32)
     return snapshot.labels.column(level).codes[: snapshot.size]
