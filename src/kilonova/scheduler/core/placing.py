@@ -20,6 +20,7 @@ from kilonova.scheduler.core.giving import bookings_for
 from kilonova.scheduler.core.labels import Rows
 from kilonova.scheduler.core.nearness import objections
 from kilonova.scheduler.core.parts import Part, tree
+from kilonova.scheduler.core.rivals import kept_apart, one_per_domain
 from kilonova.scheduler.core.rooms import NOWHERE, BothRooms, Counts, Rooms
 from kilonova.scheduler.core.snapshot import Booking, Snapshot
 
@@ -136,7 +137,8 @@ class _Attempt:
         root = tree(self._gang)
         mark = self._snapshot.mark()
         for allowed in self._narrowed(root, rows):
-            for self._pins in self._possible_pins(root, allowed):
+            for pins in self._possible_pins(root, allowed):
+                self._pins = pins
                 if self._tried(self._place, root, allowed):
                     for leaf in root.leaves():
                         self._add_extras(leaf)
@@ -245,7 +247,7 @@ class _Attempt:
     ) -> bool:
         if self._differ(members):
             return self._fill_singly(group, members, rows) == len(members)
-        room = self._room(members[0], rows)
+        room = self._room(members, rows)
         taken = self._take(leaf, group, shape, rows, room, len(members))
         if int(taken.sum()) < len(members):
             return False
@@ -256,16 +258,22 @@ class _Attempt:
         """Whether each of some pods of one shape changes where the next may stand, or others keep
         only some of them away."""
         neighbours, shape = self._snapshot.neighbours, members[0].shape
-        if shape.peers is not None or self._snapshot.claims.couples(shape.claims):
+        if kept_apart(members) is None or self._snapshot.claims.couples(shape.claims):
             return True
         if not neighbours.repels:
             return False
         return len({neighbours.repelling(member) for member in members}) > 1
 
-    def _room(self, member: Member, rows: Rows) -> Counts:
-        room = self._rooms.room(member.shape)[rows]
-        against = objections(self._snapshot, member)
-        return room if against is None else np.where(against[rows] == 0, room, 0)
+    def _room(self, members: list[Member], rows: Rows) -> Counts:
+        shape = members[0].shape
+        room = self._rooms.room(shape)[rows]
+        against = objections(self._snapshot, members[0])
+        if against is not None:
+            room = np.where(against[rows] == 0, room, 0)
+        level = kept_apart(members)
+        if level:
+            room = one_per_domain(self._snapshot, level, rows, room, self._rooms.keys(shape)[rows])
+        return room
 
     def _fill_singly(self, group: Group, members: list[Member], rows: Rows) -> int:
         """Books one pod, or one segment, after the other; says how many pods found a place."""
@@ -355,7 +363,7 @@ class _Attempt:
             if self._differ(members):
                 self._fill_singly(group, members, rows)
                 continue
-            room = self._room(members[0], rows)
+            room = self._room(members, rows)
             taken = self._take(leaf, group, shape, rows, room, len(members))
             self._book(group, shape, members[: int(taken.sum())], rows, taken)
 
