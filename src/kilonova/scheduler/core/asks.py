@@ -7,6 +7,7 @@ All values are frozen and compare by content.
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from kilonova.scheduler.core.claims import ClaimAsk
 from kilonova.scheduler.core.peers import Peers
 from kilonova.scheduler.core.requirements import NodeTerm
 from kilonova.scheduler.core.taints import Toleration
@@ -65,6 +66,8 @@ class Shape:
     """Names of nodes on which this workload failed."""
     peers: Peers | None = None
     """What it wants of the pods around it."""
+    claims: tuple[ClaimAsk, ...] = ()
+    """Devices that it claims, in the order of `Member.claims`."""
     _hash: int = field(init=False, repr=False, compare=False, default=0)
 
     def __post_init__(self) -> None:
@@ -77,6 +80,7 @@ class Shape:
             self.tolerations,
             self.avoided,
             self.peers,
+            self.claims,
         )
         object.__setattr__(self, "_hash", hash(parts))
 

@@ -198,10 +198,11 @@ class ClaimBook:
 
     def couples(self, asks: Asks) -> bool:
         """Whether a pod that is booked with such claims changes the room of other nodes."""
-        if not asks:
-            return False
-        named = any(ask.name and self.allocation(ask.name) is None for ask in asks)
-        return named or self._inventory.is_coupled
+        return bool(asks) and (self._inventory.is_coupled or bool(self.undecided(asks)))
+
+    def undecided(self, asks: Asks) -> list[str]:
+        """Claims with a name that have nothing yet: who is booked first decides for the others."""
+        return [ask.name for ask in asks if ask.name and self.allocation(ask.name) is None]
 
     def rooms(self, asks: Asks, rows: Rows, most: NDArray[np.int64]) -> NDArray[np.int64]:
         """How many pods with such claims each row has devices for, up to so many."""

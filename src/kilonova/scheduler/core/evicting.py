@@ -189,7 +189,9 @@ class Evictor:
         self._snapshot.book_all(bookings)
         rows = sorted({booking.row for booking in bookings})
         fits = bool(
-            (self._snapshot.free[:, rows] >= 0).all() and (self._snapshot.gpu_free[rows] >= 0).all()
+            (self._snapshot.free[:, rows] >= 0).all()
+            and (self._snapshot.gpu_free[rows] >= 0).all()
+            and not self._snapshot.claims.overdrawn(booking.claims for booking in bookings)
         )
         self._snapshot.undo(mark)
         return fits

@@ -38,6 +38,10 @@ class Reason(IntEnum):
     REPELLED = 15
     """Pods that stand there want the newcomer away."""
     VOLUME_IN_USE = 16
+    CLAIM_ELSEWHERE = 17
+    """Devices of its claims are for other nodes."""
+    NO_DEVICES = 18
+    """The node has no devices such as its claims ask for."""
 
 
 def reasons(snapshot: Snapshot, shape: Shape, rows: Rows) -> Reasons:
@@ -58,6 +62,9 @@ def reasons(snapshot: Snapshot, shape: Shape, rows: Rows) -> Reasons:
         names = snapshot.labels.column(NAME)
         codes = [names.code(name) for name in shape.avoided]
         _object(found, np.isin(names.codes[rows], codes), Reason.AVOIDED)
+    if shape.claims:
+        _object(found, snapshot.claims.elsewhere(shape.claims, rows), Reason.CLAIM_ELSEWHERE)
+        _object(found, snapshot.claims.unable(shape.claims, rows), Reason.NO_DEVICES)
     return found
 
 

@@ -16,6 +16,8 @@ class Member:
     """Others may want to stand near pods with such labels, or away from them."""
     budgets: tuple[str, ...] = ()
     """Disruption budgets that guard it."""
+    claims: tuple[str, ...] = ()
+    """Names of its claims, in the order of those of the shape."""
     leaving: bool = field(default=False, compare=False)
     """It is being deleted: spreads do not count it any more."""
 

@@ -1,11 +1,12 @@
 """Which devices of a node its new pods are given."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from kilonova.scheduler.core.asks import Shape
 from kilonova.scheduler.core.choosing import choose
 from kilonova.scheduler.core.devices import WHOLE, Share
-from kilonova.scheduler.core.snapshot import Snapshot
+from kilonova.scheduler.core.gangs import Member
+from kilonova.scheduler.core.snapshot import Booking, Snapshot
 
 
 def are_free(snapshot: Snapshot, row: int, devices: Iterable[Share]) -> bool:
@@ -21,6 +22,21 @@ def are_free(snapshot: Snapshot, row: int, devices: Iterable[Share]) -> bool:
         elif mask or milli < share.milli:
             return False
     return True
+
+
+def bookings_for(
+    snapshot: Snapshot, row: int, members: Sequence[Member], gang: str
+) -> list[Booking]:
+    """Bookings of some pods of one shape on a node that has room for them."""
+    shape, count = members[0].shape, len(members)
+    devices = devices_for(snapshot, row, shape, count)
+    if not shape.claims:
+        return [Booking(each, row, some, gang) for each, some in zip(members, devices, strict=True)]
+    claims = snapshot.claims.give(shape.claims, row, count)
+    return [
+        Booking(each, row, some, gang, given)
+        for each, some, given in zip(members, devices, claims, strict=True)
+    ]
 
 
 def devices_for(snapshot: Snapshot, row: int, shape: Shape, count: int) -> list[tuple[Share, ...]]:

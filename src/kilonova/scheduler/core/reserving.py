@@ -9,12 +9,12 @@ How long a gang runs is what its owner said, or what was predicted; where nobody
 to go on for as long as it has run already.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 
 from kilonova.scheduler.core.cluster import Cluster, Standing
 from kilonova.scheduler.core.gangs import Gang
-from kilonova.scheduler.core.giving import devices_for
+from kilonova.scheduler.core.giving import are_free, bookings_for
 from kilonova.scheduler.core.parts import tree
 from kilonova.scheduler.core.placing import Placer
 from kilonova.scheduler.core.rooms import Rooms
@@ -44,8 +44,11 @@ class Reservation:
 class Shadow:
     """The cluster at the moment for which a gang has a reservation."""
 
-    def __init__(self, reservation: Reservation, snapshot: Snapshot, rooms: Rooms) -> None:
+    def __init__(
+        self, reservation: Reservation, reserved: Iterable[str], snapshot: Snapshot, rooms: Rooms
+    ) -> None:
         self.reservation = reservation
+        self._reserved = frozenset(reserved)
         self.rooms = rooms
         self._snapshot = snapshot
 
@@ -53,17 +56,35 @@ class Shadow:
         """Whether a gang that starts now is gone by then."""
         return gang.duration is not None and now + gang.duration <= self.reservation.at
 
-    def take(self, bookings: Sequence[Booking]) -> bool:
-        """Counts what is booked now and will still be there; False, and nothing is counted, if the
-        reservation would suffer."""
+    def take(self, bookings: Sequence[Booking], gone: Iterable[str] = ()) -> bool:
+        """Counts what is booked now, when others are gone, and will still be there; False, and
+        nothing is counted, if the reservation would suffer."""
         mark = self._snapshot.mark()
-        for booking in bookings:
-            if self.rooms.room(booking.shape)[booking.row] < 1:
-                self._snapshot.undo(mark)
+        self._snapshot.release_all([pod for pod in gone if pod in self._snapshot.bookings])
+        if all(self._takes(booking) for booking in bookings):
+            self._snapshot.keep(mark)
+            return True
+        self._snapshot.undo(mark)
+        return False
+
+    def _takes(self, booking: Booking) -> bool:
+        """Counts a pod with the very devices that it has now; where those were meant for the
+        reservation, that is given others of the node."""
+        row = booking.row
+        if self.rooms.room(booking.shape)[row] < 1:
+            return False
+        moved: list[Booking] = []
+        if not are_free(self._snapshot, row, booking.devices):
+            here = [pod for pod in self._snapshot.pods_on[row] if pod in self._reserved]
+            moved = self._snapshot.release_all(here)
+            if not are_free(self._snapshot, row, booking.devices):
                 return False
-            devices = devices_for(self._snapshot, booking.row, booking.shape, 1)[0]
-            self._snapshot.book(Booking(booking.member, booking.row, devices, booking.gang))
-        self._snapshot.keep(mark)
+        one = bookings_for(self._snapshot, row, [booking.member], booking.gang)[0]
+        self._snapshot.book(replace(one, devices=booking.devices))
+        for each in moved:
+            if self.rooms.room(each.shape)[row] < 1:
+                return False
+            self._snapshot.book_all(bookings_for(self._snapshot, row, [each.member], each.gang))
         return True
 
 
@@ -72,19 +93,20 @@ def reserve(
 ) -> Shadow | None:
     """The shadow in which a gang has its place as early as can be; None if it would have none even
     if all others were gone."""
-    snapshot = cluster.snapshot
-    fit = earliest(cluster, placer, gang, now)
+    snapshot, least = cluster.snapshot, gang.at_least()
+    fit = earliest(cluster, placer, least, now)
     if fit is None:
         return None
     mark = snapshot.mark()
     try:
         for name in fit.ended:
             snapshot.release_all(list(cluster.standing[name].pods))
-        bookings = placer.place(gang)
+        bookings = placer.place(least)
         assert bookings is not None
+        pods = [booking.pod for booking in bookings]
         nodes = tuple(sorted({snapshot.names[booking.row] for booking in bookings}))
         copied = snapshot.copy()
-        return Shadow(Reservation(gang, fit.at, nodes), copied, rooms.of(copied))
+        return Shadow(Reservation(gang, fit.at, nodes), pods, copied, rooms.of(copied))
     finally:
         snapshot.undo(mark)
 

@@ -156,6 +156,8 @@ def fitting(snapshot: Snapshot, shape: Shape, rows: Rows) -> Counts:
             np.minimum(count, _sharing(snapshot, shape.gpu, rows), out=count)
         elif insists(shape.gpu):
             np.minimum(count, _suiting(snapshot, shape.gpu, rows), out=count)
+    if shape.claims:
+        np.minimum(count, snapshot.claims.rooms(shape.claims, rows, count), out=count)
     return np.maximum(count, 0, out=count)
 
 

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from kilonova.scheduler.core.asks import Shape, implied
 from kilonova.scheduler.core.changes import Changes
+from kilonova.scheduler.core.claimbook import Allocations, ClaimBook, Uses
 from kilonova.scheduler.core.devices import WHOLE, Layout, Share
 from kilonova.scheduler.core.gangs import Member
 from kilonova.scheduler.core.labels import Labels, Rows
@@ -37,12 +38,14 @@ _MOST_GPUS = 1024
 
 @dataclass(frozen=True, slots=True)
 class Booking:
-    """A pod that is counted against a node. `devices` are its GPUs, as far as they are known."""
+    """A pod that is counted against a node. `devices` are its GPUs, as far as they are known;
+    `claims` what each of its claims has."""
 
     member: Member
     row: int
     devices: tuple[Share, ...] = ()
     gang: str = ""
+    claims: Allocations = ()
 
     @property
     def pod(self) -> str:
@@ -95,6 +98,8 @@ class Snapshot:
         self._journal: list[tuple[bool, Booking]] = []
         self._marks: list[int] = []
         """Where in the journal each trial began that has not ended."""
+        self.claims = ClaimBook(self.names, self._rows, self.labels)
+        """Devices that pods claim, and who has them."""
         self._ranks: NDArray[np.int64] | None = None
         self.rank_changes = 0
         """Counts how often the order of names changed."""
@@ -143,6 +148,7 @@ class Snapshot:
         relaid = self._nodes[row] is None or self.layout(row) != layout
         self._nodes[row] = node
         self.labels.put(row, node.name, node.labels)
+        self.claims.forget(row)
         self.allocatable[:, row] = 0
         for name, amount in node.allocatable.items():
             column = self.column(name)
@@ -166,6 +172,7 @@ class Snapshot:
             self.release(pod)
         self._nodes[row] = None
         self.labels.drop(row)
+        self.claims.forget(row)
         self.alive[row] = False
         self.allocatable[:, row] = self.used[:, row] = self.free[:, row] = 0
         self.gpu_free[row] = self.gpu_mask[row] = 0
@@ -207,6 +214,7 @@ class Snapshot:
         other.pods_on = [pods.copy() for pods in self.pods_on]
         other.labels = self.labels.copy()
         other.neighbours = self.neighbours.copy()
+        other.claims = self.claims.copy(other.names, other._rows, other.labels)
         other.changes, other.fact_changes = Changes(), Changes()
         other._journal, other._marks = [], []
         return other
@@ -227,6 +235,8 @@ class Snapshot:
         if self._marks:
             self._journal.extend((True, booking) for booking in bookings)
         self.refresh([booking.row for booking in bookings])
+        if self.claims.awake:
+            self.changes.note_all(self.claims.book(_uses(bookings)))
 
     def release(self, pod: str) -> Booking:
         """Takes a booking back."""
@@ -243,6 +253,8 @@ class Snapshot:
         if self._marks:
             self._journal.extend((False, booking) for booking in released)
         self.refresh([booking.row for booking in released])
+        if self.claims.awake:
+            self.changes.note_all(self.claims.release(_uses(released)))
         return released
 
     def mark(self) -> int:
@@ -260,10 +272,15 @@ class Snapshot:
             else:
                 self.bookings[booking.pod] = booking
                 self.pods_on[booking.row][booking.pod] = booking
-        self._count_all([booking for booked, booking in undone if booked], -1)
-        self._count_all([booking for booked, booking in undone if not booked], 1)
+        booked = [booking for booked, booking in undone if booked]
+        released = [booking for booked, booking in undone if not booked]
+        self._count_all(booked, -1)
+        self._count_all(released, 1)
         if undone:
             self.refresh([booking.row for _, booking in undone])
+        if self.claims.awake:
+            self.changes.note_all(self.claims.unbook(_uses(booked)))
+            self.changes.note_all(self.claims.release(_uses(released), -1))
         del self._journal[self._marks[mark] :]
         self._end_trial(mark)
 
@@ -282,6 +299,12 @@ class Snapshot:
         del self._marks[mark:]
         if not self._marks:
             self._journal.clear()
+
+    def note_facts(self, rows: Iterable[int]) -> None:
+        """What nodes are or have changed, beside what is said of the nodes themselves."""
+        rows = list(rows)
+        self.changes.note_all(rows)
+        self.fact_changes.note_all(rows)
 
     def refresh(self, rows: Sequence[int]) -> None:
         """Works out anew what is free on rows, and notes that they changed."""
@@ -426,6 +449,11 @@ class Snapshot:
                 if not share.mask and share.index < len(layout.gpus):
                     self.gpu_free[row, share.index] -= share.milli
         self._split(row)
+
+
+def _uses(bookings: Iterable[Booking]) -> Uses:
+    """What pods have claimed."""
+    return ((each.pod, each.member.claims, each.claims) for each in bookings if each.claims)
 
 
 def amounts_of(snapshot: Snapshot, row: int) -> Mapping[str, int]:
