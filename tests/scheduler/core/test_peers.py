@@ -17,7 +17,7 @@ from kilonova.scheduler.core.nearness import attraction, evenness, objections
 from kilonova.scheduler.core.nodes import Node, Taint
 from kilonova.scheduler.core.peers import EVERYWHERE, Kind, Peers, Spread, Term
 from kilonova.scheduler.core.placing import Placer
-from kilonova.scheduler.core.plan import Planner
+from kilonova.scheduler.core.plan import Planner, Policy
 from kilonova.scheduler.core.requirements import Requirement
 from kilonova.scheduler.core.rivals import kept_apart, one_per_domain
 from kilonova.scheduler.core.rooms import Rooms
@@ -290,10 +290,10 @@ def test_a_copy_counts_by_itself() -> None:
     assert not refused(other, pod("web-1", apart))
 
 
-def planner_of(snapshot: Snapshot) -> Planner:
+def planner_of(snapshot: Snapshot, policy: Policy | None = None) -> Planner:
     cluster = Cluster()
     cluster.snapshot = snapshot
-    return Planner(cluster, tight)
+    return Planner(cluster, tight, policy)
 
 
 def test_who_made_room_and_would_be_in_the_way_by_a_rule_does_not_come_back() -> None:
@@ -317,6 +317,18 @@ def test_a_gang_that_found_nobody_to_be_near_is_tried_again_when_somebody_came()
     late = replace(single(pod("web-1", near)), name="late")
     plan = planner.decide([early, db, late], 0)
     assert [placement.gang.name for placement in plan.placements] == ["db", "late"]
+
+
+def test_nobody_passes_who_would_keep_the_one_away_for_whom_room_is_kept() -> None:
+    planner = planner_of(zones(a=1), Policy(evicts=False, reserve_after=0))
+    runs = replace(single(pod("runs-0", gpus=8)), name="runs", duration=100.0)
+    planner.decide([runs], 0)
+    quiet = Peers(apart=(Term(app("noise"), ZONE),))
+    waits = replace(single(pod("quiet-0", quiet, gpus=8), priority=9), name="waits")
+    others = [replace(single(pod(f"{name}-0")), name=name) for name in ("noise", "calm")]
+    plan = planner.decide([waits, *others], 10)
+    assert plan.reservation is not None
+    assert [placement.gang.name for placement in plan.placements] == ["calm"]
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from kilonova.scheduler.core.cluster import Cluster, Standing
 from kilonova.scheduler.core.gangs import Gang
 from kilonova.scheduler.core.giving import are_free, bookings_for
+from kilonova.scheduler.core.nearness import clashes
 from kilonova.scheduler.core.parts import tree
 from kilonova.scheduler.core.placing import Placer
 from kilonova.scheduler.core.rooms import Rooms
@@ -72,6 +73,8 @@ class Shadow:
         reservation, that is given others of the node."""
         row = booking.row
         if self.rooms.room(booking.shape)[row] < 1:
+            return False
+        if clashes(self._snapshot, booking.member, row):
             return False
         moved: list[Booking] = []
         if not are_free(self._snapshot, row, booking.devices):
