@@ -150,6 +150,38 @@ class StorageClass(msgspec.Struct, gc=False, rename="camel"):
         return self.provisioner not in ("", NO_PROVISIONER)
 
 
+class StorageCapacity(msgspec.Struct, gc=False, rename="camel"):
+    """A CSIStorageCapacity: what is left to make volumes of a class from, on some nodes."""
+
+    metadata: Metadata
+    storage_class_name: str = ""
+    node_topology: LabelSelector | None = None
+    capacity: str | int | float | None = None
+    maximum_volume_size: str | int | float | None = None
+
+    @property
+    def largest(self) -> int:
+        """Bytes of the largest volume that could be made, as far as is known."""
+        amount = self.maximum_volume_size
+        if amount is None:
+            amount = self.capacity
+        return -1 if amount is None else _bytes({"storage": amount})
+
+
+class StorageDriverSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """What a driver does."""
+
+    storage_capacity: bool = False
+    """Whether it says how much is left."""
+
+
+class StorageDriver(msgspec.Struct, gc=False):
+    """A CSIDriver."""
+
+    metadata: Metadata
+    spec: StorageDriverSpec = StorageDriverSpec()
+
+
 class AttachLimit(msgspec.Struct, frozen=True, gc=False):
     """How many volumes of a driver a node can have; None is any number."""
 
@@ -190,4 +222,8 @@ VOLUMES = Resource("", "v1", "persistentvolumes", "PersistentVolume", False, Per
 STORAGE_CLASSES = Resource(
     "storage.k8s.io", "v1", "storageclasses", "StorageClass", False, StorageClass
 )
+STORAGE_CAPACITIES = Resource(
+    "storage.k8s.io", "v1", "csistoragecapacities", "CSIStorageCapacity", True, StorageCapacity
+)
+STORAGE_DRIVERS = Resource("storage.k8s.io", "v1", "csidrivers", "CSIDriver", False, StorageDriver)
 CSI_NODES = Resource("storage.k8s.io", "v1", "csinodes", "CSINode", False, CsiNode)

@@ -33,6 +33,7 @@ from kilonova.scheduler.storage import (
     SELECTED_NODE,
     CsiNode,
     PersistentVolume,
+    StorageCapacity,
     StorageClass,
     VolumeClaim,
 )
@@ -55,6 +56,7 @@ class Shelf:
     claims: dict[str, VolumeClaim] = field(default_factory=dict[str, VolumeClaim])
     volumes: dict[str, PersistentVolume] = field(default_factory=dict[str, PersistentVolume])
     classes: dict[str, StorageClass] = field(default_factory=dict[str, StorageClass])
+    left: list[StorageCapacity] | None = None
 
     def claim(self, namespace: str, name: str) -> VolumeClaim | None:
         return self.claims.get(f"{namespace}/{name}")
@@ -67,6 +69,9 @@ class Shelf:
 
     def volumes_of(self, storage_class: str) -> Iterable[PersistentVolume]:
         return (each for each in self.volumes.values() if each.storage_class == storage_class)
+
+    def capacities(self, storage_class: StorageClass) -> Iterable[StorageCapacity] | None:
+        return self.left
 
     def add(self, *things: VolumeClaim | PersistentVolume | StorageClass) -> "Shelf":
         for each in things:
@@ -278,6 +283,33 @@ def test_a_volume_is_made_where_its_class_allows_or_taken_where_a_free_one_is() 
     pod = pod_with("data")
     assert promises(pod, shelf, "n1", NODES["n1"]) == (ClaimSelection("ns/data", "n1"),)
     assert promises(pod, shelf, "n2", NODES["n2"]) == (VolumeGrant("ns/data", "v"),)
+
+
+def capacity(zone: str | None = None, **amounts: str) -> StorageCapacity:
+    """What is left for volumes in a zone, or everywhere."""
+    wire: JsonObject = {"metadata": metadata("left"), "storageClassName": "fast", **amounts}
+    wire["nodeTopology"] = {} if zone is None else {"matchLabels": {ZONE: zone}}
+    return msgspec.convert(wire, StorageCapacity)
+
+
+@pytest.mark.parametrize(
+    ("left", "nodes"),
+    [
+        (None, {"n0", "n1", "n2"}),
+        ([], set[str]()),
+        ([capacity("a", capacity="10Gi"), capacity("b", capacity="9Gi")], {"n0"}),
+        ([capacity("b", capacity="99Gi", maximumVolumeSize="9Gi")], set[str]()),
+        ([capacity("b")], set[str]()),
+        ([capacity(capacity="10Gi")], {"n0", "n1", "n2"}),
+    ],
+)
+def test_a_volume_is_made_where_enough_is_left(
+    left: list[StorageCapacity] | None, nodes: set[str]
+) -> None:
+    shelf = Shelf(left=left).add(claim(of="fast"), FAST)
+    assert allowed(shelf, "data") == nodes
+    shelf.add(storage_class("fast", "csi.example.com", zones=("b",)), volume("v", "n2", of="fast"))
+    assert allowed(shelf, "data") == (nodes & {"n1"}) | {"n2"}
 
 
 def test_what_was_noted_on_a_claim_holds_while_the_node_is_there() -> None:

@@ -11,16 +11,18 @@ from typing import Protocol
 
 from kilonova.scheduler.core.asks import NodeTerm, attachment
 from kilonova.scheduler.core.gangs import Member
+from kilonova.scheduler.core.labels import NAME
 from kilonova.scheduler.core.peers import EVERYWHERE, Kind, Peers, Term
 from kilonova.scheduler.core.requirements import Requirement
 from kilonova.scheduler.objects import Pod
 from kilonova.scheduler.reading.freevolumes import Pool, pool_requests, set_aside, smallest_free
 from kilonova.scheduler.reading.gangs import NotYet
-from kilonova.scheduler.reading.selectors import node_terms_of
+from kilonova.scheduler.reading.selectors import node_terms_of, requirements_of
 from kilonova.scheduler.storage import (
     SELECTED_NODE,
     CsiNode,
     PersistentVolume,
+    StorageCapacity,
     StorageClass,
     VolumeClaim,
 )
@@ -32,6 +34,8 @@ _ZONES = {
     "failure-domain.beta.kubernetes.io/region": "topology.kubernetes.io/region",
 }
 """Labels that say where a volume is, and what the old ones are called now."""
+
+_Terms = tuple[NodeTerm, ...]
 
 _SHARED_MODES = {"ReadWriteMany", "ReadOnlyMany"}
 _ONE_POD = "ReadWriteOncePod"
@@ -46,6 +50,10 @@ class Storage(Protocol):
     def storage_class(self, name: str) -> StorageClass | None: ...
     def volumes_of(self, storage_class: str) -> Iterable[PersistentVolume]:
         """All volumes of a class, free or not."""
+        ...
+
+    def capacities(self, storage_class: StorageClass) -> Iterable[StorageCapacity] | None:
+        """What is left to make volumes of a class from; None if its driver does not say."""
         ...
 
 
@@ -167,7 +175,7 @@ def attach_limits(node: CsiNode) -> dict[str, int]:
 
 
 def _needs(pod: Pod, storage: Storage, is_node: Callable[[str], bool]) -> VolumeNeeds:
-    one_of: list[tuple[NodeTerm, ...]] = []
+    one_of: list[_Terms] = []
     requests: dict[str, int] = {}
     pools: set[Pool] = set()
     alone: list[str] = []
@@ -181,9 +189,8 @@ def _needs(pod: Pod, storage: Storage, is_node: Callable[[str], bool]) -> Volume
             driver = volume.spec.csi.driver if volume.spec.csi is not None else ""
         else:
             storage_class = _waiting_class(claim, storage)
-            terms, asked = _where(claim, storage_class, storage, is_node)
-            if terms is not None:
-                one_of.append(terms)
+            lists, asked = _where(claim, storage_class, storage, is_node)
+            one_of.extend(lists)
             if asked:
                 pools.add(Pool.of(claim))
             driver = storage_class.provisioner if storage_class.provisions else ""
@@ -228,7 +235,7 @@ def _bound_volume(claim: VolumeClaim, storage: Storage) -> PersistentVolume:
     return volume
 
 
-def _reach(volume: PersistentVolume) -> Iterator[tuple[NodeTerm, ...]]:
+def _reach(volume: PersistentVolume) -> Iterator[_Terms]:
     """From where a volume can be reached, by what it says and by its labels."""
     if volume.nodes is not None:
         yield node_terms_of(volume.nodes)
@@ -261,32 +268,46 @@ def _where(
     storage_class: StorageClass,
     storage: Storage,
     is_node: Callable[[str], bool],
-) -> tuple[tuple[NodeTerm, ...] | None, list[str]]:
-    """On which nodes a claim could get its volume (None: any), and what it takes of a pool."""
+) -> tuple[list[_Terms], list[str]]:
+    """On which nodes a claim could get its volume, and what it takes of a pool."""
     selected = claim.metadata.annotations.get(SELECTED_NODE, "")
     if selected and is_node(selected):
-        return (NodeTerm(names=(Requirement("metadata.name", "In", (selected,)),)),), []
+        return [(NodeTerm(names=(Requirement(NAME, "In", (selected,)),)),)], []
     volumes = list(storage.volumes_of(claim.storage_class))
     own = set_aside(claim, volumes)
     if own is not None:
-        return (node_terms_of(own.nodes) if own.nodes is not None else None), []
+        return [] if own.nodes is None else [node_terms_of(own.nodes)], []
     if not storage_class.provisions:
         asked = pool_requests(claim, volumes)
         if asked is None:
             raise _no_volume(claim)
-        return None, asked
-    allowed = tuple(
-        NodeTerm(tuple(Requirement(e.key, "In", e.values) for e in term.match_label_expressions))
-        for term in storage_class.allowed_topologies
-    )
-    if not allowed:
-        return None, []
+        return [], asked
     wanted = Pool.of(claim)
     free = [each for each in volumes if wanted.holds(each) and each.size >= claim.size]
     if any(volume.nodes is None for volume in free):
-        return None, []
-    there = (term for volume in free if volume.nodes for term in node_terms_of(volume.nodes))
-    return (*allowed, *there), []
+        return [], []
+    there = [term for volume in free if volume.nodes for term in node_terms_of(volume.nodes)]
+    return [(*terms, *there) for terms in _makeable(claim, storage_class, storage)], []
+
+
+def _makeable(
+    claim: VolumeClaim, storage_class: StorageClass, storage: Storage
+) -> Iterator[_Terms]:
+    """Where a volume could be made for a claim: by its class, and by what is left there."""
+    if storage_class.allowed_topologies:
+        yield tuple(
+            NodeTerm(
+                tuple(Requirement(e.key, "In", e.values) for e in term.match_label_expressions)
+            )
+            for term in storage_class.allowed_topologies
+        )
+    capacities = storage.capacities(storage_class) if claim.size else None
+    if capacities is not None:
+        enough = [
+            requirements_of(each.node_topology) for each in capacities if each.largest >= claim.size
+        ]
+        if () not in enough:
+            yield tuple(NodeTerm(labels) for labels in enough if labels is not None)
 
 
 def _no_volume(claim: VolumeClaim, where: str = "") -> _Wait:
