@@ -2,12 +2,14 @@
 
 from collections.abc import Mapping
 
-from kilonova.api.quantity import QuantityError, from_json
+from kilonova.api.quantity import Format, Quantity, QuantityError, from_json
 from kilonova.scheduler.core.devices import WHOLE
 from kilonova.scheduler.core.snapshot import GPU
 
 Quantities = Mapping[str, str | int | float]
 
+_NANO = 10**9
+_NANO_IN_MILLI = 10**6
 _MOST = 1 << 62
 """What is more than this counts as this: a sum of two is still a number of 64 bits."""
 
@@ -33,6 +35,14 @@ def amount_text(resource: str, amount: int) -> str:
     if resource == "memory" or resource.endswith("storage"):
         return f"{_binary(amount)} {resource}"
     return f"{amount} {resource}"
+
+
+def quantity_of(resource: str, amount: int) -> str:
+    """What queues count, as Kubernetes writes it: `2500m`, `64Gi`."""
+    if resource in (GPU, "cpu"):
+        return str(Quantity(amount * _NANO_IN_MILLI))
+    is_bytes = resource == "memory" or resource.endswith("storage")
+    return str(Quantity(amount * _NANO, Format.BINARY if is_bytes else Format.DECIMAL))
 
 
 def _amount(name: str, quantity: str | int | float) -> int:

@@ -1,0 +1,88 @@
+"""Takes a picture of a live cluster: lists what a scheduler would watch, and reads it as one does.
+
+What only the memory of a running scheduler has is not in it: pods that it decided about and has not
+bound yet still wait here, and what queues used in the past is not known.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, cast
+
+import msgspec
+
+from kilonova.api.meta import Metadata
+from kilonova.kube import Client, Forbidden, NotFound, Reflector, Resource
+from kilonova.scheduler.picture import Picture, picture_of
+from kilonova.scheduler.reading.queues import spec_of
+from kilonova.scheduler.scheduler import build_scheduler, scoring_of
+from kilonova.scheduler.settings import Settings
+
+
+class _PriorityClass(msgspec.Struct):
+    metadata: Metadata
+    value: int = 0
+
+
+_PRIORITIES = Resource(
+    "scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", False, _PriorityClass
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Captured:
+    """A picture, and kinds of which the cluster has none because it does not know them."""
+
+    picture: Picture
+    unknown: tuple[str, ...]
+
+
+async def capture(
+    client: Client,
+    settings: Settings | None = None,
+    *,
+    now: Callable[[], datetime] = lambda: datetime.now(UTC),
+) -> Captured:
+    """A cluster as a scheduler that starts now would see it. Only reads."""
+    settings = settings or Settings()
+    scheduler = build_scheduler(client, settings, now=now)
+    unknown: list[str] = []
+    for part in scheduler.parts:
+        if isinstance(part, Reflector):
+            cache = cast("Reflector[Any]", part)
+            if not await _fill(client, cache):
+                unknown.append(cache.resource.full_name)
+    world = scheduler.world
+    world.refresh()
+    picture = picture_of(
+        world.cluster,
+        world.waiting.values(),
+        map(spec_of, scheduler.caches.queues.store.objects()),
+        settings.policy,
+        now().timestamp(),
+        scoring=scoring_of(settings.weights),
+        not_yet=world.not_yet,
+        priorities=await _priorities(client),
+    )
+    return Captured(picture, tuple(unknown))
+
+
+async def _fill(client: Client, reflector: Reflector[Any]) -> bool:
+    """Lists what a cache would hold; False if the cluster does not know the kind."""
+    store = reflector.store
+    try:
+        listing = await client.list(reflector.resource, on_undecodable=lambda _: None)
+    except NotFound:
+        store.replace({})
+        return False
+    store.replace({store.key_of(each): each for each in listing.items})
+    return True
+
+
+async def _priorities(client: Client) -> dict[str, int]:
+    """What PriorityClasses stand for; those who may not look at them do without."""
+    try:
+        listing = await client.list(_PRIORITIES)
+    except (Forbidden, NotFound):
+        return {}
+    return {each.metadata.name: each.value for each in listing.items}

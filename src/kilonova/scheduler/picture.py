@@ -1,0 +1,142 @@
+"""A **picture**: all that a decision depends on, as one value that can be kept and sent elsewhere.
+
+It is taken of a cluster at a moment, and a cluster that decides the same is made from it, here or
+on another machine. Everything in it is in order of names, so that equal clusters give equal
+pictures, however they came about.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from kilonova.scheduler.core.cluster import Cluster, Standing
+from kilonova.scheduler.core.forest import forest_of
+from kilonova.scheduler.core.gangs import Gang
+from kilonova.scheduler.core.history import History
+from kilonova.scheduler.core.nodes import Node
+from kilonova.scheduler.core.plan import Planner, Policy
+from kilonova.scheduler.core.queues import QueueSpec
+from kilonova.scheduler.core.scores import Scoring, default_scoring
+from kilonova.scheduler.core.snapshot import Booking
+from kilonova.scheduler.reading.gangs import NotYet
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """A cluster, who waits for a place in it, and what decisions go by. `ValueError` where parts of
+    it contradict each other."""
+
+    now: float
+    policy: Policy
+    weights: Mapping[str, float]
+    """How much each part of the score counts, by its name."""
+    nodes: tuple[Node, ...]
+    bookings: tuple[Booking, ...]
+    """The row of each is the position of its node in `nodes`."""
+    standing: tuple[Standing, ...]
+    waiting: tuple[Gang, ...]
+    not_yet: Mapping[str, NotYet]
+    """Gangs that cannot be placed as they are, whatever room there is."""
+    queues: tuple[QueueSpec, ...]
+    history: History
+    budgets: Mapping[str, int]
+    """How many pods each disruption budget lets go now."""
+    priorities: Mapping[str, int]
+    """What PriorityClasses stand for; pods that are not made yet name them."""
+
+    def __post_init__(self) -> None:
+        _without_twins("nodes", (node.name for node in self.nodes))
+        _without_twins("bookings", (booking.pod for booking in self.bookings))
+        _without_twins("standing", (one.gang.name for one in self.standing))
+        _without_twins("waiting", (gang.name for gang in self.waiting))
+        _without_twins("queues", (queue.name for queue in self.queues))
+        booked = {booking.pod for booking in self.bookings}
+        for booking in self.bookings:
+            if not 0 <= booking.row < len(self.nodes):
+                raise ValueError(f"{booking.pod} is on node {booking.row} of {len(self.nodes)}")
+            layout = self.nodes[booking.row].layout
+            for share in booking.devices:
+                if layout is not None and not 0 <= share.index < len(layout.gpus):
+                    raise ValueError(f"{booking.pod} has device {share.index}, which is not there")
+        for one in self.standing:
+            for pod in one.pods:
+                if pod not in booked:
+                    raise ValueError(f"{pod} of gang {one.gang.name} stands and is not booked")
+
+    def cluster(self) -> Cluster:
+        """A cluster as it was."""
+        cluster = Cluster()
+        for node in self.nodes:
+            cluster.snapshot.put_node(node)
+        cluster.snapshot.book_all(self.bookings)
+        cluster.standing = {
+            one.gang.name: Standing(one.gang, one.since, dict(one.pods)) for one in self.standing
+        }
+        cluster.history = self.history
+        cluster.budgets = dict(self.budgets)
+        cluster.replace_queues(forest_of(self.queues))
+        return cluster
+
+    def scoring(self) -> Scoring:
+        """How nodes are weighed; `ValueError` where a part is not known here."""
+        known = {part.name: part for part in default_scoring().parts}
+        unknown = sorted(name for name in self.weights if name not in known)
+        if unknown:
+            raise ValueError(
+                f"a part of the score is not known here: {', '.join(unknown)} (known are "
+                f"{', '.join(known)}); install what brings it, or give it no weight"
+            )
+        return Scoring(
+            [replace(part, weight=self.weights.get(name, 0.0)) for name, part in known.items()]
+        )
+
+    def planner(self, cluster: Cluster) -> Planner:
+        """Who decides about a cluster of this picture."""
+        return Planner(cluster, self.scoring(), self.policy)
+
+
+def picture_of(
+    cluster: Cluster,
+    waiting: Iterable[Gang],
+    queues: Iterable[QueueSpec],
+    policy: Policy,
+    now: float,
+    *,
+    scoring: Scoring | None = None,
+    not_yet: Mapping[str, NotYet] | None = None,
+    priorities: Mapping[str, int] | None = None,
+) -> Picture:
+    """A cluster at a moment; `queues` are those that it was given, as people wrote them."""
+    snapshot = cluster.snapshot
+    nodes = snapshot.nodes()
+    ranks = snapshot.ranks.tolist()
+    return Picture(
+        now=now,
+        policy=policy,
+        weights={part.name: float(part.weight) for part in (scoring or default_scoring()).parts},
+        nodes=tuple(nodes),
+        bookings=tuple(
+            replace(booking, row=ranks[booking.row])
+            for _, booking in sorted(snapshot.bookings.items())
+        ),
+        standing=tuple(one for _, one in sorted(cluster.standing.items())),
+        waiting=tuple(sorted(waiting, key=lambda gang: gang.name)),
+        not_yet=dict(sorted((not_yet or {}).items())),
+        queues=tuple(sorted(map(_in_order, queues), key=lambda queue: queue.name)),
+        history=cluster.history,
+        budgets=dict(sorted(cluster.budgets.items())),
+        priorities=dict(sorted((priorities or {}).items())),
+    )
+
+
+def _in_order(queue: QueueSpec) -> QueueSpec:
+    """A queue with its amounts by name: of several limits, the first that is broken is told."""
+    deserved, limit = dict(sorted(queue.deserved.items())), dict(sorted(queue.limit.items()))
+    return replace(queue, deserved=deserved, limit=limit)
+
+
+def _without_twins(what: str, names: Iterable[str]) -> None:
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            raise ValueError(f"{name} is there twice among {what}")
+        seen.add(name)
