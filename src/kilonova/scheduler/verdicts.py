@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from kilonova.scheduler.core.flaws import Flaw
 from kilonova.scheduler.core.ledgers import Blocked
 from kilonova.scheduler.core.plan import NoRoom, Placement, Refusal, Reservation
 from kilonova.scheduler.core.queues import Problem
@@ -46,6 +47,8 @@ def refused_verdict(refusal: Refusal, reservation: Reservation | None, no_room: 
             return Verdict(False, "QueueLimit", message, gated=True)
         case Problem() as problem:
             return Verdict(False, problem.reason, str(problem)[:_LONGEST], gated=True)
+        case Flaw() as flaw:
+            return Verdict(False, "Malformed", str(flaw)[:_LONGEST], gated=True)
         case NoRoom():
             kept = ""
             if reservation is not None and reservation.gang.name != refusal.gang.name:

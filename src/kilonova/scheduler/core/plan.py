@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from kilonova.scheduler.core.cluster import Cluster, asked, charged
 from kilonova.scheduler.core.evicting import Evictor, Room
+from kilonova.scheduler.core.flaws import Flaw, flaw_of
 from kilonova.scheduler.core.gangs import Gang
 from kilonova.scheduler.core.ledgers import Blocked
 from kilonova.scheduler.core.neighbours import Neighbours
@@ -38,8 +39,8 @@ class NoRoom:
     """A gang for which the nodes have no place now."""
 
 
-Why = Problem | Blocked | NoRoom
-"""Its queue is at fault, its queue's limit holds it back, or the nodes do."""
+Why = Problem | Flaw | Blocked | NoRoom
+"""Its queue or the gang itself is at fault, its queue's limit holds it back, or the nodes do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,9 +158,11 @@ class Round:
         return outcome
 
     def _decide(self, gang: Gang) -> Placement | Refusal:
-        blocked = self._cluster.used.blocked(gang.queue, asked(gang))
-        if blocked:
-            return Refusal(gang, blocked)
+        held = flaw_of(gang, self._cluster.snapshot.bookings) or self._cluster.used.blocked(
+            gang.queue, asked(gang)
+        )
+        if held is not None:
+            return Refusal(gang, held)
         ask = _ask(gang, self._cluster.snapshot.neighbours)
         passes = self._shadow is None or self._shadow.ends_before(gang, self._now)
         tried = ask in self._hopeless and (self._hopeless[ask] or not passes)
@@ -202,8 +205,9 @@ class Round:
             self._evictor = Evictor(self._cluster, self._rooms, self._placer, self._now, newcomers)
         mark = self._cluster.snapshot.mark()
         room = self._evictor.make_room(gang)
+        gone = [pod for unit in room.units for pod in unit.pods] if room is not None else []
         if room is None or (
-            self._shadow is not None and not self._shadow.take(list(room.bookings))
+            self._shadow is not None and not self._shadow.take(list(room.bookings), gone)
         ):
             self._cluster.snapshot.undo(mark)
             return None

@@ -7,6 +7,7 @@ from kilonova.scheduler.core.explaining.protected import Protected
 
 Kind = Literal[
     "QueueFault",
+    "GangFault",
     "QueueLimit",
     "Reserved",
     "RoomNow",

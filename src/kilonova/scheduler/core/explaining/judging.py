@@ -22,6 +22,7 @@ from kilonova.scheduler.core.explaining.protected import protected_holders
 from kilonova.scheduler.core.explaining.tallies import short_of, tally
 from kilonova.scheduler.core.explaining.trial import Trial
 from kilonova.scheduler.core.filters import Reason
+from kilonova.scheduler.core.flaws import Flaw
 from kilonova.scheduler.core.gangs import Gang
 from kilonova.scheduler.core.ledgers import Blocked
 from kilonova.scheduler.core.nearness import objections
@@ -38,6 +39,8 @@ def binding_constraint(
     match why:
         case Problem():
             return Binding("QueueFault", str(why), queue=why.queue)
+        case Flaw():
+            return Binding("GangFault", str(why))
         case Blocked():
             return _limit(why)
         case _:

@@ -60,7 +60,7 @@ def proposals(
 def _searches(trial: Trial, gang: Gang, binding: Binding, now: float) -> list[Callable[[], Found]]:
     """What to look for, in the order that decides between changes of one size."""
     match binding.kind:
-        case "QueueFault" | "RoomNow":
+        case "QueueFault" | "GangFault" | "RoomNow":
             return []
         case "QueueLimit":
             return [

@@ -19,7 +19,7 @@ def expected_start(
     if reservation is not None and reservation.gang.name == gang.name:
         return Wait(reservation.at, ())
     match binding.kind:
-        case "QueueFault" | "Reserved" | "NoNode":
+        case "QueueFault" | "GangFault" | "Reserved" | "NoNode":
             return None
         case "RoomNow":
             return Wait(now, ())
