@@ -77,10 +77,11 @@ async def test_who_must_never_make_room_does_not() -> None:
     assert await _asked(scene, pod("p"), **asked) == {"b": asked["b"]}
 
 
-async def test_unknown_nodes_are_left_out_and_pods_that_went_are_not_in_the_way() -> None:
-    scene = Scene(node("a", 1))
-    asked = {"a": _meta("went-meanwhile"), "unheard-of": _meta("x")}
-    assert await _asked(scene, pod("p"), **asked) == {"a": asked["a"]}
+async def test_what_the_cache_does_not_show_is_not_judged() -> None:
+    scene = Scene(node("a", 1), node("b", 1))
+    scene.show(pod("y", node="b"))
+    asked = {"a": _meta("not-seen-yet"), "b": _meta("y"), "unheard-of": _meta("x")}
+    assert await _asked(scene, pod("p"), **asked) == {"b": asked["b"]}
 
 
 async def test_a_pod_that_nobody_can_read_pushes_nobody_out() -> None:

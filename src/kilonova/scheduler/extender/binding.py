@@ -81,17 +81,22 @@ class Binding:
 
     async def _shown(self, asked: BindingAsked) -> Pod:
         """The pod, as soon as the cache shows it: kube-scheduler may have seen it first."""
-        shown = asyncio.Event()
-        unsubscribe = self._pods.subscribe(lambda old, new: shown.set())
+        pod = self._find(asked)
+        if pod is not None:
+            return pod
+        changed = asyncio.Event()
+        unsubscribe = self._pods.subscribe(lambda old, new: changed.set())
         try:
-            while True:
-                shown.clear()
-                pod = self._world.find(asked.pod)
-                if pod is not None and asked.uid in ("", pod.metadata.uid):
-                    return pod
-                await shown.wait()
+            while (pod := self._find(asked)) is None:
+                await changed.wait()
+                changed.clear()
+            return pod
         finally:
             unsubscribe()
+
+    def _find(self, asked: BindingAsked) -> Pod | None:
+        pod = self._world.find(asked.pod)
+        return pod if pod is not None and asked.uid in ("", pod.metadata.uid) else None
 
     def _begin(self, pod: Pod, asked: BindingAsked) -> asyncio.Task[None]:
         """Books, and begins to write. Nothing is awaited here."""

@@ -14,7 +14,7 @@ from kilonova.scheduler.core.giving import devices_for
 from kilonova.scheduler.core.rooms import Rooms
 from kilonova.scheduler.core.scores import Scoring
 from kilonova.scheduler.core.snapshot import Snapshot
-from kilonova.scheduler.extender.judging import judge, member_asked, rows_of
+from kilonova.scheduler.extender.judging import judge, known_rows, member_asked
 from kilonova.scheduler.extender.levels import levels
 from kilonova.scheduler.objects import Pod
 from kilonova.scheduler.reading.gangs import NotYet
@@ -36,7 +36,7 @@ def explain(
         return {**said, "problem": member.message}
     shape = member.shape
     judgement = judge(snapshot, rooms, shape, [node.name for node in snapshot.nodes()])
-    rows = rows_of(snapshot, judgement.passed)
+    _, rows = known_rows(snapshot, judgement.passed)
     scores = dict(zip(judgement.passed, scoring(snapshot, shape, rows).tolist(), strict=True))
     given = levels(snapshot, rooms, scoring, shape, judgement.passed)
     best = sorted(judgement.passed, key=lambda name: (-scores[name], name))[:most]

@@ -40,27 +40,29 @@ def member_asked(pod: Pod) -> Member | NotYet:
 
 def judge(snapshot: Snapshot, rooms: Rooms, shape: Shape, names: Sequence[str]) -> Judgement:
     """Looks at every node of some names for one more pod of a shape."""
-    judgement = Judgement()
-    judgement.unresolvable.update({name: UNKNOWN for name in names if name not in snapshot})
-    known = [name for name in names if name in snapshot]
-    rows = rows_of(snapshot, known)
+    known, rows = known_rows(snapshot, names)
     against, room = rooms.reasons(shape)[rows], rooms.room(shape)[rows]
-    full = (against == Reason.FITS) & (room < 1)
-    lacking = iter(_lacking(snapshot, shape, rows[full]))
-    texts = {number: _text(Reason(number), shape) for number in set(against.tolist())}
-    for name, reason, is_full in zip(known, against.tolist(), full.tolist(), strict=True):
-        if is_full:
-            judgement.failed[name] = next(lacking)
-        elif reason != Reason.FITS:
-            judgement.unresolvable[name] = texts[reason]
-        else:
-            judgement.passed.append(name)
+    full = np.flatnonzero((against == Reason.FITS) & (room < 1))
+    lacking = zip(full.tolist(), _lacking(snapshot, shape, rows[full]), strict=True)
+    judgement = Judgement(
+        passed=[known[at] for at in np.flatnonzero(room > 0).tolist()],
+        failed={known[at]: text for at, text in lacking},
+    )
+    if len(known) < len(names):
+        judgement.unresolvable.update({name: UNKNOWN for name in names if name not in snapshot})
+    for number in np.unique(against[against != Reason.FITS]).tolist():
+        text = _text(Reason(number), shape)
+        for at in np.flatnonzero(against == number).tolist():
+            judgement.unresolvable[known[at]] = text
     return judgement
 
 
-def rows_of(snapshot: Snapshot, names: Sequence[str]) -> Rows:
-    """The rows of nodes that are all known."""
-    return np.fromiter(map(snapshot.row, names), np.intp, len(names))
+def known_rows(snapshot: Snapshot, names: Sequence[str]) -> tuple[Sequence[str], Rows]:
+    """The nodes of some names that are known, and their rows."""
+    try:
+        return names, np.fromiter(map(snapshot.row, names), np.intp, len(names))
+    except KeyError:
+        return known_rows(snapshot, [name for name in names if name in snapshot])
 
 
 def objection(snapshot: Snapshot, rooms: Rooms, shape: Shape, node: str) -> str:

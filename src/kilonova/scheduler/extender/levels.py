@@ -12,7 +12,7 @@ import numpy as np
 from kilonova.scheduler.core.asks import Shape
 from kilonova.scheduler.core.rooms import Rooms, Score
 from kilonova.scheduler.core.snapshot import Snapshot
-from kilonova.scheduler.extender.judging import rows_of
+from kilonova.scheduler.extender.judging import known_rows
 from kilonova.scheduler.extender.wire import MOST
 
 _POINTS = 2.5
@@ -24,8 +24,7 @@ def levels(
 ) -> dict[str, int]:
     """0 to 10 for each node; 0 where there is no room, or nobody knows the node."""
     found = dict.fromkeys(names, 0)
-    known = [name for name in names if name in snapshot]
-    rows = rows_of(snapshot, known)
+    known, rows = known_rows(snapshot, names)
     able = np.flatnonzero(rooms.room(shape)[rows] > 0)
     if len(able):
         scores = score(snapshot, shape, rows[able])

@@ -2,7 +2,8 @@
 
 It counts resources, and knows neither devices nor gangs. A node is left out where the pod would not
 fit after all, where somebody would have to go who must never, and where a gang would be left with
-less than its minimum: it would hold GPUs and be of no use. A gang that goes as a whole may go.
+less than its minimum: it would hold GPUs and be of no use. A gang that goes as a whole may go. A
+victim that the cache does not show, or no longer, cannot be judged, so its node is left out too.
 Nothing is changed here: what would be is tried, and taken back.
 """
 
@@ -32,7 +33,8 @@ def worth_evicting(
             continue
         pods = _pods_on(cluster.snapshot, node, find, set(victims.uids))
         if (
-            all(_may_go(pod) for pod in pods.values())
+            len(pods) == len(set(victims.uids))
+            and all(_may_go(pod) for pod in pods.values())
             and not _harms_a_gang(cluster.standing, pods)
             and _makes_room(cluster.snapshot, rooms, shape, node, pods)
         ):
@@ -41,7 +43,7 @@ def worth_evicting(
 
 
 def _pods_on(snapshot: Snapshot, node: str, find: Find, uids: set[str]) -> dict[str, Pod]:
-    """Victims that are still there, by key."""
+    """Victims that are known to be there, by key."""
     booked = snapshot.pods_on[snapshot.row(node)]
     return {
         key: pod for key in booked if (pod := find(key)) is not None and pod.metadata.uid in uids
