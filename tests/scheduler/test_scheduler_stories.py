@@ -1,18 +1,9 @@
 """The whole scheduler on an embedded cluster."""
 
-from kilonova.kube.resource import plain
-from kilonova.local.nodes.fleet import Fleet, Gpu, NodeGroup
 from tests.local.embedded_cluster import PODS, eventually, virtual_time
-from tests.scheduler.scheduling import gang, nodes_of, pod, scheduling
+from tests.scheduler.scheduling import GANGS, fleet, gang, nodes_of, pod, scheduling
 
 pytestmark = virtual_time
-
-GANGS = plain("scheduler.grove.io", "v1alpha1", "podgangs", "PodGang", True)
-
-
-def fleet(count: int, gpus: int = 8) -> Fleet:
-    gpu = Gpu("NVIDIA-H100-80GB-HBM3", gpus, "80Gi")
-    return Fleet((NodeGroup("node", count, cpu="64", memory="512Gi", gpu=gpu),))
 
 
 async def test_a_lone_pod_gets_a_node_and_a_device() -> None:

@@ -7,6 +7,7 @@ to go is **leaving**: its room belongs to somebody else already.
 Which gangs wait is worked out anew only for gangs that something happened to.
 """
 
+import dataclasses
 from collections.abc import Callable, Iterable
 from datetime import datetime
 
@@ -32,6 +33,7 @@ from kilonova.scheduler.reading.gangs import (
     lone_name,
     read_gang,
     read_lone_pod,
+    read_standing,
     stands,
 )
 from kilonova.scheduler.reading.nodes import node_of
@@ -128,7 +130,7 @@ class World:
         for booking in bookings:
             if self.cluster.snapshot.bookings.get(booking.pod) is booking:
                 self._release(booking.pod)
-                self._touch_pod(booking.pod)
+            self._touch_pod(booking.pod)
 
     def let_go(self, pods: Iterable[str]) -> None:
         """Pods on their way out make room for those to whom it was promised."""
@@ -200,6 +202,7 @@ class World:
             lost = list(snapshot.pods_on[snapshot.row(name)])
             for pod in lost:
                 self._release(pod)
+                self._touch_pod(pod)
                 if (found := self.find(pod)) is not None and found.spec.node_name == name:
                     self._homeless.setdefault(name, set()).add(pod)
             snapshot.remove_node(name)
@@ -238,9 +241,10 @@ class World:
         for pod in _referred(old):
             if self._gang_of.get(pod) == name:
                 del self._gang_of[pod]
-                self._touch(lone_name(pod))
         for pod in _referred(new):
             self._gang_of[pod] = name
+        for pod in dict.fromkeys((*_referred(old), *_referred(new))):
+            self._count_for_gang(pod)
             self._touch(lone_name(pod))
         self._index(name, old, new)
         self._touch(name)
@@ -272,6 +276,13 @@ class World:
         booking = booking_of(snapshot, row, pod, member, gang)
         snapshot.book(booking)
 
+    def _count_for_gang(self, pod: str) -> None:
+        """Has a booking count for the gang that its pod belongs to now."""
+        booking, found = self.cluster.snapshot.bookings.get(pod), self.find(pod)
+        if booking is not None and found is not None and booking.gang != self._name_of(found):
+            self._release(pod)
+            self.cluster.snapshot.book(dataclasses.replace(booking, gang=self._name_of(found)))
+
     def _release(self, pod: str) -> None:
         booking = self.cluster.snapshot.release(pod)
         standing = self.cluster.standing.get(booking.gang)
@@ -294,10 +305,13 @@ class World:
             self._note_half(name, read)
         if isinstance(read, NotYet):
             self.not_yet[name] = read
+            self._stand_in_part(name)
         elif read is not None:
             self._stand(read)
             if any(group.members for group in read.groups):
                 self.waiting[name] = read
+        elif (standing := self.cluster.standing.get(name)) is not None:
+            self.cluster.leave(name, list(standing.pods))
 
     def _note_half(self, name: str, read: Gang | NotYet | None) -> None:
         gang = self._gangs.get(_key(name))
@@ -330,6 +344,14 @@ class World:
             base=self._nodes_of_base(gang),
             others=self._nodes_of_others(name, gang),
         )
+
+    def _stand_in_part(self, name: str) -> None:
+        """Counts what stands of a gang that cannot be placed as it is: it uses what it uses, and
+        may have to make way."""
+        gang = self._gangs.get(_key(name))
+        read = None if gang is None else read_standing(gang, self._find_served, self._member)
+        if read is not None:
+            self._stand(read)
 
     def _stand(self, gang: Gang) -> None:
         """Counts the pods of a gang that have a place in its queue, and no others."""

@@ -50,11 +50,7 @@ def read_gang(
     groups: list[Group] = []
     pods: list[Pod] = []
     for each in gang.spec.pod_groups:
-        members = [
-            pod
-            for ref in each.pod_references
-            if (pod := found(f"{ref.namespace}/{ref.name}")) is not None
-        ]
+        members = _pods_of(each, found)
         group = _group(each, members, member)
         if isinstance(group, NotYet):
             return group
@@ -80,7 +76,34 @@ def read_gang(
             **_said(gang.metadata.labels, gang.metadata.annotations, pods),
         )
     except Misread as error:
-        return NotYet("Misread", str(error))
+        return NotYet(error.reason, str(error))
+
+
+def read_standing(gang: PodGang, found: Found, member: Read = member_of) -> Gang | None:
+    """What stands of a gang that cannot be placed as it is; None if nobody can say."""
+    groups: list[Group] = []
+    pods: list[Pod] = []
+    try:
+        for each in gang.spec.pod_groups:
+            standing = [pod for pod in _pods_of(each, found) if stands(pod)]
+            nodes = tuple(pod.spec.node_name for pod in standing)
+            members = tuple(map(member, standing))
+            groups.append(Group(each.name, (), each.min_replicas, placed=nodes, standing=members))
+            pods.extend(standing)
+        return Gang(
+            name=f"{gang.metadata.namespace}/{gang.metadata.name}",
+            groups=tuple(groups),
+            priority=max((pod.spec.priority for pod in pods), default=0),
+            created=parse_time(gang.metadata.creation_timestamp).timestamp(),
+            **_said(gang.metadata.labels, gang.metadata.annotations, pods),
+        )
+    except Misread:
+        return None
+
+
+def _pods_of(group: PodGroup, found: Found) -> list[Pod]:
+    pods = (found(f"{ref.namespace}/{ref.name}") for ref in group.pod_references)
+    return [pod for pod in pods if pod is not None]
 
 
 def read_lone_pod(pod: Pod, member: Read = member_of) -> Gang | NotYet:
@@ -97,7 +120,7 @@ def read_lone_pod(pod: Pod, member: Read = member_of) -> Gang | NotYet:
             **_said(pod.metadata.labels, pod.metadata.annotations, ()),
         )
     except Misread as error:
-        return NotYet("Misread", str(error))
+        return NotYet(error.reason, str(error))
 
 
 def lone_name(pod: str) -> str:
@@ -142,7 +165,7 @@ def _group(group: PodGroup, pods: Sequence[Pod], member: Read) -> Group | NotYet
             tuple(map(member, standing)),
         )
     except Misread as error:
-        return NotYet("Misread", f"group {group.name}: {error}")
+        return NotYet(error.reason, f"group {group.name}: {error}")
 
 
 def _rank(pod: Pod) -> tuple[int, str]:
