@@ -171,6 +171,21 @@ class SchedulingGate(msgspec.Struct, frozen=True, gc=False):
     name: str
 
 
+class PodClaim(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """Devices that a pod claims: by a claim that is there, or one that is made from a template."""
+
+    name: str
+    resource_claim_name: str | None = None
+    resource_claim_template_name: str | None = None
+
+
+class PodClaimStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """The claim that was made for a pod; none if it needs none after all."""
+
+    name: str
+    resource_claim_name: str | None = None
+
+
 class PodSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """What a pod asks for."""
 
@@ -186,6 +201,7 @@ class PodSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     affinity: Affinity | None = None
     topology_spread_constraints: tuple[SpreadConstraint, ...] = ()
     volumes: tuple[Volume, ...] = ()
+    resource_claims: tuple[PodClaim, ...] = ()
     overhead: Quantities = {}
     resources: Resources = Resources()
 
@@ -201,6 +217,7 @@ class PodStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     nominated_node_name: str = ""
     """The node that was promised to it, while others leave it."""
     conditions: tuple[Condition, ...] = ()
+    resource_claim_statuses: tuple[PodClaimStatus, ...] = ()
 
     def __post_init__(self) -> None:
         force_setattr(self, "conditions", shared(self.conditions))

@@ -34,6 +34,8 @@ _NO_NAMESPACES: Namespaces = {}
 class Misread(ValueError):
     """What is wrong with what a pod asks for, and how to put it right."""
 
+    reason = "Misread"
+
     def __init__(self, field: str, value: str, problem: str) -> None:
         super().__init__(f"{field}: {value!r} {problem}")
         self.field = field
