@@ -1,10 +1,11 @@
-"""What `kilonova run extender` refuses before it begins."""
+"""What `kilonova run extender` takes, refuses, and tells kube-scheduler."""
 
 from pathlib import Path
 
 import pytest
+import yaml
 
-from kilonova.cli.extenderprocess import Tls
+from kilonova.cli.extenderprocess import ExtenderOptions, Tls, written_configuration
 from kilonova.kube.admission import FolderSource, GivenFiles
 
 CERT, KEY, FOLDER, CA = Path("c"), Path("k"), Path("d"), Path("ca")
@@ -54,3 +55,39 @@ def test_options_that_do_not_go_together_are_named(
 ) -> None:
     with pytest.raises(ValueError, match=problem):
         Tls.chosen(cert, key, folder, names, ca, "127.0.0.1")
+
+
+@pytest.mark.parametrize(
+    ("address", "tls", "url", "trusted"),
+    [
+        ("127.0.0.1", None, "http://127.0.0.1:8888", None),
+        ("0.0.0.0", None, "http://127.0.0.1:8888", None),
+        ("::1", None, "http://[::1]:8888", None),
+        (
+            "10.0.0.5",
+            Tls(FolderSource(Path("/certs"), ()), None),
+            "https://10.0.0.5:8888",
+            {"caFile": "/certs/ca.crt"},
+        ),
+    ],
+)
+def test_the_printed_configuration_leads_to_the_extender(
+    address: str, tls: Tls | None, url: str, trusted: dict[str, str] | None
+) -> None:
+    options = ExtenderOptions(
+        kubeconfig=Path("/etc/kube.conf"),
+        context=None,
+        namespace="kube-system",
+        health_port=0,
+        election=None,
+        log_format=None,
+        address=address,
+        port=8888,
+        tls=tls,
+    )
+    printed = yaml.safe_load(written_configuration(options))
+    assert printed["clientConnection"] == {"kubeconfig": "/etc/kube.conf"}
+    (entry,) = printed["extenders"]
+    assert (entry["urlPrefix"], entry["enableHTTPS"]) == (url, tls is not None)
+    assert entry.get("tlsConfig") == trusted
+    assert len(entry["managedResources"]) > 50

@@ -57,37 +57,54 @@ def extender(
     namespace: Annotated[
         str, typer.Option(metavar="NAME", help="Where its Lease is.")
     ] = "kube-system",
+    print_config: Annotated[
+        bool,
+        typer.Option(
+            "--print-config",
+            help="Print the KubeSchedulerConfiguration that leads to it, and end.",
+        ),
+    ] = False,
     log_format: LogFormat = None,
 ) -> None:
     """Answer kube-scheduler's questions about GPUs, until SIGTERM or Ctrl-C.
 
     For clusters that keep kube-scheduler: it asks this extender which nodes will do for a pod with
     GPUs, how good they are and whom to push out, and lets it write the binding with the devices.
-    `deploy/extender/scheduler-config.yaml` tells kube-scheduler of it.
+    Tell kube-scheduler of it with what --print-config prints; `deploy/extender` runs it inside of a
+    cluster.
 
     \b
     Examples:
       kilonova run extender --kubeconfig ~/.kube/config
+      kilonova run extender --kubeconfig ~/.kube/config --print-config > scheduler-config.yaml
       kilonova run extender --address 0.0.0.0 --tls-dir ./certs --tls-name extender.example.com
       curl 'http://127.0.0.1:8888/explain?pod=default/train-0'
     """
-    from kilonova.cli.extenderprocess import NAME, ExtenderOptions, Tls, run_extender
+    from kilonova.cli.extenderprocess import (
+        NAME,
+        ExtenderOptions,
+        Tls,
+        run_extender,
+        written_configuration,
+    )
     from kilonova.cli.process import HEALTH_PORT, Election
 
     try:
         tls = Tls.chosen(tls_cert, tls_key, tls_dir, tuple(tls_name or ()), tls_client_ca, address)
     except ValueError as error:
         raise CommandFailed(str(error)) from error
-    run_extender(
-        ExtenderOptions(
-            kubeconfig=kubeconfig,
-            context=context,
-            namespace=namespace,
-            health_port=HEALTH_PORT if health_port is None else health_port,
-            election=None if leader_elect is False else Election(NAME),
-            log_format=log_format,
-            address=address,
-            port=port,
-            tls=tls,
-        )
+    options = ExtenderOptions(
+        kubeconfig=kubeconfig,
+        context=context,
+        namespace=namespace,
+        health_port=HEALTH_PORT if health_port is None else health_port,
+        election=None if leader_elect is False else Election(NAME),
+        log_format=log_format,
+        address=address,
+        port=port,
+        tls=tls,
     )
+    if print_config:
+        typer.echo(written_configuration(options))
+    else:
+        run_extender(options)

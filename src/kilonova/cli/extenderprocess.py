@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from ipaddress import ip_address
 from pathlib import Path
 
+import msgspec
+
 from kilonova.cli.failure import CommandFailed
 from kilonova.cli.process import Process, ProcessOptions, bound, run_process
 from kilonova.kube import logging
@@ -15,6 +17,7 @@ from kilonova.kube.admission import FolderSource, GivenFiles
 from kilonova.kube.admission.sources import CertificateSource
 from kilonova.kube.webserver import WebServer
 from kilonova.scheduler.extender.certificate import LiveCertificate
+from kilonova.scheduler.extender.configuration import scheduler_configuration
 from kilonova.scheduler.extender.extender import build_extender
 from kilonova.scheduler.extender.server import BODY_LIMIT
 
@@ -94,6 +97,22 @@ def run_extender(options: ExtenderOptions) -> None:
     run_process(NAME, options, assemble)
 
 
+def written_configuration(options: ExtenderOptions) -> str:
+    """The KubeSchedulerConfiguration that leads to such an extender, as YAML."""
+    tls = options.tls
+    host = "127.0.0.1" if _is_everywhere(options.address) else options.address
+    host = f"[{host}]" if ":" in host else host
+    url = f"{'http' if tls is None else 'https'}://{host}:{options.port}"
+    trusted: dict[str, str] | None = None
+    if tls is not None:
+        trusted = {}
+        if isinstance(tls.source, FolderSource):
+            trusted["caFile"] = str(tls.source.folder.absolute() / "ca.crt")
+    kubeconfig = options.kubeconfig
+    path = "/etc/kubernetes/scheduler.conf" if kubeconfig is None else str(kubeconfig.absolute())
+    return msgspec.yaml.encode(scheduler_configuration(url, path, trusted)).decode().rstrip()
+
+
 async def _certificate(options: ExtenderOptions) -> LiveCertificate | None:
     tls = options.tls
     if (tls is None or tls.client_ca is None) and not _is_loopback(options.address):
@@ -119,8 +138,11 @@ def _is_loopback(address: str) -> bool:
 
 
 def _own_names(address: str) -> tuple[str, ...]:
+    return ("localhost", "127.0.0.1") if _is_everywhere(address) else (address, "localhost")
+
+
+def _is_everywhere(address: str) -> bool:
     try:
-        everywhere = ip_address(address).is_unspecified
+        return ip_address(address).is_unspecified
     except ValueError:
-        everywhere = not address
-    return ("localhost", "127.0.0.1") if everywhere else (address, "localhost")
+        return not address

@@ -25,6 +25,19 @@ def managed_resources() -> list[str]:
     return [GPU, *sorted({mig_resource(profile) for profile in profiles})]
 
 
+def scheduler_configuration(
+    url: str, kubeconfig: str, tls: dict[str, str] | None = None
+) -> dict[str, Any]:
+    """A whole KubeSchedulerConfiguration with the extender at a URL."""
+    return {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "clientConnection": {"kubeconfig": kubeconfig},
+        "leaderElection": {"leaderElect": True},
+        "extenders": [extender_entry(url, tls)],
+    }
+
+
 def extender_entry(url: str, tls: dict[str, str] | None = None) -> dict[str, Any]:
     """The entry of `extenders` in a KubeSchedulerConfiguration.
 
