@@ -43,13 +43,14 @@ def candidates(snapshot: Snapshot, rooms: Rooms, part: Part, level: str, rows: R
 
 def could_hold(snapshot: Snapshot, rooms: Rooms, part: Part, rows: Rows) -> bool:
     """Whether rows are worth trying for a part: the same bound for all of them as one domain."""
+    if part.pack.required:
+        return bool(candidates(snapshot, rooms, part, part.pack.required, rows))
     one = np.zeros(len(rows), np.int32)
-    if not len(rows) or not _enough(snapshot, part, rows, one, 1)[0]:
-        return False
-    if not all(_holds(snapshot, rooms, leaf, rows, one, 1)[0][0] for leaf in part.leaves()):
-        return False
-    level = part.pack.required
-    return not level or bool(candidates(snapshot, rooms, part, level, rows))
+    return (
+        bool(len(rows))
+        and bool(_enough(snapshot, part, rows, one, 1)[0])
+        and all(_holds(snapshot, rooms, leaf, rows, one, 1)[0][0] for leaf in part.leaves())
+    )
 
 
 def anchored(snapshot: Snapshot, part: Part, level: str) -> Codes | None:
