@@ -74,6 +74,12 @@ CASES = {
         'there is no queue "nope": create it, or name another queue',
         "",
     ),
+    "a gang at fault": Case(
+        racked(1),
+        gang("x", group("w", 1, 2)),
+        "groups[w].minimum is 2: it has 1 pods: lower the minimum, or wait for the others",
+        "",
+    ),
     "queue limit": Case(
         racked(2),
         job("x", 3, queue="team"),
@@ -400,8 +406,8 @@ def test_the_cost_of_an_explanation_is_bounded(monkeypatch: pytest.MonkeyPatch) 
     seen: list[Trial] = []
     begin = Trial.begin
 
-    def noted(trial: Trial) -> None:
-        begin(trial)
+    def noted(trial: Trial, gang: Gang) -> None:
+        begin(trial, gang)
         seen.append(trial)
 
     monkeypatch.setattr(Trial, "begin", noted)

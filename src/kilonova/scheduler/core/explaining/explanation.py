@@ -18,6 +18,8 @@ from kilonova.scheduler.core.rooms import Score
 
 _MOST_TALLIES = 4
 _MOST_BYTES = 1000
+_BEFORE_NODES = ("QueueFault", "QueueLimit", "Reserved", "RoomNow")
+"""What binds before nodes are asked: their tally says nothing about it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +51,12 @@ class Explainer:
     ) -> Explanation:
         """Why a gang was refused; `reservation` is the one of the plan that refused it."""
         trial = self._trial
-        trial.begin()
+        trial.begin(gang)
         wanted = in_need(gang)
         binding = binding_constraint(trial, wanted, why, now, reservation)
         wait = expected_start(trial, wanted, binding, now, reservation)
         found = proposals(trial, wanted, binding, now, wait)
-        tallies = _tallies(trial, wanted, binding)
+        tallies = () if binding.kind == "GangFault" else _tallies(trial, wanted, binding)
         start = None if wait is None else wait.until
         message = _message(binding, tallies, found, start)
         return Explanation(gang.name, binding, tallies, found, start, message)
@@ -88,7 +90,7 @@ def _message(
     start: float | None,
 ) -> str:
     parts = [f"{binding.text}."]
-    if tallies and binding.kind not in ("QueueFault", "QueueLimit", "Reserved", "RoomNow"):
+    if tallies and binding.kind not in _BEFORE_NODES:
         parts.append(tallies[0].line)
     if found:
         parts.append(f"Smallest change: {found[0].text}.")

@@ -7,6 +7,7 @@ from functools import reduce
 
 import numpy as np
 
+from kilonova.scheduler.core.cluster import asked
 from kilonova.scheduler.core.explaining import wording
 from kilonova.scheduler.core.explaining.binding import Binding
 from kilonova.scheduler.core.explaining.constraints import (
@@ -27,7 +28,7 @@ from kilonova.scheduler.core.gangs import Gang
 from kilonova.scheduler.core.ledgers import Blocked
 from kilonova.scheduler.core.nearness import objections
 from kilonova.scheduler.core.parts import tree
-from kilonova.scheduler.core.plan import Why
+from kilonova.scheduler.core.plan import NoRoom, Why
 from kilonova.scheduler.core.queues import Problem
 from kilonova.scheduler.core.reserving import Reservation
 
@@ -43,8 +44,10 @@ def binding_constraint(
             return Binding("GangFault", str(why))
         case Blocked():
             return _limit(why)
-        case _:
-            pass
+        case NoRoom():
+            blocked = trial.cluster.used.blocked(gang.queue, asked(gang))
+    if blocked is not None:  # by now, or for what is beyond the minimum
+        return _limit(blocked)
     if trial.fits(gang):
         return _passed_by(gang, now, reservation)
     return (

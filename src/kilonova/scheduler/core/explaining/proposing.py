@@ -25,7 +25,6 @@ from kilonova.scheduler.core.explaining.changes import (
 )
 from kilonova.scheduler.core.explaining.constraints import constraints
 from kilonova.scheduler.core.explaining.freeing import freed
-from kilonova.scheduler.core.explaining.nearest import everywhere, nearest
 from kilonova.scheduler.core.explaining.tallies import CORDON
 from kilonova.scheduler.core.explaining.trial import Trial
 from kilonova.scheduler.core.filters import Reason, intolerable
@@ -153,34 +152,46 @@ def _loosened(trial: Trial, gang: Gang) -> Found:
 def _lowered_minimum(trial: Trial, gang: Gang) -> Found:
     """The group that has to give up the fewest pods."""
     best: LowerMinimum | None = None
-    groups = sorted(gang.groups, key=lambda group: -group.needed)[:_MOST_GROUPS]
-    for group in groups:
+    for group in sorted(gang.groups, key=lambda group: -group.needed)[:_MOST_GROUPS]:
         fewest = len(group.placed) + 1
-        low, high = fewest, min(group.minimum - 1, len(group.placed) + _at_most(trial, gang, group))
         if best is not None:
-            low = max(low, group.minimum - (best.before - best.minimum) + 1)
-        if low > high or trial.spent or not trial.admits(_with_minimum(gang, group, low)):
-            continue
-        # High is a bound that often holds: it is tried first.
-        middle = high
-        while low < high and not trial.spent:
-            if trial.admits(_with_minimum(gang, group, middle)):
-                low = middle
-            else:
-                high = middle - 1
-            middle = (low + high + 1) // 2
-        best = LowerMinimum(group.name, low, group.minimum)
+            fewest = max(fewest, group.minimum - (best.before - best.minimum) + 1)
+        largest = _largest_minimum(trial, gang, group, fewest)
+        if largest is not None:
+            best = LowerMinimum(group.name, largest, group.minimum)
     if best is not None:
         yield best, best.before - best.minimum
 
 
-def _at_most(trial: Trial, gang: Gang, group: Group) -> int:
-    """For how many pods of a group there is room at the very most."""
-    leaf = next(part for part in tree(gang).leaves() if part.group is group)
-    place = everywhere(trial, leaf)
-    level = group.pack.required or gang.pack.required
-    place = (nearest(trial, leaf, level) or place) if level else place
-    return sum(demand.room for demand in place.demands)
+def _largest_minimum(trial: Trial, gang: Gang, group: Group, fewest: int) -> int | None:
+    """The largest minimum of a group, at least `fewest`, with which a gang gets in."""
+    used = trial.cluster.used
+
+    def could(minimum: int) -> bool:
+        fewer = _with_minimum(gang, group, minimum)
+        allowed = used.blocked(gang.queue, asked(fewer)) is None
+        return allowed and trial.placer.could_fit(tree(fewer))
+
+    bound = _largest(could, fewest, group.minimum - 1)
+    if bound is None or trial.spent:
+        return None
+    if trial.admits(_with_minimum(gang, group, bound)):
+        return bound
+    return _largest(
+        lambda minimum: not trial.spent and trial.admits(_with_minimum(gang, group, minimum)),
+        fewest,
+        bound - 1,
+    )
+
+
+def _largest(holds: Callable[[int], bool], low: int, high: int) -> int | None:
+    """The largest number for which something holds that holds for all below."""
+    if low > high or not holds(low):
+        return None
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if holds(middle) else (low, middle - 1)
+    return low
 
 
 def _with_minimum(gang: Gang, group: Group, minimum: int) -> Gang:

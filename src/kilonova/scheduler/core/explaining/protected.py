@@ -45,7 +45,7 @@ class Protected:
 def protected_holders(trial: Trial, gang: Gang, now: float) -> tuple[Protected, ...]:
     """The protected gangs, the least important first, that would make enough room together with
     all that may be pushed out; none if even then there is too little."""
-    if not trial.policy.evicts:
+    if not trial.evicts:
         return ()
     free, held = _in_reach(trial, gang, now)
     if not held:

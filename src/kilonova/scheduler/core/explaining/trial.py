@@ -34,11 +34,14 @@ class Trial:
         self.rooms = Rooms(self.snapshot, score)
         self.placer = Placer(self.snapshot, self.rooms, policy.levels)
         self.trials = self.pods = 0
+        self.evicts = policy.evicts
+        """Whether others may be pushed out: not for what a gang can do without."""
         self._loosened: dict[tuple[Constraint, str], bool] = {}
 
-    def begin(self) -> None:
+    def begin(self, gang: Gang) -> None:
         """Counts from here: another gang is looked at."""
         self.trials = self.pods = 0
+        self.evicts = self.policy.evicts and gang.needed > 0
         self._loosened.clear()
 
     @property
@@ -72,7 +75,7 @@ class Trial:
 
     def pushes_out(self, gang: Gang, now: float) -> bool:
         """Whether the nodes have a place for a gang at a time that others have to make for it."""
-        if not self.policy.evicts:
+        if not self.evicts:
             return False
         self.trials += 1
         mark = self.snapshot.mark()
