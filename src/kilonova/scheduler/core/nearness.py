@@ -170,8 +170,8 @@ def _included(snapshot: Snapshot, shape: Shape, spread: Spread) -> Flags:
 
 
 def _counts(snapshot: Snapshot, kind: Kind) -> Counts:
-    def stands() -> list[tuple[Member, int]]:
-        return [(booking.member, booking.row) for booking in snapshot.bookings.values()]
+    def stands() -> Iterator[tuple[Member, int]]:
+        return ((booking.member, booking.row) for booking in snapshot.bookings.values())
 
     return snapshot.neighbours.counts(kind, stands, snapshot.size)
 

@@ -156,10 +156,19 @@ def _needed_labels(kind: Kind) -> frozenset[tuple[str, str]] | None:
 def _counted(kind: Kind, stands: Stands, rows: int) -> Counts:
     found = [
         row
-        for member, row in stands
+        for member, row in _likely(kind, stands)
         if kind.includes(namespace_of(member), member.labels, leaving=member.leaving)
     ]
     return np.bincount(np.array(found, np.intp), minlength=rows)
+
+
+def _likely(kind: Kind, stands: Stands) -> Stands:
+    """Among very many pods, those with a label that the kind needs."""
+    for requirement in kind.labels or ():
+        if requirement.operator == "In":
+            key, values = requirement.key, requirement.values
+            return [each for each in stands if each[0].labels.get(key) in values]
+    return stands
 
 
 def _at_least(counts: Counts, rows: int) -> Counts:
