@@ -83,14 +83,15 @@ class Cluster:
         self.budgets = saved.budgets
 
     def capacity(self) -> Amounts:
-        """What all nodes have together, as queues count it."""
+        """What all nodes have together, as queues count it; what none has is not listed, whether
+        anybody ever asked for it or not."""
         snapshot = self.snapshot
         if self._capacity_at != snapshot.fact_changes.position:
             total = snapshot.allocatable[:, : snapshot.size].sum(axis=1, dtype=np.float64)
             self._capacity = {
                 name: int(total[column]) * (WHOLE if name == GPU else 1)
                 for name, column in snapshot.resources.items()
-                if name != PODS and is_for_queues(name)
+                if name != PODS and is_for_queues(name) and total[column] > 0
             }
             self._capacity_at = snapshot.fact_changes.position
         return self._capacity
