@@ -17,7 +17,8 @@ def test_help_lists_commands_and_exit_codes(kilonova: Kilonova):
 
 
 @pytest.mark.parametrize(
-    "command", ["up", "down", "status", "install", "run", "run operator", "version"]
+    "command",
+    ["up", "down", "status", "install", "run", "run operator", "run scheduler", "version"],
 )
 def test_every_command_shows_examples(kilonova: Kilonova, command: str):
     assert f"    kilonova {command}" in kilonova(*command.split(), "--help").out

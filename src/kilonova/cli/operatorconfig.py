@@ -7,13 +7,12 @@ accepted, so that the file of an installed Grove can be taken as it is; `ignored
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 import msgspec
 
 from kilonova.api.durations import parse_duration
-from kilonova.api.json import JsonObject
-from kilonova.cli.failure import CommandFailed
+from kilonova.cli.configfiles import converted, fields_of, read_config
 
 KIND = "OperatorConfiguration"
 DEFAULT_SCHEDULER = "default-scheduler"
@@ -153,32 +152,17 @@ class ReadConfiguration:
 
 def read_configuration(file: Path) -> ReadConfiguration:
     """Read the file; `CommandFailed` names the field that cannot be, its value and the rule."""
-    try:
-        content = file.read_bytes()
-    except OSError as error:
-        raise CommandFailed(f"{file}: cannot be read: {error.strerror}") from error
-    try:
-        return parse_configuration(content)
-    except ValueError as error:
-        raise CommandFailed(f"{file}: {error}") from error
+    return read_config(file, parse_configuration)
 
 
 def parse_configuration(content: bytes) -> ReadConfiguration:
     """The configuration in a YAML text; ValueError says what is wrong with which field."""
-    try:
-        written: object = msgspec.yaml.decode(content)
-    except msgspec.DecodeError as error:
-        raise ValueError(f"is not YAML: {error}") from None
-    if not isinstance(written, dict):
-        raise ValueError(f"is no {KIND}")
-    try:
-        read = msgspec.convert(written, OperatorConfiguration)
-    except msgspec.ValidationError as error:
-        raise ValueError(_with_field(str(error))) from None
+    written = fields_of(content, KIND)
+    read = converted(written, OperatorConfiguration)
     problem = next(_problems(read), None)
     if problem is not None:
         raise ValueError(problem)
-    ignored = _ignored(cast("JsonObject", written), OperatorConfiguration)
+    ignored = _ignored(written, OperatorConfiguration)
     return ReadConfiguration(read, tuple(sorted(ignored)))
 
 
@@ -236,13 +220,6 @@ def _scheduler_problems(scheduler: Scheduler) -> Iterator[str]:
     if default is not None and default not in seen | {DEFAULT_SCHEDULER}:
         names = ", ".join(sorted(seen | {DEFAULT_SCHEDULER}))
         yield f"scheduler.defaultProfileName: {default!r} is none of the profiles: {names}"
-
-
-def _with_field(message: str) -> str:
-    """`Expected int, got str - at `$.server.port`` with the field first."""
-    problem, _, where = message.partition(" - at `$")
-    field = where.rstrip("`").removeprefix(".").removesuffix("[...]")
-    return f"{field}: {problem}" if field else problem
 
 
 def _ignored(

@@ -8,9 +8,11 @@ import typer
 from kilonova.cli.extender import extender
 from kilonova.cli.failure import CommandFailed
 from kilonova.cli.runoptions import Context, HealthPort, Kubeconfig, LeaderElect, LogFormat
+from kilonova.cli.runscheduler import scheduler
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 app.command()(extender)
+app.command()(scheduler)
 
 
 @app.callback()
