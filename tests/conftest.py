@@ -38,6 +38,7 @@ LONGEST = (
     "local/controllers/apps/test_controllers_that_crash.py",
     "workloads/scenarios/test_rolling_updates.py",
     "workloads/scenarios/test_gang_termination.py",
+    "scheduler/extender/test_extender_with_kube_scheduler.py",
     "local/schema/cel/test_cel_bounds.py",
     "workloads/replicas/test_replica_stories.py",
     "workloads/scenarios/test_cascade_delete.py",

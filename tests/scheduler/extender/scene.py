@@ -10,6 +10,7 @@ from kilonova.api.gpus import DEVICES
 from kilonova.api.podgang import PodGang
 from kilonova.api.scheduling import Queue
 from kilonova.kube import Client, Reply, Request, Store
+from kilonova.kube.election import FencedTransport
 from kilonova.kube.errors import ConnectionFailed
 from kilonova.scheduler.core.rooms import Rooms
 from kilonova.scheduler.core.scores import default_scoring
@@ -155,7 +156,7 @@ def _status(code: int) -> Reply:
 class Scene:
     """Caches, filled by hand, and the verbs over them."""
 
-    def __init__(self, *nodes: dict[str, Any], patience: float = 4.0) -> None:
+    def __init__(self, *nodes: dict[str, Any], fenced: bool = False) -> None:
         self.nodes, self.pods = Store(Node), Store(Pod)
         self.gangs, queues = Store(PodGang), Store(Queue)
         self.synced = True
@@ -164,8 +165,9 @@ class Scene:
         self.world = World(self.nodes, self.pods, self.gangs, queues, lambda: now, lambda: None)
         scoring = default_scoring()
         rooms = Rooms(self.world.cluster.snapshot, scoring)
-        client = Client(self.server, field_manager="tester")
-        self.binding = Binding(client, self.world, rooms, self.pods, patience=patience)
+        transport = FencedTransport(self.server, lambda: None) if fenced else self.server
+        client = Client(transport, field_manager="tester")
+        self.binding = Binding(client, self.world, rooms, self.pods)
         self.verbs = Verbs(self.world, rooms, scoring, self.binding, lambda: self.synced)
         self.endpoints = self.verbs.endpoints()
         for each in nodes:

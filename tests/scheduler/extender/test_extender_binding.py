@@ -150,6 +150,14 @@ async def test_a_pod_that_another_bound_after_our_answer_was_lost_is_given_back(
     assert await scene.bind("q", "a") == ""
 
 
+async def test_a_copy_that_does_not_lead_binds_nothing() -> None:
+    scene = Scene(node("a", 1), fenced=True)
+    scene.show(pod("p"))
+    assert "leadership" in await scene.bind("p", "a")
+    assert scene.server.bindings == []
+    assert scene.world.cluster.snapshot.bookings == {}
+
+
 async def test_what_the_cache_shows_afterwards_changes_nothing() -> None:
     scene = Scene(node("a", 2))
     scene.show(pod("p"))

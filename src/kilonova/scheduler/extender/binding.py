@@ -47,26 +47,17 @@ class Refused(Exception):
 class Binding:
     """Writes bindings, each as a task of its own."""
 
-    def __init__(
-        self,
-        client: Client,
-        world: World,
-        rooms: Rooms,
-        pods: Store[Pod],
-        *,
-        patience: float = _PATIENCE,
-    ) -> None:
+    def __init__(self, client: Client, world: World, rooms: Rooms, pods: Store[Pod]) -> None:
         self._client = client
         self._world = world
         self._rooms = rooms
         self._pods = pods
-        self._patience = patience
         self._under_way: dict[str, asyncio.Task[None]] = {}
 
     async def bind(self, asked: BindingAsked) -> None:
         """Binds a pod; `Refused` where it cannot be, or is not for certain."""
         try:
-            async with asyncio.timeout(self._patience):
+            async with asyncio.timeout(_PATIENCE):
                 pod = await self._shown(asked)
                 if pod.spec.node_name == asked.node:
                     return
