@@ -6,7 +6,7 @@ cluster as it was; `decide` is the same and keeps what it booked.
 """
 
 from collections import Counter
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass
 
 from kilonova.scheduler.core.cluster import Cluster, asked, charged
@@ -127,8 +127,17 @@ class Round:
         self._hopeless: dict[Hashable, bool] = {}
         """Asks that found no place in this round: what was booked since makes none. And whether
         that holds of gangs, too, that end before a reservation."""
-        self.turns = self._in_order(list(gangs))
-        """Who is tried, in order."""
+        self._complete: list[Gang] = []
+        """Gangs that have all they must have."""
+        self._turns = self._in_order(list(gangs))
+
+    @property
+    def turns(self) -> Iterator[Gang]:
+        """Who is tried, in order; those who have all they must have, after all others."""
+        yield from self._turns
+        for gang in self._complete:
+            self._turns.add(gang)
+        yield from self._turns
 
     @property
     def reservation(self) -> Reservation | None:
@@ -143,9 +152,13 @@ class Round:
         shares = fair_shares(cluster.capacity(), requested)
         turns: Turns[Gang] = Turns(cluster.used, shares, cluster.history.past(shares))
         for gang in waiting:
-            problem = turns.add(gang)
+            problem = cluster.forest.refusal(gang.queue)
             if problem is not None:
                 self.refusals.append(Refusal(gang, problem))
+            elif gang.needed:
+                turns.add(gang)
+            else:
+                self._complete.append(gang)
         return turns
 
     def take_turn(self, gang: Gang) -> Placement | Refusal:
@@ -176,12 +189,12 @@ class Round:
             self._evictor.victims.count_out(room.units)
             self._hopeless.clear()
         for unit in room.units:
-            self._cluster.leave(unit.gang, unit.pods, self.turns)
+            self._cluster.leave(unit.gang, unit.pods, self._turns)
         kept = self._within_limits(gang, list(room.bookings))
         if not kept:
             over = self._cluster.used.blocked(gang.queue, charged(room.bookings[0].shape))
             return Refusal(gang, over or NoRoom())
-        self._cluster.stand(gang, kept, self._now, self.turns)
+        self._cluster.stand(gang, kept, self._now, self._turns)
         return Placement(gang, tuple(kept), room.units)
 
     def _place(self, gang: Gang) -> Room | None:
