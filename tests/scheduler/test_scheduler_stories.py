@@ -34,6 +34,9 @@ async def test_a_gang_starts_together_or_not_at_all() -> None:
             return any(each["type"] == "Unschedulable" for each in conditions)
 
         await eventually(told)
+        found = await client.get(GANGS, "g", "default")
+        message = found["status"]["conditions"][0]["message"]
+        assert "nvidia.com/gpu" in message
         assert set((await nodes_of(client)).values()) == {""}
         await client.delete(PODS, "w2", "default")
         await client.create(PODS, pod("w2", 0, of="g"), "default")

@@ -24,6 +24,7 @@ from kilonova.scheduler.evictions import Evictions
 from kilonova.scheduler.halves import Halves
 from kilonova.scheduler.nominations import Nominations
 from kilonova.scheduler.objects import GANGS, NODES, PODS, QUEUES, Node, Pod
+from kilonova.scheduler.reasons import Reasons
 from kilonova.scheduler.resting import Rests
 from kilonova.scheduler.rounds import Rounds
 from kilonova.scheduler.settings import Settings
@@ -101,13 +102,14 @@ def build_scheduler(
         serves=settings.serves,
         others_gangs=False,
     )
-    planner = Planner(world.cluster, scoring_of(settings.weights), settings.policy)
+    scoring = scoring_of(settings.weights)
+    planner = Planner(world.cluster, scoring, settings.policy)
     teller = Teller(
         client,
         world,
         caches.gangs.store,
         recorder,
-        lambda _: "no room",
+        Reasons(world, scoring, settings.policy, lambda: now().timestamp()),
         now,
         pace=settings.pace,
         instruments=instruments,

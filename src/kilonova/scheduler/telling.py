@@ -46,7 +46,10 @@ _FEW = 50
 
 T = TypeVar("T")
 
-Explain = Callable[[Refusal], str]
+Explain = Callable[[Refusal, Reservation | None], str]
+"""Says why a gang has no place; asked only when it is told."""
+
+_News = Verdict | tuple[Refusal, Reservation | None]
 
 
 class Teller:
@@ -73,7 +76,7 @@ class Teller:
         self._now = now
         self._pace = pace
         self._monotonic = monotonic
-        self._verdicts: dict[Key, tuple[Gang, Verdict]] = {}
+        self._news: dict[Key, tuple[Gang, _News]] = {}
         self._told_at: dict[Key, float] = {}
         self.controller = Controller(
             "teller", self._write, [], workers=_WORKERS, instruments=instruments
@@ -82,40 +85,37 @@ class Teller:
     def refused(self, refusals: Sequence[Refusal], reservation: Reservation | None) -> None:
         """Gangs that found no place in a round."""
         for refusal in refusals:
-            verdict = refused_verdict(refusal, reservation, self._explain(refusal))
-            self._tell(refusal.gang, verdict)
+            self._tell(refusal.gang, (refusal, reservation))
 
     def placed(self, placement: Placement, failed: list[Booking]) -> None:
         """A gang whose bindings are written, but for some."""
         if not failed:
-            verdict = placed_verdict(placement)
             key = _key(placement.gang.name)
-            if _is_lone(key) and len(self._verdicts) < _FEW:
+            if _is_lone(key) and len(self._news) < _FEW:
                 self._announce(placement)
-            known = self._verdicts.pop(key, None)
+            known = self._news.pop(key, None)
             if not _is_lone(key) or known is not None:
-                self._tell(placement.gang, verdict)
+                self._tell(placement.gang, placed_verdict(placement))
 
-    def _tell(self, gang: Gang, verdict: Verdict) -> None:
+    def _tell(self, gang: Gang, news: _News) -> None:
         key = _key(gang.name)
-        known = self._verdicts.get(key)
-        self._verdicts[key] = gang, verdict
-        if known is None or known[1] != verdict:
-            self.controller.queue.add(key)
+        self._news[key] = gang, news
+        self.controller.queue.add(key)
 
     async def _write(self, key: Key) -> Result | None:
-        found = self._verdicts.get(key)
+        found = self._news.get(key)
         if found is None:
             return None
         waited = self._monotonic() - self._told_at.get(key, -self._pace)
         if waited < self._pace:
             return Result(self._pace - waited)
-        gang, verdict = found
+        gang, news = found
+        verdict = news if isinstance(news, Verdict) else refused_verdict(*news, self._explain)
         self._told_at[key] = self._monotonic()
         if not _is_lone(key):
             await self._tell_gang(key, verdict)
         if verdict.placed:
-            self._verdicts.pop(key, None)
+            self._news.pop(key, None)
             self._told_at.pop(key, None)
         else:
             for pod in self._waiting(gang):
@@ -125,7 +125,7 @@ class Teller:
     async def _tell_gang(self, key: Key, verdict: Verdict) -> None:
         gang = self._gangs.get(key)
         if gang is None:
-            self._verdicts.pop(key, None)
+            self._news.pop(key, None)
             self._told_at.pop(key, None)
             return
         status = "False" if verdict.placed else "True"

@@ -1,5 +1,6 @@
 """What is said about a gang after a decision, in the words of those who read it. Pure."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from kilonova.scheduler.core.flaws import Flaw
@@ -33,8 +34,12 @@ def placed_verdict(placement: Placement) -> Verdict:
     return Verdict(True, "Placed", message)
 
 
-def refused_verdict(refusal: Refusal, reservation: Reservation | None, no_room: str) -> Verdict:
-    """A gang that got none; `no_room` says what of the nodes was not enough."""
+def refused_verdict(
+    refusal: Refusal,
+    reservation: Reservation | None,
+    explain: Callable[[Refusal, Reservation | None], str],
+) -> Verdict:
+    """A gang that got none; `explain` says what of the nodes was not enough."""
     match refusal.why:
         case Blocked() as blocked:
             limit, used, asked = (
@@ -50,10 +55,7 @@ def refused_verdict(refusal: Refusal, reservation: Reservation | None, no_room: 
         case Flaw() as flaw:
             return Verdict(False, "Malformed", str(flaw)[:_LONGEST], gated=True)
         case NoRoom():
-            kept = ""
-            if reservation is not None and reservation.gang.name != refusal.gang.name:
-                kept = f"; room is kept for {reservation.gang.name}"
-            return Verdict(False, "NoRoom", (no_room + kept)[:_LONGEST])
+            return Verdict(False, "NoRoom", explain(refusal, reservation)[:_LONGEST])
 
 
 def _many(count: int, what: str) -> str:

@@ -176,7 +176,7 @@ class Round:
         )
         if held is not None:
             return Refusal(gang, held)
-        ask = _ask(gang, self._cluster.snapshot.neighbours)
+        ask = ask_of(gang, self._cluster.snapshot.neighbours)
         passes = self._shadow is None or self._shadow.ends_before(gang, self._now)
         tried = ask in self._hopeless and (self._hopeless[ask] or not passes)
         room = None if tried else self._place(gang) or self._evict(gang)
@@ -255,7 +255,7 @@ class Round:
         return [booking for booking in bookings if booking.pod not in over]
 
 
-def _ask(gang: Gang, neighbours: Neighbours) -> Hashable | None:
+def ask_of(gang: Gang, neighbours: Neighbours) -> Hashable | None:
     """What is equal for gangs that find a place only together, or not at all; None where pods that
     come may make a place."""
     members = [member for group in gang.groups for member in group.members[: group.needed]]
