@@ -66,4 +66,4 @@ def test_steps_make_no_difference(steps: list[float], gpus: int) -> None:
         now += step
         history = history.advanced(used, now)
     assert mean(history) == pytest.approx(mean(BEGUN.advanced(used, now)), abs=0.01)
-    assert mean(history) <= gpus
+    assert mean(history) <= gpus * (1 + 1e-9)
