@@ -1,0 +1,171 @@
+"""What must hold over many rounds: they come to an end, and nobody is delayed by those who pass."""
+
+from dataclasses import replace
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kilonova.scheduler.core.cluster import Cluster
+from kilonova.scheduler.core.forest import forest_of
+from kilonova.scheduler.core.gangs import Gang, Group, Member
+from kilonova.scheduler.core.nodes import Node
+from kilonova.scheduler.core.plan import Planner, Policy
+from kilonova.scheduler.core.queues import QueueSpec
+from kilonova.scheduler.core.scores import default_scoring
+from kilonova.scheduler.core.snapshot import GPU
+from tests.scheduler.core import random_clusters as random
+from tests.scheduler.core.clusters import node
+from tests.scheduler.core.waiting import waiting
+
+ROUNDS = 40
+NODES = st.tuples(*(random.nodes(f"n{index}") for index in range(4)))
+
+
+def cluster_of(nodes: tuple[Node, ...], specs: list[QueueSpec]) -> Cluster:
+    cluster = Cluster(forest_of(specs))
+    for each in nodes:
+        cluster.snapshot.put_node(each)
+    return cluster
+
+
+@st.composite
+def many_gangs(draw: st.DrawFn) -> list[Gang]:
+    count = draw(st.integers(1, 8))
+    return [draw(random.gangs(f"g{index}", float(index), most=2)) for index in range(count)]
+
+
+@given(NODES, random.queues(), st.lists(many_gangs(), min_size=1, max_size=3))
+@settings(max_examples=150, deadline=None)
+def test_evictions_come_to_an_end_and_no_state_repeats(
+    nodes: tuple[Node, ...], specs: list[QueueSpec], waves: list[list[Gang]]
+) -> None:
+    cluster = cluster_of(nodes, specs)
+    cluster.budgets = dict.fromkeys(random.BUDGETS, 1000)
+    planner = Planner(cluster, default_scoring(), Policy(random.LEVELS, reserve_after=1e9))
+    known: dict[str, Gang] = {}
+    now = 0.0
+    for wave, gangs in enumerate(waves):
+        for gang in gangs:
+            known[f"w{wave}{gang.name}"] = _renamed(gang, f"w{wave}{gang.name}")
+        seen: set[frozenset[tuple[str, int]]] = set()
+        for _ in range(ROUNDS):
+            now += 100.0
+            plan = planner.decide(waiting(known.values(), cluster), now)
+            if not plan.placements:
+                break
+            state = frozenset((b.pod, b.row) for b in cluster.snapshot.bookings.values())
+            assert state not in seen
+            seen.add(state)
+        else:
+            raise AssertionError(f"after {ROUNDS} rounds there are still placements")
+
+
+def _renamed(gang: Gang, name: str) -> Gang:
+    names = {group.name: group.name.replace(gang.name, name, 1) for group in gang.groups}
+    groups = tuple(
+        replace(
+            group,
+            name=names[group.name],
+            members=tuple(
+                replace(member, pod=member.pod.replace(group.name, names[group.name], 1))
+                for member in group.members
+            ),
+        )
+        for group in gang.groups
+    )
+    bundles = tuple(
+        replace(bundle, groups=tuple(names.get(each, each) for each in bundle.groups))
+        for bundle in gang.bundles
+    )
+    return replace(gang, name=name, groups=groups, bundles=bundles)
+
+
+@given(NODES, many_gangs())
+@settings(max_examples=200, deadline=None)
+def test_a_gang_that_is_removed_can_be_added_back(
+    nodes: tuple[Node, ...], gangs: list[Gang]
+) -> None:
+    cluster = cluster_of(nodes, [])
+    planner = Planner(cluster, default_scoring(), Policy(random.LEVELS, evicts=False))
+    gangs = [replace(gang, queue="default") for gang in gangs]
+    for placement in planner.decide(gangs, 0.0).placements:
+        gang, pods = placement.gang, [booking.pod for booking in placement.bookings]
+        cluster.snapshot.release_all(pods)
+        cluster.leave(gang.name, pods)
+        again = planner.decide([gang], 0.0)
+        assert [each.gang for each in again.placements] == [gang]
+        assert len(again.placements[0].bookings) >= gang.needed
+
+
+@st.composite
+def timed_gangs(draw: st.DrawFn) -> list[Gang]:
+    """Gangs that say how long they run, most of them at once."""
+    gangs: list[Gang] = []
+    for index in range(draw(st.integers(2, 10))):
+        name = f"g{index}"
+        shape = draw(st.sampled_from(random.PLAIN))
+        count = draw(st.integers(1, 8))
+        members = tuple(Member(f"ns/{name}-{rank}", shape) for rank in range(count))
+        gangs.append(
+            Gang(
+                name,
+                (Group(name, members, draw(st.integers(1, count))),),
+                created=float(draw(st.integers(0, 30))),
+                duration=float(draw(st.integers(1, 60))),
+            )
+        )
+    return gangs
+
+
+@given(st.lists(st.sampled_from((1, 2, 4)), min_size=1, max_size=3), timed_gangs())
+@settings(max_examples=200, deadline=None)
+def test_who_passes_never_delays_a_reservation(gpus: list[int], gangs: list[Gang]) -> None:
+    nodes = tuple(node(f"n{index}", count, 8000) for index, count in enumerate(gpus))
+    cluster = cluster_of(nodes, [])
+    planner = Planner(cluster, default_scoring(), Policy(evicts=False, reserve_after=0.0))
+    promised: dict[str, float] = {}
+    ends: dict[str, float] = {}
+    known: dict[str, Gang] = {}
+    times = sorted({gang.created for gang in gangs})
+    while times:
+        now = times.pop(0)
+        for name in [name for name, end in ends.items() if end <= now]:
+            pods = list(cluster.standing[name].pods)
+            cluster.snapshot.release_all(pods)
+            cluster.leave(name, pods)
+            del ends[name], known[name]
+        known |= {gang.name: gang for gang in gangs if gang.created == now}
+        plan = planner.decide(waiting(known.values(), cluster), now)
+        for placement in plan.placements:
+            gang = placement.gang
+            if gang.name not in ends:
+                assert now <= promised.get(gang.name, now)
+                ends[gang.name] = now + (gang.duration or 0.0)
+                times = sorted({*times, ends[gang.name]})
+        if plan.reservation is not None and plan.reservation.gang.needed:
+            name, at = plan.reservation.gang.name, plan.reservation.at
+            assert at <= promised.get(name, at)
+            promised[name] = at
+    assert not [g for g in known.values() if g.name in promised], "promised, and never started"
+
+
+def test_queues_with_demand_get_what_they_deserve() -> None:
+    cluster = cluster_of(
+        (node("n0", 4), node("n1", 4)),
+        [QueueSpec("mine", deserved={GPU: 4000}), QueueSpec("theirs", deserved={GPU: 4000})],
+    )
+    planner = Planner(cluster, default_scoring(), Policy(reserve_after=1e9))
+    gangs = {
+        f"{queue}{index}": Gang(
+            f"{queue}{index}",
+            (Group("g", (Member(f"ns/{queue}{index}", random.SINGLE),), 1),),
+            queue=queue,
+        )
+        for queue in ("theirs", "mine")
+        for index in range(8)
+    }
+    theirs = [gang for gang in gangs.values() if gang.queue == "theirs"]
+    planner.decide(theirs, 0.0)
+    assert cluster.used.of("theirs")[GPU] == 8000
+    planner.decide(waiting(gangs.values(), cluster), 1.0)
+    assert cluster.used.of("theirs")[GPU] == cluster.used.of("mine")[GPU] == 4000
