@@ -101,7 +101,7 @@ def _no_devices(ask: GpuAsk | None) -> str:
         return f"node(s) had no GPU with {size} free"
     joined = " joined by NVLink" if ask.preference is Preference.NVLINK_REQUIRED else ""
     speed = f" that exchange {ask.bandwidth} GB/s" if ask.bandwidth else ""
-    return f"node(s) had too few free GPUs{joined}{speed} of the kind"
+    return f"node(s) had too few free GPUs{joined or speed or ' of the kind asked for'}"
 
 
 def _text(reason: Reason, shape: Shape) -> str:
