@@ -24,9 +24,11 @@ from kilonova.scheduler.core.devices import Share
 from kilonova.scheduler.core.gangs import Gang, Member
 from kilonova.scheduler.core.plan import Placement
 from kilonova.scheduler.core.snapshot import Booking
+from kilonova.scheduler.devices import Devices
 from kilonova.scheduler.leaving import Leavers
 from kilonova.scheduler.objects import Node, Pod
 from kilonova.scheduler.reading.bookings import any_member_of, booking_of
+from kilonova.scheduler.reading.claims import claim_keys
 from kilonova.scheduler.reading.gangs import (
     NotYet,
     is_placeable,
@@ -55,9 +57,11 @@ class World:
         serves: frozenset[str] = frozenset({SCHEDULER}),
         *,
         others_gangs: bool = True,
+        devices: Devices | None = None,
     ) -> None:
         """`serves` are the names of schedulers whose pods are placed; `others_gangs` says that
-        gangs of pods which others place are of interest, too."""
+        gangs of pods which others place are of interest, too. Without `devices`, claims of pods
+        are not looked at."""
         self.cluster = Cluster()
         self.waiting: dict[str, Gang] = {}
         """Gangs that have pods to place."""
@@ -75,6 +79,7 @@ class World:
         self._wake = wake
         self._serves = serves
         self._others_gangs = others_gangs
+        self._devices = devices
         self._members: dict[str, Member] = {}
         self._gang_of: dict[str, str] = {}
         self._whole: set[str] = set()
@@ -91,6 +96,8 @@ class World:
         gangs.subscribe(self._gang_changed)
         pods.subscribe(self._pod_changed)
         queues.subscribe(self._queue_changed)
+        if devices is not None:
+            devices.attach(self.cluster.snapshot, self._read_again)
 
     # What is decided from.
 
@@ -177,8 +184,10 @@ class World:
         somebody else may have taken room since."""
         snapshot, row = self.cluster.snapshot, booking.row
         columns, _ = snapshot.request(booking.shape)
-        return bool((snapshot.free[columns, row] >= 0).all()) and all(
-            snapshot.gpu_free[row, share.index] >= 0 for share in booking.devices
+        return (
+            bool((snapshot.free[columns, row] >= 0).all())
+            and all(snapshot.gpu_free[row, share.index] >= 0 for share in booking.devices)
+            and not snapshot.claims.overdrawn([booking.claims])
         )
 
     def bound_pods(self, gang: PodGang) -> list[Pod]:
@@ -232,6 +241,19 @@ class World:
         elif old is None or is_placeable(old) != is_placeable(new) or key not in self._members:
             self._touch_pod(key)
 
+    def _read_again(self, pods: Iterable[str], gained: bool) -> None:
+        """Devices changed, and with them what these pods ask for or have."""
+        for key in pods:
+            self._members.pop(key, None)
+            pod, booking = self.find(key), self.cluster.snapshot.bookings.get(key)
+            if pod is not None and booking is not None and self._is_booked_there(pod):
+                known = tuple(claim_keys(pod)) == booking.member.claims
+                if not known or None in booking.claims:
+                    self._book(pod)
+            self._touch_pod(key)
+        if gained:
+            self._gain()
+
     def _gang_changed(self, old: PodGang | None, new: PodGang | None) -> None:
         if old is not None and new is not None and _said(old) == _said(new):
             return
@@ -272,7 +294,12 @@ class World:
             return
         row = snapshot.row(pod.spec.node_name)
         gang = self._name_of(pod)
-        member = self._members.setdefault(pod.key, any_member_of(pod))
+        member = self._members.get(pod.key)
+        if member is None:
+            member = any_member_of(pod)
+            if self._devices is not None:
+                member = self._devices.used(pod, member)
+            self._members[pod.key] = member
         booking = booking_of(snapshot, row, pod, member, gang)
         snapshot.book(booking)
 
@@ -446,7 +473,10 @@ class World:
     def _member(self, pod: Pod) -> Member:
         member = self._members.get(pod.key)
         if member is None:
-            member = self._members[pod.key] = member_of(pod)
+            member = member_of(pod)
+            if self._devices is not None:
+                member = self._devices.claimed(pod, member)
+            self._members[pod.key] = member
         return member
 
     def _name_of(self, pod: Pod) -> str:
@@ -498,4 +528,5 @@ def _reads_otherwise(old: Pod, new: Pod) -> bool:
         old.metadata.annotations != new.metadata.annotations
         or old.metadata.labels != new.metadata.labels
         or old.spec.containers != new.spec.containers
+        or old.status.resource_claim_statuses != new.status.resource_claim_statuses
     )

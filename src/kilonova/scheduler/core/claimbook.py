@@ -130,6 +130,10 @@ class ClaimBook:
         """Whether nothing of an allocation is written to other claims, unless it can be shared."""
         return self._published.could_hold(claim, allocation)
 
+    def users(self, claim: str) -> set[str]:
+        """The pods that are booked with a claim."""
+        return {pod for pod, count in self._users.get(claim, {}).items() if count > 0}
+
     # Who has what.
 
     def book(self, uses: Uses) -> set[int]:
@@ -297,8 +301,8 @@ class ClaimBook:
     def _consumers(self, claim: str) -> int:
         """How many pods use a claim."""
         written = self._written.get(claim)
-        users = {pod for pod, count in self._users.get(claim, {}).items() if count > 0}
-        return len(users | written.consumers) if written is not None else len(users)
+        consumers: frozenset[str] = written.consumers if written is not None else frozenset()
+        return len(self.users(claim) | consumers)
 
 
 def _wants_all(asks: Iterable[ClaimAsk]) -> bool:

@@ -14,7 +14,8 @@ from kilonova.scheduler.reading.pods import Misread, member_of, requests_of
 def booking_of(snapshot: Snapshot, row: int, pod: Pod, member: Member, gang: str) -> Booking:
     """A pod on its node. Where nobody wrote which devices it has, some that are free are taken to
     be its own, so that they are not given to others."""
-    return Booking(member, row, _devices(snapshot, row, pod, member.shape), gang)
+    claims = tuple(map(snapshot.claims.allocation, member.claims))
+    return Booking(member, row, _devices(snapshot, row, pod, member.shape), gang, claims)
 
 
 def any_member_of(pod: Pod) -> Member:
