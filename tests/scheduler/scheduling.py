@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from kilonova.api.crds import definitions
-from kilonova.kube import Client, NotFound
+from kilonova.kube import UNMEASURED, Client, Instruments, NotFound
 from kilonova.kube.resource import Resource, plain
 from kilonova.local.cluster import Cluster
 from kilonova.local.nodes.fleet import Fleet, Gpu, NodeGroup
@@ -50,14 +50,16 @@ async def _is_served(client: Client, resource: Resource[Any]) -> bool:
 
 @asynccontextmanager
 async def scheduler_on(
-    cluster: Cluster, settings: Settings | None = None
+    cluster: Cluster, settings: Settings | None = None, *, instruments: Instruments = UNMEASURED
 ) -> AsyncGenerator[Scheduler]:
+    """A scheduler, from start to stop."""
     clock = LoopClock()
     scheduler = build_scheduler(
         cluster.client("scheduler"),
         settings or Settings(),
         now=clock.now,
         monotonic=clock.monotonic,
+        instruments=instruments,
     )
     async with parts_running(scheduler.parts, scheduler.leading):
         yield scheduler

@@ -1,4 +1,5 @@
-"""Writes what was decided: one binding for each pod, those who are in the way evicted before.
+"""Writes what was decided: one binding for each pod. Before, those who are in the way are evicted,
+and claims get their devices.
 
 The pods of a gang are bound at the same time, once all of them are still there and those who leave
 their nodes are gone. A binding that the server cannot take now is tried again until it does; one
@@ -7,6 +8,7 @@ finished, however long the server is away.
 """
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
 from itertools import count
 
@@ -22,8 +24,10 @@ from kilonova.kube import (
     NotFound,
 )
 from kilonova.kube.logging import get_logger
+from kilonova.scheduler.allocations import Allocations
 from kilonova.scheduler.core.plan import Placement
 from kilonova.scheduler.core.snapshot import Booking
+from kilonova.scheduler.metrics import SchedulerMetrics
 from kilonova.scheduler.objects import PODS, Pod
 from kilonova.scheduler.reading.gpus import devices_text
 from kilonova.scheduler.world import World
@@ -46,12 +50,16 @@ class Binder:
         clear: Callable[[Placement], Awaitable[bool]],
         done: Callable[[Placement, list[Booking]], None],
         slots: asyncio.Semaphore,
+        metrics: SchedulerMetrics,
+        allocations: Allocations,
     ) -> None:
         self._client = client
         self._world = world
         self._clear = clear
         self._done = done
         self._slots = slots
+        self._allocations = allocations
+        self._metrics = metrics
         self._tasks: dict[asyncio.Task[None], bool] = {}
         """What is under way, and whether it writes bindings already."""
         self._failed: BaseException | None = None
@@ -94,8 +102,11 @@ class Binder:
         task = asyncio.current_task()
         assert task is not None
         self._tasks[task] = True
-        bound = await asyncio.gather(*map(self._bind_pod, placement.bookings))
-        failed = [booking for booking, ok in zip(placement.bookings, bound, strict=True) if not ok]
+        failed = list(placement.bookings)
+        if await self._allocations.write(placement.bookings):
+            bound = await asyncio.gather(*map(self._bind_measured, placement.bookings))
+            failed = [each for each, ok in zip(placement.bookings, bound, strict=True) if not ok]
+        await self._allocations.take_back(failed)
         self._give_back(placement, failed)
 
     def _holds(self, placement: Placement) -> bool:
@@ -108,6 +119,12 @@ class Binder:
     def _give_back(self, placement: Placement, failed: list[Booking]) -> None:
         self._world.give_back(failed)
         self._done(placement, failed)
+
+    async def _bind_measured(self, booking: Booking) -> bool:
+        since = time.perf_counter()
+        bound = await self._bind_pod(booking)
+        self._metrics.binding_ended(bound, time.perf_counter() - since)
+        return bound
 
     async def _bind_pod(self, booking: Booking) -> bool:
         pod = self._world.unbound(booking)

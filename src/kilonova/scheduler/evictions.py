@@ -12,6 +12,7 @@ from kilonova.kube import ApiStatusError, Backoff, Client, Conflict, ConnectionF
 from kilonova.kube.events import Recorder, Reference
 from kilonova.kube.logging import get_logger
 from kilonova.scheduler.core.plan import Placement
+from kilonova.scheduler.metrics import SchedulerMetrics
 from kilonova.scheduler.nominations import Nominations
 from kilonova.scheduler.objects import PODS, Pod
 from kilonova.scheduler.world import World
@@ -30,6 +31,7 @@ class Evictions:
         world: World,
         nominations: Nominations,
         events: Recorder,
+        metrics: SchedulerMetrics,
         *,
         patience: float,
     ) -> None:
@@ -37,6 +39,7 @@ class Evictions:
         self._world = world
         self._nominations = nominations
         self._events = events
+        self._metrics = metrics
         self._patience = patience
 
     async def clear(self, placement: Placement) -> bool:
@@ -93,5 +96,6 @@ class Evictions:
             await self._client.evict(meta.name, meta.namespace, uid=meta.uid)
         except (NotFound, Conflict):
             return  # it is gone; another may have its name
+        self._metrics.evicted(reason)
         about = Reference.to(PODS, meta.name, meta.namespace, meta.uid)
         self._events.event(about, reason, message, warning=True)

@@ -6,15 +6,18 @@ or some time has passed: rights to push others out come with time.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+import time
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from datetime import datetime
 from typing import Protocol
 
 from kilonova.kube.breath import Breath
 from kilonova.scheduler.core.gangs import Gang
 from kilonova.scheduler.core.plan import Placement, Planner, Refusal, Reservation
+from kilonova.scheduler.metrics import SchedulerMetrics
 from kilonova.scheduler.nominations import recall_nominated
 from kilonova.scheduler.resting import Rests
+from kilonova.scheduler.verdicts import reason_of
 from kilonova.scheduler.world import World
 
 
@@ -39,6 +42,7 @@ class Rounds:
         woken: asyncio.Event,
         *,
         rests: Rests,
+        metrics: SchedulerMetrics,
         retry: float,
         begin: Callable[[], Awaitable[None]],
     ) -> None:
@@ -51,8 +55,11 @@ class Rounds:
         self._begin = begin
         self._rests = rests
         self._woken = woken
+        self._metrics = metrics
         self._refused: dict[str, tuple[Gang, int]] = {}
         """Gangs that found no place, and how much room had been made until then."""
+        self._reasons: dict[str, str] = {}
+        """Why gangs found no place when they were tried last."""
 
     async def run(self) -> None:
         """Decides for ever; first about gangs that were promised room before we began."""
@@ -64,6 +71,16 @@ class Rounds:
             await self._pause()
             self._world.refresh()
             await self._take_round(list(self._world.waiting.values()))
+
+    def reasons(self) -> Iterator[str]:
+        """Why gangs wait, one word for each."""
+        self._reasons = {
+            name: reason for name, reason in self._reasons.items() if name in self._world.waiting
+        }
+        for name in self._world.waiting:
+            yield self._reasons.get(name, "Undecided")
+        for why in self._world.not_yet.values():
+            yield why.reason
 
     async def _pause(self) -> None:
         """Until something happens; while gangs wait for time to pass, not for ever."""
@@ -84,17 +101,23 @@ class Rounds:
         }
         if not due:
             return
+        began = time.perf_counter()
         turn = self._planner.begin(due, self._now().timestamp())
         gains = world.gains
         for gang in turn.turns:
             if world.waiting.get(gang.name) is gang:
+                since = time.perf_counter()
                 outcome = turn.take_turn(gang)
+                placed = isinstance(outcome, Placement)
+                self._metrics.decided(placed, time.perf_counter() - since)
                 if isinstance(outcome, Placement):
                     world.assume(outcome)
                     self._bind(outcome)
             await breath.take_if_due()
         for refusal in turn.refusals:
             self._refused[refusal.gang.name] = refusal.gang, gains
+            self._reasons[refusal.gang.name] = reason_of(refusal.why)
+        self._metrics.round_taken(time.perf_counter() - began)
         self._teller.refused(turn.refusals, turn.reservation)
 
     def _is_due(self, gang: Gang) -> bool:

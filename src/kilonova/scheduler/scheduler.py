@@ -7,21 +7,35 @@ manager.add_leading(*scheduler.leading)
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from typing import Any
+
+from prometheus_client import CollectorRegistry
 
 from kilonova.api.podgang import PodGang
 from kilonova.api.scheduling import Queue
 from kilonova.kube import UNMEASURED, Client, Instruments, Part, Reflector
 from kilonova.kube.events import Recorder
 from kilonova.kube.metrics import Metrics
+from kilonova.scheduler.allocations import Allocations
 from kilonova.scheduler.binding import Binder
-from kilonova.scheduler.core.plan import Placement, Planner
+from kilonova.scheduler.core.plan import Placement, Planner, Refusal, Reservation
 from kilonova.scheduler.core.scores import Scoring, default_scoring
 from kilonova.scheduler.core.snapshot import Booking
+from kilonova.scheduler.deviceobjects import (
+    CLAIMS,
+    CLASSES,
+    SLICES,
+    DeviceClass,
+    ResourceClaim,
+    ResourceSlice,
+)
+from kilonova.scheduler.devices import Devices
 from kilonova.scheduler.evictions import Evictions
 from kilonova.scheduler.halves import Halves
+from kilonova.scheduler.metrics import SchedulerMetrics
 from kilonova.scheduler.nominations import Nominations
 from kilonova.scheduler.objects import GANGS, NODES, PODS, QUEUES, Node, Pod
 from kilonova.scheduler.reasons import Reasons
@@ -44,10 +58,19 @@ class Caches:
     pods: Reflector[Pod]
     gangs: Reflector[PodGang]
     queues: Reflector[Queue]
+    slices: Reflector[ResourceSlice]
+    classes: Reflector[DeviceClass]
+    claims: Reflector[ResourceClaim]
+
+    @property
+    def all(self) -> "list[Reflector[Any]]":
+        """All of them; who refers to others comes after them."""
+        devices = [self.slices, self.classes, self.claims]
+        return [self.nodes, self.queues, self.gangs, *devices, self.pods]
 
     async def wait_synced(self) -> None:
         """Waits until all are filled."""
-        for each in (self.nodes, self.pods, self.gangs, self.queues):
+        for each in self.all:
             await each.wait_synced()
 
 
@@ -65,8 +88,7 @@ class Scheduler:
     @property
     def parts(self) -> list[Part]:
         """What runs in every copy: caches, so that another can take over at once, and events."""
-        caches = self.caches
-        return [caches.nodes, caches.queues, caches.gangs, caches.pods, self.recorder]
+        return [*self.caches.all, self.recorder]
 
 
 def build_scheduler(
@@ -83,11 +105,19 @@ def build_scheduler(
         Reflector(client, PODS, instruments=instruments),
         Reflector(client, GANGS, instruments=instruments),
         Reflector(client, QUEUES, instruments=instruments),
+        Reflector(client, SLICES, instruments=instruments),
+        Reflector(client, CLASSES, instruments=instruments),
+        Reflector(client, CLAIMS, instruments=instruments),
     )
+    devices = Devices(
+        caches.slices.store, caches.classes.store, caches.claims.store, caches.pods.store
+    )
+    kube = instruments if isinstance(instruments, Metrics) else None
+    metrics = SchedulerMetrics(CollectorRegistry() if kube is None else kube.registry)
     recorder = Recorder(
         client,
         COMPONENT,
-        metrics=instruments if isinstance(instruments, Metrics) else None,
+        metrics=kube,
         clock=monotonic,
         wall=now,
     )
@@ -101,6 +131,7 @@ def build_scheduler(
         wake=woken.set,
         serves=settings.serves,
         others_gangs=False,
+        devices=devices,
     )
     scoring = scoring_of(settings.weights)
     planner = Planner(world.cluster, scoring, settings.policy)
@@ -117,7 +148,7 @@ def build_scheduler(
     )
     slots = asyncio.Semaphore(settings.concurrency)
     nominations = Nominations(client, world, slots)
-    evictions = Evictions(client, world, nominations, recorder, patience=settings.patience)
+    evictions = Evictions(client, world, nominations, recorder, metrics, patience=settings.patience)
     rests = Rests(woken.set)
 
     def done(placement: Placement, failed: list[Booking]) -> None:
@@ -125,26 +156,51 @@ def build_scheduler(
             rests.failed(placement.gang.name)
         else:
             rests.forget(placement.gang.name)
+            if not any(group.placed for group in placement.gang.groups):
+                metrics.gang_placed(now().timestamp() - placement.gang.created)
         teller.placed(placement, failed)
 
     async def begin() -> None:
         await caches.wait_synced()
         await catch_up(client, world, settings.serves)
 
-    binder = Binder(client, world, evictions.clear, done, slots)
+    allocations = Allocations(
+        client,
+        devices,
+        world.cluster.snapshot.claims,
+        world.find,
+        slots,
+        patience=settings.patience,
+    )
+    binder = Binder(client, world, evictions.clear, done, slots, metrics, allocations)
     rounds = Rounds(
         world,
         planner,
         binder.bind,
-        teller,
+        _Refused(teller, allocations),
         now,
         woken,
         rests=rests,
+        metrics=metrics,
         retry=settings.retry,
         begin=begin,
     )
+    metrics.show_pending(rounds.reasons)
     halves = Halves(world, caches.gangs.store, evictions, now, after=settings.half_after)
-    return Scheduler(caches, world, planner, recorder, (binder, rounds, halves, teller.controller))
+    leading = (binder, rounds, halves, allocations, teller.controller)
+    return Scheduler(caches, world, planner, recorder, leading)
+
+
+@dataclass(frozen=True, slots=True)
+class _Refused:
+    """All who hear of gangs that got no place."""
+
+    teller: Teller
+    allocations: Allocations
+
+    def refused(self, refusals: Sequence[Refusal], reservation: Reservation | None) -> None:
+        self.allocations.refused(refusals)
+        self.teller.refused(refusals, reservation)
 
 
 def scoring_of(weights: Mapping[str, float]) -> Scoring:

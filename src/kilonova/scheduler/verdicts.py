@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from kilonova.scheduler.core.flaws import Flaw
 from kilonova.scheduler.core.ledgers import Blocked
-from kilonova.scheduler.core.plan import NoRoom, Placement, Refusal, Reservation
+from kilonova.scheduler.core.plan import NoRoom, Placement, Refusal, Reservation, Why
 from kilonova.scheduler.core.queues import Problem
 from kilonova.scheduler.reading.amounts import amount_text
 
@@ -34,12 +34,26 @@ def placed_verdict(placement: Placement) -> Verdict:
     return Verdict(True, "Placed", message)
 
 
+def reason_of(why: Why) -> str:
+    """One word for why a gang has no place."""
+    match why:
+        case Blocked():
+            return "QueueLimit"
+        case Problem():
+            return why.reason
+        case Flaw():
+            return "Malformed"
+        case NoRoom():
+            return "NoRoom"
+
+
 def refused_verdict(
     refusal: Refusal,
     reservation: Reservation | None,
     explain: Callable[[Refusal, Reservation | None], str],
 ) -> Verdict:
     """A gang that got none; `explain` says what of the nodes was not enough."""
+    reason = reason_of(refusal.why)
     match refusal.why:
         case Blocked() as blocked:
             limit, used, asked = (
@@ -49,13 +63,13 @@ def refused_verdict(
             message = (
                 f"queue {blocked.queue} may use {limit}: {used} in use, {asked} more asked for"
             )
-            return Verdict(False, "QueueLimit", message, gated=True)
+            return Verdict(False, reason, message, gated=True)
         case Problem() as problem:
-            return Verdict(False, problem.reason, str(problem)[:_LONGEST], gated=True)
+            return Verdict(False, reason, str(problem)[:_LONGEST], gated=True)
         case Flaw() as flaw:
-            return Verdict(False, "Malformed", str(flaw)[:_LONGEST], gated=True)
+            return Verdict(False, reason, str(flaw)[:_LONGEST], gated=True)
         case NoRoom():
-            return Verdict(False, "NoRoom", explain(refusal, reservation)[:_LONGEST])
+            return Verdict(False, reason, explain(refusal, reservation)[:_LONGEST])
 
 
 def _many(count: int, what: str) -> str:
