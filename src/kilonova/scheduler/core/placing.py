@@ -230,7 +230,26 @@ class _Attempt:
     def _place_inside(self, part: Part, rows: Rows) -> bool:
         if part.group is not None:
             return self._fill(part, part.group, part.group.needed, rows)
-        return all(self._place(child, rows) for child in part.children)
+        if len(part.children) < 2:
+            return self._place_all(part.children, rows)
+        if self._tried(self._place_all, part.children, rows):
+            return True
+        scarcest = tuple(
+            sorted(part.children, key=lambda child: self._scarcity(child, rows), reverse=True)
+        )
+        return scarcest != part.children and self._place_all(scarcest, rows)
+
+    def _place_all(self, parts: Sequence[Part], rows: Rows) -> bool:
+        return all(self._place(part, rows) for part in parts)
+
+    def _scarcity(self, part: Part, rows: Rows) -> float:
+        """Which part of the room that there is for any of its shapes a part takes, at most."""
+        shares = (
+            number / max(1, int(self._rooms.room(shape)[rows].sum()))
+            for leaf in part.leaves()
+            for shape, number in leaf.wanted
+        )
+        return max(shares, default=0.0)
 
     def _fill(self, leaf: Part, group: Group, number: int, rows: Rows) -> bool:
         self._stands[group.name] = rows
