@@ -9,6 +9,7 @@ from pathlib import Path
 from statistics import fmean
 
 from bench.packing.ceiling import ceiling
+from bench.packing.planned import play_planned
 from bench.packing.play import Outcome, play
 from bench.packing.policies import BestFit, Fit, FragmentationGradientDescent, RandomChoice
 from bench.packing.traces import Nodes, arrivals, read_nodes, read_tasks
@@ -82,7 +83,7 @@ def outcome(match: Match) -> Outcome:
     order = arrivals(tasks, nodes.capacity, match.seed)
     match match.contestant:
         case Contestant.OURS:
-            return play(nodes, order, Fit(nodes))
+            return play_planned(nodes, order)
         case Contestant.KNOWING:
             return play(nodes, order, Fit(nodes, tasks))
         case Contestant.MOVING:

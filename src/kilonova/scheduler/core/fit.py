@@ -74,6 +74,37 @@ class Fit:
         return np.array(self._price_of)
 
 
+class LearntFit:
+    """A `Score`: the `Fit` for what arrived until `learn` was last called.
+
+    `version` changes with it, so that whoever keeps scores knows that they are others now.
+    """
+
+    def __init__(self, arrivals: Arrivals | None = None) -> None:
+        self.arrivals = arrivals or Arrivals()
+        self.version = 0
+        self._fit: Fit | None = None
+        self._nodes = -1
+
+    def note(self, shape: Shape) -> None:
+        """A pod has arrived."""
+        self.arrivals.note([ask_of(shape)])
+
+    def learn(self, snapshot: Snapshot) -> None:
+        """Goes by what arrived until now, if that or the nodes may make a difference."""
+        nodes = snapshot.rank_changes
+        if self._fit is None or self.arrivals.is_due or self._nodes != nodes:
+            self._fit = Fit.of(snapshot, self.arrivals.demand())
+            self._nodes = nodes
+            self.version += 1
+
+    def __call__(self, snapshot: Snapshot, shape: Shape, rows: Rows) -> Floats:
+        if self._fit is None:
+            self.learn(snapshot)
+            assert self._fit is not None
+        return self._fit(snapshot, shape, rows)
+
+
 @lru_cache(maxsize=4096)
 def ask_of(shape: Shape, layout: Layout | None = None) -> Ask:
     """What a shape asks for, as far as packing is concerned; a share that is told in memory is so

@@ -25,13 +25,14 @@ Keys = NDArray[np.int64]
 Scores = NDArray[np.float64]
 
 Score = Callable[[Snapshot, Shape, Rows], Scores]
-"""How good each row is for one more pod of a shape, 0 to 100; asked only where there is room."""
+"""How good each row is for one more pod of a shape, 0 to 100; asked only where there is room. One
+that learns has a `version`, which changes with what it would say."""
 
 NOWHERE = -1
 _NEVER = -1
 _RANK_BITS = 24
 _LEVELS = 1000
-"""Scores are compared in so many steps of one hundredth… of the whole; equals by name."""
+"""Scores are compared in so many steps; equals by name."""
 
 _KEPT_SHAPES = 512
 
@@ -44,7 +45,8 @@ class _Vectors:
     facts_at: int = _NEVER
     room_at: int = _NEVER
     keys_at: int = _NEVER
-    ranked_at: int = _NEVER
+    ranked_by: tuple[int, int] = (_NEVER, _NEVER)
+    """The order of names, and the version of the score."""
 
 
 class Rooms:
@@ -72,9 +74,10 @@ class Rooms:
         that will not do, which are `NOWHERE`."""
         snapshot = self._snapshot
         vectors = self._fresh(shape)
-        if vectors.ranked_at != snapshot.rank_changes:
+        ranking = snapshot.rank_changes, getattr(self._score, "version", 0)
+        if vectors.ranked_by != ranking:
             vectors.keys_at = _NEVER
-            vectors.ranked_at = snapshot.rank_changes
+            vectors.ranked_by = ranking
         if vectors.keys_at != vectors.room_at:
             # Where others came or went matters to all nodes of their domains, not to theirs alone.
             since = _NEVER if shape.peers is not None and shape.peers.wishes else vectors.keys_at

@@ -13,6 +13,7 @@ import numpy as np
 from kilonova.scheduler.core.asks import Shape
 from kilonova.scheduler.core.choosing import quality
 from kilonova.scheduler.core.devices import idle_devices
+from kilonova.scheduler.core.fit import LearntFit
 from kilonova.scheduler.core.labels import Rows
 from kilonova.scheduler.core.rooms import Score, Scores
 from kilonova.scheduler.core.snapshot import GPU, Snapshot
@@ -45,6 +46,11 @@ class Scoring:
                 weight += part.weight
         return total / weight if weight else total
 
+    @property
+    def version(self) -> int:
+        """Changes when a part that learns has learnt."""
+        return sum(getattr(part.score, "version", 0) for part in self.parts)
+
     def by_part(self, snapshot: Snapshot, shape: Shape, row: int) -> Mapping[str, float]:
         """What each part gives a node."""
         rows = np.array([row], np.intp)
@@ -71,25 +77,9 @@ def topology(snapshot: Snapshot, shape: Shape, rows: Rows) -> Scores:
     return np.maximum(quality(snapshot.layout_of, snapshot.layouts[rows], idle, shape.gpu), 0.0)
 
 
-def fit(snapshot: Snapshot, shape: Shape, rows: Rows) -> Scores:
-    """How little would be left on a node: tight nodes first, so that empty ones stay empty."""
-    left = np.zeros(len(rows))
-    columns, amounts = snapshot.request(shape)
-    considered = 0
-    for column, amount in zip(columns.tolist(), amounts.tolist(), strict=True):
-        if amount and column != snapshot.resources["pods"]:
-            whole = np.maximum(snapshot.allocatable[column, rows], 1)
-            left += np.clip((snapshot.free[column, rows] - amount) / whole, 0.0, 1.0)
-            considered += 1
-    if not shape.gpu and GPU in snapshot.resources:
-        column = snapshot.resources[GPU]
-        left += np.clip(snapshot.free[column, rows] / 8.0, 0.0, 1.0)
-        considered += 1
-    return 100.0 * (1.0 - left / max(considered, 1))
-
-
 def balance(snapshot: Snapshot, shape: Shape, rows: Rows) -> Scores:
-    """How evenly a node's resources would be used."""
+    """How evenly a node's resources would be used. It speaks in a fifth of the range: a node that
+    fits better is better though it is less even."""
     shares: list[Scores] = []
     asked = dict(shape.requests)
     for name in ("cpu", "memory"):
@@ -101,10 +91,14 @@ def balance(snapshot: Snapshot, shape: Shape, rows: Rows) -> Scores:
     busy = (whole - snapshot.free[column, rows] + asked.get(GPU, 0)) / np.maximum(whole, 1)
     shares.append(np.where(whole > 0, busy, shares[0]))
     stacked = np.stack(shares)
-    return 100.0 * (1.0 - np.clip(stacked.max(axis=0) - stacked.min(axis=0), 0.0, 1.0))
+    return 100.0 - 20.0 * np.clip(stacked.max(axis=0) - stacked.min(axis=0), 0.0, 1.0)
 
 
-def default_scoring(extra: Sequence[Part] = ()) -> Scoring:
+def default_scoring(fit: LearntFit | None = None, extra: Sequence[Part] = ()) -> Scoring:
     """Topology, fit and balance, as KGWE weighs them, and what is plugged in."""
-    parts = (Part("topology", 40, topology), Part("fit", 35, fit), Part("balance", 25, balance))
+    parts = (
+        Part("topology", 40, topology),
+        Part("fit", 35, fit or LearntFit()),
+        Part("balance", 25, balance),
+    )
     return Scoring((*parts, *extra))
