@@ -36,11 +36,12 @@ async def a_cluster(fleet: Fleet) -> AsyncGenerator[Cluster]:
         for definition in definitions():
             await client.create(DEFINITIONS, definition)
         for resource in (GANGS, QUEUES):
-            await eventually(lambda each=resource: _is_served(client, each))
+            await eventually(lambda each=resource: is_served(client, each))
         yield cluster
 
 
-async def _is_served(client: Client, resource: Resource[Any]) -> bool:
+async def is_served(client: Client, resource: Resource[Any]) -> bool:
+    """Whether a server knows a kind already."""
     try:
         await client.list(resource)
     except NotFound:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 import msgspec
 
 from kilonova.api.json import JsonObject
-from kilonova.api.quantity import Quantity
+from kilonova.api.quantity import Format, Quantity
 from kilonova.scheduler.core.claimbook import Written
 from kilonova.scheduler.core.claims import Allocation, DeviceId, Given
 from kilonova.scheduler.core.labels import NAME
@@ -99,7 +99,7 @@ def _result(given: Given, option: ExactRequest, new_share: Callable[[], str]) ->
     if given.consumed:
         result["shareID"] = new_share()
         result["consumedCapacity"] = {
-            name: str(Quantity(amount)) for name, amount in given.consumed
+            name: str(Quantity(amount, Format.BINARY)) for name, amount in given.consumed
         }
     return result
 
