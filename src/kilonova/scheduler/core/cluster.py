@@ -129,11 +129,11 @@ def charged(shape: Shape) -> Mapping[str, int]:
     amounts = {
         name: amount
         for name, amount in shape.requests
-        if name not in (PODS, GPU) and is_for_queues(name)
+        if name not in (PODS, GPU) and is_for_queues(name) and amount > 0
     }
     ask = shape.gpu
     if ask is not None:
-        amounts[GPU] = ask.count * (ask.milli or WHOLE)
+        amounts[GPU] = max(0, ask.count * (ask.milli or WHOLE))
     return amounts
 
 

@@ -100,7 +100,8 @@ class Rooms:
         if open_.any():
             chosen = rows[open_]
             scores = self._score(self._snapshot, shape, chosen)
-            levels = np.rint(scores * (_LEVELS / 100)).astype(np.int64)
+            sound = np.clip(np.nan_to_num(scores, nan=0.0), 0.0, 100.0)
+            levels = np.rint(sound * (_LEVELS / 100)).astype(np.int64)
             ranks = (1 << _RANK_BITS) - 1 - self._snapshot.ranks[chosen]
             keys[open_] = (levels << _RANK_BITS) | ranks
         return keys
