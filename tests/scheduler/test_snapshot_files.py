@@ -14,24 +14,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kilonova.scheduler.core.asks import GpuAsk, Shape
 from kilonova.scheduler.core.cluster import Cluster
-from kilonova.scheduler.core.devices import Gpu, Layout
 from kilonova.scheduler.core.forest import forest_of
-from kilonova.scheduler.core.gangs import Gang, Member, single
 from kilonova.scheduler.core.history import History
-from kilonova.scheduler.core.mig_parts import known_geometry
-from kilonova.scheduler.core.nodes import Node
-from kilonova.scheduler.core.peers import Kind, Peers, Term
 from kilonova.scheduler.core.plan import Planner, Policy
-from kilonova.scheduler.core.queues import QueueSpec
-from kilonova.scheduler.core.requirements import Requirement
 from kilonova.scheduler.core.scores import default_scoring
 from kilonova.scheduler.decisions import replay
 from kilonova.scheduler.files import UnreadableFile, load, read, save, written
 from kilonova.scheduler.picture import Picture, picture_of
-from kilonova.scheduler.reading.gangs import NotYet
 from tests.scheduler.core import random_clusters as random
+from tests.scheduler.pictures import example
 
 HERE = Path("here")
 POLICY = Policy(random.LEVELS, reserve_after=100.0)
@@ -71,44 +63,6 @@ def test_a_cluster_made_from_a_picture_looks_the_same_in_another(picture: Pictur
     cluster = picture.cluster()
     another = picture_of(cluster, picture.waiting, picture.queues, picture.policy, picture.now)
     assert another == picture
-
-
-def node(name: str, **labels: str) -> Node:
-    mig = known_geometry("A100-40GB")
-    layout = Layout((Gpu(0, 40_000, mig=mig), Gpu(1, 40_000, mig=mig)), ((0, 1, 300),))
-    amounts = {"cpu": 8000, "memory": 64 << 30, "pods": 10, "nvidia.com/gpu": 2}
-    return Node(name, amounts, labels, (), layout)
-
-
-def waits(name: str, ask: GpuAsk | None = None, **facts: Any) -> Gang:
-    requests = {"cpu": 1000, "pods": 1}
-    if ask is not None and ask.whole:
-        requests["nvidia.com/gpu"] = ask.count
-    shape = replace(Shape(tuple(sorted(requests.items())), ask), **facts)
-    return single(Member(f"ns/{name}", shape, {"app": name}))
-
-
-def example() -> Picture:
-    """A little of everything whose order could depend on hashes."""
-    cluster = Cluster()
-    for name in ("b", "a"):
-        # Labels that are called as fields of the file are.
-        cluster.snapshot.put_node(node(name, shape="round", layout="0"))
-    apart = Peers(
-        apart=(Term(Kind(frozenset({"ns", "other"}), (Requirement("app", "Exists"),)), "layout"),)
-    )
-    planner = Planner(cluster, default_scoring(), Policy())
-    planner.decide([waits("stands", GpuAsk(1)), waits("slice", GpuAsk(1, profile="1g.5gb"))], 5.0)
-    waiting = [
-        waits("whole", GpuAsk(2)),
-        waits("picky", avoided=frozenset({"a", "x", "y", "z"})),
-        waits("apart", peers=apart),
-        waits("half", GpuAsk(1, 500)),
-        waits("far", GpuAsk(8)),
-    ]
-    not_yet = {"ns/g": NotYet("PodsNotThere", "group w waits for 1 more pods")}
-    specs = [QueueSpec("default", limit={"nvidia.com/gpu": 3500})]
-    return picture_of(cluster, waiting, specs, Policy(), 50.0, not_yet=not_yet)
 
 
 def test_every_process_decides_the_same_whatever_its_hashes(tmp_path: Path) -> None:

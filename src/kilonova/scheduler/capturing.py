@@ -7,14 +7,18 @@ bound yet still wait here, and what queues used in the past is not known.
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 
 from kilonova.api.meta import Metadata
-from kilonova.kube import Client, Forbidden, NotFound, Reflector, Resource
+from kilonova.kube import Client, Forbidden, NotFound, Reflector, Resource, Store
+from kilonova.scheduler.core.claimbook import Pool, PoolId
+from kilonova.scheduler.deviceobjects import ResourceSlice
 from kilonova.scheduler.picture import Picture, picture_of
+from kilonova.scheduler.reading.allocations import written_of
 from kilonova.scheduler.reading.queues import spec_of
+from kilonova.scheduler.reading.slices import pool_of
 from kilonova.scheduler.scheduler import build_scheduler, scoring_of
 from kilonova.scheduler.settings import Settings
 
@@ -47,24 +51,37 @@ async def capture(
     settings = settings or Settings()
     scheduler = build_scheduler(client, settings, now=now)
     unknown: list[str] = []
-    for part in scheduler.parts:
-        if isinstance(part, Reflector):
-            cache = cast("Reflector[Any]", part)
-            if not await _fill(client, cache):
-                unknown.append(cache.resource.full_name)
+    caches = scheduler.caches
+    for cache in caches.all:
+        if not await _fill(client, cache):
+            unknown.append(cache.resource.full_name)
     world = scheduler.world
     world.refresh()
     picture = picture_of(
         world.cluster,
         world.waiting.values(),
-        map(spec_of, scheduler.caches.queues.store.objects()),
+        map(spec_of, caches.queues.store.objects()),
         settings.policy,
         now().timestamp(),
         scoring=scoring_of(settings.weights),
         not_yet=world.not_yet,
+        pools=_pools(caches.slices.store),
+        claims={
+            claim.key: written
+            for claim in caches.claims.store.objects()
+            if (written := written_of(claim)) is not None
+        },
         priorities=await _priorities(client),
     )
     return Captured(picture, tuple(unknown))
+
+
+def _pools(slices: Store[ResourceSlice]) -> dict[PoolId, Pool]:
+    by_pool: dict[PoolId, list[ResourceSlice]] = {}
+    for each in slices.objects():
+        by_pool.setdefault((each.spec.driver, each.spec.pool.name), []).append(each)
+    pools = ((id, pool_of(some)) for id, some in by_pool.items())
+    return {id: pool for id, pool in pools if pool is not None}
 
 
 async def _fill(client: Client, reflector: Reflector[Any]) -> bool:

@@ -3,10 +3,11 @@ JSON. The same picture gives the same decisions everywhere."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import count
 
 from kilonova.scheduler.core.cluster import Cluster
 from kilonova.scheduler.core.explaining import Explainer
-from kilonova.scheduler.core.plan import NoRoom, Placement, Plan, Refusal, Reservation
+from kilonova.scheduler.core.plan import Placement, Plan, Refusal, Reservation
 from kilonova.scheduler.picture import Picture
 from kilonova.scheduler.reading.gpus import devices_text
 from kilonova.scheduler.verdicts import refused_verdict
@@ -86,13 +87,14 @@ def decisions_of(picture: Picture, cluster: Cluster, plan: Plan) -> Decisions:
     kept = plan.reservation
     return Decisions(
         picture.now,
-        tuple(_placed(cluster, placement) for placement in plan.placements),
+        tuple(placed_gang(cluster, placement) for placement in plan.placements),
         (*_refused(picture, cluster, plan.refusals, kept), *not_yet),
         None if kept is None else KeptRoom(kept.gang.name, kept.at, kept.nodes),
     )
 
 
-def _placed(cluster: Cluster, placement: Placement) -> PlacedGang:
+def placed_gang(cluster: Cluster, placement: Placement) -> PlacedGang:
+    """A placement in names."""
     names = cluster.snapshot.names
     pods = (
         PlacedPod(booking.pod, names[booking.row], devices_text(booking.devices))
@@ -113,12 +115,14 @@ def _refused(
     reservation: Reservation | None,
 ) -> Iterable[RefusedGang]:
     explainer = Explainer(cluster, picture.scoring(), picture.policy)
-    explained = 0
+    left = count(_EXPLAINED, -1)
+
+    def no_room(refusal: Refusal, reservation: Reservation | None) -> str:
+        if next(left) <= 0:
+            return "no room"
+        found = explainer.explain(refusal.gang, refusal.why, picture.now, reservation)
+        return found.message
+
     for refusal in refusals:
-        no_room = "no room"
-        if isinstance(refusal.why, NoRoom) and explained < _EXPLAINED:
-            explained += 1
-            found = explainer.explain(refusal.gang, refusal.why, picture.now, reservation)
-            no_room = found.message
-        verdict = refused_verdict(refusal, None, no_room)
+        verdict = refused_verdict(refusal, reservation, no_room)
         yield RefusedGang(refusal.gang.name, refusal.gang.queue, verdict.reason, verdict.message)

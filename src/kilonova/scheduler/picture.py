@@ -8,6 +8,8 @@ pictures, however they came about.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
+from kilonova.scheduler.core.claimbook import Pool, PoolId, Written
+from kilonova.scheduler.core.claims import Counter, Device
 from kilonova.scheduler.core.cluster import Cluster, Standing
 from kilonova.scheduler.core.forest import forest_of
 from kilonova.scheduler.core.gangs import Gang
@@ -17,7 +19,28 @@ from kilonova.scheduler.core.plan import Planner, Policy
 from kilonova.scheduler.core.queues import QueueSpec
 from kilonova.scheduler.core.scores import Scoring, default_scoring
 from kilonova.scheduler.core.snapshot import Booking
+from kilonova.scheduler.reading.cel import Selectors
 from kilonova.scheduler.reading.gangs import NotYet
+
+
+@dataclass(frozen=True, slots=True)
+class PoolPicture:
+    """A pool of devices that a driver publishes."""
+
+    driver: str
+    name: str
+    devices: tuple[Device, ...]
+    counters: tuple[tuple[Counter, int], ...]
+    complete: bool
+    nodes: frozenset[str]
+
+    @staticmethod
+    def of(id: PoolId, pool: Pool) -> "PoolPicture":
+        counters = tuple(sorted(pool.counters.items()))
+        return PoolPicture(*id, pool.devices, counters, pool.complete, pool.nodes)
+
+    def pool(self) -> Pool:
+        return Pool(self.devices, dict(self.counters), self.complete, self.nodes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +63,9 @@ class Picture:
     history: History
     budgets: Mapping[str, int]
     """How many pods each disruption budget lets go now."""
+    pools: tuple[PoolPicture, ...]
+    claims: Mapping[str, Written]
+    """What claims to devices have, by their names, as everybody sees it."""
     priorities: Mapping[str, int]
     """What PriorityClasses stand for; pods that are not made yet name them."""
 
@@ -67,6 +93,8 @@ class Picture:
         cluster = Cluster()
         for node in self.nodes:
             cluster.snapshot.put_node(node)
+        if self.pools or self.claims:
+            self._offer_devices(cluster)
         cluster.snapshot.book_all(self.bookings)
         cluster.standing = {
             one.gang.name: Standing(one.gang, one.since, dict(one.pods)) for one in self.standing
@@ -75,6 +103,14 @@ class Picture:
         cluster.budgets = dict(self.budgets)
         cluster.replace_queues(forest_of(self.queues))
         return cluster
+
+    def _offer_devices(self, cluster: Cluster) -> None:
+        book = cluster.snapshot.claims
+        book.select_by(Selectors())
+        for each in self.pools:
+            book.put_pool((each.driver, each.name), each.pool())
+        for name, written in self.claims.items():
+            book.put_claim(name, written)
 
     def scoring(self) -> Scoring:
         """How nodes are weighed; `ValueError` where a part is not known here."""
@@ -103,6 +139,8 @@ def picture_of(
     *,
     scoring: Scoring | None = None,
     not_yet: Mapping[str, NotYet] | None = None,
+    pools: Mapping[PoolId, Pool] | None = None,
+    claims: Mapping[str, Written] | None = None,
     priorities: Mapping[str, int] | None = None,
 ) -> Picture:
     """A cluster at a moment; `queues` are those that it was given, as people wrote them."""
@@ -124,6 +162,8 @@ def picture_of(
         queues=tuple(sorted(map(_in_order, queues), key=lambda queue: queue.name)),
         history=cluster.history,
         budgets=dict(sorted(cluster.budgets.items())),
+        pools=tuple(PoolPicture.of(id, pool) for id, pool in sorted((pools or {}).items())),
+        claims=dict(sorted((claims or {}).items())),
         priorities=dict(sorted((priorities or {}).items())),
     )
 

@@ -1,5 +1,6 @@
 """What queues use, wait for and can count on: the figures that people are told. Pure."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -24,10 +25,10 @@ def queue_figures(cluster: Cluster, waiting: Iterable[Gang]) -> Mapping[str, Fig
     forest = cluster.forest
     requested = cluster.used.copy()
     pending = dict.fromkeys(forest.queues, 0)
-    for gang in waiting:
-        requested.charge(gang.queue, asked(gang, wholly=True))
-        for name in forest.path(gang.queue):
-            pending[name] = pending.get(name, 0) + 1
+    for queue, amounts, count in _alike(waiting):
+        requested.charge(queue, {name: amount * count for name, amount in amounts.items()})
+        for name in forest.path(queue):
+            pending[name] = pending.get(name, 0) + count
     shares = fair_shares(cluster.capacity(), requested)
     return {
         name: Figures(
@@ -38,3 +39,14 @@ def queue_figures(cluster: Cluster, waiting: Iterable[Gang]) -> Mapping[str, Fig
         )
         for name in forest.queues
     }
+
+
+def _alike(waiting: Iterable[Gang]) -> Iterable[tuple[str, Amounts, int]]:
+    """What gangs ask for, those together that ask for the very same: very many may wait."""
+    asks: dict[int, Amounts] = {}
+    counts: Counter[tuple[str, int]] = Counter()
+    for gang in waiting:
+        amounts = asked(gang, wholly=True)
+        asks[id(amounts)] = amounts
+        counts[gang.queue, id(amounts)] += 1
+    return ((queue, asks[ask], count) for (queue, ask), count in counts.items())

@@ -38,6 +38,7 @@ from kilonova.scheduler.halves import Halves
 from kilonova.scheduler.metrics import SchedulerMetrics
 from kilonova.scheduler.nominations import Nominations
 from kilonova.scheduler.objects import GANGS, NODES, PODS, QUEUES, Node, Pod
+from kilonova.scheduler.queuestatus import QueueStatuses
 from kilonova.scheduler.reasons import Reasons
 from kilonova.scheduler.resting import Rests
 from kilonova.scheduler.rounds import Rounds
@@ -187,7 +188,8 @@ def build_scheduler(
     )
     metrics.show_pending(rounds.reasons)
     halves = Halves(world, caches.gangs.store, evictions, now, after=settings.half_after)
-    leading = (binder, rounds, halves, allocations, teller.controller)
+    queues = QueueStatuses(client, world, caches.queues, caches.all, now, pace=settings.pace)
+    leading = (binder, rounds, halves, allocations, teller.controller, queues)
     return Scheduler(caches, world, planner, recorder, leading)
 
 
