@@ -9,7 +9,11 @@ import typer
 
 from kilonova.cli.failure import NOT_RUNNING, CommandFailed
 from kilonova.cli.options import DATA_VARIABLE, PORT, Durability, UpOptions, default_data
+from kilonova.cli.plan import plan
+from kilonova.cli.queues import queues
 from kilonova.cli.run import app as run_app
+from kilonova.cli.snapshot import app as snapshot_app
+from kilonova.cli.why import why
 
 _EXIT_CODES = """\
 \b
@@ -31,6 +35,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.add_typer(run_app, name="run")
+app.add_typer(snapshot_app, name="snapshot")
 
 _Data = Annotated[
     Path | None,
@@ -255,6 +260,10 @@ def version() -> None:
     from kilonova import __version__
 
     typer.echo(f"kilonova {__version__}")
+
+
+for _command in (queues, why, plan):
+    app.command()(_command)
 
 
 def _folder(data: Path | None) -> Path:

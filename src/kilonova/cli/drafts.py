@@ -1,0 +1,174 @@
+"""Pods and gangs that objects would bring about, before anybody made them.
+
+Pods are made from their templates as controllers do: a Deployment's replicas, as many pods of a Job
+as run at once, the cliques and gangs of a PodCliqueSet. What a server fills in is filled in as far
+as placement looks at it.
+"""
+
+import copy
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar, cast
+
+import msgspec
+
+from kilonova.api.grove import ClusterTopologyBinding
+from kilonova.api.json import JsonObject
+from kilonova.api.podgang import PodGang
+from kilonova.api.scheduling import Queue
+from kilonova.api.schedulingnames import SCHEDULER
+from kilonova.cli.failure import CommandFailed
+from kilonova.cli.manifests import Manifest
+from kilonova.scheduler.objects import Pod
+
+T = TypeVar("T")
+
+_NOT_PLANNED = ("DaemonSet", "CronJob", "PodClique", "PodCliqueScalingGroup", "LeaderWorkerSet")
+_BUILT_IN = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
+
+
+@dataclass(slots=True)
+class Drafts:
+    """What would come, and what people should know about how it was read."""
+
+    pods: list[Pod] = field(default_factory=list[Pod])
+    gangs: list[PodGang] = field(default_factory=list[PodGang])
+    queues: list[Queue] = field(default_factory=list[Queue])
+    notes: list[str] = field(default_factory=list[str])
+
+
+Topologies = Mapping[str, ClusterTopologyBinding]
+
+
+class Drafting:
+    """Reads objects into drafts."""
+
+    def __init__(self, now: str, priorities: Mapping[str, int], topologies: Topologies) -> None:
+        self._now = now
+        self._priorities = _BUILT_IN | dict(priorities)
+        self._topologies = topologies
+        self.drafts = Drafts()
+
+    def take(self, manifests: Iterable[Manifest]) -> None:
+        """Adds what objects would bring about; those that need no place are passed over."""
+        for manifest in manifests:
+            draft = self._by_kind().get(manifest.kind)
+            if draft is not None:
+                draft(manifest)
+            elif manifest.kind in _NOT_PLANNED:
+                self._note(f"{manifest.where}: a {manifest.kind} is not planned")
+
+    def _by_kind(self) -> Mapping[str, Callable[[Manifest], None]]:
+        return {
+            "Pod": lambda each: self._add_pod(each, each.body, each.name),
+            "Deployment": self._replicas,
+            "ReplicaSet": self._replicas,
+            "ReplicationController": self._replicas,
+            "StatefulSet": self._replicas,
+            "Job": self._job,
+            "PodGang": self._gang,
+            "PodCliqueSet": self._set,
+            "Queue": lambda each: self.drafts.queues.append(self._read(each, each.body, Queue)),
+        }
+
+    def _replicas(self, manifest: Manifest) -> None:
+        spec = _object(manifest, manifest.body, "spec")
+        self._templates(manifest, spec, _count(manifest, spec, "replicas", 1))
+
+    def _job(self, manifest: Manifest) -> None:
+        spec = _object(manifest, manifest.body, "spec")
+        at_once = _count(manifest, spec, "parallelism", 1)
+        self._templates(
+            manifest, spec, min(at_once, _count(manifest, spec, "completions", at_once))
+        )
+
+    def _templates(self, manifest: Manifest, spec: JsonObject, count: int) -> None:
+        template = _object(manifest, spec, "template")
+        for index in range(count):
+            self._add_pod(manifest, template, f"{manifest.name}-{index}")
+
+    def _gang(self, manifest: Manifest) -> None:
+        self.drafts.gangs.append(self._read(manifest, manifest.body, PodGang))
+
+    def _set(self, manifest: Manifest) -> None:
+        from kilonova.cli.setdrafts import objects_of_set
+
+        made = objects_of_set(self._completed(manifest, manifest.body), self._topologies)
+        if isinstance(made, str):
+            raise CommandFailed(f"{manifest.where}: {made}")
+        for pod in made.pods:
+            self._add_pod(manifest, pod, pod["metadata"]["name"])
+        for gang in made.gangs:
+            self.drafts.gangs.append(self._read(manifest, gang, PodGang))
+        for note in made.notes:
+            self._note(f"{manifest.where}: {note}")
+
+    def _add_pod(self, manifest: Manifest, template: JsonObject, name: str) -> None:
+        body = copy.deepcopy(template)
+        body.setdefault("metadata", {})["name"] = name
+        spec = _object(manifest, body, "spec")
+        if spec.pop("schedulingGates", None):
+            self._note(f"{manifest.where}: its gates are taken to be open")
+        scheduler = spec.get("schedulerName") or "default-scheduler"
+        if scheduler != SCHEDULER:
+            self._note(
+                f"{manifest.where}: its pods name {scheduler}; planned as if {SCHEDULER} did it"
+            )
+        spec["schedulerName"] = SCHEDULER
+        spec["priority"] = self._priority(manifest, spec)
+        for container in _containers(spec):
+            resources = container.setdefault("resources", {})
+            requests: JsonObject = {
+                **(resources.get("limits") or {}),
+                **(resources.get("requests") or {}),
+            }
+            resources["requests"] = requests
+        body.pop("status", None)
+        self.drafts.pods.append(self._read(manifest, body, Pod))
+
+    def _priority(self, manifest: Manifest, spec: JsonObject) -> int:
+        name = spec.get("priorityClassName")
+        if spec.get("priority") is not None or not name:
+            return spec.get("priority") or 0
+        if name not in self._priorities:
+            self._note(f"{manifest.where}: the PriorityClass {name} is not known; taken as 0")
+        return self._priorities.get(name, 0)
+
+    def _read(self, manifest: Manifest, body: JsonObject, type_: type[T]) -> T:
+        try:
+            return msgspec.convert(self._completed(manifest, body), type_)
+        except msgspec.ValidationError as error:
+            raise CommandFailed(f"{manifest.where}: {manifest.kind}: {error}") from error
+
+    def _completed(self, manifest: Manifest, body: JsonObject) -> JsonObject:
+        """An object with the metadata that a server gives it."""
+        given = {"uid": "", "resourceVersion": "", "creationTimestamp": self._now}
+        metadata = {key: each for key, each in body["metadata"].items() if each is not None}
+        metadata = {"namespace": manifest.namespace, **metadata, **given}
+        return {**body, "metadata": metadata}
+
+    def _note(self, text: str) -> None:
+        if text not in self.drafts.notes:
+            self.drafts.notes.append(text)
+
+
+def _object(manifest: Manifest, body: JsonObject, name: str) -> JsonObject:
+    found = body.get(name)
+    if not isinstance(found, dict):
+        raise CommandFailed(f"{manifest.where}: {manifest.kind} {manifest.name} has no {name}")
+    return cast(JsonObject, found)
+
+
+def _count(manifest: Manifest, spec: JsonObject, name: str, usual: int) -> int:
+    found = spec.get(name)
+    if found is None:
+        return usual
+    if not isinstance(found, int) or found < 0:
+        where = f"{manifest.where}: {manifest.kind} {manifest.name}"
+        raise CommandFailed(f"{where}: spec.{name} is {found!r}: write a number from 0 on")
+    return found
+
+
+def _containers(spec: JsonObject) -> Sequence[JsonObject]:
+    found: list[Any] = [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]
+    return [cast(JsonObject, each) for each in found if isinstance(each, dict)]

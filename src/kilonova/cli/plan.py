@@ -1,0 +1,48 @@
+"""`kilonova plan`: where manifests would go now, and what they would push out."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from kilonova.cli.lookoptions import Context, Data, Kubeconfig, Output, Snapshot
+
+
+def plan(
+    files: Annotated[
+        list[Path],
+        typer.Option(
+            "--filename",
+            "-f",
+            metavar="FILE",
+            help="Manifests, '-' for standard input; may be given again.",
+        ),
+    ],
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+    data: Data = None,
+    snapshot: Snapshot = None,
+    output: Output = "table",
+) -> None:
+    """Say where pods would go if manifests were applied now. Nothing is written.
+
+    Pods, Deployments, ReplicaSets, StatefulSets, Jobs, PodGangs and PodCliqueSets are planned, with
+    the Queues beside them; what needs no place is passed over. They take their turn beside all that
+    waits already. Volumes and device claims that do not exist yet are not looked at.
+
+    \b
+    Examples:
+      kilonova plan -f trainer.yaml
+      kilonova plan -f queue.yaml -f llama.yaml --context production
+      kilonova plan -f llama.yaml --snapshot monday.json.gz -o json
+      helm template ./chart | kilonova plan -f -
+    """
+    from kilonova.cli.decisiontext import decisions_text
+    from kilonova.cli.planning import planned
+    from kilonova.cli.tables import in_form
+
+    found = planned(files, snapshot, kubeconfig, context, data)
+    for note in found.notes:
+        typer.echo(f"kilonova: {note}", err=True)
+    text = decisions_text(found.decisions)
+    typer.echo(text if output == "table" else in_form(found.decisions, output))

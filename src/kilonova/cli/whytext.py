@@ -1,0 +1,109 @@
+"""An answer, as `kilonova why` prints it."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import assert_never
+
+from kilonova.api.times import human_duration, rfc3339
+from kilonova.cli.tables import table
+from kilonova.scheduler.answering import Answer, StandingPod
+from kilonova.scheduler.core.explaining import Explanation, PlacementScore
+from kilonova.scheduler.decisions import PlacedGang
+from kilonova.scheduler.reading.gangs import lone_name
+
+_LONE = lone_name("")
+
+
+def answer_text(answer: Answer, now: float) -> str:
+    """All of it, for people."""
+    return "\n".join(_lines(answer, now))
+
+
+def _lines(answer: Answer, now: float) -> Iterator[str]:
+    name = answer.gang.removeprefix(_LONE)
+    what = f"{'Pod' if name != answer.gang else 'Gang'} {name}"
+    queue = f" (queue {answer.queue})" if answer.queue else ""
+    match answer.state:
+        case "Placed":
+            nodes = len({pod.node for pod in answer.pods})
+            where = f"{len(answer.pods)} pods on {nodes} nodes"
+            yield f"{what}{queue} has its place: {where}{_since(answer, now)}"
+        case "Waiting":
+            yield f"{what}{queue} waits."
+        case "Next":
+            yield f"{what}{queue} waits, and gets a place as soon as it is its turn."
+        case "NotYet":
+            yield f"{what} is not placed as it is."
+        case _:
+            assert_never(answer.state)
+    if answer.not_yet is not None:
+        yield f"{answer.not_yet.reason}: {answer.not_yet.message}"
+    if answer.explanation is not None:
+        yield from _explanation(answer.explanation, now)
+    if answer.next is not None:
+        yield from _next(answer.next)
+    if answer.pods:
+        yield ""
+        yield from _pods(answer.pods)
+
+
+def _since(answer: Answer, now: float) -> str:
+    if answer.since is None:
+        return ""
+    return f", since {_moment(answer.since)} ({human_duration(now - answer.since)})"
+
+
+def _explanation(explanation: Explanation, now: float) -> Iterator[str]:
+    yield f"What binds: {explanation.binding.text}."
+    for tally in explanation.tallies:
+        yield f"Nodes for group {tally.group}: {tally.line}"
+    if explanation.changes:
+        first, *others = explanation.changes
+        yield f"Smallest change: {first.text}."
+        for other in others:
+            yield f"       or else: {other.text}."
+    else:
+        yield "No single change was found that would let it in."
+    start = explanation.expected_start
+    if start is None:
+        yield "Expected start: nobody can tell."
+    else:
+        yield f"Expected start: {_moment(start)} (in {human_duration(max(0.0, start - now))})."
+
+
+def _next(given: PlacedGang) -> Iterator[str]:
+    yield ""
+    yield table(
+        ("POD", "NODE", "DEVICES"), [(pod.pod, pod.node, pod.devices or "-") for pod in given.pods]
+    )
+    for unit in given.evicted:
+        yield f"For it go: {', '.join(unit.pods)} of {unit.gang.removeprefix(_LONE)}."
+
+
+def _pods(pods: tuple[StandingPod, ...]) -> Iterator[str]:
+    rows = [(pod.pod, pod.node, pod.devices or "-", _total(pod.score)) for pod in pods]
+    yield table(("POD", "NODE", "DEVICES", "SCORE"), rows)
+    scored = next((pod.score for pod in pods if pod.score is not None), None)
+    if scored is not None:
+        yield ""
+        yield f"Score of {scored.chosen.node} for {scored.pod}: {_parts(scored)}"
+        if scored.runner_up is not None:
+            other = scored.runner_up
+            yield f"The next best would be {other.node} with {other.total:.1f}"
+        for part in scored.left_out:
+            yield f"Part {part} failed and did not count"
+
+
+def _total(score: PlacementScore | None) -> str:
+    return "-" if score is None else f"{score.chosen.total:.1f}"
+
+
+def _parts(score: PlacementScore) -> str:
+    parts = (
+        f"{each.part} {each.points:.1f} (weight {each.weight:g})" for each in score.chosen.points
+    )
+    return f"{score.chosen.total:.1f}, of {', '.join(parts)}"
+
+
+def _moment(at: float) -> str:
+    return rfc3339(datetime.fromtimestamp(at, UTC))

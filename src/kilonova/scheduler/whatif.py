@@ -1,0 +1,134 @@
+"""What if more pods came: where would they go now? Pure; the picture stays as it is."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from kilonova.api.podgang import PodGang
+from kilonova.scheduler.core.cluster import Cluster
+from kilonova.scheduler.core.gangs import Gang
+from kilonova.scheduler.core.plan import Placement, Plan, Planner, Refusal, Reservation
+from kilonova.scheduler.decisions import Decisions, decisions_of
+from kilonova.scheduler.objects import Pod
+from kilonova.scheduler.picture import Picture
+from kilonova.scheduler.reading.gangs import NotYet, read_gang, read_lone_pod
+
+
+def what_if(picture: Picture, pods: Iterable[Pod], gangs: Iterable[PodGang]) -> Decisions:
+    """What would be decided about new pods, beside those that wait already.
+
+    Gangs that depend on where others stand (on their base, or apart from their like) are decided
+    about after these, as they would be.
+    """
+    cluster = picture.cluster()
+    coming = _Coming(cluster, picture.planner(cluster), list(pods), list(gangs), picture.now)
+    coming.decide_independent(picture.waiting)
+    coming.decide_dependent()
+    plan = Plan(tuple(coming.placements), tuple(coming.refusals), coming.reservation)
+    return decisions_of(replace(picture, not_yet=coming.not_yet), cluster, plan)
+
+
+def names_of(pods: Iterable[Pod], gangs: Iterable[PodGang]) -> Iterator[str]:
+    """Pods and gangs, as NAMESPACE/NAME."""
+    yield from (pod.key for pod in pods)
+    yield from map(_name, gangs)
+
+
+class _Coming:
+    """New gangs, and what was decided about them."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        planner: Planner,
+        pods: Sequence[Pod],
+        gangs: Sequence[PodGang],
+        now: float,
+    ) -> None:
+        self._cluster = cluster
+        self._planner = planner
+        self._now = now
+        self._pods = {pod.key: pod for pod in pods}
+        self._gangs = sorted(gangs, key=_name)
+        self.placements: list[Placement] = []
+        self.refusals: list[Refusal] = []
+        self.not_yet: dict[str, NotYet] = {}
+        self.reservation: Reservation | None = None
+
+    def decide_independent(self, waiting: Iterable[Gang]) -> None:
+        """Decides about those that depend on nobody, together with all that wait already."""
+        new: list[Gang] = []
+        for pod in self._lone():
+            self._take(pod.key, read_lone_pod(pod), new)
+        for gang in self._gangs:
+            if not _depends(gang):
+                self._take(_name(gang), self._read(gang), new)
+        self._decide(new, waiting)
+
+    def decide_dependent(self) -> None:
+        """Decides about the others, one after the other, bases before what refers to them."""
+        dependent = [gang for gang in self._gangs if _depends(gang)]
+        for gang in sorted(dependent, key=lambda each: each.spec.base_ref is not None):
+            new: list[Gang] = []
+            self._take(_name(gang), self._read(gang), new)
+            self._decide(new)
+
+    def _decide(self, new: Sequence[Gang], waiting: Iterable[Gang] = ()) -> None:
+        names = {gang.name for gang in new}
+        plan = self._planner.decide([*waiting, *new], self._now)
+        self.placements += [each for each in plan.placements if each.gang.name in names]
+        self.refusals += [each for each in plan.refusals if each.gang.name in names]
+        self.reservation = self.reservation or plan.reservation
+
+    def _take(self, name: str, read: Gang | NotYet, new: list[Gang]) -> None:
+        if isinstance(read, NotYet):
+            self.not_yet[name] = read
+        else:
+            new.append(read)
+
+    def _lone(self) -> Iterator[Pod]:
+        referred = {
+            f"{ref.namespace}/{ref.name}"
+            for gang in self._gangs
+            for group in gang.spec.pod_groups
+            for ref in group.pod_references
+        }
+        return (pod for key, pod in sorted(self._pods.items()) if key not in referred)
+
+    def _read(self, gang: PodGang) -> Gang | NotYet:
+        base, spread = gang.spec.base_ref, gang.spec.spread
+        others: tuple[str, ...] = ()
+        if spread is not None:
+            like = [
+                each
+                for each in self._gangs
+                if each is not gang and _value(each, spread.among) == _value(gang, spread.among)
+            ]
+            others = tuple(node for each in like for node in self._nodes(_name(each)) or ())
+        return read_gang(
+            gang,
+            self._pods.get,
+            base=None if base is None else self._nodes(f"{base.namespace}/{base.name}"),
+            others=others,
+        )
+
+    def _nodes(self, gang: str) -> tuple[str, ...] | None:
+        """Where a gang stands; None if it does not."""
+        standing = self._cluster.standing.get(gang)
+        if standing is None:
+            return None
+        snapshot = self._cluster.snapshot
+        rows = {snapshot.bookings[pod].row for pod in standing.pods}
+        return tuple(sorted(snapshot.names[row] for row in rows))
+
+
+def _name(gang: PodGang) -> str:
+    return f"{gang.metadata.namespace}/{gang.metadata.name}"
+
+
+def _depends(gang: PodGang) -> bool:
+    return gang.spec.base_ref is not None or gang.spec.spread is not None
+
+
+def _value(gang: PodGang, label: str) -> tuple[str, str | None]:
+    labels: Mapping[str, str] = gang.metadata.labels
+    return gang.metadata.namespace, labels.get(label)
