@@ -20,6 +20,8 @@ from kilonova.scheduler.core.rooms import Counts
 from kilonova.scheduler.core.snapshot import GPU, PODS, mig_resource
 
 CORDON = Taint("node.kubernetes.io/unschedulable", "NoSchedule")
+CLAIMED = "claimed devices"
+"""Stands among resources for what claims ask for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,9 +88,10 @@ def short_of(trial: Trial, shape: Shape, rows: Rows) -> tuple[list[str], Counts]
         for name, amount in shape.requests
         if amount > 0
     ]
-    if shape.gpu is not None:
+    devices = _devices_asked(shape)
+    if devices:
+        snapshot.column(devices)  # who asks looks there, though nobody may offer it by this name
         # What its devices can give is at most what is left by all that is counted.
-        devices = mig_resource(shape.gpu.profile) if shape.gpu.profile else GPU
         names.insert(0, devices)
         rooms.insert(0, trial.rooms.room(shape)[rows])
         others = np.minimum.reduce(rooms[1:]) if len(rooms) > 1 else rooms[0] + 1
@@ -142,7 +145,18 @@ def _count_short(
                 counted["Insufficient", name, _insufficient(name)] += number
 
 
+def _devices_asked(shape: Shape) -> str:
+    """The resource that the devices are which a shape asks for, if it does."""
+    if shape.claims:
+        return CLAIMED
+    if shape.gpu is None:
+        return ""
+    return mig_resource(shape.gpu.profile) if shape.gpu.profile else GPU
+
+
 def _insufficient(resource: str) -> str:
+    if resource == CLAIMED:
+        return "cannot allocate all claims"
     if resource == PODS:
         return "Too many pods"
     if is_host_port(resource):
@@ -172,6 +186,11 @@ _TEXTS = {
         "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode "
         "already in-use by another pod",
     ),
+    Reason.CLAIM_ELSEWHERE: (
+        "ClaimElsewhere",
+        "node(s) can't use the devices of an allocated claim",
+    ),
+    Reason.NO_DEVICES: ("NoDevices", "node(s) had no devices that claims of the pod ask for"),
 }
 
 NEIGHBOURLY = frozenset({"Spread", "PodAffinity", "PodAntiAffinity", "Repelled", "VolumeInUse"})
