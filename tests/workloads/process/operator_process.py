@@ -56,7 +56,17 @@ def operator_process(
     kubeconfig: Path, folder: Path, *options: str, name: str = "operator"
 ) -> Generator[OperatorProcess]:
     """One that is ready, until the end of the context."""
-    command = [sys.executable, "-P", "-m", "kilonova.cli", "run", "operator"]
+    with part_process("operator", kubeconfig, folder, *options, name=name) as running:
+        yield running
+
+
+@contextmanager
+def part_process(
+    part: str, kubeconfig: Path, folder: Path, *options: str, name: str = ""
+) -> Generator[OperatorProcess]:
+    """Any part of Kilonova that says on a port whether it is ready."""
+    name = name or part
+    command = [sys.executable, "-P", "-m", "kilonova.cli", "run", part]
     command += ["--kubeconfig", str(kubeconfig), "--health-port", "0", "--log-format", "json"]
     path = os.pathsep.join(filter(None, [str(_SOURCE), os.environ.get("PYTHONPATH")]))
     environment = {**os.environ, "PYTHONPATH": path}

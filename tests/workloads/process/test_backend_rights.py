@@ -26,7 +26,7 @@ from tests.workloads.process.operator_process import (
     operator_process,
     token_kubeconfig,
 )
-from tests.workloads.process.test_deployed_operator import MANIFESTS, token
+from tests.workloads.process.test_deployed_operator import MANIFESTS, account
 
 EVENTS = plain("", "v1", "events", "Event", True)
 KINDS = (KAI_GROUPS, KAI_TOPOLOGIES, VOLCANO_GROUPS, VOLCANO_QUEUES)
@@ -71,7 +71,7 @@ async def test_kinds_of_schedulers_may_come_after_the_operator(
     extended: Api, tmp_path: Path
 ) -> None:
     namespace = extended.namespace
-    kubeconfig = token_kubeconfig(extended.access, tmp_path / "account", token(extended))
+    kubeconfig = token_kubeconfig(extended.access, tmp_path / "account", account(extended).token())
     options = (*OPTIONS, "--scheduler", "volcano")
     with operator_process(kubeconfig, tmp_path, *options) as operator:
         async with extended.client() as client:

@@ -10,6 +10,7 @@ import pytest
 from kilonova.cli.install import install_definitions
 from tests.conftest import Api
 from tests.harness.kubectl import Kubectl
+from tests.harness.rights import Account
 from tests.local.admission.webhook_server import until
 from tests.local.embedded_cluster import LEASES, SECRETS, eventually
 from tests.workloads.ground import (
@@ -32,7 +33,6 @@ from tests.workloads.process.operator_process import (
 MANIFESTS = Path(__file__).parents[3] / "deploy" / "operator"
 NAMESPACE = "kilonova-system"
 ACCOUNT = "kilonova-operator"
-USER = f"system:serviceaccount:{NAMESPACE}:{ACCOUNT}"
 
 
 @pytest.fixture
@@ -55,14 +55,12 @@ def deployed(api: Api, kubectl: Kubectl) -> Iterator[Api]:
 
 def until_allowed(api: Api, acts: list[tuple[str, str, str, str]]) -> None:
     """Wait until a server that has just been told of these rights knows them."""
-    until(lambda: all(_allowed(api, *act) for act in acts))
+    until(lambda: all(account(api).may(*act) for act in acts))
 
 
-def token(api: Api) -> str:
-    path = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/{ACCOUNT}/token"
-    code, answer = api.access.ask("POST", path, {"spec": {"expirationSeconds": 3600}})
-    assert code == 201, answer
-    return answer["status"]["token"]
+def account(api: Api) -> Account:
+    """The one of the manifests."""
+    return Account(api, NAMESPACE, ACCOUNT)
 
 
 def rich_set(name: str) -> Any:
@@ -99,7 +97,7 @@ def rich_set(name: str) -> Any:
 
 async def test_its_account_can_do_all_that_the_operator_does(deployed: Api, tmp_path: Path) -> None:
     namespace = deployed.namespace
-    kubeconfig = token_kubeconfig(deployed.access, tmp_path / "account", token(deployed))
+    kubeconfig = token_kubeconfig(deployed.access, tmp_path / "account", account(deployed).token())
     url = ("--webhook-url", "https://127.0.0.1:0")
     with operator_process(kubeconfig, tmp_path, *url, "--authorizer") as operator:
         async with deployed.client() as client:
@@ -182,12 +180,12 @@ CANNOT: list[tuple[str, str, str, str]] = [
 
 def test_its_account_can_do_nothing_else(deployed: Api) -> None:
     table = {**dict.fromkeys(CAN, True), **dict.fromkeys([*CANNOT, *EXTRAS], False)}
-    assert {act: _allowed(deployed, *act) for act in table} == table
+    assert {act: account(deployed).may(*act) for act in table} == table
 
     hooks = ("admissionregistration.k8s.io", "mutatingwebhookconfigurations", "")
     for verb in ("get", "create", "patch"):
-        assert _allowed(deployed, verb, *hooks, "kilonova-operator")
-        assert not _allowed(deployed, verb, *hooks, "somebody-elses")
+        assert account(deployed).may(verb, *hooks, "kilonova-operator")
+        assert not account(deployed).may(verb, *hooks, "somebody-elses")
 
 
 def test_it_may_use_the_kinds_of_others_where_somebody_adds_that(
@@ -199,24 +197,6 @@ def test_it_may_use_the_kinds_of_others_where_somebody_adds_that(
     try:
         until_allowed(deployed, EXTRAS)
         table = {**dict.fromkeys([*CAN, *EXTRAS], True), **dict.fromkeys(CANNOT, False)}
-        assert {act: _allowed(deployed, *act) for act in table} == table
+        assert {act: account(deployed).may(*act) for act in table} == table
     finally:
         kubectl(["delete", "-f", extras])
-
-
-def _allowed(
-    api: Api, verb: str, group: str, resource: str, namespace: str, name: str = ""
-) -> bool:
-    plural, _, part = resource.partition("/")
-    attributes = {"verb": verb, "group": group, "resource": plural, "subresource": part}
-    attributes |= {"namespace": namespace, "name": name}
-    groups = ["system:serviceaccounts", f"system:serviceaccounts:{NAMESPACE}"]
-    spec = {
-        "user": USER,
-        "groups": [*groups, "system:authenticated"],
-        "resourceAttributes": attributes,
-    }
-    path = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
-    code, answer = api.access.ask("POST", path, {"spec": spec})
-    assert code == 201, answer
-    return answer["status"]["allowed"]

@@ -1,0 +1,140 @@
+"""`deploy/scheduler` on both servers: its account can do what the scheduler does, and no more."""
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from kilonova.cli.install import install_definitions
+from tests.conftest import Api
+from tests.harness.kubectl import Kubectl
+from tests.harness.rights import Account, Act
+from tests.local.admission.webhook_server import until
+from tests.local.embedded_cluster import EVENTS, LEASES, eventually
+from tests.scheduler.process.scheduler_ground import ground
+from tests.scheduler.scheduling import GANGS, make_priority
+from tests.workloads.process.operator_process import part_process, token_kubeconfig
+
+MANIFESTS = Path(__file__).parents[3] / "deploy" / "scheduler"
+NAMESPACE = "kilonova-system"
+ACCOUNT = "kilonova-scheduler"
+
+CAN: list[Act] = [
+    ("get", "", "pods", "team"),
+    ("list", "", "pods", ""),
+    ("watch", "", "nodes", ""),
+    ("create", "", "pods/binding", "team"),
+    ("create", "", "pods/eviction", "team"),
+    ("patch", "", "pods/status", "team"),
+    ("watch", "scheduler.grove.io", "podgangs", ""),
+    ("patch", "scheduler.grove.io", "podgangs/status", "team"),
+    ("watch", "scheduling.kilonova.dev", "queues", ""),
+    ("watch", "resource.k8s.io", "resourceslices", ""),
+    ("watch", "resource.k8s.io", "deviceclasses", ""),
+    ("patch", "resource.k8s.io", "resourceclaims", "team"),
+    ("patch", "resource.k8s.io", "resourceclaims/status", "team"),
+    ("create", "", "events", "team"),
+    ("create", "coordination.k8s.io", "leases", NAMESPACE),
+]
+CANNOT: list[Act] = [
+    ("create", "", "pods", "team"),
+    ("delete", "", "pods", "team"),
+    ("patch", "", "pods", "team"),
+    ("update", "", "pods/status", "team"),
+    ("create", "", "pods/exec", "team"),
+    ("patch", "", "nodes", ""),
+    ("patch", "", "nodes/status", ""),
+    ("delete", "", "nodes", ""),
+    ("get", "", "secrets", "team"),
+    ("list", "", "secrets", NAMESPACE),
+    ("get", "", "configmaps", "team"),
+    ("create", "scheduler.grove.io", "podgangs", "team"),
+    ("patch", "scheduler.grove.io", "podgangs", "team"),
+    ("delete", "scheduler.grove.io", "podgangs", "team"),
+    ("patch", "scheduling.kilonova.dev", "queues", ""),
+    ("create", "resource.k8s.io", "resourceclaims", "team"),
+    ("delete", "resource.k8s.io", "resourceclaims", "team"),
+    ("create", "apps", "deployments", "team"),
+    ("create", "coordination.k8s.io", "leases", "team"),
+    ("create", "rbac.authorization.k8s.io", "roles", "team"),
+    ("impersonate", "", "users", ""),
+    ("*", "*", "*", ""),
+]
+
+
+@pytest.fixture
+def deployed(api: Api, kubectl: Kubectl) -> Iterator[Api]:
+    """A server on which somebody has installed the kinds and applied the manifests."""
+
+    async def install() -> None:
+        async with api.client() as client:
+            await install_definitions(client)
+
+    asyncio.run(install())
+    done = kubectl(["apply", "-k", str(MANIFESTS)])
+    assert done.code == 0, done.err
+    until(lambda: all(account(api).may(*act) for act in CAN))
+    yield api
+    done = kubectl(["delete", "-k", str(MANIFESTS), "--ignore-not-found"])
+    assert done.code == 0, done.err
+
+
+def account(api: Api) -> Account:
+    return Account(api, NAMESPACE, ACCOUNT)
+
+
+def test_its_account_can_do_that_and_nothing_else(deployed: Api) -> None:
+    table = {**dict.fromkeys(CAN, True), **dict.fromkeys(CANNOT, False)}
+    assert {act: account(deployed).may(*act) for act in table} == table
+    for name, may in (("kilonova-scheduler", True), ("somebody-elses", False)):
+        lease = ("coordination.k8s.io", "leases", NAMESPACE, name)
+        assert account(deployed).may("patch", *lease) is may
+
+
+async def test_with_these_rights_it_places_evicts_and_tells(deployed: Api, tmp_path: Path) -> None:
+    kubeconfig = token_kubeconfig(deployed.access, tmp_path / "account", account(deployed).token())
+    async with ground(deployed, 2) as place:
+        priority = f"high-{deployed.namespace}"
+        await make_priority(place.client, priority, 1000)
+        with part_process("scheduler", kubeconfig, tmp_path) as scheduler:
+            gang = await place.create_gang("g", 2, 8)
+            await place.until_placed(*gang)
+            await place.create(place.pod("large", 9))
+
+            async def told() -> bool:
+                return await place.reason("large") == "Unschedulable"
+
+            await eventually(told, within=20)
+            await place.create(place.pod("chief", 8, priorityClassName=priority))
+            await place.until_placed("chief")
+            assert set(await place.pods()) == {"large", "chief"}
+            assert await place.client.get(LEASES, ACCOUNT, NAMESPACE)
+            assert await place.client.get(GANGS, "g", place.namespace)
+
+            async def reported() -> bool:
+                events = (await place.client.list(EVENTS, place.namespace)).items
+                return {"Scheduled", "FailedScheduling", "Preempted"} <= {
+                    each["reason"] for each in events
+                }
+
+            await eventually(reported, within=20)
+            code, metrics = scheduler.ask("/metrics")
+            assert code == 200
+            assert 'kilonova_scheduler_bindings_total{result="bound"} 3.0' in metrics
+            assert 'kilonova_scheduler_evictions_total{reason="Preempted"} 2.0' in metrics
+            assert "forbidden" not in scheduler.process.log.read_text().lower()
+
+
+def test_two_copies_of_which_one_stays_when_nodes_are_drained() -> None:
+    deployment, budget = (
+        yaml.safe_load((MANIFESTS / f"{name}.yaml").read_text())
+        for name in ("deployment", "budget")
+    )
+    assert deployment["spec"]["replicas"] == 2
+    pod = deployment["spec"]["template"]
+    assert pod["spec"]["priorityClassName"] == "system-cluster-critical"
+    assert budget["spec"]["minAvailable"] == 1
+    wanted = budget["spec"]["selector"]["matchLabels"].items()
+    assert wanted <= pod["metadata"]["labels"].items()
