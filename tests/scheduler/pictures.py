@@ -1,6 +1,7 @@
 """Small clusters at a moment, for tests of what is kept of them and told about them."""
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from kilonova.scheduler.core.asks import GpuAsk, Shape
@@ -16,6 +17,9 @@ from kilonova.scheduler.core.requirements import Requirement
 from kilonova.scheduler.core.scores import default_scoring
 from kilonova.scheduler.picture import Picture, picture_of
 from kilonova.scheduler.reading.gangs import NotYet
+
+HERE = Path("here")
+"""Where a text is said to come from that is in no file."""
 
 
 def node(name: str, **labels: str) -> Node:

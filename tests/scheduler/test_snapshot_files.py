@@ -23,9 +23,8 @@ from kilonova.scheduler.decisions import replay
 from kilonova.scheduler.files import UnreadableFile, load, read, save, written
 from kilonova.scheduler.picture import Picture, picture_of
 from tests.scheduler.core import random_clusters as random
-from tests.scheduler.pictures import example
+from tests.scheduler.pictures import HERE, example
 
-HERE = Path("here")
 POLICY = Policy(random.LEVELS, reserve_after=100.0)
 
 
