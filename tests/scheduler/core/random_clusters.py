@@ -19,10 +19,15 @@ from kilonova.scheduler.core.mig_parts import known_geometry
 from kilonova.scheduler.core.nodes import Node, Taint
 from kilonova.scheduler.core.queues import QueueSpec
 from kilonova.scheduler.core.requirements import Requirement
+from kilonova.scheduler.core.scores import Part, Scoring, balance, topology
 from kilonova.scheduler.core.snapshot import GPU
-from tests.scheduler.core.clusters import BLOCK, RACK
+from tests.scheduler.core.clusters import BLOCK, RACK, tight
 
 ZONE = "example.com/zone"
+SCORING = Scoring(
+    (Part("topology", 40, topology), Part("fit", 35, tight), Part("balance", 25, balance))
+)
+"""Learns nothing from what it saw: the same cluster, the same score."""
 LEVELS = (BLOCK, RACK)
 QUEUES = ("default", "a", "b", "c")
 BUDGETS = ("ns/tight", "ns/loose")

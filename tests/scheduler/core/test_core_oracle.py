@@ -19,10 +19,9 @@ from kilonova.scheduler.core.asks import GpuAsk
 from kilonova.scheduler.core.gangs import Gang, Group, Member, Pack, single
 from kilonova.scheduler.core.placing import Placer
 from kilonova.scheduler.core.rooms import Rooms
-from kilonova.scheduler.core.scores import default_scoring
 from kilonova.scheduler.core.snapshot import GPU, Snapshot
 from tests.scheduler.core.clusters import BLOCK, RACK, node
-from tests.scheduler.core.random_clusters import shape_of
+from tests.scheduler.core.random_clusters import SCORING, shape_of
 
 LEVELS = (BLOCK, RACK)
 CPUS = (shape_of(1000), shape_of(3000))
@@ -131,7 +130,7 @@ PACKS = (Pack(), Pack(required=RACK), Pack(required=BLOCK), Pack(required=BLOCK,
 
 
 def placer(snapshot: Snapshot) -> Placer:
-    return Placer(snapshot, Rooms(snapshot, default_scoring()), LEVELS)
+    return Placer(snapshot, Rooms(snapshot, SCORING), LEVELS)
 
 
 @given(st.randoms(use_true_random=False))

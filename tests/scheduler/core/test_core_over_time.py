@@ -11,7 +11,6 @@ from kilonova.scheduler.core.gangs import Gang, Group, Member
 from kilonova.scheduler.core.nodes import Node
 from kilonova.scheduler.core.plan import Planner, Policy
 from kilonova.scheduler.core.queues import QueueSpec
-from kilonova.scheduler.core.scores import default_scoring
 from kilonova.scheduler.core.snapshot import GPU
 from tests.scheduler.core import random_clusters as random
 from tests.scheduler.core.clusters import node
@@ -41,7 +40,7 @@ def test_evictions_come_to_an_end_and_no_state_repeats(
 ) -> None:
     cluster = cluster_of(nodes, specs)
     cluster.budgets = dict.fromkeys(random.BUDGETS, 1000)
-    planner = Planner(cluster, default_scoring(), Policy(random.LEVELS, reserve_after=1e9))
+    planner = Planner(cluster, random.SCORING, Policy(random.LEVELS, reserve_after=1e9))
     known: dict[str, Gang] = {}
     now = 0.0
     for wave, gangs in enumerate(waves):
@@ -86,7 +85,7 @@ def test_a_gang_that_is_removed_can_be_added_back(
     nodes: tuple[Node, ...], gangs: list[Gang]
 ) -> None:
     cluster = cluster_of(nodes, [])
-    planner = Planner(cluster, default_scoring(), Policy(random.LEVELS, evicts=False))
+    planner = Planner(cluster, random.SCORING, Policy(random.LEVELS, evicts=False))
     gangs = [replace(gang, queue="default") for gang in gangs]
     for placement in planner.decide(gangs, 0.0).placements:
         gang, pods = placement.gang, [booking.pod for booking in placement.bookings]
@@ -122,7 +121,7 @@ def timed_gangs(draw: st.DrawFn) -> list[Gang]:
 def test_who_passes_never_delays_a_reservation(gpus: list[int], gangs: list[Gang]) -> None:
     nodes = tuple(node(f"n{index}", count, 8000) for index, count in enumerate(gpus))
     cluster = cluster_of(nodes, [])
-    planner = Planner(cluster, default_scoring(), Policy(evicts=False, reserve_after=0.0))
+    planner = Planner(cluster, random.SCORING, Policy(evicts=False, reserve_after=0.0))
     promised: dict[str, float] = {}
     ends: dict[str, float] = {}
     known: dict[str, Gang] = {}
@@ -154,7 +153,7 @@ def test_queues_with_demand_get_what_they_deserve() -> None:
         (node("n0", 4), node("n1", 4)),
         [QueueSpec("mine", deserved={GPU: 4000}), QueueSpec("theirs", deserved={GPU: 4000})],
     )
-    planner = Planner(cluster, default_scoring(), Policy(reserve_after=1e9))
+    planner = Planner(cluster, random.SCORING, Policy(reserve_after=1e9))
     gangs = {
         f"{queue}{index}": Gang(
             f"{queue}{index}",

@@ -12,7 +12,6 @@ from kilonova.scheduler.core.nodes import Node
 from kilonova.scheduler.core.plan import Plan, Planner, Policy
 from kilonova.scheduler.core.queues import QueueSpec
 from kilonova.scheduler.core.rooms import Rooms
-from kilonova.scheduler.core.scores import default_scoring
 from tests.scheduler.core import naive
 from tests.scheduler.core import random_clusters as random
 from tests.scheduler.core.waiting import waiting
@@ -31,8 +30,8 @@ class Story(RuleBasedStateMachine):
         self.known: dict[str, Gang] = {}
         """All gangs that have not ended, with all of their members."""
         self.cluster = Cluster()
-        self.planner = Planner(self.cluster, default_scoring(), POLICY)
-        self.rooms = Rooms(self.cluster.snapshot, default_scoring())
+        self.planner = Planner(self.cluster, random.SCORING, POLICY)
+        self.rooms = Rooms(self.cluster.snapshot, random.SCORING)
 
     @initialize(nodes=st.tuples(*(random.nodes(name) for name in NAMES[:4])), specs=random.queues())
     def begin(self, nodes: tuple[Node, ...], specs: list[QueueSpec]) -> None:
@@ -101,7 +100,7 @@ class Story(RuleBasedStateMachine):
     def decide(self) -> None:
         cluster, snapshot = self.cluster, self.cluster.snapshot
         other = naive.rebuilt(cluster)
-        elsewhere = Planner(other, default_scoring(), POLICY).plan(self.waiting(), self.now)
+        elsewhere = Planner(other, random.SCORING, POLICY).plan(self.waiting(), self.now)
         standing, used = cluster.save().standing, cluster.used.copy()
         budgets, booked = dict(cluster.budgets), dict(snapshot.bookings)
         guards = {pod: booking.member.budgets for pod, booking in booked.items()}
@@ -139,7 +138,7 @@ class Story(RuleBasedStateMachine):
     @rule(some=st.lists(st.sampled_from(random.SHAPES), min_size=1, max_size=6))
     def vectors_are_fresh(self, some: list[random.Shape]) -> None:
         """Vectors that were kept up to date equal new ones."""
-        fresh = Rooms(self.cluster.snapshot, default_scoring())
+        fresh = Rooms(self.cluster.snapshot, random.SCORING)
         for shape in some:
             np.testing.assert_array_equal(self.rooms.reasons(shape), fresh.reasons(shape))
             np.testing.assert_array_equal(self.rooms.room(shape), fresh.room(shape))

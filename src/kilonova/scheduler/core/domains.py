@@ -97,7 +97,8 @@ def _enough(snapshot: Snapshot, part: Part, rows: Rows, domains: Codes, count: i
                 asked[name] += amount * number
     able = np.ones(count, np.bool_)
     for name, amount in asked.items():
-        free = np.maximum(snapshot.free[snapshot.column(name), rows], 0)
+        column = snapshot.column(name)
+        free = np.maximum(snapshot.free[column, rows], 0)
         able &= np.bincount(domains, weights=free, minlength=count) >= amount * _ROUNDING
     return able
 
