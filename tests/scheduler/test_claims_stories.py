@@ -1,10 +1,12 @@
 """Pods that claim devices get them, together with a node, or wait and are told why."""
 
+import asyncio
 from typing import Any
 
 import pytest
 
 from kilonova.kube import Client
+from kilonova.kube.transport import Request
 from kilonova.local.nodes.fleet import Fleet
 from tests.local.embedded_cluster import NODES, PODS, eventually, find, settle, virtual_time
 from tests.scheduler.dra import (
@@ -19,6 +21,13 @@ from tests.scheduler.dra import (
     of_template,
     publish,
     publish_slice,
+)
+from tests.scheduler.faults import (
+    Disturbed,
+    abandoned_scheduler,
+    is_binding,
+    mortal_scheduler,
+    transport_of,
 )
 from tests.scheduler.scheduling import (
     a_cluster,
@@ -199,6 +208,54 @@ async def test_slices_of_one_device_are_never_more_than_the_whole() -> None:
             [f"{node}/whole"],
             [f"{node}/half-0", f"{node}/half-1"],
         )
+
+
+@pytest.mark.parametrize("last_arrives", [True, False], ids=["arrives", "lost"])
+@pytest.mark.parametrize("writes", range(1, 7))
+async def test_whatever_write_is_the_last_no_device_is_lost_or_given_twice(
+    writes: int, last_arrives: bool
+) -> None:
+    async with a_cluster(fleet(2)) as cluster:
+        client = cluster.client("tester")
+        await make_class(client)
+        for node in await node_names(client):
+            await publish(client, node, 2)
+        await make_template(client, NS, "two", asking(2))
+        names = await create_gang(client, "g", 2, gpus=0, **of_template("two"))
+        async with mortal_scheduler(cluster, writes, last_arrives=last_arrives) as died:
+            await asyncio.wait_for(died.wait(), 60)
+            await settle(1)
+        async with scheduler_on(cluster):
+            await eventually(all_placed(client, names))
+            await settle(5)
+        claims = (await client.list(CLAIMS, NS)).items
+        users = [each["name"] for claim in claims for each in claim["status"]["reservedFor"]]
+        assert sorted(users) == names
+        devices = [each for some in (await given(client, NS)).values() for each in some]
+        assert len(devices) == len(set(devices)) == 4
+
+
+async def test_a_binding_that_is_refused_gives_devices_back() -> None:
+    async with a_cluster(fleet(2)) as cluster:
+        client = cluster.client("tester")
+        node, other = await node_names(client)
+        await make_class(client)
+        await publish(client, node, 1)
+        await make_template(client, NS, "one", asking())
+        transport = Disturbed(transport_of(cluster))
+
+        async def take_pod_before_it_is_bound(request: Request) -> None:
+            if is_binding(request):
+                transport.before = None
+                await client.bind("p", NS, other)
+
+        transport.before = take_pod_before_it_is_bound
+        async with abandoned_scheduler(transport):
+            await client.create(PODS, pod("p", 0, **of_template("one")), NS)
+            await eventually(all_placed(client, ["p"]))
+            await settle(5)
+            assert (await nodes_of(client))["p"] == other
+            assert not await given(client, NS)
 
 
 @pytest.mark.parametrize(

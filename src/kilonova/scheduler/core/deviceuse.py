@@ -117,15 +117,15 @@ class DeviceUse:
 
 
 def amounts_taken(device: Device, asked: Amounts) -> Amounts | None:
-    """How much of each capacity of a device is taken by who asks for so much; None if it does not
-    have what is asked for. What is not asked for, and has no default, is taken wholly."""
+    """How much of each capacity of a device, by name, is taken by who asks for so much; None if it
+    does not have what is asked for. What is not asked for, and has no default, is taken wholly."""
     wanted: dict[str, int] = {}
     for name, amount in asked:
         if qualified(device.capacity, name, device.id.driver) is None:
             return None
         wanted[name] = amount
     taken: list[tuple[str, int]] = []
-    for name, capacity in device.capacity.items():
+    for name, capacity in sorted(device.capacity.items()):
         amount = capacity.consumed(qualified(wanted, name, device.id.driver))
         if amount is None or amount > capacity.value:
             return None

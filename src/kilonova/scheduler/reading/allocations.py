@@ -80,7 +80,9 @@ def _given(result: DeviceResult) -> Given:
         result.request,
         DeviceId(result.driver, result.pool, result.device),
         bool(result.admin_access),
-        tuple((name, billionths(amount)) for name, amount in result.consumed_capacity.items()),
+        tuple(
+            (name, billionths(amount)) for name, amount in sorted(result.consumed_capacity.items())
+        ),
         result.share_id or "",
     )
 
@@ -95,7 +97,7 @@ def _result(given: Given, option: ExactRequest, new_share: Callable[[], str]) ->
     if given.admin:
         result["adminAccess"] = True
     if option.tolerations:
-        result["tolerations"] = msgspec.to_builtins(option.tolerations)
+        result["tolerations"] = list(msgspec.to_builtins(option.tolerations))
     if given.consumed:
         result["shareID"] = new_share()
         result["consumedCapacity"] = {
