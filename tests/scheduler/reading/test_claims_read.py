@@ -53,6 +53,8 @@ def named(*names: str) -> list[dict[str, Any]]:
 
 # Slices.
 
+DRAWING = {"counterSet": "absent", "counters": {"c": {"value": 1}}}
+
 
 def test_a_device_is_read_with_all_that_is_known_of_it() -> None:
     counters = [{"name": "set", "counters": {"memory": {"value": "80Gi"}}}]
@@ -123,7 +125,7 @@ def test_a_device_is_read_with_all_that_is_known_of_it() -> None:
                     devices=[
                         {
                             "name": "a",
-                            "consumesCounters": [{"counterSet": "x", "counters": {"c": {"value": 1}}}],
+                            "consumesCounters": [DRAWING],
                         }
                     ],
                 )
