@@ -123,6 +123,7 @@ class Drafting:
                 **(resources.get("requests") or {}),
             }
             resources["requests"] = requests
+        spec["tolerations"] = _with_usual_tolerations(spec.get("tolerations") or [])
         body.pop("status", None)
         self.drafts.pods.append(self._read(manifest, body, Pod))
 
@@ -167,6 +168,19 @@ def _count(manifest: Manifest, spec: JsonObject, name: str, usual: int) -> int:
         where = f"{manifest.where}: {manifest.kind} {manifest.name}"
         raise CommandFailed(f"{where}: spec.{name} is {found!r}: write a number from 0 on")
     return found
+
+
+def _with_usual_tolerations(own: list[JsonObject]) -> list[JsonObject]:
+    """Those of a pod, and what servers add: all put up with nodes that are away for a while."""
+    added: list[JsonObject] = [
+        {"key": key, "operator": "Exists", "effect": "NoExecute"}
+        for key in ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+        if not any(
+            each.get("key") in (None, "", key) and each.get("effect") in (None, "", "NoExecute")
+            for each in own
+        )
+    ]
+    return [*own, *added]
 
 
 def _containers(spec: JsonObject) -> Sequence[JsonObject]:
