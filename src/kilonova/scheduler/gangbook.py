@@ -1,0 +1,311 @@
+"""Which gangs wait, worked out from PodGangs and pods, and anew only where something happened.
+
+A gang is **touched** when something happened to it, and read again at the next refresh. Pods count
+as what they will be: one that is assumed has its node already.
+"""
+
+from collections.abc import Callable, Iterable
+from datetime import datetime
+
+from msgspec.structs import replace
+
+from kilonova.api.grove import names
+from kilonova.api.podgang import PodGang
+from kilonova.api.times import parse_time
+from kilonova.kube import Store
+from kilonova.scheduler.core.cluster import Cluster
+from kilonova.scheduler.core.gangs import Gang, Member
+from kilonova.scheduler.core.snapshot import Booking
+from kilonova.scheduler.devices import Devices
+from kilonova.scheduler.objects import Pod
+from kilonova.scheduler.reading.bookings import any_member_of
+from kilonova.scheduler.reading.gangs import (
+    NotYet,
+    is_placeable,
+    lone_name,
+    read_gang,
+    read_lone_pod,
+    read_standing,
+    stands,
+)
+from kilonova.scheduler.reading.pods import member_of
+
+
+class GangBook:
+    """Gangs and lone pods, by name, and what is known of each."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        pods: Store[Pod],
+        gangs: Store[PodGang],
+        now: Callable[[], datetime],
+        wake: Callable[[], None],
+        serves: frozenset[str],
+        *,
+        others_gangs: bool,
+        devices: Devices | None,
+    ) -> None:
+        self.waiting: dict[str, Gang] = {}
+        self.not_yet: dict[str, NotYet] = {}
+        self.halves: dict[str, float] = {}
+        self._cluster = cluster
+        self._pods = pods
+        self._gangs = gangs
+        self._now = now
+        self._wake = wake
+        self._serves = serves
+        self._others_gangs = others_gangs
+        self._devices = devices
+        self._members: dict[str, Member] = {}
+        self._gang_of: dict[str, str] = {}
+        self._whole: set[str] = set()
+        """Gangs that had all they need, as far as we have seen."""
+        self._dependents: dict[str, dict[str, None]] = {}
+        """Gangs that wait for another to be placed, by the other."""
+        self._apart: dict[tuple[str, str, str], dict[str, None]] = {}
+        """Gangs that stand apart from each other, by namespace, label and value."""
+        self._touched: dict[str, None] = {}
+
+    def refresh(self) -> None:
+        """Reads all gangs that something happened to."""
+        touched, self._touched = self._touched, {}
+        for name in touched:
+            self._read(name)
+
+    def find(self, pod: str) -> Pod | None:
+        """A pod as the cache shows it."""
+        return self._pods.get(_key(pod))
+
+    def bound_pods(self, gang: PodGang) -> list[Pod]:
+        """The pods of a gang that have a node and will go on using it."""
+        pods = filter(None, map(self.find, _referred(gang)))
+        return [pod for pod in pods if pod.spec.scheduler_name in self._serves and stands(pod)]
+
+    def name_of(self, pod: Pod) -> str:
+        """The gang that a pod belongs to; none if it is placed by somebody else."""
+        gang = self._gang_of.get(pod.key)
+        if gang is not None:
+            return gang
+        return lone_name(pod.key) if pod.spec.scheduler_name in self._serves else ""
+
+    def used_by(self, pod: Pod) -> Member:
+        """What a pod on a node uses, even where nobody can say what it asks for."""
+        member = self._members.get(pod.key)
+        if member is None:
+            member = any_member_of(pod)
+            if self._devices is not None:
+                member = self._devices.used(pod, member)
+            self._members[pod.key] = member
+        return member
+
+    def forget_member(self, pod: str) -> None:
+        """A pod may ask for something else now."""
+        self._members.pop(pod, None)
+
+    def has_read(self, pod: str) -> bool:
+        """Whether it is known what a pod asks for."""
+        return pod in self._members
+
+    def take(self, old: PodGang | None, new: PodGang | None) -> list[str]:
+        """A PodGang changed: the pods that may belong to another gang now."""
+        if old is not None and new is not None and _said(old) == _said(new):
+            return []
+        gang = new or old
+        assert gang is not None
+        name = f"{gang.metadata.namespace}/{gang.metadata.name}"
+        for pod in _referred(old):
+            if self._gang_of.get(pod) == name:
+                del self._gang_of[pod]
+        for pod in _referred(new):
+            self._gang_of[pod] = name
+        self._index(name, old, new)
+        self.touch(name)
+        pods = list(dict.fromkeys((*_referred(old), *_referred(new))))
+        for pod in pods:
+            self.touch(lone_name(pod))
+        return pods
+
+    def touch_pod(self, pod: str) -> None:
+        """Something happened to a pod."""
+        self.touch(self._gang_of.get(pod) or lone_name(pod))
+
+    def touch_dependents(self, name: str) -> None:
+        """A gang was placed: those that waited for it may be, too."""
+        for dependent in self._dependents.pop(name, {}):
+            self.touch(dependent)
+
+    def touch(self, name: str) -> None:
+        """Something happened to a gang."""
+        self._touched[name] = None
+        self._wake()
+
+    def _read(self, name: str) -> None:
+        self.waiting.pop(name, None)
+        self.not_yet.pop(name, None)
+        lone = name.startswith(_LONE)
+        read = self._read_lone(name) if lone else self._read_gang(name)
+        if not lone:
+            self._note_half(name, read)
+        if isinstance(read, NotYet):
+            self.not_yet[name] = read
+            self._stand_in_part(name)
+        elif read is not None:
+            self._stand(read)
+            if any(group.members for group in read.groups):
+                self.waiting[name] = read
+        elif (standing := self._cluster.standing.get(name)) is not None:
+            self._cluster.leave(name, list(standing.pods))
+
+    def _note_half(self, name: str, read: Gang | NotYet | None) -> None:
+        gang = self._gangs.get(_key(name))
+        if gang is None:
+            self._whole.discard(name)
+        elif isinstance(read, Gang) and not read.needed:
+            self._whole.add(name)
+        elif name not in self._whole and self.bound_pods(gang):
+            self.halves.setdefault(name, self._now().timestamp())
+            return
+        self.halves.pop(name, None)
+
+    def _read_lone(self, name: str) -> Gang | NotYet | None:
+        pod = self._find_assumed(name.removeprefix(_LONE))
+        if pod is None or pod.spec.scheduler_name not in self._serves or pod.key in self._gang_of:
+            return None
+        gang = pod.metadata.labels.get(names.POD_GANG)
+        if gang is not None and not pod.spec.node_name:
+            return NotYet("NotListed", f"gang {gang} does not list it yet")
+        return read_lone_pod(pod, self._member) if is_placeable(pod) or stands(pod) else None
+
+    def _read_gang(self, name: str) -> Gang | NotYet | None:
+        gang = self._gangs.get(_key(name))
+        if gang is None:
+            return None
+        return read_gang(
+            gang,
+            self._find_served,
+            self._member,
+            base=self._nodes_of_base(gang),
+            others=self._nodes_of_others(name, gang),
+        )
+
+    def _stand_in_part(self, name: str) -> None:
+        """Counts what stands of a gang that cannot be placed as it is: it uses what it uses, and
+        may have to make way."""
+        gang = self._gangs.get(_key(name))
+        read = None if gang is None else read_standing(gang, self._find_served, self._member)
+        if read is not None:
+            self._stand(read)
+
+    def _stand(self, gang: Gang) -> None:
+        """Counts the pods of a gang that have a place in its queue, and no others."""
+        bookings = self._cluster.snapshot.bookings
+        booked = {
+            member.pod: bookings[member.pod]
+            for group in gang.groups
+            for member in group.standing
+            if member.pod in bookings
+        }
+        standing = self._cluster.standing.get(gang.name)
+        if standing is not None:
+            if standing.gang.queue != gang.queue:
+                self._cluster.leave(gang.name, list(standing.pods))
+            else:
+                self._cluster.leave(gang.name, [pod for pod in standing.pods if pod not in booked])
+        known = self._cluster.standing.get(gang.name)
+        more = [each for pod, each in booked.items() if known is None or pod not in known.pods]
+        if more or known is not None:
+            self._cluster.stand(gang, more, self._started(more))
+
+    def _started(self, bookings: Iterable[Booking]) -> float:
+        times = [
+            parse_time(pod.status.start_time).timestamp()
+            for booking in bookings
+            if (pod := self.find(booking.pod)) is not None and pod.status.start_time
+        ]
+        return min(times, default=self._now().timestamp())
+
+    def _nodes_of_base(self, gang: PodGang) -> tuple[str, ...] | None:
+        """Where the gang stands that this one belongs to; None if it does not, or there is none."""
+        ref = gang.spec.base_ref
+        if ref is None:
+            return None
+        name = f"{ref.namespace}/{ref.name}"
+        self._dependents.setdefault(name, {})[f"{gang.metadata.namespace}/{gang.metadata.name}"] = (
+            None
+        )
+        waits = name in self.not_yet or (name in self.waiting and self.waiting[name].needed)
+        return None if waits else self._nodes_of(name)
+
+    def _nodes_of(self, name: str) -> tuple[str, ...] | None:
+        standing = self._cluster.standing.get(name)
+        if standing is None:
+            return None
+        snapshot = self._cluster.snapshot
+        rows = {snapshot.bookings[pod].row for pod in standing.pods}
+        return tuple(sorted(snapshot.names[row] for row in rows))
+
+    def _nodes_of_others(self, name: str, gang: PodGang) -> tuple[str, ...]:
+        spread = gang.spec.spread
+        if spread is None:
+            return ()
+        value = gang.metadata.labels.get(spread.among, "")
+        others = self._apart.get((gang.metadata.namespace, spread.among, value), {})
+        found = (self._nodes_of(other) for other in others if other != name)
+        return tuple(node for nodes in found if nodes is not None for node in nodes)
+
+    def _index(self, name: str, old: PodGang | None, new: PodGang | None) -> None:
+        """Notes who must hear when this gang is placed, and from whom it stands apart."""
+        for gang, there in ((old, False), (new, True)):
+            if gang is None or gang.spec.spread is None:
+                continue
+            among = gang.spec.spread.among
+            key = gang.metadata.namespace, among, gang.metadata.labels.get(among, "")
+            if there:
+                self._apart.setdefault(key, {})[name] = None
+            else:
+                self._apart.get(key, {}).pop(name, None)
+
+    def _find_served(self, pod: str) -> Pod | None:
+        """A pod of a gang, if it is ours to place."""
+        found = self._find_assumed(pod)
+        ours = found is not None and found.spec.scheduler_name in self._serves
+        return found if ours or self._others_gangs else None
+
+    def _find_assumed(self, pod: str) -> Pod | None:
+        """A pod as it is, or as it will be when what was decided about it is written."""
+        found = self.find(pod)
+        booking = self._cluster.snapshot.bookings.get(pod)
+        if found is None or found.spec.node_name or booking is None:
+            return found
+        node = self._cluster.snapshot.names[booking.row]
+        return Pod(found.metadata, replace(found.spec, node_name=node), found.status)
+
+    def _member(self, pod: Pod) -> Member:
+        member = self._members.get(pod.key)
+        if member is None:
+            member = member_of(pod)
+            if self._devices is not None:
+                member = self._devices.claimed(pod, member)
+            self._members[pod.key] = member
+        return member
+
+
+_LONE = lone_name("")
+
+
+def _key(name: str) -> tuple[str, str]:
+    namespace, _, plain = name.partition("/")
+    return namespace, plain
+
+
+def _referred(gang: PodGang | None) -> Iterable[str]:
+    """The pods of a gang."""
+    if gang is None:
+        return ()
+    groups = gang.spec.pod_groups
+    return (f"{ref.namespace}/{ref.name}" for group in groups for ref in group.pod_references)
+
+
+def _said(gang: PodGang) -> tuple[object, ...]:
+    return gang.spec, gang.metadata.labels, gang.metadata.annotations
