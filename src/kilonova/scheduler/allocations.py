@@ -118,6 +118,8 @@ class Allocations:
                     return False
                 consumer = Consumer("pods", pod.metadata.name, pod.metadata.uid)
                 wanted.setdefault(key, (allocation, []))[1].append(consumer)
+        if not wanted:
+            return True
         writes = (self._reserve(key, *each) for key, each in wanted.items())
         return all(await asyncio.gather(*writes))
 

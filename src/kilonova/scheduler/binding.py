@@ -99,11 +99,13 @@ class Binder:
         if self._stopping or not (await self._clear(placement) and self._holds(placement)):
             self._give_back(placement, list(placement.bookings))
             return
+        # Devices may take long to be given up, and who stops meanwhile leaves nothing half done.
+        written = await self._allocations.write(placement.bookings)
         task = asyncio.current_task()
         assert task is not None
         self._tasks[task] = True
         failed = list(placement.bookings)
-        if await self._allocations.write(placement.bookings):
+        if written and self._holds(placement):
             bound = await asyncio.gather(*map(self._bind_measured, placement.bookings))
             failed = [each for each, ok in zip(placement.bookings, bound, strict=True) if not ok]
         await self._allocations.take_back(failed)
