@@ -7,9 +7,9 @@ A package offers a function by its metadata, under the group `kilonova.scheduler
 
     def green_power(snapshot, shape, rows): ...  # a number from 0 to 100 for each row
 
-`weight` of the function says how much it counts, 10 if it says nothing; `weights` of the scheduler's
-configuration count more. It runs in a thread of its own. One that takes too long is not called again:
-placement does not wait for it a second time.
+`weight` of the function says how much it counts, 10 if it says nothing; `weights` of the
+scheduler's configuration count more. It runs in a thread of its own. One that takes too long is not
+called again: placement does not wait for it a second time.
 """
 
 from collections.abc import Iterable, Mapping
