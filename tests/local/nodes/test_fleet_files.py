@@ -76,7 +76,14 @@ def test_amounts_may_be_numbers(write: Write) -> None:
         ("nodes: [{name: a, labels: {x: a b}}]", 'nodes[0].labels.x: "a b"'),
         ("nodes: [{name: a, labels: {'x y': a}}]", 'nodes[0].labels: "x y"'),
         ("nodes: [{name: a, taints: [{key: x}]}]", "nodes[0].taints[0].effect: is missing"),
-        ("nodes: [{name: a, taints: [{key: x, effect: Never}]}]", "'Never' does not fit"),
+        (
+            "nodes: [{name: a, taints: [{key: x, effect: Never}]}]",
+            "'Never' does not fit: choose from NoSchedule, PreferNoSchedule, NoExecute",
+        ),
+        (
+            "nodes: [{name: a, gpu: {model: x, count: 1, topology: ring}}]",
+            "nodes[0].gpu.topology: 'ring' does not fit: choose from by-model, none",
+        ),
         ("nodes: [{name: a, start: 5}]", "nodes[0].start: 5 does not fit: write text"),
         ("nodes: [{name: a, start: 5 s}]", 'nodes[0].start: "5 s" is not a duration: write 500ms'),
         ("nodes: [{name: a, stop: 5s-1s}]", 'nodes[0].stop: "5s-1s" ends before it begins'),
@@ -89,7 +96,7 @@ def test_amounts_may_be_numbers(write: Write) -> None:
         ("zoneFailures: {life: 0s}", 'zoneFailures.life: "0s" is no time at all'),
         ("zoneFailures: {lif: 1s}", "zoneFailures.lif: there is no such field: choose from life"),
         ("script: [{act: drain, target: a-0}]", "script[0].after: is missing"),
-        ("script: [{after: 1s, act: dance, target: a-0}]", "'dance' does not fit"),
+        ("script: [{after: 1s, act: dance, target: a-0}]", "'dance' does not fit: choose"),
         (
             "{nodes: [{name: a}], script: [{after: 1s, act: drain, target: b-0}]}",
             'script[0].target: "b-0" is no node of this fleet',

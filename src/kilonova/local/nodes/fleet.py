@@ -31,11 +31,12 @@ Amount = str | int
 
 
 class Gpu(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """The accelerators of a node."""
+    """The accelerators of a node, which tells how they are joined unless `topology` is none."""
 
     model: str
     count: int
     memory: Amount = "80Gi"
+    topology: Literal["by-model", "none"] = "by-model"
 
 
 class Failures(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 import yaml
@@ -83,7 +83,16 @@ def _misfit(source: Any, message: str) -> str:
     expected = _EXPECTED.match(reason)
     value = _value(source, path)
     fix = _WRITE.get(expected[1], reason) if expected else reason
+    if reason.startswith("Invalid enum value"):
+        fix = f"choose from {', '.join(_choices(path))}"
     return f"{path or 'the file'}: {value!r} does not fit: {fix}"
+
+
+def _choices(path: str) -> Iterator[str]:
+    place, _, name = re.sub(r"\[.*?\]", "", path).rpartition(".")
+    for field in msgspec.structs.fields(_PLACES[place.rpartition(".")[2]]):
+        if field.encode_name == name:
+            yield from get_args(field.type)
 
 
 def _under(path: str, field: str) -> str:

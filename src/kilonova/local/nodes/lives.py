@@ -80,11 +80,11 @@ class PodLives:
             elif pod.status.phase == "Running":
                 self._plan(machine.start.draw(self._random), self._lost, machine, pod)
 
-    async def crash_user_of(self, machine: Machine, gpu: int, message: str) -> None:
-        """End the containers of the pod that has a GPU."""
-        holder = machine.holder(gpu)
+    async def crash_users_of(self, machine: Machine, gpu: int, message: str) -> None:
+        """End the containers of the pods that have a GPU, or some of it."""
+        holders = machine.holders(gpu)
         for pod in self.on(machine):
-            if pod.metadata.uid == holder and pod.status.phase == "Running":
+            if pod.metadata.uid in holders and pod.status.phase == "Running":
                 await self._exit(machine, pod, 1, message)
 
     def _changed(self, old: Pod | None, new: Pod | None) -> None:
@@ -120,7 +120,7 @@ class PodLives:
             machine.release(pod.metadata.uid)
         elif pod.status.pod_ip:
             machine.keep_address(pod.metadata.uid, pod.status.pod_ip)
-            machine.take_gpus(pod.metadata.uid, objects.gpus(pod))
+            machine.keep_gpus(pod.metadata.uid, objects.gpus(pod), objects.given_gpus(pod))
 
     def _ran(self, pod: Pod) -> float:
         """How long a pod that another process started has been running."""
@@ -175,7 +175,7 @@ class PodLives:
         if self._pull_fails(machine, pod):
             await self._back_off(machine, pod, _FIRST_BACKOFF)
             return
-        if not machine.take_gpus(pod.metadata.uid, objects.gpus(pod)):
+        if not machine.admit(pod.metadata.uid, objects.gpus(pod), objects.given_gpus(pod)):
             status = objects.refused_status(pod, machine.healthy_gpus, self._now())
         elif objects.is_held(pod):
             if objects.is_initializing(pod):

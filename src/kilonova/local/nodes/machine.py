@@ -2,8 +2,10 @@
 
 from dataclasses import dataclass, field
 
+from kilonova.api.gpus import Assignment
 from kilonova.local.nodes.faults import WELL, Faults
 from kilonova.local.nodes.fleet import Delay, NodeShape, delay, seconds
+from kilonova.local.nodes.holdings import Holding, with_any, with_given
 from kilonova.local.nodes.objects import MOST_PODS, pod_address
 
 _NO_DELAY = Delay(0.0, 0.0)
@@ -22,8 +24,8 @@ class Machine:
     outage: float
     faults: Faults = WELL
     _addresses: dict[str, str] = field(default_factory=dict[str, str])
-    _gpus: dict[int, str] = field(default_factory=dict[int, str])
-    """Which pod has which GPU."""
+    _held: dict[str, Holding] = field(default_factory=dict[str, Holding])
+    """Which pod has which GPUs."""
 
     @classmethod
     def of(cls, shape: NodeShape) -> "Machine":
@@ -49,26 +51,34 @@ class Machine:
     @property
     def healthy_gpus(self) -> int:
         """How many of its GPUs are there."""
-        lost = sum(gpu < self.gpu_count for gpu in self.faults.lost_gpus)
-        return self.gpu_count - lost
+        return len(self._healthy())
 
-    def take_gpus(self, uid: str, count: int) -> bool:
-        """Give a pod so many GPUs, the first that are free; False if there are too few."""
-        if uid in self._gpus.values() or not count:
+    def admit(self, uid: str, count: int, given: tuple[Assignment, ...]) -> bool:
+        """Let a pod start with its GPUs; False if they are lost, too few, or had by others."""
+        if uid not in self._held:
+            healthy = self._healthy()
+            if any(each.index not in healthy for each in given):
+                return False
+        return self.keep_gpus(uid, count, given)
+
+    def keep_gpus(self, uid: str, count: int, given: tuple[Assignment, ...]) -> bool:
+        """A pod has the GPUs that it was given, or so many; False if others have them."""
+        if uid in self._held or not (count or given):
             return True
-        free = [
-            gpu
-            for gpu in range(self.gpu_count)
-            if gpu not in self._gpus and gpu not in self.faults.lost_gpus
-        ]
-        if len(free) < count:
+        healthy = self._healthy()
+        found = (
+            with_given(self._held, uid, given, healthy)
+            if given
+            else with_any(self._held, uid, count, healthy)
+        )
+        if found is None:
             return False
-        self._gpus.update(dict.fromkeys(free[:count], uid))
+        self._held = found
         return True
 
-    def holder(self, gpu: int) -> str | None:
-        """The uid of the pod that has this GPU."""
-        return self._gpus.get(gpu)
+    def holders(self, gpu: int) -> set[str]:
+        """The uids of the pods that have this GPU, or some of it."""
+        return {uid for uid, holding in self._held.items() if holding.has(gpu)}
 
     def keep_address(self, uid: str, address: str) -> None:
         """A pod has that address: nobody else gets it."""
@@ -77,8 +87,7 @@ class Machine:
     def release(self, uid: str) -> None:
         """A pod needs its address and its GPUs no longer."""
         self._addresses.pop(uid, None)
-        if uid in self._gpus.values():
-            self._gpus = {gpu: holder for gpu, holder in self._gpus.items() if holder != uid}
+        self._held.pop(uid, None)
 
     def address_for(self, uid: str) -> str:
         """The pod's address; the first free one, if it has none yet."""
@@ -89,3 +98,6 @@ class Machine:
             known = next((each for each in numbers if each not in taken), "")
             self._addresses[uid] = known
         return known
+
+    def _healthy(self) -> list[int]:
+        return [gpu for gpu in range(self.gpu_count) if gpu not in self.faults.lost_gpus]

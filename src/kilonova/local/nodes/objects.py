@@ -7,12 +7,14 @@ from datetime import datetime
 import msgspec
 
 from kilonova import __version__
+from kilonova.api.gpus import DEVICES, TOPOLOGY, Assignment, Unreadable, print_devices, read_devices
 from kilonova.api.grove.names import RELEASED, STARTUP_CONTAINER
 from kilonova.api.json import JsonObject
-from kilonova.api.quantity import from_json, parse
+from kilonova.api.quantity import from_json
 from kilonova.api.times import micro_time, rfc3339
 from kilonova.local.controllers.objects import Container, Pod
 from kilonova.local.nodes.fleet import NodeShape
+from kilonova.local.nodes.topologies import feature_labels, topology_annotation
 
 NODE_KIND = "kilonova.dev/node-kind"
 BLOCK = "kilonova.dev/block"
@@ -40,6 +42,12 @@ def gpus(pod: Pod) -> int:
     return sum(from_json(each).value for each in limits)
 
 
+def given_gpus(pod: Pod) -> tuple[Assignment, ...]:
+    """The devices that its scheduler gave a pod, if it said which."""
+    found = read_devices(pod.metadata.annotations.get(DEVICES, ""))
+    return () if isinstance(found, Unreadable) else found
+
+
 def is_held(pod: Pod) -> bool:
     """Whether its startup container waits for other cliques."""
     held = any(each.name == STARTUP_CONTAINER for each in pod.spec.init_containers)
@@ -64,10 +72,14 @@ def node_object(shape: NodeShape, now: datetime) -> JsonObject:
     spec: JsonObject = {"podCIDR": _network(shape.number), "providerID": f"sim://{shape.name}"}
     if group.taints:
         spec["taints"] = msgspec.to_builtins(group.taints)
+    metadata: JsonObject = {"name": shape.name, "labels": node_labels(shape)}
+    topology = topology_annotation(group.gpu, frozenset())
+    if topology is not None:
+        metadata["annotations"] = {TOPOLOGY: topology}
     return {
         "apiVersion": "v1",
         "kind": "Node",
-        "metadata": {"name": shape.name, "labels": node_labels(shape)},
+        "metadata": metadata,
         "spec": spec,
         "status": node_status(shape, now),
     }
@@ -83,17 +95,18 @@ def node_labels(shape: NodeShape) -> dict[str, str]:
         BLOCK: shape.block,
         RACK: shape.rack,
         NODE_KIND: "sim",
-        **_gpu_labels(shape),
+        **(feature_labels(shape.group.gpu) if shape.group.gpu is not None else {}),
         **shape.group.labels,
     }
 
 
-def node_status(shape: NodeShape, now: datetime) -> JsonObject:
-    """What the machine has, and that it is well."""
-    capacity = _capacity(shape)
+def node_status(
+    shape: NodeShape, now: datetime, lost_gpus: frozenset[int] = frozenset()
+) -> JsonObject:
+    """What the machine has, and that it is well, but for GPUs that are lost."""
     return {
-        "capacity": capacity,
-        "allocatable": capacity,
+        "capacity": _capacity(shape),
+        "allocatable": _allocatable(shape, lost_gpus),
         "conditions": node_conditions(now),
         "addresses": [
             {"type": "InternalIP", "address": host_address(shape.number)},
@@ -243,23 +256,30 @@ def pulling_status(pod: Pod, node: int, now: datetime, reason: str) -> JsonObjec
 
 
 def refused_status(pod: Pod, available: int, now: datetime) -> JsonObject:
-    """The node has fewer GPUs than it was thought to have."""
+    """The node has fewer GPUs than it was thought to have, or others."""
+    given = given_gpus(pod)
+    problem = (
+        f"devices {print_devices(given)} being lost or in use"
+        if given
+        else f"requested number of devices unavailable for {GPU_RESOURCE}. "
+        f"Requested: {gpus(pod)}, Available: {available}"
+    )
     return {
         "phase": "Failed",
         "reason": "UnexpectedAdmissionError",
-        "message": "Pod was rejected: Allocate failed due to requested number of devices "
-        f"unavailable for {GPU_RESOURCE}. Requested: {gpus(pod)}, Available: {available}, "
-        "which is unexpected",
+        "message": f"Pod was rejected: Allocate failed due to {problem}, which is unexpected",
         "startTime": rfc3339(now),
     }
 
 
-def allocatable(shape: NodeShape, healthy_gpus: int) -> dict[str, str]:
-    """What pods may ask for: all but the GPUs that are lost."""
-    amounts = dict(_capacity(shape))
-    if shape.group.gpu is not None:
-        amounts[GPU_RESOURCE] = str(healthy_gpus)
-    return amounts
+def gpu_state(shape: NodeShape, lost: frozenset[int]) -> JsonObject:
+    """What a node tells when it loses GPUs, or has them again: of all that it has, in one write."""
+    topology = topology_annotation(shape.group.gpu, lost)
+    annotations = {} if topology is None else {TOPOLOGY: topology}
+    return {
+        "metadata": {"annotations": annotations},
+        "status": {"allocatable": _allocatable(shape, lost)},
+    }
 
 
 def pod_conditions(
@@ -309,21 +329,16 @@ def _capacity(shape: NodeShape) -> dict[str, str]:
     return capacity
 
 
+def _allocatable(shape: NodeShape, lost: frozenset[int]) -> dict[str, str]:
+    """What pods may ask for: all but the GPUs that are lost."""
+    amounts, gpu = _capacity(shape), shape.group.gpu
+    if gpu is not None:
+        amounts[GPU_RESOURCE] = str(gpu.count - sum(index < gpu.count for index in lost))
+    return amounts
+
+
 def _network(node: int) -> str:
     return f"10.{128 + (node >> 8)}.{node & 255}.0/24"
-
-
-def _gpu_labels(shape: NodeShape) -> dict[str, str]:
-    gpu = shape.group.gpu
-    if gpu is None:
-        return {}
-    mebibytes = parse(str(gpu.memory)).value >> 20
-    return {
-        "nvidia.com/gpu.present": "true",
-        "nvidia.com/gpu.product": gpu.model,
-        "nvidia.com/gpu.count": str(gpu.count),
-        "nvidia.com/gpu.memory": str(mebibytes),
-    }
 
 
 def _addresses(node: int, pod: str) -> JsonObject:

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from kilonova.api.gpus import TOPOLOGY
 from kilonova.kube import AlreadyExists, BadRequest, Client, Invalid, KubeError, NotFound, Resource
 from kilonova.kube.logging import get_logger
 from kilonova.kube.resource import plain
@@ -15,6 +16,7 @@ from kilonova.local.nodes import objects
 from kilonova.local.nodes.fleet import NodeShape
 from kilonova.local.nodes.heartbeats import LEASE_NAMESPACE, LEASES, Heartbeats
 from kilonova.local.nodes.machine import Machine
+from kilonova.local.nodes.topologies import topology_annotation, unhealthy_gpus
 
 NODES = plain("", "v1", "nodes", "Node", False)
 _AT_ONCE = 32
@@ -27,6 +29,7 @@ class _Metadata(msgspec.Struct, frozen=True, rename="camel"):
     resource_version: str
     namespace: str = ""
     labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
 
 
 class _Condition(msgspec.Struct, frozen=True):
@@ -138,10 +141,13 @@ class Registration:
                 return
             except AlreadyExists:
                 known = await self._client.get(_KNOWN_NODES, shape.name)
-        labels = objects.node_labels(shape)
-        if labels.items() - known.metadata.labels.items():
-            await self._client.patch(NODES, shape.name, {"metadata": {"labels": labels}})
-        status = objects.node_status(shape, self._now())
+        lost = unhealthy_gpus(known.metadata.annotations)  # whether they still are, is seen later
+        labels, topology = objects.node_labels(shape), topology_annotation(shape.group.gpu, lost)
+        told = known.metadata.annotations.get(TOPOLOGY)
+        if labels.items() - known.metadata.labels.items() or topology != told:
+            metadata = {"labels": labels, "annotations": {TOPOLOGY: topology}}
+            await self._client.patch(NODES, shape.name, {"metadata": metadata})
+        status = objects.node_status(shape, self._now(), lost)
         ready = any((c.type, c.status) == ("Ready", "True") for c in known.status.conditions)
         if not ready or known.status.allocatable != status["allocatable"]:
             await self._client.patch(NODES, shape.name, {"status": status}, subresource="status")

@@ -11,7 +11,9 @@ from datetime import datetime, timedelta
 from random import Random
 
 import msgspec
+from msgspec.structs import force_setattr
 
+from kilonova.api.meta import shared
 from kilonova.kube import Client, NotFound, Reflector, Resource, TooManyRequests
 from kilonova.kube.events import Recorder, Reference
 from kilonova.kube.logging import get_logger
@@ -22,6 +24,7 @@ from kilonova.local.nodes.faults import (
     OUT,
     PULL_ERRORS,
     XID,
+    Faults,
     faults_of,
     lost_gpus,
     lost_gpus_text,
@@ -32,6 +35,7 @@ from kilonova.local.nodes.fleet import Fleet, Step, seconds
 from kilonova.local.nodes.lives import PodLives
 from kilonova.local.nodes.machine import Machine
 from kilonova.local.nodes.timetable import Timetable
+from kilonova.local.nodes.topologies import unhealthy_gpus
 
 _XIDS_OF_PROGRAMS = (13, 31, 43, 94)
 _EVICTION_RETRY = 5.0
@@ -44,16 +48,15 @@ class _Metadata(msgspec.Struct, frozen=True, rename="camel"):
     resource_version: str
     annotations: dict[str, str] = {}
 
-
-class _Status(msgspec.Struct, frozen=True):
-    allocatable: dict[str, str] = {}
+    def __post_init__(self) -> None:
+        kept = {name: shared(value) for name, value in self.annotations.items()}
+        force_setattr(self, "annotations", kept)
 
 
 class SimNode(msgspec.Struct, frozen=True):
     """The fields of a Node in which trouble is told."""
 
     metadata: _Metadata
-    status: _Status = _Status()
 
 
 NODES = Resource("", "v1", "nodes", "Node", False, SimNode)
@@ -86,7 +89,10 @@ class Trouble:
         """Play from now on what is wrong, and plan what will be; call the result to stop."""
         unsubscribe = self._nodes.store.subscribe(self._node_changed)
         for node in list(self._nodes.store.objects()):
-            self._node_changed(None, node)
+            machine = self._machines.get(node.metadata.name)
+            if machine is not None:  # of what was told before nobody has to suffer again
+                machine.faults = Faults(lost_gpus=unhealthy_gpus(node.metadata.annotations))
+                self._look(machine, node)
         for machine in self._machines.values():
             self._timetable.after(0.0, lambda machine=machine: self._look_again(machine))
             self._plan_outage(machine)
@@ -266,15 +272,14 @@ class Trouble:
 
     async def _come_back(self, machine: Machine) -> None:
         """The machine starts again: it says that it is ready, and so do its pods in a while."""
-        conditions = {"status": {"conditions": objects.node_conditions(self._now())}}
-        await self._client.patch(NODES, machine.shape.name, conditions, subresource="status")
+        state = objects.gpu_state(machine.shape, machine.faults.lost_gpus)
+        state["status"]["conditions"] = objects.node_conditions(self._now())
+        await self._client.patch(NODES, machine.shape.name, state, subresource="status")
         self._lives.machine_is_back(machine)
 
     async def _change_gpus(self, machine: Machine, node: SimNode, lost: Sequence[int]) -> None:
-        allocatable = objects.allocatable(machine.shape, machine.healthy_gpus)
-        if node.status.allocatable != allocatable:
-            status = {"status": {"allocatable": allocatable}}
-            await self._client.patch(NODES, machine.shape.name, status, subresource="status")
+        state = objects.gpu_state(machine.shape, machine.faults.lost_gpus)
+        await self._client.patch(NODES, machine.shape.name, state, subresource="status")
         for gpu in lost:
             await self._crash(machine, node, FALLEN_OFF_THE_BUS, gpu)
 
@@ -286,4 +291,4 @@ class Trouble:
         about = Reference.to(NODES, machine.shape.name, "", node.metadata.uid)
         message = xid_text(code, gpu)
         self._events.event(about, "XidError", message, warning=True)
-        await self._lives.crash_user_of(machine, gpu, message)
+        await self._lives.crash_users_of(machine, gpu, message)
