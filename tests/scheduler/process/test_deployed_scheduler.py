@@ -14,7 +14,7 @@ from tests.harness.rights import Account, Act
 from tests.local.admission.webhook_server import until
 from tests.local.embedded_cluster import EVENTS, LEASES, eventually
 from tests.scheduler.process.scheduler_ground import ground
-from tests.scheduler.scheduling import GANGS, make_priority
+from tests.scheduler.scheduling import GANGS, QUEUES, make_priority
 from tests.workloads.process.operator_process import part_process, token_kubeconfig
 
 MANIFESTS = Path(__file__).parents[3] / "deploy" / "scheduler"
@@ -31,10 +31,12 @@ CAN: list[Act] = [
     ("watch", "scheduler.grove.io", "podgangs", ""),
     ("patch", "scheduler.grove.io", "podgangs/status", "team"),
     ("watch", "scheduling.kilonova.dev", "queues", ""),
+    ("patch", "scheduling.kilonova.dev", "queues/status", ""),
     ("watch", "resource.k8s.io", "resourceslices", ""),
     ("watch", "resource.k8s.io", "deviceclasses", ""),
     ("patch", "resource.k8s.io", "resourceclaims", "team"),
     ("patch", "resource.k8s.io", "resourceclaims/status", "team"),
+    ("patch", "resource.k8s.io", "resourceclaims/binding", "team"),
     ("create", "", "events", "team"),
     ("create", "coordination.k8s.io", "leases", NAMESPACE),
 ]
@@ -99,6 +101,8 @@ async def test_with_these_rights_it_places_evicts_and_tells(deployed: Api, tmp_p
         priority = f"high-{deployed.namespace}"
         await make_priority(place.client, priority, 1000)
         with part_process("scheduler", kubeconfig, tmp_path) as scheduler:
+            queue = {"metadata": {"name": f"queue-{deployed.namespace}"}}
+            await place.client.create(QUEUES, queue)
             gang = await place.create_gang("g", 2, 8)
             await place.until_placed(*gang)
             await place.create(place.pod("large", 9))
