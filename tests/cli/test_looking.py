@@ -119,7 +119,7 @@ def test_why_of_a_gang_and_of_its_pods_is_the_same(
 def test_why_of_a_pod_that_stands_tells_where(cluster_command: Kilonova, busy: Path):
     done = cluster_command("why", "foreign", "--data", busy)
     assert done.code == 0, done.err
-    assert "has its place: 1 pods on 1 nodes" in done.out
+    assert "has its place: 1 pod on 1 node" in done.out
     assert "Score of " in done.out
 
 
@@ -134,7 +134,7 @@ def test_a_snapshot_answers_like_the_cluster(cluster_command: Kilonova, busy: Pa
     file = tmp_path / "it.json.gz"
     saved = cluster_command("snapshot", "save", file, "--data", busy)
     assert saved.code == 0, saved.err
-    assert "12 nodes, 1 pods on them, 2 gangs waiting" in saved.out
+    assert "12 nodes, 1 pod on them, 2 gangs waiting" in saved.out
     shown = cluster_command("snapshot", "show", file)
     assert "NVIDIA-H100-80GB-HBM3   8       64" in shown.out
     assert "default/wide" in shown.out

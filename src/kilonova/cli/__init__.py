@@ -1,4 +1,4 @@
-"""The command line: `kilonova up`, `down`, `status`, `install` and `version`.
+"""The command line: clusters on this machine, parts that run on any, and commands that look.
 
 A command line is read here and nowhere else; what a command does is in a module of its own,
 imported when that command runs, so that `kilonova --help` stays quick. Expected failures are

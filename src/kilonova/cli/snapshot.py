@@ -51,6 +51,7 @@ def save(
       kilonova snapshot save /tmp/try.json --data ./try
     """
     from kilonova.cli.picturing import captured_from
+    from kilonova.cli.tables import counted
     from kilonova.scheduler.files import save as save_file
 
     path = (file or Path(f"snapshot-{datetime.now(UTC):%Y%m%dT%H%M%SZ}.json.gz")).expanduser()
@@ -63,8 +64,9 @@ def save(
         typer.echo(f"kilonova: the cluster has no {kind}: see `kilonova install`", err=True)
     picture = captured.picture
     typer.echo(
-        f"{path}: {len(picture.nodes)} nodes, {len(picture.bookings)} pods on them, "
-        f"{len(picture.waiting)} gangs waiting"
+        f"{path}: {counted(len(picture.nodes), 'node')}, "
+        f"{counted(len(picture.bookings), 'pod')} on them, "
+        f"{counted(len(picture.waiting), 'gang')} waiting"
     )
 
 

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 from kilonova.api.times import human_duration, rfc3339
 from kilonova.cli.queues import queue_table
-from kilonova.cli.tables import table
+from kilonova.cli.tables import counted, table
 from kilonova.scheduler.core.devices import WHOLE
 from kilonova.scheduler.core.snapshot import GPU
 from kilonova.scheduler.queueview import QueueView
@@ -17,8 +17,8 @@ def shown(summary: Summary, queues: tuple[QueueView, ...]) -> str:
     """All of it, for people."""
     taken = rfc3339(datetime.fromtimestamp(summary.now, UTC))
     head = (
-        f"Taken {taken}: {summary.nodes} nodes, {summary.pods} pods on them, "
-        f"{summary.standing} gangs placed, {len(summary.waiting)} waiting, "
+        f"Taken {taken}: {counted(summary.nodes, 'node')}, {counted(summary.pods, 'pod')} on them, "
+        f"{counted(summary.standing, 'gang')} placed, {len(summary.waiting)} waiting, "
         f"{summary.not_yet} not complete yet"
     )
     parts = [head]

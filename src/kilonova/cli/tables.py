@@ -23,3 +23,8 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
         for row in (head, *rows)
     )
     return "\n".join(lines)
+
+
+def counted(number: int, what: str) -> str:
+    """`1 pod`, `2 pods`."""
+    return f"{number} {what}{'' if number == 1 else 's'}"

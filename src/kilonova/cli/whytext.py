@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from typing import assert_never
 
 from kilonova.api.times import human_duration, rfc3339
-from kilonova.cli.tables import table
+from kilonova.cli.tables import counted, table
 from kilonova.scheduler.answering import Answer, StandingPod
 from kilonova.scheduler.core.explaining import Explanation, PlacementScore
 from kilonova.scheduler.decisions import PlacedGang
@@ -26,7 +26,7 @@ def _lines(answer: Answer, now: float) -> Iterator[str]:
     match answer.state:
         case "Placed":
             nodes = len({pod.node for pod in answer.pods})
-            where = f"{len(answer.pods)} pods on {nodes} nodes"
+            where = f"{counted(len(answer.pods), 'pod')} on {counted(nodes, 'node')}"
             yield f"{what}{queue} has its place: {where}{_since(answer, now)}"
         case "Waiting":
             yield f"{what}{queue} waits."

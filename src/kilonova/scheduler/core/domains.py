@@ -27,7 +27,8 @@ def candidates(snapshot: Snapshot, rooms: Rooms, part: Part, level: str, rows: R
     rows, domains = rows[inside], domains[inside]
     if not len(rows):
         return []
-    able = np.ones(int(domains.max()) + 1, np.bool_)
+    # Values that no node has any more are domains without rows, which would hold what needs none.
+    able = np.bincount(domains) > 0
     spare = np.zeros(len(able), np.float64)
     for leaf in part.leaves():
         ok, room = _holds(snapshot, rooms, leaf, rows, domains, len(able))
