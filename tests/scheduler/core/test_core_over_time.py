@@ -34,7 +34,7 @@ def many_gangs(draw: st.DrawFn) -> list[Gang]:
 
 
 @given(NODES, random.queues(), st.lists(many_gangs(), min_size=1, max_size=3))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_evictions_come_to_an_end_and_no_state_repeats(
     nodes: tuple[Node, ...], specs: list[QueueSpec], waves: list[list[Gang]]
 ) -> None:
@@ -80,7 +80,7 @@ def _renamed(gang: Gang, name: str) -> Gang:
 
 
 @given(NODES, many_gangs())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 def test_a_gang_that_is_removed_can_be_added_back(
     nodes: tuple[Node, ...], gangs: list[Gang]
 ) -> None:
@@ -117,7 +117,7 @@ def timed_gangs(draw: st.DrawFn) -> list[Gang]:
 
 
 @given(st.lists(st.sampled_from((1, 2, 4)), min_size=1, max_size=3), timed_gangs())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 def test_who_passes_never_delays_a_reservation(gpus: list[int], gangs: list[Gang]) -> None:
     nodes = tuple(node(f"n{index}", count, 8000) for index, count in enumerate(gpus))
     cluster = cluster_of(nodes, [])

@@ -146,4 +146,4 @@ class Story(RuleBasedStateMachine):
 
 
 TestStory = Story.TestCase
-TestStory.settings = settings(max_examples=150, stateful_step_count=12, deadline=None)
+TestStory.settings = settings(max_examples=120, stateful_step_count=12, deadline=None)
