@@ -26,6 +26,7 @@ from tests.local.embedded_cluster import (
     running,
     settle,
 )
+from tests.local.nodes.simulations import simulation
 
 pytestmark = pytest.mark.looptime
 JOBS = plain("batch", "v1", "jobs", "Job", True)
@@ -321,21 +322,6 @@ async def test_the_same_seed_gives_the_same_story() -> None:
     first = await story(7)
     assert await story(7) == first
     assert await story(8) != first
-
-
-@asynccontextmanager
-async def simulation(client: Client, fleet: Fleet) -> AsyncGenerator[SimulatedNodes]:
-    """A process that plays nodes on a cluster that goes on without it."""
-    pods = Reflector(client, SIM_PODS)
-    nodes = SimulatedNodes(client, fleet, LoopClock().now, pods)
-    tasks = [asyncio.create_task(part.run()) for part in (pods, nodes)]
-    await nodes.wait_registered()
-    try:
-        yield nodes
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def test_a_new_process_goes_on_where_the_last_one_stopped() -> None:
