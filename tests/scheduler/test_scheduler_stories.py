@@ -45,3 +45,34 @@ async def test_a_gang_starts_together_or_not_at_all() -> None:
             return all((await nodes_of(client)).values())
 
         await eventually(placed)
+
+
+async def test_what_nobody_can_read_is_told_with_field_value_and_fix() -> None:
+    async with scheduling(fleet(1)) as (cluster, _):
+        client = cluster.client("tester")
+        odd, member = pod("odd", 0), pod("w0", 0, of="g")
+        for each in (odd, member):
+            each["metadata"]["annotations"] = {"gpu.kilonova.dev/milli": "lots"}
+            await client.create(PODS, each, "default")
+        await client.create(GANGS, gang("g", {"w": ["w0"]}), "default")
+        told = "metadata.annotations[gpu.kilonova.dev/milli]: 'lots' is no share of a GPU"
+
+        async def both_told() -> bool:
+            one = await client.get(PODS, "odd", "default")
+            all_ = await client.get(GANGS, "g", "default")
+            said = [
+                f"{each['reason']} {each['message']}"
+                for found in (one, all_)
+                for each in found.get("status", {}).get("conditions", [])
+            ]
+            return sum(told in each for each in said) == 2
+
+        await eventually(both_told)
+        patch = {"metadata": {"annotations": {"gpu.kilonova.dev/milli": "500"}}}
+        for name in ("odd", "w0"):
+            await client.patch(PODS, name, patch, "default")
+
+        async def placed() -> bool:
+            return all((await nodes_of(client)).values())
+
+        await eventually(placed)

@@ -20,9 +20,11 @@ from kilonova.scheduler.devices import Devices
 from kilonova.scheduler.objects import Pod
 from kilonova.scheduler.reading.bookings import any_member_of
 from kilonova.scheduler.reading.gangs import (
+    MISREAD,
     NotYet,
     is_placeable,
     lone_name,
+    pod_of_lone,
     read_gang,
     read_lone_pod,
     read_standing,
@@ -48,6 +50,7 @@ class GangBook:
     ) -> None:
         self.waiting: dict[str, Gang] = {}
         self.not_yet: dict[str, NotYet] = {}
+        self.misread: dict[str, NotYet] = {}
         self.halves: dict[str, float] = {}
         self._cluster = cluster
         self._pods = pods
@@ -143,12 +146,15 @@ class GangBook:
     def _read(self, name: str) -> None:
         self.waiting.pop(name, None)
         self.not_yet.pop(name, None)
+        self.misread.pop(name, None)
         lone = name.startswith(_LONE)
         read = self._read_lone(name) if lone else self._read_gang(name)
         if not lone:
             self._note_half(name, read)
         if isinstance(read, NotYet):
             self.not_yet[name] = read
+            if read.reason == MISREAD:
+                self.misread[name] = read
             self._stand_in_part(name)
         elif read is not None:
             self._stand(read)
@@ -169,7 +175,7 @@ class GangBook:
         self.halves.pop(name, None)
 
     def _read_lone(self, name: str) -> Gang | NotYet | None:
-        pod = self._find_assumed(name.removeprefix(_LONE))
+        pod = self._find_assumed(pod_of_lone(name))
         if pod is None or pod.spec.scheduler_name not in self._serves or pod.key in self._gang_of:
             return None
         gang = pod.metadata.labels.get(names.POD_GANG)

@@ -7,7 +7,7 @@ or some time has passed: rights to push others out come with time.
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Protocol
 
@@ -16,6 +16,7 @@ from kilonova.scheduler.core.gangs import Gang
 from kilonova.scheduler.core.plan import Placement, Planner, Refusal, Reservation
 from kilonova.scheduler.metrics import SchedulerMetrics
 from kilonova.scheduler.nominations import recall_nominated
+from kilonova.scheduler.reading.gangs import NotYet
 from kilonova.scheduler.resting import Rests
 from kilonova.scheduler.verdicts import reason_of
 from kilonova.scheduler.world import World
@@ -25,6 +26,7 @@ class Teller(Protocol):
     """Who tells people what was decided."""
 
     def refused(self, refusals: Sequence[Refusal], reservation: Reservation | None) -> None: ...
+    def unreadable(self, misread: Mapping[str, NotYet]) -> None: ...
 
 
 class Rounds:
@@ -70,6 +72,7 @@ class Rounds:
         while True:
             await self._pause()
             self._world.refresh()
+            self._teller.unreadable(self._world.misread)
             await self._take_round(list(self._world.waiting.values()))
 
     def reasons(self) -> Iterator[str]:

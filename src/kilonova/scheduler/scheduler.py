@@ -39,6 +39,7 @@ from kilonova.scheduler.metrics import SchedulerMetrics
 from kilonova.scheduler.nominations import Nominations
 from kilonova.scheduler.objects import GANGS, NODES, PODS, QUEUES, Node, Pod
 from kilonova.scheduler.queuestatus import QueueStatuses
+from kilonova.scheduler.reading.gangs import NotYet
 from kilonova.scheduler.reasons import Reasons
 from kilonova.scheduler.resting import Rests
 from kilonova.scheduler.rounds import Rounds
@@ -203,6 +204,9 @@ class _Refused:
     def refused(self, refusals: Sequence[Refusal], reservation: Reservation | None) -> None:
         self.allocations.refused(refusals)
         self.teller.refused(refusals, reservation)
+
+    def unreadable(self, misread: Mapping[str, NotYet]) -> None:
+        self.teller.unreadable(misread)
 
 
 def scoring_of(weights: Mapping[str, float]) -> Scoring:

@@ -11,7 +11,7 @@ many pods one event.
 """
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import TypeVar
 
@@ -22,6 +22,7 @@ from kilonova.api.times import rfc3339
 from kilonova.kube import (
     UNMEASURED,
     Client,
+    Conflict,
     Controller,
     Instruments,
     Key,
@@ -35,7 +36,7 @@ from kilonova.scheduler.core.gangs import Gang
 from kilonova.scheduler.core.plan import Placement, Refusal, Reservation
 from kilonova.scheduler.core.snapshot import Booking
 from kilonova.scheduler.objects import GANGS, PODS, Pod
-from kilonova.scheduler.reading.gangs import is_placeable
+from kilonova.scheduler.reading.gangs import NotYet, is_placeable, pod_of_lone
 from kilonova.scheduler.verdicts import Verdict, placed_verdict, refused_verdict
 from kilonova.scheduler.world import World
 
@@ -84,8 +85,17 @@ class Teller:
 
     def refused(self, refusals: Sequence[Refusal], reservation: Reservation | None) -> None:
         """Gangs that found no place in a round."""
+        self._forget_gone()
         for refusal in refusals:
             self._tell(refusal.gang, (refusal, reservation))
+
+    def unreadable(self, misread: Mapping[str, NotYet]) -> None:
+        """Gangs and pods that ask for something that nobody can read."""
+        for name, why in misread.items():
+            verdict = Verdict(False, why.reason, why.message, gated=True)
+            known = self._news.get(_key(name))
+            if known is None or known[1] != verdict:
+                self._tell(Gang(name, ()), verdict)
 
     def placed(self, placement: Placement, failed: list[Booking]) -> None:
         """A gang whose bindings are written, but for some."""
@@ -96,6 +106,16 @@ class Teller:
             known = self._news.pop(key, None)
             if not _is_lone(key) or known is not None:
                 self._tell(placement.gang, placed_verdict(placement))
+
+    def _forget_gone(self) -> None:
+        """Those who went while they waited are not told of any more; looked for now and then."""
+        waiting, misread = self._world.waiting, self._world.misread
+        if len(self._news) > 2 * (len(waiting) + len(misread)) + _FEW:
+            for key in list(self._news):
+                name = "/".join(key)
+                if name not in waiting and name not in misread:
+                    self._news.pop(key)
+                    self._told_at.pop(key, None)
 
     def _tell(self, gang: Gang, news: _News) -> None:
         key = _key(gang.name)
@@ -117,10 +137,13 @@ class Teller:
         if verdict.placed:
             self._news.pop(key, None)
             self._told_at.pop(key, None)
-        else:
-            for pod in self._waiting(gang):
-                await self._tell_pod(pod, verdict, alone=_is_lone(key))
-        return None
+            return None
+        pods = self._waiting(gang)
+        told = [await self._tell_pod(pod, verdict, alone=_is_lone(key)) for pod in pods]
+        if _is_lone(key) and not told:
+            self._news.pop(key, None)
+            self._told_at.pop(key, None)
+        return None if all(told) else Result(self._pace)
 
     async def _tell_gang(self, key: Key, verdict: Verdict) -> None:
         gang = self._gangs.get(key)
@@ -141,34 +164,45 @@ class Teller:
         condition = _wire(new, old, self._now())
         await self._apply_status(GANGS, gang.metadata.uid, key, condition)
 
-    async def _tell_pod(self, pod: Pod, verdict: Verdict, *, alone: bool) -> None:
+    async def _tell_pod(self, pod: Pod, verdict: Verdict, *, alone: bool) -> bool:
+        """Whether a pod says what it should; not if it has changed since the cache saw it. It may
+        have been bound, and is not to say afterwards that it was not."""
         reason = "SchedulingGated" if verdict.gated else "Unschedulable"
         new = Condition("PodScheduled", "False", reason, verdict.message)
         old = next((each for each in pod.status.conditions if each.type == new.type), None)
         if _says(old, new):
-            return
+            return True
         key = pod.metadata.namespace, pod.metadata.name
         if alone:
             about = Reference.to(PODS, key[1], key[0], pod.metadata.uid)
             self._events.event(about, "FailedScheduling", verdict.message, warning=True)
         condition = _wire(new, old, self._now()) | {"lastProbeTime": None}
-        await self._apply_status(PODS, pod.metadata.uid, key, condition)
+        try:
+            await self._apply_status(
+                PODS, pod.metadata.uid, key, condition, pod.metadata.resource_version
+            )
+        except Conflict:
+            return False
+        return True
 
     async def _apply_status(
-        self, resource: Resource[T], uid: str, key: Key, condition: JsonObject
+        self, resource: Resource[T], uid: str, key: Key, condition: JsonObject, version: str = ""
     ) -> None:
-        body = {"metadata": {"uid": uid}, "status": {"conditions": [condition]}}
+        metadata = {"uid": uid, "resourceVersion": version} if version else {"uid": uid}
+        body = {"metadata": metadata, "status": {"conditions": [condition]}}
         try:
             await self._client.apply(resource, key[1], body, key[0], subresource="status")
         except NotFound:
             return  # it went; nobody needs to know any more
 
-    def _waiting(self, gang: Gang) -> Iterable[Pod]:
-        for group in gang.groups:
-            for member in group.members:
-                pod = self._world.find(member.pod)
-                if pod is not None and is_placeable(pod):
-                    yield pod
+    def _waiting(self, gang: Gang) -> list[Pod]:
+        """The pods of a gang that have no node, nor will have one in a moment."""
+        keys = [member.pod for group in gang.groups for member in group.members]
+        if _is_lone(_key(gang.name)):
+            keys = [pod_of_lone(gang.name)]
+        bookings = self._world.cluster.snapshot.bookings
+        pods = [self._world.find(key) for key in keys if key not in bookings]
+        return [pod for pod in pods if pod is not None and is_placeable(pod)]
 
     def _announce(self, placement: Placement) -> None:
         """Tells of a pod that has no gang to tell of."""

@@ -65,6 +65,8 @@ class World:
         """Gangs that have pods to place."""
         self.not_yet = book.not_yet
         """Gangs that cannot be placed as they are."""
+        self.misread = book.misread
+        """Those of them that ask for something which nobody can read."""
         self.halves = book.halves
         """Gangs of which only some pods have a node, and since when."""
         self.find = book.find

@@ -15,6 +15,10 @@ from kilonova.scheduler.core.queues import DEFAULT
 from kilonova.scheduler.objects import Pod
 from kilonova.scheduler.reading.pods import Misread, member_of
 
+MISREAD = "Misread"
+"""Why a gang is not placed that asks for something which nobody can read."""
+_LONE = "pod/"
+
 
 @dataclass(frozen=True, slots=True)
 class NotYet:
@@ -125,7 +129,12 @@ def read_lone_pod(pod: Pod, member: Read = member_of) -> Gang | NotYet:
 
 def lone_name(pod: str) -> str:
     """What the gang of a pod without one is called; no PodGang's name has two strokes."""
-    return f"pod/{pod}"
+    return f"{_LONE}{pod}"
+
+
+def pod_of_lone(gang: str) -> str:
+    """The pod whose gang of one this is."""
+    return gang.removeprefix(_LONE)
 
 
 def is_placeable(pod: Pod) -> bool:
