@@ -119,6 +119,8 @@ def _changed(change: str) -> bytes:
             whole["bookings"][0]["row"] = 2
         case "twins":
             whole["nodes"][1]["name"] = "a"
+        case "share":
+            whole["bookings"][1]["devices"][0]["milli"] = 1 << 20
         case "device":
             whole["bookings"][0]["devices"][0]["index"] = 4
         case _:
@@ -132,6 +134,7 @@ def _changed(change: str) -> bytes:
         (b"", "is no JSON"),
         (b'{"kind": ', "is no JSON"),
         (b"\xff\xfe", "is no JSON"),
+        (b"[" * 100_000, "is no JSON"),
         (b"[]", "is no snapshot: there is no object in it"),
         (b"{}", "is no snapshot: its kind is not 'kilonova-snapshot'"),
         (gzip.compress(written(example()))[:-20], "is damaged: it can not be unpacked"),
@@ -146,6 +149,7 @@ def _changed(change: str) -> bytes:
         (_changed("row"), "ns/slice is on node 2 of 2"),
         (_changed("twins"), "a is there twice among nodes"),
         (_changed("device"), "ns/slice has device 4, which is not there"),
+        (_changed("share"), "ns/stands has more of device 0 than there is"),
         (_changed("bookings"), "ns/slice of gang ns/slice stands and is not booked"),
     ],
 )

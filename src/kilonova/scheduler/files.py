@@ -7,7 +7,9 @@ written once and meant by their number. Equal pictures give equal bytes.
 import gzip
 import os
 import zlib
-from collections.abc import Callable
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, cast
 
@@ -23,7 +25,7 @@ VERSION = 1
 
 _PACKED = b"\x1f\x8b"
 _NUMBER = "#"
-_TABLES = {"shape": "shapes", "layout": "layouts"}
+_ABSENT = object()
 
 
 class UnreadableFile(Exception):
@@ -55,12 +57,13 @@ def load(path: Path) -> Picture:
 
 def written(picture: Picture) -> bytes:
     """A picture as text."""
-    tables: dict[str, dict[bytes, int]] = {name: {} for name in _TABLES.values()}
-    content = _referring(msgspec.to_builtins(picture, order="deterministic"), tables)
-    whole: JsonObject = {
+    tables = _Tables()
+    content: JsonObject = tables.plain(picture)
+    whole = {
         "kind": KIND,
         "version": VERSION,
-        **{name: list(map(msgspec.Raw, table)) for name, table in tables.items()},
+        "shapes": list(map(tables.plain, tables.shapes)),
+        "layouts": list(map(tables.plain, tables.layouts)),
         **content,
     }
     return msgspec.json.encode(whole, order="deterministic") + b"\n"
@@ -81,8 +84,8 @@ def read(text: bytes, path: Path) -> Picture:
     try:
         shapes = msgspec.convert(whole.pop("shapes", ()), tuple[Shape, ...])
         layouts = msgspec.convert(whole.pop("layouts", ()), tuple[Layout, ...])
-        tables: dict[str, tuple[Any, ...]] = {"shape": shapes, "layout": layouts}
-        return msgspec.convert(_resolved(whole, tables), Picture)
+        _resolve(whole, {"shape": shapes, "layout": layouts})
+        return msgspec.convert(whole, Picture)
     except (msgspec.ValidationError, _Dangling) as error:
         raise UnreadableFile(path, f"is damaged: {error}") from error
 
@@ -94,7 +97,7 @@ def _decoded(text: bytes, path: Path) -> JsonObject:
         found = msgspec.json.decode(text)
     except (OSError, EOFError, zlib.error) as error:
         raise UnreadableFile(path, f"is damaged: it can not be unpacked ({error})") from error
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise UnreadableFile(path, f"is no JSON: {error}") from error
     if not isinstance(found, dict):
         raise UnreadableFile(path, "is no snapshot: there is no object in it")
@@ -105,51 +108,57 @@ class _Dangling(Exception):
     """A number that stands for nothing."""
 
 
-Entry = tuple[str, Any]
+class _Tables:
+    """Shapes and layouts, each once, and values in which they are numbers."""
+
+    def __init__(self) -> None:
+        self.shapes: dict[Shape, int] = {}
+        self.layouts: dict[Layout, int] = {}
+
+    def plain(self, value: Any) -> Any:
+        """A value as JSON has it; numbers stand under keys that no label can have."""
+        if value is None or isinstance(value, str | int | float):
+            return value
+        if isinstance(value, tuple | list):
+            return [self.plain(each) for each in cast(list[Any], value)]
+        if isinstance(value, dict):
+            return {key: self.plain(each) for key, each in cast(JsonObject, value).items()}
+        if not is_dataclass(value):
+            return msgspec.to_builtins(value, order="deterministic")
+        result: JsonObject = {}
+        for name in _fields(type(value)):
+            inner = getattr(value, name)
+            if isinstance(inner, Shape):
+                result[f"{_NUMBER}{name}"] = self.shapes.setdefault(inner, len(self.shapes))
+            elif isinstance(inner, Layout):
+                result[f"{_NUMBER}{name}"] = self.layouts.setdefault(inner, len(self.layouts))
+            else:
+                result[name] = self.plain(inner)
+        return result
 
 
-def _referring(value: Any, tables: dict[str, dict[bytes, int]]) -> Any:
-    """A value in which shapes and layouts are numbers, under keys that no label can have."""
-
-    def numbered(key: str, inner: Any) -> Entry | None:
-        if key not in _TABLES or not isinstance(inner, dict):
-            return None
-        table = tables[_TABLES[key]]
-        text = msgspec.json.encode(_mapped(inner, _as_it_is), order="deterministic")
-        return f"{_NUMBER}{key}", table.setdefault(text, len(table))
-
-    return _mapped(value, numbered)
+@cache
+def _fields(type_: type) -> tuple[str, ...]:
+    """What a value is made from; hashes are not, and each process has its own."""
+    return tuple(field.name for field in fields(type_) if field.init)
 
 
-def _resolved(value: Any, tables: dict[str, tuple[Any, ...]]) -> Any:
-    """The same, with what the numbers stand for."""
-
-    def meant(key: str, inner: Any) -> Entry | None:
-        if not key.startswith(_NUMBER):
-            return None
-        name = key.removeprefix(_NUMBER)
-        table = tables.get(name, ())
-        if not isinstance(inner, int) or not 0 <= inner < len(table):
-            raise _Dangling(f"there is no {name} of number {inner!r}, but {len(table)} of them")
-        return name, table[inner]
-
-    return _mapped(value, meant)
-
-
-def _as_it_is(_key: str, _inner: Any) -> None:
-    """Replaces no entry."""
-
-
-def _mapped(value: Any, replaced: Callable[[str, Any], Entry | None]) -> Any:
-    """A tree in which some entries are replaced, and not gone into. Hashes are left out: each
-    process has its own."""
-    if isinstance(value, dict):
-        entries = (
-            replaced(key, inner) or (key, _mapped(inner, replaced))
-            for key, inner in cast(JsonObject, value).items()
-            if key != "_hash"
-        )
-        return dict(entries)
-    if isinstance(value, list | tuple):
-        return [_mapped(each, replaced) for each in cast(list[Any], value)]
-    return value
+def _resolve(whole: JsonObject, tables: Mapping[str, tuple[Any, ...]]) -> None:
+    """Puts what numbers stand for into their places."""
+    left: list[Any] = [whole]
+    while left:
+        value = left.pop()
+        if isinstance(value, dict):
+            entries = cast(JsonObject, value)
+            for name, table in tables.items():
+                number = entries.pop(_NUMBER + name, _ABSENT)
+                if number is _ABSENT:
+                    continue
+                if not isinstance(number, int) or not 0 <= number < len(table):
+                    raise _Dangling(
+                        f"there is no {name} of number {number!r}, but {len(table)} of them"
+                    )
+                entries[name] = table[number]
+            left.extend(entries.values())
+        elif isinstance(value, list):
+            left.extend(cast(list[Any], value))

@@ -11,9 +11,11 @@ from dataclasses import dataclass, replace
 from kilonova.scheduler.core.claimbook import Pool, PoolId, Written
 from kilonova.scheduler.core.claims import Counter, Device
 from kilonova.scheduler.core.cluster import Cluster, Standing
+from kilonova.scheduler.core.devices import WHOLE
 from kilonova.scheduler.core.forest import forest_of
 from kilonova.scheduler.core.gangs import Gang
 from kilonova.scheduler.core.history import History
+from kilonova.scheduler.core.mig import MASKS
 from kilonova.scheduler.core.nodes import Node
 from kilonova.scheduler.core.plan import Planner, Policy
 from kilonova.scheduler.core.queues import QueueSpec
@@ -83,6 +85,10 @@ class Picture:
             for share in booking.devices:
                 if layout is not None and not 0 <= share.index < len(layout.gpus):
                     raise ValueError(f"{booking.pod} has device {share.index}, which is not there")
+                if not 0 <= share.milli <= WHOLE or not 0 <= share.mask < MASKS:
+                    raise ValueError(
+                        f"{booking.pod} has more of device {share.index} than there is"
+                    )
         for one in self.standing:
             for pod in one.pods:
                 if pod not in booked:
