@@ -1,10 +1,12 @@
 """Nodes and pods on a server where nothing runs them, for a scheduler that is a process."""
 
+from collections import Counter
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from kilonova.api.gpus import DEVICES
 from kilonova.kube import Client
 from tests.conftest import Api
 from tests.local.embedded_cluster import NODES, PODS, eventually
@@ -55,6 +57,15 @@ class Ground:
             return all(name in pods and pods[name]["spec"].get("nodeName") for name in names)
 
         await eventually(placed, within=within)
+
+    async def assert_nothing_twice(self) -> None:
+        """No accelerator is given to two pods."""
+        given: Counter[tuple[str, str]] = Counter()
+        for pod in (await self.pods()).values():
+            devices = pod["metadata"].get("annotations", {}).get(DEVICES, "")
+            node = pod["spec"].get("nodeName", "")
+            given.update((node, device) for device in devices.split(",") if device)
+        assert [each for each, count in given.items() if count > 1] == []
 
     async def reason(self, name: str) -> str:
         """Why a pod has no node."""

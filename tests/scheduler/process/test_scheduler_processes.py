@@ -2,7 +2,6 @@
 
 import asyncio
 import signal
-from collections import Counter
 from os import kill
 from pathlib import Path
 
@@ -11,7 +10,7 @@ import pytest
 from kilonova.cli.install import install_definitions
 from tests.conftest import Api
 from tests.local.embedded_cluster import LEASES, PODS, eventually
-from tests.scheduler.process.scheduler_ground import Ground, ground
+from tests.scheduler.process.scheduler_ground import ground
 from tests.workloads.process.operator_process import OperatorProcess, part_process
 
 
@@ -31,16 +30,6 @@ def options(api: Api) -> tuple[str, ...]:
 def leads(scheduler: OperatorProcess) -> bool:
     sample = 'leader_election_master_status{name="kilonova-scheduler"} 1.0'
     return sample in scheduler.ask("/metrics")[1]
-
-
-async def assert_nothing_twice(place: Ground) -> None:
-    given = Counter(
-        (pod["spec"]["nodeName"], device)
-        for pod in (await place.pods()).values()
-        if pod["spec"].get("nodeName")
-        for device in pod["metadata"]["annotations"]["gpu.kilonova.dev/devices"].split(",")
-    )
-    assert [each for each, count in given.items() if count > 1] == []
 
 
 async def test_when_the_leader_is_killed_in_a_gang_the_other_goes_on(
@@ -63,7 +52,7 @@ async def test_when_the_leader_is_killed_in_a_gang_the_other_goes_on(
             await eventually(some_bound, within=30, every=0.001)
             kill(first.process.pid, signal.SIGKILL)
             await place.until_placed(*names, within=60)
-            await assert_nothing_twice(place)
+            await place.assert_nothing_twice()
             await place.create(place.pod("late", 1, **ours))
 
             async def told() -> bool:
@@ -72,7 +61,7 @@ async def test_when_the_leader_is_killed_in_a_gang_the_other_goes_on(
             await eventually(told, within=60)
             await place.client.delete(PODS, "g-0", place.namespace, grace=0)
             await place.until_placed("late")
-            await assert_nothing_twice(place)
+            await place.assert_nothing_twice()
 
 
 async def test_it_finishes_what_it_began_and_gives_its_lease_back(
