@@ -1,0 +1,74 @@
+"""Commands that look, and what the scheduler writes about queues, on both servers."""
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+from kilonova.cli.install import install_definitions
+from kilonova.kube import Client
+from kilonova.kube.resource import plain
+from kilonova.scheduler.scheduler import build_scheduler
+from kilonova.scheduler.settings import Settings
+from tests.cli.command import Done, Kilonova
+from tests.conftest import Api
+from tests.local.embedded_cluster import NODES, PODS, eventually
+from tests.scheduler.scheduling import pod
+from tests.workloads.ground import parts_running
+
+QUEUES = plain("scheduling.kilonova.dev", "v1alpha1", "queues", "Queue", False)
+
+
+@asynccontextmanager
+async def stage(api: Api) -> AsyncGenerator[Client]:
+    """A node of 4 GPUs, a queue that may use 2 of them, and our scheduler; gone afterwards."""
+    name = f"looked-{api.namespace}"
+    amounts = {"cpu": "8", "memory": "32Gi", "pods": "10", "nvidia.com/gpu": "4"}
+    async with api.client() as client:
+        await install_definitions(client)
+        status = {"allocatable": amounts, "capacity": amounts}
+        await client.create(NODES, {"metadata": {"name": name}, "status": status})
+        await client.create(
+            QUEUES, {"metadata": {"name": name}, "spec": {"limit": {"nvidia.com/gpu": 2}}}
+        )
+        scheduler = build_scheduler(client, Settings(pace=0.2))
+        async with parts_running(scheduler.parts, scheduler.leading):
+            yield client
+        for each in (await client.list(PODS, api.namespace)).items:
+            await client.delete(PODS, each["metadata"]["name"], api.namespace, grace=0)
+        await client.delete(NODES, name)
+        await client.delete(QUEUES, name)
+
+
+async def test_queues_and_reasons_are_told_on_any_server(api: Api, kilonova: Kilonova) -> None:
+    queue = f"looked-{api.namespace}"
+
+    async def said(*words: str) -> Done:
+        where = ("--kubeconfig", str(api.access.kubeconfig))
+        return await asyncio.to_thread(kilonova, *words, *where)
+
+    async with stage(api) as client:
+        for name in ("first", "second"):
+            body = pod(name, 2)
+            body["metadata"] |= {"namespace": api.namespace}
+            body["metadata"]["labels"]["scheduling.kilonova.dev/queue"] = queue
+            await client.create(PODS, body, api.namespace)
+        await eventually(_is_told(client, queue))
+        one = json.loads((await said("queues", queue, "-o", "json")).out)
+        assert (one["used"]["nvidia.com/gpu"], one["pending_gangs"]) == ("2", 1)
+        answers = [
+            json.loads((await said("why", name, "-n", api.namespace, "-o", "json")).out)
+            for name in ("first", "second")
+        ]
+        assert sorted(each["state"] for each in answers) == ["Placed", "Waiting"]
+        saved = await said("snapshot", "save", "it.json")
+        assert saved.code == 0, saved.err
+
+
+def _is_told(client: Client, queue: str) -> Callable[[], Awaitable[bool]]:
+    async def told() -> bool:
+        status = (await client.get(QUEUES, queue)).get("status", {})
+        used = status.get("allocated", {}).get("nvidia.com/gpu")
+        return (used, status.get("pendingGangs")) == ("2", 1)
+
+    return told
