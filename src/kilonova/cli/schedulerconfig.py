@@ -22,7 +22,7 @@ import msgspec
 from kilonova.api.durations import parse_duration
 from kilonova.cli.configfiles import converted, fields_of, read_config
 from kilonova.scheduler.core.plan import Policy
-from kilonova.scheduler.core.scores import default_scoring
+from kilonova.scheduler.scheduler import scoring_of
 from kilonova.scheduler.settings import Settings
 
 KIND = "SchedulerConfiguration"
@@ -119,7 +119,7 @@ def _problems(read: SchedulerConfiguration) -> Iterator[str]:
 
 
 def _weight_problems(weights: dict[str, float]) -> Iterator[str]:
-    usual = {part.name: part.weight for part in default_scoring().parts}
+    usual = {part.name: part.weight for part in scoring_of({}).parts}
     for name, weight in weights.items():
         if name not in usual:
             yield f"weights.{name}: is no part of the score: name one of {', '.join(usual)}"

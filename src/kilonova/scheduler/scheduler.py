@@ -38,6 +38,7 @@ from kilonova.scheduler.halves import Halves
 from kilonova.scheduler.metrics import SchedulerMetrics
 from kilonova.scheduler.nominations import Nominations
 from kilonova.scheduler.objects import GANGS, NODES, PODS, QUEUES, Node, Pod
+from kilonova.scheduler.plugins import plugged_in
 from kilonova.scheduler.queuestatus import QueueStatuses
 from kilonova.scheduler.reading.gangs import NotYet
 from kilonova.scheduler.reasons import Reasons
@@ -210,6 +211,6 @@ class _Refused:
 
 
 def scoring_of(weights: Mapping[str, float]) -> Scoring:
-    """The usual parts of a node's score, some with another weight."""
-    usual = default_scoring().parts
+    """The parts of a node's score, usual and plugged in, some with another weight than theirs."""
+    usual = default_scoring(extra=plugged_in(weights)).parts
     return Scoring([replace(part, weight=weights.get(part.name, part.weight)) for part in usual])
