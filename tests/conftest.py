@@ -39,6 +39,8 @@ LONGEST = (
     "workloads/scenarios/test_rolling_updates.py",
     "workloads/scenarios/test_gang_termination.py",
     "scheduler/extender/test_extender_with_kube_scheduler.py",
+    "scheduler/process/test_scheduler_processes.py",
+    "scheduler/process/test_deployed_scheduler.py",
     "local/schema/cel/test_cel_bounds.py",
     "workloads/replicas/test_replica_stories.py",
     "workloads/scenarios/test_cascade_delete.py",
