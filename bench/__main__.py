@@ -7,6 +7,7 @@ from bench.cluster import cluster
 from bench.home import home
 from bench.packing import packing
 from bench.scheduler import scheduler
+from bench.schedulerapi import scheduler_api
 from bench.workloads import workloads
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
@@ -14,6 +15,7 @@ app.command("home")(home)
 app.command("cluster")(cluster)
 app.command("workloads")(workloads)
 app.command("scheduler")(scheduler)
+app.command("scheduler-api")(scheduler_api)
 app.command("packing")(packing)
 
 
@@ -26,7 +28,7 @@ def benchmarks(context: typer.Context) -> None:
     console.print("usage: python -m bench NAME [--json FILE] [inputs]\n", markup=False)
     for command in app.registered_commands:
         summary = (command.callback.__doc__ or "").partition("\n")[0]
-        console.print(f"  {command.name:9} {summary}")
+        console.print(f"  {command.name:13} {summary}")
 
 
 if __name__ == "__main__":
