@@ -83,20 +83,19 @@ class ClaimBook:
     def put_pool(self, id: PoolId, pool: Pool | None) -> Iterable[int]:
         """Takes what is known of a pool now, None if it is gone."""
         self.awake = True
-        holding = [claim for claim, held in self._holding.items() if _of_pool(held, id)]
-        written = {
-            claim: each.allocation
-            for claim, each in self._written.items()
-            if _of_pool([each.allocation], id)
-        }
+        devices = self._inventory.ids_of(id)
+        if pool is not None:
+            devices.update(each.id for each in pool.devices)
+        holding = self._use.holders(devices)
+        written = self._published.holders(devices)
         for claim in holding:
             for allocation in self._holding.pop(claim):
                 self._use.let_go(claim, allocation)
-        for claim, allocation in written.items():
-            self._published.let_go(claim, allocation)
+        for claim in written:
+            self._published.let_go(claim, self._written[claim].allocation)
         rows = self._inventory.put(id, pool)
-        for claim, allocation in written.items():
-            self._published.hold(claim, allocation)
+        for claim in written:
+            self._published.hold(claim, self._written[claim].allocation)
         for claim in holding:
             self._settle(claim)
         return rows
@@ -309,10 +308,6 @@ def _wants_all(asks: Iterable[ClaimAsk]) -> bool:
     return any(
         option.count == ALL for ask in asks for request in ask.requests for option in request
     )
-
-
-def _of_pool(allocations: Iterable[Allocation], id: PoolId) -> bool:
-    return any(given.device[:2] == id for each in allocations for given in each.devices)
 
 
 def _add(counts: dict[T, int], key: T, by: int) -> None:

@@ -23,6 +23,10 @@ class DeviceUse:
             return True
         return any(self._drawn.get(counter) for counter, _ in device.consumes)
 
+    def holders(self, devices: Iterable[DeviceId]) -> set[str]:
+        """The claims that have some of these devices."""
+        return {claim for device in devices for claim in self._holders.get(device, ())}
+
     def has_room(self, device: Device, amounts: Amounts) -> bool:
         """Whether a device can be given to one more, who would take so much of its capacity."""
         held = device.id in self._holders

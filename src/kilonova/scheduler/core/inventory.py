@@ -86,6 +86,11 @@ class Inventory:
             self.forget(row)
         return rows
 
+    def ids_of(self, id: PoolId) -> set[DeviceId]:
+        """The devices of a pool."""
+        pool = self._pools.get(id)
+        return set() if pool is None else {device.id for device in pool.devices}
+
     def forget(self, row: int) -> None:
         """A node, or its labels, are others now."""
         self._visible.pop(row, None)
