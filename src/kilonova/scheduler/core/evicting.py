@@ -6,7 +6,7 @@ within it: a node for a pod alone, a domain of the level that the gang requires,
 Of the units that were taken on the way, those are given back that are not in the way after all.
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
@@ -16,16 +16,15 @@ from kilonova.scheduler.core.cluster import Cluster
 from kilonova.scheduler.core.filters import Reason
 from kilonova.scheduler.core.gangs import Gang
 from kilonova.scheduler.core.giving import are_free
-from kilonova.scheduler.core.labels import NAME, Codes, Flags, Rows
+from kilonova.scheduler.core.labels import Rows
+from kilonova.scheduler.core.lacking import likely_domains
 from kilonova.scheduler.core.nearness import clashes
 from kilonova.scheduler.core.placing import Placer, lone
-from kilonova.scheduler.core.rooms import Rooms, Scores
-from kilonova.scheduler.core.snapshot import Booking
+from kilonova.scheduler.core.rooms import Rooms
+from kilonova.scheduler.core.snapshot import Booking, Snapshot
 from kilonova.scheduler.core.victims import Cost, Unit, Victims
 
 _SINGLE_UNITS = 32
-_DOMAINS = 16
-"""So many domains are compared, those that lack the least first."""
 
 _Price = tuple[int, float, int, tuple[str, ...]]
 """Highest priority that goes, work that is lost, number of pods, and their gangs."""
@@ -82,7 +81,7 @@ class Evictor:
 
     def _in_cheapest_domain(self, gang: Gang) -> Room | None:
         best: tuple[_Price, Rows] | None = None
-        for rows in self._domains(gang):
+        for rows in likely_domains(self._snapshot, self._rooms, gang):
             mark = self._snapshot.mark()
             room = self._within(gang, rows)
             self._snapshot.undo(mark)
@@ -91,55 +90,6 @@ class Evictor:
                 if best is None or price < best[0]:
                     best = price, rows
         return None if best is None else self._within(gang, best[1])
-
-    def _domains(self, gang: Gang) -> Iterator[Rows]:
-        """Rows within which room could be made: there is enough with all that may go."""
-        snapshot = self._snapshot
-        rows = np.flatnonzero(snapshot.alive[: snapshot.size])
-        level = NAME if lone(gang) is not None else _level(gang)
-        if not level:
-            yield rows
-            return
-        domains = snapshot.labels.domains(level, rows)
-        rows, domains = rows[domains >= 0], domains[domains >= 0]
-        if not len(rows):
-            return
-        lacking = self._lacking(gang, rows, domains)
-        names = snapshot.labels.column(level).values
-        able = np.flatnonzero(np.isfinite(lacking)).tolist()
-        for domain in sorted(able, key=lambda one: (lacking[one], names[one]))[:_DOMAINS]:
-            yield rows[domains == domain]
-
-    def _lacking(self, gang: Gang, rows: Rows, domains: Codes) -> Scores:
-        """By domain, which part of what the gang needs is not free; infinite where it could never
-        stand."""
-        snapshot = self._snapshot
-        count = int(domains.max()) + 1
-        lacking = np.zeros(count)
-        needs: dict[str, int] = {}
-        for group in gang.groups:
-            for member in group.members[: group.needed]:
-                for name, amount in member.shape.requests:
-                    needs[name] = needs.get(name, 0) + amount
-        allowed = self._allowed(gang, rows)
-        for name, need in needs.items():
-            column = snapshot.column(name)
-            total = np.bincount(
-                domains, weights=snapshot.allocatable[column, rows] * allowed, minlength=count
-            )
-            free = np.bincount(
-                domains, weights=snapshot.free[column, rows] * allowed, minlength=count
-            )
-            lacking[total < need] = np.inf
-            if need:
-                lacking = np.maximum(lacking, (need - free) / need)
-        return lacking
-
-    def _allowed(self, gang: Gang, rows: Rows) -> Flags:
-        allowed = np.zeros(len(rows), np.bool_)
-        for shape in {m.shape for group in gang.groups for m in group.members[: group.needed]}:
-            allowed |= self._rooms.reasons(shape)[rows] == Reason.FITS
-        return allowed
 
     def _within(self, gang: Gang, rows: Rows) -> Room | None:
         """Lets units go in these rows, more and more of them, until the gang fits there."""
@@ -172,7 +122,7 @@ class Evictor:
         for unit, bookings in sorted(taken, key=lambda one: one[0].cost, reverse=True):
             if unit.gang in whole:
                 continue
-            if self._fits_again(bookings):
+            if fit_again(self._snapshot, bookings):
                 self._snapshot.book_all(bookings)
             else:
                 needed.append(unit)
@@ -180,27 +130,23 @@ class Evictor:
                     whole.add(unit.gang)
         return needed
 
-    def _fits_again(self, bookings: list[Booking]) -> bool:
-        if not all(are_free(self._snapshot, b.row, b.devices) for b in bookings):
-            return False
-        if any(clashes(self._snapshot, booking.member, booking.row) for booking in bookings):
-            return False
-        mark = self._snapshot.mark()
-        self._snapshot.book_all(bookings)
-        rows = sorted({booking.row for booking in bookings})
-        fits = bool(
-            (self._snapshot.free[:, rows] >= 0).all()
-            and (self._snapshot.gpu_free[rows] >= 0).all()
-            and not self._snapshot.claims.overdrawn(booking.claims for booking in bookings)
-        )
-        self._snapshot.undo(mark)
-        return fits
 
-
-def _level(gang: Gang) -> str:
-    """The level within one domain of which a gang must stand."""
-    only = gang.groups[0].pack.required if len(gang.groups) == 1 else ""
-    return gang.pack.required or only
+def fit_again(snapshot: Snapshot, bookings: Sequence[Booking]) -> bool:
+    """Whether pods may have the very places and devices back that they had."""
+    if not all(are_free(snapshot, b.row, b.devices) for b in bookings):
+        return False
+    if any(clashes(snapshot, booking.member, booking.row) for booking in bookings):
+        return False
+    mark = snapshot.mark()
+    snapshot.book_all(bookings)
+    rows = sorted({booking.row for booking in bookings})
+    fits = bool(
+        (snapshot.free[:, rows] >= 0).all()
+        and (snapshot.gpu_free[rows] >= 0).all()
+        and not snapshot.claims.overdrawn(booking.claims for booking in bookings)
+    )
+    snapshot.undo(mark)
+    return fits
 
 
 def _price(units: tuple[Unit, ...]) -> _Price:

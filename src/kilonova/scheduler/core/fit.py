@@ -49,12 +49,7 @@ class Fit:
         return Fit(Worth(demand, largest), _prices(demand, devices))
 
     def __call__(self, snapshot: Snapshot, shape: Shape, rows: Rows) -> Floats:
-        left = Left(
-            snapshot.free[snapshot.resources["cpu"], rows],
-            snapshot.free[snapshot.resources["memory"], rows],
-            # What instances were made on is nobody's hole.
-            np.where(snapshot.gpu_mask[rows] == 0, snapshot.gpu_free[rows], 0),
-        )
+        left = left_on(snapshot, rows)
         layouts = snapshot.layouts[rows]
         prices = self._priced(snapshot)[layouts]
         gpu = shape.gpu
@@ -103,6 +98,16 @@ class LearntFit:
             self.learn(snapshot)
             assert self._fit is not None
         return self._fit(snapshot, shape, rows)
+
+
+def left_on(snapshot: Snapshot, rows: Rows) -> Left:
+    """What is free on rows, as far as packing is concerned."""
+    return Left(
+        snapshot.free[snapshot.resources["cpu"], rows],
+        snapshot.free[snapshot.resources["memory"], rows],
+        # What instances were made on is nobody's hole.
+        np.where(snapshot.gpu_mask[rows] == 0, snapshot.gpu_free[rows], 0),
+    )
 
 
 @lru_cache(maxsize=4096)

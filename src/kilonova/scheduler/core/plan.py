@@ -6,21 +6,25 @@ cluster as it was; `decide` is the same and keeps what it booked.
 """
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Collection, Hashable, Iterable, Iterator
 from dataclasses import dataclass
 
 from kilonova.scheduler.core.cluster import Cluster, asked, charged
+from kilonova.scheduler.core.defragmenting import Consolidation, consolidate
 from kilonova.scheduler.core.evicting import Evictor, Room
 from kilonova.scheduler.core.flaws import Flaw, flaw_of
+from kilonova.scheduler.core.fragments import Worth
 from kilonova.scheduler.core.gangs import Gang
 from kilonova.scheduler.core.ledgers import Blocked
 from kilonova.scheduler.core.neighbours import Neighbours
 from kilonova.scheduler.core.placing import Placer
 from kilonova.scheduler.core.queues import Problem
+from kilonova.scheduler.core.relocating import Budget
 from kilonova.scheduler.core.reserving import Reservation, Shadow, reserve
 from kilonova.scheduler.core.rooms import Rooms, Score
 from kilonova.scheduler.core.shares import fair_shares
 from kilonova.scheduler.core.snapshot import Booking
+from kilonova.scheduler.core.tidying import Aims
 from kilonova.scheduler.core.turns import Turns
 from kilonova.scheduler.core.victims import Unit
 
@@ -101,6 +105,22 @@ class Planner:
     def begin(self, gangs: Iterable[Gang], now: float) -> "Round":
         """A round of decisions, to be taken turn by turn; what is booked stays booked."""
         return Round(self._cluster, self._rooms, self._placer, self._policy, gangs, now)
+
+    def consolidate(
+        self,
+        waiting: Gang | None,
+        budget: Budget,
+        now: float,
+        *,
+        worth: Worth | None = None,
+        keep: Collection[str] = (),
+    ) -> Consolidation:
+        """Moves that make room for a gang, or where nobody waits of nodes that stay empty; nothing
+        changes. The gangs in `keep` stay: those on their way to a place, or not known well."""
+        aims = Aims(self._policy.levels, worth=worth)
+        return consolidate(
+            self._cluster, self._rooms, self._placer, waiting, budget, now, aims=aims, keep=keep
+        )
 
 
 class Round:
