@@ -178,12 +178,15 @@ def test_a_plan_says_where_pods_would_go_and_writes_nothing(
 def test_other_rules_are_read_from_a_file(cluster_command: Kilonova, busy: Path, tmp_path: Path):
     snapshot, rules = tmp_path / "it.json", tmp_path / "rules.yaml"
     cluster_command("snapshot", "save", snapshot, "--data", busy)
-    rules.write_text("evicts: false\nweights: {fit: 80}\n")
+    head = "apiVersion: scheduler.config.kilonova.dev/v1alpha1\nkind: SchedulerConfiguration\n"
+    rules.write_text(f"{head}evictions: false\nweights: {{fit: 80}}\n")
     assert cluster_command("snapshot", "replay", snapshot, "--policy", rules).code == 0
-    rules.write_text("evict: false\n")
+    plan = ("why", "wide", "--snapshot", snapshot, "--config", rules)
+    assert cluster_command(*plan).code == 0
+    rules.write_text(f"{head}evict: false\n")
     wrong = cluster_command("snapshot", "replay", snapshot, "--policy", rules)
     assert wrong.code == 1
-    assert "evict: there is no such field" in wrong.err
+    assert "evict: is no field of SchedulerConfiguration" in wrong.err
 
 
 def test_names_are_completed(cluster_command: Kilonova, busy: Path):

@@ -1,11 +1,9 @@
 """What if more pods came: where they would go, whom they would push out, why not."""
 
-import re
 from dataclasses import replace
 from typing import Any
 
 import msgspec
-import pytest
 
 from kilonova.api.podgang import PodGang
 from kilonova.scheduler.core.asks import GpuAsk
@@ -17,7 +15,6 @@ from kilonova.scheduler.decisions import replay
 from kilonova.scheduler.files import written
 from kilonova.scheduler.objects import Pod
 from kilonova.scheduler.picture import Picture, picture_of
-from kilonova.scheduler.policies import by_policy
 from kilonova.scheduler.whatif import what_if
 from tests.scheduler import scheduling
 from tests.scheduler.pictures import example, waits
@@ -107,20 +104,4 @@ def test_nothing_is_changed_by_asking():
 def test_other_rules_decide_otherwise():
     tight = replace(picture("old", racks=1), waiting=(replace(waits("w", GpuAsk(2)), priority=9),))
     assert replay(tight).placed[0].evicted
-    assert replay(by_policy(tight, b"evicts: false")).placed == ()
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        (b"evict: false", "evict: there is no such field, but levels, evicts"),
-        (b"evicts: maybe", "Expected `bool`, got `str` - at `$.evicts`"),
-        (b"weights: {topology: much}", "Expected `float`, got `str`"),
-        (b"weights: {taste: 3}", "not known here: taste"),
-        (b"- 1", "is no policy"),
-        (b"{", "is no YAML"),
-    ],
-)
-def test_rules_that_nobody_can_follow_are_refused(text: bytes, said: str):
-    with pytest.raises(ValueError, match=re.escape(said)):
-        by_policy(picture(), text)
+    assert replay(tight.by_rules(Policy(evicts=False), default_scoring())).placed == ()

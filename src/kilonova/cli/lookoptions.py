@@ -35,3 +35,11 @@ Snapshot = Annotated[
 ]
 Output = Annotated[Literal["table", "json", "yaml"], typer.Option("--output", "-o", help="Form.")]
 Namespace = Annotated[str, typer.Option("--namespace", "-n", metavar="NAME", help="Namespace.")]
+Config = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="The SchedulerConfiguration to decide by, as of `kilonova run scheduler`.",
+        dir_okay=False,
+    ),
+]

@@ -8,25 +8,43 @@ from pathlib import Path
 from kilonova.cli.failure import CommandFailed
 from kilonova.cli.options import default_data
 from kilonova.cli.reasons import explained
+from kilonova.cli.schedulerconfig import read_scheduler_configuration
 from kilonova.kube import connect
 from kilonova.kube.kubeconfig import kubeconfig_files
 from kilonova.local.folder import Folder
 from kilonova.scheduler.capturing import Captured, capture
 from kilonova.scheduler.files import UnreadableFile, load
 from kilonova.scheduler.picture import Picture
+from kilonova.scheduler.scheduler import scoring_of
+from kilonova.scheduler.settings import Settings
 
 _RIGHTS = "; whoever looks must be able to list nodes, pods, podgangs and queues"
 
 
 def picture_from(
-    snapshot: Path | None, kubeconfig: Path | None, context: str | None, data: Path | None
+    snapshot: Path | None,
+    kubeconfig: Path | None,
+    context: str | None,
+    data: Path | None,
+    config: Path | None = None,
 ) -> Picture:
     """A picture from a snapshot file, if one is named, else of the cluster that is meant."""
     if snapshot is None:
-        return captured_from(kubeconfig, context, data).picture
+        return captured_from(kubeconfig, context, data, config).picture
     if kubeconfig is not None or context is not None:
         raise CommandFailed("--snapshot names a file, and --kubeconfig a cluster: give one of them")
-    return picture_in(snapshot)
+    picture = picture_in(snapshot)
+    if config is None:
+        return picture
+    settings = settings_in(config)
+    return picture.by_rules(settings.policy, scoring_of(settings.weights))
+
+
+def settings_in(config: Path | None) -> Settings:
+    """How the scheduler decides by a file, or usually."""
+    if config is None:
+        return Settings()
+    return read_scheduler_configuration(config.expanduser()).settings()
 
 
 def picture_in(path: Path) -> Picture:
@@ -39,9 +57,12 @@ def picture_in(path: Path) -> Picture:
         raise CommandFailed(f"{path} can not be read: {error.strerror}") from error
 
 
-def captured_from(kubeconfig: Path | None, context: str | None, data: Path | None) -> Captured:
+def captured_from(
+    kubeconfig: Path | None, context: str | None, data: Path | None, config: Path | None = None
+) -> Captured:
     """A picture of the cluster that is meant."""
-    return asyncio.run(_capture(cluster_meant(kubeconfig, context, data), context))
+    settings = settings_in(config)
+    return asyncio.run(_capture(cluster_meant(kubeconfig, context, data), context, settings))
 
 
 def cluster_meant(
@@ -71,7 +92,7 @@ def cluster_meant(
     return None
 
 
-async def _capture(kubeconfig: Path | None, context: str | None) -> Captured:
+async def _capture(kubeconfig: Path | None, context: str | None, settings: Settings) -> Captured:
     with explained("look", _RIGHTS):
         async with connect(kubeconfig, context) as client:
-            return await capture(client)
+            return await capture(client, settings)

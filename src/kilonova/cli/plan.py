@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from kilonova.cli.lookoptions import Context, Data, Kubeconfig, Output, Snapshot
+from kilonova.cli.lookoptions import Config, Context, Data, Kubeconfig, Output, Snapshot
 
 
 def plan(
@@ -22,6 +22,7 @@ def plan(
     context: Context = None,
     data: Data = None,
     snapshot: Snapshot = None,
+    config: Config = None,
     output: Output = "table",
 ) -> None:
     """Say where pods would go if manifests were applied now. Nothing is written.
@@ -41,7 +42,7 @@ def plan(
     from kilonova.cli.planning import planned
     from kilonova.cli.tables import in_form
 
-    found = planned(files, snapshot, kubeconfig, context, data)
+    found = planned(files, snapshot, kubeconfig, context, data, config)
     for note in found.notes:
         typer.echo(f"kilonova: {note}", err=True)
     text = decisions_text(found.decisions)

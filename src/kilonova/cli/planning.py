@@ -40,10 +40,11 @@ def planned(
     kubeconfig: Path | None,
     context: str | None,
     data: Path | None,
+    config: Path | None = None,
 ) -> Planned:
     """What would be decided if the objects in some files were there."""
     manifests = read_manifests(files)
-    picture = picture_from(snapshot, kubeconfig, context, data)
+    picture = picture_from(snapshot, kubeconfig, context, data, config)
     topologies: Topologies = {}
     if snapshot is None and any(each.kind == _SET for each in manifests):
         topologies = asyncio.run(_topologies(cluster_meant(kubeconfig, context, data), context))

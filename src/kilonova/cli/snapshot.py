@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from kilonova.cli.failure import CommandFailed
-from kilonova.cli.lookoptions import Context, Data, Kubeconfig, Output
+from kilonova.cli.lookoptions import Config, Context, Data, Kubeconfig, Output
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
@@ -37,6 +37,7 @@ def save(
     kubeconfig: Kubeconfig = None,
     context: Context = None,
     data: Data = None,
+    config: Config = None,
 ) -> None:
     """Save nodes, pods, gangs and queues of a cluster as a scheduler reads them.
 
@@ -55,7 +56,7 @@ def save(
     from kilonova.scheduler.files import save as save_file
 
     path = (file or Path(f"snapshot-{datetime.now(UTC):%Y%m%dT%H%M%SZ}.json.gz")).expanduser()
-    captured = captured_from(kubeconfig, context, data)
+    captured = captured_from(kubeconfig, context, data, config)
     try:
         save_file(captured.picture, path)
     except OSError as error:
@@ -100,7 +101,7 @@ def replay(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="YAML with rules to decide by instead: levels, evicts, reserve_after, weights.",
+            help="A SchedulerConfiguration to decide by, instead of the rules in the snapshot.",
             dir_okay=False,
         ),
     ] = None,
@@ -115,18 +116,13 @@ def replay(
       kilonova snapshot replay monday.json.gz --policy no-evictions.yaml
     """
     from kilonova.cli.decisiontext import decisions_text
-    from kilonova.cli.picturing import picture_in
+    from kilonova.cli.picturing import picture_from
     from kilonova.cli.tables import in_form
     from kilonova.scheduler.decisions import replay as replay_picture
-    from kilonova.scheduler.policies import by_policy
 
-    picture = picture_in(file)
+    picture = picture_from(file, None, None, None, policy)
     try:
-        if policy is not None:
-            picture = by_policy(picture, policy.expanduser().read_bytes())
         decisions = replay_picture(picture)
-    except OSError as error:
-        raise CommandFailed(f"{policy} can not be read: {error.strerror}") from error
     except ValueError as error:
         raise CommandFailed(f"{policy or file}: {error}") from error
     typer.echo(decisions_text(decisions) if output == "table" else in_form(decisions, output))

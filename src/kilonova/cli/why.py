@@ -6,7 +6,7 @@ import typer
 
 from kilonova.cli.completing import pod_and_gang_names
 from kilonova.cli.failure import CommandFailed
-from kilonova.cli.lookoptions import Context, Data, Kubeconfig, Namespace, Output, Snapshot
+from kilonova.cli.lookoptions import Config, Context, Data, Kubeconfig, Namespace, Output, Snapshot
 
 _KINDS = ("pod/", "pods/", "gang/", "podgang/", "podgangs/")
 
@@ -25,6 +25,7 @@ def why(
     context: Context = None,
     data: Data = None,
     snapshot: Snapshot = None,
+    config: Config = None,
     output: Output = "table",
 ) -> None:
     """Say why a pod or a gang waits, what would let it in, and when it should start.
@@ -45,7 +46,7 @@ def why(
     from kilonova.scheduler.answering import answer
 
     plain = next((name.removeprefix(kind) for kind in _KINDS if name.startswith(kind)), name)
-    picture = picture_from(snapshot, kubeconfig, context, data)
+    picture = picture_from(snapshot, kubeconfig, context, data, config)
     found = answer(picture, namespace, plain)
     if found is None:
         raise CommandFailed(

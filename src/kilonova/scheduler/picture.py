@@ -21,6 +21,7 @@ from kilonova.scheduler.core.plan import Planner, Policy
 from kilonova.scheduler.core.queues import QueueSpec
 from kilonova.scheduler.core.scores import Scoring, default_scoring
 from kilonova.scheduler.core.snapshot import Booking
+from kilonova.scheduler.plugins import plugged_in
 from kilonova.scheduler.reading.cel import Selectors
 from kilonova.scheduler.reading.gangs import NotYet
 
@@ -120,8 +121,9 @@ class Picture:
 
     def scoring(self) -> Scoring:
         """How nodes are weighed; `ValueError` where a part is not known here."""
-        known = {part.name: part for part in default_scoring().parts}
-        unknown = sorted(name for name in self.weights if name not in known)
+        parts = default_scoring(extra=plugged_in(self.weights)).parts
+        known = {part.name: part for part in parts}
+        unknown = sorted(name for name, each in self.weights.items() if each and name not in known)
         if unknown:
             raise ValueError(
                 f"a part of the score is not known here: {', '.join(unknown)} (known are "
@@ -130,6 +132,10 @@ class Picture:
         return Scoring(
             [replace(part, weight=self.weights.get(name, 0.0)) for name, part in known.items()]
         )
+
+    def by_rules(self, policy: Policy, scoring: Scoring) -> "Picture":
+        """The same cluster, decided about by other rules."""
+        return replace(self, policy=policy, weights=_weights(scoring))
 
     def planner(self, cluster: Cluster) -> Planner:
         """Who decides about a cluster of this picture."""
@@ -156,7 +162,7 @@ def picture_of(
     return Picture(
         now=now,
         policy=policy,
-        weights={part.name: float(part.weight) for part in (scoring or default_scoring()).parts},
+        weights=_weights(scoring or default_scoring()),
         nodes=tuple(nodes),
         bookings=tuple(
             replace(booking, row=ranks[booking.row])
@@ -172,6 +178,10 @@ def picture_of(
         claims=dict(sorted((claims or {}).items())),
         priorities=dict(sorted((priorities or {}).items())),
     )
+
+
+def _weights(scoring: Scoring) -> dict[str, float]:
+    return {part.name: float(part.weight) for part in scoring.parts}
 
 
 def _in_order(queue: QueueSpec) -> QueueSpec:
