@@ -86,6 +86,14 @@ def test_what_is_read_otherwise_than_written_is_noted_once():
     ]
 
 
+def test_what_is_not_planned_with_is_noted():
+    claim = {"name": "v", "persistentVolumeClaim": {"claimName": "c"}}
+    spec = template(volumes=[claim], resourceClaims=[{"name": "g"}])
+    notes = drafted(owner("Deployment", template=spec)).notes
+    assert "here: its volumes are not looked at" in notes
+    assert "here: its device claims are not looked at" in notes
+
+
 @pytest.mark.parametrize(
     ("body", "said"),
     [

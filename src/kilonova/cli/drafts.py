@@ -6,7 +6,7 @@ as placement looks at it.
 """
 
 import copy
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar, cast
 
@@ -114,6 +114,8 @@ class Drafting:
             self._note(
                 f"{manifest.where}: its pods name {scheduler}; planned as if {SCHEDULER} did it"
             )
+        for what in _passed_over(spec):
+            self._note(f"{manifest.where}: its {what} are not looked at")
         spec["schedulerName"] = SCHEDULER
         spec["priority"] = self._priority(manifest, spec)
         for container in _containers(spec):
@@ -181,6 +183,15 @@ def _with_usual_tolerations(own: list[JsonObject]) -> list[JsonObject]:
         )
     ]
     return [*own, *added]
+
+
+def _passed_over(spec: JsonObject) -> Iterator[str]:
+    """What of a pod matters to placement and is not planned with."""
+    volumes: list[JsonObject] = spec.get("volumes") or []
+    if any("persistentVolumeClaim" in each or "ephemeral" in each for each in volumes):
+        yield "volumes"
+    if spec.get("resourceClaims"):
+        yield "device claims"
 
 
 def _containers(spec: JsonObject) -> Sequence[JsonObject]:

@@ -29,7 +29,7 @@ def plan(
 
     Pods, Deployments, ReplicaSets, StatefulSets, Jobs, PodGangs and PodCliqueSets are planned, with
     the Queues beside them; what needs no place is passed over. They take their turn beside all that
-    waits already. Volumes and device claims that do not exist yet are not looked at.
+    waits already. Volumes and device claims of theirs are not looked at.
 
     \b
     Examples:
