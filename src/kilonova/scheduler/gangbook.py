@@ -13,6 +13,7 @@ from kilonova.api.grove import names
 from kilonova.api.podgang import PodGang
 from kilonova.api.times import parse_time
 from kilonova.kube import Store
+from kilonova.scheduler.core.asks import Shape
 from kilonova.scheduler.core.cluster import Cluster
 from kilonova.scheduler.core.gangs import Gang, Member
 from kilonova.scheduler.core.snapshot import Booking
@@ -47,6 +48,7 @@ class GangBook:
         *,
         others_gangs: bool,
         devices: Devices | None,
+        arrived: Callable[[Shape], None],
     ) -> None:
         self.waiting: dict[str, Gang] = {}
         self.not_yet: dict[str, NotYet] = {}
@@ -60,6 +62,7 @@ class GangBook:
         self._serves = serves
         self._others_gangs = others_gangs
         self._devices = devices
+        self._arrived = arrived
         self._members: dict[str, Member] = {}
         self._gang_of: dict[str, str] = {}
         self._whole: set[str] = set()
@@ -294,6 +297,8 @@ class GangBook:
             if self._devices is not None:
                 member = self._devices.claimed(pod, member)
             self._members[pod.key] = member
+            if not pod.spec.node_name:
+                self._arrived(member.shape)
         return member
 
 

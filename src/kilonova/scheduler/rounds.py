@@ -46,6 +46,7 @@ class Rounds:
         rests: Rests,
         metrics: SchedulerMetrics,
         retry: float,
+        learn: Callable[[], None],
         begin: Callable[[], Awaitable[None]],
     ) -> None:
         self._world = world
@@ -54,6 +55,7 @@ class Rounds:
         self._teller = teller
         self._now = now
         self._retry = retry
+        self._learn = learn
         self._begin = begin
         self._rests = rests
         self._woken = woken
@@ -105,6 +107,7 @@ class Rounds:
         if not due:
             return
         began = time.perf_counter()
+        self._learn()
         turn = self._planner.begin(due, self._now().timestamp())
         gains = world.gains
         for gang in turn.turns:

@@ -21,6 +21,7 @@ from kilonova.kube.events import Recorder
 from kilonova.kube.metrics import Metrics
 from kilonova.scheduler.allocations import Allocations
 from kilonova.scheduler.binding import Binder
+from kilonova.scheduler.core.fit import LearntFit
 from kilonova.scheduler.core.plan import Placement, Planner, Refusal, Reservation
 from kilonova.scheduler.core.scores import Scoring, default_scoring
 from kilonova.scheduler.core.snapshot import Booking
@@ -124,7 +125,7 @@ def build_scheduler(
         clock=monotonic,
         wall=now,
     )
-    woken = asyncio.Event()
+    woken, fit = asyncio.Event(), LearntFit()
     world = World(
         caches.nodes.store,
         caches.pods.store,
@@ -135,8 +136,9 @@ def build_scheduler(
         serves=settings.serves,
         others_gangs=False,
         devices=devices,
+        arrived=fit.note,
     )
-    scoring = scoring_of(settings.weights)
+    scoring = scoring_of(settings.weights, fit)
     planner = Planner(world.cluster, scoring, settings.policy)
     teller = Teller(
         client,
@@ -186,6 +188,7 @@ def build_scheduler(
         rests=rests,
         metrics=metrics,
         retry=settings.retry,
+        learn=lambda: fit.learn(world.cluster.snapshot),
         begin=begin,
     )
     metrics.show_pending(rounds.reasons)
@@ -210,7 +213,7 @@ class _Refused:
         self.teller.unreadable(misread)
 
 
-def scoring_of(weights: Mapping[str, float]) -> Scoring:
+def scoring_of(weights: Mapping[str, float], fit: LearntFit | None = None) -> Scoring:
     """The parts of a node's score, usual and plugged in, some with another weight than theirs."""
-    usual = default_scoring(extra=plugged_in(weights)).parts
+    usual = default_scoring(fit, plugged_in(weights)).parts
     return Scoring([replace(part, weight=weights.get(part.name, part.weight)) for part in usual])

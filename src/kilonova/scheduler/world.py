@@ -15,6 +15,7 @@ from kilonova.api.podgang import PodGang
 from kilonova.api.scheduling import Queue
 from kilonova.api.schedulingnames import SCHEDULER
 from kilonova.kube import Store
+from kilonova.scheduler.core.asks import Shape
 from kilonova.scheduler.core.cluster import Cluster
 from kilonova.scheduler.core.devices import Share
 from kilonova.scheduler.core.gangs import Gang, Member
@@ -46,10 +47,11 @@ class World:
         *,
         others_gangs: bool = True,
         devices: Devices | None = None,
+        arrived: Callable[[Shape], None] = lambda _: None,
     ) -> None:
         """`serves` are the names of schedulers whose pods are placed; `others_gangs` says that
         gangs of pods which others place are of interest, too. Without `devices`, claims of pods
-        are not looked at."""
+        are not looked at. `arrived` hears what pods ask for that wait for a node."""
         self.cluster = Cluster()
         self._gangs = book = GangBook(
             self.cluster,
@@ -60,6 +62,7 @@ class World:
             serves,
             others_gangs=others_gangs,
             devices=devices,
+            arrived=arrived,
         )
         self.waiting = book.waiting
         """Gangs that have pods to place."""
