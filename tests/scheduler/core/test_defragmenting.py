@@ -22,7 +22,7 @@ from kilonova.scheduler.core.relocating import Budget, Move
 from kilonova.scheduler.core.scores import default_scoring
 from kilonova.scheduler.core.snapshot import Booking
 from kilonova.scheduler.core.tidying import empty_places, used_rows
-from tests.scheduler.core import naive
+from tests.scheduler.core import clusters, naive
 from tests.scheduler.core import random_clusters as random
 from tests.scheduler.core.clusters import BLOCK, RACK, gang, group, node, shape, tight
 
@@ -317,8 +317,8 @@ def check_moves(cluster: Cluster, moves: tuple[Move, ...], now: float) -> None:
 
 
 @st.composite
-def busy_clusters(draw: st.DrawFn) -> Cluster:
-    """Gangs came and some went: what is left is scattered."""
+def varied_clusters(draw: st.DrawFn) -> Cluster:
+    """Gangs of every kind came to nodes of every kind, and some went."""
     cluster = cluster_of(*(draw(random.nodes(f"n{index}")) for index in range(6)))
     cluster.budgets = dict.fromkeys(random.BUDGETS, draw(st.integers(0, 8)))
     gangs = [draw(random.gangs(f"g{index}", most=2)) for index in range(draw(st.integers(2, 8)))]
@@ -332,8 +332,42 @@ def busy_clusters(draw: st.DrawFn) -> Cluster:
     return cluster
 
 
+@st.composite
+def scattered_clusters(draw: st.DrawFn) -> Cluster:
+    """Small gangs on nodes that are alike, each of them anywhere."""
+    cluster = cluster_of(*(node(f"n{index}", 4, rack=f"r{index // 2}") for index in range(6)))
+    placer = clusters.placer(cluster.snapshot)
+    for index in range(draw(st.integers(4, 14))):
+        name = f"g{index}"
+        of = shape(draw(st.integers(1, 2)), milli=draw(st.sampled_from((1000, 1000, 500, 300))))
+        pods = draw(st.integers(1, 3))
+        one = replace(
+            gang(name, group(name, pods, draw(st.integers(1, pods)), of=of)),
+            pack=draw(st.sampled_from((Pack(), Pack(), Pack(required=RACK)))),
+            preemptible=draw(st.integers(0, 5)) < 5,
+        )
+        some = draw(st.sets(st.integers(0, 2), min_size=1))
+        rows = [row for rack in sorted(some) for row in (2 * rack, 2 * rack + 1)]
+        bookings = placer.place(one, np.array(rows[draw(st.integers(0, 1)) :], np.intp))
+        if bookings is not None:
+            cluster.stand(one, bookings, draw(st.sampled_from((0.0, 500.0))))
+    return cluster
+
+
+@st.composite
+def large_gangs(draw: st.DrawFn) -> Gang:
+    """Gangs that want a rack or whole nodes."""
+    pods, gpus = draw(st.sampled_from(((1, 4), (2, 4), (3, 4), (6, 1), (7, 1), (8, 1), (3, 2))))
+    pack = draw(st.sampled_from((Pack(), Pack(required=RACK))))
+    return gang("new", group("new", pods, of=shape(gpus)), pack=pack)
+
+
+clusters_of_all_kinds = st.one_of(scattered_clusters(), varied_clusters())
+waiting_gangs = st.one_of(large_gangs(), random.gangs("new", most=2))
+
+
 @settings(max_examples=200, deadline=None)
-@given(cluster=busy_clusters())
+@given(cluster=clusters_of_all_kinds)
 def test_tidying_wins_with_every_step_and_comes_to_an_end(cluster: Cluster) -> None:
     planner = Planner(cluster, default_scoring(), POLICY)
     now, steps = 1000.0, 0
@@ -346,8 +380,8 @@ def test_tidying_wins_with_every_step_and_comes_to_an_end(cluster: Cluster) -> N
         assert steps < 50
 
 
-@settings(max_examples=200, deadline=None)
-@given(cluster=busy_clusters(), waiting=random.gangs("new", most=2))
+@settings(max_examples=300, deadline=None)
+@given(cluster=clusters_of_all_kinds, waiting=waiting_gangs)
 def test_after_the_moves_a_gang_fits_and_nobody_lost_a_place(
     cluster: Cluster, waiting: Gang
 ) -> None:
@@ -365,3 +399,27 @@ def test_after_the_moves_a_gang_fits_and_nobody_lost_a_place(
     cluster.snapshot.book_all(found.bookings)
     naive.check_new_bookings(cluster.snapshot, found.bookings)
     naive.check_gang(cluster.snapshot, Placement(waiting.at_least(), found.bookings))
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    used=st.lists(st.integers(0, 4), min_size=6, max_size=6),
+    fixed=st.integers(0, 3),
+    pods=st.integers(1, 8),
+)
+def test_no_fewer_moves_would_do_for_pods_that_are_alike(
+    used: list[int], fixed: int, pods: int
+) -> None:
+    cluster = cluster_of(*(node(f"n{index}", 4, rack=f"r{index // 2}") for index in range(6)))
+    for index, count in enumerate(used):
+        for rank in range(count):
+            one = job(f"g{index}{rank}", 1, preemptible=rank >= fixed)
+            put(cluster, one, f"n{index}", first=rank)
+    free = [8 - used[2 * rack] - used[2 * rack + 1] for rack in range(3)]
+    movable = [sum(max(0, count - fixed) for count in used[2 * r : 2 * r + 2]) for r in range(3)]
+    missing = [max(0, pods - has) for has in free]
+    possible = [lacks for lacks, some in zip(missing, movable, strict=True) if lacks <= some]
+    found = consolidated(cluster, rack_wide(pods=pods))
+    fits = sum(free) >= pods and bool(possible)
+    assert len(found.moves) == (min(possible) if fits else 0)
+    assert len(found.bookings) == (pods if found.moves else 0)

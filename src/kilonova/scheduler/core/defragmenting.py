@@ -24,6 +24,8 @@ from kilonova.scheduler.core.tidying import Aims, Tidier
 
 _ATTEMPTS = 8
 """So often a domain is tried, each time without one more gang that found no other place."""
+_SHIFTS = 128
+"""So often, at most, another place is tried in a domain so that somebody may stay."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +70,15 @@ class _Stuck:
 
 @dataclass(slots=True)
 class _Trial:
-    """One try to empty nodes; who left so far, by gang."""
+    """One try to empty nodes."""
 
     stay: frozenset[str]
     left: dict[str, dict[str, Booking]] = field(default_factory=dict[str, dict[str, Booking]])
+    """Who left so far, by gang and pod."""
+    place: list[Booking] = field(default_factory=list[Booking])
+    """What the gang that waits has got."""
+    shifts: int = 0
+    """How often another place was looked for, so that others may stay."""
 
 
 class _Way:
@@ -123,19 +130,18 @@ class _Way:
 
     def _tried(self, rows: Rows, trial: _Trial) -> Consolidation | _Stuck | None:
         order = iter(self._cheapest_rows(rows, trial))
-        bookings: list[Booking] | None = None
         step = 1
-        while bookings is None:
+        while not trial.place:
             more = list(islice(order, step))
             if not more:
                 return None
             for row in more:
                 self._empty(row, trial)
-            bookings = self._placer.place(self._gang, rows)
+            trial.place = self._placer.place(self._gang, rows) or []
             step *= 2
-        self._give_back(trial)
+        self._give_back(rows, trial)
         moves = self._settle(trial)
-        return moves if isinstance(moves, _Stuck) else Consolidation(moves, tuple(bookings))
+        return moves if isinstance(moves, _Stuck) else Consolidation(moves, tuple(trial.place))
 
     def _cheapest_rows(self, rows: Rows, trial: _Trial) -> list[int]:
         """Rows on which somebody may be moved; those that would be wholly empty come first, then
@@ -173,20 +179,40 @@ class _Way:
     def _stands(self, pod: str) -> bool:
         return pod in self._snapshot.bookings
 
-    def _give_back(self, trial: _Trial) -> None:
-        """Has those stay who are not in the way, the dearest first."""
+    def _give_back(self, rows: Rows, trial: _Trial) -> None:
+        """Has those stay without whose leaving the gang fits, the dearest first."""
         movers = self._movers
         for gang in sorted(trial.left, key=lambda one: (-movers.work(one, trial.left[one]), one)):
             left = trial.left[gang]
             singly = movers.are_extras(gang, left)
             for pods in [[pod] for pod in left] if singly else [list(left)]:
-                bookings = [left[pod] for pod in pods]
-                if fit_again(self._snapshot, bookings):
-                    self._snapshot.book_all(bookings)
+                if self._may_stay(rows, trial, [left[pod] for pod in pods]):
                     for pod in pods:
                         del left[pod]
             if not left:
                 del trial.left[gang]
+
+    def _may_stay(self, rows: Rows, trial: _Trial, bookings: list[Booking]) -> bool:
+        """Books pods where they were if the gang that waits fits beside them, if need be in another
+        place than it has."""
+        snapshot = self._snapshot
+        if fit_again(snapshot, bookings):
+            snapshot.book_all(bookings)
+            return True
+        if trial.shifts == _SHIFTS:
+            return False
+        trial.shifts += 1
+        mark = snapshot.mark()
+        snapshot.release_all([booking.pod for booking in trial.place])
+        if fit_again(snapshot, bookings):
+            snapshot.book_all(bookings)
+            place = self._placer.place(self._gang, rows)
+            if place is not None:
+                snapshot.keep(mark)
+                trial.place = place
+                return True
+        snapshot.undo(mark)
+        return False
 
     def _settle(self, trial: _Trial) -> tuple[Move, ...] | _Stuck:
         """Gives all who left another place, the largest first."""

@@ -8,6 +8,7 @@ undo each other, and there comes an end.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 
@@ -19,10 +20,10 @@ from kilonova.scheduler.core.labels import Flags, Rows
 from kilonova.scheduler.core.moving import Standing, best_move
 from kilonova.scheduler.core.placing import Placer
 from kilonova.scheduler.core.relocating import Budget, Move, Movers
-from kilonova.scheduler.core.rooms import Rooms
-from kilonova.scheduler.core.snapshot import GPU, Booking
+from kilonova.scheduler.core.rooms import Counts, Rooms
+from kilonova.scheduler.core.snapshot import GPU, Booking, Snapshot
 
-_TRIALS = 64
+_TRIALS = 24
 """So many nodes are looked at for each that is emptied, those that are used least first."""
 
 
@@ -89,14 +90,16 @@ class Tidier:
         return best
 
     def _little_used(self, used: Flags) -> list[int]:
-        """Rows that somebody might leave."""
+        """Rows that somebody might leave: those with few GPUs in use first, then those around which
+        few others are used."""
         snapshot = self._snapshot
         column = snapshot.column(GPU)
         rows = np.flatnonzero(used & (snapshot.allocatable[column, : snapshot.size] > 0))
         busy = snapshot.allocatable[column, rows] - snapshot.free[column, rows]
-        order = np.lexsort((snapshot.ranks[rows], busy))
+        around = [_used_around(snapshot, level, rows) for level in self._aims.levels]
+        order = np.lexsort((snapshot.ranks[rows], *around, busy))
         able = (row for row in rows[order].tolist() if self._leaving(row) is not None)
-        return [row for row, _ in zip(able, range(_TRIALS), strict=False)]
+        return list(islice(able, _TRIALS))
 
     def _leaving(self, row: int) -> dict[str, tuple[str, ...]] | None:
         """Who has to go for a row to be empty, by gang; None if somebody stays."""
@@ -208,3 +211,9 @@ def empty_places(cluster: Cluster, levels: Sequence[str], used: Flags) -> int:
         there, busy = np.unique(domains[inside]), np.unique(domains[inside & used[rows]])
         total += len(there) - len(busy)
     return total
+
+
+def _used_around(snapshot: Snapshot, level: str, used: Rows) -> Counts:
+    """Of rows in use, how many are in the same domain."""
+    domains = snapshot.labels.domains(level, used) + 1
+    return np.bincount(domains)[domains] if len(used) else np.zeros(0, np.int64)
