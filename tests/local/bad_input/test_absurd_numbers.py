@@ -8,9 +8,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from kilonova.api import quantity
 from kilonova.api.times import later, parse_time
 from kilonova.kube.resource import plain
-from kilonova.local import cron, quantity
+from kilonova.local import cron
 from tests.local.embedded_cluster import BEGIN, PODS, eventually, find, pod, running
 
 LARGEST, LONGEST = (1 << 31) - 1, (1 << 63) - 1
