@@ -10,6 +10,8 @@ import msgspec
 
 from kilonova.api.gpus import Assignment
 
+_WHOLE = Assignment(0).milli
+
 
 class Holding(msgspec.Struct, frozen=True, gc=False):
     """What a pod has, and whether its scheduler said so."""
@@ -66,6 +68,3 @@ def _collide(new: Assignment, others: Iterable[Assignment]) -> bool:
     if new.profile:
         return any(not each.profile or each.start == new.start for each in beside)
     return any(each.profile for each in beside) or sum(e.milli for e in beside) + new.milli > _WHOLE
-
-
-_WHOLE = Assignment(0).milli

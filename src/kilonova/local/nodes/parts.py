@@ -31,6 +31,7 @@ class Part:
     splits: tuple[int, ...] = ()
     """The sizes in GiB, as sold, of those that can be split by MIG."""
     name: str = ""
+    """What its MIG geometries are called after."""
 
     def geometry(self, mebibytes: int) -> str:
         """What the MIG geometry of a device with that much memory is called."""

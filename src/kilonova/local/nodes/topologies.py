@@ -35,15 +35,12 @@ def unhealthy_gpus(annotations: Mapping[str, str]) -> frozenset[int]:
 
 @lru_cache(maxsize=256)
 def feature_labels(gpu: Gpu) -> Mapping[str, str]:
-    """The labels of NVIDIA's feature discovery, as far as a machine without a driver has them."""
+    """The labels of NVIDIA's feature discovery that tell one kind of node from another."""
     labels = {
         "nvidia.com/gpu.present": "true",
         "nvidia.com/gpu.product": gpu.model,
         "nvidia.com/gpu.count": str(gpu.count),
         "nvidia.com/gpu.memory": str(_mebibytes(gpu)),
-        "nvidia.com/gpu.replicas": "1",
-        "nvidia.com/gpu.mode": "compute",
-        "nvidia.com/gpu.sharing-strategy": "none",
     }
     part = part_of(gpu.model)
     if part is not None:
