@@ -138,19 +138,21 @@ class Tidier:
         worth = self._aims.worth
         if worth is None:
             return []
-        left = left_on(self._snapshot, np.arange(self._snapshot.size))
+        # Between equals the first is taken: that is to be the first by name.
+        ranks, by_name = self._snapshot.ranks, np.argsort(self._snapshot.ranks, kind="stable")
+        left = left_on(self._snapshot, by_name)
         used = used_rows(self._cluster)
         best: tuple[float, Booking, int] | None = None
         for shape, bookings in self._shares():
             group = Standing(
                 ask_of(shape),
-                np.array([booking.row for booking in bookings], np.intp),
+                np.array([ranks[booking.row] for booking in bookings], np.intp),
                 np.array([[one.index for one in booking.devices] for booking in bookings]),
             )
-            targets = used & (self._rooms.room(shape) > 0)
+            targets = (used & (self._rooms.room(shape) > 0))[by_name]
             found = best_move(worth, left, [group], lambda _, t=targets: t, self._aims.milli)
             if found is not None and (best is None or found.gain > best[0]):
-                best = found.gain, bookings[found.index], found.row
+                best = found.gain, bookings[found.index], int(by_name[found.row])
         if best is None:
             return []
         move = self._moved(worth, best[1], np.array([best[2]], np.intp))
