@@ -7,6 +7,7 @@ from kilonova.kube import Reflector
 from kilonova.local.nodes import Fleet, SimulatedNodes
 from kilonova.local.nodes.fleet import Gpu, NodeGroup
 from kilonova.local.nodes.sim import PODS as SIM_PODS
+from kilonova.local.nodes.topologies import unhealthy_gpus
 from tests.conftest import Api
 from tests.local.embedded_cluster import LEASES, NODES, PODS, eventually, find, gone, pod
 
@@ -41,6 +42,16 @@ async def test_a_pod_on_a_simulated_node_lives_and_goes(api: Api) -> None:
                 return lease["spec"]["renewTime"] > before["spec"]["renewTime"]
 
             await eventually(renewed)
+            lost = {"metadata": {"annotations": {"sim.kilonova.dev/lost-gpus": "0"}}}
+            await client.patch(NODES, f"{name}-0", lost)
+
+            async def has_none() -> bool:
+                node = await find(client, NODES, f"{name}-0")
+                return node["status"]["allocatable"]["nvidia.com/gpu"] == "0"
+
+            await eventually(has_none)
+            node = await find(client, NODES, f"{name}-0")
+            assert unhealthy_gpus(node["metadata"]["annotations"]) == {0}, "told in the same write"
             await client.delete(PODS, "p", api.namespace)
             await gone(client, PODS, "p", api.namespace)
         finally:
