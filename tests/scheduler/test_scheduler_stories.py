@@ -1,9 +1,13 @@
 """The whole scheduler on an embedded cluster."""
 
+from kilonova.kube.resource import plain
 from tests.local.embedded_cluster import PODS, eventually, virtual_time
 from tests.scheduler.scheduling import GANGS, fleet, gang, nodes_of, pod, scheduling
 
 pytestmark = virtual_time
+
+BUDGETS = plain("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget", True)
+CLASSES = plain("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", False)
 
 
 async def test_a_lone_pod_gets_a_node_and_a_device() -> None:
@@ -76,3 +80,39 @@ async def test_what_nobody_can_read_is_told_with_field_value_and_fix() -> None:
             return all((await nodes_of(client)).values())
 
         await eventually(placed)
+
+
+async def test_a_pod_that_a_disruption_budget_guards_makes_no_way() -> None:
+    async with scheduling(fleet(1)) as (cluster, _):
+        client = cluster.client("tester")
+        for name, value in (("low", 1), ("high", 9)):
+            body = {"metadata": {"name": name}, "value": value}
+            await client.create(CLASSES, body)
+        guarded = pod("guarded", 8, priorityClassName="low")
+        guarded["metadata"]["labels"] = {"app": "guarded"}
+        budget = {
+            "metadata": {"name": "stay"},
+            "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "guarded"}}},
+        }
+        await client.create(BUDGETS, budget, "default")
+        await client.create(PODS, guarded, "default")
+
+        async def runs() -> bool:
+            return bool((await nodes_of(client))["guarded"])
+
+        await eventually(runs)
+        await client.create(PODS, pod("urgent", 8, priorityClassName="high"), "default")
+
+        async def told() -> bool:
+            found = await client.get(PODS, "urgent", "default")
+            conditions = found.get("status", {}).get("conditions", [])
+            return any(each.get("reason") == "Unschedulable" for each in conditions)
+
+        await eventually(told)
+        assert (await nodes_of(client))["guarded"]
+        await client.delete(BUDGETS, "stay", "default")
+
+        async def made_way() -> bool:
+            return bool((await nodes_of(client)).get("urgent"))
+
+        await eventually(made_way)

@@ -21,6 +21,7 @@ from kilonova.kube.events import Recorder
 from kilonova.kube.metrics import Metrics
 from kilonova.scheduler.allocations import Allocations
 from kilonova.scheduler.binding import Binder
+from kilonova.scheduler.budgets import BUDGETS, Budget, Budgets
 from kilonova.scheduler.core.fit import LearntFit
 from kilonova.scheduler.core.plan import Placement, Planner, Refusal, Reservation
 from kilonova.scheduler.core.scores import Scoring, default_scoring
@@ -65,12 +66,13 @@ class Caches:
     slices: Reflector[ResourceSlice]
     classes: Reflector[DeviceClass]
     claims: Reflector[ResourceClaim]
+    budgets: Reflector[Budget]
 
     @property
     def all(self) -> "list[Reflector[Any]]":
         """All of them; who refers to others comes after them."""
         devices = [self.slices, self.classes, self.claims]
-        return [self.nodes, self.queues, self.gangs, *devices, self.pods]
+        return [self.nodes, self.queues, self.gangs, *devices, self.pods, self.budgets]
 
     async def wait_synced(self) -> None:
         """Waits until all are filled."""
@@ -112,6 +114,7 @@ def build_scheduler(
         Reflector(client, SLICES, instruments=instruments),
         Reflector(client, CLASSES, instruments=instruments),
         Reflector(client, CLAIMS, instruments=instruments),
+        Reflector(client, BUDGETS, instruments=instruments),
     )
     devices = Devices(
         caches.slices.store, caches.classes.store, caches.claims.store, caches.pods.store
@@ -138,6 +141,7 @@ def build_scheduler(
         devices=devices,
         arrived=fit.note,
     )
+    Budgets(world.cluster, caches.budgets.store, caches.pods.store)
     scoring = scoring_of(settings.weights, fit)
     planner = Planner(world.cluster, scoring, settings.policy)
     teller = Teller(

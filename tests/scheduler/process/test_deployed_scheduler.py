@@ -32,6 +32,7 @@ CAN: list[Act] = [
     ("patch", "scheduler.grove.io", "podgangs/status", "team"),
     ("watch", "scheduling.kilonova.dev", "queues", ""),
     ("patch", "scheduling.kilonova.dev", "queues/status", ""),
+    ("watch", "policy", "poddisruptionbudgets", ""),
     ("watch", "resource.k8s.io", "resourceslices", ""),
     ("watch", "resource.k8s.io", "deviceclasses", ""),
     ("patch", "resource.k8s.io", "resourceclaims", "team"),

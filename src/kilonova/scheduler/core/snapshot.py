@@ -238,6 +238,10 @@ class Snapshot:
         if self.claims.awake:
             self.changes.note_all(self.claims.book(_uses(bookings)))
 
+    def amend(self, booking: Booking) -> None:
+        """Takes a booking in the place of one of the same pod that uses the same."""
+        self.bookings[booking.pod] = self.pods_on[booking.row][booking.pod] = booking
+
     def release(self, pod: str) -> Booking:
         """Takes a booking back."""
         return self.release_all([pod])[0]
