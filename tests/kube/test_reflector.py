@@ -295,3 +295,16 @@ async def test_waiting_for_the_first_list_ends_when_it_is_in_the_store() -> None
     assert asyncio.get_running_loop().time() == 3
     assert scene.content == {"a": "1"}
     running.cancel()
+
+
+@pytest.mark.parametrize("optional", [True, False])
+async def test_only_a_kind_that_is_optional_counts_as_empty_where_it_is_not_known(
+    optional: bool,
+) -> None:
+    unknown = refused(404, "NotFound", "the server could not find the requested resource")
+    stream = Stream(added("a", 1), bookmark(2, ends_initial_events=True), Hang())
+    scene = Scene(unknown, stream, optional=optional)
+    await scene.play(0.1)
+    assert scene.reflector.synced is optional
+    await scene.play(3)
+    assert scene.content == {"a": "1"}

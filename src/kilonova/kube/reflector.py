@@ -29,6 +29,7 @@ from kilonova.kube.errors import (
     Expired,
     Invalid,
     KubeError,
+    NotFound,
 )
 from kilonova.kube.identity import Key
 from kilonova.kube.instruments import UNMEASURED, Instruments
@@ -53,7 +54,8 @@ class Reflector(Generic[T]):
 
     `silence` is after how many seconds without data, bookmarks included, a stream counts as
     dead; servers send a bookmark about every minute. Share a reflector between controllers:
-    its cost is per event, not per handler.
+    its cost is per event, not per handler. What is `optional` counts as empty while the server
+    does not know the kind; the others are waited for.
     """
 
     def __init__(
@@ -65,6 +67,7 @@ class Reflector(Generic[T]):
         labels: str = "",
         fields: str = "",
         indexes: Mapping[str, IndexValues[T]] | None = None,
+        optional: bool = False,
         silence: float = 90.0,
         backoff: Backoff | None = None,
         instruments: Instruments = UNMEASURED,
@@ -78,6 +81,7 @@ class Reflector(Generic[T]):
         self._namespace = namespace
         self._labels = labels
         self._fields = fields
+        self._optional = optional
         self._silence = silence
         self._backoff = backoff or Backoff(0.5, 30.0)
         self._instruments = instruments
@@ -119,6 +123,8 @@ class Reflector(Generic[T]):
                 self._report(error, delay)
                 if _cannot_resume(error):
                     self._version = ""
+                if self._optional and not self.synced and isinstance(error, NotFound):
+                    self._replace({}, (), "")
                 await self._sleep(delay)
             else:
                 self._failures = 0
