@@ -37,13 +37,13 @@ def choose(
 
     `free` are milli free and `masks` what MIG instances occupy, by device. Where `liking` is given,
     shares and instances go to the devices with the largest; `demand` says which MIG profiles others
-    will want. `further` pods with the same ask are to find whole devices after this one, as far as
-    `rooms` says that they can.
+    will want. `further` pods with the same ask are to find devices after this one, as far as there
+    is room for them.
     """
     if ask.profile:
         return _instances(layout, free, masks, ask, liking, demand)
     if not ask.whole:
-        return _shares(layout, free, masks, ask, liking)
+        return _shares(layout, free, masks, ask, liking, further)
     idle = 0
     for index, milli in enumerate(free):
         if milli == WHOLE and not masks[index]:
@@ -156,9 +156,18 @@ def _shares(
     masks: Sequence[int],
     ask: GpuAsk,
     liking: Sequence[float] | None,
+    further: int,
 ) -> Choice | None:
+    several = ask.count > 1 and further > 0
+
+    def order(index: int, milli: int) -> float:
+        # Who takes several devices at a time must use them evenly, or some are left over.
+        if several:
+            return -(free[index] // milli)
+        return -liking[index] if liking is not None else 0.0
+
     found = [
-        (-liking[index] if liking is not None else 0.0, free[index] - milli, index, milli)
+        (order(index, milli), free[index] - milli, index, milli)
         for index, milli in _sizes(layout, ask)
         if milli <= free[index] and not masks[index]
     ]

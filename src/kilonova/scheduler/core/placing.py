@@ -15,7 +15,7 @@ import numpy as np
 from kilonova.scheduler.core import taking
 from kilonova.scheduler.core.asks import Shape
 from kilonova.scheduler.core.domains import candidates, could_hold
-from kilonova.scheduler.core.gangs import Apart, Gang, Group, Member
+from kilonova.scheduler.core.gangs import Apart, Gang, Group, Member, Segments
 from kilonova.scheduler.core.giving import bookings_for
 from kilonova.scheduler.core.labels import Rows
 from kilonova.scheduler.core.nearness import objections
@@ -142,7 +142,7 @@ class _Attempt:
                 if self._tried(self._place, root, allowed):
                     for leaf in root.leaves():
                         self._add_extras(leaf)
-                    return self._snapshot.keep(mark)
+                    return self._in_rank(root, self._snapshot.keep(mark))
         self._snapshot.undo(mark)
         return None
 
@@ -154,6 +154,14 @@ class _Attempt:
             for level in _near_levels(root):
                 domains = candidates(self._snapshot, self._rooms, root, level, allowed)
                 yield from domains[:_MOST_DOMAINS]
+
+    def _in_rank(self, root: Part, bookings: list[Booking]) -> list[Booking]:
+        """In the order of the gang, whoever was placed first."""
+        if all(len(leaf.wanted) < 2 for leaf in root.leaves()):
+            return bookings
+        members = (member for group in self._gang.groups for member in group.members)
+        ranks = {member.pod: rank for rank, member in enumerate(members)}
+        return sorted(bookings, key=lambda booking: ranks[booking.pod])
 
     def _possible_pins(self, root: Part, rows: Rows) -> Iterator[Mapping[str, int]]:
         """Where claims that several pods use may get their devices: all of them must find room
@@ -255,17 +263,30 @@ class _Attempt:
         self._stands[group.name] = rows
         members = list(group.members[:number])
         if group.segments is not None and len({member.shape for member in members}) > 1:
-            return self._fill_singly(group, members, rows) == number
-        for shape, same in groupby(members, key=lambda member: member.shape):
-            if not self._fill_alike(leaf, group, shape, list(same), rows):
-                return False
-        return True
+            return self._fill_all_singly(group, members, rows)
+        return all(
+            self._fill_alike(leaf, group, alike[0].shape, alike, rows)
+            for alike in self._scarcest_first(members, rows)
+        )
+
+    def _scarcest_first(self, members: list[Member], rows: Rows) -> list[list[Member]]:
+        """Pods by what they ask for: those first for which there is least room."""
+        kinds: dict[Shape, list[Member]] = {}
+        for member in members:
+            kinds.setdefault(member.shape, []).append(member)
+        if len(kinds) < 2:
+            return list(kinds.values())
+
+        def room(alike: list[Member]) -> float:
+            return float(self._rooms.room(alike[0].shape)[rows].sum()) / len(alike)
+
+        return sorted(kinds.values(), key=room)
 
     def _fill_alike(
         self, leaf: Part, group: Group, shape: Shape, members: list[Member], rows: Rows
     ) -> bool:
         if self._differ(members):
-            return self._fill_singly(group, members, rows) == len(members)
+            return self._fill_all_singly(group, members, rows)
         room = self._room(members, rows)
         taken = self._take(leaf, group, shape, rows, room, len(members))
         if int(taken.sum()) < len(members):
@@ -294,27 +315,44 @@ class _Attempt:
             room = one_per_domain(self._snapshot, level, rows, room, self._rooms.keys(shape)[rows])
         return room
 
+    def _fill_all_singly(self, group: Group, members: list[Member], rows: Rows) -> bool:
+        """Books one pod, or one segment, after the other: all of them, or it is no use."""
+        if group.segments is None:
+            return self._seat_all(members, rows)
+        return self._fill_segments(_segments(group.segments, members), group.segments.level, rows)
+
+    def _fill_segments(self, segments: Sequence[list[Member]], level: str, rows: Rows) -> bool:
+        """The first where the others find their places, too."""
+
+        def fill(first: list[Member], domain: Rows) -> bool:
+            return self._seat_all(first, domain) and self._fill_segments(segments[1:], level, rows)
+
+        if not segments:
+            return True
+        domains = self._domains_for(segments[0], level, rows)
+        return any(self._tried(fill, segments[0], domain) for domain in domains)
+
     def _fill_singly(self, group: Group, members: list[Member], rows: Rows) -> int:
-        """Books one pod, or one segment, after the other; says how many pods found a place."""
+        """As many pods, or segments, as find a place one after the other; says how many pods."""
         if group.segments is None:
             return self._seat(members, rows)
-        size, level = group.segments.size, group.segments.level
-        for first in range(0, len(members), size):
-            if not self._fill_segment(members[first : first + size], level, rows):
-                return first
-        return len(members)
+        seated, level = 0, group.segments.level
+        for segment in _segments(group.segments, members):
+            domains = self._domains_for(segment, level, rows)
+            if not any(self._tried(self._seat_all, segment, domain) for domain in domains):
+                break
+            seated += len(segment)
+        return seated
 
-    def _fill_segment(self, members: list[Member], level: str, rows: Rows) -> bool:
-        """Within one domain, those with the most room first."""
+    def _domains_for(self, segment: list[Member], level: str, rows: Rows) -> Iterator[Rows]:
+        """Domains that may hold a segment, those with the most room first."""
         domains = self._snapshot.labels.domains(level, rows)
-        room = np.bincount(domains + 1, weights=self._rooms.room(members[0].shape)[rows])[1:]
+        room = np.bincount(domains + 1, weights=self._rooms.room(segment[0].shape)[rows])[1:]
         names = self._snapshot.labels.column(level).values
-        alike = sum(member.shape == members[0].shape for member in members)
+        alike = sum(member.shape == segment[0].shape for member in segment)
         able = np.flatnonzero(room >= alike).tolist()
         for domain in sorted(able, key=lambda one: (-room[one], names[one])):
-            if self._tried(self._seat_all, members, rows[domains == domain]):
-                return True
-        return False
+            yield rows[domains == domain]
 
     def _seat_all(self, members: list[Member], rows: Rows) -> bool:
         return self._seat(members, rows) == len(members)
@@ -404,3 +442,8 @@ def _near_levels(root: Part) -> list[str]:
     shapes = [shape for leaf in root.leaves() for shape, _ in leaf.wanted]
     peers = [shape.peers for shape in shapes if shape.peers is not None]
     return list(dict.fromkeys(term.level for each in peers for term in each.near))
+
+
+def _segments(segments: Segments, members: list[Member]) -> list[list[Member]]:
+    size = segments.size
+    return [members[first : first + size] for first in range(0, len(members), size)]

@@ -184,7 +184,22 @@ def _sharing(snapshot: Snapshot, ask: GpuAsk, rows: Rows) -> Counts:
     _close_missing(snapshot, rows, per_device)
     if ask.count == 1:
         return per_device.sum(axis=1)
-    return (per_device > 0).sum(axis=1) // ask.count
+    return _together(per_device, ask.count)
+
+
+def _together(slots: Counts, count: int) -> Counts:
+    """How often `count` different devices can be taken of those with so many slots each.
+
+    So many pods find devices exactly if every device is used at most once for each of them and
+    still all have enough; the more pods, the harder, so the most is found by halving.
+    """
+    low: Counts = np.zeros(len(slots), np.int64)
+    high: Counts = slots.sum(axis=1, dtype=np.int64) // count
+    while bool((low < high).any()):
+        middle: Counts = (low + high + 1) // 2
+        enough = np.minimum(slots, middle[:, None]).sum(axis=1) >= count * middle
+        low, high = np.where(enough, middle, low), np.where(enough, high, middle - 1)
+    return low
 
 
 def _close_missing(snapshot: Snapshot, rows: Rows, slots: Counts) -> None:
