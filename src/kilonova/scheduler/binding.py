@@ -1,5 +1,5 @@
 """Writes what was decided: one binding for each pod. Before, those who are in the way are evicted,
-and claims get their devices.
+and claims get their devices and volumes.
 
 The pods of a gang are bound at the same time, once all of them are still there and those who leave
 their nodes are gone. A binding that the server cannot take now is tried again until it does; one
@@ -30,6 +30,7 @@ from kilonova.scheduler.core.snapshot import Booking
 from kilonova.scheduler.metrics import SchedulerMetrics
 from kilonova.scheduler.objects import PODS, Pod
 from kilonova.scheduler.reading.gpus import devices_text
+from kilonova.scheduler.volumepromises import VolumePromises
 from kilonova.scheduler.world import World
 
 _log = get_logger(__name__)
@@ -52,6 +53,7 @@ class Binder:
         slots: asyncio.Semaphore,
         metrics: SchedulerMetrics,
         allocations: Allocations,
+        volumes: VolumePromises,
     ) -> None:
         self._client = client
         self._world = world
@@ -59,6 +61,7 @@ class Binder:
         self._done = done
         self._slots = slots
         self._allocations = allocations
+        self._volumes = volumes
         self._metrics = metrics
         self._tasks: dict[asyncio.Task[None], bool] = {}
         """What is under way, and whether it writes bindings already."""
@@ -99,8 +102,10 @@ class Binder:
         if self._stopping or not (await self._clear(placement) and self._holds(placement)):
             self._give_back(placement, list(placement.bookings))
             return
-        # Devices may take long to be given up, and who stops meanwhile leaves nothing half done.
+        # Devices may take long to be given up, and volumes to be made; who stops meanwhile leaves
+        # nothing half done.
         written = await self._allocations.write(placement.bookings)
+        written = written and await self._volumes.write(placement.bookings)
         task = asyncio.current_task()
         assert task is not None
         self._tasks[task] = True

@@ -18,6 +18,7 @@ from kilonova.scheduler.core.cluster import Cluster
 from kilonova.scheduler.core.gangs import Gang, Member
 from kilonova.scheduler.core.snapshot import Booking
 from kilonova.scheduler.devices import Devices
+from kilonova.scheduler.namespaces import NamespaceLabels
 from kilonova.scheduler.objects import Pod
 from kilonova.scheduler.reading.bookings import any_member_of
 from kilonova.scheduler.reading.gangs import (
@@ -32,6 +33,8 @@ from kilonova.scheduler.reading.gangs import (
     stands,
 )
 from kilonova.scheduler.reading.pods import member_of
+from kilonova.scheduler.reading.volumes import REASONS
+from kilonova.scheduler.volumes import Volumes
 
 
 class GangBook:
@@ -48,6 +51,8 @@ class GangBook:
         *,
         others_gangs: bool,
         devices: Devices | None,
+        volumes: Volumes | None,
+        namespaces: NamespaceLabels | None,
         arrived: Callable[[Shape], None],
     ) -> None:
         self.waiting: dict[str, Gang] = {}
@@ -62,6 +67,8 @@ class GangBook:
         self._serves = serves
         self._others_gangs = others_gangs
         self._devices = devices
+        self._volumes = volumes
+        self._namespaces = {} if namespaces is None else namespaces.labels
         self._arrived = arrived
         self._members: dict[str, Member] = {}
         self._gang_of: dict[str, str] = {}
@@ -71,6 +78,8 @@ class GangBook:
         """Gangs that wait for another to be placed, by the other."""
         self._apart: dict[tuple[str, str, str], dict[str, None]] = {}
         """Gangs that stand apart from each other, by namespace, label and value."""
+        self._wanting_peers: set[str] = set()
+        """Gangs that wait, or did, for which others may open a place by standing somewhere."""
         self._touched: dict[str, None] = {}
 
     def refresh(self) -> None:
@@ -99,15 +108,21 @@ class GangBook:
         """What a pod on a node uses, even where nobody can say what it asks for."""
         member = self._members.get(pod.key)
         if member is None:
-            member = any_member_of(pod)
+            member = any_member_of(pod, self._namespaces)
             if self._devices is not None:
                 member = self._devices.used(pod, member)
+            if self._volumes is not None:
+                member = self._volumes.used(pod, member)
             self._members[pod.key] = member
         return member
 
     def forget_member(self, pod: str) -> None:
         """A pod may ask for something else now."""
         self._members.pop(pod, None)
+
+    def wants_peers(self) -> bool:
+        """Whether a gang waits that may have a place once others have theirs."""
+        return any(name in self.waiting for name in self._wanting_peers)
 
     def has_read(self, pod: str) -> bool:
         """Whether it is known what a pod asks for."""
@@ -148,6 +163,7 @@ class GangBook:
 
     def _read(self, name: str) -> None:
         self.waiting.pop(name, None)
+        self._wanting_peers.discard(name)
         self.not_yet.pop(name, None)
         self.misread.pop(name, None)
         lone = name.startswith(_LONE)
@@ -156,13 +172,15 @@ class GangBook:
             self._note_half(name, read)
         if isinstance(read, NotYet):
             self.not_yet[name] = read
-            if read.reason == MISREAD:
+            if read.reason in _TOLD:
                 self.misread[name] = read
             self._stand_in_part(name)
         elif read is not None:
             self._stand(read)
             if any(group.members for group in read.groups):
                 self.waiting[name] = read
+                if _wants_peers(read):
+                    self._wanting_peers.add(name)
         elif (standing := self._cluster.standing.get(name)) is not None:
             self._cluster.leave(name, list(standing.pods))
 
@@ -293,9 +311,12 @@ class GangBook:
     def _member(self, pod: Pod) -> Member:
         member = self._members.get(pod.key)
         if member is None:
-            member = member_of(pod)
+            member = member_of(pod, self._namespaces)
             if self._devices is not None:
                 member = self._devices.claimed(pod, member)
+            if self._volumes is not None:
+                read = self._volumes.used if pod.spec.node_name else self._volumes.asked
+                member = read(pod, member)
             self._members[pod.key] = member
             if not pod.spec.node_name:
                 self._arrived(member.shape)
@@ -303,11 +324,18 @@ class GangBook:
 
 
 _LONE = lone_name("")
+_TOLD = {MISREAD, *REASONS}
+"""Why gangs wait of which people are told, as they may have to do something about it."""
 
 
 def _key(name: str) -> tuple[str, str]:
     namespace, _, plain = name.partition("/")
     return namespace, plain
+
+
+def _wants_peers(gang: Gang) -> bool:
+    rules = (each.shape.peers for group in gang.groups for each in group.members)
+    return any(each is not None and bool(each.near or each.spreads) for each in rules)
 
 
 def _referred(gang: PodGang | None) -> Iterable[str]:

@@ -38,6 +38,7 @@ from kilonova.scheduler.devices import Devices
 from kilonova.scheduler.evictions import Evictions
 from kilonova.scheduler.halves import Halves
 from kilonova.scheduler.metrics import SchedulerMetrics
+from kilonova.scheduler.namespaces import NAMESPACES, Namespace, NamespaceLabels
 from kilonova.scheduler.nominations import Nominations
 from kilonova.scheduler.objects import GANGS, NODES, PODS, QUEUES, Node, Pod
 from kilonova.scheduler.plugins import plugged_in
@@ -47,8 +48,11 @@ from kilonova.scheduler.reasons import Reasons
 from kilonova.scheduler.resting import Rests
 from kilonova.scheduler.rounds import Rounds
 from kilonova.scheduler.settings import Settings
+from kilonova.scheduler.storagecaches import Storage
 from kilonova.scheduler.takeover import catch_up
 from kilonova.scheduler.telling import Teller
+from kilonova.scheduler.volumepromises import VolumePromises
+from kilonova.scheduler.volumes import Volumes
 from kilonova.scheduler.world import World
 
 COMPONENT = "kilonova-scheduler"
@@ -67,12 +71,15 @@ class Caches:
     classes: Reflector[DeviceClass]
     claims: Reflector[ResourceClaim]
     budgets: Reflector[Budget]
+    storage: Storage
+    namespaces: Reflector[Namespace]
 
     @property
     def all(self) -> "list[Reflector[Any]]":
         """All of them; who refers to others comes after them."""
         devices = [self.slices, self.classes, self.claims]
-        return [self.nodes, self.queues, self.gangs, *devices, self.pods, self.budgets]
+        before_pods = [*devices, *self.storage.all, self.namespaces]
+        return [self.nodes, self.queues, self.gangs, *before_pods, self.pods, self.budgets]
 
     async def wait_synced(self) -> None:
         """Waits until all are filled."""
@@ -115,10 +122,13 @@ def build_scheduler(
         Reflector(client, CLASSES, instruments=instruments),
         Reflector(client, CLAIMS, instruments=instruments),
         Reflector(client, BUDGETS, instruments=instruments),
+        Storage.over(client, instruments),
+        Reflector(client, NAMESPACES, instruments=instruments),
     )
     devices = Devices(
         caches.slices.store, caches.classes.store, caches.claims.store, caches.pods.store
     )
+    shelves = caches.storage.shelves(caches.pods.store)
     kube = instruments if isinstance(instruments, Metrics) else None
     metrics = SchedulerMetrics(CollectorRegistry() if kube is None else kube.registry)
     recorder = Recorder(
@@ -139,6 +149,8 @@ def build_scheduler(
         serves=settings.serves,
         others_gangs=False,
         devices=devices,
+        volumes=Volumes(shelves),
+        namespaces=NamespaceLabels(caches.namespaces.store, caches.pods.store),
         arrived=fit.note,
     )
     Budgets(world.cluster, caches.budgets.store, caches.pods.store)
@@ -181,7 +193,16 @@ def build_scheduler(
         slots,
         patience=settings.patience,
     )
-    binder = Binder(client, world, evictions.clear, done, slots, metrics, allocations)
+    volumes = VolumePromises(
+        client,
+        shelves,
+        world.cluster.snapshot,
+        world.unbound,
+        recorder,
+        slots,
+        patience=settings.patience,
+    )
+    binder = Binder(client, world, evictions.clear, done, slots, metrics, allocations, volumes)
     rounds = Rounds(
         world,
         planner,

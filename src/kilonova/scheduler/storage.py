@@ -8,6 +8,7 @@ from kilonova.kube import Resource
 from kilonova.scheduler.objects import LabelSelector, NodeSelector, Quantities, Resources
 
 BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
+BOUND_BY_CONTROLLER = "pv.kubernetes.io/bound-by-controller"
 SELECTED_NODE = "volume.kubernetes.io/selected-node"
 NO_PROVISIONER = "kubernetes.io/no-provisioner"
 _CLASS = "volume.beta.kubernetes.io/storage-class"

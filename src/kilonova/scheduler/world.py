@@ -15,7 +15,7 @@ from kilonova.api.podgang import PodGang
 from kilonova.api.scheduling import Queue
 from kilonova.api.schedulingnames import SCHEDULER
 from kilonova.kube import Store
-from kilonova.scheduler.core.asks import Shape
+from kilonova.scheduler.core.asks import Shape, is_pool
 from kilonova.scheduler.core.cluster import Cluster
 from kilonova.scheduler.core.devices import Share
 from kilonova.scheduler.core.gangs import Gang, Member
@@ -24,12 +24,15 @@ from kilonova.scheduler.core.snapshot import Booking
 from kilonova.scheduler.devices import Devices
 from kilonova.scheduler.gangbook import GangBook
 from kilonova.scheduler.leaving import Leavers
+from kilonova.scheduler.namespaces import NamespaceLabels
 from kilonova.scheduler.objects import Node, Pod
 from kilonova.scheduler.reading.bookings import booking_of
 from kilonova.scheduler.reading.claims import claim_keys
 from kilonova.scheduler.reading.gangs import is_placeable
 from kilonova.scheduler.reading.nodes import node_of
 from kilonova.scheduler.reading.queues import forest_from
+from kilonova.scheduler.shelves import claim_keys as volume_claim_keys
+from kilonova.scheduler.volumes import Volumes
 
 
 class World:
@@ -47,11 +50,14 @@ class World:
         *,
         others_gangs: bool = True,
         devices: Devices | None = None,
+        volumes: Volumes | None = None,
+        namespaces: NamespaceLabels | None = None,
         arrived: Callable[[Shape], None] = lambda _: None,
     ) -> None:
         """`serves` are the names of schedulers whose pods are placed; `others_gangs` says that
-        gangs of pods which others place are of interest, too. Without `devices`, claims of pods
-        are not looked at. `arrived` hears what pods ask for that wait for a node."""
+        gangs of pods which others place are of interest, too. Without `devices` and `volumes`,
+        claims of pods are not looked at; without `namespaces`, they have no labels. `arrived`
+        hears what pods ask for that wait for a node."""
         self.cluster = Cluster()
         self._gangs = book = GangBook(
             self.cluster,
@@ -62,6 +68,8 @@ class World:
             serves,
             others_gangs=others_gangs,
             devices=devices,
+            volumes=volumes,
+            namespaces=namespaces,
             arrived=arrived,
         )
         self.waiting = book.waiting
@@ -69,7 +77,8 @@ class World:
         self.not_yet = book.not_yet
         """Gangs that cannot be placed as they are."""
         self.misread = book.misread
-        """Those of them that ask for something which nobody can read."""
+        """Those of them of which people are told: what they ask for can not be read, or their
+        volumes are not ready."""
         self.halves = book.halves
         """Gangs of which only some pods have a node, and since when."""
         self.find = book.find
@@ -80,6 +89,7 @@ class World:
         self.gains = 0
         """Counts what may have made room: nothing is tried again before."""
         self._queues = queues
+        self._volumes = volumes
         self._wake = wake
         self._homeless: dict[str, set[str]] = {}
         """Pods on nodes that are not known, by node."""
@@ -90,6 +100,10 @@ class World:
         queues.subscribe(self._queue_changed)
         if devices is not None:
             devices.attach(self.cluster.snapshot, self._read_again)
+        if volumes is not None:
+            volumes.attach(self.cluster.snapshot, self._read_again)
+        if namespaces is not None:
+            namespaces.attach(self._read_again)
 
     # What is decided from.
 
@@ -100,6 +114,8 @@ class World:
             self.cluster.replace_queues(forest_from(self._queues.objects()))
             self.gains += 1
         self._gangs.refresh()
+        if self._volumes is not None and self._volumes.refresh():
+            self.gains += 1
 
     def assume(self, placement: Placement) -> None:
         """Pods of a gang were booked, those of others released for it; what of it still waits is
@@ -114,6 +130,7 @@ class World:
         if any(member.pod not in self.cluster.snapshot.bookings for member in _members_of(gang)):
             self._gangs.touch(gang.name)
         self._gangs.touch_dependents(gang.name)
+        self._gain_for_peers()
 
     def book(self, pod: Pod, member: Member, row: int, devices: tuple[Share, ...]) -> Booking:
         """Books a pod for which somebody else found a node; what waits of its gang is read anew."""
@@ -127,6 +144,9 @@ class World:
         for booking in bookings:
             if self.cluster.snapshot.bookings.get(booking.pod) is booking:
                 self._release(booking.pod)
+            pod = self.find(booking.pod)
+            if pod is not None and volume_claim_keys(pod):
+                self._gangs.forget_member(booking.pod)
             self._gangs.touch_pod(booking.pod)
 
     def let_go(self, pods: Iterable[str]) -> None:
@@ -174,8 +194,11 @@ class World:
         somebody else may have taken room since."""
         snapshot, row = self.cluster.snapshot, booking.row
         columns, _ = snapshot.request(booking.shape)
+        lacking = (snapshot.free[columns, row] < 0).tolist()
+        requests = zip(booking.shape.requests, lacking, strict=True)
         return (
-            bool((snapshot.free[columns, row] >= 0).all())
+            # Volumes that are free no more may be the pod's own by now.
+            not any(lacks and not is_pool(name) for (name, _), lacks in requests)
             and all(snapshot.gpu_free[row, share.index] >= 0 for share in booking.devices)
             and not snapshot.claims.overdrawn([booking.claims])
         )
@@ -186,7 +209,7 @@ class World:
         snapshot = self.cluster.snapshot
         if new is not None:
             node, _ = node_of(new)
-            snapshot.put_node(node)
+            snapshot.put_node(node if self._volumes is None else self._volumes.added_to(node))
             for pod in sorted(self._homeless.pop(node.name, ())):
                 found = self.find(pod)
                 if found is not None:
@@ -200,6 +223,9 @@ class World:
                 if (found := self.find(pod)) is not None and found.spec.node_name == name:
                     self._homeless.setdefault(name, set()).add(pod)
             snapshot.remove_node(name)
+        node = new or old
+        if self._volumes is not None and node is not None and (old is None or new is None):
+            self._volumes.node_came_or_went(node.metadata.name)
         self._gain()
 
     def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
@@ -221,19 +247,23 @@ class World:
             if key not in self.leavers and not self._is_booked_there(new):
                 self._book(new)
                 self._gangs.touch_pod(key)
+                self._gain_for_peers()
+            elif old is not None and not old.spec.node_name and volume_claim_keys(new):
+                self._read_again([key], False)
             elif new.metadata.deletion_timestamp:
                 self._gangs.touch_pod(key)
         elif old is None or is_placeable(old) != is_placeable(new) or not self._gangs.has_read(key):
             self._gangs.touch_pod(key)
 
     def _read_again(self, pods: Iterable[str], gained: bool) -> None:
-        """Devices changed, and with them what these pods ask for or have."""
+        """Something changed that these pods refer to, and with it what they ask for or have."""
         for key in pods:
             self._gangs.forget_member(key)
             pod, booking = self.find(key), self.cluster.snapshot.bookings.get(key)
             if pod is not None and booking is not None and self._is_booked_there(pod):
                 known = tuple(claim_keys(pod)) == booking.member.claims
-                if not known or None in booking.claims:
+                now = self._gangs.used_by(pod)
+                if not known or None in booking.claims or _counts_otherwise(booking.member, now):
                     self._book(pod)
             self._gangs.touch_pod(key)
         if gained:
@@ -285,6 +315,11 @@ class World:
             self.cluster.leave(booking.gang, [pod])
         self._gain()
 
+    def _gain_for_peers(self) -> None:
+        """Who stands somewhere may open a place for those who want to stand near."""
+        if self._gangs.wants_peers():
+            self._gain()
+
     def _gain(self) -> None:
         self.gains += 1
         self._wake()
@@ -292,6 +327,12 @@ class World:
 
 def _members_of(gang: Gang) -> Iterable[Member]:
     return (member for group in gang.groups for member in group.members)
+
+
+def _counts_otherwise(old: Member, new: Member) -> bool:
+    """Whether a pod takes something else of its node, or is something else to its neighbours."""
+    was, now = old.shape, new.shape
+    return (was.requests, was.peers, old.labels) != (now.requests, now.peers, new.labels)
 
 
 def _reads_otherwise(old: Pod, new: Pod) -> bool:

@@ -112,6 +112,11 @@ def pool(name: str) -> str:
     return f"{_POOLS}{name}"
 
 
+def is_pool(resource: str) -> bool:
+    """Whether a resource is volumes that are there and free."""
+    return resource.startswith(_POOLS)
+
+
 def implied(resource: str) -> int:
     """How much of a resource every node has that says nothing of it."""
     if resource.startswith(_PORTS):

@@ -8,6 +8,7 @@ from kilonova.scheduler.core.gangs import Member
 from kilonova.scheduler.core.snapshot import GPU, Booking, Snapshot
 from kilonova.scheduler.objects import Pod
 from kilonova.scheduler.reading.gpus import shares_of
+from kilonova.scheduler.reading.peers import Namespaces
 from kilonova.scheduler.reading.pods import Misread, member_of, requests_of
 
 
@@ -18,10 +19,10 @@ def booking_of(snapshot: Snapshot, row: int, pod: Pod, member: Member, gang: str
     return Booking(member, row, _devices(snapshot, row, pod, member.shape), gang, claims)
 
 
-def any_member_of(pod: Pod) -> Member:
+def any_member_of(pod: Pod, namespaces: Namespaces) -> Member:
     """What a pod uses, even where what it asks for could not be read."""
     try:
-        return member_of(pod)
+        return member_of(pod, namespaces)
     except Misread:
         amounts = requests_of(pod)
         gpus = amounts.get(GPU, 0)

@@ -37,6 +37,17 @@ _ZONES = {
 
 _Terms = tuple[NodeTerm, ...]
 
+REASONS = (
+    "ClaimNotFound",
+    "ClaimGoes",
+    "ClaimOfAnother",
+    "VolumeNotFound",
+    "ClassNotFound",
+    "ClaimNotBound",
+    "NoVolume",
+)
+"""Why pods wait for their volumes."""
+
 _SHARED_MODES = {"ReadWriteMany", "ReadOnlyMany"}
 _ONE_POD = "ReadWriteOncePod"
 _USED = "used"
