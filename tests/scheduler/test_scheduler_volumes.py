@@ -8,6 +8,7 @@ import pytest
 
 from kilonova.kube import Client
 from kilonova.kube.resource import plain
+from kilonova.kube.transport import Request
 from kilonova.scheduler.settings import Settings
 from tests.local.embedded_cluster import (
     EVENTS,
@@ -18,7 +19,12 @@ from tests.local.embedded_cluster import (
     settle,
     virtual_time,
 )
-from tests.scheduler.faults import mortal_scheduler
+from tests.scheduler.faults import (
+    Disturbed,
+    abandoned_scheduler,
+    mortal_scheduler,
+    transport_of,
+)
 from tests.scheduler.scheduling import (
     GANGS,
     a_cluster,
@@ -171,6 +177,43 @@ async def test_free_volumes_are_given_to_pods_where_these_are_each_once() -> Non
         await make_volume(client, "d", "node-0")
         await eventually(all_placed(client, ["late"]))
         assert (await nodes_of(client))["late"] == "node-0"
+
+
+async def test_what_pods_took_of_the_free_volumes_of_a_node_is_counted_once() -> None:
+    async with scheduling(fleet(1)) as (cluster, _):
+        client = cluster.client("tester")
+        await make_class(client, "static", "kubernetes.io/no-provisioner", "WaitForFirstConsumer")
+        for each in ("a", "b", "c"):
+            await make_volume(client, each, "node-0")
+            await make_claim(client, f"data-{each}", of="static")
+        for each in ("a", "b", "c"):
+            await client.create(PODS, pod(each, 0, **using(f"data-{each}")), NS)
+            await eventually(all_placed(client, [each]), within=5)
+
+
+async def test_a_volume_that_somebody_else_took_meanwhile_is_not_taken_from_them() -> None:
+    async with a_cluster(fleet(2)) as cluster:
+        client = cluster.client("tester")
+        await make_class(client, "static", "kubernetes.io/no-provisioner", "WaitForFirstConsumer")
+        for name, node in (("a", "node-0"), ("b", "node-1")):
+            await make_volume(client, name, node)
+        await make_claim(client, "data", of="static")
+        transport = Disturbed(transport_of(cluster))
+        taken: list[str] = []
+
+        async def take_it_before_it_is_given(request: Request) -> None:
+            if request.method == "PATCH" and "/persistentvolumes/" in request.path and not taken:
+                taken.append(request.path.rpartition("/")[2])
+                other = {"namespace": NS, "name": "other", "uid": "", "kind": CLAIMS.kind}
+                await client.patch(VOLUMES, taken[0], {"spec": {"claimRef": other}})
+
+        transport.before = take_it_before_it_is_given
+        async with abandoned_scheduler(transport):
+            await client.create(PODS, pod("p", 0, **using("data")), NS)
+            await eventually(all_placed(client, ["p"]))
+        assert {*taken, await volume_of(client, "data")} == {"a", "b"}
+        reference = (await client.get(VOLUMES, taken[0]))["spec"]["claimRef"]
+        assert reference["name"] == "other"
 
 
 async def test_a_gang_with_claims_has_all_of_its_volumes_or_none_of_its_nodes() -> None:
