@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from kilonova.kube import Client
-from kilonova.kube.resource import plain
 from kilonova.kube.transport import Request
 from kilonova.scheduler.settings import Settings
 from tests.local.embedded_cluster import (
@@ -26,77 +25,32 @@ from tests.scheduler.faults import (
     transport_of,
 )
 from tests.scheduler.scheduling import (
-    GANGS,
     a_cluster,
     all_placed,
     create_gang,
     fleet,
-    gang,
     nodes_of,
     pod,
     scheduler_on,
     scheduling,
 )
+from tests.scheduler.storing import (
+    CLAIMS,
+    CSI_NODES,
+    HOST,
+    SELECTED_NODE,
+    VOLUMES,
+    make_claim,
+    make_class,
+    make_gang,
+    make_volume,
+    using,
+    volume_of,
+)
 
 pytestmark = virtual_time
 
 NS = "default"
-CLAIMS = plain("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim", True)
-VOLUMES = plain("", "v1", "persistentvolumes", "PersistentVolume", False)
-CLASSES = plain("storage.k8s.io", "v1", "storageclasses", "StorageClass", False)
-CSI_NODES = plain("storage.k8s.io", "v1", "csinodes", "CSINode", False)
-HOST = "kubernetes.io/hostname"
-SELECTED_NODE = "volume.kubernetes.io/selected-node"
-
-
-async def make_claim(client: Client, name: str, of: str = "local") -> None:
-    spec = {
-        "storageClassName": of,
-        "accessModes": ["ReadWriteOnce"],
-        "resources": {"requests": {"storage": "1Gi"}},
-    }
-    await client.create(CLAIMS, {"metadata": {"name": name}, "spec": spec}, NS)
-
-
-async def make_class(client: Client, name: str, provisioner: str, mode: str) -> None:
-    body = {"metadata": {"name": name}, "provisioner": provisioner, "volumeBindingMode": mode}
-    await client.create(CLASSES, body)
-
-
-async def make_volume(
-    client: Client, name: str, node: str, of: str = "static", **source: Any
-) -> None:
-    """A volume that one node reaches; without a node, all do."""
-    term = {"matchExpressions": [{"key": HOST, "operator": "In", "values": [node]}]}
-    spec: dict[str, Any] = {
-        "capacity": {"storage": "1Gi"},
-        "accessModes": ["ReadWriteOnce"],
-        "storageClassName": of,
-        "persistentVolumeReclaimPolicy": "Retain",
-        **(source or {"local": {"path": f"/volumes/{name}"}}),
-    }
-    if node:
-        spec["nodeAffinity"] = {"required": {"nodeSelectorTerms": [term]}}
-    await client.create(VOLUMES, {"metadata": {"name": name}, "spec": spec})
-
-
-def using(*claims: str) -> dict[str, Any]:
-    """Of a pod's spec: volumes of claims."""
-    return {
-        "volumes": [
-            {"name": f"v{index}", "persistentVolumeClaim": {"claimName": claim}}
-            for index, claim in enumerate(claims)
-        ]
-    }
-
-
-async def make_gang(client: Client, name: str, claims: list[str], gpus: int = 0) -> list[str]:
-    """A gang with a pod for each claim."""
-    pods = [f"{name}-{claim}" for claim in claims]
-    for each, claim in zip(pods, claims, strict=True):
-        await client.create(PODS, pod(each, gpus, of=name, **using(claim)), NS)
-    await client.create(GANGS, gang(name, {"w": pods}), NS)
-    return pods
 
 
 def told(client: Client, name: str, message: str) -> Callable[[], Awaitable[bool]]:
@@ -112,10 +66,6 @@ def told(client: Client, name: str, message: str) -> Callable[[], Awaitable[bool
         )
 
     return holds
-
-
-async def volume_of(client: Client, claim: str) -> str:
-    return (await client.get(CLAIMS, claim, NS))["spec"].get("volumeName", "")
 
 
 async def test_a_pod_whose_claim_waits_for_it_gets_a_volume_on_its_node_and_runs() -> None:
