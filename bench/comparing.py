@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Annotated, Any, TypeVar, cast
 
 import typer
 from rich.console import Console
@@ -16,6 +16,14 @@ from tests.harness.controlplane import HOW_TO_GET, binaries
 
 T = TypeVar("T")
 _PAPER_WIDTH = 160
+
+JsonFile = Annotated[Path | None, typer.Option(help="Write the figures to this file too.")]
+WithPeer = Annotated[bool, typer.Option("--peer/--no-peer", help="Measure the peer too.")]
+DataFolder = Annotated[
+    Path | None, typer.Option(help="Where servers keep their data: a folder on a disk.")
+]
+Quick = Annotated[bool, typer.Option("--quick", help="Less of everything.")]
+Number = Annotated[int | None, typer.Option(min=1)]
 
 
 @dataclass(frozen=True, slots=True)

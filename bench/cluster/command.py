@@ -11,7 +11,17 @@ from rich.console import Console
 from bench.cluster import full, rest
 from bench.cluster.inputs import QUICK, Inputs
 from bench.cluster.worlds import World, our_world, peer_world
-from bench.comparing import Table, chosen, compared, present
+from bench.comparing import (
+    DataFolder,
+    JsonFile,
+    Number,
+    Quick,
+    Table,
+    WithPeer,
+    chosen,
+    compared,
+    present,
+)
 from bench.report import Figures, Row
 
 _TABLE = Table(
@@ -34,23 +44,19 @@ _MEASURES: dict[Family, Measure] = {Family.REST: rest.measure, Family.FULL: full
 
 
 def cluster(
-    json: Annotated[Path | None, typer.Option(help="Write the figures to this file too.")] = None,
+    json: JsonFile = None,
     only: Annotated[
         list[Family] | None, typer.Option(help="Measure this family; may be repeated.")
     ] = None,
-    with_peer: Annotated[
-        bool, typer.Option("--peer/--no-peer", help="Measure Kubernetes too.")
-    ] = True,
-    data: Annotated[
-        Path | None, typer.Option(help="Where servers keep their data: a folder on a disk.")
-    ] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Less of everything.")] = False,
-    nodes: Annotated[int | None, typer.Option(min=1)] = None,
-    pods: Annotated[int | None, typer.Option(min=1)] = None,
-    idle_nodes: Annotated[int | None, typer.Option(min=1)] = None,
-    idle_seconds: Annotated[int | None, typer.Option(min=1)] = None,
-    watches: Annotated[int | None, typer.Option(min=1)] = None,
-    watch_seconds: Annotated[int | None, typer.Option(min=1)] = None,
+    with_peer: WithPeer = True,
+    data: DataFolder = None,
+    quick: Quick = False,
+    nodes: Number = None,
+    pods: Number = None,
+    idle_nodes: Number = None,
+    idle_seconds: Number = None,
+    watches: Number = None,
+    watch_seconds: Number = None,
 ) -> None:
     """A big cluster whole, with simulated nodes, beside Kubernetes with the same ones."""
     given = {

@@ -8,7 +8,17 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from bench.comparing import Table, chosen, compared, present
+from bench.comparing import (
+    DataFolder,
+    JsonFile,
+    Number,
+    Quick,
+    Table,
+    WithPeer,
+    chosen,
+    compared,
+    present,
+)
 from bench.home import creates, events, lists, start, watches
 from bench.home.inputs import QUICK, Inputs
 from bench.home.servers import Start, ours, peer
@@ -39,23 +49,19 @@ class Family(StrEnum):
 
 
 def home(
-    json: Annotated[Path | None, typer.Option(help="Write the figures to this file too.")] = None,
+    json: JsonFile = None,
     only: Annotated[
         list[Family] | None, typer.Option(help="Measure this family; may be repeated.")
     ] = None,
-    with_peer: Annotated[
-        bool, typer.Option("--peer/--no-peer", help="Measure kube-apiserver + etcd too.")
-    ] = True,
-    data: Annotated[
-        Path | None, typer.Option(help="Where servers keep their data: a folder on a disk.")
-    ] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Less of everything.")] = False,
-    starts: Annotated[int | None, typer.Option(min=1)] = None,
+    with_peer: WithPeer = True,
+    data: DataFolder = None,
+    quick: Quick = False,
+    starts: Number = None,
     pods: Annotated[int | None, typer.Option(min=1, help="Pods to create.")] = None,
-    connections: Annotated[int | None, typer.Option(min=1)] = None,
-    watches: Annotated[int | None, typer.Option(min=1)] = None,
-    events_per_second: Annotated[int | None, typer.Option(min=1)] = None,
-    watch_seconds: Annotated[int | None, typer.Option(min=1)] = None,
+    connections: Number = None,
+    watches: Number = None,
+    events_per_second: Number = None,
+    watch_seconds: Number = None,
     list_pods: Annotated[int | None, typer.Option(min=1, help="Pods to list.")] = None,
     objects: Annotated[int | None, typer.Option(min=1, help="Objects in the store.")] = None,
     events: Annotated[int | None, typer.Option(min=1, help="Events to take in.")] = None,

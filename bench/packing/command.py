@@ -13,6 +13,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from bench.comparing import JsonFile
 from bench.packing.contest import Contestant, Result, contest
 from bench.packing.play import ARRIVALS_PER_MOVE
 from bench.packing.published import published
@@ -64,7 +65,7 @@ def packing(
         list[Path] | None, typer.Option(help="Tasks of a mix, CSV; may be repeated.")
     ] = None,
     seeds: Annotated[str, typer.Option(help="Seeds: 42-51, or 1,2,7.")] = "42-51",
-    json: Annotated[Path | None, typer.Option(help="Write the figures to this file too.")] = None,
+    json: JsonFile = None,
     moves: Annotated[
         bool, typer.Option("--moves", help="Also with one move for every hundred arrivals.")
     ] = False,

@@ -2,13 +2,12 @@
 
 from collections.abc import Callable
 from enum import StrEnum
-from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
 
-from bench.comparing import Table, chosen, present
+from bench.comparing import JsonFile, Number, Quick, Table, chosen, present
 from bench.report import Row
 from bench.scheduler import deciding, weighing
 from bench.scheduler.inputs import QUICK, Inputs
@@ -37,15 +36,15 @@ _MEASURES: dict[Family, Callable[[Inputs], list[Row]]] = {
 
 
 def scheduler(
-    json: Annotated[Path | None, typer.Option(help="Write the figures to this file too.")] = None,
+    json: JsonFile = None,
     only: Annotated[
         list[Family] | None, typer.Option(help="Measure this family; may be repeated.")
     ] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Less of everything.")] = False,
-    nodes: Annotated[int | None, typer.Option(min=1)] = None,
-    singles: Annotated[int | None, typer.Option(min=1)] = None,
-    gang: Annotated[int | None, typer.Option(min=1)] = None,
-    runs: Annotated[int | None, typer.Option(min=1)] = None,
+    quick: Quick = False,
+    nodes: Number = None,
+    singles: Number = None,
+    gang: Number = None,
+    runs: Number = None,
 ) -> None:
     """Decisions about placement in memory: single pods, gangs, refusals, reclaim; memory."""
     given = {"nodes": nodes, "singles": singles, "gang": gang, "runs": runs}

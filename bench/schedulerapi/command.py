@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from bench.comparing import Table, chosen, present
+from bench.comparing import DataFolder, JsonFile, Number, Quick, Table, WithPeer, chosen, present
 from bench.report import Row
 from bench.schedulerapi import contest
 from bench.schedulerapi.inputs import QUICK, Inputs
@@ -24,18 +24,14 @@ _TABLE = Table(
 
 
 def scheduler_api(
-    json: Annotated[Path | None, typer.Option(help="Write the figures to this file too.")] = None,
-    with_peer: Annotated[
-        bool, typer.Option("--peer/--no-peer", help="Measure kube-scheduler too.")
-    ] = True,
-    data: Annotated[
-        Path | None, typer.Option(help="Where servers keep their data: a folder on a disk.")
-    ] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Less of everything.")] = False,
-    nodes: Annotated[int | None, typer.Option(min=1)] = None,
+    json: JsonFile = None,
+    with_peer: WithPeer = True,
+    data: DataFolder = None,
+    quick: Quick = False,
+    nodes: Number = None,
     pods: Annotated[int | None, typer.Option(min=2)] = None,
     gang: Annotated[int | None, typer.Option(min=2)] = None,
-    connections: Annotated[int | None, typer.Option(min=1)] = None,
+    connections: Number = None,
 ) -> None:
     """Pods placed a second on a genuine API server, beside the real kube-scheduler."""
     given = {"nodes": nodes, "pods": pods, "gang": gang, "connections": connections}

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from bench.comparing import Table, chosen, present
+from bench.comparing import DataFolder, JsonFile, Number, Quick, Table, WithPeer, chosen, present
 from bench.report import Row
 from bench.workloads import bigset, idle
 from bench.workloads.inputs import QUICK, Inputs
@@ -46,22 +46,18 @@ _MEASURES: dict[Family, tuple[Measure, Staging]] = {
 
 
 def workloads(
-    json: Annotated[Path | None, typer.Option(help="Write the figures to this file too.")] = None,
+    json: JsonFile = None,
     only: Annotated[
         list[Family] | None, typer.Option(help="Measure this family; may be repeated.")
     ] = None,
-    with_peer: Annotated[
-        bool, typer.Option("--peer/--no-peer", help="Measure plain requests too.")
-    ] = True,
-    data: Annotated[
-        Path | None, typer.Option(help="Where servers keep their data: a folder on a disk.")
-    ] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Less of everything.")] = False,
-    nodes: Annotated[int | None, typer.Option(min=1)] = None,
+    with_peer: WithPeer = True,
+    data: DataFolder = None,
+    quick: Quick = False,
+    nodes: Number = None,
     replicas: Annotated[int | None, typer.Option(min=2)] = None,
-    idle_sets: Annotated[int | None, typer.Option(min=1)] = None,
-    idle_seconds: Annotated[int | None, typer.Option(min=1)] = None,
-    connections: Annotated[int | None, typer.Option(min=1)] = None,
+    idle_sets: Number = None,
+    idle_seconds: Number = None,
+    connections: Number = None,
 ) -> None:
     """The operator of PodCliqueSets with one big set, and with many idle ones."""
     given = {
