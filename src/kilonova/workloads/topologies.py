@@ -51,6 +51,7 @@ from kilonova.workloads.statuses import status_patch
 
 DRIFT = "SchedulerTopologyDrift"
 
+_BEHIND_SECONDS = 1.0
 _AGAIN_SECONDS = 30.0
 
 
@@ -122,9 +123,11 @@ class _Rounds:
             return None
         declared = binding.spec.scheduler_topology_bindings
         compared: list[SchedulerTopologyStatus] = []
+        is_behind = False
         for each in wanted_topologies(binding, kept=self._kai is not None):
             found = await (self._find(each) if each in declared else self._keep(binding))
             compared.append(compare(binding, each, found))
+            is_behind = is_behind or self._is_behind(found)
         await self._drop_unused(binding)
         status = binding_status(binding, tuple(compared), self._now())
         patch = status_patch(binding.status, status)
@@ -134,7 +137,15 @@ class _Rounds:
             changed = await self._client.patch(TOPOLOGIES, known.name, body, subresource="status")
             self._report(binding, status)
             await self._echo.of_version(changed.metadata.resource_version)
+        if is_behind:
+            return Result(after=_BEHIND_SECONDS)
         return Result(after=_AGAIN_SECONDS) if declared and self._kai is None else None
+
+    def _is_behind(self, found: KaiTopology | None) -> bool:
+        """Whether the cache does not show a topology yet: then it would not tell that it goes."""
+        if self._kai is None or found is None:
+            return False
+        return self._kai.objects.store.get(("", found.metadata.name)) is None
 
     async def _find(self, wanted: SchedulerTopology) -> KaiTopology | None:
         if wanted.scheduler_name != KAI:

@@ -54,6 +54,11 @@ class GangBinder:
     def parts(self) -> list[Part]:
         return [self.pods, self.nodes, self.gangs, self.controller]
 
+    def may_use(self, name: str) -> bool:
+        """Whether it knows a node that lets pods on."""
+        node = self.nodes.store.get(("", name))
+        return node is not None and not node.spec.get("unschedulable")
+
     async def reconcile(self, _: Key) -> None:
         room = self._room()
         gangs = sorted(

@@ -53,6 +53,7 @@ class World:
     """What runs here beside the operator."""
     _operator: AsyncExitStack
     _own: list[Part] = field(default_factory=list[Part])
+    binder: GangBinder | None = None
 
     async def free(self, count: int) -> None:
         """Let pods on to so many nodes in all, the first ones."""
@@ -65,6 +66,13 @@ class World:
                 if known[node]["spec"].get("unschedulable", False) != closed
             )
         )
+        binder = self.binder
+        if binder is not None:
+
+            async def seen() -> bool:
+                return all(binder.may_use(node) != closed for node, closed in wanted.items())
+
+            await self.until(seen)
 
     async def cordon(self, node: str, closed: bool = True) -> None:
         """As `kubectl cordon` and `uncordon` do."""
@@ -185,6 +193,7 @@ async def world(
             binder = GangBinder(client, prefix=f"{api.namespace}-")
             await stack.enter_async_context(parts_running(binder.parts, []))
             others += binder.parts
+            made.binder = binder
         await made.start_operator()
         try:
             yield made
