@@ -164,7 +164,7 @@ async def see_packed(stage: World) -> None:
 async def domains(stage: World, key: str, *cliques: str) -> set[str]:
     """The domains of a level in which pods of these cliques stand; of all, if none is named."""
     labels = {
-        each["metadata"]["name"]: each["metadata"]["labels"]
+        each["metadata"]["name"]: each["metadata"].get("labels", {})
         for each in (await stage.client.list(NODES)).items
     }
     return {

@@ -83,7 +83,7 @@ async def told(stage: World, reason: str, name: str = TOPOLOGY) -> list[str]:
     return [
         each["message"]
         for each in found
-        if each["reason"] == reason and each["involvedObject"]["name"] == name
+        if each.get("reason") == reason and each["involvedObject"].get("name") == name
     ]
 
 

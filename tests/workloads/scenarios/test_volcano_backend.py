@@ -77,7 +77,7 @@ async def test_gangs_are_pod_groups_that_pods_name_and_that_go_with_the_set(api:
 @asynccontextmanager
 async def queue(client: Client, name: str, state: str) -> AsyncGenerator[None]:
     """A queue in a state, while inside."""
-    await client.create(VOLCANO_QUEUES, {"metadata": {"name": name}, "spec": {"weight": 1}})
+    await client.apply(VOLCANO_QUEUES, name, {"spec": {"weight": 1}})
     await client.patch(VOLCANO_QUEUES, name, {"status": {"state": state}}, subresource="status")
     try:
         yield
