@@ -42,6 +42,8 @@ from kilonova.scheduler.world import World
 
 UNSCHEDULABLE = "Unschedulable"
 _WORKERS = 8
+_SOON = 0.001
+"""A wait shorter than this is none: a clock may not be able to tell it."""
 _FEW = 50
 """So many lone pods may be told of in one go; of more, their binding says it."""
 
@@ -126,9 +128,9 @@ class Teller:
         found = self._news.get(key)
         if found is None:
             return None
-        waited = self._monotonic() - self._told_at.get(key, -self._pace)
-        if waited < self._pace:
-            return Result(self._pace - waited)
+        left = self._told_at.get(key, -self._pace) + self._pace - self._monotonic()
+        if left > _SOON:
+            return Result(left)
         gang, news = found
         verdict = news if isinstance(news, Verdict) else refused_verdict(*news, self._explain)
         self._told_at[key] = self._monotonic()
