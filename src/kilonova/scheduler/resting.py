@@ -7,34 +7,43 @@ from kilonova.kube import Backoff
 
 _PAUSES = Backoff(1.0, 60.0)
 _FORGOTTEN = 600.0
-"""Seconds after a rest when nobody remembers what it was for."""
+"""Seconds after a failure when nobody remembers it."""
 
 
 class Rests:
-    """Who rests, longer from time to time; `wake` is called when somebody has rested enough."""
+    """Who rests, longer from time to time; `wake` is called when somebody has rested enough.
+
+    A rest ends when its timer says so, and by no other clock: a loop may call a timer a little
+    before its time, and nobody would wake the gang again.
+    """
 
     def __init__(self, wake: Callable[[], None]) -> None:
         self._wake = wake
-        self._failures: dict[str, int] = {}
-        self._until: dict[str, float] = {}
+        self._failures: dict[str, tuple[int, float]] = {}
+        """How often a gang failed, and when it last did."""
+        self._ends: dict[str, asyncio.TimerHandle] = {}
 
     def __contains__(self, gang: str) -> bool:
-        until = self._until.get(gang)
-        return until is not None and asyncio.get_running_loop().time() < until
+        return gang in self._ends
 
     def failed(self, gang: str) -> None:
         """A gang was decided about, and it came to nothing."""
         loop = asyncio.get_running_loop()
-        for old in [
-            gang for gang, until in self._until.items() if until < loop.time() - _FORGOTTEN
-        ]:
+        now = loop.time()
+        for old in [name for name, (_, at) in self._failures.items() if at < now - _FORGOTTEN]:
             self.forget(old)
-        failures = self._failures[gang] = self._failures.get(gang, 0) + 1
-        delay = _PAUSES.delay(failures)
-        self._until[gang] = loop.time() + delay
-        loop.call_later(delay, self._wake)
+        failures = self._failures.get(gang, (0, now))[0] + 1
+        self.forget(gang)
+        self._failures[gang] = failures, now
+        self._ends[gang] = loop.call_later(_PAUSES.delay(failures), self._end, gang)
 
     def forget(self, gang: str) -> None:
         """A gang got its place."""
         self._failures.pop(gang, None)
-        self._until.pop(gang, None)
+        end = self._ends.pop(gang, None)
+        if end is not None:
+            end.cancel()
+
+    def _end(self, gang: str) -> None:
+        del self._ends[gang]
+        self._wake()
