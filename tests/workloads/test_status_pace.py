@@ -102,7 +102,7 @@ def a_rush(rush: Rush) -> Generator[None]:
     ("told", "scheduler", "expected"),
     [
         (PodGangStatus(), "default-scheduler", True),
-        (PodGangStatus(), "kilonova", False),
+        (PodGangStatus(), "kilonova-scheduler", False),
         (PodGangStatus(conditions=(Condition("Ready", "False"),)), "default-scheduler", False),
     ],
 )
@@ -174,7 +174,12 @@ def a_gang(status: PodGangStatus, scheduler: str = "default-scheduler") -> PodGa
             "default-scheduler",
             False,
         ),
-        (PodGangStatus(), PodGangStatus(conditions=conditions("Initialized")), "kilonova", True),
+        (
+            PodGangStatus(),
+            PodGangStatus(conditions=conditions("Initialized")),
+            "kilonova-scheduler",
+            True,
+        ),
         (
             PodGangStatus("Running"),
             PodGangStatus("Running", conditions=conditions("Unhealthy")),

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from kilonova.api.schedulingnames import SCHEDULER
+
 
 @dataclass(frozen=True, slots=True)
 class Settings:
@@ -13,7 +15,7 @@ class Settings:
     """Whether GPU cliques get compute domains for multi-node NVLink."""
     startup_image: str = "busybox:1.37"
     """Image of the init container that waits for other cliques: any with a shell."""
-    schedulers: tuple[str, ...] = ("default-scheduler", "kai-scheduler", "kilonova")
+    schedulers: tuple[str, ...] = ("default-scheduler", "kai-scheduler", SCHEDULER)
     """Schedulers that a set may name; the first is meant where none is named."""
     backends: tuple[str, ...] = ()
     """Those of them that get objects of their own kinds: `kai-scheduler`, `volcano`."""

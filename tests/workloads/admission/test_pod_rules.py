@@ -13,17 +13,17 @@ from tests.workloads.admission.written import JsonObject, clique, pod_clique_set
     [
         # 8: schedulers
         (
-            changed(f"{CLIQUES}[1].spec.podSpec.schedulerName", "kilonova"),
+            changed(f"{CLIQUES}[1].spec.podSpec.schedulerName", "kilonova-scheduler"),
             [
-                f'{CLIQUES}[1].spec.podSpec.schedulerName: Invalid value: "kilonova": must be the '
-                'same for all cliques; the first has "default-scheduler"'
+                f'{CLIQUES}[1].spec.podSpec.schedulerName: Invalid value: "kilonova-scheduler": '
+                'must be the same for all cliques; the first has "default-scheduler"'
             ],
         ),
         (
             changed(f"{CLIQUES}[0].spec.podSpec.schedulerName", "nobody"),
             [
                 f'{CLIQUES}[0].spec.podSpec.schedulerName: Unsupported value: "nobody": supported '
-                'values: "default-scheduler", "kai-scheduler", "kilonova"',
+                'values: "default-scheduler", "kai-scheduler", "kilonova-scheduler"',
                 *(
                     f"{CLIQUES}[{index}].spec.podSpec.schedulerName: Invalid value: "
                     '"default-scheduler": must be the same for all cliques; the first has "nobody"'

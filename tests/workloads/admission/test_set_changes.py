@@ -132,10 +132,10 @@ def test_what_may_not_change(path, value, problem):
 
 def test_all_pods_keep_their_scheduler():
     old = pod_clique_set(clique("a"))
-    new = with_value(old, f"{CLIQUES}[0].spec.podSpec.schedulerName", "kilonova")
+    new = with_value(old, f"{CLIQUES}[0].spec.podSpec.schedulerName", "kilonova-scheduler")
     assert changes(defaulted(new), defaulted(old)) == [
-        f'{CLIQUES}[0].spec.podSpec.schedulerName: Invalid value: "kilonova": field is immutable: '
-        "it was unset"
+        f'{CLIQUES}[0].spec.podSpec.schedulerName: Invalid value: "kilonova-scheduler": '
+        "field is immutable: it was unset"
     ]
 
 

@@ -280,7 +280,7 @@ BINDINGS = "spec.schedulerTopologyBindings"
     ("obj", "problems"),
     [
         (topology(("zone", "example.com/zone"), ("rack", "rack")), []),
-        (topology(("zone", "z"), schedulers=("kai-scheduler", "kilonova")), []),
+        (topology(("zone", "z"), schedulers=("kai-scheduler", "kilonova-scheduler")), []),
         (
             topology(("zone", "z"), ("zone", "r")),
             ['spec.levels[1].domain: Duplicate value: "zone"'],

@@ -10,7 +10,7 @@ from kilonova.kube import ApiStatusError, Client, Controller, Key, Part, Reflect
 from kilonova.workloads.resources import GANGS
 from tests.workloads.scenarios.gangplaces import Candidate, Gang, Room, places
 
-SCHEDULERS = ("kai-scheduler", "kilonova")
+SCHEDULERS = ("kai-scheduler", "kilonova-scheduler")
 _UNITS = {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40}
 _ALL: Key = ("", "all")
 

@@ -23,7 +23,7 @@ from tests.workloads.manifests.load import set_of
 from tests.workloads.scenarios.world import SETTINGS, world
 
 QUEUE = "scheduling.grove.io/volcano-queue"
-ON = replace(SETTINGS, schedulers=("kilonova", "volcano"), backends=("volcano",))
+ON = replace(SETTINGS, schedulers=("kilonova-scheduler", "volcano"), backends=("volcano",))
 
 
 def for_volcano(name: str, queue: str = "") -> JsonObject:

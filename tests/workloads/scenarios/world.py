@@ -37,7 +37,7 @@ from tests.workloads.scenarios.gangbinder import GangBinder
 from tests.workloads.scenarios.rest import until_at_rest
 
 PATIENCE = 60.0
-SETTINGS = Settings(status_pace=0.02, schedulers=("kilonova", "kai-scheduler"))
+SETTINGS = Settings(status_pace=0.02, schedulers=("kilonova-scheduler", "kai-scheduler"))
 """Pods that name no scheduler are the gang binder's."""
 
 
@@ -209,7 +209,9 @@ async def _install(client: Client) -> None:
     if all([await _is_served(client, each) for each in kinds]):
         return
     for each in definitions():
-        await client.apply(DEFINITIONS, each["metadata"]["name"], each, manager="kilonova")
+        await client.apply(
+            DEFINITIONS, each["metadata"]["name"], each, manager="kilonova-scheduler"
+        )
     for each in kinds:
         await eventually(lambda each=each: _is_served(client, each))
 
