@@ -116,8 +116,13 @@ async def test_tas1_levels_are_kept_in_their_order(api: Api) -> None:
 
 async def test_tas7_set_without_constraints_stands_anywhere(api: Api) -> None:
     async with plant(api) as stage:
-        await stage.apply(constrained("tas-set-only"))
-        await stage.until_running(4)
+        body = constrained("tas-set-only")
+        for clique in body["spec"]["template"]["cliques"]:
+            clique["spec"] |= {"replicas": 3, "minAvailable": 3}
+            (container,) = clique["spec"]["podSpec"]["containers"]
+            container["resources"]["requests"]["memory"] = "90Mi"  # more than a rack has room for
+        await stage.apply(body)
+        await stage.until_running(6)
         assert await told(stage, "tas-set-only") == {"0": {}}
         assert len(await domains(stage, RACK)) > 1
         assert "TopologyLevelsUnavailable" not in await conditions(stage, "tas-set-only")
