@@ -89,6 +89,16 @@ CASES = {
         [job("a", 4, queue="team", duration=50.0)],
         [QueueSpec("team", limit={GPU: 6500})],
     ),
+    "queue limit, and the less important are too young": Case(
+        racked(2),
+        job("x", 3, queue="team", priority=5),
+        'queue "team" may use 4 nvidia.com/gpu: 4 in use, 3 more asked for; those who could make '
+        "room there may not be pushed out: a (too young until 1970-01-01T00:01:00Z)",
+        'raise the limit to 7 nvidia.com/gpu in queue "team"',
+        60.0,
+        [job("a", 4, queue="team", duration=500.0)],
+        [QueueSpec("team", limit={GPU: 4000}, preempt_min_runtime=60.0)],
+    ),
     "limits of two queues": Case(
         racked(2),
         job("x", 5, queue="team"),

@@ -4,6 +4,7 @@ One ledger is about what gangs use, another about what they ask for; both are of
 of every call: the depth of the queue times the number of resources.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from kilonova.scheduler.core.queues import Amounts, Forest
@@ -18,6 +19,11 @@ class Blocked:
     limit: int
     used: int
     asked: int
+
+    @property
+    def over(self) -> int:
+        """How much less would have to be used, or asked for."""
+        return self.used + self.asked - self.limit
 
     def __str__(self) -> str:
         return (
@@ -68,14 +74,17 @@ class Ledger:
                     row.pop(resource, None)
 
     def blocked(self, queue: str, amounts: Amounts) -> Blocked | None:
-        """The first limit on the way up that amounts would break."""
+        """The first limit on the way up that amounts would break, by the names of resources."""
+        return next(self.broken(queue, amounts), None)
+
+    def broken(self, queue: str, amounts: Amounts) -> Iterator[Blocked]:
+        """All limits that amounts would break, from the queue up."""
         queues = self.forest.queues
         for name in self.forest.path(queue):
             if name not in queues:
                 continue
-            for resource, limit in queues[name].limit.items():
+            for resource, limit in sorted(queues[name].limit.items()):
                 asked = amounts.get(resource, 0)
                 used = self._rows[name].get(resource, 0)
                 if asked and used + asked > limit:
-                    return Blocked(name, resource, limit, used, asked)
-        return None
+                    yield Blocked(name, resource, limit, used, asked)

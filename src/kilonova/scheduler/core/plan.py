@@ -145,8 +145,9 @@ class Round:
         self.placements: list[Placement] = []
         self.refusals: list[Refusal] = []
         self._hopeless: dict[Hashable, bool] = {}
-        """Asks that found no place in this round: what was booked since makes none. And whether
-        that holds of gangs, too, that end before a reservation."""
+        """Asks that found no place in this round, by whether a limit held them back: what was
+        booked since makes none. And whether that holds of gangs, too, that end before a
+        reservation."""
         self._complete: list[Gang] = []
         """Gangs that have all they must have."""
         self._turns = self._in_order(list(gangs))
@@ -191,18 +192,20 @@ class Round:
         return outcome
 
     def _decide(self, gang: Gang) -> Placement | Refusal:
-        held = flaw_of(gang, self._cluster.snapshot.bookings) or self._cluster.used.blocked(
-            gang.queue, asked(gang)
-        )
-        if held is not None:
-            return Refusal(gang, held)
+        flaw = flaw_of(gang, self._cluster.snapshot.bookings)
+        if flaw is not None:
+            return Refusal(gang, flaw)
+        over = self._cluster.used.blocked(gang.queue, asked(gang))
         ask = ask_of(gang, self._cluster.snapshot.neighbours)
         passes = self._shadow is None or self._shadow.ends_before(gang, self._now)
-        tried = ask in self._hopeless and (self._hopeless[ask] or not passes)
-        room = None if tried else self._place(gang) or self._evict(gang)
+        known = None if ask is None else (ask, over is not None)
+        tried = known in self._hopeless and (self._hopeless[known] or not passes)
+        room = None if tried else (over is None and self._place(gang)) or self._evict(gang)
         if room is None or not room.bookings:
-            if ask is not None:
-                self._hopeless[ask] = passes or self._hopeless.get(ask, False)
+            if known is not None:
+                self._hopeless[known] = passes or self._hopeless.get(known, False)
+            if over is not None:
+                return Refusal(gang, over)
             self._reserve(gang)
             return Refusal(gang, NoRoom())
         if self._evictor is not None and room.units:

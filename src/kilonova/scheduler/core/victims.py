@@ -3,6 +3,10 @@
 A **unit** is what leaves together: a whole gang, or one pod that a gang has beyond its minimum and
 can do without. Units are given out the cheapest first: less important gangs before others, extra
 pods before whole gangs, and what has the least work to lose before what has more.
+
+What a gang may take is its **claim**: by right, and as far as what was taken before leaves it one.
+A claim also knows the limits of the gang's queue, and of those above it, that the gang breaks as
+long as others stay.
 """
 
 import heapq
@@ -13,6 +17,7 @@ from itertools import islice
 
 from kilonova.scheduler.core.cluster import Cluster, Standing, asked
 from kilonova.scheduler.core.gangs import Gang
+from kilonova.scheduler.core.ledgers import Blocked
 from kilonova.scheduler.core.queues import Amounts
 from kilonova.scheduler.core.rights import (
     Claimant,
@@ -63,21 +68,34 @@ class Victims:
         for line in self._by_queue.values():
             line.sort(key=_by_cost)
 
-    def of(self, gang: Gang, among: Iterable[str]) -> Iterator[Unit]:
-        """The units of some gangs that a gang may push out, one after the other. Each counts as
-        taken when the next is asked for: a queue never loses what it deserves, no disruption budget
-        is overdrawn."""
-        claim = _Claim(self._cluster, gang, self._now, self._guards)
-        for unit in self._in_order(gang, claim, among):
-            if unit.gang in self._cluster.standing and claim.may_take(unit):
-                yield unit
-                claim.take(unit)
+    def claim(self, gang: Gang, *, limited: bool = True) -> "Claim":
+        """What a gang may take; as if there were no limits, if it is not limited."""
+        return Claim(self._cluster, gang, self._now, self._guards, limited=limited)
 
-    def instead(self, gang: Gang) -> Iterator[Unit]:
-        """The units that a gang may push out, of which one is to go."""
-        claim = _Claim(self._cluster, gang, self._now, self._guards)
-        for unit in self._in_order(gang, claim, None):
-            if unit.gang in self._cluster.standing and claim.may_take(unit):
+    def of(self, claim: "Claim", among: Iterable[str]) -> Iterator[Unit]:
+        """The units of some gangs that may be pushed out, one after the other. Each counts as
+        taken: a queue never loses what it deserves, no disruption budget is overdrawn."""
+        found = (unit for name in among for unit in self._by_gang.get(name, ()))
+        for unit in sorted(found, key=lambda unit: unit.cost):
+            if claim.may_take(unit):
+                claim.take(unit)
+                yield unit
+
+    def relieving(self, claim: "Claim") -> Iterator[Unit]:
+        """Units that may be pushed out, until no limit is broken any more; each counts as taken."""
+        if not claim.broken:
+            return
+        for unit in self._in_order(claim):
+            if claim.relieved_by(unit) and claim.may_take(unit):
+                claim.take(unit)
+                yield unit
+                if not claim.broken:
+                    return
+
+    def instead(self, claim: "Claim") -> Iterator[Unit]:
+        """The units that may be pushed out, of which one is to go, and then no limit is broken."""
+        for unit in self._in_order(claim):
+            if claim.settled_by(unit) and claim.may_take(unit):
                 yield unit
 
     def count_out(self, units: Iterable[Unit]) -> None:
@@ -88,11 +106,8 @@ class Victims:
                 for budget in self._guards.get(pod, ()):
                     budgets[budget] = budgets.get(budget, 0) - 1
 
-    def _in_order(self, gang: Gang, claim: "_Claim", among: Iterable[str] | None) -> Iterator[Unit]:
-        if among is not None:
-            found = [unit for name in among for unit in self._by_gang.get(name, ())]
-            yield from sorted(found, key=lambda unit: unit.cost)
-            return
+    def _in_order(self, claim: "Claim") -> Iterator[Unit]:
+        gang = claim.gang
         lines: list[Iterator[tuple[Cost, Unit]]] = []
         for queue, line in self._by_queue.items():
             if queue == gang.queue:
@@ -111,12 +126,20 @@ class Victims:
         return first
 
 
-class _Claim:
+class Claim:
     """What a gang has the right to, and what it has taken of it."""
 
     def __init__(
-        self, cluster: Cluster, gang: Gang, now: float, guards: Mapping[str, tuple[str, ...]]
+        self,
+        cluster: Cluster,
+        gang: Gang,
+        now: float,
+        guards: Mapping[str, tuple[str, ...]],
+        *,
+        limited: bool,
     ) -> None:
+        self.gang = gang
+        self._limited = limited
         self._cluster = cluster
         self._now = now
         self._guards = guards
@@ -125,12 +148,25 @@ class _Claim:
         self._used = cluster.used
         self._budgets = cluster.budgets
         self._gone: set[str] = set()
+        self.broken = self._broken()
+        """Limits that the gang breaks as long as nobody else goes."""
+
+    def relieved_by(self, unit: Unit) -> bool:
+        """Whether a limit is broken by less when a unit goes."""
+        return any(self._frees(unit, each) > 0 for each in self.broken)
+
+    def settled_by(self, unit: Unit) -> bool:
+        """Whether no limit is broken any more when a unit goes."""
+        return all(self._frees(unit, each) >= each.over for each in self.broken)
 
     def may_take(self, unit: Unit) -> bool:
-        standing = self._cluster.standing[unit.gang]
-        gang = standing.gang
-        if not all(pod in standing.pods for pod in unit.pods):
+        """Whether a unit has to make way for the gang."""
+        standing = self._cluster.standing.get(unit.gang)
+        if standing is None or not all(pod in standing.pods for pod in unit.pods):
             return False
+        if self._gone.issuperset(unit.pods):
+            return False
+        gang = standing.gang
         amounts = unit.amounts
         if not self._gone.isdisjoint(unit.pods):
             amounts = _summed(standing, [pod for pod in unit.pods if pod not in self._gone])
@@ -146,6 +182,7 @@ class _Claim:
         return all(self._budgets.get(name, 0) >= count for name, count in guarded.items())
 
     def take(self, unit: Unit) -> None:
+        """Counts a unit as gone."""
         if not self._gone:
             self._used = self._used.copy()
             self._budgets = dict(self._budgets)
@@ -156,6 +193,31 @@ class _Claim:
                 self._used.discharge(standing.gang.queue, standing.pods[pod])
                 for budget in self._guards.get(pod, ()):
                     self._budgets[budget] -= 1
+        if self.broken:
+            self.broken = self._broken()
+
+    def may_return(self, gang: str, pods: Collection[str]) -> bool:
+        """Whether pods that were taken may stay after all: no limit is broken with them. They
+        count as there again then."""
+        standing = self._cluster.standing[gang]
+        amounts = _summed(standing, pods)
+        self._used.charge(standing.gang.queue, amounts)
+        if self._broken():
+            self._used.discharge(standing.gang.queue, amounts)
+            return False
+        return True
+
+    def _frees(self, unit: Unit, limit: Blocked) -> int:
+        """How much less counts in the queue of a limit when a unit goes."""
+        standing = self._cluster.standing.get(unit.gang)
+        if standing is None or limit.queue not in self._used.forest.path(standing.gang.queue):
+            return 0
+        return unit.amounts.get(limit.resource, 0)
+
+    def _broken(self) -> tuple[Blocked, ...]:
+        if not self._limited:
+            return ()
+        return tuple(self._used.broken(self._claimant.queue, self._claimant.amounts))
 
 
 def _units_of(standing: Standing, now: float) -> list[Unit]:

@@ -19,7 +19,7 @@ from kilonova.scheduler.core.explaining.judging_domains import (
     neighbours_that_bind,
 )
 from kilonova.scheduler.core.explaining.nearest import Demand, Place, everywhere
-from kilonova.scheduler.core.explaining.protected import protected_holders
+from kilonova.scheduler.core.explaining.protected import protected_below_limits, protected_holders
 from kilonova.scheduler.core.explaining.tallies import short_of, tally
 from kilonova.scheduler.core.explaining.trial import Trial
 from kilonova.scheduler.core.filters import Reason
@@ -43,11 +43,11 @@ def binding_constraint(
         case Flaw():
             return Binding("GangFault", str(why))
         case Blocked():
-            return _limit(why)
+            return _limit(trial, gang, why, now)
         case NoRoom():
             blocked = trial.cluster.used.blocked(gang.queue, asked(gang))
     if blocked is not None:  # by now, or for what is beyond the minimum
-        return _limit(blocked)
+        return _limit(trial, gang, blocked, now)
     if trial.fits(gang):
         return _passed_by(gang, now, reservation)
     return (
@@ -60,7 +60,7 @@ def binding_constraint(
     )
 
 
-def _limit(why: Blocked) -> Binding:
+def _limit(trial: Trial, gang: Gang, why: Blocked, now: float) -> Binding:
     limit, used, asked = (
         wording.queue_figure(why.resource, number) for number in (why.limit, why.used, why.asked)
     )
@@ -68,7 +68,10 @@ def _limit(why: Blocked) -> Binding:
         f'queue "{why.queue}" may use {limit} {why.resource}: {used} in use, {asked} more asked for'
     )
     left = max(0, why.limit - why.used)
-    over = why.used + why.asked - why.limit
+    shielded = protected_below_limits(trial, gang, now)
+    if shielded:
+        named = wording.some([str(each) for each in shielded], 2)
+        text += f"; those who could make room there may not be pushed out: {named}"
     return Binding(
         "QueueLimit",
         text,
@@ -76,7 +79,9 @@ def _limit(why: Blocked) -> Binding:
         resource=why.resource,
         wanted=why.asked,
         room=left,
-        lacking=over,
+        lacking=why.over,
+        gangs=tuple(each.gang for each in shielded),
+        protected=shielded,
     )
 
 

@@ -84,11 +84,11 @@ def _raised_limits(trial: Trial, gang: Gang, now: float) -> Found:
     limits: list[Limit] = []
     for name in used.forest.path(gang.queue):
         queue = used.forest.queues.get(name)
-        for resource, limit in queue.limit.items() if queue is not None else ():
+        for resource, limit in sorted(queue.limit.items()) if queue is not None else ():
             need = used.of(name).get(resource, 0) + wanted.get(resource, 0)
             if wanted.get(resource) and need > limit:
                 limits.append(Limit(name, resource, need))
-    if limits and (trial.fits(gang) or trial.pushes_out(gang, now)):
+    if limits and (trial.fits(gang) or trial.pushes_out(gang, now, limited=False)):
         yield RaiseLimits(tuple(limits)), len(limits)
 
 

@@ -68,6 +68,28 @@ def protected_holders(trial: Trial, gang: Gang, now: float) -> tuple[Protected, 
         snapshot.undo(mark)
 
 
+def protected_below_limits(trial: Trial, gang: Gang, now: float) -> tuple[Protected, ...]:
+    """The protected gangs, the least important first, without which no limit would hold the gang
+    back, when all are gone that may be pushed out; none if that is not so."""
+    if not trial.evicts:
+        return ()
+    free, held = _in_reach(trial, gang, now)
+    used, wanted = trial.cluster.used.copy(), asked(gang)
+    for standing in free:
+        used.discharge(standing.gang.queue, _amounts(standing))
+    if used.blocked(gang.queue, wanted) is None:
+        return ()
+    found: list[Protected] = []
+    for standing, shield in sorted(held, key=lambda one: (one[0].gang.priority, one[1].gang)):
+        path = used.forest.path(standing.gang.queue)
+        if any(each.queue in path for each in used.broken(gang.queue, wanted)):
+            found.append(shield)
+            used.discharge(standing.gang.queue, _amounts(standing))
+            if used.blocked(gang.queue, wanted) is None:
+                return tuple(found)
+    return ()
+
+
 def _in_reach(
     trial: Trial, gang: Gang, now: float
 ) -> tuple[list[Standing], list[tuple[Standing, Protected]]]:

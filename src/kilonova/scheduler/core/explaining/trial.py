@@ -73,13 +73,15 @@ class Trial:
         """Whether its queue lets it in, too."""
         return self.cluster.used.blocked(gang.queue, asked(gang)) is None and self.fits(gang)
 
-    def pushes_out(self, gang: Gang, now: float) -> bool:
-        """Whether the nodes have a place for a gang at a time that others have to make for it."""
+    def pushes_out(self, gang: Gang, now: float, *, limited: bool = True) -> bool:
+        """Whether the nodes, and its queue if it is limited, have a place for a gang at a time that
+        others have to make for it."""
         if not self.evicts:
             return False
         self.trials += 1
         mark = self.snapshot.mark()
-        room = Evictor(self.cluster, self.rooms, self.placer, now, ()).make_room(gang)
+        evictor = Evictor(self.cluster, self.rooms, self.placer, now, ())
+        room = evictor.make_room(gang, limited=limited)
         self.snapshot.undo(mark)
         return room is not None
 
