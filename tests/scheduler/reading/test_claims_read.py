@@ -252,6 +252,7 @@ def cel(expression: str) -> dict[str, Any]:
 GPU_CLASS = msgspec.convert(
     {"metadata": metadata("gpu"), "spec": {"selectors": [cel("true")]}}, DeviceClass
 )
+ANY_GPU = "deviceclass.resource.kubernetes.io/gpu"
 NAMED = {"name": "devices", "resourceClaimName": "c"}
 FROM_TEMPLATE = {"name": "devices", "resourceClaimTemplateName": "t"}
 MADE = [{"name": "devices", "resourceClaimName": "c"}]
@@ -270,7 +271,19 @@ def read(asked: Pod, *claims: ResourceClaim) -> Member:
 def test_a_claim_that_people_made_is_known_by_its_name() -> None:
     member = read(pod((), NAMED), claim(requests=[exactly(count=2)]))
     assert member.claims == ("ns/c",)
-    assert member.shape.claims == (ClaimAsk(((Option("gpu", ("true",), 2),),), (), "ns/c"),)
+    option = Option("gpu", ("true",), 2, resource=ANY_GPU)
+    assert member.shape.claims == (ClaimAsk(((option,),), (), "ns/c"),)
+
+
+@pytest.mark.parametrize(
+    ("said", "counts_as"), [("nvidia.com/gpu", "nvidia.com/gpu"), ("", ANY_GPU)]
+)
+def test_devices_count_as_the_resource_of_their_class(said: str, counts_as: str) -> None:
+    spec = {"selectors": [cel("true")], "extendedResourceName": said}
+    class_ = msgspec.convert({"metadata": metadata("gpu"), "spec": spec}, DeviceClass)
+    asked, made = pod((), NAMED), claim(requests=[exactly()])
+    member = claimed(asked, Member("ns/p", Shape()), {"ns/c": made}.get, {"gpu": class_}.get)
+    assert member.shape.claims[0].requests[0][0].resource == counts_as
 
 
 def test_claims_of_equal_pods_are_equal_until_they_have_devices() -> None:
@@ -305,8 +318,8 @@ def test_requests_are_read_with_all_that_they_say() -> None:
     (ask,) = member.shape.claims
     assert ask.requests == (
         (
-            Option("any/big", ("true", "device.driver == 'x'")),
-            Option("any/small", ("true",), ALL),
+            Option("any/big", ("true", "device.driver == 'x'"), resource=ANY_GPU),
+            Option("any/small", ("true",), ALL, resource=ANY_GPU),
         ),
         (
             Option(
@@ -315,6 +328,7 @@ def test_requests_are_read_with_all_that_they_say() -> None:
                 admin=True,
                 tolerations=(Toleration("broken", "Exists"),),
                 capacity=(("memory", GIB),),
+                resource=ANY_GPU,
             ),
         ),
     )

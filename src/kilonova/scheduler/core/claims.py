@@ -124,6 +124,8 @@ class Option:
     admin: bool = False
     tolerations: tuple[Toleration, ...] = ()
     capacity: tuple[tuple[str, int], ...] = ()
+    resource: str = ""
+    """What a device of it counts as in queues; nothing, if empty."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,8 @@ from typing import Protocol
 import numpy as np
 
 from kilonova.scheduler.core.asks import Shape, is_for_queues
+from kilonova.scheduler.core.claimcharges import Sharers, Successor, asked_by, by_claim
+from kilonova.scheduler.core.claims import ClaimAsk
 from kilonova.scheduler.core.devices import WHOLE
 from kilonova.scheduler.core.forest import forest_of
 from kilonova.scheduler.core.gangs import Gang
@@ -36,6 +38,7 @@ class Saved:
     standing: dict[str, Standing]
     used: Ledger
     budgets: dict[str, int]
+    sharers: Sharers
 
 
 class Charges(Protocol):
@@ -56,6 +59,7 @@ class Cluster:
         self.standing: dict[str, Standing] = {}
         self.budgets: dict[str, int] = {}
         """How many pods each disruption budget lets go now."""
+        self._sharers = Sharers()
         self._capacity: Amounts = {}
         self._capacity_at = -1
 
@@ -65,6 +69,7 @@ class Cluster:
 
     def replace_queues(self, forest: Forest) -> None:
         """Takes other queues; what gangs use is counted anew."""
+        self._sharers = self._found_sharers()
         self.used = Ledger(forest)
         for standing in self.standing.values():
             for amounts in standing.pods.values():
@@ -76,11 +81,18 @@ class Cluster:
             name: Standing(one.gang, one.since, dict(one.pods))
             for name, one in self.standing.items()
         }
-        return Saved(standing, self.used.copy(), dict(self.budgets))
+        return Saved(standing, self.used.copy(), dict(self.budgets), self._sharers.copy())
 
     def restore(self, saved: "Saved") -> None:
         self.standing, self.used = saved.standing, saved.used
-        self.budgets = saved.budgets
+        self.budgets, self._sharers = saved.budgets, saved.sharers
+
+    def copy(self) -> "Cluster":
+        """The same nodes, queues and gangs, which change by themselves from now on."""
+        other = Cluster(self.forest)
+        other.snapshot, other.history = self.snapshot.copy(), self.history
+        other.restore(self.save())
+        return other
 
     def capacity(self) -> Amounts:
         """What all nodes have together, as queues count it; what none has is not listed, whether
@@ -109,8 +121,9 @@ class Cluster:
             standing = self.standing[gang.name] = Standing(gang, now)
         standing.gang = gang
         for booking in bookings:
-            amounts = charged(booking.shape)
+            amounts = self.counted((booking,)) if booking.shape.claims else charged(booking.shape)
             standing.pods[booking.pod] = amounts
+            self._join(gang.name, booking)
             (charges or self.used).charge(gang.queue, amounts)
 
     def leave(self, gang: str, pods: Iterable[str], charges: "Charges | None" = None) -> None:
@@ -118,14 +131,65 @@ class Cluster:
         standing = self.standing[gang]
         for pod in pods:
             (charges or self.used).discharge(standing.gang.queue, standing.pods.pop(pod))
+            for heir in self._sharers.leave(pod):
+                self._inherit(heir, charges or self.used)
         if not standing.pods:
             del self.standing[gang]
+
+    def counted(self, bookings: Iterable[Booking], claimed: set[str] | None = None) -> Counter[str]:
+        """What pods count in their queue by the very devices that they have. Claims that others
+        use already, or that are in `claimed`, count with those; the others are added to it."""
+        total: Counter[str] = Counter()
+        known = set[str]() if claimed is None else claimed
+        for booking in bookings:
+            total.update(_requested(booking.shape))
+            for claim, amounts in by_claim(booking):
+                if claim not in known and not self._sharers.counts(claim):
+                    total.update(amounts)
+                if claim:
+                    known.add(claim)
+        return total
+
+    def _join(self, gang: str, booking: Booking) -> None:
+        for claim, amounts in by_claim(booking):
+            if claim:
+                self._sharers.join(claim, gang, booking.pod, amounts)
+
+    def _inherit(self, heir: Successor, charges: "Charges") -> None:
+        """A claim counts with another pod now."""
+        standing = self.standing[heir.gang]
+        had = standing.pods[heir.pod]
+        standing.pods[heir.pod] = Counter(had) + Counter(heir.amounts)
+        charges.charge(standing.gang.queue, heir.amounts)
+
+    def _found_sharers(self) -> Sharers:
+        """Who uses which claim, those first with whom it counts."""
+        self._sharers, bookings = Sharers(), self.snapshot.bookings
+        paying: list[tuple[bool, str, Booking]] = []
+        for name, standing in self.standing.items():
+            for pod, amounts in standing.pods.items():
+                booking = bookings.get(pod)
+                if booking is not None and booking.shape.claims:
+                    paying.append((amounts != self.counted((booking,)), name, booking))
+        for _, name, booking in sorted(paying, key=lambda one: one[0]):
+            self._join(name, booking)
+        return self._sharers
 
 
 @lru_cache(maxsize=4096)
 def charged(shape: Shape) -> Mapping[str, int]:
-    """What a pod of a shape counts in its queue. GPUs count in milli there, so that shares and
-    instances count as what they are."""
+    """What a pod of a shape counts in its queue, devices that it claims included. GPUs count in
+    milli there, so that shares and instances count as what they are."""
+    if not shape.claims:
+        return _requested(shape)
+    total = Counter(_requested(shape))
+    for ask in shape.claims:
+        total.update(asked_by(ask))
+    return dict(total)
+
+
+@lru_cache(maxsize=4096)
+def _requested(shape: Shape) -> Mapping[str, int]:
     amounts = {
         name: amount
         for name, amount in shape.requests
@@ -149,4 +213,20 @@ def asked(gang: Gang, *, wholly: bool = False) -> Mapping[str, int]:
     for shape, count in shapes.items():
         for name, amount in charged(shape).items():
             total[name] = total.get(name, 0) + amount * count
+    if any(shape.claims for shape in shapes):
+        _count_once(gang, shapes, total)
     return total
+
+
+def _count_once(gang: Gang, shapes: Mapping[Shape, int], total: dict[str, int]) -> None:
+    """Takes away what claims count that pods of a gang share, but for once; and that too, if one
+    of its pods has a place already."""
+    standing = {
+        ask.name for group in gang.groups for each in group.standing for ask in each.shape.claims
+    }
+    users: Counter[ClaimAsk] = Counter()
+    for shape, count in shapes.items():
+        users.update({ask: count for ask in shape.claims if ask.name})
+    for ask, count in users.items():
+        for name, amount in asked_by(ask).items():
+            total[name] -= amount * (count if ask.name in standing else count - 1)

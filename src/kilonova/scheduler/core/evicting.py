@@ -80,8 +80,11 @@ class Evictor:
             there = None if claim.broken else np.array(sorted(rows), np.intp)
             bookings = self._placer.place(gang, there)
             if bookings is not None:
-                self._snapshot.keep(mark)
-                return Room(tuple(bookings), (unit,))
+                claim.take(unit)
+                if claim.admits(bookings):
+                    self._snapshot.keep(mark)
+                    return Room(tuple(bookings), (unit,))
+                claim = self.victims.claim(gang, limited=limited)
             self._snapshot.undo(mark)
         return None
 
@@ -117,6 +120,9 @@ class Evictor:
             taken += more
             bookings = self._placer.place(claim.gang, rows)
             step = 2 * step
+        if not claim.admits(bookings):
+            self._snapshot.undo(mark)
+            return None
         needed = self._give_back(claim, taken)
         self._snapshot.keep(mark)
         return Room(tuple(bookings), tuple(needed))

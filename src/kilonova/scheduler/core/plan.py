@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Collection, Hashable, Iterable, Iterator
 from dataclasses import dataclass
 
-from kilonova.scheduler.core.cluster import Cluster, asked, charged
+from kilonova.scheduler.core.cluster import Cluster, asked
 from kilonova.scheduler.core.defragmenting import Consolidation, consolidate
 from kilonova.scheduler.core.evicting import Evictor, Room
 from kilonova.scheduler.core.flaws import Flaw, flaw_of
@@ -215,8 +215,9 @@ class Round:
             self._cluster.leave(unit.gang, unit.pods, self._turns)
         kept = self._within_limits(gang, list(room.bookings))
         if not kept:
-            over = self._cluster.used.blocked(gang.queue, charged(room.bookings[0].shape))
-            return Refusal(gang, over or NoRoom())
+            must, others = _divided(gang, room.bookings)
+            counted = self._cluster.counted(must or others[:1])
+            return Refusal(gang, self._cluster.used.blocked(gang.queue, counted) or NoRoom())
         self._cluster.stand(gang, kept, self._now, self._turns)
         return Placement(gang, tuple(kept), room.units)
 
@@ -259,23 +260,31 @@ class Round:
     def _within_limits(self, gang: Gang, bookings: list[Booking]) -> list[Booking]:
         """Gives back what is above the minimum and above a limit of the queue."""
         used, queue = self._cluster.used, gang.queue
-        if len(bookings) == gang.needed or used.blocked(queue, asked(gang, wholly=True)) is None:
+        claims = any(booking.shape.claims for booking in bookings)
+        if not claims and (
+            len(bookings) == gang.needed or used.blocked(queue, asked(gang, wholly=True)) is None
+        ):
             return bookings
-        must = {member.pod for group in gang.groups for member in group.members[: group.needed]}
-        kept = [booking for booking in bookings if booking.pod in must]
-        total = dict(asked(gang))
-        for booking in bookings:
-            if booking.pod in must:
-                continue
-            more = dict(total)
-            for name, amount in charged(booking.shape).items():
-                more[name] = more.get(name, 0) + amount
+        must, others = _divided(gang, bookings)
+        claimed: set[str] = set()
+        total = self._cluster.counted(must, claimed)
+        kept = [] if must and used.blocked(queue, total) is not None else list(must)
+        for booking in others if len(kept) == len(must) else ():
+            also = set(claimed)
+            more = total + self._cluster.counted((booking,), also)
             if used.blocked(queue, more) is None:
                 kept.append(booking)
-                total = more
+                total, claimed = more, also
         over = {booking.pod for booking in bookings} - {booking.pod for booking in kept}
         self._cluster.snapshot.release_all(sorted(over))
         return [booking for booking in bookings if booking.pod not in over]
+
+
+def _divided(gang: Gang, bookings: Iterable[Booking]) -> tuple[list[Booking], list[Booking]]:
+    """Those that a gang must have, and those that it can do without."""
+    needed = {member.pod for group in gang.groups for member in group.members[: group.needed]}
+    must = [booking for booking in bookings if booking.pod in needed]
+    return must, [booking for booking in bookings if booking.pod not in needed]
 
 
 def ask_of(gang: Gang, neighbours: Neighbours) -> Hashable | None:

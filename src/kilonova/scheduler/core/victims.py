@@ -26,7 +26,7 @@ from kilonova.scheduler.core.rights import (
     kept_from_reclaim,
     may_reclaim,
 )
-from kilonova.scheduler.core.snapshot import GPU
+from kilonova.scheduler.core.snapshot import GPU, Booking
 
 Cost = tuple[int, bool, float, str]
 """Priority, whether a whole gang goes, GPU-seconds of work that are lost, and a name."""
@@ -195,6 +195,13 @@ class Claim:
                     self._budgets[budget] -= 1
         if self.broken:
             self.broken = self._broken()
+
+    def admits(self, bookings: Iterable[Booking]) -> bool:
+        """Whether no limit is broken by the devices that the gang would really have."""
+        if not self._limited:
+            return True
+        amounts = self._cluster.counted(bookings)
+        return self._used.blocked(self._claimant.queue, amounts) is None
 
     def may_return(self, gang: str, pods: Collection[str]) -> bool:
         """Whether pods that were taken may stay after all: no limit is broken with them. They

@@ -156,6 +156,7 @@ def _option(claim: str, name: str, request: ExactRequest, find_class: FindClass)
         )
         if request.capacity is not None
         else (),
+        class_.spec.extended_resource_name or f"{_ANY_OF_CLASS}{request.device_class_name}",
     )
 
 
