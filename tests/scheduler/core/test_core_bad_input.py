@@ -16,7 +16,7 @@ from kilonova.scheduler.core.labels import Rows
 from kilonova.scheduler.core.nodes import Node
 from kilonova.scheduler.core.plan import NoRoom, Plan, Planner
 from kilonova.scheduler.core.queues import Problem, QueueSpec
-from kilonova.scheduler.core.rooms import Scores
+from kilonova.scheduler.core.rooms import Rooms, Scores
 from kilonova.scheduler.core.scores import Part, Scoring, default_scoring
 from kilonova.scheduler.core.snapshot import GPU, MOST, Booking, Snapshot
 from tests.scheduler.core import naive
@@ -209,6 +209,34 @@ def test_a_broken_part_of_the_score_is_left_out_and_named(
     plan = Planner(cluster, scoring).decide([single(Member("ns/a", shape()))], 0.0)
     assert plan.placements[0].bookings[0].row == cluster.snapshot.row("n1")
     assert list(scoring.broken) == ["broken"]
+
+
+def test_all_nodes_are_judged_by_the_same_parts_when_one_breaks() -> None:
+    calls: list[int] = []
+
+    def breaks_later(snapshot: Snapshot, shape: Shape, rows: Rows) -> Scores:
+        calls.append(len(rows))
+        if len(calls) > 1:
+            raise RuntimeError("no more")
+        return np.full(len(rows), 100.0)
+
+    def names(snapshot: Snapshot, shape: Shape, rows: Rows) -> Scores:
+        return 10.0 * snapshot.ranks[rows].astype(np.float64)
+
+    scoring = Scoring([Part("names", 1, names), Part("breaks", 9, breaks_later)])
+    snapshot = Snapshot()
+    for name in ("n0", "n1", "n2"):
+        snapshot.put_node(node(name))
+    rooms = Rooms(snapshot, scoring)
+    asked = shape()
+    rooms.keys(asked)
+    snapshot.book(Booking(Member("ns/a", asked), 0))
+    after = rooms.keys(asked).copy()
+    assert (
+        after.tolist() == Rooms(snapshot, Scoring([Part("names", 1, names)])).keys(asked).tolist()
+    )
+    rooms.keys(asked)
+    assert calls == [3, 1]
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, -50.0, 1e30])

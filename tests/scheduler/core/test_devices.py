@@ -46,6 +46,7 @@ def eight(port: int = 0, links: tuple[tuple[int, int, int], ...] = ()) -> Layout
 SWITCHED = eight(port=900)
 PAIRED = eight(links=((0, 1, 600), (2, 3, 600), (4, 5, 600), (6, 7, 600)))
 PLAIN = eight()
+ADA, LOVELACE = (Layout((Gpu(0, 24_000, "L4", name),)) for name in ("Ada", "ada-lovelace"))
 CUBE = eight(
     links=(
         (0, 1, 50), (0, 2, 50), (0, 3, 100), (0, 4, 100), (1, 2, 100), (1, 3, 50), (1, 5, 100),
@@ -104,6 +105,9 @@ def pick(layout: Layout, used: Sequence[int], ask: GpuAsk) -> list[int] | None:
         pytest.param(PLAIN, [], GpuAsk(1, models=("A100", "h100")), [0], id="one of two models"),
         pytest.param(PLAIN, [], GpuAsk(1, architecture="hopper"), [0], id="architecture"),
         pytest.param(PLAIN, [], GpuAsk(1, architecture="Ampere"), None, id="another architecture"),
+        pytest.param(ADA, [], GpuAsk(1, architecture="ada-lovelace"), [0], id="as labels say"),
+        pytest.param(ADA, [], GpuAsk(1, architecture="Ada Lovelace"), [0], id="as people say"),
+        pytest.param(LOVELACE, [], GpuAsk(1, architecture="Ada"), [0], id="as NVML says"),
         pytest.param(PLAIN, [], GpuAsk(1, memory=81560), None, id="too little memory"),
     ],
 )  # fmt: skip

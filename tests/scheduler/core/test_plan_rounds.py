@@ -11,7 +11,7 @@ from kilonova.scheduler.core.ledgers import Blocked
 from kilonova.scheduler.core.plan import NoRoom, Plan, Planner, Policy
 from kilonova.scheduler.core.queues import Problem, QueueSpec
 from kilonova.scheduler.core.snapshot import GPU
-from tests.scheduler.core.clusters import BLOCK, RACK, gang, group, node, tight
+from tests.scheduler.core.clusters import BLOCK, RACK, gang, group, node, shape, tight
 
 NEVER = Policy((BLOCK, RACK), reserve_after=1e9)
 AT_ONCE = Policy((BLOCK, RACK), reserve_after=0)
@@ -110,6 +110,26 @@ def test_only_those_in_the_domain_that_is_cheapest_go() -> None:
     assert len(evicted) == 2
     assert len(rows) == 1
     assert sum(int(name[1]) for name in evicted) <= 3
+
+
+def test_room_is_made_beside_the_rest_of_a_gang_however_many_racks_lack_less() -> None:
+    cluster = cluster_of(40, gpus=4)
+    for index in range(40):
+        fill = group(f"f{index}", 1, of=shape(4 if index < 2 else 3))
+        planner(cluster).decide([gang(f"f{index}", fill)], 0)
+    names = cluster.snapshot.names
+    rows = {names[b.row]: b.gang for b in cluster.snapshot.bookings.values()}
+    crowded = next(node for node, name in rows.items() if name == "f0")
+    near = Pack(required=RACK)
+    member = group("w", 3, 3, pack=near)
+    wanted = replace(member, members=member.members[1:], placed=(crowded,))
+    plan = planner(cluster).decide([replace(gang("w", wanted), priority=9)], 100)
+    assert {names[booking.row] for booking in plan.placements[0].bookings} <= rack_of(crowded)
+
+
+def rack_of(name: str) -> set[str]:
+    first = int(name[1:]) // 2 * 2
+    return {f"n{first}", f"n{first + 1}"}
 
 
 def test_a_queue_gets_back_what_it_deserves_and_no_more() -> None:

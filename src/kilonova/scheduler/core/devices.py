@@ -171,12 +171,22 @@ def idle_devices(free: NDArray[np.int16], masks: NDArray[np.uint16]) -> NDArray[
     return idle[:, :_BITS] @ (1 << np.arange(min(idle.shape[1], _BITS), dtype=np.int64))
 
 
+@lru_cache(maxsize=1024)
+def architecture_of(name: str) -> str:
+    """An architecture as it is compared: NVML says `Ada`, labels of nodes `ada-lovelace`."""
+    plain = "".join(letter for letter in name.lower() if letter.isalnum())
+    return _ALSO_CALLED.get(plain, plain)
+
+
+_ALSO_CALLED = {"adalovelace": "ada"}
+
+
 def _suits(gpu: Gpu, ask: GpuAsk) -> bool:
     return (
         gpu.healthy
         and gpu.memory >= ask.memory
         and (not ask.models or any(model_matches(model, gpu.model) for model in ask.models))
-        and ask.architecture.lower() in ("", gpu.architecture.lower())
+        and architecture_of(ask.architecture) in ("", architecture_of(gpu.architecture))
         and (not ask.profile or (gpu.mig is not None and gpu.mig.profile(ask.profile) is not None))
     )
 

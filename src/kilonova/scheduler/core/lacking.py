@@ -4,9 +4,11 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from kilonova.scheduler.core.domains import anchored
 from kilonova.scheduler.core.filters import Reason
 from kilonova.scheduler.core.gangs import Gang
 from kilonova.scheduler.core.labels import NAME, Codes, Flags, Rows
+from kilonova.scheduler.core.parts import tree
 from kilonova.scheduler.core.placing import lone
 from kilonova.scheduler.core.rooms import Rooms, Scores
 from kilonova.scheduler.core.snapshot import Snapshot
@@ -17,14 +19,17 @@ _DOMAINS = 16
 
 def likely_domains(snapshot: Snapshot, rooms: Rooms, gang: Gang) -> Iterator[Rows]:
     """Rows within which room could be made for a gang, those first that lack the least: a node for
-    a pod alone, a domain of the level that the gang requires, or all nodes."""
+    a pod alone, a domain of the level that the gang requires, or all nodes. Where something of the
+    gang stands already there is only the domain where it stands."""
     rows = np.flatnonzero(snapshot.alive[: snapshot.size])
     level = NAME if lone(gang) is not None else _level(gang)
     if not level:
         yield rows
         return
     domains = snapshot.labels.domains(level, rows)
-    rows, domains = rows[domains >= 0], domains[domains >= 0]
+    anchors = anchored(snapshot, tree(gang), level)
+    inside = domains >= 0 if anchors is None else np.isin(domains, anchors[anchors >= 0])
+    rows, domains = rows[inside], domains[inside]
     if not len(rows):
         return
     lacking = _lacking(snapshot, rooms, gang, rows, domains)

@@ -74,11 +74,13 @@ class Rooms:
         that will not do, which are `NOWHERE`."""
         snapshot = self._snapshot
         vectors = self._fresh(shape)
-        ranking = snapshot.rank_changes, getattr(self._score, "version", 0)
-        if vectors.ranked_by != ranking:
-            vectors.keys_at = _NEVER
-            vectors.ranked_by = ranking
-        if vectors.keys_at != vectors.room_at:
+        # What the score says may change by its being asked: then all of it is asked again.
+        while vectors.ranked_by != (ranking := self._ranking()) or (
+            vectors.keys_at != vectors.room_at
+        ):
+            if vectors.ranked_by != ranking:
+                vectors.keys_at = _NEVER
+                vectors.ranked_by = ranking
             # Where others came or went matters to all nodes of their domains, not to theirs alone.
             since = _NEVER if shape.peers is not None and shape.peers.wishes else vectors.keys_at
             rows = _changed(snapshot.changes, since, snapshot)
@@ -93,6 +95,9 @@ class Rooms:
             return NOWHERE
         row = int(keys.argmax())
         return row if keys[row] >= 0 else NOWHERE
+
+    def _ranking(self) -> tuple[int, int]:
+        return self._snapshot.rank_changes, getattr(self._score, "version", 0)
 
     def _ranked(self, shape: Shape, rows: Rows, room: Counts) -> Keys:
         keys = np.full(len(rows), NOWHERE, np.int64)

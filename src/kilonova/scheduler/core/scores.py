@@ -1,8 +1,8 @@
 """How good a node is for a pod: named parts, each from 0 to 100, weighed against each other.
 
-A part that raises, or gives what is no number, is left out of that decision and remembered as
-broken; nothing that is plugged in stops placement. The part of a node's score that each gave can
-be asked for afterwards.
+A part that raises, or gives what is no number, is remembered as broken and not asked again, so that
+all nodes are judged by the same parts; nothing that is plugged in stops placement. The
+part of a node's score that each gave can be asked for afterwards.
 """
 
 from collections.abc import Mapping, Sequence
@@ -34,7 +34,7 @@ class Scoring:
     def __init__(self, parts: Sequence[Part]) -> None:
         self.parts = tuple(part for part in parts if part.weight > 0)
         self.broken: dict[str, str] = {}
-        """What went wrong last with a part that had to be left out."""
+        """What went wrong with a part that is left out since."""
 
     def __call__(self, snapshot: Snapshot, shape: Shape, rows: Rows) -> Scores:
         total = np.zeros(len(rows))
@@ -48,8 +48,9 @@ class Scoring:
 
     @property
     def version(self) -> int:
-        """Changes when a part that learns has learnt."""
-        return sum(getattr(part.score, "version", 0) for part in self.parts)
+        """Changes when a part that learns has learnt, and when one is left out."""
+        learnt: int = sum(getattr(part.score, "version", 0) for part in self.parts)
+        return learnt + len(self.broken)
 
     def by_part(self, snapshot: Snapshot, shape: Shape, row: int) -> Mapping[str, float]:
         """What each part gives a node."""
@@ -58,6 +59,8 @@ class Scoring:
         return {part.name: float(scores[0]) for part, scores in found if scores is not None}
 
     def _of(self, part: Part, snapshot: Snapshot, shape: Shape, rows: Rows) -> Scores | None:
+        if part.name in self.broken:
+            return None
         try:
             scores = np.asarray(part.score(snapshot, shape, rows), np.float64)
         except Exception as error:

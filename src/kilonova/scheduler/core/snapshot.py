@@ -34,6 +34,8 @@ Amounts = NDArray[np.int64]
 MOST = 1 << 50
 """No node has more of anything: sums over thousands of nodes or pods are still numbers."""
 _MOST_GPUS = 1024
+_KEPT_SHAPES = 4096
+"""Of so many shapes it is remembered which columns they need; the oldest is worked out anew."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,6 +203,8 @@ class Snapshot:
             # What is more than the most fits nowhere, but its sums are numbers still.
             amounts = np.array([_held(amount, MOST + 1) for _, amount in shape.requests], np.int64)
             found = self._columns[shape] = columns, amounts
+            if len(self._columns) > _KEPT_SHAPES:
+                del self._columns[next(iter(self._columns))]
             if shape.peers is not None:
                 self.neighbours.awake = True
         return found
