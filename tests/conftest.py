@@ -63,7 +63,7 @@ CONTROLLERS = ",".join(
     )
 )
 """What runs beside either server; the rest would change objects under a test."""
-EMBEDDED_CONTROLLERS = f"{CONTROLLERS},definition-controller,event-expiry,placement"
+EMBEDDED_CONTROLLERS = f"{CONTROLLERS},definition-controller,event-expiry"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

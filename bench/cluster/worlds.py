@@ -30,7 +30,7 @@ def fleet_file(folder: Path, nodes: int) -> Path:
 @contextmanager
 def our_world(folder: Path, nodes: int) -> Generator[Server]:
     """The embedded cluster, in one process."""
-    options = ("--port", "0", "--nodes", str(fleet_file(folder, nodes)))
+    options = ("--port", "0", "--scheduler", "--nodes", str(fleet_file(folder, nodes)))
     with EmbeddedServer.start(folder / "data", *options) as server:
         yield Server(server.access, [psutil.Process(server.process.pid)])
 

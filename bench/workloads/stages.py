@@ -64,7 +64,8 @@ def on_kubernetes(folder: Path, nodes: int) -> Generator[Stage]:
 @contextmanager
 def on_embedded(folder: Path, nodes: int) -> Generator[Stage]:
     """`kilonova up`, where all is one process."""
-    options = ("--port", "0", "--operator", "--nodes", str(fleet_file(folder, nodes)))
+    fleet = str(fleet_file(folder, nodes))
+    options = ("--port", "0", "--operator", "--scheduler", "--nodes", fleet)
     with EmbeddedServer.start(folder / "data", *options) as server:
         _make_namespaces(server.access)
 

@@ -20,5 +20,7 @@ def ground(tmp_path_factory: pytest.TempPathFactory, kubectl_path: Path) -> Iter
     folder = tmp_path_factory.mktemp("ground")
     fleet = folder / "fleet.yaml"
     fleet.write_text(_FLEET)
-    with EmbeddedServer.start(folder / "data", "--port", "0", "--nodes", str(fleet)) as server:
+    with EmbeddedServer.start(
+        folder / "data", "--port", "0", "--scheduler", "--nodes", str(fleet)
+    ) as server:
         yield Ground.on(server, folder)

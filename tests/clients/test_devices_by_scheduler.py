@@ -27,7 +27,7 @@ def ground(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ground]:
     folder = tmp_path_factory.mktemp("devices")
     fleet = folder / "fleet.yaml"
     fleet.write_text(_FLEET)
-    options = ("--port", "0", "--nodes", str(fleet), "--controllers=*,-placement")
+    options = ("--port", "0", "--nodes", str(fleet))
     with EmbeddedServer.start(folder / "data", *options) as server:
         ground = Ground.on(server, folder)
         with kube_scheduler(server.access, folder) as scheduler:

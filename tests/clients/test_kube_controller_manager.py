@@ -23,7 +23,7 @@ _FLEET = """
 nodes:
   - {name: n, count: 3, start: 20ms, stop: 20ms}
 """
-_OURS = "definition-controller,event-expiry,placement"
+_OURS = "definition-controller,event-expiry"
 """What kube-controller-manager does not do; all else is left to it."""
 _EXPLAINED = (
     # There is no proxy in front of the embedded API, as there need not be before any other.
@@ -46,7 +46,7 @@ def managed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ground]:
     folder = tmp_path_factory.mktemp("managed")
     fleet = folder / "fleet.yaml"
     fleet.write_text(_FLEET)
-    options = ("--port", "0", "--nodes", str(fleet), f"--controllers={_OURS}")
+    options = ("--port", "0", "--scheduler", "--nodes", str(fleet), f"--controllers={_OURS}")
     with EmbeddedServer.start(folder / "data", *options) as server:
         ground = Ground.on(server, folder)
         signing = [

@@ -22,7 +22,9 @@ _PROGRAM = "import time\nprint('ready', flush=True)\ntime.sleep(240)"
 def machine(tmp_path_factory: pytest.TempPathFactory, kubectl_path: Path) -> Iterator[Ground]:
     """A cluster whose only node is this machine, with one pod that waits."""
     folder = tmp_path_factory.mktemp("machine")
-    with EmbeddedServer.start(folder / "data", "--port", "0", "--process-node") as server:
+    with EmbeddedServer.start(
+        folder / "data", "--port", "0", "--scheduler", "--process-node"
+    ) as server:
         ground = Ground.on(server, folder)
         ground.run("wait --for=create serviceaccount/default --timeout=30s")
         command = ["--command", "--", "python3", "-c", _PROGRAM]

@@ -17,7 +17,7 @@ from tests.harness.embedded import EmbeddedServer
 from tests.harness.kubectl import Kubectl
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "web.yaml"
-OPTIONS = ("--port", "0", "--process-node")
+OPTIONS = ("--port", "0", "--scheduler", "--process-node")
 
 
 @pytest.fixture(scope="module")

@@ -76,7 +76,7 @@ def kubectl(tmp_path: Path, kubectl_path: Path) -> Iterator[Kubectl]:
     """kubectl on an embedded cluster with three nodes."""
     fleet = tmp_path / "fleet.yaml"
     fleet.write_text("nodes: [{name: n, count: 3, start: 20ms, stop: 20ms}]")
-    options = ("--port", "0", "--nodes", str(fleet))
+    options = ("--port", "0", "--scheduler", "--nodes", str(fleet))
     with EmbeddedServer.start(tmp_path / "data", *options) as server:
         yield Kubectl(kubectl_path, server.access.kubeconfig, tmp_path)
 

@@ -14,7 +14,7 @@ _FLEET = Path(__file__).parents[2] / "examples" / "fleet.yaml"
 @pytest.fixture
 def kubectl(tmp_path: Path, kubectl_path: Path) -> Iterator[Kubectl]:
     """kubectl on an embedded cluster with the fleet of the examples."""
-    options = ("--port", "0", "--nodes", str(_FLEET))
+    options = ("--port", "0", "--scheduler", "--nodes", str(_FLEET))
     with EmbeddedServer.start(tmp_path / "data", *options) as server:
         yield Kubectl(kubectl_path, server.access.kubeconfig, tmp_path)
 

@@ -49,7 +49,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedServer]
     folder = tmp_path_factory.mktemp("workloads")
     fleet = folder / "fleet.yaml"
     fleet.write_text(_FLEET)
-    options = ("--port", "0", "--operator", "--nodes", str(fleet))
+    options = ("--port", "0", "--operator", "--scheduler", "--nodes", str(fleet))
     with EmbeddedServer.start(folder / "data", *options) as server:
         yield server
 

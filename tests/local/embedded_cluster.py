@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from kilonova.cli.residents import Residents
 from kilonova.kube import Client, NotFound
 from kilonova.kube.resource import Resource, plain
 from kilonova.local.cluster import Cluster, Settings
@@ -45,11 +46,16 @@ class LoopClock:
 
 @asynccontextmanager
 async def running(
-    *, fleet: Fleet = NO_NODES, data: Path | None = None, controllers: str = "*"
+    *,
+    fleet: Fleet = NO_NODES,
+    data: Path | None = None,
+    controllers: str = "*",
+    scheduler: bool | None = None,
 ) -> AsyncGenerator[Cluster]:
-    """A cluster from start to stop."""
+    """A cluster from start to stop; where it has nodes, a scheduler comes with them."""
     settings = Settings(port=None, data=data, fleet=fleet, controllers=controllers)
-    cluster = Cluster(settings, clock=LoopClock())
+    wanted = bool(fleet.nodes) if scheduler is None else scheduler
+    cluster = Residents(operator=False, scheduler=wanted).cluster(settings, LoopClock())
     await cluster.start()
     try:
         await cluster.wait_settled()

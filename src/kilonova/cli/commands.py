@@ -102,12 +102,14 @@ def up(
         typer.Option(
             metavar="NAMES",
             help="Which built-in controllers run: '*' all, '-NAME' all but that one, a list of "
-            "names only those. Leave out what another program does, as 'placement' for a "
-            "scheduler of your own.",
+            "names only those. Leave out what another program does.",
         ),
     ] = "*",
     operator: Annotated[
         bool, typer.Option(help="Run the operator of PodCliqueSets, and have its kinds.")
+    ] = True,
+    scheduler: Annotated[
+        bool, typer.Option(help="Run the scheduler; without, pods wait for one of your own.")
     ] = True,
     detach: Annotated[
         bool, typer.Option("--detach", help="Run in the background; the log is DIR/log.")
@@ -127,7 +129,7 @@ def up(
       kilonova up --detach --wait
       kilonova up --data ./try --port 0 --nodes examples/fleet.yaml
       kilonova up --no-demo --durability normal
-      kilonova up --controllers='*,-placement'
+      kilonova up --no-scheduler --controllers='*,-cronjob-controller'
       kilonova up --no-demo --allow-host-path ~/models
     """
     options = UpOptions(
@@ -141,6 +143,7 @@ def up(
         process_node=process_node,
         allowed_host_paths=tuple(path.expanduser().absolute() for path in allow_host_path or ()),
         operator=operator,
+        scheduler=scheduler,
     )
     if detach:
         from kilonova.cli.background import detach_cluster

@@ -5,6 +5,7 @@ functions that the API calls: the same controllers and rules as `kilonova run op
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import cast
 
 from kilonova.kube import Client, Part
@@ -18,32 +19,40 @@ from kilonova.workloads.settings import Settings
 
 USER = "system:serviceaccount:kilonova-system:kilonova-operator"
 """As whom it acts: the account that it has where it is deployed."""
-_SETTINGS = Settings()
 
 
-def operator_webhooks(client: Callable[[str], Client]) -> Sequence[InProcessWebhook]:
-    """What the API asks before it stores a set or a topology."""
-    handlers = build_handlers(client(USER), _SETTINGS, operator=USER)
-    return [
-        InProcessWebhook(
-            hook.name,
-            handlers[hook.path],
-            interest.group,
-            resource,
-            cast("Sequence[Operation]", interest.operations),
-            mutating=hook.mutating,
+@dataclass(frozen=True, slots=True)
+class EmbeddedOperator:
+    """An operator, as the two things that a cluster takes from who lives in it."""
+
+    settings: Settings
+
+    def webhooks(self, client: Callable[[str], Client]) -> Sequence[InProcessWebhook]:
+        """What the API asks before it stores a set or a topology."""
+        handlers = build_handlers(client(USER), self.settings, operator=USER)
+        return [
+            InProcessWebhook(
+                hook.name,
+                handlers[hook.path],
+                interest.group,
+                resource,
+                cast("Sequence[Operation]", interest.operations),
+                mutating=hook.mutating,
+            )
+            for hook in hooks_of(self.settings)
+            for interest in hook.interests
+            for resource in interest.resources
+        ]
+
+    def parts(self, cluster: Cluster) -> Sequence[Part]:
+        """What runs in the cluster: caches, controllers, and the metrics that its API serves."""
+        clock = cluster.clock
+        operator = build_operator(
+            cluster.client(USER),
+            self.settings,
+            now=clock.now,
+            monotonic=clock.monotonic,
+            new_id=cluster.identities.token,
         )
-        for hook in hooks_of(_SETTINGS)
-        for interest in hook.interests
-        for resource in interest.resources
-    ]
-
-
-def operator_parts(cluster: Cluster) -> Sequence[Part]:
-    """What runs in the cluster: caches, controllers, and the metrics that its API serves."""
-    clock = cluster.clock
-    operator = build_operator(
-        cluster.client(USER), _SETTINGS, now=clock.now, monotonic=clock.monotonic
-    )
-    metrics = WorkloadMetrics(operator.caches, cluster.metrics.registry, clock.now)
-    return [*operator.parts, *operator.leading, metrics]
+        metrics = WorkloadMetrics(operator.caches, cluster.metrics.registry, clock.now)
+        return [*operator.parts, *operator.leading, metrics]

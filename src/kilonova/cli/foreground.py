@@ -23,7 +23,6 @@ from kilonova.cli.welcome import Welcome
 from kilonova.kube import logging
 
 if TYPE_CHECKING:  # it is imported when a cluster starts
-    from kilonova.local.cluster import Cluster, Settings
     from kilonova.local.folder import Folder
 
 
@@ -53,6 +52,7 @@ def _configure_logging() -> None:
 
 
 async def _run(options: UpOptions, audience: Audience, begun: float) -> None:
+    from kilonova.cli.residents import Residents
     from kilonova.local.cluster import Settings
     from kilonova.local.controllers import UnknownController
     from kilonova.local.folder import FolderInUse
@@ -65,8 +65,8 @@ async def _run(options: UpOptions, audience: Audience, begun: float) -> None:
         fleet = default_fleet() if options.demo else Fleet()
         if options.nodes is not None:
             fleet = read_fleet(options.nodes)
-        cluster = _built_cluster(
-            options,
+        residents = Residents(operator=options.operator, scheduler=options.scheduler)
+        cluster = residents.cluster(
             Settings(
                 data=options.data,
                 host=options.host,
@@ -109,20 +109,6 @@ async def _run(options: UpOptions, audience: Audience, begun: float) -> None:
         await cluster.stop()
     if cluster.broken.done():
         raise CommandFailed(str(cluster.broken.result()))
-
-
-def _built_cluster(options: UpOptions, settings: "Settings") -> "Cluster":
-    """The cluster, with what lives in it beside its own controllers."""
-    from kilonova.local.cluster import Cluster
-
-    if not options.operator:
-        return Cluster(settings)
-    from kilonova.api.crds import definitions
-    from kilonova.cli.embeddedoperator import operator_parts, operator_webhooks
-
-    return Cluster(
-        settings, webhooks=operator_webhooks, definitions=definitions(), parts=operator_parts
-    )
 
 
 def _progress(folder: "Folder", audience: Audience) -> Callable[[int, float], None]:

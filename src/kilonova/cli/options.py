@@ -30,6 +30,7 @@ class UpOptions:
     process_node: bool = True
     allowed_host_paths: tuple[Path, ...] = ()
     operator: bool = True
+    scheduler: bool = True
 
     def written(self) -> str:
         """The same as text, for another process."""

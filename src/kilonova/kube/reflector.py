@@ -120,10 +120,11 @@ class Reflector(Generic[T]):
                     continue
                 self._failures += 1
                 delay = self._backoff.delay(self._failures)
-                self._report(error, delay)
+                absent = self._optional and isinstance(error, NotFound)
+                self._report(error, delay, expected=absent)
                 if _cannot_resume(error):
                     self._version = ""
-                if self._optional and not self.synced and isinstance(error, NotFound):
+                if absent and not self.synced:
                     self._replace({}, (), "")
                 await self._sleep(delay)
             else:
@@ -251,10 +252,11 @@ class Reflector(Generic[T]):
         asked = not self._version and self._streams_lists
         return asked and isinstance(error, Invalid | BadRequest)
 
-    def _report(self, error: KubeError, delay: float) -> None:
+    def _report(self, error: KubeError, delay: float, *, expected: bool) -> None:
         reason = error.reason if isinstance(error, ApiStatusError) else type(error).__name__
         self._instruments.watch_ended(self.resource.full_name, reason)
-        self._log.warning("watch failed, will retry", error=str(error), delay=round(delay, 3))
+        tell = self._log.debug if expected else self._log.warning
+        tell("watch failed, will retry", error=str(error), delay=round(delay, 3))
 
     def _report_undecodable(self, event: Undecodable) -> None:
         self._log.error(

@@ -131,7 +131,7 @@ class Cluster:
             raise ValueError("a process node needs a data folder for its pods")
         self.settings = settings
         self.clock = clock or SystemClock()
-        self._identities = identities or Identities()
+        self.identities = identities or Identities()
         self._webhooks = webhooks
         self._definitions = definitions
         self._parts = parts
@@ -185,7 +185,7 @@ class Cluster:
 
     def _built_controllers(self, ca: str) -> Controllers:
         workshop = Workshop(
-            self.client, self.clock, self._identities, ca, self.kubelets, self.settings.data
+            self.client, self.clock, self.identities, ca, self.kubelets, self.settings.data
         )
         others = [*self._nodes(workshop), *(self._parts(self) if self._parts is not None else ())]
         return Controllers(workshop, self.settings.controllers, others)
@@ -271,22 +271,22 @@ class Cluster:
         settings = self.settings
         catalog = Catalog([*builtin_kinds(), *metrics_kinds()])
         definitions = Definitions(self.store, catalog, self.clock)
-        ServiceAddresses(self.store, catalog, self._identities.random)
+        ServiceAddresses(self.store, catalog, self.identities.random)
         rbac = Rbac(Policy.observing(self.store))
         caller = Caller(self.store)
         self._ending.push_async_callback(caller.close)
         scope = Scope(self.store, catalog, rbac)
         webhooks = self._webhooks(self.client) if self._webhooks is not None else ()
-        plugins = standard_plugins(scope, caller, self._identities, webhooks)
+        plugins = standard_plugins(scope, caller, self.identities, webhooks)
         claims = DeviceClaims(self.store, rbac)
         admission = Admission([*plugins, definitions, Escalation(rbac), claims])
-        registry = Registry(self.store, catalog, self.clock, self._identities, admission)
+        registry = Registry(self.store, catalog, self.clock, self.identities, admission)
 
         def exists(kind: str, namespace: str, name: str, uid: str) -> bool:
             return object_exists(registry, kind, namespace, name, uid)
 
         accounts = ServiceAccountTokens(
-            [key], ISSUER, [ISSUER], exists, self.clock, self._identities
+            [key], ISSUER, [ISSUER], exists, self.clock, self.identities
         )
         static = (
             StaticTokens.from_csv(settings.token_file.read_text()) if settings.token_file else None
@@ -311,7 +311,7 @@ class Cluster:
         ]
         documents = Documents(catalog, Health(probes), self.metrics.render, published)
         gate = Gate(rbac)
-        verbs = Verbs(registry, subresources, gate, self._identities.random)
+        verbs = Verbs(registry, subresources, gate, self.identities.random)
         self.metrics.gauge("apiserver_resource_version", "Newest version.", lambda: self.store.rv)
         self.api = Api(registry, documents, verbs, gate, self.metrics)
 

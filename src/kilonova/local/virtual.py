@@ -21,7 +21,7 @@ from random import Random
 from typing import Any, TypeVar
 
 from kilonova.kube.breath import counted_breath
-from kilonova.local.clock import Identities
+from kilonova.local.clock import Clock, Identities
 from kilonova.local.cluster import Cluster, Settings
 
 T = TypeVar("T")
@@ -44,10 +44,18 @@ def run(main: Callable[[], Coroutine[Any, Any, T]], *, seed: int | None = None) 
 
 
 @asynccontextmanager
-async def cluster(settings: Settings | None = None, *, seed: int = 0) -> AsyncGenerator[Cluster]:
-    """A cluster in memory, without a socket, on the clock of the running loop."""
+async def cluster(
+    settings: Settings | None = None,
+    *,
+    seed: int = 0,
+    build: Callable[[Settings, Clock, Identities], Cluster] = Cluster,
+) -> AsyncGenerator[Cluster]:
+    """A cluster in memory, without a socket, on the clock of the running loop.
+
+    Another `build` adds what lives in it: a bare cluster has no scheduler.
+    """
     asked = replace(settings or Settings(), data=None, port=None)
-    started = Cluster(asked, LoopClock(), Identities(Random(seed)))  # noqa: S311 (reproducible)
+    started = build(asked, LoopClock(), Identities(Random(seed)))  # noqa: S311 (reproducible)
     await started.start()
     try:
         await started.wait_settled()

@@ -142,9 +142,12 @@ class World:
     def give_back(self, bookings: Iterable[Booking]) -> None:
         """Bindings that came to nothing: their room is free again, their gangs wait."""
         for booking in bookings:
-            if self.cluster.snapshot.bookings.get(booking.pod) is booking:
-                self._release(booking.pod)
             pod = self.find(booking.pod)
+            if self.cluster.snapshot.bookings.get(booking.pod) is booking:
+                if pod is not None and pod.spec.node_name and not pod.ended:
+                    self._book(pod)  # somebody else chose the same node
+                else:
+                    self._release(booking.pod)
             if pod is not None and volume_claim_keys(pod):
                 self._gangs.forget_member(booking.pod)
             self._gangs.touch_pod(booking.pod)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from kilonova.kube import UNMEASURED, Client, Instruments, Part
-from kilonova.kube.events import Recorder
+from kilonova.kube.events import Recorder, random_id
 from kilonova.kube.metrics import Metrics
 from kilonova.workloads.backends.enabled import EnabledBackends, build_backends
 from kilonova.workloads.caches import Caches, build_caches
@@ -49,8 +49,10 @@ def build_operator(
     now: Callable[[], datetime] = lambda: datetime.now(UTC),
     monotonic: Callable[[], float] = time.monotonic,
     instruments: Instruments = UNMEASURED,
+    new_id: Callable[[], str] = random_id,
 ) -> Operator:
-    """An operator over a client; `now` is the time of day, `monotonic` only goes forward."""
+    """An operator over a client; `now` is the time of day, `monotonic` only goes forward. Events
+    are named with new ids."""
     caches = build_caches(client, compute_domains=settings.mnnvl, instruments=instruments)
     recorder = Recorder(
         client,
@@ -58,6 +60,7 @@ def build_operator(
         metrics=instruments if isinstance(instruments, Metrics) else None,
         clock=monotonic,
         wall=now,
+        new_id=new_id,
     )
     means = Means(client, caches, recorder, settings, now, monotonic, instruments)
     sets = build_set_controller(means)

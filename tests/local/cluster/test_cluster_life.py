@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from kilonova.cli.residents import Residents
 from kilonova.kube import PartFailed
 from kilonova.kube.access import connect
 from kilonova.local.cluster import Cluster, Settings
@@ -39,7 +40,8 @@ def other_tasks() -> list[str]:
 async def test_nothing_is_left_running_or_open(tmp_path: Path) -> None:
     before = open_files()
     for _ in range(2):
-        cluster = Cluster(Settings(data=tmp_path / "data", fleet=default_fleet()))
+        settings = Settings(data=tmp_path / "data", fleet=default_fleet())
+        cluster = Residents().cluster(settings)
         await cluster.start()
         await cluster.wait_settled()
         async with connect(tmp_path / "data" / "kubeconfig") as client:

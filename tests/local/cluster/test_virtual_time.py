@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from kilonova.cli.residents import Residents
 from kilonova.kube import Client
 from kilonova.local import virtual
 from kilonova.local.cluster import Settings
@@ -29,7 +30,8 @@ HOUR = 3600.0
 
 async def _hour(seed: int) -> str:
     """An hour with pods that crash on nodes that fail; what is left of it."""
-    async with virtual.cluster(Settings(fleet=FLEET), seed=seed) as cluster:
+    build = Residents(operator=False).cluster
+    async with virtual.cluster(Settings(fleet=FLEET), seed=seed, build=build) as cluster:
         client = cluster.client("test")
         for number in range(12):
             made = pod(f"worker-{number}", requests={"cpu": "1"})

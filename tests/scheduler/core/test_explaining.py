@@ -132,7 +132,6 @@ CASES = {
     "room in pieces": Case(
         racked(2),
         job("x", 1, shape(6)),
-        "group x needs room for 1 pod and there is room for 0: "
         "6 nvidia.com/gpu are free, but in pieces too small for 6",
         "free 5 nvidia.com/gpu on node n0, now used by a",
         100.0,

@@ -11,7 +11,7 @@ one shape that all of `kubectl describe`, `kubectl events` and the habitual
 as one kind.
 """
 
-from kilonova.kube.events.recorder import Recorder
+from kilonova.kube.events.recorder import Recorder, random_id
 from kilonova.kube.events.series import Limits, Reference
 
-__all__ = ["Limits", "Recorder", "Reference"]
+__all__ = ["Limits", "Recorder", "Reference", "random_id"]

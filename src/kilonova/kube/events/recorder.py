@@ -28,6 +28,11 @@ _WRITE_SECONDS = 30.0
 log = get_logger(__name__)
 
 
+def random_id() -> str:
+    """What tells the names of events about one object apart."""
+    return secrets.token_hex(8)
+
+
 class Recorder:
     """Reports what happens to objects. A part of the process: `run` it, `stop` flushes.
 
@@ -46,7 +51,7 @@ class Recorder:
         flush_seconds: float = 5.0,
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], datetime] = lambda: datetime.now(UTC),
-        new_id: Callable[[], str] = lambda: secrets.token_hex(8),
+        new_id: Callable[[], str] = random_id,
     ) -> None:
         self.name = f"events of {component}"
         self._client = client

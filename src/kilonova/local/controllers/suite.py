@@ -12,7 +12,6 @@ from kilonova.local.controllers import apps
 from kilonova.local.controllers.accounts import account_parts, authority_parts
 from kilonova.local.controllers.admissionpolicies import policy_status_parts
 from kilonova.local.controllers.aggregation import aggregation_parts
-from kilonova.local.controllers.attachments import Attachments
 from kilonova.local.controllers.autoscaling import autoscaler_parts
 from kilonova.local.controllers.batch import cron_job_parts, finished_job_parts, job_parts
 from kilonova.local.controllers.claims import resource_claim_parts
@@ -23,8 +22,6 @@ from kilonova.local.controllers.events import EventExpiry
 from kilonova.local.controllers.garbage import GarbageCollector
 from kilonova.local.controllers.namespaces import NAMESPACES, NamespaceController
 from kilonova.local.controllers.nodes import node_lifecycle_parts, taint_eviction_parts
-from kilonova.local.controllers.objects import NODES, PODS, SCHEDULER_NAME
-from kilonova.local.controllers.placement import Placement
 from kilonova.local.controllers.podgc import pod_collector_parts
 from kilonova.local.controllers.quota import quota_parts
 from kilonova.local.controllers.secret_tokens import secret_token_parts
@@ -62,15 +59,6 @@ def _events(workshop: Workshop) -> Iterable[Part]:
     return [EventExpiry(workshop.account("event-expiry"), workshop.clock)]
 
 
-def _placement(workshop: Workshop) -> Iterable[Part]:
-    client = workshop.account("placement")
-    pods, nodes = workshop.cache(PODS), workshop.cache(NODES)
-    events = workshop.recorder(SCHEDULER_NAME)
-    attachments = Attachments.of(workshop, client)
-    placement = Placement(client, pods, nodes, workshop.clock, events, attachments)
-    return [placement.controller]
-
-
 CONTROLLERS: dict[str, Build] = {
     "garbage-collector-controller": _garbage,
     "namespace-controller": _namespaces,
@@ -97,7 +85,6 @@ CONTROLLERS: dict[str, Build] = {
     "persistentvolumeclaim-protection-controller": claim_protection_parts,
     "persistentvolume-protection-controller": volume_protection_parts,
     "ephemeral-volume-controller": ephemeral_volume_parts,
-    "placement": _placement,
     "replicaset-controller": apps.replica_set_parts,
     "replicationcontroller-controller": apps.replication_controller_parts,
     "deployment-controller": apps.deployment_parts,

@@ -8,7 +8,9 @@ from typing import Any
 import msgspec
 import pytest
 
+from kilonova.api.crds import definitions
 from kilonova.api.times import rfc3339
+from kilonova.cli.embeddedscheduler import scheduler_parts
 from kilonova.kube import Client, InProcessTransport
 from kilonova.kube.resource import plain
 from kilonova.kube.transport import Reply, Request, StreamReply
@@ -54,7 +56,10 @@ class Metered(Cluster):
 @asynccontextmanager
 async def metered() -> AsyncGenerator[Metered]:
     group = NodeGroup("n", 4, cpu=64, memory="64Gi", stop="1s")
-    cluster = Metered(Settings(port=None, fleet=Fleet(nodes=(group,))), clock=LoopClock())
+    settings = Settings(port=None, fleet=Fleet(nodes=(group,)))
+    cluster = Metered(
+        settings, clock=LoopClock(), definitions=definitions(), parts=scheduler_parts
+    )
     await cluster.start()
     try:
         await cluster.wait_settled()

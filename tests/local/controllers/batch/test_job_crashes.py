@@ -21,7 +21,7 @@ from tests.local.embedded_cluster import running, virtual_time
 pytestmark = virtual_time
 
 ADMIN = User("admin", groups=("system:masters", "system:authenticated"))
-OTHERS = "placement,serviceaccount-controller"
+OTHERS = "serviceaccount-controller"
 FLEET = Fleet(nodes=(NodeGroup("n", 2, cpu=64, memory="64Gi", stop="1s"),))
 
 

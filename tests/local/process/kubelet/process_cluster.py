@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from kilonova.cli.residents import Residents
 from kilonova.kube import BadRequest, Client
 from kilonova.local.cluster import Cluster, Settings
 from kilonova.local.nodes.process.keeper.client import KeeperRuntime
@@ -112,7 +113,8 @@ async def process_cluster(
     data: Path, *, keeper_stays: bool = False, **settings: Any
 ) -> AsyncGenerator[ProcessCluster]:
     """A cluster on `data`, from start to stop; the keeper ends with it unless it is to stay."""
-    cluster = Cluster(replace(Settings(data=data, port=0, process_node=True), **settings))
+    asked = replace(Settings(data=data, port=0, process_node=True), **settings)
+    cluster = Residents(operator=False).cluster(asked)
     try:
         await cluster.start()
         await cluster.wait_settled()

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from kilonova.cli.residents import Residents
 from kilonova.kube import Client
 from kilonova.local.clock import SystemClock
 from kilonova.local.cluster import Cluster, Settings
@@ -99,7 +100,8 @@ async def test_an_old_token_is_used_while_it_lasts_and_renewal_is_tried_again_af
 
 
 async def test_a_running_pod_sees_its_new_token(clock: MovedClock, tmp_path: Path) -> None:
-    cluster = Cluster(Settings(data=tmp_path / "data", port=0, process_node=True), clock)
+    settings = Settings(data=tmp_path / "data", port=0, process_node=True)
+    cluster = Residents(operator=False).cluster(settings, clock)
     try:
         await cluster.start()
         await cluster.wait_settled()

@@ -125,11 +125,11 @@ def _too_little(trial: Trial, gang: Gang) -> Binding | None:
     place = everywhere(trial, tree(gang))
     for demand in place.demands:
         if demand.lacking:
-            return _lacks(trial, demand, place)
+            return _lacks(trial, demand, place, alone=len(gang.groups) == demand.wanted == 1)
     return None
 
 
-def _lacks(trial: Trial, demand: Demand, place: Place) -> Binding:
+def _lacks(trial: Trial, demand: Demand, place: Place, *, alone: bool) -> Binding:
     shape = demand.shape
     snapshot = trial.snapshot
     fits = place.rows[trial.rooms.reasons(shape)[place.rows] == Reason.FITS]
@@ -139,8 +139,10 @@ def _lacks(trial: Trial, demand: Demand, place: Place) -> Binding:
     lacking = demand.lacking * each
     free = int(np.maximum(snapshot.free[snapshot.column(resource), fits], 0).sum())
     text = (
-        f"group {demand.group} needs room for {wording.pods(demand.wanted)} and there is room for "
-        f"{demand.room}: "
+        ""
+        if alone
+        else f"group {demand.group} needs room for {wording.pods(demand.wanted)} "
+        f"and there is room for {demand.room}: "
     )
     if resource in dict(shape.requests) and free >= demand.wanted * each:
         amount = wording.amount(resource, free)

@@ -1,4 +1,4 @@
-"""Pods are placed by an embedded cluster: through its API, in virtual time."""
+"""The scheduler that lives in an embedded cluster places plain pods: in virtual time."""
 
 import asyncio
 from collections import Counter
@@ -52,7 +52,9 @@ async def test_a_pod_that_fits_nowhere_says_so_and_waits_for_room(client: Client
     assert (condition["status"], condition["reason"], condition["message"]) == (
         "False",
         "Unschedulable",
-        "0/2 nodes are available: 2 Insufficient cpu.",
+        "3 more cpu are needed. 0/2 nodes are available: 2 Insufficient cpu. "
+        "Smallest change: free 3 cpu on node n-0, now used by pod/default/a. "
+        "Expected start: 2026-05-01T00:10:00Z.",
     )
     await client.delete(PODS, "a", "default")
     assert await placed(client, "c")

@@ -1,0 +1,33 @@
+"""The scheduler as it lives in the cluster of `kilonova up`.
+
+It runs beside the cluster's own controllers, over a client without a socket, and serves pods that
+name no scheduler too: the same parts as `kilonova run scheduler`.
+"""
+
+from collections.abc import Sequence
+
+from kilonova.api.schedulingnames import SCHEDULER
+from kilonova.kube import Part
+from kilonova.local.cluster import Cluster
+from kilonova.scheduler.scheduler import build_scheduler
+from kilonova.scheduler.settings import Settings
+
+USER = "system:serviceaccount:kilonova-system:kilonova-scheduler"
+"""As whom it acts: the account that it has where it is deployed."""
+DEFAULT_SCHEDULER = "default-scheduler"
+"""The scheduler of pods that name none."""
+_SETTINGS = Settings(serves=frozenset({SCHEDULER, DEFAULT_SCHEDULER}))
+
+
+def scheduler_parts(cluster: Cluster) -> Sequence[Part]:
+    """What runs in the cluster: caches and what decides and writes; its metrics are the API's."""
+    clock = cluster.clock
+    scheduler = build_scheduler(
+        cluster.client(USER),
+        _SETTINGS,
+        now=clock.now,
+        monotonic=clock.monotonic,
+        registry=cluster.metrics.registry,
+        new_id=cluster.identities.token,
+    )
+    return [*scheduler.parts, *scheduler.leading]
