@@ -19,7 +19,9 @@ from kilonova.api.scheduling import Queue
 from kilonova.api.schedulingnames import SCHEDULER
 from kilonova.cli.failure import CommandFailed
 from kilonova.cli.manifests import Manifest
+from kilonova.scheduler.groupobjects import COSCHEDULED, NATIVE, CoscheduledGroup, NativeGroup
 from kilonova.scheduler.objects import Pod
+from kilonova.scheduler.reading.podgroups import Group
 
 T = TypeVar("T")
 
@@ -33,6 +35,7 @@ class Drafts:
 
     pods: list[Pod] = field(default_factory=list[Pod])
     gangs: list[PodGang] = field(default_factory=list[PodGang])
+    groups: list[Group] = field(default_factory=list[Group])
     queues: list[Queue] = field(default_factory=list[Queue])
     notes: list[str] = field(default_factory=list[str])
 
@@ -67,6 +70,7 @@ class Drafting:
             "StatefulSet": self._replicas,
             "Job": self._job,
             "PodGang": self._gang,
+            "PodGroup": self._group,
             "PodCliqueSet": self._set,
             "Queue": lambda each: self.drafts.queues.append(self._read(each, each.body, Queue)),
         }
@@ -89,6 +93,19 @@ class Drafting:
 
     def _gang(self, manifest: Manifest) -> None:
         self.drafts.gangs.append(self._read(manifest, manifest.body, PodGang))
+
+    def _group(self, manifest: Manifest) -> None:
+        version = manifest.body["apiVersion"]
+        if version == COSCHEDULED.api_version:
+            self.drafts.groups.append(self._read(manifest, manifest.body, CoscheduledGroup))
+        elif version == NATIVE.api_version:
+            spec = _object(manifest, manifest.body, "spec")
+            if spec.get("priorityClassName"):
+                spec = {**spec, "priority": self._priority(manifest, spec)}
+            body = {**manifest.body, "spec": spec}
+            self.drafts.groups.append(self._read(manifest, body, NativeGroup))
+        else:
+            self._note(f"{manifest.where}: a PodGroup of {version} is not planned")
 
     def _set(self, manifest: Manifest) -> None:
         from kilonova.cli.setdrafts import objects_of_set

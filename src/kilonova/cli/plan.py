@@ -27,9 +27,9 @@ def plan(
 ) -> None:
     """Say where pods would go if manifests were applied now. Nothing is written.
 
-    Pods, Deployments, ReplicaSets, StatefulSets, Jobs, PodGangs and PodCliqueSets are planned, with
-    the Queues beside them; what needs no place is passed over. They take their turn beside all that
-    waits already. Volumes and device claims of theirs are not looked at.
+    Pods, Deployments, ReplicaSets, StatefulSets, Jobs, PodGangs, PodGroups and PodCliqueSets are
+    planned, with the Queues beside them; what needs no place is passed over. They take their turn
+    beside all that waits already. Volumes and device claims of theirs are not looked at.
 
     \b
     Examples:

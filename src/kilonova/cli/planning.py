@@ -18,8 +18,9 @@ from kilonova.kube import NotFound, connect
 from kilonova.scheduler.decisions import Decisions
 from kilonova.scheduler.picture import Picture
 from kilonova.scheduler.reading.gangs import lone_name
+from kilonova.scheduler.reading.podgroups import ref_of
 from kilonova.scheduler.reading.queues import spec_of
-from kilonova.scheduler.whatif import names_of, what_if
+from kilonova.scheduler.whatif import gangs_of_groups, names_of, what_if
 from kilonova.workloads.resources import TOPOLOGIES
 
 _SET = "PodCliqueSet"
@@ -55,7 +56,10 @@ def planned(
     if not drafts.pods and not drafts.gangs:
         where = ", ".join(map(str, files))
         raise CommandFailed(f"nothing in {where} needs a place: no pods, and nothing that has any")
-    return Planned(what_if(_beside(picture, drafts), drafts.pods, drafts.gangs), drafts.notes)
+    drafts.gangs += gangs_of_groups(drafts.groups, drafts.pods, drafts.gangs)
+    groups = set(map(ref_of, drafts.groups))
+    decided = what_if(_beside(picture, drafts), drafts.pods, drafts.gangs, groups)
+    return Planned(decided, drafts.notes)
 
 
 def _beside(picture: Picture, drafts: Drafts) -> Picture:

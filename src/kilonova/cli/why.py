@@ -8,7 +8,7 @@ from kilonova.cli.completing import pod_and_gang_names
 from kilonova.cli.failure import CommandFailed
 from kilonova.cli.lookoptions import Config, Context, Data, Kubeconfig, Namespace, Output, Snapshot
 
-_KINDS = ("pod/", "pods/", "gang/", "podgang/", "podgangs/")
+_KINDS = ("pod/", "pods/", "gang/", "podgang/", "podgangs/", "podgroup/", "podgroups/", "pg/")
 
 
 def why(
@@ -16,7 +16,7 @@ def why(
         str,
         typer.Argument(
             metavar="POD|GANG",
-            help="Name of a pod or a PodGang.",
+            help="Name of a pod, a PodGang or a PodGroup.",
             autocompletion=pod_and_gang_names,
         ),
     ],

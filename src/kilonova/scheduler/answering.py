@@ -16,8 +16,9 @@ from kilonova.scheduler.core.gangs import Gang
 from kilonova.scheduler.core.snapshot import Booking
 from kilonova.scheduler.decisions import Evicted, PlacedGang, placed_gang
 from kilonova.scheduler.picture import Picture
-from kilonova.scheduler.reading.gangs import NotYet, lone_name
+from kilonova.scheduler.reading.gangs import NotYet, lone_name, plain_name
 from kilonova.scheduler.reading.gpus import devices_text
+from kilonova.scheduler.reading.podgroups import KINDS
 
 _SCORED = 8
 """So many pods are scored anew where they stand."""
@@ -92,11 +93,9 @@ def names_in(picture: Picture) -> Iterable[str]:
     pods = {
         member.pod for gang in picture.waiting for group in gang.groups for member in group.members
     }
-    lone = lone_name("")
+    pods |= {pod for why in picture.not_yet.values() for pod in why.pods}
     return sorted(
-        {name.removeprefix(lone) for name in gangs}
-        | pods
-        | {booking.pod for booking in picture.bookings}
+        {plain_name(name) for name in gangs} | pods | {booking.pod for booking in picture.bookings}
     )
 
 
@@ -104,10 +103,11 @@ def _gang_named(picture: Picture, key: str) -> str | None:
     """The gang of a name, or that of which a pod of the name is."""
     gangs = [*picture.waiting, *(one.gang for one in picture.standing)]
     names = {gang.name for gang in gangs} | picture.not_yet.keys()
-    for name in (key, lone_name(key)):
+    for name in (key, lone_name(key), *(f"{kind}/{key}" for kind in KINDS)):
         if name in names:
             return name
-    return next((gang.name for gang in gangs if _has(gang, key)), None)
+    incomplete = (name for name, why in picture.not_yet.items() if key in why.pods)
+    return next((gang.name for gang in gangs if _has(gang, key)), next(incomplete, None))
 
 
 def _has(gang: Gang, pod: str) -> bool:

@@ -35,7 +35,8 @@ _PRIORITIES = Resource(
 
 @dataclass(frozen=True, slots=True)
 class Captured:
-    """A picture, and kinds of which the cluster has none because it does not know them."""
+    """A picture, and kinds of which the cluster has none because it does not know them; that it
+    knows no PodGroups of others is nothing to tell."""
 
     picture: Picture
     unknown: tuple[str, ...]
@@ -53,7 +54,7 @@ async def capture(
     unknown: list[str] = []
     caches = scheduler.caches
     for cache in caches.all:
-        if not await _fill(client, cache):
+        if not await _fill(client, cache) and cache not in caches.groups:
             unknown.append(cache.resource.full_name)
     world = scheduler.world
     world.refresh()

@@ -18,15 +18,19 @@ from kilonova.scheduler.core.cluster import Cluster
 from kilonova.scheduler.core.gangs import Gang, Member
 from kilonova.scheduler.core.snapshot import Booking
 from kilonova.scheduler.devices import Devices
+from kilonova.scheduler.foreigngroups import ForeignGroups
 from kilonova.scheduler.namespaces import NamespaceLabels
 from kilonova.scheduler.objects import Pod
 from kilonova.scheduler.reading.bookings import any_member_of
 from kilonova.scheduler.reading.gangs import (
     MISREAD,
+    NO_GROUP,
     NotYet,
+    is_lone,
     is_placeable,
     lone_name,
     pod_of_lone,
+    pods_of_gang,
     read_gang,
     read_lone_pod,
     read_standing,
@@ -53,6 +57,7 @@ class GangBook:
         devices: Devices | None,
         volumes: Volumes | None,
         namespaces: NamespaceLabels | None,
+        groups: ForeignGroups | None,
         arrived: Callable[[Shape], None],
     ) -> None:
         self.waiting: dict[str, Gang] = {}
@@ -69,6 +74,7 @@ class GangBook:
         self._devices = devices
         self._volumes = volumes
         self._namespaces = {} if namespaces is None else namespaces.labels
+        self._groups = groups
         self._arrived = arrived
         self._members: dict[str, Member] = {}
         self._gang_of: dict[str, str] = {}
@@ -84,6 +90,8 @@ class GangBook:
 
     def refresh(self) -> None:
         """Reads all gangs that something happened to."""
+        if self._groups is not None:
+            self._groups.refresh()
         touched, self._touched = self._touched, {}
         for name in touched:
             self._read(name)
@@ -96,6 +104,10 @@ class GangBook:
         """The pods of a gang that have a node and will go on using it."""
         pods = filter(None, map(self.find, _referred(gang)))
         return [pod for pod in pods if pod.spec.scheduler_name in self._serves and stands(pod)]
+
+    def gang_of(self, pod: str) -> str | None:
+        """The gang that lists a pod."""
+        return self._gang_of.get(pod)
 
     def name_of(self, pod: Pod) -> str:
         """The gang that a pod belongs to; none if it is placed by somebody else."""
@@ -166,7 +178,7 @@ class GangBook:
         self._wanting_peers.discard(name)
         self.not_yet.pop(name, None)
         self.misread.pop(name, None)
-        lone = name.startswith(_LONE)
+        lone = is_lone(name)
         read = self._read_lone(name) if lone else self._read_gang(name)
         if not lone:
             self._note_half(name, read)
@@ -202,6 +214,9 @@ class GangBook:
         gang = pod.metadata.labels.get(names.POD_GANG)
         if gang is not None and not pod.spec.node_name:
             return NotYet("NotListed", f"gang {gang} does not list it yet")
+        awaited = self._groups.awaited(pod) if self._groups is not None else None
+        if awaited is not None and not pod.spec.node_name:
+            return awaited
         return read_lone_pod(pod, self._member) if is_placeable(pod) or stands(pod) else None
 
     def _read_gang(self, name: str) -> Gang | NotYet | None:
@@ -323,13 +338,12 @@ class GangBook:
         return member
 
 
-_LONE = lone_name("")
-_TOLD = {MISREAD, *REASONS}
+_TOLD = {MISREAD, NO_GROUP, *REASONS}
 """Why gangs wait of which people are told, as they may have to do something about it."""
 
 
 def _key(name: str) -> tuple[str, str]:
-    namespace, _, plain = name.partition("/")
+    namespace, _, plain = name.rpartition("/")
     return namespace, plain
 
 
@@ -340,10 +354,7 @@ def _wants_peers(gang: Gang) -> bool:
 
 def _referred(gang: PodGang | None) -> Iterable[str]:
     """The pods of a gang."""
-    if gang is None:
-        return ()
-    groups = gang.spec.pod_groups
-    return (f"{ref.namespace}/{ref.name}" for group in groups for ref in group.pod_references)
+    return () if gang is None else pods_of_gang(gang)
 
 
 def _said(gang: PodGang) -> tuple[object, ...]:

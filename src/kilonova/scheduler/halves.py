@@ -49,7 +49,7 @@ class Halves:
                 await self._give_back(name)
 
     async def _give_back(self, name: str) -> None:
-        namespace, _, plain = name.partition("/")
+        namespace, _, plain = name.rpartition("/")
         gang = self._gangs.get((namespace, plain))
         if gang is None or gang.status.last_scheduled:
             return

@@ -186,6 +186,12 @@ class PodClaimStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     resource_claim_name: str | None = None
 
 
+class SchedulingGroup(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """The PodGroup of Kubernetes that a pod belongs to."""
+
+    pod_group_name: str = ""
+
+
 class PodSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """What a pod asks for."""
 
@@ -204,9 +210,12 @@ class PodSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     resource_claims: tuple[PodClaim, ...] = ()
     overhead: Quantities = {}
     resources: Resources = Resources()
+    scheduling_group: SchedulingGroup | None = None
 
     def __post_init__(self) -> None:
         force_setattr(self, "tolerations", shared(self.tolerations))
+        if self.scheduling_group is not None:
+            force_setattr(self, "scheduling_group", shared(self.scheduling_group))
 
 
 class PodStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):

@@ -17,7 +17,7 @@ from prometheus_client import CollectorRegistry
 from kilonova.api.podgang import PodGang
 from kilonova.api.scheduling import Queue
 from kilonova.kube import UNMEASURED, Client, Instruments, Part, Reflector
-from kilonova.kube.events import Recorder, random_id
+from kilonova.kube.events import Recorder
 from kilonova.kube.metrics import Metrics
 from kilonova.scheduler.allocations import Allocations
 from kilonova.scheduler.binding import Binder
@@ -36,6 +36,9 @@ from kilonova.scheduler.deviceobjects import (
 )
 from kilonova.scheduler.devices import Devices
 from kilonova.scheduler.evictions import Evictions
+from kilonova.scheduler.foreigngroups import ForeignGroups
+from kilonova.scheduler.groupobjects import COSCHEDULED, NATIVE, CoscheduledGroup, NativeGroup
+from kilonova.scheduler.groupstatus import GroupStatuses
 from kilonova.scheduler.halves import Halves
 from kilonova.scheduler.metrics import SchedulerMetrics
 from kilonova.scheduler.namespaces import NAMESPACES, Namespace, NamespaceLabels
@@ -73,13 +76,20 @@ class Caches:
     budgets: Reflector[Budget]
     storage: Storage
     namespaces: Reflector[Namespace]
+    coscheduled: Reflector[CoscheduledGroup]
+    podgroups: Reflector[NativeGroup]
 
     @property
     def all(self) -> "list[Reflector[Any]]":
         """All of them; who refers to others comes after them."""
         devices = [self.slices, self.classes, self.claims]
-        before_pods = [*devices, *self.storage.all, self.namespaces]
+        before_pods = [*self.groups, *devices, *self.storage.all, self.namespaces]
         return [self.nodes, self.queues, self.gangs, *before_pods, self.pods, self.budgets]
+
+    @property
+    def groups(self) -> "list[Reflector[Any]]":
+        """Those of groups that other people's workloads have."""
+        return [self.coscheduled, self.podgroups]
 
     async def wait_synced(self) -> None:
         """Waits until all are filled."""
@@ -111,14 +121,8 @@ def build_scheduler(
     now: Callable[[], datetime] = lambda: datetime.now(UTC),
     monotonic: Callable[[], float] = time.monotonic,
     instruments: Instruments = UNMEASURED,
-    registry: CollectorRegistry | None = None,
-    new_id: Callable[[], str] = random_id,
 ) -> Scheduler:
-    """A scheduler over a client; `now` is the time of day, `monotonic` only goes forward.
-
-    What it measures is in `registry`; without one, beside what `instruments` measure. Events are
-    named with new ids.
-    """
+    """A scheduler over a client; `now` is the time of day, `monotonic` only goes forward."""
     caches = Caches(
         Reflector(client, NODES, instruments=instruments),
         Reflector(client, PODS, instruments=instruments),
@@ -130,28 +134,35 @@ def build_scheduler(
         Reflector(client, BUDGETS, instruments=instruments),
         Storage.over(client, instruments),
         Reflector(client, NAMESPACES, instruments=instruments),
+        Reflector(client, COSCHEDULED, instruments=instruments, optional=True),
+        Reflector(client, NATIVE, instruments=instruments, optional=True),
     )
     devices = Devices(
         caches.slices.store, caches.classes.store, caches.claims.store, caches.pods.store
     )
     shelves = caches.storage.shelves(caches.pods.store)
     kube = instruments if isinstance(instruments, Metrics) else None
-    if registry is None:
-        registry = CollectorRegistry() if kube is None else kube.registry
-    metrics = SchedulerMetrics(registry)
+    metrics = SchedulerMetrics(CollectorRegistry() if kube is None else kube.registry)
     recorder = Recorder(
         client,
         COMPONENT,
         metrics=kube,
         clock=monotonic,
         wall=now,
-        new_id=new_id,
     )
     woken, fit = asyncio.Event(), LearntFit()
+    groups = ForeignGroups(
+        caches.gangs.store,
+        caches.coscheduled.store,
+        caches.podgroups.store,
+        caches.pods.store,
+        settings.serves,
+        woken.set,
+    )
     world = World(
         caches.nodes.store,
         caches.pods.store,
-        caches.gangs.store,
+        groups.gangs,
         caches.queues.store,
         now,
         wake=woken.set,
@@ -160,6 +171,7 @@ def build_scheduler(
         devices=devices,
         volumes=Volumes(shelves),
         namespaces=NamespaceLabels(caches.namespaces.store, caches.pods.store),
+        groups=groups,
         arrived=fit.note,
     )
     Budgets(world.cluster, caches.budgets.store, caches.pods.store)
@@ -168,7 +180,7 @@ def build_scheduler(
     teller = Teller(
         client,
         world,
-        caches.gangs.store,
+        groups.gangs,
         recorder,
         Reasons(world, scoring, settings.policy, lambda: now().timestamp()),
         now,
@@ -226,9 +238,11 @@ def build_scheduler(
         begin=begin,
     )
     metrics.show_pending(rounds.reasons)
-    halves = Halves(world, caches.gangs.store, evictions, now, after=settings.half_after)
+    halves = Halves(world, groups.gangs, evictions, now, after=settings.half_after)
     queues = QueueStatuses(client, world, caches.queues, caches.all, now, pace=settings.pace)
-    leading = (binder, rounds, halves, allocations, teller.controller, queues)
+    statuses = GroupStatuses(client, caches.podgroups, caches.pods, groups, now)
+    told = (teller.controller, queues, statuses.controller)
+    leading = (binder, rounds, halves, allocations, *told)
     return Scheduler(caches, world, planner, recorder, leading)
 
 

@@ -1,6 +1,7 @@
 """Tells people and other controllers what was decided: conditions of gangs and pods, events.
 
-- A PodGang's condition `Unschedulable` says why it has no place.
+- A PodGang's condition `Unschedulable` says why it has no place, and so does `PodGroupScheduled` of
+  a PodGroup of Kubernetes. To PodGroups of coscheduling nothing is written: their controller does.
 - A pod for which there is no room gets `PodScheduled` False with the reason `Unschedulable`, for
   which autoscalers buy nodes. One that only its queue holds back gets `SchedulingGated`, for which
   they do not.
@@ -18,7 +19,6 @@ from typing import TypeVar
 from kilonova.api.json import JsonObject
 from kilonova.api.meta import Condition
 from kilonova.api.podgang import PodGang
-from kilonova.api.times import rfc3339
 from kilonova.kube import (
     UNMEASURED,
     Client,
@@ -35,12 +35,12 @@ from kilonova.kube.events import Recorder, Reference
 from kilonova.scheduler.core.gangs import Gang
 from kilonova.scheduler.core.plan import Placement, Refusal, Reservation
 from kilonova.scheduler.core.snapshot import Booking
-from kilonova.scheduler.objects import GANGS, PODS, Pod
-from kilonova.scheduler.reading.gangs import NotYet, is_placeable, pod_of_lone
+from kilonova.scheduler.objects import PODS, Pod
+from kilonova.scheduler.reading.gangs import NotYet, is_lone, is_placeable, pod_of_lone
+from kilonova.scheduler.speaking import is_silent, subject_of, told_by, wire
 from kilonova.scheduler.verdicts import Verdict, placed_verdict, refused_verdict
 from kilonova.scheduler.world import World
 
-UNSCHEDULABLE = "Unschedulable"
 _WORKERS = 8
 _SOON = 0.001
 """A wait shorter than this is none: a clock may not be able to tell it."""
@@ -140,8 +140,11 @@ class Teller:
             self._news.pop(key, None)
             self._told_at.pop(key, None)
             return None
-        pods = self._waiting(gang)
-        told = [await self._tell_pod(pod, verdict, alone=_is_lone(key)) for pod in pods]
+        told: list[bool] = []
+        for pod in self._waiting(gang):
+            # Where no object of the gang has an event, one of its pods has.
+            speaks = _is_lone(key) or (not told and is_silent(gang.name))
+            told.append(await self._tell_pod(pod, verdict, speaks=speaks))
         if _is_lone(key) and not told:
             self._news.pop(key, None)
             self._told_at.pop(key, None)
@@ -153,20 +156,22 @@ class Teller:
             self._news.pop(key, None)
             self._told_at.pop(key, None)
             return
-        status = "False" if verdict.placed else "True"
-        new = Condition(UNSCHEDULABLE, status, verdict.reason, verdict.message)
-        old = next((each for each in gang.status.conditions if each.type == UNSCHEDULABLE), None)
-        about = Reference.to(GANGS, key[1], key[0], gang.metadata.uid)
+        resource, namespace = subject_of(gang)
+        about = Reference.to(resource, key[1], namespace, gang.metadata.uid)
         if verdict.placed:
             self._events.event(about, "Scheduled", verdict.message)
-        elif old is None or old.message != new.message:
+        new = told_by(gang, verdict)
+        if new is None:
+            return
+        old = next((each for each in gang.status.conditions if each.type == new.type), None)
+        if not verdict.placed and (old is None or old.message != new.message):
             self._events.event(about, "FailedScheduling", verdict.message, warning=True)
         if (old is None and verdict.placed) or _says(old, new):
             return
-        condition = _wire(new, old, self._now())
-        await self._apply_status(GANGS, gang.metadata.uid, key, condition)
+        condition = wire(new, old, self._now())
+        await self._apply_status(resource, gang.metadata.uid, (namespace, key[1]), condition)
 
-    async def _tell_pod(self, pod: Pod, verdict: Verdict, *, alone: bool) -> bool:
+    async def _tell_pod(self, pod: Pod, verdict: Verdict, *, speaks: bool) -> bool:
         """Whether a pod says what it should; not if it has changed since the cache saw it. It may
         have been bound, and is not to say afterwards that it was not."""
         reason = "SchedulingGated" if verdict.gated else "Unschedulable"
@@ -175,10 +180,10 @@ class Teller:
         if _says(old, new):
             return True
         key = pod.metadata.namespace, pod.metadata.name
-        if alone:
+        if speaks:
             about = Reference.to(PODS, key[1], key[0], pod.metadata.uid)
             self._events.event(about, "FailedScheduling", verdict.message, warning=True)
-        condition = _wire(new, old, self._now()) | {"lastProbeTime": None}
+        condition = wire(new, old, self._now()) | {"lastProbeTime": None}
         try:
             await self._apply_status(
                 PODS, pod.metadata.uid, key, condition, pod.metadata.resource_version
@@ -224,22 +229,10 @@ def _key(gang: str) -> Key:
 
 
 def _is_lone(key: Key) -> bool:
-    return "/" in key[0]
+    return is_lone("/".join(key))
 
 
 def _says(old: Condition | None, new: Condition) -> bool:
     if old is None:
         return False
     return (old.status, old.reason, old.message) == (new.status, new.reason, new.message)
-
-
-def _wire(new: Condition, old: Condition | None, now: datetime) -> JsonObject:
-    """A condition as it is written; its time changes only with its status."""
-    since = old.last_transition_time if old is not None and old.status == new.status else None
-    return {
-        "type": new.type,
-        "status": new.status,
-        "reason": new.reason,
-        "message": new.message,
-        "lastTransitionTime": since or rfc3339(now),
-    }

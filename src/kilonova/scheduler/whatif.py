@@ -1,6 +1,6 @@
 """What if more pods came: where would they go now? Pure; the picture stays as it is."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from kilonova.api.podgang import PodGang
@@ -10,17 +10,50 @@ from kilonova.scheduler.core.plan import Placement, Plan, Planner, Refusal, Rese
 from kilonova.scheduler.decisions import Decisions, decisions_of
 from kilonova.scheduler.objects import Pod
 from kilonova.scheduler.picture import Picture
-from kilonova.scheduler.reading.gangs import NotYet, read_gang, read_lone_pod
+from kilonova.scheduler.reading.gangs import (
+    NotYet,
+    not_there,
+    pods_of_gang,
+    read_gang,
+    read_lone_pod,
+)
+from kilonova.scheduler.reading.podgroups import (
+    Group,
+    GroupRef,
+    gang_of_group,
+    group_named,
+    ref_of,
+)
 
 
-def what_if(picture: Picture, pods: Iterable[Pod], gangs: Iterable[PodGang]) -> Decisions:
-    """What would be decided about new pods, beside those that wait already.
+def gangs_of_groups(
+    groups: Iterable[Group], pods: Iterable[Pod], gangs: Iterable[PodGang]
+) -> list[PodGang]:
+    """The gangs that PodGroups of others would be, of pods that no PodGang lists."""
+    listed = {pod for gang in gangs for pod in pods_of_gang(gang)}
+    members: dict[GroupRef | None, list[Pod]] = {}
+    for pod in pods:
+        if pod.key not in listed:
+            members.setdefault(group_named(pod), []).append(pod)
+    found = (gang_of_group(group, members.get(ref_of(group), ())) for group in groups)
+    return [gang for gang in found if gang is not None]
+
+
+def what_if(
+    picture: Picture,
+    pods: Iterable[Pod],
+    gangs: Iterable[PodGang],
+    groups: Collection[GroupRef] = (),
+) -> Decisions:
+    """What would be decided about new pods, beside those that wait already. `groups` are the
+    PodGroups that come with them.
 
     Gangs that depend on where others stand (on their base, or apart from their like) are decided
     about after these, as they would be.
     """
     cluster = picture.cluster()
-    coming = _Coming(cluster, picture.planner(cluster), list(pods), list(gangs), picture.now)
+    planner = picture.planner(cluster)
+    coming = _Coming(cluster, planner, list(pods), list(gangs), groups, picture.now)
     coming.decide_independent(picture.waiting)
     coming.decide_dependent()
     plan = Plan(tuple(coming.placements), tuple(coming.refusals), coming.reservation)
@@ -42,6 +75,7 @@ class _Coming:
         planner: Planner,
         pods: Sequence[Pod],
         gangs: Sequence[PodGang],
+        groups: Collection[GroupRef],
         now: float,
     ) -> None:
         self._cluster = cluster
@@ -49,6 +83,7 @@ class _Coming:
         self._now = now
         self._pods = {pod.key: pod for pod in pods}
         self._gangs = sorted(gangs, key=_name)
+        self._groups = groups
         self.placements: list[Placement] = []
         self.refusals: list[Refusal] = []
         self.not_yet: dict[str, NotYet] = {}
@@ -58,7 +93,11 @@ class _Coming:
         """Decides about those that depend on nobody, together with all that wait already."""
         new: list[Gang] = []
         for pod in self._lone():
-            self._take(pod.key, read_lone_pod(pod), new)
+            ref = group_named(pod)
+            if ref is None or ref in self._groups:
+                self._take(pod.key, read_lone_pod(pod), new)
+            else:
+                self._take(pod.key, not_there(ref), new)
         for gang in self._gangs:
             if not _depends(gang):
                 self._take(_name(gang), self._read(gang), new)
@@ -86,12 +125,7 @@ class _Coming:
             new.append(read)
 
     def _lone(self) -> Iterator[Pod]:
-        referred = {
-            f"{ref.namespace}/{ref.name}"
-            for gang in self._gangs
-            for group in gang.spec.pod_groups
-            for ref in group.pod_references
-        }
+        referred = {pod for gang in self._gangs for pod in pods_of_gang(gang)}
         return (pod for key, pod in sorted(self._pods.items()) if key not in referred)
 
     def _read(self, gang: PodGang) -> Gang | NotYet:

@@ -22,6 +22,7 @@ from kilonova.scheduler.core.gangs import Gang, Member
 from kilonova.scheduler.core.plan import Placement
 from kilonova.scheduler.core.snapshot import Booking
 from kilonova.scheduler.devices import Devices
+from kilonova.scheduler.foreigngroups import ForeignGroups
 from kilonova.scheduler.gangbook import GangBook
 from kilonova.scheduler.leaving import Leavers
 from kilonova.scheduler.namespaces import NamespaceLabels
@@ -52,12 +53,14 @@ class World:
         devices: Devices | None = None,
         volumes: Volumes | None = None,
         namespaces: NamespaceLabels | None = None,
+        groups: ForeignGroups | None = None,
         arrived: Callable[[Shape], None] = lambda _: None,
     ) -> None:
         """`serves` are the names of schedulers whose pods are placed; `others_gangs` says that
         gangs of pods which others place are of interest, too. Without `devices` and `volumes`,
-        claims of pods are not looked at; without `namespaces`, they have no labels. `arrived`
-        hears what pods ask for that wait for a node."""
+        claims of pods are not looked at; without `namespaces`, they have no labels; `groups` keeps
+        `gangs` where some are groups of others. `arrived` hears what pods ask for that wait for a
+        node."""
         self.cluster = Cluster()
         self._gangs = book = GangBook(
             self.cluster,
@@ -70,6 +73,7 @@ class World:
             devices=devices,
             volumes=volumes,
             namespaces=namespaces,
+            groups=groups,
             arrived=arrived,
         )
         self.waiting = book.waiting
@@ -104,6 +108,8 @@ class World:
             volumes.attach(self.cluster.snapshot, self._read_again)
         if namespaces is not None:
             namespaces.attach(self._read_again)
+        if groups is not None:
+            groups.attach(book.gang_of, self._read_again)
 
     # What is decided from.
 
@@ -142,12 +148,9 @@ class World:
     def give_back(self, bookings: Iterable[Booking]) -> None:
         """Bindings that came to nothing: their room is free again, their gangs wait."""
         for booking in bookings:
-            pod = self.find(booking.pod)
             if self.cluster.snapshot.bookings.get(booking.pod) is booking:
-                if pod is not None and pod.spec.node_name and not pod.ended:
-                    self._book(pod)  # somebody else chose the same node
-                else:
-                    self._release(booking.pod)
+                self._release(booking.pod)
+            pod = self.find(booking.pod)
             if pod is not None and volume_claim_keys(pod):
                 self._gangs.forget_member(booking.pod)
             self._gangs.touch_pod(booking.pod)

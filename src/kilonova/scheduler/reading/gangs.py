@@ -13,10 +13,13 @@ from kilonova.api.times import parse_time
 from kilonova.scheduler.core.gangs import Apart, Bundle, Gang, Group, Member, Pack, Segments
 from kilonova.scheduler.core.queues import DEFAULT
 from kilonova.scheduler.objects import Pod
+from kilonova.scheduler.reading.podgroups import GroupGang, GroupRef
 from kilonova.scheduler.reading.pods import Misread, member_of
 
 MISREAD = "Misread"
 """Why a gang is not placed that asks for something which nobody can read."""
+NO_GROUP = "NoPodGroup"
+"""Why a pod is not placed that belongs to a group which is not there."""
 _LONE = "pod/"
 
 
@@ -26,6 +29,8 @@ class NotYet:
 
     reason: str
     message: str
+    pods: tuple[str, ...] = ()
+    """Its pods, as far as they are known."""
 
 
 Found = Callable[[str], Pod | None]
@@ -47,6 +52,15 @@ def read_gang(
     `base` are the nodes of the gang that must be placed before this one, None if it is not placed;
     `others` those of gangs from which it should stand apart.
     """
+    read = _read_gang(gang, found, member, base, others)
+    if isinstance(read, NotYet):
+        return replace(read, pods=tuple(pods_of_gang(gang)))
+    return _by_its_group(gang, read)
+
+
+def _read_gang(
+    gang: PodGang, found: Found, member: Read, base: Sequence[str] | None, others: Sequence[str]
+) -> Gang | NotYet:
     if gang.spec.base_ref is not None and base is None:
         return NotYet(
             "BaseNotPlaced", f"waits for gang {gang.spec.base_ref.name}, which it belongs to"
@@ -94,15 +108,34 @@ def read_standing(gang: PodGang, found: Found, member: Read = member_of) -> Gang
             members = tuple(map(member, standing))
             groups.append(Group(each.name, (), each.min_replicas, placed=nodes, standing=members))
             pods.extend(standing)
-        return Gang(
+        standing = Gang(
             name=f"{gang.metadata.namespace}/{gang.metadata.name}",
             groups=tuple(groups),
             priority=max((pod.spec.priority for pod in pods), default=0),
             created=parse_time(gang.metadata.creation_timestamp).timestamp(),
             **_said(gang.metadata.labels, gang.metadata.annotations, pods),
         )
+        return _by_its_group(gang, standing)
     except Misread:
         return None
+
+
+def pods_of_gang(gang: PodGang) -> Iterable[str]:
+    """The pods that a gang lists, as NAMESPACE/NAME."""
+    groups = gang.spec.pod_groups
+    return (f"{ref.namespace}/{ref.name}" for group in groups for ref in group.pod_references)
+
+
+def _by_its_group(gang: PodGang, read: Gang) -> Gang:
+    """A gang with what only groups of others say."""
+    if not isinstance(gang, GroupGang):
+        return read
+    if gang.whole:
+        groups = (
+            replace(each, minimum=max(each.minimum, len(each.placed))) for each in read.groups
+        )
+        read = replace(read, groups=tuple(groups))
+    return read if gang.priority is None else replace(read, priority=gang.priority)
 
 
 def _pods_of(group: PodGroup, found: Found) -> list[Pod]:
@@ -127,9 +160,25 @@ def read_lone_pod(pod: Pod, member: Read = member_of) -> Gang | NotYet:
         return NotYet(error.reason, str(error))
 
 
+def not_there(ref: GroupRef) -> NotYet:
+    """What is told of a pod whose group nobody made yet."""
+    message = f"waits for {ref.kind}/{ref.name}, which it names and which is not there"
+    return NotYet(NO_GROUP, message)
+
+
 def lone_name(pod: str) -> str:
     """What the gang of a pod without one is called; no PodGang's name has two strokes."""
     return f"{_LONE}{pod}"
+
+
+def is_lone(gang: str) -> bool:
+    """Whether a gang is that of a pod without one."""
+    return gang.startswith(_LONE) and gang.count("/") == 2
+
+
+def plain_name(gang: str) -> str:
+    """NAMESPACE/NAME of the object whose gang this is."""
+    return "/".join(gang.split("/")[-2:])
 
 
 def pod_of_lone(gang: str) -> str:
