@@ -17,7 +17,7 @@ from prometheus_client import CollectorRegistry
 from kilonova.api.podgang import PodGang
 from kilonova.api.scheduling import Queue
 from kilonova.kube import UNMEASURED, Client, Instruments, Part, Reflector
-from kilonova.kube.events import Recorder
+from kilonova.kube.events import Recorder, random_id
 from kilonova.kube.metrics import Metrics
 from kilonova.scheduler.allocations import Allocations
 from kilonova.scheduler.binding import Binder
@@ -121,8 +121,14 @@ def build_scheduler(
     now: Callable[[], datetime] = lambda: datetime.now(UTC),
     monotonic: Callable[[], float] = time.monotonic,
     instruments: Instruments = UNMEASURED,
+    registry: CollectorRegistry | None = None,
+    new_id: Callable[[], str] = random_id,
 ) -> Scheduler:
-    """A scheduler over a client; `now` is the time of day, `monotonic` only goes forward."""
+    """A scheduler over a client; `now` is the time of day, `monotonic` only goes forward.
+
+    What it measures is in `registry`; without one, beside what `instruments` measure. Events are
+    named with new ids.
+    """
     caches = Caches(
         Reflector(client, NODES, instruments=instruments),
         Reflector(client, PODS, instruments=instruments),
@@ -142,13 +148,16 @@ def build_scheduler(
     )
     shelves = caches.storage.shelves(caches.pods.store)
     kube = instruments if isinstance(instruments, Metrics) else None
-    metrics = SchedulerMetrics(CollectorRegistry() if kube is None else kube.registry)
+    if registry is None:
+        registry = CollectorRegistry() if kube is None else kube.registry
+    metrics = SchedulerMetrics(registry)
     recorder = Recorder(
         client,
         COMPONENT,
         metrics=kube,
         clock=monotonic,
         wall=now,
+        new_id=new_id,
     )
     woken, fit = asyncio.Event(), LearntFit()
     groups = ForeignGroups(

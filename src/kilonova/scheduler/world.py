@@ -54,6 +54,7 @@ class World:
         volumes: Volumes | None = None,
         namespaces: NamespaceLabels | None = None,
         groups: ForeignGroups | None = None,
+        reservations: Store[Reservation] | None = None,
         arrived: Callable[[Shape], None] = lambda _: None,
     ) -> None:
         """`serves` are the names of schedulers whose pods are placed; `others_gangs` says that
@@ -148,9 +149,12 @@ class World:
     def give_back(self, bookings: Iterable[Booking]) -> None:
         """Bindings that came to nothing: their room is free again, their gangs wait."""
         for booking in bookings:
-            if self.cluster.snapshot.bookings.get(booking.pod) is booking:
-                self._release(booking.pod)
             pod = self.find(booking.pod)
+            if self.cluster.snapshot.bookings.get(booking.pod) is booking:
+                if pod is not None and pod.spec.node_name and not pod.ended:
+                    self._book(pod)  # somebody else chose the same node
+                else:
+                    self._release(booking.pod)
             if pod is not None and volume_claim_keys(pod):
                 self._gangs.forget_member(booking.pod)
             self._gangs.touch_pod(booking.pod)
