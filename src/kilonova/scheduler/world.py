@@ -54,7 +54,6 @@ class World:
         volumes: Volumes | None = None,
         namespaces: NamespaceLabels | None = None,
         groups: ForeignGroups | None = None,
-        reservations: Store[Reservation] | None = None,
         arrived: Callable[[Shape], None] = lambda _: None,
     ) -> None:
         """`serves` are the names of schedulers whose pods are placed; `others_gangs` says that
