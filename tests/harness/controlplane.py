@@ -76,12 +76,16 @@ class ControlPlane(AbstractContextManager["ControlPlane"]):
         with_scheduler: bool = False,
         durable: bool = False,
         authorization: str = "AlwaysAllow",
+        gates: str = "",
+        apis: str = "",
     ) -> "ControlPlane":
         """Start in an empty folder and wait until ready.
 
         `controllers` starts kube-controller-manager with that list (`*`: all that are on by
         default). `durable` makes etcd wait for the disk, as in production; tests need not.
-        `authorization` is the mode: `RBAC` decides as the embedded API does.
+        `authorization` is the mode: `RBAC` decides as the embedded API does. `gates` are features
+        of the API server to switch on, `apis` versions to serve that are off by default, both as
+        `NAME=true,…`.
         """
         commands = binaries()
         if commands is None:
@@ -89,7 +93,10 @@ class ControlPlane(AbstractContextManager["ControlPlane"]):
         for attempt in range(_PORT_ATTEMPTS):
             plane = cls._on_free_ports(folder / str(attempt))
             try:
-                plane._start_api(commands, durable, authorization, with_accounts=bool(controllers))
+                more = (f"--feature-gates={gates}", f"--runtime-config={apis}")
+                plane._start_api(
+                    commands, durable, authorization, *more, with_accounts=bool(controllers)
+                )
                 if controllers:
                     plane._start_controller_manager(commands, controllers)
                 if with_scheduler:
@@ -129,7 +136,7 @@ class ControlPlane(AbstractContextManager["ControlPlane"]):
         return cls(folder, access)
 
     def _start_api(
-        self, commands: Path, durable: bool, authorization: str, *, with_accounts: bool
+        self, commands: Path, durable: bool, authorization: str, *more: str, with_accounts: bool
     ) -> None:
         folder = self.folder
         # Pods need an account only where a controller makes them.
@@ -164,6 +171,7 @@ class ControlPlane(AbstractContextManager["ControlPlane"]):
             f"--disable-admission-plugins={','.join(left_out)}",
             "--endpoint-reconciler-type=none",
             "--allow-privileged",
+            *more,
         )
         server.wait_until(lambda: not etcd.is_running() or self.access.is_ready())
         if not etcd.is_running():

@@ -31,7 +31,7 @@ async def scheduling(
 @asynccontextmanager
 async def a_cluster(fleet: Fleet) -> AsyncGenerator[Cluster]:
     """A cluster with simulated nodes that knows our kinds, without a scheduler."""
-    async with running(fleet=fleet) as cluster:
+    async with running(fleet=fleet, scheduler=False) as cluster:
         client = cluster.client("tester")
         for definition in definitions():
             await client.create(DEFINITIONS, definition)

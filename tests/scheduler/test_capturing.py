@@ -64,7 +64,7 @@ def _standing(picture: Picture) -> dict[str, tuple[str, dict[str, Any]]]:
 
 
 async def test_a_cluster_without_our_kinds_has_a_picture_too() -> None:
-    async with running(fleet=fleet(1)) as cluster:
+    async with running(fleet=fleet(1), scheduler=False) as cluster:
         captured = await capture(cluster.client("tester"), now=LoopClock().now)
         assert len(captured.picture.nodes) == 1
         assert "queues.scheduling.kilonova.dev" in captured.unknown
