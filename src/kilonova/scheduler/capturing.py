@@ -35,8 +35,8 @@ _PRIORITIES = Resource(
 
 @dataclass(frozen=True, slots=True)
 class Captured:
-    """A picture, and kinds of which the cluster has none because it does not know them; that it
-    knows no PodGroups of others is nothing to tell."""
+    """A picture, and kinds of which the cluster has none because it does not know them. Few know
+    the PodGroups of others: that is nothing to tell."""
 
     picture: Picture
     unknown: tuple[str, ...]
@@ -54,7 +54,8 @@ async def capture(
     unknown: list[str] = []
     caches = scheduler.caches
     for cache in caches.all:
-        if not await _fill(client, cache) and cache not in caches.groups:
+        of_others = cache in caches.groups
+        if not await _fill(client, cache, may_lack=of_others) and not of_others:
             unknown.append(cache.resource.full_name)
     world = scheduler.world
     world.refresh()
@@ -85,12 +86,15 @@ def _pools(slices: Store[ResourceSlice]) -> dict[PoolId, Pool]:
     return {id: pool for id, pool in pools if pool is not None}
 
 
-async def _fill(client: Client, reflector: Reflector[Any]) -> bool:
-    """Lists what a cache would hold; False if the cluster does not know the kind."""
+async def _fill(client: Client, reflector: Reflector[Any], *, may_lack: bool) -> bool:
+    """Lists what a cache would hold; False if the cluster does not know the kind, or where it
+    `may_lack`, shows none to us."""
     store = reflector.store
     try:
         listing = await client.list(reflector.resource, on_undecodable=lambda _: None)
-    except NotFound:
+    except (NotFound, Forbidden) as error:
+        if isinstance(error, Forbidden) and not may_lack:
+            raise
         store.replace({})
         return False
     store.replace({store.key_of(each): each for each in listing.items})
