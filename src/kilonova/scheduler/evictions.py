@@ -5,7 +5,7 @@ not go, those that are still there stay, and the gang that wanted their room wai
 """
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from itertools import count
 
 from kilonova.kube import ApiStatusError, Backoff, Client, Conflict, ConnectionFailed, NotFound
@@ -20,6 +20,9 @@ from kilonova.scheduler.world import World
 _log = get_logger(__name__)
 
 _PAUSES = Backoff(0.2, 5.0)
+
+Told = Mapping[str, tuple[str, str]]
+"""Reason and message of the event that a pod gets."""
 
 
 class Evictions:
@@ -42,11 +45,13 @@ class Evictions:
         self._metrics = metrics
         self._patience = patience
 
-    async def clear(self, placement: Placement) -> bool:
+    async def clear(self, placement: Placement, told: Told | None = None) -> bool:
         """Whether all are gone who were in the way of a placement.
 
         Those whom somebody else told to go are waited for, too, where they leave the same nodes.
+        `told` says what pods are told beside that they have to go.
         """
+        told = told or {}
         pods = [pod for unit in placement.evicted for pod in unit.pods]
         names = self._world.cluster.snapshot.names
         nodes = {names[booking.row] for booking in placement.bookings}
@@ -58,7 +63,8 @@ class Evictions:
                     await self._nominations.write(placement)
                     async with asyncio.TaskGroup() as group:
                         for pod in pods:
-                            group.create_task(self._evict(pod, placement.gang.name))
+                            words = told.get(pod) or _makes_way(placement.gang.name)
+                            group.create_task(self._evict(pod, *words))
                 await self._world.leavers.gone(pods, nodes)
             return True
         except TimeoutError:
@@ -78,13 +84,13 @@ class Evictions:
             except (ConnectionFailed, ApiStatusError) as error:
                 _log.info("eviction delayed", pod=pod.key, error=str(error))
 
-    async def _evict(self, key: str, gang: str) -> None:
+    async def _evict(self, key: str, reason: str, message: str) -> None:
         pod = self._world.find(key)
         for failures in count(1):
             if pod is None or pod.ended or key not in self._world.leavers:
                 return
             try:
-                await self._ask_to_go(pod, "Preempted", f"makes way for {gang}")
+                await self._ask_to_go(pod, reason, message)
                 return
             except (ConnectionFailed, ApiStatusError) as error:
                 _log.info("eviction delayed", pod=key, error=str(error))
@@ -99,3 +105,7 @@ class Evictions:
         self._metrics.evicted(reason)
         about = Reference.to(PODS, meta.name, meta.namespace, meta.uid)
         self._events.event(about, reason, message, warning=True)
+
+
+def _makes_way(gang: str) -> tuple[str, str]:
+    return "Preempted", f"makes way for {gang}"

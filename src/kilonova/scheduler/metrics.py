@@ -52,6 +52,12 @@ class SchedulerMetrics:
             ["reason"],
             registry=registry,
         )
+        self._moves = Counter(
+            "kilonova_scheduler_moves",
+            "Gangs that were moved so that nodes become free, by what came of it.",
+            ["outcome"],
+            registry=registry,
+        )
         self._time_to_place = Histogram(
             "kilonova_scheduler_gang_placed_seconds",
             "From the creation of a gang until all that it needs is bound for the first time.",
@@ -75,6 +81,9 @@ class SchedulerMetrics:
 
     def evicted(self, reason: str) -> None:
         self._evictions.labels(reason).inc()
+
+    def moved(self, outcome: str) -> None:
+        self._moves.labels(outcome).inc()
 
     def gang_placed(self, seconds: float) -> None:
         self._time_to_place.observe(max(0.0, seconds))

@@ -7,7 +7,7 @@ or some time has passed: rights to push others out come with time.
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Protocol
 
@@ -48,7 +48,9 @@ class Rounds:
         retry: float,
         learn: Callable[[], None],
         begin: Callable[[], Awaitable[None]],
+        returned: Callable[[], Iterable[Placement]] = tuple,
     ) -> None:
+        """`returned` gives gangs that come back after a move, booked where room was held."""
         self._world = world
         self._planner = planner
         self._bind = bind
@@ -57,6 +59,7 @@ class Rounds:
         self._retry = retry
         self._learn = learn
         self._begin = begin
+        self._returned = returned
         self._rests = rests
         self._woken = woken
         self._metrics = metrics
@@ -75,6 +78,9 @@ class Rounds:
             await self._pause()
             self._world.refresh()
             self._teller.unreadable(self._world.misread)
+            for placement in self._returned():
+                self._world.assume(placement)
+                self._bind(placement)
             await self._take_round(list(self._world.waiting.values()))
 
     def reasons(self) -> Iterator[str]:

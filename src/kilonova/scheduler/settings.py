@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from kilonova.api.schedulingnames import SCHEDULER
 from kilonova.scheduler.core.plan import Policy
+from kilonova.scheduler.movelimits import MoveLimits
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,3 +28,5 @@ class Settings:
     """Seconds after which a gang that never had all of its pods gives back those that it has."""
     pace: float = 5.0
     """Seconds between two changes of what is told about one gang."""
+    moves: MoveLimits | None = None
+    """How much is moved so that nodes become free; without limits nothing is."""

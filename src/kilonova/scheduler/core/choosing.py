@@ -57,8 +57,10 @@ def choose_whole(layout: Layout, idle: int, ask: GpuAsk, further: int = 0) -> Ch
         further = 0
     known = layout.chosen
     key = ask, idle, further
-    if key in known:
+    try:
         return known[key]
+    except KeyError:  # whoever looks at a copy of the cluster may do so in another thread
+        pass
     if len(known) > _REMEMBERED:
         known.clear()
     choice = known[key] = _best_devices(layout, idle & layout.eligible(ask), ask, further)

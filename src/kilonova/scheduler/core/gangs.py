@@ -20,6 +20,8 @@ class Member:
     """Names of its claims, in the order of those of the shape."""
     leaving: bool = field(default=False, compare=False)
     """It is being deleted: spreads do not count it any more."""
+    returns: bool = field(default=True, compare=False)
+    """Somebody makes another in its place when it has gone, and loses nothing but time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +100,10 @@ class Gang:
     preemptible: bool = True
     within: tuple[str, ...] = ()
     """Nodes of the gang that this one belongs to: what `pack` requires holds with them."""
+    room: str = ""
+    """Name of the gang that keeps room which this one may take."""
+    before: tuple[str, ...] = ()
+    """Nodes of a gang whose place this one takes over, if it can."""
 
     @property
     def needed(self) -> int:

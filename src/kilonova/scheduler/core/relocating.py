@@ -4,9 +4,9 @@ A **move** takes pods of one gang from their nodes and gives them others at once
 or some that it has beyond its minimum. Nobody is moved who would not get a place again.
 
 These stay: who may not be preempted or is protected for a while after its start; a gang that has
-not all that it must have, or of which pods are being deleted; pods with claims, for those hold
-their devices; a gang that is kept apart from others or to which others belong, for what the others
-were promised goes by where it stands.
+not all that it must have, or of which pods are being deleted; pods that nobody would make again;
+pods with claims, for those hold their devices; a gang that is kept apart from others or to which
+others belong, for what the others were promised goes by where it stands.
 """
 
 from collections import Counter
@@ -171,7 +171,9 @@ class Movers:
         for group in standing.gang.groups:
             members = [m for m in (*group.standing, *group.members) if m.pod in standing.pods]
             known += len(members)
-            if len(members) < group.minimum or any(m.leaving or m.shape.claims for m in members):
+            if len(members) < group.minimum:
+                return False
+            if any(m.leaving or not m.returns or m.shape.claims for m in members):
                 return False
         rows = {snapshot.bookings[pod].row for pod in standing.pods}
         nodes = frozenset(snapshot.names[row] for row in rows)

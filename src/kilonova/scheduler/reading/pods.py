@@ -29,6 +29,7 @@ KAI_FRACTION = "gpu-fraction"
 KAI_MEMORY = "gpu-memory"
 
 _NO_NAMESPACES: Namespaces = {}
+_BOUND_OWNERS = frozenset({"Job", "DaemonSet", "Node"})
 
 
 class Misread(ValueError):
@@ -49,7 +50,17 @@ def member_of(pod: Pod, namespaces: Namespaces = _NO_NAMESPACES) -> Member:
         shared(shape_of(pod, namespaces)),
         pod.metadata.labels,
         leaving=pod.metadata.deletion_timestamp is not None,
+        returns=returns(pod),
     )
+
+
+def returns(pod: Pod) -> bool:
+    """Whether another pod is made in a pod's place when it is evicted, which may stand elsewhere
+    and loses nothing: a Job counts a failure, a DaemonSet's pods and volumes belong to nodes."""
+    owner = pod.metadata.controller
+    if owner is None or owner.kind in _BOUND_OWNERS:
+        return False
+    return all(volume.claim_name(pod.metadata.name) is None for volume in pod.spec.volumes)
 
 
 def shape_of(pod: Pod, namespaces: Namespaces = _NO_NAMESPACES) -> Shape:
