@@ -151,9 +151,12 @@ KINDS = (
         "rsv",
         (
             Column("Phase", "string", ".status.phase"),
+            Column("Reason", "string", '.status.conditions[?(@.type=="Reserved")].reason'),
             Column("Gang", "string", ".status.usedBy.name"),
             Column("Start", "string", ".spec.start"),
             Column("Expires", "string", ".status.expiresAt"),
+            Column("Queue", "string", ".spec.queue", wide=True),
+            Column("Nodes", "string", ".status.nodes[*].name", wide=True),
             _AGE,
         ),
     ),

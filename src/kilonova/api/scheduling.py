@@ -3,8 +3,9 @@
 - A **Queue** has a share of the cluster. Queues form trees: what is used counts in every queue on
   the way up. What a queue **deserves** it gets back from those that borrowed it; above that it
   borrows by **weight**, up to its **limit**.
-- A **Reservation** keeps room free from some time on: for one gang, or for whichever gang names it
-  (`reuseReservationRef` of a PodGang).
+- A **Reservation** keeps room free from some time on: for one gang, or for whichever gangs and pods
+  of its namespace name it (`reuseReservationRef` of a PodGang, or the annotation
+  `scheduling.kilonova.dev/reservation`).
 """
 
 from typing import Annotated, ClassVar, Literal
@@ -108,15 +109,30 @@ class Queue(msgspec.Struct, gc=False):
     status: QueueStatus = QueueStatus()
 
 
-class ReservedPods(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+class Toleration(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """Which taints of nodes pods put up with."""
+
+    key: str = ""
+    """Key of the taint; all, where it is not said."""
+    operator: Annotated[Literal["Equal", "Exists"], Meta(extra={"default": "Equal"})] = "Equal"
+    """Whether the value counts."""
+    value: str = ""
+    """Value of the taint."""
+    effect: str = ""
+    """Effect of the taint; all, where it is not said."""
+
+
+class ReservedPods(msgspec.Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
     """Room for some equal pods."""
 
-    count: Annotated[int, Meta(ge=1, extra={"format": "int32"})]
+    count: Annotated[int, Meta(ge=1, le=4096, extra={"format": "int32"})]
     """How many pods."""
     requests: Annotated[Amounts, Meta(min_length=1)]
     """What each of them asks for."""
     node_selector: dict[str, str] = {}
     """Labels of the nodes that they may stand on."""
+    tolerations: tuple[Toleration, ...] = ()
+    """Taints of nodes that do not keep them away."""
 
 
 ReservationPhase = Literal["Waiting", "Pending", "Reserved", "Used", "Expired"]
@@ -162,13 +178,17 @@ class ReservationSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """When it ends, whether it was used or not."""
 
 
-class ReservedNode(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """A node that room is kept on."""
+class ReservedNode(msgspec.Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
+    """Room for equal pods that is kept on a node."""
 
     name: str
     """Name of the node."""
     pods: Natural
     """Room for so many pods."""
+    requests: Amounts = {}
+    """What each of them asks for."""
+    devices: str = ""
+    """All GPUs that are kept for them, as on pods that have them: `0,1,2,3`."""
 
 
 class ReservationStatus(msgspec.Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
@@ -177,12 +197,12 @@ class ReservationStatus(msgspec.Struct, frozen=True, gc=False, rename="camel", o
     observed_generation: int | None = None
     """The generation of the object that this status is about."""
     phase: Annotated[ReservationPhase, Meta(extra={"default": "Pending"})] = "Pending"
-    """Waiting until it starts, Pending until there is room, Reserved while it is kept, Used when a
+    """Waiting until it starts, Pending until there is room, Reserved while it is kept, Used while a
     gang stands there, Expired at its end."""
     nodes: tuple[ReservedNode, ...] = ()
-    """Where the room is."""
+    """Where the room is, that which is used included. What it says is kept across restarts."""
     used_by: NamespacedName | None = None
-    """The gang that stands there."""
+    """The gang or pod that stands there; the first by name, if several do."""
     reserved_at: Time | None = None
     """Since when the room is kept."""
     expires_at: Time | None = None

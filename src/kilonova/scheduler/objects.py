@@ -280,5 +280,13 @@ class Node(msgspec.Struct, gc=False):
 
 GANGS = Resource(podgang.GROUP, podgang.VERSION, "podgangs", "PodGang", True, podgang.PodGang)
 QUEUES = Resource(scheduling.GROUP, scheduling.VERSION, "queues", "Queue", False, scheduling.Queue)
+RESERVATIONS = Resource(
+    scheduling.GROUP,
+    scheduling.VERSION,
+    "reservations",
+    "Reservation",
+    True,
+    scheduling.Reservation,
+)
 PODS = Resource("", "v1", "pods", "Pod", True, Pod)
 NODES = Resource("", "v1", "nodes", "Node", False, Node)
