@@ -64,6 +64,8 @@ class GangBook:
         self.not_yet: dict[str, NotYet] = {}
         self.misread: dict[str, NotYet] = {}
         self.halves: dict[str, float] = {}
+        self.lead: Callable[[Gang], Gang] = lambda gang: gang
+        """Says of a gang that was read which room is kept for it."""
         self._cluster = cluster
         self._pods = pods
         self._gangs = gangs
@@ -180,6 +182,8 @@ class GangBook:
         self.misread.pop(name, None)
         lone = is_lone(name)
         read = self._read_lone(name) if lone else self._read_gang(name)
+        if isinstance(read, Gang):
+            read = self.lead(read)
         if not lone:
             self._note_half(name, read)
         if isinstance(read, NotYet):
@@ -237,7 +241,7 @@ class GangBook:
         gang = self._gangs.get(_key(name))
         read = None if gang is None else read_standing(gang, self._find_served, self._member)
         if read is not None:
-            self._stand(read)
+            self._stand(self.lead(read))
 
     def _stand(self, gang: Gang) -> None:
         """Counts the pods of a gang that have a place in its queue, and no others."""

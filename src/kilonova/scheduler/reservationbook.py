@@ -9,26 +9,21 @@ Places are what the status says, but for what was decided and is not written yet
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 
 from kilonova.api.podgang import NamespacedName, PodGang
 from kilonova.api.scheduling import Reservation
-from kilonova.api.times import parse_time
 from kilonova.kube import Store
 from kilonova.scheduler.core.cluster import Cluster
 from kilonova.scheduler.core.gangs import Gang
-from kilonova.scheduler.core.giving import are_free
-from kilonova.scheduler.core.keeping import is_inside, remaining
 from kilonova.scheduler.core.plan import Placement
-from kilonova.scheduler.core.queues import DEFAULT
-from kilonova.scheduler.core.snapshot import Booking, Snapshot
+from kilonova.scheduler.keptroom import Holder, Kept, as_written
 from kilonova.scheduler.objects import Pod
 from kilonova.scheduler.reading.gangs import NotYet, plain_name
 from kilonova.scheduler.reading.keptplaces import (
     Places,
     adopted,
-    booking_at,
     lacking,
     places_of,
     suits,
@@ -44,26 +39,6 @@ from kilonova.scheduler.reading.reservations import (
 )
 from kilonova.scheduler.reservationstatus import State
 from kilonova.scheduler.roomtakers import RoomTakers, key_of
-
-
-@dataclass(slots=True)
-class _Kept:
-    """What is known of one reservation beside what people wrote."""
-
-    uid: str
-    places: Places = ()
-    since: float | None = None
-    generation: int | None = None
-    """Of the object for which the places were found."""
-    opens: float = 0.0
-    ends: float | None = None
-    queue: str = DEFAULT
-    expired: int | None = None
-    """Generation of the object that came to its end."""
-    unwritten: bool = False
-    """Something was decided that the status does not say yet."""
-    before: Places | None = None
-    """What it had before a decision for which others have to go; until they are gone."""
 
 
 class ReservationBook:
@@ -91,14 +66,12 @@ class ReservationBook:
         self._takers = RoomTakers(cluster, reservations, gangs, pods)
         self._now = now
         self._wake = wake
-        self._gain = gain
+        self._holder = Holder(cluster, now, gain)
         self._waiting = waiting
         self._not_yet = not_yet
         self._touch_gang = touch_gang
-        self._kept: dict[str, _Kept] = {}
+        self._kept: dict[str, Kept] = {}
         self._states: dict[str, State] = {}
-        self._users: dict[str, dict[str, None]] = {}
-        """Gangs that name a reservation, or are named by it."""
         self._touched: dict[str, None] = {}
         reservations.subscribe(self._changed)
 
@@ -108,7 +81,7 @@ class ReservationBook:
         """A gang with the room that it may take, and the nodes on which another was before it."""
         room, before = self._takers.room_of(gang.name), self._takers.nodes_before(gang.name)
         if room:
-            self._users.setdefault(room, {})[gang.name] = None
+            self._holder.users.setdefault(room, {})[gang.name] = None
             self.touch(room)
         return replace(gang, room=room, before=before) if room or before else gang
 
@@ -117,13 +90,13 @@ class ReservationBook:
         kept = self._kept.get(name)
         if kept is None:
             return
-        lost = self._hold(name, kept)
+        lost = self._holder.hold(name, kept)
         if lost:
             kept.places = tuple(each for n, each in enumerate(kept.places) if n not in lost)
             kept.unwritten = True
-            self._hold(name, kept)
+            self._holder.hold(name, kept)
             self.touch(name)
-        self._protect(name, kept)
+        self._holder.protect(name, kept)
         self._tell(name)
 
     def crowded(self, row: int) -> None:
@@ -154,7 +127,7 @@ class ReservationBook:
         for reservation in self._reservations.objects():
             meta = reservation.metadata
             name = reservation_name(meta.namespace, meta.name)
-            self._kept[name] = _as_written(reservation)
+            self._kept[name] = as_written(reservation)
             self.touch(name)
 
     def assume(self, placement: Placement) -> None:
@@ -197,7 +170,7 @@ class ReservationBook:
             return
         kept = self._kept.get(name)
         if kept is None or kept.uid != reservation.metadata.uid:
-            kept = self._kept[name] = _as_written(reservation)
+            kept = self._kept[name] = as_written(reservation)
         if kept.before is not None:
             self._tell(name)
             return
@@ -219,7 +192,7 @@ class ReservationBook:
         else:
             self._ask(name, reservation, kept, now)
 
-    def _ask(self, name: str, reservation: Reservation, kept: _Kept, now: float) -> None:
+    def _ask(self, name: str, reservation: Reservation, kept: Kept, now: float) -> None:
         """Has a reservation wait for what it lacks."""
         wanted = self._wanted(reservation)
         kept.queue = wanted.queue if isinstance(wanted, Gang) else kept.queue
@@ -254,68 +227,15 @@ class ReservationBook:
 
     def _adopted(self, name: str, wanted: Gang) -> Places:
         """Places of those who stand already: of the gang that is meant, or of who named it."""
-        return adopted(wanted, self._users_of(name), self._cluster.snapshot.names)
+        return adopted(wanted, self._holder.users_of(name), self._cluster.snapshot.names)
 
     # What reservations have.
 
-    def _as_gang(self, name: str, kept: _Kept) -> Gang:
-        """A reservation as those see it who wait for its end."""
-        duration = None if kept.ends is None or kept.since is None else kept.ends - kept.since
-        return Gang(name, (), queue=kept.queue, duration=duration, preemptible=False)
-
-    def _users_of(self, name: str) -> list[Booking]:
-        """The pods of all gangs that may stand in the room of a reservation."""
-        standing, bookings = self._cluster.standing, self._cluster.snapshot.bookings
-        gangs = sorted(gang for gang in self._users.get(name, ()) if gang in standing)
-        return [
-            bookings[pod]
-            for gang in gangs
-            if standing[gang].gang.room == name
-            for pod in standing[gang].pods
-        ]
-
-    def _hold(self, name: str, kept: _Kept) -> set[int]:
-        """Has booked what is kept, and nothing else; says which places somebody else has, or are
-        not there any more."""
-        cluster, snapshot = self._cluster, self._cluster.snapshot
-        places = self._bookings(name, kept)
-        wanted = remaining([each for each in places if each is not None], self._users_of(name))
-        standing, gang = cluster.standing.get(name), self._as_gang(name, kept)
-        has = [snapshot.bookings[pod] for pod in standing.pods] if standing is not None else []
-        gone = {number for number, each in enumerate(places) if each is None}
-        if has == wanted and (standing is None or standing.gang == gang):
-            return gone
-        if has:
-            pods = [booking.pod for booking in has]
-            snapshot.release_all(pods)
-            cluster.leave(name, pods)
-            self._gain()
-        booked = [booking for booking in wanted if _book(snapshot, booking)]
-        if booked:
-            cluster.stand(gang, booked, kept.since or self._now().timestamp())
-        missed = {each.pod for each in wanted} - {each.pod for each in booked}
-        return gone | {n for n, each in enumerate(places) if each and each.pod in missed}
-
-    def _bookings(self, name: str, kept: _Kept) -> list[Booking | None]:
-        snapshot = self._cluster.snapshot
-        return [booking_at(snapshot, name, n, each) for n, each in enumerate(kept.places)]
-
-    def _protect(self, name: str, kept: _Kept) -> None:
-        """Who stands within kept room is pushed out by nobody: nobody else would get it."""
-        standing, bookings = self._cluster.standing, self._cluster.snapshot.bookings
-        places = [each for each in self._bookings(name, kept) if each is not None]
-        for user in self._users.get(name, ()):
-            one = standing.get(user)
-            if one is None or one.gang.room != name or not one.gang.preemptible:
-                continue
-            if is_inside(places, [bookings[pod] for pod in one.pods]):
-                one.gang = replace(one.gang, preemptible=False)
-
-    def _drop(self, name: str, kept: _Kept) -> None:
+    def _drop(self, name: str, kept: Kept) -> None:
         """Keeps nothing any more; whoever stands there is one of many."""
         if kept.places:
             kept.places, kept.unwritten = (), True
-            for user in self._users.get(name, ()):
+            for user in self._holder.users.get(name, ()):
                 self._touch_gang(user)
         kept.since = None
         self.settle(name)
@@ -325,7 +245,7 @@ class ReservationBook:
         if kept is not None:
             self._drop(name, kept)
             del self._kept[name]
-        self._users.pop(name, None)
+        self._holder.users.pop(name, None)
         self._states.pop(name, None)
 
     def _tell(self, name: str) -> None:
@@ -334,7 +254,9 @@ class ReservationBook:
             return
         nodes = {place.name for place in kept.places}
         names = self._cluster.snapshot.names
-        users = sorted({each.gang for each in self._users_of(name) if names[each.row] in nodes})
+        users = sorted(
+            {each.gang for each in self._holder.users_of(name) if names[each.row] in nodes}
+        )
         new = State(
             kept.places if kept.before is None else kept.before,
             kept.since,
@@ -363,7 +285,7 @@ class ReservationBook:
                 self._touch_gang(gang)
         kept = self._kept.get(name)
         if new is not None and kept is not None:
-            written = _as_written(new)
+            written = as_written(new)
             if written.uid == kept.uid and written.places == kept.places:
                 kept.unwritten = False
             if not kept.unwritten and kept.before is None and written.places != kept.places:
@@ -382,22 +304,3 @@ class ReservationBook:
             for name, kept in self._kept.items()
             if any(place.name == node for place in kept.places)
         ]
-
-
-def _as_written(reservation: Reservation) -> _Kept:
-    """What a reservation has, by its status."""
-    status, meta = reservation.status, reservation.metadata
-    if status.phase == "Expired":
-        return _Kept(meta.uid, expired=status.observed_generation)
-    since = parse_time(status.reserved_at).timestamp() if status.reserved_at else None
-    return _Kept(meta.uid, status.nodes, since, status.observed_generation)
-
-
-def _book(snapshot: Snapshot, booking: Booking) -> bool:
-    """Books what is kept, if nobody else has it."""
-    columns, amounts = snapshot.request(booking.shape)
-    free = bool((snapshot.free[columns, booking.row] >= amounts).all())
-    if free and are_free(snapshot, booking.row, booking.devices):
-        snapshot.book(booking)
-        return True
-    return False

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from datetime import datetime
 
 from kilonova.api.podgang import PodGang
-from kilonova.api.scheduling import Queue
+from kilonova.api.scheduling import Queue, Reservation
 from kilonova.api.schedulingnames import SCHEDULER
 from kilonova.kube import Store
 from kilonova.scheduler.core.asks import Shape, is_pool
@@ -32,6 +32,8 @@ from kilonova.scheduler.reading.claims import claim_keys
 from kilonova.scheduler.reading.gangs import is_placeable
 from kilonova.scheduler.reading.nodes import node_of
 from kilonova.scheduler.reading.queues import forest_from
+from kilonova.scheduler.reading.reservations import is_reservation
+from kilonova.scheduler.reservationbook import ReservationBook
 from kilonova.scheduler.shelves import claim_keys as volume_claim_keys
 from kilonova.scheduler.volumes import Volumes
 
@@ -54,6 +56,7 @@ class World:
         volumes: Volumes | None = None,
         namespaces: NamespaceLabels | None = None,
         groups: ForeignGroups | None = None,
+        reservations: Store[Reservation] | None = None,
         arrived: Callable[[Shape], None] = lambda _: None,
     ) -> None:
         """`serves` are the names of schedulers whose pods are placed; `others_gangs` says that
@@ -89,6 +92,20 @@ class World:
         """A pod as the cache shows it."""
         self.bound_pods = book.bound_pods
         """The pods of a gang that have a node and will go on using it."""
+        self.reservations = ReservationBook(
+            self.cluster,
+            Store(Reservation) if reservations is None else reservations,
+            gangs,
+            pods,
+            now,
+            wake,
+            self._gain,
+            book.waiting,
+            book.not_yet,
+            book.touch,
+        )
+        """Room that is kept."""
+        book.lead = self.reservations.lead
         self.leavers = Leavers()
         self.gains = 0
         """Counts what may have made room: nothing is tried again before."""
@@ -120,6 +137,7 @@ class World:
             self.cluster.replace_queues(forest_from(self._queues.objects()))
             self.gains += 1
         self._gangs.refresh()
+        self.reservations.refresh()
         if self._volumes is not None and self._volumes.refresh():
             self.gains += 1
 
@@ -132,6 +150,10 @@ class World:
                 found = self.find(pod)
                 if found is not None and not found.ended:
                     self.leavers.add(pod, found.spec.node_name)
+        if is_reservation(gang.name):
+            self.reservations.assume(placement)
+            return
+        self.reservations.settle(gang.room)
         self.waiting.pop(gang.name, None)
         if any(member.pod not in self.cluster.snapshot.bookings for member in _members_of(gang)):
             self._gangs.touch(gang.name)
@@ -225,6 +247,7 @@ class World:
                     self._pod_changed(None, found)
         elif old is not None and old.metadata.name in snapshot:
             name = old.metadata.name
+            self.reservations.node_goes(name)
             lost = list(snapshot.pods_on[snapshot.row(name)])
             for pod in lost:
                 self._release(pod)
@@ -299,7 +322,7 @@ class World:
         """Counts a pod where it is, wherever it was thought to be."""
         snapshot = self.cluster.snapshot
         if pod.key in snapshot.bookings:
-            self._release(pod.key)
+            self._release(pod.key, again=True)
         if pod.spec.node_name not in snapshot:
             self._homeless.setdefault(pod.spec.node_name, set()).add(pod.key)
             return
@@ -307,21 +330,26 @@ class World:
         book = self._gangs
         booking = booking_of(snapshot, row, pod, book.used_by(pod), book.name_of(pod))
         snapshot.book(booking)
+        self.reservations.crowded(row)
 
     def _count_for_gang(self, pod: str) -> None:
         """Has a booking count for the gang that its pod belongs to now."""
         booking, found = self.cluster.snapshot.bookings.get(pod), self.find(pod)
         if booking is not None and found is not None and booking.gang != self._gangs.name_of(found):
-            self._release(pod)
+            self._release(pod, again=True)
             self.cluster.snapshot.book(
                 dataclasses.replace(booking, gang=self._gangs.name_of(found))
             )
 
-    def _release(self, pod: str) -> None:
+    def _release(self, pod: str, *, again: bool = False) -> None:
+        """Frees the room of a pod, unless it is kept for others; `again` is it booked at once."""
         booking = self.cluster.snapshot.release(pod)
         standing = self.cluster.standing.get(booking.gang)
+        room = standing.gang.room if standing is not None else ""
         if standing is not None and pod in standing.pods:
             self.cluster.leave(booking.gang, [pod])
+        if not again:
+            self.reservations.settle(room)
         self._gain()
 
     def _gain_for_peers(self) -> None:
