@@ -128,13 +128,13 @@ async def test_pods_of_a_basic_group_are_placed_each_on_its_own(access: Access) 
 async def test_the_priority_of_a_group_counts_instead_of_that_of_its_pods(access: Access) -> None:
     async with ground(access, "d0") as client:
         await make_priority(client, "high", 1000)
-        await client.create(PODS, pod("before", 8), "default")
+        await client.create(PODS, pod("before", 8, terminationGracePeriodSeconds=0), "default")
         await eventually(all_placed(client, ["before"]))
         group = native("urgent", {"gang": {"minCount": 1}}, priorityClassName="high")
         await client.create(NATIVE, group, "default")
         names = await create_members(client, "urgent", 1, gpus=8)
-        await client.delete(PODS, "before", "default", grace=0)
         await eventually(all_placed(client, names))
+        assert list(await nodes_of(client)) == names
 
 
 async def test_a_pod_waits_until_its_group_is_there(access: Access) -> None:
@@ -149,3 +149,18 @@ async def test_a_pod_waits_until_its_group_is_there(access: Access) -> None:
         await eventually(says)
         await client.create(NATIVE, native("late", {"gang": {"minCount": 1}}), "default")
         await eventually(all_placed(client, names))
+
+
+async def test_a_group_is_told_what_nobody_came_to_say_when_it_was_placed(access: Access) -> None:
+    async with ground(access, "f0") as client:
+        await client.create(NATIVE, native("done", {"gang": {"minCount": 2}}), "default")
+        names = await create_members(client, "done", 2, gpus=1)
+        await eventually(all_placed(client, names))
+
+        async def scheduled() -> bool:
+            return await told(client, "done") == ("True", "Scheduled")
+
+        await eventually(scheduled)
+        forgotten = {"status": {"conditions": None}}
+        await client.patch(NATIVE, "done", forgotten, "default", subresource="status")
+        await eventually(scheduled)
