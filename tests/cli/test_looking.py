@@ -52,7 +52,7 @@ async def _fill(kubeconfig: Path) -> None:
             await client.create(PODS, each, "default")
         await client.create(GANGS, gang("wide", {"w": ["w0", "w1"]}), "default")
         async with asyncio.timeout(30):
-            while not (await client.get(PODS, "foreign", "default"))["spec"].get("nodeName"):
+            while (await client.get(PODS, "foreign", "default"))["status"]["phase"] != "Running":
                 await asyncio.sleep(0.05)
 
 
