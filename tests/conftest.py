@@ -6,6 +6,7 @@ Files that take long come first, so that no worker is left alone with one at the
 
 import gc
 import os
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import count
@@ -25,6 +26,10 @@ from tests.harness.kubectl import Kubectl, kubectl_binary
 settings.register_profile("gate", derandomize=True, deadline=None)
 settings.register_profile("search", deadline=None)
 settings.load_profile("gate" if os.environ.get("CI") else "search")
+
+# Workers, and the processes that tests start, need not each compile what one of them has compiled.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 LONGEST = (
     "faults/test_kill.py",

@@ -65,6 +65,8 @@ class ControlPlane(AbstractContextManager["ControlPlane"]):
 
     folder: Path
     access: Access
+    in_a_hurry: bool = True
+    """Whether they are set up for tests, rather than as they are in production."""
     processes: list[ServerProcess] = field(default_factory=list[ServerProcess])
 
     @classmethod
@@ -82,7 +84,8 @@ class ControlPlane(AbstractContextManager["ControlPlane"]):
         """Start in an empty folder and wait until ready.
 
         `controllers` starts kube-controller-manager with that list (`*`: all that are on by
-        default). `durable` makes etcd wait for the disk, as in production; tests need not.
+        default). `durable` leaves all as in production: etcd waits for the disk, memory is dear,
+        and volumes are looked at now and then; tests need none of it.
         `authorization` is the mode: `RBAC` decides as the embedded API does. `gates` are features
         of the API server to switch on, `apis` versions to serve that are off by default, both as
         `NAME=true,…`.
@@ -91,12 +94,10 @@ class ControlPlane(AbstractContextManager["ControlPlane"]):
         if commands is None:
             raise FileNotFoundError(HOW_TO_GET)
         for attempt in range(_PORT_ATTEMPTS):
-            plane = cls._on_free_ports(folder / str(attempt))
+            plane = cls._on_free_ports(folder / str(attempt), in_a_hurry=not durable)
             try:
                 more = (f"--feature-gates={gates}", f"--runtime-config={apis}")
-                plane._start_api(
-                    commands, durable, authorization, *more, with_accounts=bool(controllers)
-                )
+                plane._start_api(commands, authorization, *more, with_accounts=bool(controllers))
                 if controllers:
                     plane._start_controller_manager(commands, controllers)
                 if with_scheduler:
@@ -114,7 +115,7 @@ class ControlPlane(AbstractContextManager["ControlPlane"]):
         raise AssertionError("unreachable: the last attempt returns or raises")
 
     @classmethod
-    def _on_free_ports(cls, folder: Path) -> "ControlPlane":
+    def _on_free_ports(cls, folder: Path, *, in_a_hurry: bool) -> "ControlPlane":
         folder.mkdir(parents=True)
         now = datetime.now(UTC)
         authority = Authority.create("control plane of a test", now)
@@ -133,10 +134,10 @@ class ControlPlane(AbstractContextManager["ControlPlane"]):
         admin = authority.issue_client("kubernetes-admin", ["system:masters"], now)
         write_kubeconfig(folder / "kubeconfig", url, authority.cert_pem, admin)
         access = Access.from_kubeconfig(folder / "kubeconfig", folder / "admin", _TOKEN)
-        return cls(folder, access)
+        return cls(folder, access, in_a_hurry)
 
     def _start_api(
-        self, commands: Path, durable: bool, authorization: str, *more: str, with_accounts: bool
+        self, commands: Path, authorization: str, *more: str, with_accounts: bool
     ) -> None:
         folder = self.folder
         # Pods need an account only where a controller makes them.
@@ -145,7 +146,7 @@ class ControlPlane(AbstractContextManager["ControlPlane"]):
         etcd = self._start(
             commands / "etcd",
             f"--data-dir={folder / 'etcd'}",
-            f"--unsafe-no-fsync={json.dumps(not durable)}",
+            f"--unsafe-no-fsync={json.dumps(self.in_a_hurry)}",
             f"--listen-client-urls={clients}",
             f"--advertise-client-urls={clients}",
             f"--listen-peer-urls={peers}",
@@ -194,6 +195,8 @@ class ControlPlane(AbstractContextManager["ControlPlane"]):
             "--node-monitor-grace-period=1h",
             "--kube-api-qps=5000",
             "--kube-api-burst=5000",
+            # A volume that comes after its claim is else seen in a quarter of a minute.
+            *(["--pvclaimbinder-sync-period=500ms"] if self.in_a_hurry else []),
         )
         process.wait_until(lambda: is_healthy(port))
 
@@ -238,7 +241,9 @@ class ControlPlane(AbstractContextManager["ControlPlane"]):
 
     def _start(self, command: Path, *arguments: str) -> ServerProcess:
         log = self.folder / f"{command.name}.log"
-        process = ServerProcess(command.name, [command, *arguments], log)
+        # What the collector of garbage takes is a seventh of a busy kube-apiserver's time.
+        env = {**os.environ, "GOGC": "500"} if self.in_a_hurry else None
+        process = ServerProcess(command.name, [command, *arguments], log, env)
         self.processes.insert(0, process)
         return process
 
