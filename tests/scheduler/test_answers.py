@@ -49,7 +49,12 @@ def test_a_gang_that_stands_is_told_where_since_when_and_why_there():
     assert pod.devices == "0" or pod.devices == "1"
     assert pod.score is not None
     assert pod.score.chosen.node == pod.node
-    assert {each.part for each in pod.score.chosen.points} == {"topology", "fit", "balance"}
+    assert {each.part for each in pod.score.chosen.points} == {
+        "wishes",
+        "topology",
+        "fit",
+        "balance",
+    }
 
 
 def test_a_gang_that_is_not_complete_is_told_what_it_lacks():

@@ -13,7 +13,7 @@ from kilonova.kube import Client, Reply, Request, Store
 from kilonova.kube.election import FencedTransport
 from kilonova.kube.errors import ConnectionFailed
 from kilonova.scheduler.core.rooms import Rooms
-from kilonova.scheduler.core.scores import default_scoring
+from kilonova.scheduler.core.scores import WISHES, default_scoring
 from kilonova.scheduler.extender.binding import Binding
 from kilonova.scheduler.extender.server import Verbs
 from kilonova.scheduler.objects import Node, Pod
@@ -163,7 +163,7 @@ class Scene:
         self.server = Server()
         now = datetime(2026, 1, 1, tzinfo=UTC)
         self.world = World(self.nodes, self.pods, self.gangs, queues, lambda: now, lambda: None)
-        scoring = default_scoring()
+        scoring = default_scoring().weighed({WISHES: 0})
         rooms = Rooms(self.world.cluster.snapshot, scoring)
         transport = FencedTransport(self.server, lambda: None) if fenced else self.server
         client = Client(transport, field_manager="tester")

@@ -15,7 +15,7 @@ from prometheus_client import CollectorRegistry
 from kilonova.api.podgang import PodGang
 from kilonova.kube import UNMEASURED, Client, Instruments, NotFound, Part, Reflector, Request, Store
 from kilonova.scheduler.core.rooms import Rooms
-from kilonova.scheduler.core.scores import default_scoring
+from kilonova.scheduler.core.scores import WISHES, default_scoring
 from kilonova.scheduler.extender.binding import Binding
 from kilonova.scheduler.extender.server import Verbs
 from kilonova.scheduler.objects import GANGS, NODES, PODS, QUEUES
@@ -57,7 +57,7 @@ async def build_extender(
         now,
         refreshing.wake,
     )
-    scoring = default_scoring()
+    scoring = default_scoring().weighed({WISHES: 0})  # kube-scheduler looks after them
     rooms = Rooms(world.cluster.snapshot, scoring)
     verbs = Verbs(
         world,
