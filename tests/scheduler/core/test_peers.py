@@ -566,8 +566,8 @@ def test_no_rule_is_broken_by_a_gang_that_was_placed(
         assert not snapshot.bookings
         return
     stands: list[Standing] = []
-    for member in members:
-        where = snapshot.names[snapshot.bookings[member.pod].row]
+    for booking in snapshot.bookings.values():  # in the order in which they got their places
+        member, where = booking.member, snapshot.names[booking.row]
         if member.shape.peers is not None:
             assert not slow_refusal(nodes, stands, member, nodes[where])
         stands.append(Standing(member, where))

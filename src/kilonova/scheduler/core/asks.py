@@ -40,6 +40,23 @@ class GpuAsk:
     architecture: str = ""
     preference: Preference = Preference.NONE
     bandwidth: int = 0
+    _hash: int = field(init=False, repr=False, compare=False, default=0)
+
+    def __post_init__(self) -> None:
+        parts = (
+            self.count,
+            self.milli,
+            self.profile,
+            self.memory,
+            self.models,
+            self.architecture,
+            self.preference,
+            self.bandwidth,
+        )
+        object.__setattr__(self, "_hash", hash(parts))
+
+    def __hash__(self) -> int:
+        return self._hash
 
     @property
     def whole(self) -> bool:

@@ -120,11 +120,18 @@ class Cluster:
         if standing is None:
             standing = self.standing[gang.name] = Standing(gang, now)
         standing.gang = gang
-        for booking in bookings:
-            amounts = self.counted((booking,)) if booking.shape.claims else charged(booking.shape)
-            standing.pods[booking.pod] = amounts
-            self._join(gang.name, booking)
-            (charges or self.used).charge(gang.queue, amounts)
+        total: dict[str, int] = {}
+        for shape, alike in _by_shape(bookings).items():
+            if not shape.claims:
+                amounts = charged(shape)
+                standing.pods.update((booking.pod, amounts) for booking in alike)
+                _add(total, amounts, len(alike))
+                continue
+            for booking in alike:
+                standing.pods[booking.pod] = own = self.counted((booking,))
+                self._join(gang.name, booking)
+                _add(total, own, 1)
+        (charges or self.used).charge(gang.queue, total)
 
     def leave(self, gang: str, pods: Iterable[str], charges: "Charges | None" = None) -> None:
         """Some pods of a gang have no place any more; their bookings are released by the caller."""
@@ -176,6 +183,18 @@ class Cluster:
         return self._sharers
 
 
+def _by_shape(bookings: Iterable[Booking]) -> dict[Shape, list[Booking]]:
+    found: dict[Shape, list[Booking]] = {}
+    for booking in bookings:
+        found.setdefault(booking.member.shape, []).append(booking)
+    return found
+
+
+def _add(total: dict[str, int], amounts: Amounts, times: int) -> None:
+    for name, amount in amounts.items():
+        total[name] = total.get(name, 0) + times * amount
+
+
 @lru_cache(maxsize=4096)
 def charged(shape: Shape) -> Mapping[str, int]:
     """What a pod of a shape counts in its queue, devices that it claims included. GPUs count in
@@ -211,8 +230,7 @@ def asked(gang: Gang, *, wholly: bool = False) -> Mapping[str, int]:
         shapes.update(member.shape for member in members)
     total: dict[str, int] = {}
     for shape, count in shapes.items():
-        for name, amount in charged(shape).items():
-            total[name] = total.get(name, 0) + amount * count
+        _add(total, charged(shape), count)
     if any(shape.claims for shape in shapes):
         _count_once(gang, shapes, total)
     return total

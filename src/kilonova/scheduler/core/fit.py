@@ -89,9 +89,9 @@ class LearntFit:
         """Goes by what arrived until now, if that or the nodes may make a difference."""
         nodes = snapshot.rank_changes
         if self._fit is None or self.arrivals.is_due or self._nodes != nodes:
+            self.version += self._fit is not None  # before the first, nobody was told a score
             self._fit = Fit.of(snapshot, self.arrivals.demand())
             self._nodes = nodes
-            self.version += 1
 
     def __call__(self, snapshot: Snapshot, shape: Shape, rows: Rows) -> Floats:
         if self._fit is None:

@@ -51,5 +51,7 @@ def _of_group(group: Group) -> Flaw | None:
 
 
 def _twice(names: Iterable[str]) -> str | None:
-    counted = Counter(names)
-    return min((name for name, count in counted.items() if count > 1), default=None)
+    listed = list(names)
+    if len(set(listed)) == len(listed):
+        return None
+    return min(name for name, count in Counter(listed).items() if count > 1)

@@ -12,7 +12,9 @@ fills it best, but not for ever: `_PATIENCE`. A score is then a few look-ups a r
 kinds of pods there are.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -103,12 +105,8 @@ class Worth:
         self.largest = largest
         self._unit = max(1, -(-largest.cpu // _COLUMNS))
         self._cpu_of_memory = _cpu_of_memory(demand, largest)
-        asks = _typical(demand, self._unit)
-        self._holes = _holes(asks)
-        self._whole = _whole(asks, self._holes, largest.gpus)
+        self._holes, self._whole = _tables(tuple(_typical(demand, self._unit)), largest.gpus)
         self._broken = _broken(demand, largest.gpus)
-        # What is asked of `holes` below are partly used devices only.
-        self._holes[-1] = 0.0
 
     def of(self, left: Left) -> Floats:
         """The worth of nodes in milli."""
@@ -177,7 +175,17 @@ def _cpu_of_memory(demand: Demand, largest: Largest) -> float:
     return sum(ask.cpu * weight for ask, weight in asks) / memory if memory else float(largest.cpu)
 
 
-def _holes(asks: list[_Typical]) -> Floats:
+@lru_cache(maxsize=8)
+def _tables(asks: tuple[_Typical, ...], most: int) -> tuple[Floats, Floats]:
+    """`holes` and `whole`. Nodes come and go more often than what is asked for changes."""
+    holes = _holes(asks)
+    whole = _whole(asks, holes, most)
+    # What is asked of `holes` afterwards are partly used devices only.
+    holes[-1] = 0.0
+    return holes, whole
+
+
+def _holes(asks: Sequence[_Typical]) -> Floats:
     """Worth of a device by steps left of it and columns of CPU."""
     shares = [ask for ask in asks if ask.gpus == 1 and ask.steps * _STEP < WHOLE]
     table = np.zeros((WHOLE // _STEP + 1, _COLUMNS + 1))
@@ -203,7 +211,7 @@ def _awaited(options: Floats, asks: list[_Typical], patience: float) -> Floats:
     return mean.max(axis=0).clip(0.0)
 
 
-def _whole(asks: list[_Typical], holes: Floats, most: int) -> Floats:
+def _whole(asks: Sequence[_Typical], holes: Floats, most: int) -> Floats:
     """Worth of so many untouched devices by columns of CPU: whoever comes next takes of them, be it
     a share, until nobody fits."""
     table = np.zeros((most + 1, _COLUMNS + 1))

@@ -1,10 +1,11 @@
 """Which devices of a node its new pods are given."""
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 
-from kilonova.scheduler.core.asks import Shape
-from kilonova.scheduler.core.choosing import choose
-from kilonova.scheduler.core.devices import WHOLE, Share
+from kilonova.scheduler.core.asks import GpuAsk, Shape
+from kilonova.scheduler.core.choosing import choose, choose_whole
+from kilonova.scheduler.core.devices import WHOLE, Layout, Share
 from kilonova.scheduler.core.gangs import Member
 from kilonova.scheduler.core.snapshot import Booking, Snapshot
 
@@ -51,6 +52,8 @@ def devices_for(snapshot: Snapshot, row: int, shape: Shape, count: int) -> list[
     size = len(layout.gpus)
     free = snapshot.gpu_free[row, :size].tolist()
     masks = snapshot.gpu_mask[row, :size].tolist()
+    if ask.whole:
+        return list(_whole_devices(layout, _idle(free, masks), ask, count))
     given: list[tuple[Share, ...]] = []
     for further in reversed(range(count)):
         choice = choose(layout, free, masks, ask, further=further)
@@ -62,3 +65,25 @@ def devices_for(snapshot: Snapshot, row: int, shape: Shape, count: int) -> list[
                 free[share.index] -= share.milli
         given.append(choice.shares)
     return given
+
+
+@lru_cache(maxsize=4096)
+def _whole_devices(
+    layout: Layout, idle: int, ask: GpuAsk, count: int
+) -> tuple[tuple[Share, ...], ...]:
+    """Untouched devices for so many pods. Nodes of a kind are often in the same state."""
+    given: list[tuple[Share, ...]] = []
+    for further in reversed(range(count)):
+        choice = choose_whole(layout, idle, ask, further)
+        assert choice is not None, "there is room but no devices"
+        for share in choice.shares:
+            idle &= ~(1 << share.index)
+        given.append(choice.shares)
+    return tuple(given)
+
+
+def _idle(free: Sequence[int], masks: Sequence[int]) -> int:
+    """The set of devices that nobody uses."""
+    return sum(
+        1 << index for index, milli in enumerate(free) if milli == WHOLE and not masks[index]
+    )

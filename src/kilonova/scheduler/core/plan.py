@@ -196,12 +196,12 @@ class Round:
         if flaw is not None:
             return Refusal(gang, flaw)
         over = self._cluster.used.blocked(gang.queue, asked(gang))
-        ask = ask_of(gang, self._cluster.snapshot.neighbours)
         passes = self._shadow is None or self._shadow.ends_before(gang, self._now)
-        known = None if ask is None else (ask, over is not None)
+        known = self._known(gang, over) if self._hopeless else None
         tried = known in self._hopeless and (self._hopeless[known] or not passes)
         room = None if tried else (over is None and self._place(gang)) or self._evict(gang)
         if room is None or not room.bookings:
+            known = known or self._known(gang, over)
             if known is not None:
                 self._hopeless[known] = passes or self._hopeless.get(known, False)
             if over is not None:
@@ -220,6 +220,11 @@ class Round:
             return Refusal(gang, self._cluster.used.blocked(gang.queue, counted) or NoRoom())
         self._cluster.stand(gang, kept, self._now, self._turns)
         return Placement(gang, tuple(kept), room.units)
+
+    def _known(self, gang: Gang, over: Blocked | None) -> Hashable | None:
+        """By what it is known that a gang was tried in vain."""
+        ask = ask_of(gang, self._cluster.snapshot.neighbours)
+        return None if ask is None else (ask, over is not None)
 
     def _place(self, gang: Gang) -> Room | None:
         shadow = self._shadow

@@ -31,7 +31,7 @@ that learns has a `version`, which changes with what it would say."""
 NOWHERE = -1
 _NEVER = -1
 _RANK_BITS = 24
-_LEVELS = 2000
+_LEVELS = 1000
 """Scores are compared in so many steps; equals by name."""
 
 _KEPT_SHAPES = 512
@@ -105,7 +105,7 @@ class Rooms:
         if open_.any():
             chosen = rows[open_]
             scores = self._score(self._snapshot, shape, chosen)
-            sound = np.clip(np.nan_to_num(scores, nan=0.0), 0.0, 100.0)
+            sound = np.fmin(np.fmax(scores, 0.0), 100.0)  # what is no number counts as nothing
             levels = np.rint(sound * (_LEVELS / 100)).astype(np.int64)
             ranks = (1 << _RANK_BITS) - 1 - self._snapshot.ranks[chosen]
             keys[open_] = (levels << _RANK_BITS) | ranks

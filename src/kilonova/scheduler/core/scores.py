@@ -6,7 +6,7 @@ part of a node's score that each gave can be asked for afterwards.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -17,10 +17,6 @@ from kilonova.scheduler.core.fit import LearntFit
 from kilonova.scheduler.core.labels import Rows
 from kilonova.scheduler.core.rooms import Score, Scores
 from kilonova.scheduler.core.snapshot import GPU, Snapshot
-from kilonova.scheduler.core.wishes import wishes
-
-WISHES = "wishes"
-"""The part that stands for all that is preferred and not required."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,12 +46,6 @@ class Scoring:
                 weight += part.weight
         return total / weight if weight else total
 
-    def weighed(self, weights: Mapping[str, float]) -> "Scoring":
-        """The same parts, some with another weight than theirs."""
-        return Scoring(
-            [replace(part, weight=weights.get(part.name, part.weight)) for part in self.parts]
-        )
-
     @property
     def version(self) -> int:
         """Changes when a part that learns has learnt, and when one is left out."""
@@ -63,10 +53,8 @@ class Scoring:
         return learnt + len(self.broken)
 
     def by_part(self, snapshot: Snapshot, shape: Shape, row: int) -> Mapping[str, float]:
-        """What each part gives a node; where others stand is judged by comparison with all."""
+        """What each part gives a node."""
         rows = np.array([row], np.intp)
-        if shape.peers is not None and shape.peers.wishes:
-            rows = np.concatenate((rows, np.flatnonzero(snapshot.alive[: snapshot.size])))
         found = ((part, self._of(part, snapshot, shape, rows)) for part in self.parts)
         return {part.name: float(scores[0]) for part, scores in found if scores is not None}
 
@@ -81,7 +69,7 @@ class Scoring:
         if scores.shape != (len(rows),) or not np.isfinite(scores).all():
             self.broken[part.name] = "does not give a number for every node"
             return None
-        return np.clip(scores, 0.0, 100.0)
+        return np.minimum(np.maximum(scores, 0.0), 100.0)
 
 
 def topology(snapshot: Snapshot, shape: Shape, rows: Rows) -> Scores:
@@ -95,25 +83,28 @@ def topology(snapshot: Snapshot, shape: Shape, rows: Rows) -> Scores:
 def balance(snapshot: Snapshot, shape: Shape, rows: Rows) -> Scores:
     """How evenly a node's resources would be used. It speaks in a fifth of the range: a node that
     fits better is better though it is less even."""
-    shares: list[Scores] = []
     asked = dict(shape.requests)
-    for name in ("cpu", "memory"):
-        column = snapshot.resources[name]
-        whole = np.maximum(snapshot.allocatable[column, rows], 1)
-        shares.append((snapshot.used[column, rows] + asked.get(name, 0)) / whole)
+    cpu = _used_share(snapshot, rows, "cpu", asked.get("cpu", 0))
+    memory = _used_share(snapshot, rows, "memory", asked.get("memory", 0))
     column = snapshot.resources[GPU]
     whole = snapshot.allocatable[column, rows]
     busy = (whole - snapshot.free[column, rows] + asked.get(GPU, 0)) / np.maximum(whole, 1)
-    shares.append(np.where(whole > 0, busy, shares[0]))
-    stacked = np.stack(shares)
-    return 100.0 - 20.0 * np.clip(stacked.max(axis=0) - stacked.min(axis=0), 0.0, 1.0)
+    gpu: Scores = np.where(whole > 0, busy, cpu)
+    most = np.maximum(np.maximum(cpu, memory), gpu)
+    least = np.minimum(np.minimum(cpu, memory), gpu)
+    return 100.0 - 20.0 * np.minimum(most - least, 1.0)
+
+
+def _used_share(snapshot: Snapshot, rows: Rows, resource: str, more: int) -> Scores:
+    """Which part of a resource would be used with so much more."""
+    column = snapshot.resources[resource]
+    whole = np.maximum(snapshot.allocatable[column, rows], 1)
+    return (snapshot.used[column, rows] + more) / whole
 
 
 def default_scoring(fit: LearntFit | None = None, extra: Sequence[Part] = ()) -> Scoring:
-    """Topology, fit and balance, as KGWE weighs them, wishes as much as all of these together, and
-    what is plugged in."""
+    """Topology, fit and balance, as KGWE weighs them, and what is plugged in."""
     parts = (
-        Part(WISHES, 100, wishes),
         Part("topology", 40, topology),
         Part("fit", 35, fit or LearntFit()),
         Part("balance", 25, balance),
