@@ -31,7 +31,7 @@ that learns has a `version`, which changes with what it would say."""
 NOWHERE = -1
 _NEVER = -1
 _RANK_BITS = 24
-_LEVELS = 1000
+_LEVELS = 2000
 """Scores are compared in so many steps; equals by name."""
 
 _KEPT_SHAPES = 512

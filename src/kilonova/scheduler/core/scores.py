@@ -6,7 +6,7 @@ part of a node's score that each gave can be asked for afterwards.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -17,6 +17,10 @@ from kilonova.scheduler.core.fit import LearntFit
 from kilonova.scheduler.core.labels import Rows
 from kilonova.scheduler.core.rooms import Score, Scores
 from kilonova.scheduler.core.snapshot import GPU, Snapshot
+from kilonova.scheduler.core.wishes import wishes
+
+WISHES = "wishes"
+"""The part that stands for all that is preferred and not required."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +50,12 @@ class Scoring:
                 weight += part.weight
         return total / weight if weight else total
 
+    def weighed(self, weights: Mapping[str, float]) -> "Scoring":
+        """The same parts, some with another weight than theirs."""
+        return Scoring(
+            [replace(part, weight=weights.get(part.name, part.weight)) for part in self.parts]
+        )
+
     @property
     def version(self) -> int:
         """Changes when a part that learns has learnt, and when one is left out."""
@@ -53,8 +63,10 @@ class Scoring:
         return learnt + len(self.broken)
 
     def by_part(self, snapshot: Snapshot, shape: Shape, row: int) -> Mapping[str, float]:
-        """What each part gives a node."""
+        """What each part gives a node; where others stand is judged by comparison with all."""
         rows = np.array([row], np.intp)
+        if shape.peers is not None and shape.peers.wishes:
+            rows = np.concatenate((rows, np.flatnonzero(snapshot.alive[: snapshot.size])))
         found = ((part, self._of(part, snapshot, shape, rows)) for part in self.parts)
         return {part.name: float(scores[0]) for part, scores in found if scores is not None}
 
@@ -103,8 +115,10 @@ def _used_share(snapshot: Snapshot, rows: Rows, resource: str, more: int) -> Sco
 
 
 def default_scoring(fit: LearntFit | None = None, extra: Sequence[Part] = ()) -> Scoring:
-    """Topology, fit and balance, as KGWE weighs them, and what is plugged in."""
+    """Topology, fit and balance, as KGWE weighs them, wishes as much as all of these together, and
+    what is plugged in."""
     parts = (
+        Part(WISHES, 100, wishes),
         Part("topology", 40, topology),
         Part("fit", 35, fit or LearntFit()),
         Part("balance", 25, balance),
