@@ -15,6 +15,7 @@ from kilonova.scheduler.core.evicting import Evictor, Room
 from kilonova.scheduler.core.flaws import Flaw, flaw_of
 from kilonova.scheduler.core.fragments import Worth
 from kilonova.scheduler.core.gangs import Gang
+from kilonova.scheduler.core.keeping import OpenRoom, place_as_before
 from kilonova.scheduler.core.ledgers import Blocked
 from kilonova.scheduler.core.neighbours import Neighbours
 from kilonova.scheduler.core.placing import Placer
@@ -142,6 +143,7 @@ class Round:
         self._now = now
         self._evictor: Evictor | None = None
         self._shadow: Shadow | None = None
+        self._open: OpenRoom | None = None
         self.placements: list[Placement] = []
         self.refusals: list[Refusal] = []
         self._hopeless: dict[Hashable, bool] = {}
@@ -184,7 +186,12 @@ class Round:
 
     def take_turn(self, gang: Gang) -> Placement | Refusal:
         """Books one gang, or says why not."""
+        if gang.room in self._cluster.standing:
+            self._open = OpenRoom(self._cluster, gang.room, self._turns)
         outcome = self._decide(gang)
+        if self._open is not None:
+            self._open.close(outcome.bookings if isinstance(outcome, Placement) else ())
+            self._open = None
         if isinstance(outcome, Placement):
             self.placements.append(outcome)
         else:
@@ -227,6 +234,21 @@ class Round:
         return None if ask is None else (ask, over is not None)
 
     def _place(self, gang: Gang) -> Room | None:
+        return self._place_inside(gang) or self._place_anywhere(gang)
+
+    def _place_inside(self, gang: Gang) -> Room | None:
+        """In room that is kept for it, whoever else waits; else where another was before it."""
+        if self._open is not None:
+            bookings = self._open.place(self._placer, gang)
+            if bookings is not None and self._shadow is not None:
+                self._shadow.take(bookings, [booking.pod for booking in self._open.kept])
+        elif gang.before and self._shadow is None:
+            bookings = place_as_before(self._placer, self._cluster.snapshot, gang)
+        else:
+            return None
+        return None if bookings is None else Room(tuple(bookings))
+
+    def _place_anywhere(self, gang: Gang) -> Room | None:
         shadow = self._shadow
         if shadow is None or shadow.ends_before(gang, self._now):
             bookings = self._placer.place(gang)
@@ -294,9 +316,9 @@ def _divided(gang: Gang, bookings: Iterable[Booking]) -> tuple[list[Booking], li
 
 def ask_of(gang: Gang, neighbours: Neighbours) -> Hashable | None:
     """What is equal for gangs that find a place only together, or not at all; None where pods that
-    come may make a place."""
+    come may make a place, or room is kept."""
     members = [member for group in gang.groups for member in group.members[: group.needed]]
-    if any(member.shape.peers is not None for member in members):
+    if gang.room or any(member.shape.peers is not None for member in members):
         return None
     kept_away = {neighbours.repelling(each) for each in members} if neighbours.repels else ()
     groups = tuple(
