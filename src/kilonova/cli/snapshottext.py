@@ -21,6 +21,8 @@ def shown(summary: Summary, queues: tuple[QueueView, ...]) -> str:
         f"{counted(summary.standing, 'gang')} placed, {len(summary.waiting)} waiting, "
         f"{summary.not_yet} not complete yet"
     )
+    if summary.reservations:
+        head += f", {counted(summary.reservations, 'reservation')} with room"
     parts = [head]
     if summary.gpus:
         parts += [_gpus(summary.gpus), _fragments(summary.fragments)]

@@ -8,7 +8,8 @@ from kilonova.cli.completing import pod_and_gang_names
 from kilonova.cli.failure import CommandFailed
 from kilonova.cli.lookoptions import Config, Context, Data, Kubeconfig, Namespace, Output, Snapshot
 
-_KINDS = ("pod/", "pods/", "gang/", "podgang/", "podgangs/", "podgroup/", "podgroups/", "pg/")
+_GANGS = ("gang/", "podgang/", "podgangs/", "podgroup/", "podgroups/", "pg/")
+_KINDS = ("pod/", "pods/", *_GANGS, "rsv/", "reservation/", "reservations/")
 
 
 def why(

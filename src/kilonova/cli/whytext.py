@@ -9,7 +9,8 @@ from kilonova.cli.tables import counted, table
 from kilonova.scheduler.answering import Answer, StandingPod
 from kilonova.scheduler.core.explaining import Explanation, PlacementScore
 from kilonova.scheduler.decisions import PlacedGang
-from kilonova.scheduler.reading.gangs import lone_name
+from kilonova.scheduler.reading.gangs import lone_name, plain_name
+from kilonova.scheduler.reading.reservations import is_reservation
 
 _LONE = lone_name("")
 
@@ -21,12 +22,16 @@ def answer_text(answer: Answer, now: float) -> str:
 
 def _lines(answer: Answer, now: float) -> Iterator[str]:
     name = answer.gang.removeprefix(_LONE)
+    keeps = is_reservation(name)
     what = f"{'Pod' if name != answer.gang else 'Gang'} {name}"
+    if keeps:
+        what = f"Reservation {plain_name(name)}"
     queue = f" (queue {answer.queue})" if answer.queue else ""
     match answer.state:
         case "Placed":
             nodes = len({pod.node for pod in answer.pods})
             where = f"{counted(len(answer.pods), 'pod')} on {counted(nodes, 'node')}"
+            where = f"room on {counted(nodes, 'node')}" if keeps else where
             yield f"{what}{queue} has its place: {where}{_since(answer, now)}"
         case "Waiting":
             yield f"{what}{queue} waits."

@@ -19,6 +19,7 @@ from kilonova.scheduler.picture import Picture
 from kilonova.scheduler.reading.gangs import NotYet, lone_name, plain_name
 from kilonova.scheduler.reading.gpus import devices_text
 from kilonova.scheduler.reading.podgroups import KINDS
+from kilonova.scheduler.reading.reservations import is_reservation, reservation_name
 
 _SCORED = 8
 """So many pods are scored anew where they stand."""
@@ -95,7 +96,9 @@ def names_in(picture: Picture) -> Iterable[str]:
     }
     pods |= {pod for why in picture.not_yet.values() for pod in why.pods}
     return sorted(
-        {plain_name(name) for name in gangs} | pods | {booking.pod for booking in picture.bookings}
+        {plain_name(name) for name in gangs}
+        | pods
+        | {each.pod for each in picture.bookings if not is_reservation(each.gang)}
     )
 
 
@@ -103,7 +106,8 @@ def _gang_named(picture: Picture, key: str) -> str | None:
     """The gang of a name, or that of which a pod of the name is."""
     gangs = [*picture.waiting, *(one.gang for one in picture.standing)]
     names = {gang.name for gang in gangs} | picture.not_yet.keys()
-    for name in (key, lone_name(key), *(f"{kind}/{key}" for kind in KINDS)):
+    kept = reservation_name(*key.split("/", 1))
+    for name in (key, lone_name(key), *(f"{kind}/{key}" for kind in KINDS), kept):
         if name in names:
             return name
     incomplete = (name for name, why in picture.not_yet.items() if key in why.pods)
@@ -125,7 +129,8 @@ def _bookings(cluster: Cluster, gang: str, booking: Booking | None) -> list[Book
 
 def _standing_pod(picture: Picture, cluster: Cluster, booking: Booking, number: int) -> StandingPod:
     snapshot = cluster.snapshot
-    score = explain_placement(snapshot, booking, picture.scoring()) if number < _SCORED else None
+    scored = number < _SCORED and not is_reservation(booking.gang)
+    score = explain_placement(snapshot, booking, picture.scoring()) if scored else None
     node, devices = snapshot.names[booking.row], devices_text(booking.devices)
     return StandingPod(booking.pod, node, devices, score)
 

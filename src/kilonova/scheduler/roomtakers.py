@@ -9,12 +9,11 @@ from collections.abc import Iterable
 
 from kilonova.api.podgang import PodGang
 from kilonova.api.scheduling import Reservation
-from kilonova.api.schedulingnames import RESERVATION
 from kilonova.kube import Key, Store
 from kilonova.scheduler.core.cluster import Cluster
 from kilonova.scheduler.objects import Pod
 from kilonova.scheduler.reading.gangs import is_lone, plain_name, pods_of_gang
-from kilonova.scheduler.reading.reservations import reservation_name
+from kilonova.scheduler.reading.reservations import named_by, reservation_name
 
 
 class RoomTakers:
@@ -77,20 +76,9 @@ class RoomTakers:
         return tuple(sorted({snapshot.names[snapshot.bookings[pod].row] for pod in standing.pods}))
 
     def _named_by(self, name: str) -> str:
-        if is_lone(name):
-            return self._said_by(plain_name(name))
-        gang = self._gangs.get(key_of(name))
-        if gang is None:
-            return ""
-        ref = gang.spec.reuse_reservation_ref
-        if ref is not None and ref.namespace == key_of(plain_name(name))[0]:
-            return ref.name
-        said = gang.metadata.annotations.get(RESERVATION, "")
-        return said or next((self._said_by(pod) for pod in pods_of_gang(gang)), "")
-
-    def _said_by(self, pod: str) -> str:
-        found = self._pods.get(key_of(pod))
-        return found.metadata.annotations.get(RESERVATION, "") if found is not None else ""
+        gang = None if is_lone(name) else self._gangs.get(key_of(name))
+        pods = pods_of_gang(gang) if gang is not None else [plain_name(name)]
+        return named_by(gang, filter(None, (self._pods.get(key_of(pod)) for pod in pods)))
 
 
 def key_of(name: str) -> Key:

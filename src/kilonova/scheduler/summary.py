@@ -7,6 +7,7 @@ from kilonova.scheduler.core.cluster import Cluster
 from kilonova.scheduler.core.devices import WHOLE
 from kilonova.scheduler.core.snapshot import GPU
 from kilonova.scheduler.picture import Picture
+from kilonova.scheduler.reading.reservations import is_reservation
 
 _SIZES = (1, 2, 4, 8)
 
@@ -55,6 +56,8 @@ class Summary:
     nodes: int
     pods: int
     standing: int
+    reservations: int
+    """Of those that keep room now."""
     waiting: tuple[WaitingGang, ...]
     not_yet: int
     gpus: tuple[GpuModel, ...]
@@ -64,6 +67,7 @@ class Summary:
 def summary_of(picture: Picture) -> Summary:
     """What there is to say of a picture before anything is decided."""
     cluster = picture.cluster()
+    kept = sum(is_reservation(one.gang.name) for one in picture.standing)
     waiting = (
         WaitingGang(
             gang.name,
@@ -77,8 +81,9 @@ def summary_of(picture: Picture) -> Summary:
     return Summary(
         picture.now,
         len(picture.nodes),
-        len(picture.bookings),
-        len(picture.standing),
+        sum(not is_reservation(each.gang) for each in picture.bookings),
+        len(picture.standing) - kept,
+        kept,
         tuple(sorted(waiting, key=lambda each: (-each.priority, each.since, each.gang))),
         len(picture.not_yet),
         _models(cluster),

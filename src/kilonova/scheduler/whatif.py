@@ -13,6 +13,7 @@ from kilonova.scheduler.picture import Picture
 from kilonova.scheduler.reading.gangs import (
     NotYet,
     not_there,
+    plain_name,
     pods_of_gang,
     read_gang,
     read_lone_pod,
@@ -24,6 +25,7 @@ from kilonova.scheduler.reading.podgroups import (
     group_named,
     ref_of,
 )
+from kilonova.scheduler.reading.reservations import named_by, reservation_name
 
 
 def gangs_of_groups(
@@ -122,7 +124,15 @@ class _Coming:
         if isinstance(read, NotYet):
             self.not_yet[name] = read
         else:
-            new.append(read)
+            new.append(self._led(read))
+
+    def _led(self, gang: Gang) -> Gang:
+        """A gang with the room that is kept for whoever names it as this one does."""
+        found = next((each for each in self._gangs if _name(each) == gang.name), None)
+        pods = [plain_name(gang.name)] if found is None else pods_of_gang(found)
+        said = named_by(found, filter(None, map(self._pods.get, pods)))
+        namespace, _, _ = plain_name(gang.name).partition("/")
+        return replace(gang, room=reservation_name(namespace, said)) if said else gang
 
     def _lone(self) -> Iterator[Pod]:
         referred = {pod for gang in self._gangs for pod in pods_of_gang(gang)}

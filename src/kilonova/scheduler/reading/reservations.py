@@ -3,7 +3,7 @@
 Devices that are claimed, volumes and ports are not kept, nor what pods want of each other.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from msgspec.structs import replace as changed
@@ -12,6 +12,7 @@ from kilonova.api.durations import parse_duration
 from kilonova.api.meta import Metadata
 from kilonova.api.podgang import PodGang
 from kilonova.api.scheduling import Reservation, ReservationSpec, ReservedPods
+from kilonova.api.schedulingnames import RESERVATION
 from kilonova.api.times import parse_time
 from kilonova.scheduler.core.asks import Shape, is_for_queues
 from kilonova.scheduler.core.gangs import Gang, Group, Member, Pack
@@ -37,6 +38,20 @@ def key_of_reservation(gang: str) -> tuple[str, str]:
     """(namespace, name) of the reservation whose gang this is."""
     _, namespace, name = gang.split("/")
     return namespace, name
+
+
+def named_by(gang: PodGang | None, pods: Iterable[Pod]) -> str:
+    """The reservation whose room a gang, or pods without one, would take; empty if they name none
+    of their namespace."""
+    if gang is not None:
+        ref, namespace = gang.spec.reuse_reservation_ref, gang.metadata.namespace.split("/")[-1]
+        if ref is not None and ref.namespace == namespace:
+            return ref.name
+        said = gang.metadata.annotations.get(RESERVATION)
+        if said:
+            return said
+    first = next(iter(pods), None)
+    return first.metadata.annotations.get(RESERVATION, "") if first is not None else ""
 
 
 def starts_at(spec: ReservationSpec) -> float:
