@@ -31,9 +31,7 @@ def a_cluster(*nodes: Node, limit: int | None = None) -> tuple[Cluster, Planner]
     return cluster, Planner(cluster, tight, Policy())
 
 
-def keep(
-    planner: Planner, pods: int, gpus: int = 4, cpu: int = 1000, memory: int = 1
-) -> Placement:
+def keep(planner: Planner, pods: int, gpus: int = 4, cpu: int = 1000, memory: int = 1) -> Placement:
     wanted = gang(KEPT, group("kept", pods, of=_asks(gpus, cpu, memory)))
     (placement,) = planner.decide([replace(wanted, preemptible=False)], 0.0).placements
     return placement
