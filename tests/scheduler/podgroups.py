@@ -6,7 +6,7 @@ from typing import Any
 
 from kilonova.api.json import JsonObject
 from kilonova.kube import AlreadyExists, Client
-from kilonova.kube.resource import plain
+from kilonova.kube.resource import Resource, plain
 from tests.local.embedded_cluster import DEFINITIONS, eventually
 from tests.scheduler.scheduling import is_served
 
@@ -24,45 +24,48 @@ _SPEC = {
         "scheduleTimeoutSeconds": _INTEGER,
     },
 }
-_STATUS = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+_ANYTHING = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 
 
 async def install_coscheduling(client: Client) -> None:
     """Has a server know PodGroups of coscheduling."""
+    await _install(client, COSCHEDULED, {"spec": _SPEC, "status": _ANYTHING})
+
+
+async def install_native(client: Client) -> None:
+    """Has an embedded server know PodGroups of Kubernetes, which it has not by itself."""
+    await _install(client, NATIVE, {"spec": _ANYTHING, "status": _ANYTHING})
+
+
+async def _install(client: Client, resource: Resource[Any], properties: JsonObject) -> None:
     definition: JsonObject = {
         "metadata": {
-            "name": "podgroups.scheduling.x-k8s.io",
+            "name": f"podgroups.{resource.group}",
             "annotations": {"api-approved.kubernetes.io": "https://example.com"},
         },
         "spec": {
-            "group": "scheduling.x-k8s.io",
+            "group": resource.group,
             "scope": "Namespaced",
             "names": {
                 "kind": "PodGroup",
                 "listKind": "PodGroupList",
                 "plural": "podgroups",
                 "singular": "podgroup",
-                "shortNames": ["pg"],
             },
             "versions": [
                 {
-                    "name": "v1alpha1",
+                    "name": resource.version,
                     "served": True,
                     "storage": True,
                     "subresources": {"status": {}},
-                    "schema": {
-                        "openAPIV3Schema": {
-                            "type": "object",
-                            "properties": {"spec": _SPEC, "status": _STATUS},
-                        }
-                    },
+                    "schema": {"openAPIV3Schema": {"type": "object", "properties": properties}},
                 }
             ],
         },
     }
     with suppress(AlreadyExists):
         await client.create(DEFINITIONS, definition)
-    await eventually(lambda: is_served(client, COSCHEDULED))
+    await eventually(lambda: is_served(client, resource))
 
 
 def coscheduled(name: str, minimum: int, namespace: str = "default", **spec: Any) -> JsonObject:
