@@ -107,6 +107,15 @@ def test_a_coscheduling_group_without_a_minimum_needs_one_pod() -> None:
     assert read(coscheduled({"minMember": 0}), pods(2)).needed == 1
 
 
+@pytest.mark.parametrize(
+    "label", ["batch.kubernetes.io/job-completion-index", "apps.kubernetes.io/pod-index"]
+)
+def test_pods_of_jobs_and_stateful_sets_are_in_order_of_their_index(label: str) -> None:
+    made = (wire_pod({}, {label: str(index)}, f"w{index}") for index in range(11))
+    gang = read(coscheduled({"minMember": 11}), {pod.key: pod for pod in made})
+    assert [member.pod for member in gang.groups[0].members] == [f"ns/w{n}" for n in range(11)]
+
+
 def test_a_group_without_pods_is_no_gang() -> None:
     assert gang_of_group(coscheduled({"minMember": 2}), ()) is None
 

@@ -227,7 +227,8 @@ def _group(group: PodGroup, pods: Sequence[Pod], member: Read) -> Group | NotYet
 
 
 def _rank(pod: Pod) -> tuple[int, str]:
-    index = pod.metadata.labels.get(names.POD_INDEX, "")
+    labels = pod.metadata.labels
+    index = next((labels[label] for label in _INDEXES if label in labels), "")
     return int(index) if index.isascii() and index.isdecimal() else -1, pod.metadata.name
 
 
@@ -293,4 +294,10 @@ def _avoiding(groups: Iterable[Group], annotations: Mapping[str, str]) -> Iterab
         yield group
 
 
+_INDEXES = (
+    names.POD_INDEX,
+    "batch.kubernetes.io/job-completion-index",
+    "apps.kubernetes.io/pod-index",
+)
+"""Labels that say the rank of a pod: those of cliques, of Jobs, of StatefulSets."""
 _SEGMENT = re.compile(r"([1-9][0-9]{0,5})@([A-Za-z0-9._/-]+)", re.ASCII)
