@@ -4,6 +4,7 @@ import json
 import os
 import ssl
 import sys
+import urllib.error
 import urllib.request
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -129,11 +130,20 @@ class Extended:
         until(said, lambda messages: any(text in message for message in messages))
 
     def explain(self, name: str) -> Any:
-        """What the extender says about a pod."""
+        """What the extender says about a pod, once it knows of it."""
         url = f"{self.url}/explain?pod={self.namespace}/{name}"
         tls = self.client_tls() if self.https else None
-        with urllib.request.urlopen(url, timeout=10, context=tls) as reply:
-            return json.loads(reply.read())
+
+        def said() -> Any:
+            try:
+                with urllib.request.urlopen(url, timeout=10, context=tls) as reply:
+                    return json.loads(reply.read())
+            except urllib.error.HTTPError as error:
+                if error.code != 404:
+                    raise
+                return None
+
+        return until(said, bool)
 
     @property
     def url(self) -> str:
