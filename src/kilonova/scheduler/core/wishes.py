@@ -16,14 +16,24 @@ def wishes(snapshot: Snapshot, shape: Shape, rows: Rows) -> Scores:
     """How far all wishes are fulfilled, each kind of them counting the same: preferred node
     affinity, taints that would rather not have the pod, pods that it likes, soft spreads. 100
     where nobody wishes for anything."""
-    found = [_BEST / (1.0 + reluctance(snapshot, shape, rows))]
+    found = [_welcome(snapshot, shape, rows)]
     if shape.preferred:
         found.append(_preferred(snapshot, shape, rows))
     if shape.peers is not None and shape.peers.liked:
         found.append(attraction(snapshot, shape, rows))
     if shape.peers is not None and not all(each.required for each in shape.peers.spreads):
         found.append(evenness(snapshot, shape, rows))
-    return np.mean(found, axis=0)
+    total = found[0]
+    for each in found[1:]:
+        total = total + each
+    return total / len(found)
+
+
+def _welcome(snapshot: Snapshot, shape: Shape, rows: Rows) -> Scores:
+    """How few taints would rather not have the pod."""
+    if not any(each.effect == "PreferNoSchedule" for some in snapshot.taint_sets for each in some):
+        return np.full(len(rows), _BEST)
+    return _BEST / (1.0 + reluctance(snapshot, shape, rows).astype(np.float64))
 
 
 def _preferred(snapshot: Snapshot, shape: Shape, rows: Rows) -> Scores:
