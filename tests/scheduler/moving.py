@@ -104,5 +104,9 @@ async def placed(client: Client, name: str, *, other_than: str = "") -> str:
 async def nodes_of_set(client: Client, name: str) -> list[str]:
     """Where the pods of a set stand that are not on their way out."""
     listing = await client.list(PODS, "default", labels=f"app={name}")
-    here = (each for each in listing.items if "deletionTimestamp" not in each["metadata"])
+    here = (
+        each
+        for each in listing.items
+        if "deletionTimestamp" not in each["metadata"] and each["status"].get("phase") != "Failed"
+    )
     return [each["spec"].get("nodeName", "") for each in here]

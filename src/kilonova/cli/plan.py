@@ -10,14 +10,17 @@ from kilonova.cli.lookoptions import Config, Context, Data, Kubeconfig, Output, 
 
 def plan(
     files: Annotated[
-        list[Path],
+        list[Path] | None,
         typer.Option(
             "--filename",
             "-f",
             metavar="FILE",
             help="Manifests, '-' for standard input; may be given again.",
         ),
-    ],
+    ] = None,
+    moves: Annotated[
+        bool, typer.Option("--moves", help="Say what would be moved now so that nodes become free.")
+    ] = False,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
     data: Data = None,
@@ -37,11 +40,23 @@ def plan(
       kilonova plan -f queue.yaml -f llama.yaml --context production
       kilonova plan -f llama.yaml --snapshot monday.json.gz -o json
       helm template ./chart | kilonova plan -f -
+      kilonova plan --moves --config scheduler.yaml
     """
     from kilonova.cli.decisiontext import decisions_text
+    from kilonova.cli.failure import CommandFailed
+    from kilonova.cli.movestext import moves_text
+    from kilonova.cli.picturing import picture_from, settings_in
     from kilonova.cli.planning import planned
     from kilonova.cli.tables import in_form
+    from kilonova.scheduler.proposing import proposed_moves
 
+    if moves == bool(files):
+        raise CommandFailed("give manifests with --filename, or --moves: one of them")
+    if not files:
+        picture = picture_from(snapshot, kubeconfig, context, data, config)
+        proposed = proposed_moves(picture, settings_in(config).moves)
+        typer.echo(moves_text(proposed) if output == "table" else in_form(proposed, output))
+        return
     found = planned(files, snapshot, kubeconfig, context, data, config)
     for note in found.notes:
         typer.echo(f"kilonova: {note}", err=True)

@@ -7,6 +7,7 @@
     topologyLevels: [topology.kubernetes.io/zone, example.com/rack]
     evictions: true
     reserveAfter: 5m
+    moves: {perHour: 20, atOnce: 4}
 
 Every field may be left out, and no other may be there: a wrong name is an error, not a wish that
 nobody heeds.
@@ -22,10 +23,40 @@ import msgspec
 from kilonova.api.durations import parse_duration
 from kilonova.cli.configfiles import converted, fields_of, read_config
 from kilonova.scheduler.core.plan import Policy
+from kilonova.scheduler.movelimits import MoveLimits
 from kilonova.scheduler.scheduler import scoring_of
 from kilonova.scheduler.settings import Settings
 
 KIND = "SchedulerConfiguration"
+
+
+class MovesConfiguration(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+    """How much may be moved so that nodes become free."""
+
+    every: str | None = None
+    """How often it is looked what could be moved."""
+    at_once: int | None = None
+    """Moves that are under way at the same time."""
+    per_hour: int | None = None
+    """Moves within any hour."""
+    lost_gpu_time: str | None = None
+    """Work that the moves of an hour may cost: GPUs times how long they have run."""
+    arrivals_each: int | None = None
+    """Pods that must have arrived for each move."""
+    return_within: str | None = None
+    """How long room is held for those who come back."""
+
+    def limits(self) -> MoveLimits:
+        """What it says, and what is usual where it says nothing."""
+        usual = MoveLimits()
+        return MoveLimits(
+            every=_seconds(self.every, usual.every),
+            at_once=self.at_once or usual.at_once,
+            per_hour=self.per_hour or usual.per_hour,
+            lost_work=_seconds(self.lost_gpu_time, usual.lost_work),
+            arrivals_each=self.arrivals_each or usual.arrivals_each,
+            return_within=_seconds(self.return_within, usual.return_within),
+        )
 
 
 class SchedulerConfiguration(
@@ -55,6 +86,10 @@ class SchedulerConfiguration(
     """How often at most what is told about one gang changes."""
     concurrent_bindings: int | None = None
     """How many bindings are on their way at once."""
+    moves: MovesConfiguration | None = None
+    """Whether pods are moved so that nodes become free, and how many; without it none is."""
+    avoid_failed_nodes_for: str | None = None
+    """How long a workload keeps off nodes on which it failed, if there are others."""
     log_level: Literal["debug", "info", "warning", "error"] | None = None
 
     def settings(self) -> Settings:
@@ -73,6 +108,8 @@ class SchedulerConfiguration(
             patience=_seconds(self.eviction_patience, usual.patience),
             half_after=_seconds(self.give_back_after, usual.half_after),
             pace=_seconds(self.tell_every, usual.pace),
+            moves=None if self.moves is None else self.moves.limits(),
+            avoid_for=_seconds(self.avoid_failed_nodes_for, usual.avoid_for),
         )
 
 
@@ -99,12 +136,24 @@ def _problems(read: SchedulerConfiguration) -> Iterator[str]:
     yield from _repeated("schedulerNames", read.scheduler_names)
     yield from _repeated("topologyLevels", read.topology_levels)
     yield from _weight_problems(read.weights)
+    moves = read.moves or MovesConfiguration()
+    for field, number in (
+        ("atOnce", moves.at_once),
+        ("perHour", moves.per_hour),
+        ("arrivalsEach", moves.arrivals_each),
+    ):
+        if number is not None and number < 1:
+            yield f"moves.{field}: {number} must be 1 or more; to move nothing, leave out `moves`"
     for field, text in (
+        ("moves.every", moves.every),
+        ("moves.lostGpuTime", moves.lost_gpu_time),
+        ("moves.returnWithin", moves.return_within),
         ("reserveAfter", read.reserve_after),
         ("retryAfter", read.retry_after),
         ("evictionPatience", read.eviction_patience),
         ("giveBackAfter", read.give_back_after),
         ("tellEvery", read.tell_every),
+        ("avoidFailedNodesFor", read.avoid_failed_nodes_for),
     ):
         try:
             seconds = _seconds(text, 1.0)

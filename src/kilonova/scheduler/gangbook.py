@@ -59,6 +59,7 @@ class GangBook:
         namespaces: NamespaceLabels | None,
         groups: ForeignGroups | None,
         arrived: Callable[[Shape], None],
+        mindful: Callable[[Gang], Gang],
     ) -> None:
         self.waiting: dict[str, Gang] = {}
         self.not_yet: dict[str, NotYet] = {}
@@ -78,6 +79,7 @@ class GangBook:
         self._namespaces = {} if namespaces is None else namespaces.labels
         self._groups = groups
         self._arrived = arrived
+        self._mindful = mindful
         self._members: dict[str, Member] = {}
         self._gang_of: dict[str, str] = {}
         self._whole: set[str] = set()
@@ -194,7 +196,7 @@ class GangBook:
         elif read is not None:
             self._stand(read)
             if any(group.members for group in read.groups):
-                self.waiting[name] = read
+                self.waiting[name] = read = self._mindful(read)
                 if _wants_peers(read):
                     self._wanting_peers.add(name)
         elif (standing := self._cluster.standing.get(name)) is not None:

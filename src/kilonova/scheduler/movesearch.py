@@ -10,6 +10,7 @@ from kilonova.scheduler.core.fragments import Worth
 from kilonova.scheduler.core.gangs import Gang
 from kilonova.scheduler.core.plan import Planner
 from kilonova.scheduler.core.relocating import Budget
+from kilonova.scheduler.reading.reservations import is_reservation
 
 _TRIED = 4
 """So many gangs that wait are tried in one look."""
@@ -35,8 +36,9 @@ def moves_worth_it(
     keep: Collection[str],
 ) -> Found:
     """The moves for the first gang that they help; if nobody waits, those that make nodes empty or
-    holes small."""
+    holes small. Beside those in `keep`, what is reserved stays."""
     names = cluster.snapshot.names
+    keep = {*keep, *filter(is_reservation, cluster.standing)}
     for gang in waiting[:_TRIED]:
         found = planner.consolidate(gang, budget, now, keep=keep)
         if found.moves:

@@ -218,18 +218,41 @@ class PodSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
             force_setattr(self, "scheduling_group", shared(self.scheduling_group))
 
 
+class Terminated(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """How a container ended."""
+
+    exit_code: int = 0
+    started_at: str | None = None
+    finished_at: str | None = None
+
+
+class ContainerState(msgspec.Struct, frozen=True, gc=False):
+    """What a container does; only its end is of interest."""
+
+    terminated: Terminated | None = None
+
+
+class ContainerStatus(msgspec.Struct, frozen=True, gc=False):
+    """How a container is doing."""
+
+    state: ContainerState = ContainerState()
+
+
 class PodStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """How a pod is doing."""
 
     phase: str = "Pending"
+    reason: str = ""
     start_time: str | None = None
     nominated_node_name: str = ""
     """The node that was promised to it, while others leave it."""
     conditions: tuple[Condition, ...] = ()
+    container_statuses: tuple[ContainerStatus, ...] = ()
     resource_claim_statuses: tuple[PodClaimStatus, ...] = ()
 
     def __post_init__(self) -> None:
         force_setattr(self, "conditions", shared(self.conditions))
+        force_setattr(self, "container_statuses", shared(self.container_statuses))
 
 
 class Pod(msgspec.Struct, gc=False):

@@ -8,7 +8,7 @@ manager.add_leading(*scheduler.leading)
 import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -16,12 +16,15 @@ from prometheus_client import CollectorRegistry
 
 from kilonova.api.podgang import PodGang
 from kilonova.api.scheduling import Queue
+from kilonova.api.scheduling import Reservation as ReservationObject
 from kilonova.kube import UNMEASURED, Client, Instruments, Part, Reflector
 from kilonova.kube.events import Recorder, random_id
 from kilonova.kube.metrics import Metrics
 from kilonova.scheduler.allocations import Allocations
+from kilonova.scheduler.avoidance import Avoidance
 from kilonova.scheduler.binding import Binder
 from kilonova.scheduler.budgets import BUDGETS, Budget, Budgets
+from kilonova.scheduler.carrying import Carrier
 from kilonova.scheduler.core.fit import LearntFit
 from kilonova.scheduler.core.plan import Placement, Planner, Refusal, Reservation
 from kilonova.scheduler.core.scores import Scoring, default_scoring
@@ -41,13 +44,18 @@ from kilonova.scheduler.groupobjects import COSCHEDULED, NATIVE, CoscheduledGrou
 from kilonova.scheduler.groupstatus import GroupStatuses
 from kilonova.scheduler.halves import Halves
 from kilonova.scheduler.metrics import SchedulerMetrics
+from kilonova.scheduler.movelimits import MoveLimits
+from kilonova.scheduler.moves import Aside, Moves
 from kilonova.scheduler.namespaces import NAMESPACES, Namespace, NamespaceLabels
 from kilonova.scheduler.nominations import Nominations
-from kilonova.scheduler.objects import GANGS, NODES, PODS, QUEUES, Node, Pod
+from kilonova.scheduler.objects import GANGS, NODES, PODS, QUEUES, RESERVATIONS, Node, Pod
 from kilonova.scheduler.plugins import plugged_in
 from kilonova.scheduler.queuestatus import QueueStatuses
 from kilonova.scheduler.reading.gangs import NotYet
+from kilonova.scheduler.reading.reservations import is_reservation
 from kilonova.scheduler.reasons import Reasons
+from kilonova.scheduler.reservations import Reservations
+from kilonova.scheduler.reservations import catch_up as catch_up_reservations
 from kilonova.scheduler.resting import Rests
 from kilonova.scheduler.rounds import Rounds
 from kilonova.scheduler.settings import Settings
@@ -78,13 +86,15 @@ class Caches:
     namespaces: Reflector[Namespace]
     coscheduled: Reflector[CoscheduledGroup]
     podgroups: Reflector[NativeGroup]
+    reservations: Reflector[ReservationObject]
 
     @property
     def all(self) -> "list[Reflector[Any]]":
         """All of them; who refers to others comes after them."""
         devices = [self.slices, self.classes, self.claims]
         before_pods = [*self.groups, *devices, *self.storage.all, self.namespaces]
-        return [self.nodes, self.queues, self.gangs, *before_pods, self.pods, self.budgets]
+        after_pods = [self.budgets, self.reservations]
+        return [self.nodes, self.queues, self.gangs, *before_pods, self.pods, *after_pods]
 
     @property
     def groups(self) -> "list[Reflector[Any]]":
@@ -123,11 +133,12 @@ def build_scheduler(
     instruments: Instruments = UNMEASURED,
     registry: CollectorRegistry | None = None,
     new_id: Callable[[], str] = random_id,
+    aside: Aside = asyncio.to_thread,
 ) -> Scheduler:
     """A scheduler over a client; `now` is the time of day, `monotonic` only goes forward.
 
     What it measures is in `registry`; without one, beside what `instruments` measure. Events are
-    named with new ids.
+    named with new ids. `aside` runs what takes long beside the loop.
     """
     caches = Caches(
         Reflector(client, NODES, instruments=instruments),
@@ -142,6 +153,7 @@ def build_scheduler(
         Reflector(client, NAMESPACES, instruments=instruments),
         Reflector(client, COSCHEDULED, instruments=instruments, optional=True),
         Reflector(client, NATIVE, instruments=instruments, optional=True),
+        Reflector(client, RESERVATIONS, instruments=instruments, optional=True),
     )
     devices = Devices(
         caches.slices.store, caches.classes.store, caches.claims.store, caches.pods.store
@@ -168,6 +180,7 @@ def build_scheduler(
         settings.serves,
         woken.set,
     )
+    avoidance = Avoidance(caches.pods.store, now, lasting=settings.avoid_for)
     world = World(
         caches.nodes.store,
         caches.pods.store,
@@ -181,19 +194,24 @@ def build_scheduler(
         volumes=Volumes(shelves),
         namespaces=NamespaceLabels(caches.namespaces.store, caches.pods.store),
         groups=groups,
+        reservations=caches.reservations.store,
         arrived=fit.note,
+        mindful=avoidance.mindful,
     )
+    avoidance.attach(world.cluster.snapshot, world.touch)
     Budgets(world.cluster, caches.budgets.store, caches.pods.store)
     scoring = scoring_of(settings.weights, fit)
     planner = Planner(world.cluster, scoring, settings.policy)
+    reasons = Reasons(world, scoring, settings.policy, lambda: now().timestamp())
     teller = Teller(
         client,
         world,
         groups.gangs,
         recorder,
-        Reasons(world, scoring, settings.policy, lambda: now().timestamp()),
+        reasons,
         now,
         pace=settings.pace,
+        levels=settings.policy.levels,
         instruments=instruments,
         monotonic=monotonic,
     )
@@ -214,6 +232,9 @@ def build_scheduler(
     async def begin() -> None:
         await caches.wait_synced()
         await catch_up(client, world, settings.serves)
+        await catch_up_reservations(client, caches.reservations.store)
+        world.reservations.recall()
+        moves.recall(list(caches.pods.store.objects()), groups.gangs.objects())
 
     allocations = Allocations(
         client,
@@ -233,11 +254,52 @@ def build_scheduler(
         patience=settings.patience,
     )
     binder = Binder(client, world, evictions.clear, done, slots, metrics, allocations, volumes)
+    carrier = Carrier(
+        world,
+        binder.bind,
+        evictions,
+        nominations,
+        metrics,
+        now,
+        patience=settings.patience,
+        return_within=(settings.moves or MoveLimits()).return_within,
+    )
+    moves = Moves(
+        world,
+        carrier,
+        nominations,
+        settings.moves,
+        settings.policy,
+        settings.weights,
+        fit,
+        now,
+        aside,
+    )
+    reservations = Reservations(
+        client,
+        world.reservations,
+        caches.reservations,
+        evictions,
+        rests,
+        recorder,
+        reasons,
+        now,
+        pace=settings.pace,
+        instruments=instruments,
+        monotonic=monotonic,
+    )
+
+    def carry_out(placement: Placement) -> None:
+        if is_reservation(placement.gang.name):
+            reservations.placed(placement)
+        else:
+            binder.bind(placement)
+
     rounds = Rounds(
         world,
         planner,
-        binder.bind,
-        _Refused(teller, allocations),
+        carry_out,
+        _Refused(teller, allocations, moves, reservations, avoidance),
         now,
         woken,
         rests=rests,
@@ -245,13 +307,14 @@ def build_scheduler(
         retry=settings.retry,
         learn=lambda: fit.learn(world.cluster.snapshot),
         begin=begin,
+        returned=carrier.returned,
     )
     metrics.show_pending(rounds.reasons)
     halves = Halves(world, groups.gangs, evictions, now, after=settings.half_after)
     queues = QueueStatuses(client, world, caches.queues, caches.all, now, pace=settings.pace)
     statuses = GroupStatuses(client, caches.podgroups, caches.pods, groups, now)
-    told = (teller.controller, queues, statuses.controller)
-    leading = (binder, rounds, halves, allocations, *told)
+    told = (teller.controller, queues, statuses.controller, reservations.controller)
+    leading = (binder, rounds, halves, allocations, moves, *told)
     return Scheduler(caches, world, planner, recorder, leading)
 
 
@@ -261,8 +324,16 @@ class _Refused:
 
     teller: Teller
     allocations: Allocations
+    moves: Moves
+    reservations: Reservations
+    avoidance: Avoidance
 
     def refused(self, refusals: Sequence[Refusal], reservation: Reservation | None) -> None:
+        kept = [each for each in refusals if is_reservation(each.gang.name)]
+        self.reservations.refused(kept, reservation)
+        refusals = [each for each in refusals if not is_reservation(each.gang.name)]
+        self.moves.refused(refusals)
+        self.avoidance.refused(refusals)
         self.allocations.refused(refusals)
         self.teller.refused(refusals, reservation)
 
@@ -272,5 +343,4 @@ class _Refused:
 
 def scoring_of(weights: Mapping[str, float], fit: LearntFit | None = None) -> Scoring:
     """The parts of a node's score, usual and plugged in, some with another weight than theirs."""
-    usual = default_scoring(fit, plugged_in(weights)).parts
-    return Scoring([replace(part, weight=weights.get(part.name, part.weight)) for part in usual])
+    return default_scoring(fit, plugged_in(weights)).weighed(weights)

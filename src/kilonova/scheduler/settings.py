@@ -30,3 +30,5 @@ class Settings:
     """Seconds between two changes of what is told about one gang."""
     moves: MoveLimits | None = None
     """How much is moved so that nodes become free; without limits nothing is."""
+    avoid_for: float = 3600.0
+    """Seconds for which a workload keeps off nodes on which it failed, if there are others."""

@@ -58,12 +58,13 @@ class World:
         groups: ForeignGroups | None = None,
         reservations: Store[Reservation] | None = None,
         arrived: Callable[[Shape], None] = lambda _: None,
+        mindful: Callable[[Gang], Gang] = lambda gang: gang,
     ) -> None:
         """`serves` are the names of schedulers whose pods are placed; `others_gangs` says that
         gangs of pods which others place are of interest, too. Without `devices` and `volumes`,
         claims of pods are not looked at; without `namespaces`, they have no labels; `groups` keeps
         `gangs` where some are groups of others. `arrived` hears what pods ask for that wait for a
-        node."""
+        node; `mindful` has gangs that wait avoid nodes."""
         self.cluster = Cluster()
         self._gangs = book = GangBook(
             self.cluster,
@@ -78,6 +79,7 @@ class World:
             namespaces=namespaces,
             groups=groups,
             arrived=arrived,
+            mindful=mindful,
         )
         self.waiting = book.waiting
         """Gangs that have pods to place."""
@@ -88,6 +90,8 @@ class World:
         volumes are not ready."""
         self.halves = book.halves
         """Gangs of which only some pods have a node, and since when."""
+        self.touch = book.touch
+        """Has a gang read anew."""
         self.find = book.find
         """A pod as the cache shows it."""
         self.bound_pods = book.bound_pods

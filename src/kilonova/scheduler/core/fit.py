@@ -23,8 +23,9 @@ class Fit:
     device leaves most to others is decided within the node."""
 
     def __init__(self, worth: Worth, prices: Mapping[str, float]) -> None:
-        self._worth = worth
-        self._prices = prices
+        self.worth = worth
+        """By what holes are judged."""
+        self.prices = prices
         """By model in small letters."""
         self._price_of: list[float] = []
         """By layout."""
@@ -54,17 +55,17 @@ class Fit:
         prices = self._priced(snapshot)[layouts]
         gpu = shape.gpu
         if gpu is None or gpu.milli or gpu.profile:
-            return score(self._worth.waste(ask_of(shape), left, prices))
+            return score(self.worth.waste(ask_of(shape), left, prices))
         waste = np.empty(len(rows))
         for number in np.unique(layouts):
             here = np.flatnonzero(layouts == number)
             ask = ask_of(shape, snapshot.layout_of[int(number)])
-            waste[here] = self._worth.waste(ask, left.at(here), prices[here])
+            waste[here] = self.worth.waste(ask, left.at(here), prices[here])
         return score(waste)
 
     def _priced(self, snapshot: Snapshot) -> Floats:
         for layout in snapshot.layout_of[len(self._price_of) :]:
-            models = [self._prices.get(gpu.model.lower(), 0.0) for gpu in layout.gpus]
+            models = [self.prices.get(gpu.model.lower(), 0.0) for gpu in layout.gpus]
             self._price_of.append(max(models, default=0.0))
         return np.array(self._price_of)
 
@@ -93,11 +94,19 @@ class LearntFit:
             self._fit = Fit.of(snapshot, self.arrivals.demand())
             self._nodes = nodes
 
+    def learnt(self, snapshot: Snapshot) -> Fit:
+        """What it goes by now, on its own: for who looks at a copy of the cluster."""
+        fit = self._known(snapshot)
+        return Fit(fit.worth, fit.prices)
+
     def __call__(self, snapshot: Snapshot, shape: Shape, rows: Rows) -> Floats:
+        return self._known(snapshot)(snapshot, shape, rows)
+
+    def _known(self, snapshot: Snapshot) -> Fit:
         if self._fit is None:
             self.learn(snapshot)
             assert self._fit is not None
-        return self._fit(snapshot, shape, rows)
+        return self._fit
 
 
 def left_on(snapshot: Snapshot, rows: Rows) -> Left:

@@ -114,7 +114,7 @@ def _used_share(snapshot: Snapshot, rows: Rows, resource: str, more: int) -> Sco
     return (snapshot.used[column, rows] + more) / whole
 
 
-def default_scoring(fit: LearntFit | None = None, extra: Sequence[Part] = ()) -> Scoring:
+def default_scoring(fit: Score | None = None, extra: Sequence[Part] = ()) -> Scoring:
     """Topology, fit and balance, as KGWE weighs them, wishes as much as all of these together, and
     what is plugged in."""
     parts = (
