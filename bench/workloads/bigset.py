@@ -57,7 +57,7 @@ async def _plain(stage: Stage, folder: Path, inputs: Inputs) -> Figures:
 
 async def _ours(stage: Stage, operator: psutil.Process, inputs: Inputs) -> Figures:
     async def rest() -> None:
-        await come_to_rest(operator)
+        await come_to_rest(operator, inputs.rest_looks)
 
     def written() -> Writes:
         return writes_so_far(stage.access) if stage.is_alone else Writes()

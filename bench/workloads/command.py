@@ -57,6 +57,7 @@ def workloads(
     replicas: Annotated[int | None, typer.Option(min=2)] = None,
     idle_sets: Number = None,
     idle_seconds: Number = None,
+    rest_looks: Number = None,
     connections: Number = None,
 ) -> None:
     """The operator of PodCliqueSets with one big set, and with many idle ones."""
@@ -65,6 +66,7 @@ def workloads(
         "replicas": replicas,
         "idle_sets": idle_sets,
         "idle_seconds": idle_seconds,
+        "rest_looks": rest_looks,
         "connections": connections,
     }
     inputs = chosen(QUICK if quick else Inputs(), given)

@@ -36,15 +36,15 @@ async def _look(stage: Stage, operator: psutil.Process, inputs: Inputs) -> Figur
     async with looking(stage, NAMESPACE) as sight:
         await _make(sight.client, range(1))
         await _until_ready(sight, 1)
-        await come_to_rest(operator)
-        alone = await _cost_of_scaling(sight, 1, operator)
+        await come_to_rest(operator, inputs.rest_looks)
+        alone = await _cost_of_scaling(sight, 1, operator, inputs.rest_looks)
         await _make(sight.client, range(1, inputs.idle_sets))
         await _until_ready(sight, inputs.idle_sets)
-        await come_to_rest(operator)
+        await come_to_rest(operator, inputs.rest_looks)
         used = cpu_seconds(operator)
         await asyncio.sleep(inputs.idle_seconds)
         share = (cpu_seconds(operator) - used) / inputs.idle_seconds
-        among = await _cost_of_scaling(sight, inputs.idle_sets, operator)
+        among = await _cost_of_scaling(sight, inputs.idle_sets, operator, inputs.rest_looks)
         memory = operator.memory_info().rss / 1e6
     return {
         Quantity(f"{title} at rest, of a core", "%", aim=_AIM_PERCENT): 100 * share,
@@ -73,11 +73,13 @@ async def _until_ready(sight: Sight, replicas: int) -> None:
     await sight.until(lambda: sight.present() == pods == sight.ready, what)
 
 
-async def _cost_of_scaling(sight: Sight, sets: int, operator: psutil.Process) -> float:
+async def _cost_of_scaling(
+    sight: Sight, sets: int, operator: psutil.Process, rest_looks: int
+) -> float:
     """Processor time of the operator for a set that gets more replicas and loses them again."""
     used = cpu_seconds(operator)
     for more in (_MORE, 0):
         await sight.client.set_scale(SETS, "idle-0", NAMESPACE, 1 + more)
         await _until_ready(sight, sets + more)
-        await come_to_rest(operator)
+        await come_to_rest(operator, rest_looks)
     return cpu_seconds(operator) - used

@@ -13,6 +13,8 @@ class Inputs:
     idle_sets: int = 1_000
     """Sets of no replicas, of which nothing is asked."""
     idle_seconds: int = 30
+    rest_looks: int = 5
+    """How often in a row, twice a second, the operator must do nothing before what comes next."""
     connections: int = 64
     """Plain requests under way at a time."""
 
