@@ -249,6 +249,59 @@ async def test_a_node_that_goes_is_replaced() -> None:
         await eventually(replaced)
 
 
+async def test_room_that_somebody_else_took_is_found_elsewhere() -> None:
+    async with scheduling(fleet(2)) as (cluster, _):
+        client = cluster.client("tester")
+        await client.create(RESERVATIONS, reservation(1), "default")
+        await eventually(in_phase(client, "Reserved"))
+        (lost,) = [each["name"] for each in (await status_of(client))["nodes"]]
+        await client.create(PODS, pod("foreign", 1, nodeName=lost), "default")
+
+        async def elsewhere() -> bool:
+            status = await status_of(client)
+            nodes = [each["name"] for each in status.get("nodes", [])]
+            return status["phase"] == "Reserved" and nodes != [lost]
+
+        await eventually(elsewhere)
+
+
+async def test_a_queue_gets_back_what_it_deserves_for_a_reservation() -> None:
+    async with scheduling(fleet(1)) as (cluster, _):
+        client = cluster.client("tester")
+        spec = {"deserved": {"nvidia.com/gpu": 8}}
+        await client.create(QUEUES, {"metadata": {"name": "owner"}, "spec": spec})
+        await client.create(PODS, pod("borrower", 8), "default")
+        await eventually(all_placed(client, ["borrower"]))
+        await client.create(RESERVATIONS, reservation(1, queue="owner"), "default")
+        await eventually(in_phase(client, "Reserved"), within=120)
+        assert (await nodes_of(client)).get("borrower", "") == ""
+
+
+async def test_two_reservations_never_have_the_same_room() -> None:
+    async with scheduling(fleet(2)) as (cluster, _):
+        client = cluster.client("tester")
+        for name in ("one", "two", "three"):
+            await client.create(RESERVATIONS, reservation(1, name=name), "default")
+        await settle(30)
+        found = [await status_of(client, name) for name in ("one", "two", "three")]
+        nodes = [each["name"] for status in found for each in status.get("nodes", [])]
+        assert sorted(nodes) == ["node-0", "node-1"]
+        assert sorted(status["phase"] for status in found) == ["Pending", "Reserved", "Reserved"]
+
+
+async def test_nobody_takes_room_of_another_namespace() -> None:
+    async with scheduling(fleet(1)) as (cluster, _):
+        client = cluster.client("tester")
+        await client.create(RESERVATIONS, reservation(1), "default")
+        await eventually(in_phase(client, "Reserved"))
+        body = naming("stranger", 8)
+        body["metadata"]["namespace"] = "kube-public"
+        await client.create(PODS, body, "kube-public")
+        await settle(30)
+        found = await client.get(PODS, "stranger", "kube-public")
+        assert "nodeName" not in found["spec"]
+
+
 async def test_a_longer_time_keeps_its_place() -> None:
     async with scheduling(fleet(3)) as (cluster, _):
         client = cluster.client("tester")

@@ -58,16 +58,18 @@ class Holder:
             for pod in standing[gang].pods
         ]
 
-    def hold(self, name: str, kept: Kept) -> set[int]:
-        """Has booked what is kept, and nothing else; says which places somebody else has, or are
-        not there any more."""
+    def hold(self, name: str, kept: Kept, *, among_others: bool = False) -> set[int]:
+        """Has booked what is kept, and nothing else; says which places are not there any more, or
+        somebody else has. Who came since it was booked is looked for among others only if all are
+        known who stand there."""
         cluster, snapshot = self._cluster, self._cluster.snapshot
         places = self._bookings(name, kept)
         wanted = remaining([each for each in places if each is not None], self.users_of(name))
         standing, gang = cluster.standing.get(name), _as_gang(name, kept)
         has = [snapshot.bookings[pod] for pod in standing.pods] if standing is not None else []
         gone = {number for number, each in enumerate(places) if each is None}
-        if has == wanted and (standing is None or standing.gang == gang):
+        same = has == wanted and (standing is None or standing.gang == gang)
+        if same and not (among_others and any(_overdrawn(snapshot, each) for each in has)):
             return gone
         if has:
             pods = [booking.pod for booking in has]
@@ -109,6 +111,13 @@ def _as_gang(name: str, kept: Kept) -> Gang:
     """A reservation as those see it who wait for its end."""
     duration = None if kept.ends is None or kept.since is None else kept.ends - kept.since
     return Gang(name, (), queue=kept.queue, duration=duration, preemptible=False)
+
+
+def _overdrawn(snapshot: Snapshot, booking: Booking) -> bool:
+    """Whether a node cannot bear what is kept there beside all others."""
+    columns, _ = snapshot.request(booking.shape)
+    short = bool((snapshot.free[columns, booking.row] < 0).any())
+    return short or any(snapshot.gpu_free[booking.row, each.index] < 0 for each in booking.devices)
 
 
 def _book(snapshot: Snapshot, booking: Booking) -> bool:

@@ -85,12 +85,13 @@ class ReservationBook:
             self.touch(room)
         return replace(gang, room=room, before=before) if room or before else gang
 
-    def settle(self, name: str) -> None:
-        """Books what a reservation keeps beside those who stand in its places."""
+    def settle(self, name: str, *, among_others: bool = False) -> None:
+        """Books what a reservation keeps beside those who stand in its places; `among_others` as
+        for `Holder.hold`."""
         kept = self._kept.get(name)
         if kept is None:
             return
-        lost = self._holder.hold(name, kept)
+        lost = self._holder.hold(name, kept, among_others=among_others)
         if lost:
             kept.places = tuple(each for n, each in enumerate(kept.places) if n not in lost)
             kept.unwritten = True
@@ -199,7 +200,7 @@ class ReservationBook:
         if isinstance(wanted, NotYet):
             if not kept.places:
                 self._not_yet[name] = wanted
-            self.settle(name)
+            self.settle(name, among_others=True)
             return
         if kept.generation != reservation.metadata.generation:
             if not suits(wanted, kept.places, self._cluster.snapshot):
@@ -207,7 +208,7 @@ class ReservationBook:
             kept.generation = reservation.metadata.generation
         if not kept.places:
             kept.places = self._adopted(name, wanted)
-        self.settle(name)
+        self.settle(name, among_others=True)
         rest = lacking(wanted, kept.places)
         if any(group.members for group in rest.groups):
             self._waiting[name] = rest
