@@ -72,7 +72,9 @@ async def test_the_next_scheduler_holds_the_room_of_pods_on_their_way() -> None:
                 )
 
             await eventually(told)
-        assert (await client.get(PODS, "small-0", "default"))["status"]["nominatedNodeName"] == full
+        conditions = (await client.get(PODS, "small-0", "default"))["status"]["conditions"]
+        said = {each["type"]: each.get("message") for each in conditions}
+        assert said["scheduling.kilonova.dev/Moving"] == full
         async with mover_on(cluster, Settings()):
             await client.create(PODS, pod("thief", 2), "default")
             await eventually(all_placed(client, ["thief"]))

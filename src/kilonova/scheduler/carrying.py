@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 
 from kilonova.kube.logging import get_logger
+from kilonova.scheduler.announcing import Announcements
 from kilonova.scheduler.core.gangs import Gang
 from kilonova.scheduler.core.plan import Placement
 from kilonova.scheduler.core.relocating import Move
@@ -37,6 +38,7 @@ class Carrier:
         bind: Callable[[Placement], None],
         evictions: Evictions,
         nominations: Nominations,
+        announcements: Announcements,
         metrics: SchedulerMetrics,
         now: Callable[[], datetime],
         *,
@@ -48,6 +50,7 @@ class Carrier:
         self._bind = bind
         self._evictions = evictions
         self._nominations = nominations
+        self._announcements = announcements
         self._metrics = metrics
         self._now = now
         self._patience = patience
@@ -86,7 +89,7 @@ class Carrier:
                 if makes is not None:
                     await self._nominations.write(makes)
                 for hold in holds:
-                    await self._nominations.announce(self._nodes(hold))
+                    await self._announcements.write(self._nodes(hold))
         except TimeoutError:
             for hold in holds:
                 self._stay(hold, hold.pods)
@@ -125,7 +128,9 @@ class Carrier:
         gone = await self._evictions.clear(Placement(hold.standing, hold.bookings, (unit,)), told)
         if not gone:
             find = self._world.find
-            self._stay(hold, [pod for pod in hold.pods if (here := find(pod)) and stands(here)])
+            staying = [pod for pod in hold.pods if (here := find(pod)) and stands(here)]
+            self._stay(hold, staying)
+            await self._announcements.withdraw(staying)
         return gone
 
     def _stay(self, hold: Hold, pods: Iterable[str]) -> None:

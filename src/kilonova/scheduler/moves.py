@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 
 from kilonova.api.podgang import PodGang
+from kilonova.scheduler.announcing import Announcements
 from kilonova.scheduler.carrying import Carrier
 from kilonova.scheduler.core.fit import LearntFit
 from kilonova.scheduler.core.gangs import Gang
@@ -19,7 +20,6 @@ from kilonova.scheduler.core.scores import default_scoring
 from kilonova.scheduler.holds import Hold
 from kilonova.scheduler.movelimits import Made, MoveLimits, allowance
 from kilonova.scheduler.movesearch import Found, in_order, moves_worth_it
-from kilonova.scheduler.nominations import Nominations
 from kilonova.scheduler.objects import Pod
 from kilonova.scheduler.recalling import held_before, was_left
 from kilonova.scheduler.world import World
@@ -40,7 +40,7 @@ class Moves:
         self,
         world: World,
         carrier: Carrier,
-        nominations: Nominations,
+        announcements: Announcements,
         limits: MoveLimits | None,
         policy: Policy,
         weights: Mapping[str, float],
@@ -51,7 +51,7 @@ class Moves:
         """Without `limits` nothing is moved; what was begun before is finished all the same."""
         self._world = world
         self._carrier = carrier
-        self._nominations = nominations
+        self._announcements = announcements
         self._limits = limits
         self._policy = policy
         self._weights = weights
@@ -65,8 +65,8 @@ class Moves:
         """What was there when the cluster was last looked at in vain."""
         self._seen_at = 0.0
         self._recalled: list[Hold] = []
-        self._left: dict[str, str] = {}
-        """Pods that a scheduler before us was about to move and did not, and no node."""
+        self._left: list[str] = []
+        """Pods that a scheduler before us was about to move and did not."""
 
     def refused(self, refusals: Iterable[Refusal]) -> None:
         """Gangs that got no place in a round."""
@@ -80,14 +80,14 @@ class Moves:
         for hold in held_before(self._world.cluster.snapshot, pods, gangs):
             self._carrier.holds.take(hold, now)
             self._recalled.append(hold)
-        self._left = {pod.key: "" for pod in pods if was_left(pod)}
+        self._left = [pod.key for pod in pods if was_left(pod)]
 
     async def run(self) -> None:
         """Looks for ever; what is under way at the end is left to the next scheduler."""
         async with asyncio.TaskGroup() as group:
             for hold in self._recalled:
                 group.create_task(self._carrier.wait(hold))
-            group.create_task(self._nominations.announce(self._left))
+            group.create_task(self._announcements.withdraw(self._left))
             if self._limits is None:
                 await asyncio.Future[None]()
                 return

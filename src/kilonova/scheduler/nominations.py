@@ -6,7 +6,7 @@ that were promised it are decided about before all others.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Iterable
 from itertools import count
 
 from kilonova.kube import ApiStatusError, Backoff, Client, Conflict, ConnectionFailed, NotFound
@@ -43,17 +43,10 @@ class Nominations:
         except (ConnectionFailed, ApiStatusError):
             return  # a promise too much is corrected by the next decision
 
-    async def announce(self, nodes: Mapping[str, str]) -> None:
-        """Say of pods that stand, and are about to be moved, on which node room is held for those
-        that are made in their place."""
-        await asyncio.gather(*(self._insist(pod, node, self._write) for pod, node in nodes.items()))
-
-    async def _insist(
-        self, pod: str, node: str, write: Callable[[str, str], Awaitable[None]] | None = None
-    ) -> None:
+    async def _insist(self, pod: str, node: str) -> None:
         for failures in count(1):
             try:
-                await (write or self._nominate)(pod, node)
+                await self._nominate(pod, node)
                 return
             except (ConnectionFailed, ApiStatusError) as error:
                 _log.warning("nomination delayed", pod=pod, node=node, error=str(error))
@@ -61,12 +54,7 @@ class Nominations:
 
     async def _nominate(self, key: str, node: str) -> None:
         pod = self._world.find(key)
-        if pod is not None and not pod.spec.node_name and pod.status.nominated_node_name != node:
-            await self._write(key, node)
-
-    async def _write(self, key: str, node: str) -> None:
-        pod = self._world.find(key)
-        if pod is None:
+        if pod is None or pod.spec.node_name or pod.status.nominated_node_name == node:
             return
         meta = pod.metadata
         patch = {"metadata": {"uid": meta.uid}, "status": {"nominatedNodeName": node or None}}

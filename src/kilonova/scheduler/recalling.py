@@ -1,7 +1,7 @@
 """Room that a scheduler before us held: for pods that it was moving when it ended.
 
-They are on their way out, and name in `status.nominatedNodeName` another node than theirs: there
-room is held for whoever is made in their place.
+They are on their way out, and a condition names another node than theirs: there room is held for
+whoever is made in their place.
 """
 
 from collections.abc import Iterable, Iterator
@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 
 from kilonova.api.podgang import PodGang
+from kilonova.scheduler.announcing import announced
 from kilonova.scheduler.core.asks import Shape
 from kilonova.scheduler.core.gangs import Gang
 from kilonova.scheduler.core.giving import bookings_for
@@ -44,18 +45,12 @@ def held_before(
 
 def is_moving(pod: Pod) -> bool:
     """Whether a pod leaves its node, and room was held elsewhere for the one after it."""
-    return bool(pod.metadata.deletion_timestamp) and is_announced(pod)
-
-
-def is_announced(pod: Pod) -> bool:
-    """Whether a pod has a node and names another."""
-    spec, promised = pod.spec, pod.status.nominated_node_name
-    return bool(spec.node_name and promised) and promised != spec.node_name and not pod.ended
+    return bool(pod.metadata.deletion_timestamp and announced(pod)) and not pod.ended
 
 
 def was_left(pod: Pod) -> bool:
     """Whether a pod was to be moved and nobody told it to go."""
-    return is_announced(pod) and stands(pod)
+    return stands(pod) and bool(announced(pod))
 
 
 def _hold(
@@ -74,7 +69,7 @@ def _hold(
 
 def _booked(snapshot: Snapshot, gang: Gang, pod: Pod) -> Booking | None:
     """Books the room that was promised to the pod after this one, under a name that nobody has."""
-    node = pod.status.nominated_node_name
+    node = announced(pod)
     if node not in snapshot:
         return None
     try:

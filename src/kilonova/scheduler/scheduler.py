@@ -21,6 +21,7 @@ from kilonova.kube import UNMEASURED, Client, Instruments, Part, Reflector
 from kilonova.kube.events import Recorder, random_id
 from kilonova.kube.metrics import Metrics
 from kilonova.scheduler.allocations import Allocations
+from kilonova.scheduler.announcing import Announcements
 from kilonova.scheduler.avoidance import Avoidance
 from kilonova.scheduler.binding import Binder
 from kilonova.scheduler.budgets import BUDGETS, Budget, Budgets
@@ -254,11 +255,13 @@ def build_scheduler(
         patience=settings.patience,
     )
     binder = Binder(client, world, evictions.clear, done, slots, metrics, allocations, volumes)
+    announcements = Announcements(client, world, slots, now)
     carrier = Carrier(
         world,
         binder.bind,
         evictions,
         nominations,
+        announcements,
         metrics,
         now,
         patience=settings.patience,
@@ -267,7 +270,7 @@ def build_scheduler(
     moves = Moves(
         world,
         carrier,
-        nominations,
+        announcements,
         settings.moves,
         settings.policy,
         settings.weights,
