@@ -15,8 +15,6 @@ from msgspec.structs import force_setattr
 from kilonova.api.meta import Condition, Metadata, shared
 from kilonova.kube import Resource
 
-SCHEDULER_NAME = "default-scheduler"
-
 
 class Toleration(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """Which taints a pod puts up with."""
@@ -123,19 +121,10 @@ class PodResourceClaim(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     resource_claim_template_name: str | None = None
 
 
-class SchedulingGate(msgspec.Struct, frozen=True, gc=False):
-    """What a pod waits for before anybody looks for a node for it."""
-
-    name: str
-
-
 class PodSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """What a pod should be."""
 
     node_name: str = ""
-    scheduler_name: str = SCHEDULER_NAME
-    scheduling_gates: tuple[SchedulingGate, ...] = ()
-    node_selector: dict[str, str] = {}
     hostname: str = ""
     subdomain: str = ""
     host_network: bool = False
@@ -233,14 +222,6 @@ class Pod(msgspec.Struct, gc=False):
 
     def condition(self, type_: str) -> Condition | None:
         return next((each for each in self.status.conditions if each.type == type_), None)
-
-    @property
-    def unschedulable(self) -> str | None:
-        """Why its status says that it cannot be placed; None if it does not say so."""
-        found = self.condition("PodScheduled")
-        if found is None or (found.status, found.reason) != ("False", "Unschedulable"):
-            return None
-        return found.message
 
     @property
     def ready(self) -> bool:
