@@ -297,11 +297,12 @@ async def test_waiting_for_the_first_list_ends_when_it_is_in_the_store() -> None
     running.cancel()
 
 
+@pytest.mark.parametrize("code", [(403, "Forbidden"), (404, "NotFound")])
 @pytest.mark.parametrize("optional", [True, False])
-async def test_only_a_kind_that_is_optional_counts_as_empty_where_it_is_not_known(
-    optional: bool,
+async def test_only_a_kind_that_is_optional_counts_as_empty_where_nobody_shows_it(
+    optional: bool, code: tuple[int, str]
 ) -> None:
-    unknown = refused(404, "NotFound", "the server could not find the requested resource")
+    unknown = refused(*code, "no")
     stream = Stream(added("a", 1), bookmark(2, ends_initial_events=True), Hang())
     scene = Scene(unknown, stream, optional=optional)
     await scene.play(0.1)
