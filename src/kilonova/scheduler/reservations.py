@@ -125,6 +125,8 @@ class Reservations:
             self._book.touch(name)
             return None
         status = status_of(reservation, state, self._why(key), now)
+        if status is None:
+            return None  # its turn comes
         left = self._told_at.get(key, -self._pace) + self._pace - self._monotonic()
         if left > 0 and not is_urgent(reservation, status):
             return Result(left)

@@ -15,7 +15,6 @@ from kilonova.scheduler.reading.keptplaces import Places
 from kilonova.scheduler.verdicts import Verdict
 
 RESERVED = "Reserved"
-_UNDECIDED = Verdict(False, "Undecided", "it is not its turn yet")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +51,12 @@ class State:
 
 def status_of(
     reservation: Reservation, state: State, refusal: Verdict | None, now: float
-) -> ReservationStatus:
-    """The status of a reservation; `refusal` is why it found no place when it was tried last."""
+) -> ReservationStatus | None:
+    """The status of a reservation, None while nothing is decided about it; `refusal` is why it
+    found no place when it was tried last."""
+    condition = _condition(state, refusal, now)
+    if condition is None:
+        return None
     old = reservation.status
     since, ends = state.since, state.ends
     return ReservationStatus(
@@ -63,7 +66,7 @@ def status_of(
         used_by=state.used_by,
         reserved_at=old.reserved_at if state.expired else _time(since),
         expires_at=old.expires_at if state.expired else _time(ends),
-        conditions=(_condition(state, refusal, now),),
+        conditions=(condition,),
     )
 
 
@@ -97,7 +100,7 @@ def is_urgent(reservation: Reservation, new: ReservationStatus) -> bool:
     return _facts(reservation.status, None) != _facts(new, None)
 
 
-def _condition(state: State, refusal: Verdict | None, now: float) -> Condition:
+def _condition(state: State, refusal: Verdict | None, now: float) -> Condition | None:
     if state.expired:
         return Condition(RESERVED, "False", "Expired", "its time is over")
     if now < state.opens:
@@ -110,8 +113,7 @@ def _condition(state: State, refusal: Verdict | None, now: float) -> Condition:
         )
     if state.not_yet is not None:
         return Condition(RESERVED, "False", state.not_yet.reason, state.not_yet.message)
-    why = refusal or _UNDECIDED
-    return Condition(RESERVED, "False", why.reason, why.message)
+    return refusal and Condition(RESERVED, "False", refusal.reason, refusal.message)
 
 
 def _facts(status: ReservationStatus, condition: Condition | None) -> tuple[object, ...]:
