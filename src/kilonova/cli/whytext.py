@@ -88,6 +88,9 @@ def _next(given: PlacedGang) -> Iterator[str]:
 def _pods(pods: tuple[StandingPod, ...]) -> Iterator[str]:
     rows = [(pod.pod, pod.node, pod.devices or "-", _total(pod.score)) for pod in pods]
     yield table(("POD", "NODE", "DEVICES", "SCORE"), rows)
+    for pod in pods:
+        if pod.trouble:
+            yield f"Trouble of {pod.pod} on {pod.node}: {pod.trouble}"
     scored = next((pod.score for pod in pods if pod.score is not None), None)
     if scored is not None:
         yield ""

@@ -20,6 +20,7 @@ from kilonova.scheduler.reading.gangs import NotYet, lone_name, plain_name
 from kilonova.scheduler.reading.gpus import devices_text
 from kilonova.scheduler.reading.podgroups import KINDS
 from kilonova.scheduler.reading.reservations import is_reservation, reservation_name
+from kilonova.scheduler.trouble import trouble_of
 
 _SCORED = 8
 """So many pods are scored anew where they stand."""
@@ -33,6 +34,8 @@ class StandingPod:
     node: str
     devices: str
     score: PlacementScore | None
+    trouble: str = ""
+    """What is wrong with its devices or its node."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +135,7 @@ def _standing_pod(picture: Picture, cluster: Cluster, booking: Booking, number: 
     scored = number < _SCORED and not is_reservation(booking.gang)
     score = explain_placement(snapshot, booking, picture.scoring()) if scored else None
     node, devices = snapshot.names[booking.row], devices_text(booking.devices)
-    return StandingPod(booking.pod, node, devices, score)
+    return StandingPod(booking.pod, node, devices, score, trouble_of(snapshot, booking))
 
 
 def _explained(
