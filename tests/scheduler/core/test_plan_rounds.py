@@ -82,6 +82,15 @@ def test_a_more_important_gang_pushes_out_the_cheapest_whole_gang() -> None:
     assert set(cluster.standing) == {"old", "vip", "big"}
 
 
+def test_of_those_that_have_just_begun_the_smaller_goes() -> None:
+    cluster = cluster_of(3)
+    wanted = [job("a", 16), job("b", 8)]
+    planner(cluster).decide(wanted, 100)
+    whole = replace(gang("big", group("big", 1, of=shape(8))), priority=5)
+    plan = planner(cluster).decide([whole], 100)
+    assert [unit.gang for unit in plan.placements[0].evicted] == ["b"]
+
+
 def test_pods_beyond_the_minimum_go_before_whole_gangs() -> None:
     cluster = cluster_of(1)
     planner(cluster).decide([gang("elastic", group("e", 6, 2)), job("rigid", 2)], 0)

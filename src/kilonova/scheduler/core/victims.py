@@ -28,8 +28,9 @@ from kilonova.scheduler.core.rights import (
 )
 from kilonova.scheduler.core.snapshot import GPU, Booking
 
-Cost = tuple[int, bool, float, str]
-"""Priority, whether a whole gang goes, GPU-seconds of work that are lost, and a name."""
+Cost = tuple[int, bool, float, int, int, str]
+"""Priority, whether a whole gang goes, GPU-seconds of work that are lost, GPUs, pods, a name: who has
+just begun has lost nothing yet, and still the smaller goes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,7 +244,8 @@ def _units_of(standing: Standing, now: float) -> list[Unit]:
 def _unit(standing: Standing, pods: tuple[str, ...], age: float, *, whole: bool) -> Unit:
     amounts = _summed(standing, pods)
     gang = standing.gang
-    cost = gang.priority, whole, age * amounts.get(GPU, 0), gang.name if whole else pods[0]
+    gpus, name = amounts.get(GPU, 0), gang.name if whole else pods[0]
+    cost = gang.priority, whole, age * gpus, gpus, len(pods), name
     return Unit(gang.name, pods, cost, amounts)
 
 
