@@ -50,6 +50,30 @@ async def test_a_gang_starts_together_or_not_at_all() -> None:
 
         await eventually(placed)
 
+        async def scored() -> bool:
+            return "placementScore" in (await client.get(GANGS, "g", "default"))["status"]
+
+        await eventually(scored)
+        status = (await client.get(GANGS, "g", "default"))["status"]
+        assert status["placementScore"] == 1.0
+        said = {each["type"]: each["status"] for each in status["conditions"]}
+        assert said["Unschedulable"] == "False"
+
+
+async def test_a_gang_that_finds_its_place_at_once_is_told_how_good_it_is() -> None:
+    async with scheduling(fleet(2)) as (cluster, _):
+        client = cluster.client("tester")
+        names = [f"w{index}" for index in range(2)]
+        for name in names:
+            await client.create(PODS, pod(name, 8, of="g"), "default")
+        await client.create(GANGS, gang("g", {"w": names}), "default")
+
+        async def scored() -> bool:
+            status = (await client.get(GANGS, "g", "default")).get("status", {})
+            return status.get("placementScore") == 1.0
+
+        await eventually(scored)
+
 
 async def test_what_nobody_can_read_is_told_with_field_value_and_fix() -> None:
     async with scheduling(fleet(1)) as (cluster, _):

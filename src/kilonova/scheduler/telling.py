@@ -1,14 +1,15 @@
 """Tells people and other controllers what was decided: conditions of gangs and pods, events.
 
-- A PodGang's condition `Unschedulable` says why it has no place, and so does `PodGroupScheduled` of
-  a PodGroup of Kubernetes. To PodGroups of coscheduling nothing is written: their controller does.
+- A PodGang's condition `Unschedulable` says why it has no place, its `placementScore` how good the
+  one is that it has. `PodGroupScheduled` of a PodGroup of Kubernetes says why it has none. To
+  PodGroups of coscheduling nothing is written: their controller does.
 - A pod for which there is no room gets `PodScheduled` False with the reason `Unschedulable`, for
   which autoscalers buy nodes. One that only its queue holds back gets `SchedulingGated`, for which
   they do not.
 
 Each is written only where the caches show something else, and what changes again and again at most
-every few seconds. Nothing here is written for pods that find a place at once, but for a gang of
-many pods one event.
+every few seconds. Nothing here is written for pods that find a place at once, but for a gang its
+score and one event.
 """
 
 import time
@@ -33,9 +34,10 @@ from kilonova.kube import (
 )
 from kilonova.kube.events import Recorder, Reference
 from kilonova.scheduler.core.gangs import Gang
+from kilonova.scheduler.core.optimality import placement_score
 from kilonova.scheduler.core.plan import Placement, Refusal, Reservation
 from kilonova.scheduler.core.snapshot import Booking
-from kilonova.scheduler.objects import PODS, Pod
+from kilonova.scheduler.objects import GANGS, PODS, Pod
 from kilonova.scheduler.reading.gangs import NotYet, is_lone, is_placeable, pod_of_lone
 from kilonova.scheduler.speaking import is_silent, subject_of, told_by, wire
 from kilonova.scheduler.verdicts import Verdict, placed_verdict, refused_verdict
@@ -68,6 +70,7 @@ class Teller:
         now: Callable[[], datetime],
         *,
         pace: float,
+        levels: Sequence[str] = (),
         instruments: Instruments = UNMEASURED,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -78,6 +81,7 @@ class Teller:
         self._explain = explain
         self._now = now
         self._pace = pace
+        self._levels = levels
         self._monotonic = monotonic
         self._news: dict[Key, tuple[Gang, _News]] = {}
         self._told_at: dict[Key, float] = {}
@@ -166,10 +170,25 @@ class Teller:
         old = next((each for each in gang.status.conditions if each.type == new.type), None)
         if not verdict.placed and (old is None or old.message != new.message):
             self._events.event(about, "FailedScheduling", verdict.message, warning=True)
-        if (old is None and verdict.placed) or _says(old, new):
+        score = self._score("/".join(key)) if resource is GANGS else None
+        unchanged = (old is None and verdict.placed) or _says(old, new)
+        if unchanged and score == gang.status.placement_score:
             return
-        condition = wire(new, old, self._now())
-        await self._apply_status(resource, gang.metadata.uid, (namespace, key[1]), condition)
+        # What was applied before and is not applied again would go.
+        status: JsonObject = {} if score is None else {"placementScore": score}
+        if old is not None or not verdict.placed:
+            status["conditions"] = [wire(new, old, self._now())]
+        await self._apply_status(resource, gang.metadata.uid, (namespace, key[1]), status)
+
+    def _score(self, gang: str) -> float | None:
+        """How good the place of a gang is, as far as it has one."""
+        cluster = self._world.cluster
+        standing = cluster.standing.get(gang)
+        if standing is None:
+            return None
+        booked = cluster.snapshot.bookings
+        bookings = [booked[pod] for pod in standing.pods if pod in booked]
+        return placement_score(cluster.snapshot, bookings, self._levels)
 
     async def _tell_pod(self, pod: Pod, verdict: Verdict, *, speaks: bool) -> bool:
         """Whether a pod says what it should; not if it has changed since the cache saw it. It may
@@ -184,19 +203,20 @@ class Teller:
             about = Reference.to(PODS, key[1], key[0], pod.metadata.uid)
             self._events.event(about, "FailedScheduling", verdict.message, warning=True)
         condition = wire(new, old, self._now()) | {"lastProbeTime": None}
+        status: JsonObject = {"conditions": [condition]}
         try:
             await self._apply_status(
-                PODS, pod.metadata.uid, key, condition, pod.metadata.resource_version
+                PODS, pod.metadata.uid, key, status, pod.metadata.resource_version
             )
         except Conflict:
             return False
         return True
 
     async def _apply_status(
-        self, resource: Resource[T], uid: str, key: Key, condition: JsonObject, version: str = ""
+        self, resource: Resource[T], uid: str, key: Key, status: JsonObject, version: str = ""
     ) -> None:
         metadata = {"uid": uid, "resourceVersion": version} if version else {"uid": uid}
-        body = {"metadata": metadata, "status": {"conditions": [condition]}}
+        body = {"metadata": metadata, "status": status}
         try:
             await self._client.apply(resource, key[1], body, key[0], subresource="status")
         except NotFound:

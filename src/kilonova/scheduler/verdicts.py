@@ -23,7 +23,6 @@ class Verdict:
     reason: str
     message: str
     gated: bool = False
-    score: float | None = None
 
 
 def placed_verdict(placement: Placement) -> Verdict:
