@@ -24,7 +24,8 @@ class Kept:
     since: float | None = None
     generation: int | None = None
     """Of the object for which the places were found."""
-    opens: float = 0.0
+    opens: float | None = None
+    """When it starts, if it has not started yet."""
     ends: float | None = None
     queue: str = DEFAULT
     expired: int | None = None

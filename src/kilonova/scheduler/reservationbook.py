@@ -177,18 +177,16 @@ class ReservationBook:
             return
         now, generation = self._now().timestamp(), reservation.metadata.generation
         try:
-            kept.opens, kept.ends = (
-                starts_at(reservation.spec),
-                ends_at(reservation.spec, kept.since),
-            )
+            opens, kept.ends = starts_at(reservation.spec), ends_at(reservation.spec, kept.since)
         except Misread as error:
             self._not_yet[name] = NotYet(error.reason, str(error))
             self._drop(name, kept)
             return
+        kept.opens = opens if now < opens else None
         if kept.expired == generation or (kept.ends is not None and now >= kept.ends):
             kept.expired = generation
             self._drop(name, kept)
-        elif now < kept.opens:
+        elif kept.opens is not None:
             self._drop(name, kept)
         else:
             self._ask(name, reservation, kept, now)

@@ -120,11 +120,11 @@ class Reservations:
         if state is None:
             return None
         now = self._now().timestamp()
-        due = state.next_at(now)
+        due = state.next_at
         if due is not None and now >= due:
             self._book.touch(name)
             return None
-        status = status_of(reservation, state, self._why(key), now)
+        status = status_of(reservation, state, self._why(key))
         if status is None:
             return None  # its turn comes
         left = self._told_at.get(key, -self._pace) + self._pace - self._monotonic()

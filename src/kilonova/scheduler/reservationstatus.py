@@ -23,7 +23,8 @@ class State:
 
     places: Places = ()
     since: float | None = None
-    opens: float = 0.0
+    opens: float | None = None
+    """When it starts, if it has not started yet."""
     ends: float | None = None
     expired: bool = False
     complete: bool = False
@@ -32,17 +33,19 @@ class State:
     not_yet: NotYet | None = None
     """Why it cannot be placed as it is."""
 
-    def next_at(self, now: float) -> float | None:
+    @property
+    def next_at(self) -> float | None:
         """When something will happen to it by itself."""
         if self.expired:
             return None
-        return self.opens if now < self.opens else self.ends
+        return self.ends if self.opens is None else self.opens
 
-    def phase(self, now: float) -> ReservationPhase:
+    @property
+    def phase(self) -> ReservationPhase:
         """The one word for it."""
         if self.expired:
             return "Expired"
-        if now < self.opens:
+        if self.opens is not None:
             return "Waiting"
         if not self.complete:
             return "Pending"
@@ -50,18 +53,18 @@ class State:
 
 
 def status_of(
-    reservation: Reservation, state: State, refusal: Verdict | None, now: float
+    reservation: Reservation, state: State, refusal: Verdict | None
 ) -> ReservationStatus | None:
     """The status of a reservation, None while nothing is decided about it; `refusal` is why it
     found no place when it was tried last."""
-    condition = _condition(state, refusal, now)
+    condition = _condition(state, refusal)
     if condition is None:
         return None
     old = reservation.status
     since, ends = state.since, state.ends
     return ReservationStatus(
         observed_generation=reservation.metadata.generation,
-        phase=state.phase(now),
+        phase=state.phase,
         nodes=state.places,
         used_by=state.used_by,
         reserved_at=old.reserved_at if state.expired else _time(since),
@@ -100,10 +103,10 @@ def is_urgent(reservation: Reservation, new: ReservationStatus) -> bool:
     return _facts(reservation.status, None) != _facts(new, None)
 
 
-def _condition(state: State, refusal: Verdict | None, now: float) -> Condition | None:
+def _condition(state: State, refusal: Verdict | None) -> Condition | None:
     if state.expired:
         return Condition(RESERVED, "False", "Expired", "its time is over")
-    if now < state.opens:
+    if state.opens is not None:
         return Condition(RESERVED, "False", "NotStarted", f"starts at {_time(state.opens)}")
     pods = sum(place.pods for place in state.places)
     nodes = len({place.name for place in state.places})

@@ -179,7 +179,7 @@ PHASES = {
 @pytest.mark.parametrize(("state", "phase", "reason"), PHASES.values(), ids=PHASES)
 def test_what_is_told(state: State, phase: str, reason: str) -> None:
     refusal = Verdict(False, "NoRoom", "too few GPUs")
-    status = status_of(reservation(), state, refusal, NOON.timestamp())
+    status = status_of(reservation(), state, refusal)
     assert status is not None
     (condition,) = status.conditions
     assert (status.phase, condition.reason) == (phase, reason)
@@ -187,12 +187,12 @@ def test_what_is_told(state: State, phase: str, reason: str) -> None:
 
 
 def test_nothing_is_told_before_it_was_its_turn() -> None:
-    assert status_of(reservation(), State(), None, NOON.timestamp()) is None
+    assert status_of(reservation(), State(), None) is None
 
 
 def test_what_is_said_already_is_not_written_again() -> None:
     one = reservation()
-    status = status_of(one, KEPT, None, NOON.timestamp())
+    status = status_of(one, KEPT, None)
     assert status is not None
     change = status_change(one, status, NOON)
     assert change is not None
