@@ -29,8 +29,8 @@ from kilonova.scheduler.core.rights import (
 from kilonova.scheduler.core.snapshot import GPU, Booking
 
 Cost = tuple[int, bool, float, int, int, str]
-"""Priority, whether a whole gang goes, GPU-seconds of work that are lost, GPUs, pods, a name. Who has
-just begun loses nothing yet; of them the smaller goes."""
+"""Priority, whether a whole gang goes, GPU-seconds of work that are lost, GPUs, pods, a name. Those
+who have just begun lose nothing yet: of them the smaller goes."""
 
 
 @dataclass(frozen=True, slots=True)
