@@ -53,6 +53,14 @@ LONGEST = (
     "workloads/process/test_deployed_operator.py",
     "workloads/scenarios/test_update_pace.py",
     "bench/test_bench_cluster.py",
+    "workloads/scenarios/test_on_delete.py",
+    "workloads/scenarios/test_kai_backend.py",
+    "workloads/scenarios/test_topology.py",
+    "workloads/scenarios/test_mnnvl.py",
+    "workloads/scenarios/test_completion.py",
+    "workloads/scenarios/test_operator_upgrades.py",
+    "workloads/scenarios/test_resource_sharing.py",
+    "workloads/scenarios/test_startup_order.py",
 )
 """Files that take more than some ten seconds, the longest first."""
 

@@ -206,7 +206,7 @@ async def world(
 async def _install(client: Client) -> None:
     """Define our kinds, on a server that does not know them yet."""
     kinds = [_defined(each) for each in definitions()]
-    if all([await _is_served(client, each) for each in kinds]):
+    if all(await asyncio.gather(*(_is_served(client, each) for each in kinds))):
         return
     for each in definitions():
         await client.apply(
