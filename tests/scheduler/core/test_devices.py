@@ -186,12 +186,6 @@ def test_shares(
     assert found == given
 
 
-def test_somebody_else_may_say_where_a_share_goes() -> None:
-    liking = [0.0, 1.0, 5.0, 5.0, 0.0, 0.0, 0.0, 0.0]
-    free = [500, 1000, 1000, 900, 0, 0, 0, 0]
-    assert given_to(choose(PLAIN, free, EMPTY, GpuAsk(1, 300), liking=liking)) == [3]
-
-
 def test_unknown_memory_holds_no_share_by_memory() -> None:
     assert choose(Layout.of_unknown(1), [WHOLE], [0], GpuAsk(1, 0, memory=10)) is None
 

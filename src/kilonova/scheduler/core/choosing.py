@@ -29,21 +29,19 @@ def choose(
     masks: Sequence[int],
     ask: GpuAsk,
     *,
-    liking: Sequence[float] | None = None,
     demand: Demand = (),
     further: int = 0,
 ) -> Choice | None:
     """What to give of a node's devices; None where it does not have what is asked for.
 
-    `free` are milli free and `masks` what MIG instances occupy, by device. Where `liking` is given,
-    shares and instances go to the devices with the largest; `demand` says which MIG profiles others
-    will want. `further` pods with the same ask are to find devices after this one, as far as there
-    is room for them.
+    `free` are milli free and `masks` what MIG instances occupy, by device. `demand` says which MIG
+    profiles others will want. `further` pods with the same ask are to find devices after this one,
+    as far as there is room for them.
     """
     if ask.profile:
-        return _instances(layout, free, masks, ask, liking, demand)
+        return _instances(layout, free, masks, ask, demand)
     if not ask.whole:
-        return _shares(layout, free, masks, ask, liking, further)
+        return _shares(layout, free, masks, ask, further)
     idle = 0
     for index, milli in enumerate(free):
         if milli == WHOLE and not masks[index]:
@@ -157,16 +155,13 @@ def _shares(
     free: Sequence[int],
     masks: Sequence[int],
     ask: GpuAsk,
-    liking: Sequence[float] | None,
     further: int,
 ) -> Choice | None:
     several = ask.count > 1 and further > 0
 
-    def order(index: int, milli: int) -> float:
+    def order(index: int, milli: int) -> int:
         # Who takes several devices at a time must use them evenly, or some are left over.
-        if several:
-            return -(free[index] // milli)
-        return -liking[index] if liking is not None else 0.0
+        return -(free[index] // milli) if several else 0
 
     found = [
         (order(index, milli), free[index] - milli, index, milli)
@@ -208,7 +203,6 @@ def _instances(
     free: Sequence[int],
     masks: Sequence[int],
     ask: GpuAsk,
-    liking: Sequence[float] | None,
     demand: Demand,
 ) -> Choice | None:
     """One instance after the other, each on the device that loses the least by it.
@@ -222,7 +216,7 @@ def _instances(
     given: list[Share] = []
     for _ in range(ask.count):
         found = [
-            (-liking[index] if liking is not None else 0.0, not mask, *place, index, profile)
+            (not mask, *place, index, profile)
             for index, profile, by_mask in places
             if ((mask := occupied[index]) or free[index] == WHOLE)
             and (place := by_mask[mask]) is not None
