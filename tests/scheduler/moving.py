@@ -4,6 +4,8 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
+from prometheus_client import CollectorRegistry
+
 from kilonova.kube import Client
 from kilonova.kube.resource import plain
 from kilonova.local.cluster import Cluster
@@ -25,7 +27,9 @@ async def at_once(search: Callable[[], Found]) -> Found:
 
 
 @asynccontextmanager
-async def mover_on(cluster: Cluster, settings: Settings = MOVING) -> AsyncGenerator[Scheduler]:
+async def mover_on(
+    cluster: Cluster, settings: Settings = MOVING, *, registry: CollectorRegistry | None = None
+) -> AsyncGenerator[Scheduler]:
     """A scheduler that moves pods, from start to stop."""
     clock = LoopClock()
     scheduler = build_scheduler(
@@ -34,6 +38,7 @@ async def mover_on(cluster: Cluster, settings: Settings = MOVING) -> AsyncGenera
         now=clock.now,
         monotonic=clock.monotonic,
         aside=at_once,
+        registry=registry,
     )
     async with parts_running(scheduler.parts, scheduler.leading):
         yield scheduler

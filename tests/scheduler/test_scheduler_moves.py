@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from prometheus_client import CollectorRegistry
 
 from kilonova.kube import Client
 from kilonova.kube.resource import plain
@@ -37,11 +38,15 @@ BUDGETS = plain("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget", T
 
 
 async def test_a_pod_moves_so_that_a_node_becomes_empty() -> None:
-    async with a_cluster(fleet(2)) as cluster, mover_on(cluster):
+    registry = CollectorRegistry()
+    async with a_cluster(fleet(2)) as cluster, mover_on(cluster, registry=registry):
         client = cluster.client("tester")
         full, alone = await fragmented(client)
         assert await placed(client, "small", other_than=alone) == full
         await assert_nothing_twice(client)
+        for outcome in ("begun", "returned"):
+            labels = {"outcome": outcome}
+            assert registry.get_sample_value("kilonova_scheduler_moves_total", labels) == 1
         events = (await client.list(EVENTS, "default")).items
         told = [each["message"] for each in events if each["reason"] == "Moved"]
         assert told == [f"moves, so that nodes become free; room is held on {full}"]
