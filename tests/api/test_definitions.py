@@ -26,7 +26,7 @@ COLUMNS = {
     "clustertopologybindings": "Domains Age",
     "podgangs": "Phase Age",
     "queues": "Parent Ready Pending GPUs Deserved Limit (Weight) (Priority) Age",
-    "reservations": "Phase Reason Gang Start Expires (Queue) (Nodes) Age",
+    "reservations": "Phase Reason Gang Start Expires (Queue) (Message) Age",
 }
 """Those in parentheses are for `-o wide`."""
 

@@ -73,9 +73,18 @@ SHOWN: dict[str, tuple[str, Any, str, str]] = {
             "phase": "Used",
             "usedBy": {"namespace": "default", "name": "a-0"},
             "expiresAt": "2026-05-01T01:00:00Z",
+            "conditions": [
+                {
+                    "type": "Reserved",
+                    "status": "True",
+                    "reason": "Kept",
+                    "message": "room",
+                    "lastTransitionTime": "2026-05-01T00:00:00Z",
+                }
+            ],
         },
-        "NAME PHASE GANG START EXPIRES AGE",
-        "a Used a-0 2026-05-01T00:00:00Z 2026-05-01T01:00:00Z",
+        "NAME PHASE REASON GANG START EXPIRES QUEUE MESSAGE AGE",
+        "a Used Kept a-0 2026-05-01T00:00:00Z 2026-05-01T01:00:00Z research room",
     ),
 }
 """By short name: the kind, a status, and what `kubectl get -o wide` shows of it."""
@@ -83,7 +92,7 @@ SHOWN: dict[str, tuple[str, Any, str, str]] = {
 
 SAID: dict[str, dict[str, Any]] = {
     "podcliques": {"spec.minAvailable": 2},
-    "reservations": {"spec.start": "2026-05-01T00:00:00Z"},
+    "reservations": {"spec.start": "2026-05-01T00:00:00Z", "spec.queue": "research"},
 }
 """What is in those objects beyond the least."""
 

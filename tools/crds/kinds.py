@@ -44,6 +44,7 @@ class Kind:
 
 _AGE = Column("Age", "date", ".metadata.creationTimestamp")
 _PROGRESS = ".status.updateProgress."
+_RESERVED = '.status.conditions[?(@.type=="Reserved")]'
 _BREACHED = '.status.conditions[?(@.type=="MinAvailableBreached")].status'
 
 
@@ -151,12 +152,12 @@ KINDS = (
         "rsv",
         (
             Column("Phase", "string", ".status.phase"),
-            Column("Reason", "string", '.status.conditions[?(@.type=="Reserved")].reason'),
+            Column("Reason", "string", f"{_RESERVED}.reason"),
             Column("Gang", "string", ".status.usedBy.name"),
             Column("Start", "string", ".spec.start"),
             Column("Expires", "string", ".status.expiresAt"),
             Column("Queue", "string", ".spec.queue", wide=True),
-            Column("Nodes", "string", ".status.nodes[*].name", wide=True),
+            Column("Message", "string", f"{_RESERVED}.message", wide=True),
             _AGE,
         ),
     ),

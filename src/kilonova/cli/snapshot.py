@@ -54,6 +54,7 @@ def save(
     from kilonova.cli.picturing import captured_from
     from kilonova.cli.tables import counted
     from kilonova.scheduler.files import save as save_file
+    from kilonova.scheduler.summary import summary_of
 
     path = (file or Path(f"snapshot-{datetime.now(UTC):%Y%m%dT%H%M%SZ}.json.gz")).expanduser()
     captured = captured_from(kubeconfig, context, data, config)
@@ -66,7 +67,7 @@ def save(
     picture = captured.picture
     typer.echo(
         f"{path}: {counted(len(picture.nodes), 'node')}, "
-        f"{counted(len(picture.bookings), 'pod')} on them, "
+        f"{counted(summary_of(picture).pods, 'pod')} on them, "
         f"{counted(len(picture.waiting), 'gang')} waiting"
     )
 
