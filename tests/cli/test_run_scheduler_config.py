@@ -58,11 +58,11 @@ def test_everything_can_be_said() -> None:
     [
         ({"weight": {}}, "weight: is no field of SchedulerConfiguration: it has apiVersion, "),
         ({"evictions": "no"}, "evictions: Expected `bool | null`, got `str`: 'no'"),
-        ({"weights": {"luck": 1}}, "weights.luck: is no part of the score: name one of topology,"),
+        ({"weights": {"luck": 1}}, "weights.luck: is no part of the score: name one of wishes, "),
         ({"weights": {"fit": -1}}, "weights.fit: -1 must be 0 or more"),
         ({"weights": {"fit": "much"}}, "weights: Expected `float`, got `str`"),
         (
-            {"weights": {"fit": 0, "topology": 0, "balance": 0}},
+            {"weights": {"wishes": 0, "fit": 0, "topology": 0, "balance": 0}},
             "leave nothing to score by: give one of them more than 0",
         ),
         ({"reserveAfter": "soon"}, "reserveAfter: 'soon' is no duration: write it as 30s or 1m30s"),

@@ -6,14 +6,14 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from kilonova.api.crds import definitions
 from kilonova.api.grove import PodCliqueSet
 from kilonova.api.json import JsonObject
+from kilonova.cli.install import install_definitions
 from kilonova.kube import Client, Manager, NotFound, Part
 from kilonova.kube.resource import Resource, plain
 from kilonova.local.cluster import Cluster
 from kilonova.local.nodes.fleet import Fleet, NodeGroup
-from tests.local.embedded_cluster import DEFINITIONS, eventually, running
+from tests.local.embedded_cluster import eventually, running
 from tests.workloads.builders import manifest
 
 SETS = plain("grove.io", "v1alpha1", "podcliquesets", "PodCliqueSet", True)
@@ -99,8 +99,7 @@ async def ground(*, fleet: Fleet = FLEET, controllers: str = "*") -> AsyncGenera
     """A cluster that knows our kinds, without an operator."""
     async with running(fleet=fleet, controllers=controllers) as cluster:
         client = cluster.client("user")
-        for each in definitions():
-            await client.create(DEFINITIONS, each)
+        await install_definitions(client)
         for each in (SETS, CLIQUES, GROUPS, TOPOLOGIES, GANGS):
             await eventually(lambda each=each: _is_served(client, each))
         yield Ground(cluster, client)
