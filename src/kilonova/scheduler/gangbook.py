@@ -86,8 +86,6 @@ class GangBook:
         """Gangs that had all they need, as far as we have seen."""
         self._dependents: dict[str, dict[str, None]] = {}
         """Gangs that wait for another to be placed, by the other."""
-        self._apart: dict[tuple[str, str, str], dict[str, None]] = {}
-        """Gangs that stand apart from each other, by namespace, label and value."""
         self._wanting_peers: set[str] = set()
         """Gangs that wait, or did, for which others may open a place by standing somewhere."""
         self._touched: dict[str, None] = {}
@@ -156,7 +154,6 @@ class GangBook:
                 del self._gang_of[pod]
         for pod in _referred(new):
             self._gang_of[pod] = name
-        self._index(name, old, new)
         self.touch(name)
         pods = list(dict.fromkeys((*_referred(old), *_referred(new))))
         for pod in pods:
@@ -234,7 +231,6 @@ class GangBook:
             self._find_served,
             self._member,
             base=self._nodes_of_base(gang),
-            others=self._nodes_of_others(name, gang),
         )
 
     def _stand_in_part(self, name: str) -> None:
@@ -292,27 +288,6 @@ class GangBook:
         snapshot = self._cluster.snapshot
         rows = {snapshot.bookings[pod].row for pod in standing.pods}
         return tuple(sorted(snapshot.names[row] for row in rows))
-
-    def _nodes_of_others(self, name: str, gang: PodGang) -> tuple[str, ...]:
-        spread = gang.spec.spread
-        if spread is None:
-            return ()
-        value = gang.metadata.labels.get(spread.among, "")
-        others = self._apart.get((gang.metadata.namespace, spread.among, value), {})
-        found = (self._nodes_of(other) for other in others if other != name)
-        return tuple(node for nodes in found if nodes is not None for node in nodes)
-
-    def _index(self, name: str, old: PodGang | None, new: PodGang | None) -> None:
-        """Notes who must hear when this gang is placed, and from whom it stands apart."""
-        for gang, there in ((old, False), (new, True)):
-            if gang is None or gang.spec.spread is None:
-                continue
-            among = gang.spec.spread.among
-            key = gang.metadata.namespace, among, gang.metadata.labels.get(among, "")
-            if there:
-                self._apart.setdefault(key, {})[name] = None
-            else:
-                self._apart.get(key, {}).pop(name, None)
 
     def _find_served(self, pod: str) -> Pod | None:
         """A pod of a gang, if it is ours to place."""

@@ -127,8 +127,9 @@ class Rounds:
                     self._bind(outcome)
             await breath.take_if_due()
         for refusal in turn.refusals:
-            self._refused[refusal.gang.name] = refusal.gang, gains
-            self._reasons[refusal.gang.name] = reason_of(refusal.why)
+            name = refusal.gang.name
+            self._refused[name] = world.waiting.get(name, refusal.gang), gains
+            self._reasons[name] = reason_of(refusal.why)
         self._metrics.round_taken(time.perf_counter() - began)
         self._teller.refused(turn.refusals, turn.reservation)
 

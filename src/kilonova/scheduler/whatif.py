@@ -1,6 +1,6 @@
 """What if more pods came: where would they go now? Pure; the picture stays as it is."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from kilonova.api.podgang import PodGang
@@ -50,8 +50,7 @@ def what_if(
     """What would be decided about new pods, beside those that wait already. `groups` are the
     PodGroups that come with them.
 
-    Gangs that depend on where others stand (on their base, or apart from their like) are decided
-    about after these, as they would be.
+    Gangs that depend on where their base stands are decided about after it, as they would be.
     """
     cluster = picture.cluster()
     planner = picture.planner(cluster)
@@ -106,9 +105,8 @@ class _Coming:
         self._decide(new, waiting)
 
     def decide_dependent(self) -> None:
-        """Decides about the others, one after the other, bases before what refers to them."""
-        dependent = [gang for gang in self._gangs if _depends(gang)]
-        for gang in sorted(dependent, key=lambda each: each.spec.base_ref is not None):
+        """Decides about the others, one after the other."""
+        for gang in filter(_depends, self._gangs):
             new: list[Gang] = []
             self._take(_name(gang), self._read(gang), new)
             self._decide(new)
@@ -139,20 +137,11 @@ class _Coming:
         return (pod for key, pod in sorted(self._pods.items()) if key not in referred)
 
     def _read(self, gang: PodGang) -> Gang | NotYet:
-        base, spread = gang.spec.base_ref, gang.spec.spread
-        others: tuple[str, ...] = ()
-        if spread is not None:
-            like = [
-                each
-                for each in self._gangs
-                if each is not gang and _value(each, spread.among) == _value(gang, spread.among)
-            ]
-            others = tuple(node for each in like for node in self._nodes(_name(each)) or ())
+        base = gang.spec.base_ref
         return read_gang(
             gang,
             self._pods.get,
             base=None if base is None else self._nodes(f"{base.namespace}/{base.name}"),
-            others=others,
         )
 
     def _nodes(self, gang: str) -> tuple[str, ...] | None:
@@ -170,9 +159,4 @@ def _name(gang: PodGang) -> str:
 
 
 def _depends(gang: PodGang) -> bool:
-    return gang.spec.base_ref is not None or gang.spec.spread is not None
-
-
-def _value(gang: PodGang, label: str) -> tuple[str, str | None]:
-    labels: Mapping[str, str] = gang.metadata.labels
-    return gang.metadata.namespace, labels.get(label)
+    return gang.spec.base_ref is not None

@@ -6,7 +6,7 @@ import pytest
 
 from kilonova.scheduler.core.cluster import Cluster
 from kilonova.scheduler.core.forest import forest_of
-from kilonova.scheduler.core.gangs import Gang, Member, Pack
+from kilonova.scheduler.core.gangs import Apart, Gang, Member, Pack
 from kilonova.scheduler.core.ledgers import Blocked
 from kilonova.scheduler.core.plan import NoRoom, Plan, Planner, Policy
 from kilonova.scheduler.core.queues import Problem, QueueSpec
@@ -185,3 +185,20 @@ def test_long_gangs_use_what_the_reserved_one_leaves() -> None:
     assert placed(plan) == ["small"]
     assert plan.reservation is not None
     assert plan.reservation.nodes == ("n0", "n1")
+
+
+def test_gangs_of_one_round_keep_apart_from_each_other() -> None:
+    cluster = cluster_of(6)
+    apart = Apart(RACK, required=True, among="ns/set=web")
+    plan = planner(cluster).decide([job(f"g{n}", 2, apart=apart) for n in range(4)], 0)
+    assert placed(plan) == ["g0", "g1", "g2"]
+    racks = [
+        {cluster.snapshot.names[booking.row] for booking in placement.bookings}
+        for placement in plan.placements
+    ]
+    assert sorted(map(sorted, racks)) == [["n0"], ["n2"], ["n4"]]
+    assert planner(cluster).decide([job("other", 2)], 0).placements
+    cluster.leave("g1", list(cluster.standing["g1"].pods))
+    for booking in plan.placements[1].bookings:
+        cluster.snapshot.release(booking.pod)
+    assert placed(planner(cluster).decide([job("g3", 2, apart=apart)], 0)) == ["g3"]

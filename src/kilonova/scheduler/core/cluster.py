@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Protocol
 
@@ -132,6 +132,22 @@ class Cluster:
                 self._join(gang.name, booking)
                 _add(total, own, 1)
         (charges or self.used).charge(gang.queue, total)
+
+    def apart(self, gang: Gang) -> Gang:
+        """A gang that knows where those stand now from which it keeps apart."""
+        wish = gang.apart
+        if wish is None or not wish.among:
+            return gang
+        rows = {
+            self.snapshot.bookings[pod].row
+            for name, standing in self.standing.items()
+            if name != gang.name
+            and standing.gang.apart is not None
+            and standing.gang.apart.among == wish.among
+            for pod in standing.pods
+        }
+        others = tuple(sorted(self.snapshot.names[row] for row in rows))
+        return replace(gang, apart=replace(wish, others=others))
 
     def leave(self, gang: str, pods: Iterable[str], charges: "Charges | None" = None) -> None:
         """Some pods of a gang have no place any more; their bookings are released by the caller."""

@@ -75,12 +75,16 @@ class Bundle:
 
 @dataclass(frozen=True, slots=True)
 class Apart:
-    """Gangs stand in different domains of `level`, if they can; must, if required. `others` are
-    the nodes of those that stand already."""
+    """Gangs stand in different domains of `level`, if they can; must, if required.
+
+    `among` is what those have in common that keep apart from each other, `others` the nodes on
+    which some of them stand: `Cluster.apart` works them out when the gang's turn comes.
+    """
 
     level: str
     required: bool = False
     others: tuple[str, ...] = ()
+    among: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -188,7 +188,7 @@ class Round:
         """Books one gang, or says why not."""
         if gang.room in self._cluster.standing:
             self._open = OpenRoom(self._cluster, gang.room, self._turns)
-        outcome = self._decide(gang)
+        outcome = self._decide(self._cluster.apart(gang))
         if self._open is not None:
             self._open.close(outcome.bookings if isinstance(outcome, Placement) else ())
             self._open = None

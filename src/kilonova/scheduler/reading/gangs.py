@@ -45,21 +45,19 @@ def read_gang(
     member: Read = member_of,
     *,
     base: Sequence[str] | None = None,
-    others: Sequence[str] = (),
 ) -> Gang | NotYet:
     """What of a gang is to be placed.
 
-    `base` are the nodes of the gang that must be placed before this one, None if it is not placed;
-    `others` those of gangs from which it should stand apart.
+    `base` are the nodes of the gang that must be placed before this one, None if it is not placed.
     """
-    read = _read_gang(gang, found, member, base, others)
+    read = _read_gang(gang, found, member, base)
     if isinstance(read, NotYet):
         return replace(read, pods=tuple(pods_of_gang(gang)))
     return _by_its_group(gang, read)
 
 
 def _read_gang(
-    gang: PodGang, found: Found, member: Read, base: Sequence[str] | None, others: Sequence[str]
+    gang: PodGang, found: Found, member: Read, base: Sequence[str] | None
 ) -> Gang | NotYet:
     if gang.spec.base_ref is not None and base is None:
         return NotYet(
@@ -74,7 +72,6 @@ def _read_gang(
             return group
         groups.append(group)
         pods.extend(members)
-    spread = gang.spec.spread
     pack = _pack(gang.spec.topology_constraint)
     try:
         return Gang(
@@ -85,9 +82,7 @@ def _read_gang(
                 Bundle(each.pod_group_names, _pack(each.topology_constraint))
                 for each in gang.spec.topology_constraint_group_configs
             ),
-            apart=None
-            if spread is None
-            else Apart(spread.topology_key, spread.required, tuple(others)),
+            apart=_apart(gang),
             within=tuple(base or ()) if pack.required else (),
             priority=max((pod.spec.priority for pod in pods), default=0),
             created=parse_time(gang.metadata.creation_timestamp).timestamp(),
@@ -111,6 +106,7 @@ def read_standing(gang: PodGang, found: Found, member: Read = member_of) -> Gang
         standing = Gang(
             name=f"{gang.metadata.namespace}/{gang.metadata.name}",
             groups=tuple(groups),
+            apart=_apart(gang),
             priority=max((pod.spec.priority for pod in pods), default=0),
             created=parse_time(gang.metadata.creation_timestamp).timestamp(),
             **_said(gang.metadata.labels, gang.metadata.annotations, pods),
@@ -136,6 +132,16 @@ def _by_its_group(gang: PodGang, read: Gang) -> Gang:
         )
         read = replace(read, groups=tuple(groups))
     return read if gang.priority is None else replace(read, priority=gang.priority)
+
+
+def _apart(gang: PodGang) -> Apart | None:
+    """From which gangs it keeps apart: those of its namespace that share a label with it."""
+    spread = gang.spec.spread
+    if spread is None:
+        return None
+    value = gang.metadata.labels.get(spread.among, "")
+    among = f"{gang.metadata.namespace}/{spread.among}={value}"
+    return Apart(spread.topology_key, spread.required, among=among)
 
 
 def _pods_of(group: PodGroup, found: Found) -> list[Pod]:
