@@ -124,7 +124,8 @@ class Carrier:
         told = {
             pod: ("Moved", f"moves, {why}; room is held on {node}") for pod, node in nodes.items()
         }
-        unit = Unit(hold.gang, hold.pods, (hold.standing.priority, True, 0.0, hold.gang), {})
+        cost = hold.standing.priority, True, 0.0, 0, len(hold.pods), hold.gang
+        unit = Unit(hold.gang, hold.pods, cost, {})
         gone = await self._evictions.clear(Placement(hold.standing, hold.bookings, (unit,)), told)
         if not gone:
             find = self._world.find
