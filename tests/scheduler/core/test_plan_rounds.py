@@ -202,3 +202,32 @@ def test_gangs_of_one_round_keep_apart_from_each_other() -> None:
     for booking in plan.placements[1].bookings:
         cluster.snapshot.release(booking.pod)
     assert placed(planner(cluster).decide([job("g3", 2, apart=apart)], 0)) == ["g3"]
+
+
+@pytest.mark.parametrize(
+    ("members", "coming", "where"),
+    [(6, 0, "small"), (7, 0, "large"), (3, 3, "small"), (3, 9, "large"), (30, 0, "small")],
+    ids=[
+        "all of it fits where it is tightest",
+        "more than the minimum is there",
+        "those to come will fit",
+        "more are to come than fit",
+        "nowhere is room for all",
+    ],
+)
+def test_a_domain_is_chosen_that_holds_more_than_the_minimum(
+    members: int, coming: int, where: str
+) -> None:
+    cluster = Cluster(forest_of(()))
+    for name, gpus in (("small", 6), ("large", 20)):
+        cluster.snapshot.put_node(node(name, gpus, rack=name))
+    wanted = gang("g", group("w", members, 3, pack=Pack(RACK)))
+    wanted = replace(wanted, groups=(replace(wanted.groups[0], coming=coming),))
+    first = planner(cluster).plan([wanted], 0)
+    assert not cluster.snapshot.bookings
+    plan = planner(cluster).decide([wanted], 0)
+    assert plan == first
+    (placement,) = plan.placements
+    assert {cluster.snapshot.names[booking.row] for booking in placement.bookings} == {where}
+    room = 6 if where == "small" else 20
+    assert len(placement.bookings) == len(cluster.snapshot.bookings) == min(members, room)

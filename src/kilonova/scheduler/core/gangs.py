@@ -58,6 +58,8 @@ class Group:
     segments: Segments | None = None
     placed: tuple[str, ...] = ()
     standing: tuple[Member, ...] = ()
+    coming: int = 0
+    """How many more are announced and not there yet."""
 
     @property
     def needed(self) -> int:

@@ -23,6 +23,7 @@ from kilonova.scheduler.core.parts import Part, tree
 from kilonova.scheduler.core.rivals import kept_apart, one_per_domain
 from kilonova.scheduler.core.rooms import NOWHERE, BothRooms, Counts, Rooms
 from kilonova.scheduler.core.snapshot import Booking, Snapshot
+from kilonova.scheduler.core.whole import wholes, without_coming
 
 _MOST_TRIALS = 256
 """Domains that are tried for one gang. The bound on domains leaves few that fail."""
@@ -56,10 +57,10 @@ class Placer:
             return None if row == NOWHERE else self._book(row, member, gang)
         if rows is None:
             rows = np.flatnonzero(self._snapshot.alive[: self._snapshot.size])
-        for led in (gang,) if gang.needed else one_more(gang):
+        for led in (*wholes(gang), gang) if gang.needed else one_more(gang):
             placed = _Attempt(self._snapshot, self._rooms, self._levels, led).place(rows)
             if placed is not None:
-                return placed
+                return without_coming(self._snapshot, placed)
         return None
 
     def could_fit(self, root: Part) -> bool:

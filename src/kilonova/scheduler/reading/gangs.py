@@ -227,6 +227,7 @@ def _group(group: PodGroup, pods: Sequence[Pod], member: Read) -> Group | NotYet
             _segments(pods),
             tuple(pod.spec.node_name for pod in standing),
             tuple(map(member, standing)),
+            len(group.pod_references) - len(pods),
         )
     except Misread as error:
         return NotYet(error.reason, f"group {group.name}: {error}")

@@ -52,7 +52,7 @@ class Explainer:
         """Why a gang was refused; `reservation` is the one of the plan that refused it."""
         trial = self._trial
         trial.begin(gang)
-        wanted = in_need(gang)
+        wanted = in_need(trial.cluster.apart(gang))
         binding = binding_constraint(trial, wanted, why, now, reservation)
         wait = expected_start(trial, wanted, binding, now, reservation)
         found = proposals(trial, wanted, binding, now, wait)
