@@ -150,7 +150,7 @@ async def _forget_compute_domains(api: Api) -> None:
 
 def test_a_cluster_without_the_kinds_is_told_of_install(kilonova: Kilonova, tmp_path: Path) -> None:
     data = tmp_path / "data"
-    assert kilonova.detach(data, "--no-demo", "--no-operator", "--no-scheduler").code == 0
+    assert kilonova.detach(data, "--no-demo", "--no-operator").code == 0
     done = kilonova("run", "operator", "--kubeconfig", data / "kubeconfig", "--no-webhooks")
     assert done.code == 1
     assert "podcliquesets.grove.io" in done.err

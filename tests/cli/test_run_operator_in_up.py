@@ -49,7 +49,7 @@ async def test_a_set_runs_as_soon_as_the_cluster_is_ready(kilonova: Kilonova, tm
 
 async def test_a_cluster_can_do_without(kilonova: Kilonova, tmp_path: Path):
     data = tmp_path / "data"
-    assert kilonova.detach(data, "--no-demo", "--no-operator", "--no-scheduler").code == 0
+    assert kilonova.detach(data, "--no-demo", "--no-operator").code == 0
     async with connect(data / "kubeconfig") as client:
         with pytest.raises(NotFound):
             await client.list(SETS)

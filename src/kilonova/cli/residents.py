@@ -10,6 +10,9 @@ from kilonova.local.admission.inprocess import WebhooksOf
 from kilonova.local.clock import Clock, Identities
 from kilonova.local.cluster import Cluster, Settings
 
+_OF_THE_SCHEDULER = ("scheduler.grove.io", "scheduling.kilonova.dev")
+"""Groups of the kinds that a scheduler needs; an operator needs all."""
+
 
 @dataclass(frozen=True, slots=True)
 class Residents:
@@ -43,12 +46,17 @@ class Residents:
             clock,
             identities,
             webhooks=webhooks,
-            definitions=_definitions() if builders else (),
+            definitions=self._definitions(),
             parts=lambda cluster: [part for build in builders for part in build(cluster)],
         )
 
+    def _definitions(self) -> Sequence[JsonObject]:
+        """The kinds that they work on."""
+        if not (self.operator or self.scheduler):
+            return ()
+        from kilonova.api.crds import definitions
 
-def _definitions() -> Sequence[JsonObject]:
-    from kilonova.api.crds import definitions
-
-    return definitions()
+        known = definitions()
+        if self.operator:
+            return known
+        return [each for each in known if each["spec"]["group"] in _OF_THE_SCHEDULER]
