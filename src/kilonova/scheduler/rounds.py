@@ -63,8 +63,10 @@ class Rounds:
         self._rests = rests
         self._woken = woken
         self._metrics = metrics
-        self._refused: dict[str, tuple[Gang, int]] = {}
-        """Gangs that found no place, and how much room had been made until then."""
+        self._refused: dict[str, tuple[Gang, int, float]] = {}
+        """Gangs that found no place, how much room had been made until then, and when that was."""
+        self._kept = ""
+        """The gang for which room is kept: those who come later must leave it alone."""
         self._reasons: dict[str, str] = {}
         """Why gangs found no place when they were tried last."""
 
@@ -103,8 +105,8 @@ class Rounds:
         self._woken.clear()
 
     async def _take_round(self, gangs: Sequence[Gang]) -> None:
-        world, breath = self._world, Breath()
-        due = [gang for gang in gangs if self._is_due(gang)]
+        world, breath, now = self._world, Breath(), self._now().timestamp()
+        due = [gang for gang in gangs if self._is_due(gang, now)]
         self._refused = {
             name: refused
             for name, refused in self._refused.items()
@@ -112,9 +114,12 @@ class Rounds:
         }
         if not due:
             return
+        kept = world.waiting.get(self._kept)
+        if kept is not None and kept.name in self._refused and not self._is_due(kept, now):
+            due.append(kept)
         began = time.perf_counter()
         self._learn()
-        turn = self._planner.begin(due, self._now().timestamp())
+        turn = self._planner.begin(due, now)
         gains = world.gains
         for gang in turn.turns:
             if world.waiting.get(gang.name) is gang:
@@ -128,13 +133,17 @@ class Rounds:
             await breath.take_if_due()
         for refusal in turn.refusals:
             name = refusal.gang.name
-            self._refused[name] = world.waiting.get(name, refusal.gang), gains
+            self._refused[name] = world.waiting.get(name, refusal.gang), gains, now
             self._reasons[name] = reason_of(refusal.why)
+        self._kept = turn.reservation.gang.name if turn.reservation is not None else ""
         self._metrics.round_taken(time.perf_counter() - began)
         self._teller.refused(turn.refusals, turn.reservation)
 
-    def _is_due(self, gang: Gang) -> bool:
+    def _is_due(self, gang: Gang, now: float) -> bool:
         if gang.name in self._rests:
             return False
         refused = self._refused.get(gang.name)
-        return refused is None or refused != (gang, self._world.gains)
+        if refused is None:
+            return True
+        before, gains, at = refused
+        return before != gang or gains != self._world.gains or now - at >= self._retry
