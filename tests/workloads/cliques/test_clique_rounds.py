@@ -92,11 +92,13 @@ async def test_so1_a_clique_starts_after_another() -> None:
         startup: Any = "CliqueStartupTypeExplicit"
         set_ = await scene.add_set(pod_clique_set(first, second, startup=startup))
         later = await scene.add_clique(set_, "w")
-        await scene.add_gang(later, {"metadata": {"name": "sys-0-a"}, "spec": {"replicas": 2}})
+        await scene.add_gang(later)
         await scene.until(lambda each: each.get("scheduledReplicas") == 2)
         await settle(20)
         assert (await scene.status())["readyReplicas"] == 0
         await scene.add_clique(set_, "a")
+        await scene.until(lambda each: each.get("replicas") == 2, "sys-0-a")
+        await scene.list_pods()
         await scene.until_ready(2, "sys-0-a")
         await scene.until_ready(2)
         await scene.scale(W, 3)

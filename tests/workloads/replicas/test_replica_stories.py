@@ -104,9 +104,13 @@ async def test_replica_comes_up_with_its_gangs_running() -> None:
         await place.apply(two_units())
         await available(place)
         await eventually(lambda: _all_run(place))
-        found = await group_status(place)
-        assert (found["replicas"], found["scheduledReplicas"]) == (2, 2)
-        assert (found["availableReplicas"], found["updatedReplicas"]) == (2, 2)
+        counts = ("replicas", "scheduledReplicas", "availableReplicas", "updatedReplicas")
+
+        async def counted() -> bool:
+            found = await group_status(place)
+            return [found[each] for each in counts] == [2, 2, 2, 2]
+
+        await eventually(counted)
 
 
 async def _all_run(place: Ground) -> bool:
