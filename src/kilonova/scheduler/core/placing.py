@@ -15,13 +15,14 @@ import numpy as np
 from kilonova.scheduler.core import taking
 from kilonova.scheduler.core.asks import Shape
 from kilonova.scheduler.core.domains import candidates, could_hold
-from kilonova.scheduler.core.gangs import Apart, Gang, Group, Member, Segments
+from kilonova.scheduler.core.gangs import Apart, Gang, Group, Member
 from kilonova.scheduler.core.giving import bookings_for
 from kilonova.scheduler.core.labels import Rows
 from kilonova.scheduler.core.nearness import objections
 from kilonova.scheduler.core.parts import Part, tree
 from kilonova.scheduler.core.rivals import kept_apart, one_per_domain
 from kilonova.scheduler.core.rooms import NOWHERE, BothRooms, Counts, Rooms
+from kilonova.scheduler.core.seating import Seating, best_row
 from kilonova.scheduler.core.snapshot import Booking, Snapshot
 from kilonova.scheduler.core.whole import wholes, without_coming
 
@@ -101,23 +102,6 @@ def lone(gang: Gang) -> Member | None:
     return group.members[0]
 
 
-def best_row(snapshot: Snapshot, rooms: Rooms, member: Member, rows: Rows | None = None) -> int:
-    """Where one more pod stands best, by its own wishes and by what others let it;
-    `NOWHERE` if there is no such place. With `rows`, one of these."""
-    against = objections(snapshot, member)
-    if rows is None and against is None:
-        return rooms.best(member.shape)
-    keys = rooms.keys(member.shape)
-    if against is not None:
-        keys = np.where(against == 0, keys, NOWHERE)
-    if rows is None:
-        rows = np.arange(len(keys))
-    if not len(rows):
-        return NOWHERE
-    row = int(rows[keys[rows].argmax()])
-    return row if keys[row] >= 0 else NOWHERE
-
-
 class _Attempt:
     """One try to place one gang."""
 
@@ -129,6 +113,7 @@ class _Attempt:
         self._levels = levels
         self._gang = gang
         self._trials = 0
+        self._seating = Seating(snapshot, rooms, gang.name, self._reachable, self._tried)
         self._stands: dict[str, Rows] = {}
         """Rows among which a group's minimum was placed."""
         self._pins: Mapping[str, int] = {}
@@ -264,7 +249,7 @@ class _Attempt:
         self._stands[group.name] = rows
         members = list(group.members[:number])
         if group.segments is not None and len({member.shape for member in members}) > 1:
-            return self._fill_all_singly(group, members, rows)
+            return self._seating.seat_whole(group, members, rows)
         return all(
             self._fill_alike(leaf, group, alike[0].shape, alike, rows)
             for alike in self._scarcest_first(members, rows)
@@ -287,7 +272,7 @@ class _Attempt:
         self, leaf: Part, group: Group, shape: Shape, members: list[Member], rows: Rows
     ) -> bool:
         if self._differ(members):
-            return self._fill_all_singly(group, members, rows)
+            return self._seating.seat_whole(group, members, rows)
         room = self._room(members, rows)
         taken = self._take(leaf, group, shape, rows, room, len(members))
         if int(taken.sum()) < len(members):
@@ -315,57 +300,6 @@ class _Attempt:
         if level:
             room = one_per_domain(self._snapshot, level, rows, room, self._rooms.keys(shape)[rows])
         return room
-
-    def _fill_all_singly(self, group: Group, members: list[Member], rows: Rows) -> bool:
-        """Books one pod, or one segment, after the other: all of them, or it is no use."""
-        if group.segments is None:
-            return self._seat_all(members, rows)
-        return self._fill_segments(_segments(group.segments, members), group.segments.level, rows)
-
-    def _fill_segments(self, segments: Sequence[list[Member]], level: str, rows: Rows) -> bool:
-        """The first where the others find their places, too."""
-
-        def fill(first: list[Member], domain: Rows) -> bool:
-            return self._seat_all(first, domain) and self._fill_segments(segments[1:], level, rows)
-
-        if not segments:
-            return True
-        domains = self._domains_for(segments[0], level, rows)
-        return any(self._tried(fill, segments[0], domain) for domain in domains)
-
-    def _fill_singly(self, group: Group, members: list[Member], rows: Rows) -> int:
-        """As many pods, or segments, as find a place one after the other; says how many pods."""
-        if group.segments is None:
-            return self._seat(members, rows)
-        seated, level = 0, group.segments.level
-        for segment in _segments(group.segments, members):
-            domains = self._domains_for(segment, level, rows)
-            if not any(self._tried(self._seat_all, segment, domain) for domain in domains):
-                break
-            seated += len(segment)
-        return seated
-
-    def _domains_for(self, segment: list[Member], level: str, rows: Rows) -> Iterator[Rows]:
-        """Domains that may hold a segment, those with the most room first."""
-        domains = self._snapshot.labels.domains(level, rows)
-        room = np.bincount(domains + 1, weights=self._rooms.room(segment[0].shape)[rows])[1:]
-        names = self._snapshot.labels.column(level).values
-        alike = sum(member.shape == segment[0].shape for member in segment)
-        able = np.flatnonzero(room >= alike).tolist()
-        for domain in sorted(able, key=lambda one: (-room[one], names[one])):
-            yield rows[domains == domain]
-
-    def _seat_all(self, members: list[Member], rows: Rows) -> bool:
-        return self._seat(members, rows) == len(members)
-
-    def _seat(self, members: list[Member], rows: Rows) -> int:
-        """Each where it stands best, as long as there is a place; says how many have one."""
-        for seated, member in enumerate(members):
-            row = best_row(self._snapshot, self._rooms, member, self._reachable(member, rows))
-            if row == NOWHERE:
-                return seated
-            self._snapshot.book_all(bookings_for(self._snapshot, row, [member], self._gang.name))
-        return len(members)
 
     def _take(
         self, leaf: Part, group: Group, shape: Shape, rows: Rows, room: Counts, number: int
@@ -414,12 +348,12 @@ class _Attempt:
         if group.segments is not None:
             extras = self._complete_segment(group, extras, rows)
             if len({member.shape for member in extras}) > 1:
-                self._fill_singly(group, extras, rows)
+                self._seating.seat_some(group, extras, rows)
                 return
         for shape, same in groupby(extras, key=lambda member: member.shape):
             members = list(same)
             if self._differ(members):
-                self._fill_singly(group, members, rows)
+                self._seating.seat_some(group, members, rows)
                 continue
             room = self._room(members, rows)
             taken = self._take(leaf, group, shape, rows, room, len(members))
@@ -434,7 +368,7 @@ class _Attempt:
         last = self._snapshot.bookings[group.members[group.needed - 1].pod].row
         domains = self._snapshot.labels.domains(group.segments.level, np.append(rows, last))
         missing = group.segments.size - begun
-        self._seat(extras[:missing], rows[domains[:-1] == domains[-1]])
+        self._seating.seat(extras[:missing], rows[domains[:-1] == domains[-1]])
         return extras[missing:]
 
 
@@ -443,8 +377,3 @@ def _near_levels(root: Part) -> list[str]:
     shapes = [shape for leaf in root.leaves() for shape, _ in leaf.wanted]
     peers = [shape.peers for shape in shapes if shape.peers is not None]
     return list(dict.fromkeys(term.level for each in peers for term in each.near))
-
-
-def _segments(segments: Segments, members: list[Member]) -> list[list[Member]]:
-    size = segments.size
-    return [members[first : first + size] for first in range(0, len(members), size)]
