@@ -363,7 +363,10 @@ async def test_a_reservation_is_used_by_the_pod_that_names_it() -> None:
         await eventually(used)
 
 
-def test_every_example_is_linked_from_the_documentation() -> None:
+def test_every_example_is_linked_from_a_table_whose_sections_are_there() -> None:
     documented = (FOLDER.parents[1] / "docs" / "scheduling.md").read_text()
     for file in FOLDER.glob("*.yaml"):
         assert f"(../examples/scheduling/{file.name})" in documented
+    titles = re.findall(r"^##+ (.+)$", documented, re.MULTILINE)
+    sections = {re.sub(r"[^a-z0-9 -]", "", title.lower()).replace(" ", "-") for title in titles}
+    assert set(re.findall(r"\]\(#([^)]+)\)", documented)) <= sections
