@@ -289,3 +289,23 @@ def test_no_occurrence_is_lost_from_the_counts_and_writes_stay_bounded(steps):
     assert sum(seen.values()) == len(steps)
     for number in writes.values():
         assert number <= 2 * (limits.burst + time / limits.refill + 1)
+
+
+async def test_events_wait_while_there_is_more_important_to_write_but_not_for_long():
+    busy = True
+    scene = Scene(busy=lambda: busy)
+    async with scene.running() as recorder:
+        recorder.event(POD, "Bound", "Placed on n1")
+        await asyncio.sleep(1)
+        assert scene.events == []
+        busy = False
+        await asyncio.sleep(0.2)
+        assert len(scene.events) == 1
+        busy = True
+        recorder.event(POD, "Moved", "Placed on n2")
+        await asyncio.sleep(4.5)
+        assert len(scene.events) == 1
+        await asyncio.sleep(1)
+        assert len(scene.events) == 2
+        recorder.event(POD, "Ended", "Gone")
+    assert len(scene.events) == 3

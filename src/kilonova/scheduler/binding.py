@@ -69,6 +69,11 @@ class Binder:
         self._changed = asyncio.Event()
         self._stopping = False
 
+    @property
+    def under_way(self) -> int:
+        """How many gangs are being bound."""
+        return len(self._tasks)
+
     def bind(self, placement: Placement) -> None:
         """Begins to write a placement; its bookings are made already."""
         task = asyncio.create_task(self._bind(placement), name=f"bind {placement.gang.name}")
@@ -111,7 +116,10 @@ class Binder:
         self._tasks[task] = True
         failed = list(placement.bookings)
         if written and self._holds(placement):
-            bound = await asyncio.gather(*map(self._bind_measured, placement.bookings))
+            if len(placement.bookings) == 1:
+                bound = [await self._bind_measured(placement.bookings[0])]
+            else:
+                bound = await asyncio.gather(*map(self._bind_measured, placement.bookings))
             failed = [each for each, ok in zip(placement.bookings, bound, strict=True) if not ok]
         await self._allocations.take_back(failed)
         self._give_back(placement, failed)

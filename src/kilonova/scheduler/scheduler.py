@@ -69,6 +69,8 @@ from kilonova.scheduler.world import World
 
 COMPONENT = "kilonova-scheduler"
 """Who reports events."""
+_MOST_EVENTS = 10_000
+"""They wait while gangs are being bound."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,6 +173,8 @@ def build_scheduler(
         clock=monotonic,
         wall=now,
         new_id=new_id,
+        capacity=_MOST_EVENTS,
+        busy=lambda: binder.under_way > 0,
     )
     woken, fit = asyncio.Event(), LearntFit()
     groups = ForeignGroups(

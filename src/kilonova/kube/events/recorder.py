@@ -24,6 +24,8 @@ EVENTS = plain("", "v1", "events", "Event", True)
 
 _RETRY_SECONDS = (1.0, 2.0, 4.0, 8.0, 15.0)
 _WRITE_SECONDS = 30.0
+_COURTESY_SECONDS = 5.0
+_LOOK_SECONDS = 0.1
 
 log = get_logger(__name__)
 
@@ -36,7 +38,8 @@ def random_id() -> str:
 class Recorder:
     """Reports what happens to objects. A part of the process: `run` it, `stop` flushes.
 
-    `component` names the controller in the column FROM of `kubectl describe`.
+    `component` names the controller in the column FROM of `kubectl describe`. While its process is
+    `busy` with writes that matter more, events wait, for some seconds at most.
     """
 
     def __init__(
@@ -52,6 +55,7 @@ class Recorder:
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], datetime] = lambda: datetime.now(UTC),
         new_id: Callable[[], str] = random_id,
+        busy: Callable[[], bool] = lambda: False,
     ) -> None:
         self.name = f"events of {component}"
         self._client = client
@@ -62,6 +66,7 @@ class Recorder:
         self._flush_seconds = flush_seconds
         self._clock = clock
         self._wall = wall
+        self._busy = busy
         self._correlator = Correlator(limits or Limits(), new_id)
         # By identity: a series is due once, whatever happens to it before it is written.
         self._due: dict[int, Series] = {}
@@ -119,12 +124,20 @@ class Recorder:
 
     async def _write_for_ever(self) -> None:
         while True:
+            await self._let_others_go_first()
             while self._due:
                 await self._write_next()
             if self._stopping.is_set():
                 return
             await self._wake.wait()
             self._wake.clear()
+
+    async def _let_others_go_first(self) -> None:
+        since = self._clock()
+        while self._due and self._busy() and not self._stopping.is_set():
+            if self._clock() - since >= _COURTESY_SECONDS:
+                return
+            await asyncio.sleep(_LOOK_SECONDS)
 
     async def _write_next(self) -> None:
         series = self._writing = self._due.pop(next(iter(self._due)))

@@ -119,8 +119,9 @@ class Planner:
         """Moves that make room for a gang, or where nobody waits of nodes that stay empty; nothing
         changes. The gangs in `keep` stay: those on their way to a place, or not known well."""
         aims = Aims(self._policy.levels, worth=worth)
+        gang = None if waiting is None else self._cluster.apart(waiting)
         return consolidate(
-            self._cluster, self._rooms, self._placer, waiting, budget, now, aims=aims, keep=keep
+            self._cluster, self._rooms, self._placer, gang, budget, now, aims=aims, keep=keep
         )
 
 

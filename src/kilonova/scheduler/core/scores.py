@@ -30,6 +30,8 @@ class Part:
     name: str
     weight: float
     score: Score
+    sound: bool = False
+    """It is known to give a number from 0 to 100 for every row."""
 
 
 class Scoring:
@@ -74,6 +76,8 @@ class Scoring:
         if part.name in self.broken:
             return None
         try:
+            if part.sound:
+                return part.score(snapshot, shape, rows)
             scores = np.asarray(part.score(snapshot, shape, rows), np.float64)
         except Exception as error:
             self.broken[part.name] = f"{type(error).__name__}: {error}"
@@ -118,9 +122,9 @@ def default_scoring(fit: Score | None = None, extra: Sequence[Part] = ()) -> Sco
     """Topology, fit and balance, as KGWE weighs them, wishes as much as all of these together, and
     what is plugged in."""
     parts = (
-        Part(WISHES, 100, wishes),
-        Part("topology", 40, topology),
-        Part("fit", 35, fit or LearntFit()),
-        Part("balance", 25, balance),
+        Part(WISHES, 100, wishes, sound=True),
+        Part("topology", 40, topology, sound=True),
+        Part("fit", 35, fit or LearntFit(), sound=fit is None or isinstance(fit, LearntFit)),
+        Part("balance", 25, balance, sound=True),
     )
     return Scoring((*parts, *extra))
