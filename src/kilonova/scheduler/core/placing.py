@@ -61,7 +61,7 @@ class Placer:
         for led in (*wholes(gang), gang) if gang.needed else one_more(gang):
             placed = _Attempt(self._snapshot, self._rooms, self._levels, led).place(rows)
             if placed is not None:
-                return without_coming(self._snapshot, placed)
+                return placed if led is gang else without_coming(self._snapshot, placed)
         return None
 
     def could_fit(self, root: Part) -> bool:
