@@ -7,8 +7,8 @@ MAKEFLAGS += --no-print-directory
 
 PYTHON ?= python3
 ARGS ?=
-# Who share the tests: many of these wait for servers, so that three keep two cores busy.
-WORKERS ?= 3
+# Who share the tests: many of these wait for servers, so that four keep two cores busy.
+WORKERS ?= 4
 VENV := .venv
 BIN := $(VENV)/bin
 UV := $(shell command -v uv 2>/dev/null)
