@@ -46,7 +46,7 @@ def measure(inputs: Inputs, folder: Path, with_peer: bool) -> list[Row]:
     return [
         Row(placed, ours.rate, theirs.rate),
         share,
-        Row(Quantity("times kube-scheduler's rate", "", "more", 4), ours.rate / theirs.rate),
+        Row(Quantity("times kube-scheduler's rate", "×", "more", 4), ours.rate / theirs.rate),
         Row(Quantity("processor time", "s"), ours.cpu, theirs.cpu),
         Row(Quantity("memory", "MB"), ours.memory, theirs.memory),
         gang_row,
