@@ -114,8 +114,8 @@ class Worth:
         gpus = np.maximum(left.gpus, 0)
         host = np.minimum(left.cpu, left.memory * self._cpu_of_memory).clip(0) / self._unit
         # A node that came later may have more devices than any had.
-        whole = np.minimum((gpus == WHOLE).sum(axis=1), self.largest.gpus)
-        per_milli = host / np.maximum(gpus.sum(axis=1, dtype=np.int64), 1)
+        whole = np.minimum(_summed(gpus == WHOLE), self.largest.gpus)
+        per_milli = host / np.maximum(_summed(gpus), 1)
         columns = np.minimum(gpus * per_milli[:, None], _COLUMNS).astype(np.intp)
         worth = self._holes[gpus // _STEP, columns].sum(axis=1)
         columns = np.minimum(whole * WHOLE * per_milli, _COLUMNS).astype(np.intp)
@@ -134,8 +134,15 @@ class Worth:
 
     def _looseness(self, left: Left) -> Floats:
         largest = self.largest
-        gpus = left.gpus.sum(axis=1, dtype=np.int64) / max(1, WHOLE * largest.gpus)
+        gpus = _summed(left.gpus) / max(1, WHOLE * largest.gpus)
         return gpus + left.cpu / max(1, largest.cpu) + left.memory / max(1, largest.memory)
+
+
+def _summed(devices: NDArray[np.generic]) -> Ints:
+    """The sum over the devices of each node. As a product it takes a tenth of the time, and is
+    exact: no node has so many devices that a float could not count their milli."""
+    ones = np.ones(devices.shape[1], np.float32)
+    return (devices.astype(np.float32) @ ones).astype(np.int64)
 
 
 def score(waste: Floats) -> Floats:

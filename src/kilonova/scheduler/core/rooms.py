@@ -26,7 +26,8 @@ Scores = NDArray[np.float64]
 
 Score = Callable[[Snapshot, Shape, Rows], Scores]
 """How good each row is for one more pod of a shape, 0 to 100; asked only where there is room. One
-that learns has a `version`, which changes with what it would say."""
+that learns has a `version`, which changes with what it would say; one that says the same of rows
+which have and use the same is `by_state`."""
 
 NOWHERE = -1
 _NEVER = -1
@@ -35,6 +36,7 @@ _LEVELS = 2000
 """Scores are compared in so many steps; equals by name."""
 
 _KEPT_SHAPES = 512
+_KEPT_LEVELS = 1 << 16
 
 
 @dataclass(slots=True)
@@ -56,6 +58,9 @@ class Rooms:
         self._snapshot = snapshot
         self._score = score
         self._vectors: OrderedDict[Shape, _Vectors] = OrderedDict()
+        self._levels: dict[tuple[Shape, bytes], int] = {}
+        """What a row in some state is worth to a shape, by the score of one version."""
+        self._levels_by = _NEVER
 
     def of(self, snapshot: Snapshot) -> "Rooms":
         """The same score on another snapshot."""
@@ -104,12 +109,34 @@ class Rooms:
         open_ = room > 0
         if open_.any():
             chosen = rows[open_]
-            scores = self._score(self._snapshot, shape, chosen)
-            sound = np.fmin(np.fmax(scores, 0.0), 100.0)  # what is no number counts as nothing
-            levels = np.rint(sound * (_LEVELS / 100)).astype(np.int64)
+            levels = self._known_level(shape, chosen) if len(rows) == 1 else None
+            if levels is None:
+                levels = self._leveled(shape, chosen)
             ranks = (1 << _RANK_BITS) - 1 - self._snapshot.ranks[chosen]
             keys[open_] = (levels << _RANK_BITS) | ranks
         return keys
+
+    def _leveled(self, shape: Shape, rows: Rows) -> Keys:
+        scores = self._score(self._snapshot, shape, rows)
+        sound = np.fmin(np.fmax(scores, 0.0), 100.0)  # what is no number counts as nothing
+        return np.rint(sound * (_LEVELS / 100)).astype(np.int64)
+
+    def _known_level(self, shape: Shape, rows: Rows) -> int | None:
+        """What one row is worth, as another in the same state was; None where more than its state
+        counts. Pods that come one by one meet few states."""
+        if not getattr(self._score, "by_state", False) or not _by_state(shape):
+            return None
+        version = self._ranking()[1]
+        if self._levels_by != version or len(self._levels) > _KEPT_LEVELS:
+            self._levels.clear()
+            self._levels_by = version
+        key = shape, self._snapshot.state(int(rows[0]))
+        level = self._levels.get(key)
+        if level is None:
+            level = int(self._leveled(shape, rows)[0])
+            if self._ranking()[1] == version:
+                self._levels[key] = level
+        return level
 
     def _fresh(self, shape: Shape) -> _Vectors:
         snapshot = self._snapshot
@@ -150,6 +177,11 @@ class BothRooms(Rooms):
 
     def keys(self, shape: Shape) -> Keys:
         return np.where(self._shadow.room(shape) > 0, self._present.keys(shape), NOWHERE)
+
+
+def _by_state(shape: Shape) -> bool:
+    """Whether a shape minds only what a row has and uses: not how it is called, nor who is near."""
+    return not (shape.preferred or shape.peers or shape.claims)
 
 
 def fitting(snapshot: Snapshot, shape: Shape, rows: Rows) -> Counts:

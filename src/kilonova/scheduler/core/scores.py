@@ -64,6 +64,12 @@ class Scoring:
         learnt: int = sum(getattr(part.score, "version", 0) for part in self.parts)
         return learnt + len(self.broken)
 
+    @property
+    def by_state(self) -> bool:
+        """Whether it says the same of rows that have and use the same, to a shape that minds
+        nothing else: what is plugged in may look at anything."""
+        return all(part.sound for part in self.parts)
+
     def by_part(self, snapshot: Snapshot, shape: Shape, row: int) -> Mapping[str, float]:
         """What each part gives a node; where others stand is judged by comparison with all."""
         rows = np.array([row], np.intp)

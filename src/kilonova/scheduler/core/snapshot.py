@@ -141,6 +141,13 @@ class Snapshot:
                 self._ranks[self._rows[name]] = rank
         return self._ranks
 
+    def state(self, row: int) -> bytes:
+        """Equal for rows that have and use the same, whatever their nodes are called."""
+        facts = (int(self.layouts[row]), int(self.taints[row]), int(self.gpu_missing[row]))
+        amounts = (self.allocatable[:, row], self.used[:, row], self.free[:, row])
+        devices = (self.gpu_free[row], self.gpu_mask[row])
+        return b"".join((repr(facts).encode(), *(each.tobytes() for each in (*amounts, *devices))))
+
     def put_node(self, node: Node) -> int:
         """Takes a node, or what has changed of it. Bookings stay."""
         row = self._rows.get(node.name)
