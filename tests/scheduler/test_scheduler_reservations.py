@@ -105,6 +105,30 @@ async def test_who_names_it_stands_in_its_room_and_leaves_it_to_the_next() -> No
         await assert_nothing_twice(client)
 
 
+async def test_room_stays_kept_while_who_stands_in_it_takes_long_to_go() -> None:
+    async with scheduling(fleet(1)) as (cluster, _):
+        client = cluster.client("tester")
+        await client.create(RESERVATIONS, reservation(2, 4), "default")
+        await eventually(in_phase(client, "Reserved"))
+        mine = naming("mine", 4)
+        mine["metadata"]["finalizers"] = ["example.com/wait"]
+        await client.create(PODS, mine, "default")
+        await client.create(PODS, pod("other", 1), "default")
+        await eventually(in_phase(client, "Used"))
+        await client.delete(PODS, "mine", "default")
+        await settle(5)
+        labels = {"metadata": {"labels": {"looked": "at"}}}
+        await client.patch(RESERVATIONS, "night", labels, "default")
+        await settle(60)
+        assert (await status_of(client))["phase"] == "Used"
+        assert (await nodes_of(client))["other"] == ""
+        await client.patch(PODS, "mine", {"metadata": {"finalizers": None}}, "default")
+        await eventually(in_phase(client, "Reserved"))
+        await settle(30)
+        assert (await nodes_of(client))["other"] == ""
+        assert (await status_of(client))["nodes"][0]["devices"] == "0,1,2,3,4,5,6,7"
+
+
 async def test_a_gang_names_it_by_its_reference() -> None:
     async with scheduling(fleet(3)) as (cluster, _):
         client = cluster.client("tester")

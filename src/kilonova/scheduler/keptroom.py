@@ -48,16 +48,27 @@ class Holder:
         self._gain = gain
         self.users: dict[str, dict[str, None]] = {}
 
-    def users_of(self, name: str) -> list[Booking]:
-        """The pods of all gangs that may stand in the room of a reservation."""
-        standing, bookings = self._cluster.standing, self._cluster.snapshot.bookings
+    def users_of(self, name: str, places: Places = ()) -> list[Booking]:
+        """The pods of all gangs that may stand in the room of a reservation; in its places also
+        those that are being deleted and count for their gang no more."""
+        standing, snapshot = self._cluster.standing, self._cluster.snapshot
         gangs = sorted(gang for gang in self.users.get(name, ()) if gang in standing)
-        return [
-            bookings[pod]
+        found = {
+            pod: snapshot.bookings[pod]
             for gang in gangs
             if standing[gang].gang.room == name
             for pod in standing[gang].pods
-        ]
+        }
+        for node in dict.fromkeys(place.name for place in places if place.name in snapshot):
+            for pod, booking in snapshot.pods_on[snapshot.row(node)].items():
+                if booking.gang in self.users.get(name, ()) and not self._counts(pod):
+                    found[pod] = booking
+        return list(found.values())
+
+    def _counts(self, pod: str) -> bool:
+        """Whether a pod that has a place counts for a gang that stands."""
+        standing = self._cluster.standing.get(self._cluster.snapshot.bookings[pod].gang)
+        return standing is not None and pod in standing.pods
 
     def hold(self, name: str, kept: Kept, *, among_others: bool = False) -> set[int]:
         """Has booked what is kept, and nothing else; says which places are not there any more, or
@@ -65,7 +76,8 @@ class Holder:
         known who stand there."""
         cluster, snapshot = self._cluster, self._cluster.snapshot
         places = self._bookings(name, kept)
-        wanted = remaining([each for each in places if each is not None], self.users_of(name))
+        users = self.users_of(name, kept.places)
+        wanted = remaining([each for each in places if each is not None], users)
         standing, gang = cluster.standing.get(name), _as_gang(name, kept)
         has = [snapshot.bookings[pod] for pod in standing.pods] if standing is not None else []
         gone = {number for number, each in enumerate(places) if each is None}

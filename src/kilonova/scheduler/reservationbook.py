@@ -100,6 +100,11 @@ class ReservationBook:
         self._holder.protect(name, kept)
         self._tell(name)
 
+    def left(self, row: int) -> None:
+        """Somebody left a row: what is kept there is booked before anybody is decided about."""
+        for name in self._keeping_on(self._cluster.snapshot.names[row]):
+            self.settle(name)
+
     def crowded(self, row: int) -> None:
         """Somebody stands on a row who may be in the way of what is kept there."""
         node = self._cluster.snapshot.names[row]
@@ -254,7 +259,11 @@ class ReservationBook:
         nodes = {place.name for place in kept.places}
         names = self._cluster.snapshot.names
         users = sorted(
-            {each.gang for each in self._holder.users_of(name) if names[each.row] in nodes}
+            {
+                each.gang
+                for each in self._holder.users_of(name, kept.places)
+                if names[each.row] in nodes
+            }
         )
         new = State(
             kept.places if kept.before is None else kept.before,

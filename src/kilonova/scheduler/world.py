@@ -349,11 +349,10 @@ class World:
         """Frees the room of a pod, unless it is kept for others; `again` is it booked at once."""
         booking = self.cluster.snapshot.release(pod)
         standing = self.cluster.standing.get(booking.gang)
-        room = standing.gang.room if standing is not None else ""
         if standing is not None and pod in standing.pods:
             self.cluster.leave(booking.gang, [pod])
         if not again:
-            self.reservations.settle(room)
+            self.reservations.left(booking.row)
         self._gain()
 
     def _gain_for_peers(self) -> None:
