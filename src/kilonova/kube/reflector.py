@@ -27,7 +27,6 @@ from kilonova.kube.errors import (
     BadRequest,
     ConnectionFailed,
     Expired,
-    Forbidden,
     Invalid,
     KubeError,
     NotFound,
@@ -56,7 +55,7 @@ class Reflector(Generic[T]):
     `silence` is after how many seconds without data, bookmarks included, a stream counts as
     dead; servers send a bookmark about every minute. Share a reflector between controllers:
     its cost is per event, not per handler. What is `optional` counts as empty while the server
-    does not know the kind or lets nobody look; the others are waited for.
+    does not know the kind; the others are waited for.
     """
 
     def __init__(
@@ -121,8 +120,8 @@ class Reflector(Generic[T]):
                     continue
                 self._failures += 1
                 delay = self._backoff.delay(self._failures)
-                absent = self._optional and isinstance(error, Forbidden | NotFound)
-                self._report(error, delay, expected=absent and isinstance(error, NotFound))
+                absent = self._optional and isinstance(error, NotFound)
+                self._report(error, delay, expected=absent)
                 if _cannot_resume(error):
                     self._version = ""
                 if absent and not self.synced:
