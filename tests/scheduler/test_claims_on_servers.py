@@ -11,10 +11,7 @@ from kilonova.kube import Client
 from kilonova.kube.access import connect
 from kilonova.scheduler.scheduler import build_scheduler
 from kilonova.scheduler.settings import Settings
-from tests.conftest import CONTROLLERS
 from tests.harness.access import Access
-from tests.harness.controlplane import HOW_TO_GET, ControlPlane, binaries
-from tests.harness.embedded import EmbeddedServer
 from tests.local.embedded_cluster import DEFINITIONS, NODES, PODS, eventually
 from tests.scheduler.dra import (
     CLAIMS,
@@ -38,10 +35,10 @@ from tests.scheduler.scheduling import (
     nodes_of,
     pod,
 )
+from tests.scheduler.servers import server_with
 from tests.workloads.ground import parts_running
 
 NS = "default"
-_WITH_CLAIMS = f"{CONTROLLERS},resourceclaim-controller"
 
 
 @pytest.fixture(scope="module", params=["embedded", "kubernetes"])
@@ -50,15 +47,8 @@ def access(
 ) -> Iterator[Access]:
     """A server that makes claims from templates and takes them back."""
     folder = tmp_path_factory.mktemp(request.param)
-    if request.param == "embedded":
-        controllers = f"--controllers={_WITH_CLAIMS},definition-controller"
-        with EmbeddedServer.start(folder / "data", "--port", "0", controllers) as server:
-            yield server.access
-    else:
-        if binaries() is None:
-            pytest.skip(HOW_TO_GET)
-        with ControlPlane.start(folder, controllers=_WITH_CLAIMS) as plane:
-            yield plane.access
+    with server_with("resourceclaim-controller", request.param, folder) as found:
+        yield found
 
 
 @asynccontextmanager

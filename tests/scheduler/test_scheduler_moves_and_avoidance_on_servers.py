@@ -12,17 +12,14 @@ from kilonova.kube.access import connect
 from kilonova.scheduler.movelimits import MoveLimits
 from kilonova.scheduler.scheduler import build_scheduler
 from kilonova.scheduler.settings import Settings
-from tests.conftest import CONTROLLERS
 from tests.harness.access import Access
-from tests.harness.controlplane import HOW_TO_GET, ControlPlane, binaries
-from tests.harness.embedded import EmbeddedServer
 from tests.local.embedded_cluster import DEFINITIONS, EVENTS, NODES, PODS, eventually
 from tests.scheduler.moving import REPLICA_SETS, fragmented, placed, run_set
 from tests.scheduler.scheduling import GANGS, QUEUES, is_served
+from tests.scheduler.servers import server_with
 from tests.workloads.ground import parts_running
 
 NS = "default"
-_MAKING_ANEW = f"{CONTROLLERS},replicaset-controller"
 
 
 @pytest.fixture(scope="module", params=["embedded", "kubernetes"])
@@ -31,15 +28,8 @@ def access(
 ) -> Iterator[Access]:
     """A server that makes pods of sets."""
     folder = tmp_path_factory.mktemp(request.param)
-    if request.param == "embedded":
-        controllers = f"--controllers={_MAKING_ANEW},definition-controller"
-        with EmbeddedServer.start(folder / "data", "--port", "0", controllers) as server:
-            yield server.access
-    else:
-        if binaries() is None:
-            pytest.skip(HOW_TO_GET)
-        with ControlPlane.start(folder, controllers=_MAKING_ANEW) as plane:
-            yield plane.access
+    with server_with("replicaset-controller", request.param, folder) as found:
+        yield found
 
 
 async def test_a_pod_moves_so_that_a_node_becomes_empty(access: Access) -> None:

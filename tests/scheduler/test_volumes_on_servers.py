@@ -4,12 +4,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.conftest import CONTROLLERS
 from tests.harness.access import Access
-from tests.harness.controlplane import HOW_TO_GET, ControlPlane, binaries
-from tests.harness.embedded import EmbeddedServer
 from tests.local.embedded_cluster import NODES, PODS, eventually
 from tests.scheduler.scheduling import all_placed, nodes_of, pod
+from tests.scheduler.servers import server_with
 from tests.scheduler.storing import (
     CLAIMS,
     HOST,
@@ -25,8 +23,6 @@ from tests.scheduler.storing import (
 )
 from tests.scheduler.test_claims_on_servers import stage
 
-_WITH_VOLUMES = f"{CONTROLLERS},persistentvolume-binder-controller"
-
 
 @pytest.fixture(scope="module", params=["embedded", "kubernetes"])
 def access(
@@ -34,15 +30,8 @@ def access(
 ) -> Iterator[Access]:
     """A server that binds claims to volumes."""
     folder = tmp_path_factory.mktemp(request.param)
-    if request.param == "embedded":
-        controllers = f"--controllers={_WITH_VOLUMES},definition-controller"
-        with EmbeddedServer.start(folder / "data", "--port", "0", controllers) as server:
-            yield server.access
-    else:
-        if binaries() is None:
-            pytest.skip(HOW_TO_GET)
-        with ControlPlane.start(folder, controllers=_WITH_VOLUMES) as plane:
-            yield plane.access
+    with server_with("persistentvolume-binder-controller", request.param, folder) as found:
+        yield found
 
 
 async def test_a_gang_gets_free_volumes_on_its_nodes(access: Access) -> None:
