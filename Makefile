@@ -12,10 +12,13 @@ WORKERS ?= 4
 VENV := .venv
 BIN := $(VENV)/bin
 UV := $(shell command -v uv 2>/dev/null)
+NPM := $(shell command -v npm 2>/dev/null)
 
 # Two states of .venv, each renewed when what it is made from changes.
 RUN := $(VENV)/.run
 DEV := $(VENV)/.dev
+# What the console's page is built with, likewise.
+MODULES := frontend/node_modules/.installed
 
 ifneq ($(UV),)
 CREATE := $(UV) venv --quiet --allow-existing --python $(PYTHON) $(VENV)
@@ -56,6 +59,16 @@ ifneq ($(shell command -v go 2>/dev/null),)
 else
 	@echo "No go on the PATH: the generated tables were not compared with Kubernetes' modules."
 endif
+ifneq ($(NPM),)
+	@$(MAKE) $(MODULES)
+	$(BIN)/python -m tools.frontend.check
+else
+	@echo "No npm on the PATH: the console's built page was not compared with frontend/."
+endif
+
+.PHONY: frontend
+frontend: $(MODULES) ## Build the console's page from frontend/ (needs Node.js)
+	@cd frontend && npm run --silent build
 
 .PHONY: bench
 bench: $(DEV) ## Run the benchmarks (ARGS="NAME --json FILE")
@@ -69,8 +82,12 @@ faults: $(DEV) ## Run only the tests that kill and break things, with 1,000 kill
 control-plane: | $(BIN)/python ## Build a real Kubernetes control plane, once; prints its folder
 	@$(BIN)/python tools/control-plane/build.py
 
+.PHONY: chromium
+chromium: | $(BIN)/python ## Get a browser for the tests of the console; prints its command
+	@$(BIN)/python tools/chromium/get.py
+
 .PHONY: real-parts
-real-parts: control-plane ## Get all that the full test suite wants
+real-parts: control-plane chromium ## Get all that the full test suite wants
 
 .PHONY: lock
 lock: ## Pin the dependencies anew (needs uv)
@@ -98,3 +115,9 @@ $(DEV): requirements-dev.lock pyproject.toml | $(BIN)/python
 	@$(INSTALL) --require-hashes -r requirements-dev.lock
 	@$(INSTALL) --no-deps --no-build-isolation -e .
 	@touch $(RUN) $@
+
+$(MODULES): frontend/package-lock.json
+	@test -n "$(NPM)" || { echo "make frontend: no npm on the PATH; it comes with Node.js 20.19 or newer" >&2; exit 1; }
+	@echo "Installing what the console's page is built with …"
+	@cd frontend && npm ci --silent --no-audit --no-fund
+	@touch $@
