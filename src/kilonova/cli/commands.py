@@ -2,11 +2,13 @@
 
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
+from kilonova.cli.completion import completion
 from kilonova.cli.failure import NOT_RUNNING, CommandFailed
 from kilonova.cli.options import DATA_VARIABLE, PORT, Durability, UpOptions, default_data
 from kilonova.cli.plan import plan
@@ -18,11 +20,12 @@ from kilonova.cli.why import why
 _EXIT_CODES = """\
 \b
 Exit codes:
-  0  done
-  1  refused or failed; one line on standard error says why
-  2  wrong usage
-  3  `status`: nothing runs
-  7  `run operator --mnnvl`: the cluster has no ComputeDomains
+    0  done
+    1  refused or failed; one line on standard error says why
+    2  wrong usage
+    3  `status`: nothing runs
+    7  `run operator --mnnvl`: the cluster has no ComputeDomains
+  130  stopped by Ctrl-C
 """
 
 # Rich help costs 200 ms more, for which nobody waits gladly.
@@ -49,10 +52,10 @@ _Data = Annotated[
 ]
 
 
-def main() -> None:
+def main(command: Callable[..., object] = app, program: str = "kilonova") -> None:
     """Run the command line of this process."""
     try:
-        app(prog_name="kilonova")
+        command(prog_name=program)
     except CommandFailed as failure:
         typer.echo(f"kilonova: {failure}", err=True)
         sys.exit(failure.code)
@@ -265,7 +268,7 @@ def version() -> None:
     typer.echo(f"kilonova {__version__}")
 
 
-for _command in (queues, why, plan):
+for _command in (queues, why, plan, completion):
     app.command()(_command)
 
 

@@ -5,7 +5,11 @@ from typing import Annotated, Literal
 
 import typer
 
+from kilonova.cli.completing import context_names, namespace_names
 from kilonova.cli.options import DATA_VARIABLE
+
+Form = Literal["table", "wide", "json", "yaml", "name"]
+"""How lists are printed."""
 
 Kubeconfig = Annotated[
     Path | None,
@@ -17,7 +21,12 @@ Kubeconfig = Annotated[
     ),
 ]
 Context = Annotated[
-    str | None, typer.Option(metavar="NAME", help="Its context, instead of the current one.")
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        help="Its context, instead of the current one.",
+        autocompletion=context_names,
+    ),
 ]
 Data = Annotated[
     Path | None,
@@ -34,7 +43,34 @@ Snapshot = Annotated[
     typer.Option(metavar="FILE", help="Look at a snapshot instead of a cluster.", dir_okay=False),
 ]
 Output = Annotated[Literal["table", "json", "yaml"], typer.Option("--output", "-o", help="Form.")]
-Namespace = Annotated[str, typer.Option("--namespace", "-n", metavar="NAME", help="Namespace.")]
+ListOutput = Annotated[Form, typer.Option("--output", "-o", help="Form.")]
+Namespace = Annotated[
+    str | None,
+    typer.Option(
+        "--namespace",
+        "-n",
+        metavar="NAME",
+        help="Namespace.  [default: that of the context]",
+        autocompletion=namespace_names,
+    ),
+]
+AllNamespaces = Annotated[
+    bool, typer.Option("--all-namespaces", "-A", help="Look in all namespaces.")
+]
+Selector = Annotated[
+    str,
+    typer.Option(
+        "--selector", "-l", metavar="LABELS", help="Only those with labels as in 'app=web,tier!=x'."
+    ),
+]
+Watch = Annotated[bool, typer.Option("--watch", "-w", help="Go on showing changes, until Ctrl-C.")]
+NoHeaders = Annotated[bool, typer.Option("--no-headers", help="Leave out the titles of columns.")]
+SortBy = Annotated[
+    str,
+    typer.Option(
+        metavar="COLUMN", help="Order by a column of the wide table, largest number or A first."
+    ),
+]
 Config = Annotated[
     Path | None,
     typer.Option(

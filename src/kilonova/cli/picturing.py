@@ -1,17 +1,13 @@
 """Where commands about placement look: at a live cluster, or at a snapshot file."""
 
 import asyncio
-import os
-from collections.abc import Mapping
 from pathlib import Path
 
+from kilonova.cli.clusters import cluster_meant
 from kilonova.cli.failure import CommandFailed
-from kilonova.cli.options import default_data
 from kilonova.cli.reasons import explained
 from kilonova.cli.schedulerconfig import read_scheduler_configuration
 from kilonova.kube import connect
-from kilonova.kube.kubeconfig import kubeconfig_files
-from kilonova.local.folder import Folder
 from kilonova.scheduler.capturing import Captured, capture
 from kilonova.scheduler.files import UnreadableFile, load
 from kilonova.scheduler.picture import Picture
@@ -63,33 +59,6 @@ def captured_from(
     """A picture of the cluster that is meant."""
     settings = settings_in(config)
     return asyncio.run(_capture(cluster_meant(kubeconfig, context, data), context, settings))
-
-
-def cluster_meant(
-    kubeconfig: Path | None,
-    context: str | None,
-    data: Path | None,
-    environment: Mapping[str, str] = os.environ,
-) -> Path | None:
-    """The kubeconfig to use; None is what kubectl would use.
-
-    That of --kubeconfig, else of the cluster on --data, else as kubectl finds it, else of the
-    cluster that `kilonova up` runs on the usual folder.
-    """
-    if kubeconfig is not None:
-        return kubeconfig
-    if data is not None:
-        folder = Folder(data.expanduser().absolute())
-        if not folder.is_taken():
-            raise CommandFailed(
-                f"nothing runs on {data}: start it with `kilonova up --data {data}`"
-            )
-        return folder.kubeconfig
-    if context is None and not any(file.exists() for file in kubeconfig_files(environment)):
-        usual = Folder(default_data(environment))
-        if usual.is_taken():
-            return usual.kubeconfig
-    return None
 
 
 async def _capture(kubeconfig: Path | None, context: str | None, settings: Settings) -> Captured:

@@ -9,10 +9,11 @@ import msgspec
 
 from kilonova.api.grove import ClusterTopologyBinding
 from kilonova.api.times import rfc3339
+from kilonova.cli.clusters import cluster_meant
 from kilonova.cli.drafts import Drafting, Drafts, Topologies
 from kilonova.cli.failure import CommandFailed
 from kilonova.cli.manifests import Manifest, read_manifests
-from kilonova.cli.picturing import cluster_meant, picture_from
+from kilonova.cli.picturing import picture_from
 from kilonova.cli.reasons import explained
 from kilonova.kube import NotFound, connect
 from kilonova.scheduler.decisions import Decisions

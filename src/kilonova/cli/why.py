@@ -21,7 +21,7 @@ def why(
             autocompletion=pod_and_gang_names,
         ),
     ],
-    namespace: Namespace = "default",
+    namespace: Namespace = None,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
     data: Data = None,
@@ -41,6 +41,7 @@ def why(
       kilonova why podgang/llama-0 -o json
       kilonova why trainer-0 --snapshot monday.json.gz
     """
+    from kilonova.cli.clusters import cluster_meant, namespace_meant
     from kilonova.cli.picturing import picture_from
     from kilonova.cli.tables import in_form
     from kilonova.cli.whytext import answer_text
@@ -48,6 +49,10 @@ def why(
 
     plain = next((name.removeprefix(kind) for kind in _KINDS if name.startswith(kind)), name)
     picture = picture_from(snapshot, kubeconfig, context, data, config)
+    if snapshot is None:
+        meant = cluster_meant(kubeconfig, context, data)
+        namespace = namespace_meant(namespace, meant, context)
+    namespace = namespace or "default"
     found = answer(picture, namespace, plain)
     if found is None:
         raise CommandFailed(

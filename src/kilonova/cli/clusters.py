@@ -1,0 +1,47 @@
+"""Which cluster a command means, and which namespace in it."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from kilonova.cli.failure import CommandFailed
+from kilonova.cli.options import default_data
+from kilonova.cli.reasons import explained
+from kilonova.kube import find_access
+from kilonova.kube.kubeconfig import kubeconfig_files
+from kilonova.local.folder import Folder
+
+
+def cluster_meant(
+    kubeconfig: Path | None,
+    context: str | None,
+    data: Path | None,
+    environment: Mapping[str, str] = os.environ,
+) -> Path | None:
+    """The kubeconfig to use; None is what kubectl would use.
+
+    That of --kubeconfig, else of the cluster on --data, else as kubectl finds it, else of the
+    cluster that `kilonova up` runs on the usual folder.
+    """
+    if kubeconfig is not None:
+        return kubeconfig
+    if data is not None:
+        folder = Folder(data.expanduser().absolute())
+        if not folder.is_taken():
+            raise CommandFailed(
+                f"nothing runs on {data}: start it with `kilonova up --data {data}`"
+            )
+        return folder.kubeconfig
+    if context is None and not any(file.exists() for file in kubeconfig_files(environment)):
+        usual = Folder(default_data(environment))
+        if usual.is_taken():
+            return usual.kubeconfig
+    return None
+
+
+def namespace_meant(namespace: str | None, kubeconfig: Path | None, context: str | None) -> str:
+    """The namespace that was named, else that of the context."""
+    if namespace:
+        return namespace
+    with explained("look"):
+        return find_access(kubeconfig, context).namespace
