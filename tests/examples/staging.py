@@ -12,7 +12,7 @@ from kilonova.cli.residents import Residents
 from kilonova.kube import Client
 from kilonova.kube.resource import Resource, plain
 from kilonova.local.cluster import Settings
-from kilonova.local.nodes.fleet import default_fleet
+from kilonova.local.nodes import read_fleet
 from kilonova.scheduler.answering import Answer, answer
 from kilonova.scheduler.capturing import capture
 from tests.local.embedded_cluster import NODES, PODS, LoopClock, eventually, find
@@ -21,6 +21,8 @@ from tests.scheduler.scheduling import GANGS, PRIORITIES, QUEUES
 from tests.workloads.ground import SETS, TOPOLOGIES
 
 FOLDER = Path(__file__).parents[2] / "examples" / "scheduling"
+FLEET = read_fleet(FOLDER / "fleet.yaml")
+"""The nodes for which the examples are written."""
 JOBS = plain("batch", "v1", "jobs", "Job", True)
 DEPLOYMENTS = plain("apps", "v1", "deployments", "Deployment", True)
 RESERVATIONS = plain("scheduling.kilonova.dev", "v1alpha1", "reservations", "Reservation", True)
@@ -129,8 +131,8 @@ class Stage:
 
 @asynccontextmanager
 async def stage() -> AsyncGenerator[Stage]:
-    """A cluster with its operator and its scheduler, and the nodes that come without a file."""
-    settings = Settings(port=None, data=None, fleet=default_fleet())
+    """A cluster with its operator and its scheduler, and the nodes of the examples."""
+    settings = Settings(port=None, data=None, fleet=FLEET)
     cluster = Residents().cluster(settings, LoopClock())
     await cluster.start()
     try:

@@ -1,25 +1,22 @@
 """The examples of other people's workloads do what their comments say."""
 
-from pathlib import Path
-
 import yaml
 
 from kilonova.cli.drafts import Drafting
 from kilonova.cli.manifests import Manifest, read_manifests
 from kilonova.kube.resource import plain
-from kilonova.local.nodes.fleet import default_fleet
 from kilonova.scheduler.capturing import capture
 from kilonova.scheduler.decisions import Decisions
 from kilonova.scheduler.picture import Picture
 from kilonova.scheduler.reading.podgroups import ref_of
 from kilonova.scheduler.whatif import gangs_of_groups, what_if
+from tests.examples.staging import FLEET, FOLDER
 from tests.local.embedded_cluster import DEFINITIONS, eventually, virtual_time
 from tests.scheduler.podgroups import COSCHEDULED
 from tests.scheduler.scheduling import is_served, scheduling
 
 pytestmark = virtual_time
 
-FOLDER = Path(__file__).parents[2] / "examples" / "scheduling"
 JOBS = plain("batch", "v1", "jobs", "Job", True)
 
 
@@ -32,7 +29,7 @@ def planned(picture: Picture, manifests: list[Manifest]) -> Decisions:
 
 
 async def test_a_job_with_a_coscheduling_group_runs_as_it_is() -> None:
-    async with scheduling(default_fleet()) as (cluster, _):
+    async with scheduling(FLEET) as (cluster, _):
         client = cluster.client("tester")
         definition = yaml.safe_load((FOLDER / "podgroup-crd.yaml").read_text())
         await client.create(DEFINITIONS, definition)
@@ -49,7 +46,7 @@ async def test_a_job_with_a_coscheduling_group_runs_as_it_is() -> None:
 
 
 async def test_a_job_with_a_group_of_kubernetes_is_planned_within_one_rack() -> None:
-    async with scheduling(default_fleet()) as (cluster, _):
+    async with scheduling(FLEET) as (cluster, _):
         picture = (await capture(cluster.client("tester"))).picture
         manifests = read_manifests([FOLDER / "podgroup.yaml"])
         (placed,) = planned(picture, manifests).placed

@@ -8,12 +8,19 @@ from kilonova.api.json import JsonObject
 from kilonova.cli.drafts import Drafting
 from kilonova.cli.manifests import read_manifests
 from kilonova.cli.schedulerconfig import read_scheduler_configuration
-from kilonova.local.nodes.fleet import default_fleet
 from kilonova.scheduler.capturing import capture
 from kilonova.scheduler.decisions import replay
 from kilonova.scheduler.files import load, save
 from kilonova.scheduler.whatif import what_if
-from tests.examples.staging import DEPLOYMENTS, FOLDER, RESERVATIONS, VOLUME_CLAIMS, Stage, stage
+from tests.examples.staging import (
+    DEPLOYMENTS,
+    FLEET,
+    FOLDER,
+    RESERVATIONS,
+    VOLUME_CLAIMS,
+    Stage,
+    stage,
+)
 from tests.local.embedded_cluster import (
     EVENTS,
     NODES,
@@ -248,7 +255,7 @@ async def test_only_who_ends_in_time_passes_a_gang_that_waited_long() -> None:
 
 async def test_scattered_pods_are_put_together() -> None:
     settings = read_scheduler_configuration(FOLDER / "moves-config.yaml").settings()
-    async with a_cluster(default_fleet()) as cluster, mover_on(cluster, settings):
+    async with a_cluster(FLEET) as cluster, mover_on(cluster, settings):
         shown = Stage(cluster.client("tester"))
         await shown.apply("moves")
         await shown.is_placed("half", 3)

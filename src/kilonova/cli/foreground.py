@@ -57,12 +57,12 @@ async def _run(options: UpOptions, audience: Audience, begun: float) -> None:
     from kilonova.local.controllers import UnknownController
     from kilonova.local.folder import FolderInUse
     from kilonova.local.listener import PortInUse
-    from kilonova.local.nodes import Fleet, FleetError, default_fleet, read_fleet
+    from kilonova.local.nodes import Fleet, FleetError, read_fleet, small_fleet
     from kilonova.local.storage import Durability, StorageBroken
 
     asked = _asked_to_stop()
     try:
-        fleet = default_fleet() if options.demo else Fleet()
+        fleet = small_fleet() if options.demo else Fleet()
         if options.nodes is not None:
             fleet = read_fleet(options.nodes)
         residents = Residents(operator=options.operator, scheduler=options.scheduler)

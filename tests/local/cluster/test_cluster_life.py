@@ -15,7 +15,7 @@ from kilonova.kube.access import connect
 from kilonova.local.cluster import Cluster, Settings
 from kilonova.local.folder import Folder, FolderInUse
 from kilonova.local.listener import PortInUse, bind
-from kilonova.local.nodes import Fleet, default_fleet
+from kilonova.local.nodes import Fleet, small_fleet
 from kilonova.local.nodes.fleet import NodeGroup
 from kilonova.local.storage import StorageBroken
 from tests.local.embedded_cluster import CONFIG_MAPS, NODES, SERVICES, find
@@ -40,12 +40,12 @@ def other_tasks() -> list[str]:
 async def test_nothing_is_left_running_or_open(tmp_path: Path) -> None:
     before = open_files()
     for _ in range(2):
-        settings = Settings(data=tmp_path / "data", fleet=default_fleet())
+        settings = Settings(data=tmp_path / "data", fleet=small_fleet())
         cluster = Residents().cluster(settings)
         await cluster.start()
         await cluster.wait_settled()
         async with connect(tmp_path / "data" / "kubeconfig") as client:
-            assert len((await client.list(NODES)).items) == 12
+            assert len((await client.list(NODES)).items) == 34
             async with client.watch(NODES, resource_version="0"):
                 await cluster.stop()
         assert other_tasks() == []

@@ -8,7 +8,7 @@ from kilonova.kube import Client, Forbidden, Resource
 from kilonova.local.controllers.ownership import AnyObject, Metadata
 from kilonova.local.controllers.remains import Remains
 from kilonova.local.controllers.resources import served_resources
-from kilonova.local.nodes import default_fleet
+from kilonova.local.nodes import small_fleet
 from tests.local.embedded_cluster import (
     ACCOUNTS,
     CONFIG_MAPS,
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.looptime
 
 @pytest.fixture
 async def client() -> AsyncIterator[Client]:
-    async with running(fleet=default_fleet()) as cluster:
+    async with running(fleet=small_fleet()) as cluster:
         yield cluster.client("test")
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kilonova.local.nodes import Fleet, FleetError, default_fleet, read_fleet
+from kilonova.local.nodes import Fleet, FleetError, read_fleet
 from kilonova.local.nodes.fleet import NodeGroup, delay, shapes
 
 Write = Callable[[str], Path]
@@ -131,13 +131,6 @@ def test_a_mistake_is_named(write: Write, text: str, message: str) -> None:
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(FleetError, match=r"none\.yaml cannot be read: No such file"):
         read_fleet(tmp_path / "none.yaml")
-
-
-def test_the_default_fleet_has_two_racks_and_two_zones() -> None:
-    nodes = list(shapes(default_fleet()))
-    assert len(nodes) == 12
-    assert len({node.rack for node in nodes if node.group.name == "h100"}) == 2
-    assert {node.zone for node in nodes} == {"zone-a", "zone-b"}
 
 
 def test_nodes_of_a_rack_are_neighbours() -> None:

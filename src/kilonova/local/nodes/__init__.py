@@ -6,8 +6,9 @@ ready, fail now and then, go when deleted. They need nothing but a client, so th
 Kubernetes. All that they know is in the API: a new process goes on where the last one stopped.
 """
 
-from kilonova.local.nodes.fleet import NO_NODES, Fleet, default_fleet
+from kilonova.local.nodes.fleet import NO_NODES, Fleet
 from kilonova.local.nodes.fleetfile import FleetError, read_fleet
+from kilonova.local.nodes.fleets import fleet_called, small_fleet
 from kilonova.local.nodes.kubelet import SimulatedKubelet
 from kilonova.local.nodes.sim import SimulatedNodes
 
@@ -17,6 +18,7 @@ __all__ = [
     "FleetError",
     "SimulatedKubelet",
     "SimulatedNodes",
-    "default_fleet",
+    "fleet_called",
     "read_fleet",
+    "small_fleet",
 ]

@@ -31,12 +31,17 @@ Amount = str | int
 
 
 class Gpu(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """The accelerators of a node, which tells how they are joined unless `topology` is none."""
+    """The accelerators of a node, which tells how they are joined unless `topology` is none.
+
+    `nvlink` says how far NVLink reaches: within the node, or over all nodes of a rack, which then
+    tell that they are one domain.
+    """
 
     model: str
     count: int
     memory: Amount = "80Gi"
     topology: Literal["by-model", "none"] = "by-model"
+    nvlink: Literal["node", "rack"] = "node"
 
 
 class Failures(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
@@ -151,18 +156,6 @@ class NodeShape:
     block: str
     rack: str
     group: NodeGroup
-
-
-def default_fleet() -> Fleet:
-    """What `kilonova up` starts with when no file is given: two racks of H100s, some L4s."""
-    h100 = Gpu("NVIDIA-H100-80GB-HBM3", 8, "80Gi")
-    l4 = Gpu("NVIDIA-L4", 1, "24Gi")
-    return Fleet(
-        nodes=(
-            NodeGroup("h100", 8, cpu="192", memory="2Ti", gpu=h100, zones=("zone-a",), racks=2),
-            NodeGroup("l4", 4, cpu="32", memory="128Gi", gpu=l4, zones=("zone-b",)),
-        )
-    )
 
 
 def shapes(fleet: Fleet) -> Iterator[NodeShape]:

@@ -20,6 +20,7 @@ NODE_KIND = "kilonova.dev/node-kind"
 BLOCK = "kilonova.dev/block"
 RACK = "kilonova.dev/rack"
 GPU_RESOURCE = "nvidia.com/gpu"
+NVLINK_DOMAIN = "nvidia.com/gpu.clique"
 MOST_NODES = 128 << 8
 MOST_PODS = 254
 """As many as there are addresses for: a /24 for each node."""
@@ -95,7 +96,7 @@ def node_labels(shape: NodeShape) -> dict[str, str]:
         BLOCK: shape.block,
         RACK: shape.rack,
         NODE_KIND: "sim",
-        **(feature_labels(shape.group.gpu) if shape.group.gpu is not None else {}),
+        **_gpu_labels(shape),
         **shape.group.labels,
     }
 
@@ -314,6 +315,15 @@ def host_address(node: int) -> str:
 def pod_address(node: int, number: int) -> str:
     """The address of a pod on a node; `number` is between 1 and `MOST_PODS`."""
     return f"10.{128 + (node >> 8)}.{node & 255}.{number}"
+
+
+def _gpu_labels(shape: NodeShape) -> dict[str, str]:
+    """What feature discovery tells of a node's GPUs, and of the NVLink domain that it is in."""
+    gpu = shape.group.gpu
+    if gpu is None:
+        return {}
+    domain = {NVLINK_DOMAIN: f"{shape.rack}.0"} if gpu.nvlink == "rack" else {}
+    return {**feature_labels(gpu), **domain}
 
 
 def _capacity(shape: NodeShape) -> dict[str, str]:
