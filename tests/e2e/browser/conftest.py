@@ -1,0 +1,53 @@
+"""A browser for each file of tests, a fresh profile for each test, and clusters to look at."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page
+
+from tests.cli.command import Kilonova
+from tests.e2e.browser.place import SMALL_FLEET, Place, start
+from tests.harness.browser import PATIENCE, Complaints, chromium
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """Not one for the whole run: async tests of other files cannot run beside it."""
+    with chromium() as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def command(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kilonova]:
+    """The command with a home of its own; comes after the browser, which may be missing."""
+    kilonova = Kilonova(tmp_path_factory.mktemp("home"))
+    yield kilonova
+    kilonova.end()
+
+
+@pytest.fixture(scope="module")
+def place(command: Kilonova, kubectl_path: Path) -> Place:
+    """A small cluster with operator and scheduler, its console read-only as it is by default."""
+    return start(command, kubectl_path, SMALL_FLEET)
+
+
+@pytest.fixture
+def complaints() -> Iterator[Complaints]:
+    """What is wrong with the page; whatever a test leaves here fails it."""
+    complaints = Complaints()
+    yield complaints
+    assert complaints.take() == []
+
+
+@pytest.fixture
+def page(browser: Browser, place: Place, complaints: Complaints) -> Iterator[Page]:
+    """A page that came by the link of `kilonova status`, and may go to any path from there."""
+    with browser.new_context(
+        base_url=place.address, viewport={"width": 1280, "height": 800}
+    ) as context:
+        context.set_default_timeout(PATIENCE)
+        page = context.new_page()
+        complaints.listen(page)
+        page.goto(place.link)
+        yield page
