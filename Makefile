@@ -14,9 +14,10 @@ BIN := $(VENV)/bin
 UV := $(shell command -v uv 2>/dev/null)
 NPM := $(shell command -v npm 2>/dev/null)
 
-# Two states of .venv, each renewed when what it is made from changes.
+# States of .venv, each renewed when what it is made from changes.
 RUN := $(VENV)/.run
 DEV := $(VENV)/.dev
+DOCS := $(VENV)/.docs
 # What the console's page is built with, likewise.
 MODULES := frontend/node_modules/.installed
 
@@ -70,6 +71,10 @@ endif
 frontend: $(MODULES) ## Build the console's page from frontend/ (needs Node.js)
 	@cd frontend && npm run --silent build
 
+.PHONY: docs
+docs: $(DOCS) ## Build the documentation into site/; a link that leads nowhere is an error
+	@$(BIN)/python -m tools.docs $(ARGS)
+
 .PHONY: bench
 bench: $(DEV) ## Run the benchmarks (ARGS="NAME --json FILE")
 	$(BIN)/python -m bench $(or $(ARGS),home)
@@ -94,6 +99,7 @@ lock: ## Pin the dependencies anew (needs uv)
 	@command -v "$(UV)" >/dev/null || { echo "make lock: no uv on the PATH" >&2; exit 1; }
 	$(call compile,build,requirements.lock)
 	$(call compile,dev,requirements-dev.lock)
+	$(call compile,docs,requirements-docs.lock)
 
 compile = $(UV) pip compile --quiet --universal --generate-hashes --no-header --no-annotate \
 	--no-emit-index-url pyproject.toml --group $(1) -o $(2)
@@ -120,4 +126,10 @@ $(MODULES): frontend/package-lock.json
 	@test -n "$(NPM)" || { echo "make frontend: no npm on the PATH; it comes with Node.js 20.19 or newer" >&2; exit 1; }
 	@echo "Installing what the console's page is built with …"
 	@cd frontend && npm ci --silent --no-audit --no-fund
+	@touch $@
+
+# What renders the documentation, beside whatever is there.
+$(DOCS): requirements-docs.lock | $(BIN)/python
+	@echo "Installing what the documentation is built with …"
+	@$(INSTALL) --require-hashes -r requirements-docs.lock
 	@touch $@
