@@ -1,0 +1,92 @@
+/** The whole page: the rail with the pages, the state of the connection, the page itself. */
+import type { JSX } from "preact";
+import { useEffect } from "preact/hooks";
+import { Banner } from "./banner";
+import { KeyHelp } from "./keyhelp";
+import { showKeys, showSearch } from "./keys";
+import { pages } from "./pages";
+import { go, path } from "./router";
+import { connection, hello } from "./stream";
+import { choice, nextTheme } from "./theme";
+import { Confirm } from "./ui/confirm";
+import { Icon } from "./ui/icons";
+import { Mark } from "./ui/state";
+
+/** Chooses the page by the path. */
+export function App(): JSX.Element {
+  const at = path.value;
+  const page = pages.find((each) => at === each.path || at.startsWith(`${each.path}/`));
+  useEffect(() => {
+    if (!page) go(pages[0]?.path ?? "/fleet", { replace: true });
+    else document.title = `${page.title} · ${hello.value?.cluster ?? "Kilonova"}`;
+  });
+  return (
+    <div class="app">
+      <a class="skip" href="#main" onClick={skip}>Skip to the content</a>
+      <Rail at={page?.path} />
+      <main id="main" tabIndex={-1}>
+        <Banner />
+        {page && <page.view />}
+      </main>
+      <Confirm />
+      {showKeys.value && <KeyHelp />}
+    </div>
+  );
+}
+
+function skip(event: Event): void {
+  event.preventDefault();
+  document.getElementById("main")?.focus();
+}
+
+function Rail({ at }: { at: string | undefined }): JSX.Element {
+  const said = hello.value;
+  return (
+    <nav class="rail" aria-label="Pages">
+      <div class="brand">
+        <img src="/favicon.svg" alt="" width="22" height="22" />
+        <span class="brand-name">{said?.cluster ?? "Kilonova"}</span>
+      </div>
+      <button type="button" class="rail-search" onClick={() => (showSearch.value = true)}>
+        <Icon name="search" size={14} />
+        <span>Search</span>
+        <kbd>Ctrl K</kbd>
+      </button>
+      <ul>
+        {pages.map((page) => (
+          <li key={page.path}>
+            <a href={page.path} aria-current={page.path === at ? "page" : undefined} title={`${page.title} (g ${page.key})`}>
+              <Icon name={page.icon} />
+              <span>{page.title}</span>
+            </a>
+          </li>
+        ))}
+      </ul>
+      <div class="rail-foot">
+        <Live />
+        <div class="rail-buttons">
+          <button type="button" class="icon-button" onClick={nextTheme} aria-label={`Theme: ${choice.value}`} title={`Theme: ${choice.value}`}>
+            <Icon name={choice.value} />
+          </button>
+          <button type="button" class="icon-button" onClick={() => (showKeys.value = true)} aria-label="Keys" title="Keys (?)">
+            <Icon name="keys" />
+          </button>
+        </div>
+      </div>
+    </nav>
+  );
+}
+
+function Live(): JSX.Element {
+  const words = { connecting: "Connecting", live: "Live", lost: "Not connected", denied: "Not allowed" };
+  const tones = { connecting: "busy", live: "good", lost: "bad", denied: "bad" } as const;
+  const { state } = connection.value;
+  const said = hello.value;
+  return (
+    <p class="live" title={said && `Kilonova ${said.version}, ${said.actions ? "actions allowed" : "read-only"}`}>
+      <Mark tone={tones[state]} />
+      <span>{words[state]}</span>
+      {said && <span class="faint">{said.actions ? "actions" : "read-only"}</span>}
+    </p>
+  );
+}

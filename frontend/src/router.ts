@@ -1,0 +1,68 @@
+/** Where the page is: path and query of the address as signals. Filters live in the query. */
+import { computed, signal, type ReadonlySignal } from "@preact/signals";
+
+const address = signal(location.pathname + location.search);
+
+/** The path, e.g. "/workloads/Job/default/train". */
+export const path: ReadonlySignal<string> = computed(() => address.value.split("?")[0] ?? "/");
+
+/** The query of the address. */
+export const query: ReadonlySignal<URLSearchParams> = computed(
+  () => new URLSearchParams(address.value.split("?")[1] ?? ""),
+);
+
+/** Goes to an address of this page. */
+export function go(to: string, options: { replace?: boolean } = {}): void {
+  if (to === address.peek()) return;
+  history[options.replace ? "replaceState" : "pushState"](null, "", to);
+  address.value = location.pathname + location.search;
+}
+
+/** Sets or (empty) removes parts of the query, without a step in the history. */
+export function setQuery(parts: Record<string, string | undefined>): void {
+  const next = new URLSearchParams(query.peek());
+  for (const [name, value] of Object.entries(parts))
+    if (value) next.set(name, value);
+    else next.delete(name);
+  go(withQuery(path.peek(), next), { replace: true });
+}
+
+/** One part of the query and how to set it; subscribes. */
+export function useQuery(name: string, fallback = ""): [string, (value: string) => void] {
+  const value = query.value.get(name) ?? fallback;
+  return [value, (next) => setQuery({ [name]: next === fallback ? undefined : next })];
+}
+
+/** An address with the filters of the present one: for going to a detail and back. */
+export function keepingQuery(to: string): string {
+  return withQuery(to, query.value);
+}
+
+/** The parts of the path below a page's own, decoded. */
+export function below(base: string): string[] {
+  const rest = path.value.slice(base.length).split("/").filter(Boolean);
+  return rest.map(decodeURIComponent);
+}
+
+/** A path of parts, each encoded. */
+export function pathOf(...parts: string[]): string {
+  return "/" + parts.map(encodeURIComponent).join("/");
+}
+
+function withQuery(to: string, parts: URLSearchParams): string {
+  const text = parts.toString();
+  return text ? `${to}?${text}` : to;
+}
+
+/** Follows the browser's back and forward, and links of this page. */
+export function startRouting(): void {
+  addEventListener("popstate", () => (address.value = location.pathname + location.search));
+  document.addEventListener("click", (click) => {
+    if (click.defaultPrevented || click.button !== 0) return;
+    if (click.metaKey || click.ctrlKey || click.shiftKey || click.altKey) return;
+    const link = (click.target as Element | null)?.closest<HTMLAnchorElement>("a[href^='/']");
+    if (!link || link.target || link.hasAttribute("download")) return;
+    click.preventDefault();
+    go(link.pathname + link.search);
+  });
+}

@@ -1,0 +1,200 @@
+/** What the console's server tells: one row for each object, as src/kilonova/console/rows.py says it. */
+
+/** Amounts by resource name, e.g. {"nvidia.com/gpu": 8}: plain numbers, bytes for memory. */
+export type Amounts = Record<string, number>;
+
+/** A node. Its id is its name. */
+export interface NodeRow {
+  id: string;
+  zone?: string;
+  block?: string;
+  rack?: string;
+  /** "sim", "process", or absent for one of a cluster elsewhere. */
+  kind?: string;
+  product?: string;
+  /** NVLink domain. */
+  clique?: string;
+  fabric?: string;
+  gpus?: number;
+  /** MiB of one GPU. */
+  memory?: number;
+  /** Indices of GPUs that are not healthy. */
+  lost?: number[];
+  ready: boolean;
+  cordoned?: boolean;
+  /** In words: why not ready, pressure, lost GPUs. */
+  problem?: string;
+  taints?: string[];
+  /** Allocatable cores and bytes. */
+  cpu: number;
+  ram: number;
+  maxPods?: number;
+  /** USD for an hour of one GPU, list price. */
+  price?: number;
+  created?: number;
+}
+
+/** A pod. Its id is "namespace/name". */
+export interface PodRow {
+  id: string;
+  node?: string;
+  phase: string;
+  /** As kubectl's STATUS. */
+  state: string;
+  ready?: boolean;
+  reason?: string;
+  message?: string;
+  /** Ids of its PodGang, PodCliqueSet and PodClique. */
+  gang?: string;
+  set?: string;
+  clique?: string;
+  /** Whose it is in people's eyes: "Kind/namespace/name". */
+  workload: string;
+  /** Absent for "default". */
+  queue?: string;
+  gpus?: number;
+  /** [index, share from 0 to 1] that it was given. */
+  devices?: [number, number][];
+  cpu?: number;
+  ram?: number;
+  restarts?: number;
+  created?: number;
+  scheduled?: number;
+  started?: number;
+  readyAt?: number;
+  finished?: number;
+}
+
+/** A group of a gang: pods as ids. */
+export interface GangGroup {
+  name: string;
+  min: number;
+  pods: string[];
+}
+
+/** A PodGang. Its id is "namespace/name". */
+export interface GangRow {
+  id: string;
+  set?: string;
+  phase: string;
+  groups: GangGroup[];
+  queue?: string;
+  priority?: string;
+  /** Why it has no place, in words. */
+  waits?: string;
+  reason?: string;
+  score?: number;
+  /** Topology labels within one value of which it must, or would rather, be placed. */
+  pack?: string;
+  prefers?: string;
+  base?: string;
+  created?: number;
+  scheduled?: number;
+  readyAt?: number;
+}
+
+/** A clique as its set's template has it. */
+export interface CliqueOfSet {
+  name: string;
+  role?: string;
+  replicas: number;
+  min: number;
+  after?: string[];
+  gpus?: number;
+}
+
+/** A PodCliqueSet. Its id is "namespace/name". */
+export interface SetRow {
+  id: string;
+  replicas: number;
+  available?: number;
+  scheduled?: number;
+  updated?: number;
+  startup?: string;
+  cliques: CliqueOfSet[];
+  problem?: string;
+  updating?: boolean;
+  created?: number;
+}
+
+/** A PodClique. Its id is "namespace/name". */
+export interface CliqueRow {
+  id: string;
+  set?: string;
+  gang?: string;
+  role?: string;
+  replicas: number;
+  min: number;
+  ready?: number;
+  scheduled?: number;
+  created?: number;
+}
+
+/** A queue. Its id is its name. */
+export interface QueueRow {
+  id: string;
+  parent?: string;
+  weight: number;
+  priority?: number;
+  deserved?: Amounts;
+  limit?: Amounts;
+  used?: Amounts;
+  requested?: Amounts;
+  fairShare?: Amounts;
+  waiting?: number;
+  ready: boolean;
+  message?: string;
+  created?: number;
+}
+
+/** An event; `object` is "Pod/default/x". */
+export interface EventRow {
+  id: string;
+  type: string;
+  reason: string;
+  object: string;
+  message: string;
+  count?: number;
+  first?: number;
+  last: number;
+  source?: string;
+}
+
+/** What a node uses: shares from 0 to 1 of what it can give. Its id is the node's name. */
+export interface UsageRow {
+  id: string;
+  cpu: number;
+  memory: number;
+}
+
+/** The row of each table. */
+export interface Rows {
+  nodes: NodeRow;
+  pods: PodRow;
+  gangs: GangRow;
+  sets: SetRow;
+  cliques: CliqueRow;
+  queues: QueueRow;
+  events: EventRow;
+  usage: UsageRow;
+}
+
+export type TableName = keyof Rows;
+
+/** A batch of changes of one table; `reset` means that `put` is all there is. */
+export interface Change<R> {
+  table: string;
+  reset?: boolean;
+  put?: R[];
+  gone?: string[];
+  at?: number;
+}
+
+/** What the server says first. */
+export interface Hello {
+  version: string;
+  cluster: string;
+  actions: boolean;
+  tables: string[];
+  now: number;
+}

@@ -1,0 +1,128 @@
+/**
+ * The connection to the server: opened, watched, opened again.
+ *
+ * It reads the event stream by fetch rather than EventSource, which hides two things the page has
+ * to know: the status of a refusal (401: the link has to be opened again), and the comments that
+ * the server sends when nothing changes (25 s without even those means that it is gone).
+ */
+import { signal } from "@preact/signals";
+import { now, setClock } from "./clock";
+import type { Hello } from "./rows";
+import { messageReader, type Message } from "./sse";
+import { receive } from "./store";
+
+const SILENCE_MS = 25_000;
+const FIRST_RETRY_MS = 500;
+const LAST_RETRY_MS = 10_000;
+
+export type Connection =
+  | { state: "connecting" }
+  | { state: "live" }
+  | { state: "lost"; since: number; nextTry: number }
+  | { state: "denied"; message: string };
+
+/** How the connection stands. */
+export const connection = signal<Connection>({ state: "connecting" });
+/** What the server said of itself. */
+export const hello = signal<Hello | undefined>(undefined);
+/** Tables that the server is still filling. */
+export const filling = signal<string[]>([]);
+
+let wake: (() => void) | undefined;
+
+/** Ends the pause before the next try. */
+export function tryNow(): void {
+  wake?.();
+}
+
+/** Keeps the connection up for as long as the page lives. */
+export async function follow(): Promise<void> {
+  let delay = FIRST_RETRY_MS;
+  let lostSince: number | undefined;
+  for (;;) {
+    const ended = await readOnce();
+    if (ended.denied) {
+      connection.value = { state: "denied", message: ended.denied };
+      await pause(60_000);
+      continue;
+    }
+    if (ended.wasLive) {
+      delay = FIRST_RETRY_MS;
+      lostSince = undefined;
+    }
+    lostSince ??= now.peek();
+    connection.value = { state: "lost", since: lostSince, nextTry: now.peek() + delay / 1000 };
+    await pause(delay * (0.8 + 0.4 * Math.random()));
+    delay = Math.min(delay * 2, LAST_RETRY_MS);
+  }
+}
+
+async function readOnce(): Promise<{ wasLive: boolean; denied?: string }> {
+  const aborter = new AbortController();
+  let watchdog = setTimeout(() => aborter.abort(), SILENCE_MS);
+  let wasLive = false;
+  try {
+    const answer = await fetch("/api/stream", {
+      headers: { accept: "text/event-stream" },
+      cache: "no-store",
+      signal: aborter.signal,
+    });
+    if (answer.status === 401) return { wasLive, denied: await refusal(answer) };
+    if (!answer.ok || !answer.body) return { wasLive };
+    const read = messageReader();
+    const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
+    for (;;) {
+      const { done, value } = await reader.read();
+      if (done) return { wasLive };
+      clearTimeout(watchdog);
+      watchdog = setTimeout(() => aborter.abort(), SILENCE_MS);
+      for (const message of read(value)) {
+        take(message);
+        wasLive = true;
+      }
+    }
+  } catch {
+    return { wasLive }; // Lost, however it came: the banner says so and the next try follows.
+  } finally {
+    clearTimeout(watchdog);
+    aborter.abort();
+  }
+}
+
+function take(message: Message): void {
+  switch (message.event) {
+    case "hello": {
+      const said = JSON.parse(message.data) as Hello;
+      setClock(said.now);
+      hello.value = said;
+      filling.value = [];
+      connection.value = { state: "live" };
+      break;
+    }
+    case "rows":
+      receive(JSON.parse(message.data));
+      if (filling.peek().length) filling.value = [];
+      break;
+    case "loading":
+      filling.value = (JSON.parse(message.data) as { tables: string[] }).tables;
+      break;
+  }
+}
+
+async function refusal(answer: Response): Promise<string> {
+  try {
+    return ((await answer.json()) as { message: string }).message;
+  } catch {
+    return "The console does not know this browser.";
+  }
+}
+
+function pause(ms: number): Promise<void> {
+  return new Promise((resolve) => {
+    const timer = setTimeout(resolve, ms);
+    wake = () => {
+      clearTimeout(timer);
+      resolve();
+    };
+  });
+}

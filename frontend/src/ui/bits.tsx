@@ -1,0 +1,119 @@
+/** Small parts that every page uses. */
+import type { ComponentChildren, JSX } from "preact";
+import { useEffect, useState } from "preact/hooks";
+import { now } from "../clock";
+import { ownerColour } from "../colours";
+import { age, duration, moment } from "../format";
+import { setQuery, useQuery } from "../router";
+import { Icon } from "./icons";
+
+/** How long ago something was; moves on by itself. */
+export function Age({ since }: { since: number | undefined }): JSX.Element {
+  if (since === undefined) return <span class="faint">–</span>;
+  const seconds = now.value - since;
+  return (
+    <time class="num" title={`${moment(since, now.value)} (${duration(seconds)} ago)`}>
+      {age(seconds)}
+    </time>
+  );
+}
+
+/** What is said where there is nothing. */
+export function Empty({ title, children }: { title: string; children?: ComponentChildren }): JSX.Element {
+  return (
+    <div class="empty">
+      <p class="empty-title">{title}</p>
+      {children && <p class="muted">{children}</p>}
+    </div>
+  );
+}
+
+/** A share as a bar, with marks at other shares. */
+export function Meter({ share, label, colour, marks = [] }: {
+  share: number;
+  label: string;
+  colour?: string;
+  marks?: { at: number; label: string; kind?: string }[];
+}): JSX.Element {
+  const width = `${Math.min(100, Math.max(0, share * 100))}%`;
+  return (
+    <span class="meter" role="img" aria-label={label} title={label}>
+      <span class="meter-fill" style={{ width, background: colour }} />
+      {marks.map((mark) => (
+        <span
+          key={mark.label}
+          class={`meter-mark ${mark.kind ?? ""}`}
+          title={mark.label}
+          style={{ left: `${Math.min(100, Math.max(0, mark.at * 100))}%` }}
+        />
+      ))}
+    </span>
+  );
+}
+
+/** The colour of an owner, beside its name. */
+export function Swatch({ owner }: { owner: string }): JSX.Element {
+  return <span class="swatch" style={{ background: ownerColour(owner) }} aria-hidden="true" />;
+}
+
+/** The filter box of a page, kept in the address as `q`. "/" goes to it. */
+export function SearchBox({ label, name = "q" }: { label: string; name?: string }): JSX.Element {
+  const [value, setValue] = useQuery(name);
+  const [typed, setTyped] = useState(value);
+  useEffect(() => setTyped(value), [value]);
+  return (
+    <label class="searchbox">
+      <Icon name="search" size={14} />
+      <input
+        type="search"
+        data-search
+        aria-label={label}
+        placeholder={label}
+        value={typed}
+        onInput={(event) => {
+          setTyped(event.currentTarget.value);
+          setValue(event.currentTarget.value);
+        }}
+        onKeyDown={(event) => {
+          if (event.key !== "Escape") return;
+          event.stopPropagation();
+          if (typed) setQuery({ [name]: undefined });
+          else event.currentTarget.blur();
+        }}
+      />
+      <kbd aria-hidden="true">/</kbd>
+    </label>
+  );
+}
+
+/** A choice of a filter, kept in the address; the first option is what no choice means. */
+export function Choice({ label, name, options }: {
+  label: string;
+  name: string;
+  options: { value: string; title: string }[];
+}): JSX.Element {
+  const [value, setValue] = useQuery(name, options[0]?.value ?? "");
+  const known = options.some((option) => option.value === value);
+  return (
+    <label class={`choice${value === options[0]?.value ? "" : " chosen"}`}>
+      <span class="visually-hidden">{label}</span>
+      <select value={value} onChange={(event) => setValue(event.currentTarget.value)}>
+        {!known && <option value={value}>{value}</option>}
+        {options.map((option) => (
+          <option key={option.value} value={option.value}>{option.title}</option>
+        ))}
+      </select>
+      <Icon name="down" size={12} />
+    </label>
+  );
+}
+
+/** A yes or no, kept in the address as "1". */
+export function Toggle({ label, name }: { label: string; name: string }): JSX.Element {
+  const [value, setValue] = useQuery(name);
+  return (
+    <button type="button" class="toggle" aria-pressed={value === "1"} onClick={() => setValue(value === "1" ? "" : "1")}>
+      {label}
+    </button>
+  );
+}

@@ -1,0 +1,25 @@
+/** The frame of a page: its title, what filters it, and what it shows. */
+import type { ComponentChildren, JSX } from "preact";
+
+/** The head stays, the content scrolls; a panel goes beside it. */
+export function PageFrame({ title, summary, filters, panel, children }: {
+  title: string;
+  summary?: ComponentChildren;
+  filters?: ComponentChildren;
+  panel?: ComponentChildren;
+  children: ComponentChildren;
+}): JSX.Element {
+  return (
+    <div class={panel ? "page with-panel" : "page"}>
+      <div class="page-main">
+        <header class="page-head">
+          <h1>{title}</h1>
+          {summary && <p class="summary">{summary}</p>}
+          {filters && <div class="filters">{filters}</div>}
+        </header>
+        <div class="page-body">{children}</div>
+      </div>
+      {panel}
+    </div>
+  );
+}
