@@ -71,6 +71,10 @@ endif
 frontend: $(MODULES) ## Build the console's page from frontend/ (needs Node.js)
 	@cd frontend && npm run --silent build
 
+.PHONY: screenshots
+screenshots: $(DEV) ## Take pictures of the console (ARGS="--into FOLDER", or --readme)
+	@$(BIN)/python -m tools.screenshots.take $(ARGS)
+
 .PHONY: docs
 docs: $(DOCS) ## Build the documentation into site/; a link that leads nowhere is an error
 	@$(BIN)/python -m tools.docs $(ARGS)
