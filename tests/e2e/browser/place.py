@@ -66,12 +66,12 @@ def start(kilonova: Kilonova, kubectl: Path, fleet: str, *options: str) -> Place
     return Place(kilonova, data, Kubectl(kubectl, data / "kubeconfig", kilonova.home), link)
 
 
-def gang(name: str, replicas: int, gpus: int, **labels: str) -> dict[str, Any]:
+def gang(name: str, replicas: int, gpus: int) -> dict[str, Any]:
     """A PodCliqueSet of one clique, whose pods start together or not at all."""
     container = {
         "name": "main",
         "image": "registry.example.com/worker",
-        "resources": {"limits": {"nvidia.com/gpu": gpus}},
+        "resources": {"limits": {"nvidia.com/gpu": gpus} if gpus else {}},
     }
     clique = {
         "roleName": "worker",
@@ -81,6 +81,6 @@ def gang(name: str, replicas: int, gpus: int, **labels: str) -> dict[str, Any]:
     return {
         "apiVersion": "grove.io/v1alpha1",
         "kind": "PodCliqueSet",
-        "metadata": {"name": name, "labels": labels},
+        "metadata": {"name": name},
         "spec": {"replicas": 1, "template": {"cliques": [{"name": "worker", "spec": clique}]}},
     }
