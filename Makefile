@@ -129,7 +129,7 @@ $(DEV): requirements-dev.lock pyproject.toml | $(BIN)/python
 $(MODULES): frontend/package-lock.json
 	@test -n "$(NPM)" || { echo "make frontend: no npm on the PATH; it comes with Node.js 20.19 or newer" >&2; exit 1; }
 	@echo "Installing what the console's page is built with …"
-	@cd frontend && npm ci --silent --no-audit --no-fund
+	@cd frontend && npm ci --loglevel=error --no-audit --no-fund
 	@touch $@
 
 # What renders the documentation, beside whatever is there.
