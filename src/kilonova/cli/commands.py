@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 import typer
 
 from kilonova.cli.completion import completion
+from kilonova.cli.doctor import doctor
 from kilonova.cli.failure import NOT_RUNNING, CommandFailed
 from kilonova.cli.options import DATA_VARIABLE, PORT, Durability, UpOptions, default_data
 from kilonova.cli.plan import plan
@@ -268,7 +269,7 @@ def version() -> None:
     typer.echo(f"kilonova {__version__}")
 
 
-for _command in (queues, why, plan, completion):
+for _command in (queues, why, plan, doctor, completion):
     app.command()(_command)
 
 

@@ -1,0 +1,139 @@
+"""What `kilonova doctor` makes of a cluster: rights, kinds, leaders and nodes."""
+
+from collections.abc import Iterator, Sequence
+from typing import cast
+
+from kilonova.api.json import JsonObject
+from kilonova.api.times import human_duration
+from kilonova.cli.doctorfacts import Cluster, Lease, Right
+from kilonova.cli.doctorfinding import Finding, ok, problem, warning
+
+EMBEDDED = "+kilonova"
+"""In the version of a server that `kilonova up` runs; its parts hold no Leases."""
+
+_STALE_NODE = 60.0
+_AHEAD = 10.0
+_NAMED = 3
+
+
+def right_findings(denied: Sequence[Right]) -> Iterator[Finding]:
+    """What this user may not do, by the commands that want it."""
+    if not denied:
+        yield ok("rights", "all that the commands need")
+    by_purpose: dict[str, list[str]] = {}
+    for right in denied:
+        by_purpose.setdefault(right.purpose, []).append(str(right))
+    for purpose, rights in by_purpose.items():
+        yield warning(
+            "rights",
+            f"{purpose} will be refused: you may not {', '.join(rights)}",
+            "ask for a role with these rights",
+        )
+
+
+def definition_findings(
+    wanted: Sequence[JsonObject], stored: dict[str, JsonObject] | None
+) -> Iterator[Finding]:
+    """Whether our kinds are there, served, and those of this version."""
+    if stored is None:
+        yield warning("kinds", "can not be seen", "ask for the right to list definitions")
+        return
+    names = [str(each["metadata"]["name"]) for each in wanted]
+    absent = [name for name in names if name not in stored]
+    there = [each for each in wanted if each["metadata"]["name"] in stored]
+    other = [
+        name
+        for name, each in ((str(each["metadata"]["name"]), each) for each in there)
+        if not _holds(stored[name]["spec"], each["spec"])
+    ]
+    unserved = [name for name in names if name in stored and not _is_served(stored[name])]
+    if len(absent) == len(names):
+        yield problem("kinds", "none of Kilonova's is on this cluster", "run `kilonova install`")
+    elif absent:
+        yield problem("kinds", f"missing: {', '.join(absent)}", "run `kilonova install`")
+    if unserved:
+        yield problem("kinds", f"not served: {', '.join(unserved)}", "see `kubectl describe crd`")
+    if other:
+        yield warning("kinds", f"of another version: {', '.join(other)}", "run `kilonova install`")
+    if not (absent or unserved or other):
+        yield ok("kinds", f"all {len(names)} are served, in this version")
+
+
+def _holds(stored: object, wanted: object) -> bool:
+    """Whether all that is wanted is stored; servers add defaults to it."""
+    if isinstance(wanted, dict):
+        if not isinstance(stored, dict):
+            return False
+        have, want = cast("JsonObject", stored), cast("JsonObject", wanted)
+        return all(name in have and _holds(have[name], each) for name, each in want.items())
+    if isinstance(wanted, list):
+        if not isinstance(stored, list):
+            return False
+        some, others = cast("list[object]", stored), cast("list[object]", wanted)
+        return len(some) == len(others) and all(map(_holds, some, others))
+    return stored == wanted
+
+
+def _is_served(definition: JsonObject) -> bool:
+    conditions: list[JsonObject] = definition.get("status", {}).get("conditions") or []
+    return any(
+        each.get("type") == "Established" and each.get("status") == "True" for each in conditions
+    )
+
+
+def lease_findings(cluster: Cluster) -> Iterator[Finding]:
+    """Whether an operator and a scheduler work on the cluster."""
+    if EMBEDDED in cluster.version:
+        yield ok("operator, scheduler", "run inside of `kilonova up`, as far as it was asked to")
+        return
+    if cluster.leaders is None:
+        yield warning("leaders", "can not be seen", "ask for the right to get leases")
+        return
+    for name, lease in cluster.leaders.items():
+        yield _leader(name, lease, cluster.now)
+    for name in ("operator", "scheduler"):
+        if name not in cluster.leaders:
+            yield warning(
+                name,
+                "none has ever led here",
+                f"run `kilonova run {name}`, or deploy it (deploy/{name})",
+            )
+
+
+def _leader(name: str, lease: Lease, now: float) -> Finding:
+    if not lease.holder or lease.renewed is None:
+        return warning(name, "none leads: the last one has stepped down", f"start the {name}")
+    silent = now - lease.renewed
+    if silent > 2 * lease.duration:
+        return problem(
+            name,
+            f"{lease.holder} has not been heard of for {human_duration(silent)}",
+            f"start the {name} again, and see its log",
+        )
+    return ok(name, f"{lease.holder} leads")
+
+
+def node_finding(cluster: Cluster) -> Finding:
+    """Whether nodes are heard of, and their clocks agree."""
+    if cluster.nodes is None:
+        return warning("nodes", "their Leases can not be seen", "ask for the right to list leases")
+    now = cluster.now if cluster.server_time is None else cluster.server_time
+    known = [(lease.name, now - lease.renewed) for lease in cluster.nodes if lease.renewed]
+    silent = [name for name, age in known if age > _STALE_NODE]
+    ahead = [name for name, age in known if age < -_AHEAD]
+    if not known:
+        return warning("nodes", "there are none", "add some, or start `kilonova up` with a fleet")
+    if ahead:
+        return warning(
+            "nodes", f"the clocks are ahead on {_some(ahead)}", "let them follow a time server"
+        )
+    if silent:
+        return warning(
+            "nodes", f"not heard of for a minute: {_some(silent)}", "see `kubectl describe node`"
+        )
+    return ok("nodes", f"all {len(known)} are heard of")
+
+
+def _some(names: Sequence[str]) -> str:
+    more = len(names) - _NAMED
+    return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")
