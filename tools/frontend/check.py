@@ -6,6 +6,7 @@ that nothing else would notice when they are stale. Wants `frontend/node_modules
 """
 
 import filecmp
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -14,6 +15,7 @@ from pathlib import Path
 from tools.tables import ROOT
 
 SOURCE = ROOT / "frontend"
+TOOLS = SOURCE / "node_modules" / ".bin"
 BUILT = ROOT / "src" / "kilonova" / "console" / "static"
 
 
@@ -24,9 +26,9 @@ def main() -> None:
             "remove it, and run `npm install` in frontend/"
         )
     run("npm", "test")
-    run("npx", "tsc", "--noEmit")
+    run(str(TOOLS / "tsc"), "--noEmit")
     with tempfile.TemporaryDirectory(prefix="kilonova-page-") as folder:
-        run("npx", "vite", "build", "--outDir", folder, "--emptyOutDir", "--logLevel", "warn")
+        run(str(TOOLS / "vite"), "build", "--outDir", folder, "--emptyOutDir", "--logLevel", "warn")
         stale = differences(Path(folder), BUILT)
     if stale:
         sys.exit(
@@ -50,7 +52,7 @@ def run(*command: str) -> None:
     """Run in `frontend/`; what it said is shown where it fails."""
     done = subprocess.run(command, cwd=SOURCE, capture_output=True, text=True, check=False)
     if done.returncode:
-        sys.exit(f"{done.stdout}{done.stderr}`{' '.join(command)}` failed in frontend/")
+        sys.exit(f"{done.stdout}{done.stderr}`{shlex.join(command)}` failed in frontend/")
 
 
 if __name__ == "__main__":
