@@ -1,14 +1,22 @@
 """A small HTTP server for what a process serves beside its work: health, metrics, webhooks.
 
-Endpoints are functions from `Request` to `Reply`, the types of `kilonova.kube.transport`.
-uvicorn carries them, in the event loop of the caller. It is a part of the process like any
-other: `run` until `stop`, which lets requests under way finish.
+Endpoints are functions from `Request` to `Reply`, the types of `kilonova.kube.transport`, or to
+`StreamReply` for an answer that goes on. uvicorn carries them, in the event loop of the caller. It
+is a part of the process like any other: `run` until `stop`, which lets requests under way finish.
+Streams have no end of their own: they are ended by `stop` at once, and when the client is gone.
 """
 
 import asyncio
 import socket
 import ssl
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Mapping,
+    MutableMapping,
+)
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -16,12 +24,14 @@ import uvicorn
 
 from kilonova.kube.logging import get_logger
 from kilonova.kube.serving import HttpServer
-from kilonova.kube.transport import Reply, Request
+from kilonova.kube.transport import Reply, Request, StreamReply
 
-Endpoint = Callable[[Request], Awaitable[Reply]]
+Endpoint = Callable[[Request], Awaitable[Reply | StreamReply]]
 """Answers one request. What it raises is answered with 500 and logged."""
 
 Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
 
 _BODY_SECONDS = 30.0
 # Longer than Go's clients keep an idle connection (90 s): they close first, and never send a
@@ -43,8 +53,9 @@ def text(status: int, content: str, content_type: str = "text/plain; charset=utf
 class WebServer:
     """Serves endpoints by path, over TLS if there is a context for it.
 
-    A path that ends with `/` stands for all paths below it. The context may be given a new
-    certificate at any time: connections that exist keep theirs, later ones get the new one.
+    A path that ends with `/` stands for what is directly below it, and `/` itself for all that no
+    other stands for. The context may be given a new certificate at any time: connections that exist
+    keep theirs, later ones get the new one.
     """
 
     def __init__(
@@ -67,6 +78,7 @@ class WebServer:
         self._socket: socket.socket | None = None
         self._server: HttpServer | None = None
         self._stopping = False
+        self._streams: set[asyncio.Task[None]] = set()
 
     def bind(self) -> int:
         """Take the port now, and say which (0 picks a free one). OSError when it is taken."""
@@ -111,30 +123,57 @@ class WebServer:
             self._socket = None
 
     def stop(self) -> None:
-        """Take no more connections, finish the requests under way, then let `run` return."""
+        """Take no more connections, end streams, finish the requests under way, then let `run`
+        return."""
         self._stopping = True
+        for stream in self._streams:
+            stream.cancel()
         if self._server is not None:
             self._server.should_exit = True
 
-    async def _app(
-        self,
-        scope: Message,
-        receive: Callable[[], Awaitable[Message]],
-        send: Callable[[Message], Awaitable[None]],
-    ) -> None:
+    async def _app(self, scope: Message, receive: Receive, send: Send) -> None:
         reply = await self._answer(scope, receive)
         headers = [(name.encode(), value.encode()) for name, value in reply.headers.items()]
+        start: Message = {"type": "http.response.start", "status": reply.status, "headers": headers}
+        if isinstance(reply, StreamReply):
+            await send(start)
+            await self._send_stream(scope["path"], reply.chunks, receive, send)
+            return
         headers.append((b"content-length", str(len(reply.body)).encode()))
         if reply.status in (408, 413):
             # What is left of the body is not read, so the connection cannot be used again.
             headers.append((b"connection", b"close"))
-        await send({"type": "http.response.start", "status": reply.status, "headers": headers})
+        await send(start)
         body = b"" if scope["method"] == "HEAD" else reply.body
         await send({"type": "http.response.body", "body": body})
 
-    async def _answer(self, scope: Message, receive: Callable[[], Awaitable[Message]]) -> Reply:
+    async def _send_stream(
+        self, path: str, chunks: AsyncIterator[bytes], receive: Receive, send: Send
+    ) -> None:
+        pump = asyncio.ensure_future(_pump(chunks, send))
+        gone = asyncio.ensure_future(_until_gone(receive))
+        self._streams.add(pump)
+        if self._stopping:
+            pump.cancel()
+        try:
+            await asyncio.wait((pump, gone), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            self._streams.discard(pump)
+            left = gone.done()
+            pump.cancel()
+            gone.cancel()
+            await asyncio.wait((pump, gone))
+        error = None if pump.cancelled() else pump.exception()
+        if error is not None:
+            # Without its last chunk the client sees that the answer is not complete.
+            log.error("stream failed", server=self.name, path=path, error=repr(error))
+        elif not left:
+            await send({"type": "http.response.body", "body": b""})
+
+    async def _answer(self, scope: Message, receive: Receive) -> Reply | StreamReply:
         path: str = scope["path"]
-        endpoint = self._endpoints.get(path) or self._endpoints.get(path.rpartition("/")[0] + "/")
+        places = (path, path.rpartition("/")[0] + "/", "/")
+        endpoint = next((self._endpoints[each] for each in places if each in self._endpoints), None)
         if endpoint is None:
             return text(404, "404 page not found\n")
         try:
@@ -154,7 +193,7 @@ class WebServer:
             log.exception("endpoint failed", server=self.name, path=path)
             return text(500, "internal server error\n")
 
-    async def _read_body(self, receive: Callable[[], Awaitable[Message]]) -> bytes:
+    async def _read_body(self, receive: Receive) -> bytes:
         chunks: list[bytes] = []
         size = 0
         more = True
@@ -174,6 +213,21 @@ class WebServer:
 
 class _TooLarge(Exception):
     pass
+
+
+async def _pump(chunks: AsyncIterator[bytes], send: Send) -> None:
+    """Send chunks as they come, none before the one before it has left."""
+    try:
+        async for chunk in chunks:
+            await send({"type": "http.response.body", "body": chunk, "more_body": True})
+    finally:
+        if isinstance(chunks, AsyncGenerator):
+            await chunks.aclose()
+
+
+async def _until_gone(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
 
 
 def _given(context: ssl.SSLContext) -> Callable[[uvicorn.Config, Any], ssl.SSLContext]:
