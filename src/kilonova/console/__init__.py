@@ -13,3 +13,17 @@
 - An **action** changes something: scale, cordon, drain, delete. They are refused unless the
   console was started with them.
 """
+
+from kilonova.console.doors import Explain, Explained
+from kilonova.console.server import Console, ConsoleSettings, build_console
+from kilonova.console.tables import TABLES, Table
+
+__all__ = [
+    "TABLES",
+    "Console",
+    "ConsoleSettings",
+    "Explain",
+    "Explained",
+    "Table",
+    "build_console",
+]

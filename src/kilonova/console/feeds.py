@@ -1,0 +1,146 @@
+"""Follows the store of one table, and tells its followers which rows changed.
+
+Changes only mark a key. The rows of all marked keys are made and encoded together, once for all
+followers: at once where the table was quiet, else a tenth of a second after the last time. Without
+followers the store is not even listened to.
+"""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from heapq import nlargest
+from itertools import islice
+from typing import Any, Generic, Protocol, TypeVar
+
+import msgspec
+
+from kilonova.console.rows import Row
+from kilonova.console.tables import Table
+from kilonova.kube import Key, Store
+
+T = TypeVar("T")
+
+_QUIET_SECONDS = 0.1
+_AT_ONCE = 250
+"""So many rows are made without giving way to others: a few milliseconds."""
+_LATEST = 500
+"""So many objects are shown of tables that show only the latest."""
+
+
+class Follower(Protocol):
+    """Whoever is told of changes."""
+
+    def offer(self, feed: "Feed[Any]", keys: Sequence[Key], message: bytes) -> None:
+        """Take a message, or only note its keys and ask for their rows later. Must be quick."""
+        ...
+
+
+class Feed(Generic[T]):
+    """One table, live."""
+
+    def __init__(
+        self, table: Table[T], store: Store[T], *, now: Callable[[], float] = time.time
+    ) -> None:
+        self.table = table
+        self._store = store
+        self._now = now
+        self._followers: list[Follower] = []
+        self._unsubscribe: Callable[[], None] | None = None
+        self._changed: dict[Key, None] = {}
+        self._timer: asyncio.TimerHandle | None = None
+        self._told = 0.0
+
+    @property
+    def is_filled(self) -> bool:
+        """Whether the store holds all that there is."""
+        return self._store.synced
+
+    def follow(self, follower: Follower) -> None:
+        """Tell somebody of each change from now on."""
+        self._followers.append(follower)
+        if self._unsubscribe is None:
+            self._unsubscribe = self._store.subscribe(self._mark)
+
+    def leave(self, follower: Follower) -> None:
+        """Tell somebody no more; nothing happens if nothing was told."""
+        if follower in self._followers:
+            self._followers.remove(follower)
+        if not self._followers and self._unsubscribe is not None:
+            self._unsubscribe()
+            self._unsubscribe = None
+            self._changed.clear()
+            if self._timer is not None:
+                self._timer.cancel()
+                self._timer = None
+
+    async def snapshot(self) -> AsyncIterator[bytes]:
+        """The whole table as one message, in pieces between which others have their turn.
+
+        Follow first: what changes meanwhile is told afterwards.
+        """
+        at = int(self._now() * 1000)
+        head = f'{{"table":"{self.table.name}","reset":true,"gone":[],"at":{at},"put":['
+        yield b"event: rows\ndata: " + head.encode()
+        keys = self._first()
+        separator = b""
+        for start in range(0, len(keys), _AT_ONCE):
+            rows = list(self._rows(keys[start : start + _AT_ONCE]))
+            if rows:
+                yield separator + msgspec.json.encode(rows)[1:-1]
+                separator = b","
+            await asyncio.sleep(0)
+        yield b"]}\n\n"
+
+    def message(self, keys: Iterable[Key]) -> bytes:
+        """How the objects of these keys are now, as one message."""
+        put: list[Row] = []
+        gone: list[str] = []
+        for key in keys:
+            obj = self._store.get(key)
+            if obj is None:
+                gone.append(self.table.id_of(key))
+            else:
+                put.append(self.table.row(obj))
+        changes = _Changes(self.table.name, put, gone, int(self._now() * 1000))
+        return sse("rows", changes)
+
+    def _first(self) -> list[Key]:
+        age_of = self.table.age_of
+        if age_of is None:
+            return list(self._store.keys())
+        return list(map(self._store.key_of, nlargest(_LATEST, self._store.objects(), key=age_of)))
+
+    def _rows(self, keys: Iterable[Key]) -> Iterable[Row]:
+        objects = (self._store.get(key) for key in keys)
+        return (self.table.row(obj) for obj in objects if obj is not None)
+
+    def _mark(self, old: T | None, new: T | None) -> None:
+        obj = old if new is None else new
+        assert obj is not None
+        self._changed[self._store.key_of(obj)] = None
+        if self._timer is None:
+            loop = asyncio.get_running_loop()
+            self._timer = loop.call_at(self._told + _QUIET_SECONDS, self._tell)
+
+    def _tell(self) -> None:
+        keys = tuple(islice(self._changed, _AT_ONCE))
+        for key in keys:
+            del self._changed[key]
+        loop = asyncio.get_running_loop()
+        self._told = loop.time()
+        self._timer = loop.call_at(self._told, self._tell) if self._changed else None
+        message = self.message(keys)
+        for follower in self._followers:
+            follower.offer(self, keys, message)
+
+
+class _Changes(msgspec.Struct, frozen=True):
+    table: str
+    put: list[Row]
+    gone: list[str]
+    at: int
+
+
+def sse(event: str, value: object) -> bytes:
+    """A server-sent event; JSON has no line breaks."""
+    return b"event: %s\ndata: %s\n\n" % (event.encode(), msgspec.json.encode(value))
