@@ -6,6 +6,7 @@ from rich.console import Console
 from bench.cluster import cluster
 from bench.home import home
 from bench.packing import packing
+from bench.product import product
 from bench.scheduler import scheduler
 from bench.schedulerapi import scheduler_api
 from bench.workloads import workloads
@@ -17,6 +18,7 @@ app.command("workloads")(workloads)
 app.command("scheduler")(scheduler)
 app.command("scheduler-api")(scheduler_api)
 app.command("packing")(packing)
+app.command("product")(product)
 
 
 @app.callback(invoke_without_command=True)

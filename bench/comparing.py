@@ -70,12 +70,13 @@ def compared(
     ours: Callable[[Path], Figures], peer: Callable[[Path], Figures] | None, data: Path | None
 ) -> list[Row]:
     """The rows of one family: the peer first, then ours, each in an empty folder."""
-    peers = _in_fresh_folder(peer, data) if peer is not None else {}
-    figures = _in_fresh_folder(ours, data)
+    peers = in_fresh_folder(peer, data) if peer is not None else {}
+    figures = in_fresh_folder(ours, data)
     return [Row(quantity, figure, peers.get(quantity)) for quantity, figure in figures.items()]
 
 
-def _in_fresh_folder(measure: Callable[[Path], Figures], data: Path | None) -> Figures:
+def in_fresh_folder(measure: Callable[[Path], T], data: Path | None) -> T:
+    """What is measured in an empty folder, which is gone afterwards."""
     folder = Path(tempfile.mkdtemp(prefix="kilonova-bench-", dir=data))
     try:
         return measure(folder)
