@@ -7,7 +7,6 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-import pytest
 from playwright.sync_api import (
     Browser,
     ConsoleMessage,
@@ -32,14 +31,13 @@ addEventListener("securitypolicyviolation", (breach) =>
 
 @contextmanager
 def chromium() -> Generator[Browser]:
-    """A browser without windows; the test is skipped where there is none.
+    """A browser without windows.
 
     As long as it is there, its thread counts as one with a running event loop: async tests of the
     same worker come after its end.
     """
     command = find()
-    if command is None:
-        pytest.skip(HOW_TO_GET)
+    assert command is not None, HOW_TO_GET
     expect.set_options(timeout=PATIENCE)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=command)

@@ -9,21 +9,27 @@ from playwright.sync_api import Browser, Page
 from tests.cli.command import Kilonova
 from tests.e2e.browser.place import SMALL_FLEET, Place, start
 from tests.harness.browser import PATIENCE, Complaints, chromium
+from tools.chromium.get import HOW_TO_GET, find
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    """Not one for the whole run: async tests of other files cannot run beside it."""
-    with chromium() as started:
-        yield started
-
-
-@pytest.fixture(scope="module")
-def command(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kilonova]:
-    """The command with a home of its own; comes after the browser, which may be missing."""
+def command(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kilonova]:
+    """The command, with a home of its own; what it started ends after the last test."""
+    if find() is None:
+        pytest.skip(HOW_TO_GET)
     kilonova = Kilonova(tmp_path_factory.mktemp("home"))
     yield kilonova
     kilonova.end()
+
+
+@pytest.fixture(scope="module")
+def browser(command: Kilonova) -> Iterator[Browser]:
+    """One for each file: while it is there, an event loop runs, and async tests could not.
+
+    So it comes after the command, whose end wants a loop of its own.
+    """
+    with chromium() as started:
+        yield started
 
 
 @pytest.fixture(scope="module")
