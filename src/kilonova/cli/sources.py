@@ -1,0 +1,148 @@
+"""Rows of a cluster: listed once, or kept as they change."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from kilonova.cli.views import Tables
+from kilonova.console.gangrows import gang_row, set_row
+from kilonova.console.noderows import node_row
+from kilonova.console.objects import GANGS, NODES, PODS, QUEUES, SETS
+from kilonova.console.podrows import pod_row
+from kilonova.console.queuerows import queue_row
+from kilonova.console.rows import Row
+from kilonova.kube import Client, Key, NotFound, Reflector, Resource
+from kilonova.kube.instruments import Unmeasured
+
+Table = Literal["nodes", "pods", "gangs", "sets", "queues"]
+
+_TABLES: Mapping[Table, tuple[Resource[Any], Callable[[Any], Row]]] = {
+    "nodes": (NODES, node_row),
+    "pods": (PODS, pod_row),
+    "gangs": (GANGS, gang_row),
+    "sets": (SETS, set_row),
+    "queues": (QUEUES, queue_row),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A table to read: which objects, and whether the cluster may lack the kind."""
+
+    table: Table
+    namespace: str | None = None
+    labels: str = ""
+    optional: bool = False
+
+
+async def listed(client: Client, sources: tuple[Source, ...]) -> Tables:
+    """The rows as they are now."""
+    rows = await asyncio.gather(*(_list(client, each) for each in sources))
+    return Tables(**{each.table: some for each, some in zip(sources, rows, strict=True)})
+
+
+async def _list(client: Client, source: Source) -> list[Any]:
+    resource, row = _TABLES[source.table]
+    try:
+        found = await client.list(
+            resource, source.namespace, labels=source.labels, on_undecodable=lambda _: None
+        )
+    except NotFound:
+        if source.optional:
+            return []
+        raise
+    return [row(each) for each in found.items]
+
+
+class Following:
+    """Rows that are kept as the cluster has them, while `run` runs."""
+
+    def __init__(self, client: Client, sources: tuple[Source, ...]) -> None:
+        self._client = client
+        self._changed = asyncio.Event()
+        self._rows: dict[Table, dict[Key, Any]] = {each.table: {} for each in sources}
+        self._hearing = _Hearing(self._changed)
+        self._reflectors = [self._reflector(each) for each in sources]
+
+    @property
+    def trouble(self) -> str:
+        """Why changes do not come at the moment; empty if they do."""
+        return self._hearing.trouble
+
+    @property
+    def filled(self) -> bool:
+        """Whether all rows are there."""
+        return all(each.synced for each in self._reflectors)
+
+    def tables(self) -> Tables:
+        """The rows as they are now."""
+        return Tables(**{table: list(rows.values()) for table, rows in self._rows.items()})
+
+    def touch(self) -> None:
+        """Let `changed` return."""
+        self._changed.set()
+
+    async def changed(self, patience: float) -> None:
+        """Wait until something has changed since the last call; not longer than `patience`."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(patience):
+                await self._changed.wait()
+        self._changed.clear()
+
+    async def run(self) -> None:
+        """Follow, until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            for each in self._reflectors:
+                tasks.create_task(each.run())
+
+    def _reflector(self, source: Source) -> Reflector[Any]:
+        resource, row = _TABLES[source.table]
+        reflector: Reflector[Any] = Reflector(
+            self._client,
+            resource,
+            source.namespace,
+            labels=source.labels,
+            optional=source.optional,
+            instruments=self._hearing,
+        )
+        rows, key_of = self._rows[source.table], reflector.store.key_of
+
+        def take(old: Any, new: Any) -> None:
+            if new is None:
+                rows.pop(key_of(old), None)
+            else:
+                rows[key_of(new)] = row(new)
+            self._changed.set()
+
+        reflector.store.subscribe(take)
+        return reflector
+
+
+class _Hearing(Unmeasured):
+    """Knows of which resources nothing is heard."""
+
+    def __init__(self, changed: asyncio.Event) -> None:
+        self._changed = changed
+        self._lost: dict[str, str] = {}
+
+    @property
+    def trouble(self) -> str:
+        return next((f"{name}: {reason}" for name, reason in self._lost.items()), "")
+
+    def events_received(self, resource: str, count: int) -> None:
+        self._heard(resource)
+
+    def listed(self, resource: str, cause: Any, objects: int) -> None:
+        self._heard(resource)
+        self._changed.set()
+
+    def watch_ended(self, resource: str, reason: str) -> None:
+        if reason != "closed":
+            self._lost[resource] = reason
+            self._changed.set()
+
+    def _heard(self, resource: str) -> None:
+        if self._lost.pop(resource, None) is not None:
+            self._changed.set()

@@ -1,0 +1,221 @@
+"""What lists and `kilonova top` show: nodes with what they hold, gangs and workloads with how their
+pods are. Pure, from the rows of the console; fields are their JSON, every one always there."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from kilonova.api.scheduling import DEFAULT_QUEUE
+from kilonova.console.rows import GangRow, NodeRow, PodRow, QueueRow, SetRow
+
+_ENDED = ("Succeeded", "Failed")
+_SET = "PodCliqueSet"
+
+
+@dataclass(frozen=True, slots=True)
+class Tables:
+    """Rows of a cluster; those that were not asked for are empty."""
+
+    nodes: Sequence[NodeRow] = ()
+    pods: Sequence[PodRow] = ()
+    gangs: Sequence[GangRow] = ()
+    sets: Sequence[SetRow] = ()
+    queues: Sequence[QueueRow] = ()
+
+
+class NodeView(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+    """A node, and how much of it is held."""
+
+    name: str
+    status: str
+    zone: str
+    block: str
+    rack: str
+    kind: str
+    product: str
+    gpus: int
+    gpus_held: float
+    pods: int
+    cpu: float
+    memory: int
+    price: float | None
+    """USD per GPU and hour."""
+    problem: str
+    created: float | None
+
+
+class GangView(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+    """A gang, and how its pods are."""
+
+    namespace: str
+    name: str
+    phase: str
+    pods: int
+    ready: int
+    gpus: int
+    queue: str
+    nodes: list[str]
+    topology: str
+    """The label in one value of which it must stand, or `prefers …`."""
+    score: float | None
+    why: str
+    """Why it has no place; empty if it has one."""
+    set: str
+    created: float | None
+
+
+class WorkloadView(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+    """What somebody runs: a set, a Deployment, a Job, a lone pod; and how its pods are."""
+
+    namespace: str
+    kind: str
+    name: str
+    status: str
+    pods: int
+    ready: int
+    gpus: int
+    queue: str
+    nodes: list[str]
+    restarts: int
+    price: float | None
+    """USD per hour, of the GPUs that it holds; None where it holds none with a known price."""
+    why: str
+    """Why it waits or failed."""
+    created: float | None
+
+
+def gpus_of(pod: PodRow) -> float:
+    """How many GPUs a pod holds, parts of devices included; none once it has ended."""
+    if not pod.node or pod.phase in _ENDED:
+        return 0.0
+    return sum(share for _, share in pod.devices) if pod.devices else float(pod.gpus)
+
+
+def node_views(tables: Tables) -> list[NodeView]:
+    """Nodes by name."""
+    standing: dict[str, list[PodRow]] = defaultdict(list)
+    for pod in tables.pods:
+        if pod.node and pod.phase not in _ENDED:
+            standing[pod.node].append(pod)
+    return [_node_view(node, standing[node.id]) for node in sorted(tables.nodes, key=_by_id)]
+
+
+def _node_view(node: NodeRow, pods: Sequence[PodRow]) -> NodeView:
+    return NodeView(
+        name=node.id,
+        status=("Ready" if node.ready else "NotReady") + (",Cordoned" if node.cordoned else ""),
+        zone=node.zone,
+        block=node.block,
+        rack=node.rack,
+        kind=node.kind,
+        product=node.product,
+        gpus=node.gpus,
+        gpus_held=round(sum(map(gpus_of, pods)), 3),
+        pods=len(pods),
+        cpu=node.cpu,
+        memory=node.ram,
+        price=node.price,
+        problem=node.problem,
+        created=node.created,
+    )
+
+
+def gang_views(tables: Tables) -> list[GangView]:
+    """Gangs by namespace and name."""
+    pods = {pod.id: pod for pod in tables.pods}
+    return [_gang_view(gang, pods) for gang in sorted(tables.gangs, key=_by_id)]
+
+
+def _gang_view(gang: GangRow, pods: dict[str, PodRow]) -> GangView:
+    named = [name for group in gang.groups for name in group.pods]
+    mine = [pods[name] for name in named if name in pods]
+    namespace, name = gang.id.split("/", 1)
+    return GangView(
+        namespace=namespace,
+        name=name,
+        phase=gang.phase,
+        pods=len(named),
+        ready=sum(pod.ready for pod in mine),
+        gpus=sum(pod.gpus for pod in mine),
+        queue=gang.queue or DEFAULT_QUEUE,
+        nodes=_nodes(mine),
+        topology=gang.pack or (f"prefers {gang.prefers}" if gang.prefers else ""),
+        score=gang.score,
+        why=gang.waits,
+        set=gang.set.rpartition("/")[2],
+        created=gang.created,
+    )
+
+
+def workload_views(tables: Tables) -> list[WorkloadView]:
+    """Workloads by namespace, kind and name."""
+    sets = {f"{_SET}/{each.id}": each for each in tables.sets}
+    waits = {f"{_SET}/{gang.set}": gang.waits for gang in tables.gangs if gang.waits}
+    prices = {node.id: node.price for node in tables.nodes}
+    pods: dict[str, list[PodRow]] = {name: [] for name in sets}
+    for pod in tables.pods:
+        pods.setdefault(pod.workload, []).append(pod)
+    views = (
+        _workload_view(name, mine, sets.get(name), waits.get(name, ""), prices)
+        for name, mine in pods.items()
+    )
+    return sorted(views, key=lambda view: (view.namespace, view.kind, view.name))
+
+
+def _workload_view(
+    id: str,
+    pods: Sequence[PodRow],
+    set_: SetRow | None,
+    waits: str,
+    prices: dict[str, float | None],
+) -> WorkloadView:
+    kind, namespace, name = id.split("/", 2)
+    costs = [gpus_of(pod) * price for pod in pods if (price := prices.get(pod.node)) is not None]
+    held = sum(costs)
+    created = [pod.created for pod in pods if pod.created is not None]
+    return WorkloadView(
+        namespace=namespace,
+        kind=kind,
+        name=name,
+        status=_status(pods, set_),
+        pods=len(pods),
+        ready=sum(pod.ready for pod in pods),
+        gpus=sum(pod.gpus for pod in pods if pod.phase not in _ENDED),
+        queue=next((pod.queue for pod in pods if pod.queue), DEFAULT_QUEUE),
+        nodes=_nodes(pods),
+        restarts=sum(pod.restarts for pod in pods),
+        price=round(held, 2) if held else None,
+        why=waits or (set_.problem if set_ else "") or _trouble(pods),
+        created=set_.created if set_ else min(created, default=None),
+    )
+
+
+def _status(pods: Sequence[PodRow], set_: SetRow | None) -> str:
+    """One word: the worst that is true of it."""
+    alive = [pod for pod in pods if pod.phase not in _ENDED]
+    if not pods:
+        return "Pending" if set_ is not None and set_.replicas else "Empty"
+    if not alive:
+        return "Failed" if any(pod.phase == "Failed" for pod in pods) else "Completed"
+    if all(pod.state == "Terminating" for pod in alive):
+        return "Terminating"
+    if not all(pod.node for pod in alive):
+        return "Waiting"
+    if set_ is not None and set_.updating:
+        return "Updating"
+    return "Running" if all(pod.ready for pod in alive) else "Starting"
+
+
+def _trouble(pods: Iterable[PodRow]) -> str:
+    told = (pod for pod in pods if not pod.ready and pod.phase != "Succeeded")
+    return next((pod.message or pod.reason for pod in told if pod.message or pod.reason), "")
+
+
+def _nodes(pods: Iterable[PodRow]) -> list[str]:
+    return sorted({pod.node for pod in pods if pod.node})
+
+
+def _by_id(row: NodeRow | GangRow) -> str:
+    return row.id

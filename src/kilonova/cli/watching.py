@@ -1,0 +1,92 @@
+"""Lists that go on: a table that is drawn again in place, or a line for each thing that changed."""
+
+import asyncio
+import logging
+import shutil
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from typing import TypeVar
+
+import msgspec
+import typer
+
+from kilonova.cli.printing import Printer
+from kilonova.cli.screen import cropped
+from kilonova.cli.sources import Following, Source
+from kilonova.cli.views import Tables
+from kilonova.kube import Client
+
+V = TypeVar("V", bound=msgspec.Struct)
+
+GONE = "Deleted"
+"""How a thing is that is no longer there."""
+
+_PACE = 0.25
+"""Seconds between two pictures at least: what flickers can not be read."""
+_AGES = 5.0
+"""Seconds between two pictures at most: ages go on."""
+
+
+async def watch_on_terminal(
+    client: Client,
+    sources: tuple[Source, ...],
+    choose: Callable[[Tables], list[V]],
+    printer: Printer[V],
+) -> None:
+    """Draw the table again where it stands whenever something changed, until cancelled."""
+    drawn = 0
+    async with followed(client, sources) as following:
+        while True:
+            size = shutil.get_terminal_size()
+            lines = printer.table(choose(following.tables()))
+            if following.trouble:
+                lines.append(f"Not up to date, trying again: {following.trouble}")
+            most = size.lines - 1
+            if len(lines) > most:
+                lines[most - 1 :] = [f"… and {len(lines) - most + 1} more"]
+            up = f"\x1b[{drawn}A" if drawn else ""
+            text = "".join(f"{cropped(line, size.columns)}\x1b[K\n" for line in lines)
+            typer.echo(f"{up}{text}\x1b[J", nl=False, color=True)
+            drawn = len(lines)
+            await following.changed(_AGES)
+            await asyncio.sleep(_PACE)
+
+
+async def watch_to_stream(
+    client: Client,
+    sources: tuple[Source, ...],
+    choose: Callable[[Tables], list[V]],
+    printer: Printer[V],
+    state: str,
+) -> None:
+    """Print all, then whatever changes, as it changes, until cancelled."""
+    known: dict[tuple[str, str], V] = {}
+    printed = printer.printed_as_it_changes()
+    async with followed(client, sources) as following:
+        while True:
+            now = {printer.key(view): view for view in choose(following.tables())}
+            gone = [
+                msgspec.structs.replace(view, **{state: GONE})
+                for key, view in known.items()
+                if key not in now
+            ]
+            printed(gone + [view for key, view in now.items() if known.get(key) != view])
+            known = now
+            await following.changed(_AGES)
+            await asyncio.sleep(_PACE)
+
+
+@asynccontextmanager
+async def followed(client: Client, sources: tuple[Source, ...]) -> AsyncGenerator[Following]:
+    """Rows of a cluster, complete, and kept so inside of the context."""
+    # What goes wrong is shown in its place; a log would be in the way.
+    logging.getLogger().addHandler(logging.NullHandler())
+    following = Following(client, sources)
+    task = asyncio.create_task(following.run())
+    try:
+        while not following.filled:
+            await following.changed(_AGES)
+        yield following
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
