@@ -46,9 +46,10 @@ class Kilonova:
         return Done(done.returncode, done.stdout.decode(), done.stderr.decode())
 
     def detach(self, data: Path, *words: str | Path) -> Done:
-        """`up --detach --wait` on a free port, without this machine unless it is asked for."""
+        """`up --detach --wait` on a free port, without this machine and the console unless they are
+        asked for."""
         self.ends_with_the_test(data)
-        mode = ("--detach", "--wait", "--no-process-node", "--port", "0")
+        mode = ("--detach", "--wait", "--no-process-node", "--no-console", "--port", "0")
         return self("up", *mode, "--data", data, *words)
 
     def status(self, data: Path) -> dict[str, Any]:

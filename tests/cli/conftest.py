@@ -26,8 +26,8 @@ def cluster_command(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kilono
 
 @pytest.fixture(scope="module")
 def cluster(cluster_command: Kilonova) -> Path:
-    """The data folder of a cluster with the usual fleet, in the background."""
+    """The data folder of a cluster with the usual fleet and no demo, in the background."""
     data = cluster_command.home / "cluster"
-    done = cluster_command.detach(data)
+    done = cluster_command.detach(data, "--no-demo", "--nodes", "small")
     assert done.code == 0, done.err
     return data

@@ -16,7 +16,7 @@ def test_status_tells_where_it_is_and_what_it_has(cluster_command: Kilonova, clu
     assert status["running"] is True
     assert status["url"].startswith("https://127.0.0.1:")
     assert status["kubeconfig"] == str(cluster / "kubeconfig")
-    assert status["nodes"] == {"total": 12, "ready": 12}
+    assert status["nodes"] == {"total": 34, "ready": 34}
     assert status["pods"]["total"] == 0
     assert status["resourceVersion"] > 0
 
@@ -27,7 +27,7 @@ def test_status_says_the_same_in_every_form(cluster_command: Kilonova, cluster: 
     table = cluster_command("status", "--data", cluster)
     assert as_yaml | {"resourceVersion": 0} == as_json | {"resourceVersion": 0}
     assert as_json["url"] in table.out
-    assert "12 (12 ready)" in table.out
+    assert "34 (34 ready)" in table.out
     assert table.code == 0
 
 
@@ -35,7 +35,7 @@ def test_kubectl_sees_the_usual_fleet(cluster_command: Kilonova, cluster: Path, 
     kubectl = Kubectl(kubectl_path, cluster / "kubeconfig", cluster_command.home)
     done = kubectl("get nodes --no-headers")
     assert done.code == 0, done.err
-    assert len(done.out.splitlines()) == 12
+    assert len(done.out.splitlines()) == 34
 
 
 def test_a_pod_that_kubectl_runs_is_counted_once_it_is_running(

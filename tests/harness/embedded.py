@@ -61,5 +61,5 @@ def up_command(data: Path, *options: str) -> Sequence[str]:
     """`kilonova up` in the foreground, bare; `--process-node`, `--operator` or `--scheduler` among
     the options adds that one."""
     command = [sys.executable, "-m", "kilonova.cli", "up", "--no-demo", "--no-process-node"]
-    command += ["--no-operator", "--no-scheduler", "--data", str(data)]
+    command += ["--no-operator", "--no-scheduler", "--no-console", "--data", str(data)]
     return [*command, *(options or ("--port", "0"))]

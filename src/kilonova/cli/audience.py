@@ -2,26 +2,30 @@
 
 import os
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Protocol
 
 import msgspec
 
 from kilonova.cli.failure import CommandFailed
+from kilonova.cli.progress import Display, Step
 from kilonova.cli.welcome import Welcome, welcome_text
 
 
 class Audience(Protocol):
-    """Is told how a start goes, in this order; `failed` may come instead of any of them."""
+    """Is told how a start goes; `failed` may come instead of anything else."""
 
-    def starting(self) -> None: ...
+    def progress(self, steps: Sequence[Step]) -> None:
+        """How far it is, again and again."""
+        ...
 
     def answers(self, welcome: Welcome) -> None:
         """The API answers."""
         ...
 
     def ready(self, welcome: Welcome) -> None:
-        """All nodes have registered."""
+        """All nodes have registered, and what was to be set up is there."""
         ...
 
     def failed(self, error: BaseException) -> None: ...
@@ -36,7 +40,7 @@ class Audience(Protocol):
 class Plain:
     """A stream that is not a terminal: only what is worth keeping."""
 
-    def starting(self) -> None:
+    def progress(self, steps: Sequence[Step]) -> None:
         pass
 
     def answers(self, welcome: Welcome) -> None:
@@ -56,29 +60,30 @@ class Plain:
 
 
 class Terminal(Plain):
-    """A person: one line that says what is awaited, gone when it has come."""
+    """A person: the steps while they are taken, gone when all of them are."""
 
     def __init__(self) -> None:
-        from rich.console import Console
+        self._display = Display()
 
-        self._status = Console(stderr=True).status("Starting the API …")
-
-    def starting(self) -> None:
-        self._status.start()
-
-    def answers(self, welcome: Welcome) -> None:
-        self._status.update("Registering the nodes …")
+    def progress(self, steps: Sequence[Step]) -> None:
+        self._display.show(steps)
 
     def ready(self, welcome: Welcome) -> None:
-        self._status.stop()
+        self._display.clear()
         super().ready(welcome)
 
     def failed(self, error: BaseException) -> None:
-        self._status.stop()
+        self._display.clear()
 
     def stopping(self) -> None:
-        self._status.stop()
+        self._display.clear()
         super().stopping()
+
+
+class Progress(msgspec.Struct, tag=True, frozen=True):
+    """Over the pipe: how far it is."""
+
+    steps: tuple[Step, ...]
 
 
 class Answers(msgspec.Struct, tag=True, frozen=True):
@@ -88,7 +93,7 @@ class Answers(msgspec.Struct, tag=True, frozen=True):
 
 
 class Ready(msgspec.Struct, tag=True, frozen=True):
-    """Over the pipe: all nodes have registered."""
+    """Over the pipe: all nodes have registered, and what was to be set up is there."""
 
     welcome: Welcome
 
@@ -99,7 +104,7 @@ class Failed(msgspec.Struct, tag=True, frozen=True):
     message: str
 
 
-Report = Answers | Ready | Failed
+Report = Progress | Answers | Ready | Failed
 
 
 class Pipe:
@@ -109,8 +114,8 @@ class Pipe:
         os.set_inheritable(descriptor, False)
         self._pipe = os.fdopen(descriptor, "wb", buffering=0)
 
-    def starting(self) -> None:
-        pass
+    def progress(self, steps: Sequence[Step]) -> None:
+        self._send(Progress(tuple(steps)))
 
     def answers(self, welcome: Welcome) -> None:
         self._send(Answers(welcome))
@@ -131,6 +136,8 @@ class Pipe:
         print(text, flush=True)
 
     def _send(self, report: Report) -> None:
+        if self._pipe.closed:
+            return
         # Whoever did not want to wait has gone.
         with suppress(BrokenPipeError):
             self._pipe.write(msgspec.json.encode(report) + b"\n")

@@ -1,8 +1,8 @@
 """`kilonova up --detach`: the same cluster in a process that outlives this one.
 
 The new process (`kilonova.cli.detached`) has a session of its own and writes to `DIR/log`. It holds
-one end of a pipe, over which it says that it answers, that it is ready, or why it failed: so
-nothing is polled, and its death is noticed at once, as the end of the pipe.
+one end of a pipe, over which it says how far it is, that it answers, that it is ready, or why it
+failed: so nothing is polled, and its death is noticed at once, as the end of the pipe.
 """
 
 import os
@@ -13,14 +13,27 @@ from typing import IO
 
 import msgspec
 
-from kilonova.cli.audience import Answers, Failed, Ready, Report
+from kilonova.cli.audience import Answers, Failed, Progress, Ready, Report
 from kilonova.cli.failure import CommandFailed
 from kilonova.cli.options import UpOptions
+from kilonova.cli.progress import Display
 from kilonova.cli.welcome import Welcome
 
 
 def detach_cluster(options: UpOptions, *, wait: bool) -> Welcome:
-    """Start it; return when it answers, or with `wait` when its nodes are there."""
+    """Start it; return when it answers, or with `wait` when its nodes are there.
+
+    At a terminal it is shown meanwhile how far it is.
+    """
+    display = Display() if sys.stderr.isatty() else None
+    try:
+        return _detach(options, wait, display)
+    finally:
+        if display is not None:
+            display.clear()
+
+
+def _detach(options: UpOptions, wait: bool, display: Display | None) -> Welcome:
     log = options.data / "log"
     try:
         options.data.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -35,7 +48,7 @@ def detach_cluster(options: UpOptions, *, wait: bool) -> Welcome:
         finally:
             os.close(write_end)
         try:
-            return _awaited(reports, Ready if wait else (Answers, Ready), process, log)
+            return _awaited(reports, Ready if wait else (Answers, Ready), process, log, display)
         except KeyboardInterrupt:
             process.terminate()
             raise
@@ -59,12 +72,15 @@ def _awaited(
     wanted: type[Answers | Ready] | tuple[type[Answers | Ready], ...],
     process: subprocess.Popen[bytes],
     log: Path,
+    display: Display | None,
 ) -> Welcome:
     for line in reports:
         report = msgspec.json.decode(line, type=Report)
         if isinstance(report, Failed):
             process.wait()
             raise CommandFailed(report.message)
+        if isinstance(report, Progress) and display is not None:
+            display.show(report.steps)
         if isinstance(report, wanted):
             return report.welcome
     code = process.wait()

@@ -11,12 +11,23 @@ import typer
 from kilonova.cli.completion import completion
 from kilonova.cli.doctor import doctor
 from kilonova.cli.failure import NOT_RUNNING, CommandFailed
-from kilonova.cli.options import DATA_VARIABLE, PORT, Durability, UpOptions, default_data
+from kilonova.cli.gangs import gangs
+from kilonova.cli.nodes import nodes
+from kilonova.cli.options import (
+    DATA_VARIABLE,
+    FLEETS,
+    PORT,
+    Durability,
+    UpOptions,
+    default_data,
+    fleet_names,
+)
 from kilonova.cli.plan import plan
 from kilonova.cli.queues import queues
 from kilonova.cli.run import app as run_app
 from kilonova.cli.snapshot import app as snapshot_app
 from kilonova.cli.why import why
+from kilonova.cli.workloads import workloads
 
 _EXIT_CODES = """\
 \b
@@ -72,12 +83,20 @@ def up(
         int, typer.Option(metavar="N", min=0, max=65535, help="Its port; 0 takes a free one.")
     ] = PORT,
     nodes: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Fleet of simulated nodes, instead of the usual one."),
+        str | None,
+        typer.Option(
+            metavar="small|large|FILE",
+            help="Simulated nodes: 34 machines with GPUs, 2,000 of them, or those of a file.  "
+            "[default: small]",
+            autocompletion=fleet_names,
+        ),
     ] = None,
     no_demo: Annotated[
         bool,
-        typer.Option("--no-demo", help="Start it bare: no simulated nodes but those of --nodes."),
+        typer.Option(
+            "--no-demo",
+            help="Start it bare: no workloads, and no simulated nodes but those of --nodes.",
+        ),
     ] = False,
     process_node: Annotated[
         bool,
@@ -115,22 +134,43 @@ def up(
     scheduler: Annotated[
         bool, typer.Option(help="Run the scheduler; without, pods wait for one of your own.")
     ] = True,
+    console: Annotated[bool, typer.Option(help="Serve the console, a web page.")] = True,
+    console_host: Annotated[
+        str, typer.Option(metavar="HOST", help="Address on which the console listens.")
+    ] = "127.0.0.1",
+    console_port: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            min=0,
+            max=65535,
+            help="Its port; 0 takes a free one.  [default: the one after --port]",
+        ),
+    ] = None,
+    allow_actions: Annotated[
+        bool,
+        typer.Option(
+            "--allow-actions", help="Let people scale, cordon, drain and delete in the console."
+        ),
+    ] = False,
     detach: Annotated[
         bool, typer.Option("--detach", help="Run in the background; the log is DIR/log.")
     ] = False,
     wait: Annotated[
-        bool, typer.Option("--wait", help="With --detach: return when all nodes are there.")
+        bool, typer.Option("--wait", help="With --detach: return when all of it is there.")
     ] = False,
 ) -> None:
     """Start a cluster on this machine, and run it until Ctrl-C.
 
-    It is a Kubernetes API with simulated nodes, and this machine as another one. DIR/kubeconfig
-    leads to it. What is in it stays in DIR: the next start on the same folder goes on from there.
+    It is a Kubernetes API with simulated nodes, this machine as another one, a demo in the
+    namespace demo, and a console. DIR/kubeconfig leads to it. What is in it stays in DIR: the next
+    start on the same folder goes on from there, and what you deleted of the demo stays deleted.
 
     \b
     Examples:
       kilonova up
       kilonova up --detach --wait
+      kilonova up --nodes large --allow-actions
       kilonova up --data ./try --port 0 --nodes examples/fleet.yaml
       kilonova up --no-demo --durability normal
       kilonova up --no-scheduler --controllers='*,-cronjob-controller'
@@ -141,13 +181,17 @@ def up(
         host=host,
         port=port,
         durability=durability,
-        nodes=None if nodes is None else nodes.expanduser().absolute(),
+        nodes=_fleet(nodes, demo=not no_demo),
         demo=not no_demo,
         controllers=controllers,
         process_node=process_node,
         allowed_host_paths=tuple(path.expanduser().absolute() for path in allow_host_path or ()),
         operator=operator,
         scheduler=scheduler,
+        console=console,
+        console_host=console_host,
+        console_port=console_port,
+        allow_actions=allow_actions,
     )
     if detach:
         from kilonova.cli.background import detach_cluster
@@ -171,21 +215,51 @@ def down(
             "--keep-pods", help="Leave the processes of pods running: the next start adopts them."
         ),
     ] = False,
+    wipe: Annotated[
+        bool, typer.Option("--wipe", help="Then forget everything: remove what is in the folder.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="With --wipe: do not ask.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="With --wipe: only say what would be removed.")
+    ] = False,
 ) -> None:
     """Stop the cluster that runs on a folder, and the processes of its pods. Its data stays.
+
+    With --wipe it does not: objects, keys, logs and files of pods are removed from the folder. What
+    Kilonova did not put there is left alone.
 
     \b
     Examples:
       kilonova down
       kilonova down --keep-pods
       kilonova down --data ./try --no-wait
+      kilonova down --wipe --dry-run
+      kilonova down --wipe --yes
     """
     from kilonova.cli.down import stop_cluster
+    from kilonova.cli.wipe import find_belongings, wipe_data
+
+    folder = _folder(data)
+    if not wipe and (yes or dry_run):
+        raise typer.BadParameter(f"{'--yes' if yes else '--dry-run'} belongs to --wipe")
+    if wipe and (keep_pods or not wait):
+        unfit = "--keep-pods" if keep_pods else "--no-wait"
+        raise typer.BadParameter(f"--wipe waits until all is gone: leave out {unfit}")
+    if wipe:
+        belongings = find_belongings(folder)
+        typer.echo(belongings.text)
+        if dry_run or not belongings.ours:
+            return
+        if not yes and not sys.stdin.isatty():
+            raise CommandFailed("nobody is there to be asked whether to remove it: say --yes")
+        if not yes:
+            typer.confirm("Remove it all?", abort=True)
 
     def tell(text: str) -> None:
         typer.echo(text, err=True)
 
-    typer.echo(stop_cluster(_folder(data), wait=wait, keep_pods=keep_pods, tell=tell))
+    stopped = stop_cluster(folder, wait=wait, keep_pods=keep_pods, tell=tell)
+    typer.echo(wipe_data(folder) if wipe else stopped)
 
 
 @app.command()
@@ -195,7 +269,9 @@ def status(
         Literal["table", "json", "yaml"], typer.Option("--output", "-o", help="Form.")
     ] = "table",
 ) -> None:
-    """Say whether a cluster runs, where, and what it has.
+    """Say whether a cluster runs, where, what it has, and how far each room of it is.
+
+    The link to the console lets in whoever has it: `-o json` gives it as `console`.
 
     Exits with 3 when nothing runs, and with 1 when what runs does not answer.
 
@@ -269,8 +345,15 @@ def version() -> None:
     typer.echo(f"kilonova {__version__}")
 
 
-for _command in (queues, why, plan, doctor, completion):
+for _command in (nodes, workloads, gangs, queues, why, plan, doctor, completion):
     app.command()(_command)
+
+
+def _fleet(nodes: str | None, *, demo: bool) -> str | None:
+    """What a fleet is called, or its file, so that any process finds it."""
+    if nodes is None:
+        return FLEETS[0] if demo else None
+    return nodes if nodes in FLEETS else str(Path(nodes).expanduser().absolute())
 
 
 def _folder(data: Path | None) -> Path:

@@ -16,7 +16,8 @@ USER = "system:serviceaccount:kilonova-system:kilonova-scheduler"
 """As whom it acts: the account that it has where it is deployed."""
 DEFAULT_SCHEDULER = "default-scheduler"
 """The scheduler of pods that name none."""
-_SETTINGS = Settings(serves=frozenset({SCHEDULER, DEFAULT_SCHEDULER}))
+SETTINGS = Settings(serves=frozenset({SCHEDULER, DEFAULT_SCHEDULER}))
+"""How it decides in such a cluster."""
 
 
 def scheduler_parts(cluster: Cluster) -> Sequence[Part]:
@@ -24,7 +25,7 @@ def scheduler_parts(cluster: Cluster) -> Sequence[Part]:
     clock = cluster.clock
     scheduler = build_scheduler(
         cluster.client(USER),
-        _SETTINGS,
+        SETTINGS,
         now=clock.now,
         monotonic=clock.monotonic,
         registry=cluster.metrics.registry,

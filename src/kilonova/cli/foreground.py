@@ -12,18 +12,28 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kilonova.cli.audience import Audience, ending_text
 from kilonova.cli.census import count_nodes
 from kilonova.cli.failure import CommandFailed
-from kilonova.cli.options import UpOptions
+from kilonova.cli.options import FLEETS, UpOptions
+from kilonova.cli.progress import Steps
 from kilonova.cli.welcome import Welcome
-from kilonova.kube import logging
+from kilonova.kube import KubeError, logging
 
-if TYPE_CHECKING:  # it is imported when a cluster starts
+if TYPE_CHECKING:  # they are imported when a cluster starts
+    from kilonova.cli.embeddedconsole import EmbeddedConsole
+    from kilonova.cli.rooms import Rooms
+    from kilonova.local.cluster import Cluster
     from kilonova.local.folder import Folder
+
+_API, _NODES, _DEMO = "API", "nodes", "demo"
+_COUNT_EVERY = 0.1
+
+_log = logging.get_logger(__name__)
 
 
 def run_cluster(options: UpOptions, audience: Audience) -> None:
@@ -32,14 +42,21 @@ def run_cluster(options: UpOptions, audience: Audience) -> None:
 
     begun = time.monotonic()
     gc.disable()  # what a start makes stays
-    audience.starting()
+    names = [_API, _NODES, *([_DEMO] if _has_demo(options) else [])]
+    steps = Steps(names, audience.progress)
+    steps.going(_API)
     try:
         _configure_logging()
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(_run(options, audience, begun))
+            runner.run(_run(options, audience, steps, begun))
     except BaseException as error:
         audience.failed(error)
         raise
+
+
+def _has_demo(options: UpOptions) -> bool:
+    """It is made for the fleets that have names, and nothing of it works without these rooms."""
+    return options.demo and options.nodes in FLEETS and options.operator and options.scheduler
 
 
 def _configure_logging() -> None:
@@ -51,33 +68,16 @@ def _configure_logging() -> None:
         raise CommandFailed(str(error)) from error
 
 
-async def _run(options: UpOptions, audience: Audience, begun: float) -> None:
-    from kilonova.cli.residents import Residents
-    from kilonova.local.cluster import Settings
+async def _run(options: UpOptions, audience: Audience, steps: Steps, begun: float) -> None:
     from kilonova.local.controllers import UnknownController
     from kilonova.local.folder import FolderInUse
     from kilonova.local.listener import PortInUse
-    from kilonova.local.nodes import Fleet, FleetError, read_fleet, small_fleet
-    from kilonova.local.storage import Durability, StorageBroken
+    from kilonova.local.nodes import FleetError
+    from kilonova.local.storage import StorageBroken
 
     asked = _asked_to_stop()
     try:
-        fleet = small_fleet() if options.demo else Fleet()
-        if options.nodes is not None:
-            fleet = read_fleet(options.nodes)
-        residents = Residents(operator=options.operator, scheduler=options.scheduler)
-        cluster = residents.cluster(
-            Settings(
-                data=options.data,
-                host=options.host,
-                port=options.port,
-                durability=Durability[options.durability.upper()],
-                fleet=fleet,
-                controllers=options.controllers,
-                process_node=options.process_node,
-                allowed_host_paths=options.allowed_host_paths,
-            ),
-        )
+        cluster, rooms, console = _built(options)
         if not await _outruns(cluster.start(), asked):
             audience.stopping()
             return
@@ -90,25 +90,101 @@ async def _run(options: UpOptions, audience: Audience, begun: float) -> None:
     _relax_collector()
     assert cluster.broken is not None
     assert cluster.folder is not None
-    kubeconfig = str(cluster.folder.kubeconfig)
+    folder = cluster.folder
+    link = console.link if console is not None else None
+    welcome = partial(Welcome, cluster.url, str(folder.kubeconfig), str(options.data), console=link)
 
-    async def welcome(*, settled: bool) -> Welcome:
-        nodes = await count_nodes(cluster.client("kilonova")) if settled else None
-        seconds = time.monotonic() - begun
-        return Welcome(cluster.url, kubeconfig, str(options.data), seconds, nodes)
+    async def set_up() -> None:
+        def tell(states: Mapping[str, str]) -> None:
+            folder.announce_rooms(states, link)
+
+        await _settle(cluster, rooms.open(tell), steps)
+        demo = _has_demo(options) and await _demonstrate(cluster, steps)
+        nodes = await count_nodes(cluster.client("kilonova"))
+        audience.ready(welcome(time.monotonic() - begun, nodes=nodes, demo=demo))
 
     try:
-        audience.answers(await welcome(settled=False))
-        if await _outruns(cluster.wait_settled(), asked, cluster.broken):
-            audience.ready(await welcome(settled=True))
+        steps.done(_API, cluster.url)
+        audience.answers(welcome(time.monotonic() - begun))
+        if await _outruns(set_up(), asked, cluster.broken):
             await asyncio.wait({asked, cluster.broken}, return_when=asyncio.FIRST_COMPLETED)
         audience.stopping()
         if asked.done() and not asked.result():
-            await cluster.stop_pods(_progress(cluster.folder, audience))
+            await cluster.stop_pods(_progress(folder, audience))
     finally:
         await cluster.stop()
     if cluster.broken.done():
         raise CommandFailed(str(cluster.broken.result()))
+
+
+def _built(options: UpOptions) -> "tuple[Cluster, Rooms, EmbeddedConsole | None]":
+    """The cluster, what is in it, and its web page."""
+    from kilonova.cli.residents import Residents
+    from kilonova.cli.rooms import Rooms
+    from kilonova.local.cluster import Settings
+    from kilonova.local.nodes import NO_NODES, fleet_called
+    from kilonova.local.storage import Durability
+
+    fleet = NO_NODES if options.nodes is None else fleet_called(options.nodes)
+    settings = Settings(
+        data=options.data,
+        host=options.host,
+        port=options.port,
+        durability=Durability[options.durability.upper()],
+        fleet=fleet,
+        controllers=options.controllers,
+        process_node=options.process_node,
+        allowed_host_paths=options.allowed_host_paths,
+    )
+    console = None
+    if options.console:
+        from kilonova.cli.embeddedconsole import EmbeddedConsole
+
+        console = EmbeddedConsole(options)
+    rooms = Rooms()
+    residents = Residents(options.operator, options.scheduler, console and console.parts)
+    cluster = residents.cluster(settings, built=rooms.add_parts)
+    rooms.add("api", _at_once)
+    if fleet.nodes and options.controllers:
+        rooms.add("nodes", cluster.wait_fleet)
+    if options.process_node and options.controllers:
+        rooms.add("processNode", cluster.wait_process_node)
+    return cluster, rooms, console
+
+
+async def _at_once() -> None:
+    """What there is nothing to wait for."""
+
+
+async def _settle(cluster: "Cluster", opening: Coroutine[Any, Any, None], steps: Steps) -> None:
+    """Wait until all rooms are open, and count the nodes meanwhile."""
+    task = asyncio.ensure_future(opening)
+    try:
+        while not task.done():
+            done, total = cluster.registered
+            steps.going(_NODES, f"{done:,} of {total:,}" if total else "")
+            await asyncio.wait({task}, timeout=_COUNT_EVERY)
+        task.result()
+    finally:
+        task.cancel()
+    _, total = cluster.registered
+    steps.done(_NODES, f"{total:,}")
+
+
+async def _demonstrate(cluster: "Cluster", steps: Steps) -> bool:
+    """Set up the demo, if it never was; tells whether it is there."""
+    from kilonova.cli.demonstration import is_demo_there, set_up_demo
+
+    steps.going(_DEMO)
+    client = cluster.client("kilonova-demo")
+    try:
+        await set_up_demo(client)
+        there = await is_demo_there(client)
+    except KubeError as error:  # a webhook or a policy of theirs: it is their cluster
+        _log.warning("the demo was not set up", error=str(error))
+        return False
+    steps.done(_DEMO)
+    return there
 
 
 def _progress(folder: "Folder", audience: Audience) -> Callable[[int, float], None]:

@@ -12,6 +12,8 @@ from typing import Literal
 
 DATA_VARIABLE = "KILONOVA_DATA_DIR"
 PORT = 7443
+FLEETS = ("small", "large")
+"""Fleets that need no file; the first is the usual one."""
 
 Durability = Literal["full", "normal"]
 
@@ -24,13 +26,19 @@ class UpOptions:
     host: str
     port: int
     durability: Durability
-    nodes: Path | None
+    nodes: str | None
+    """What a fleet is called, or the path of its file; None: no simulated nodes."""
     demo: bool
     controllers: str = "*"
     process_node: bool = True
     allowed_host_paths: tuple[Path, ...] = ()
     operator: bool = True
     scheduler: bool = True
+    console: bool = True
+    console_host: str = "127.0.0.1"
+    console_port: int | None = None
+    """None: the one after the API's, or any other that is free."""
+    allow_actions: bool = False
 
     def written(self) -> str:
         """The same as text, for another process."""
@@ -44,6 +52,14 @@ class UpOptions:
         return msgspec.json.decode(text, type=cls, dec_hook=lambda type, value: type(value))
 
 
+def fleet_names(incomplete: str) -> list[str]:
+    """Fleets and files that begin so, for the shell to offer."""
+    from glob import escape, glob
+
+    names = [each for each in FLEETS if each.startswith(incomplete)]
+    return [*names, *sorted(glob(f"{escape(incomplete)}*"))]
+
+
 def default_data(environment: Mapping[str, str] = os.environ) -> Path:
     """`kilonova/default` in the user's data folder, after the XDG convention."""
     share = environment.get("XDG_DATA_HOME")
@@ -52,15 +68,18 @@ def default_data(environment: Mapping[str, str] = os.environ) -> Path:
 
 def command_on(data: Path, command: str) -> str:
     """A command as the user can type it here, for the cluster on `data`."""
+    folder = [] if _is_meant_by_default(data) else ["--data", str(data)]
+    return shlex.join([program(), command, *folder])
+
+
+def program() -> str:
+    """Our own name as the user can type it here."""
     program = Path(sys.argv[0])
     if shutil.which("kilonova") or program.name != "kilonova":
-        typed = "kilonova"
-    elif program.is_relative_to(Path.cwd()):
-        typed = str(program.relative_to(Path.cwd()))
-    else:
-        typed = str(program)
-    folder = [] if _is_meant_by_default(data) else ["--data", str(data)]
-    return shlex.join([typed, command, *folder])
+        return "kilonova"
+    if program.is_relative_to(Path.cwd()):
+        return str(program.relative_to(Path.cwd()))
+    return str(program)
 
 
 def _is_meant_by_default(data: Path) -> bool:

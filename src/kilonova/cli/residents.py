@@ -10,6 +10,8 @@ from kilonova.local.admission.inprocess import WebhooksOf
 from kilonova.local.clock import Clock, Identities
 from kilonova.local.cluster import Cluster, Settings
 
+Build = Callable[[Cluster], Sequence[Part]]
+"""Makes what runs in a cluster."""
 _OF_THE_SCHEDULER = ("scheduler.grove.io", "scheduling.kilonova.dev")
 """Groups of the kinds that a scheduler needs; an operator needs all."""
 
@@ -20,13 +22,21 @@ class Residents:
 
     operator: bool = True
     scheduler: bool = True
+    console: Build | None = None
 
     def cluster(
-        self, settings: Settings, clock: Clock | None = None, identities: Identities | None = None
+        self,
+        settings: Settings,
+        clock: Clock | None = None,
+        identities: Identities | None = None,
+        built: Callable[[str, Sequence[Part]], None] = lambda room, parts: None,
     ) -> Cluster:
-        """A cluster with them. What nobody asked for is not even loaded."""
+        """A cluster with them. What nobody asked for is not even loaded.
+
+        `built` hears, while the cluster starts, of which parts each of them consists.
+        """
         webhooks: WebhooksOf | None = None
-        builders: list[Callable[[Cluster], Sequence[Part]]] = []
+        builders: dict[str, Build] = {}
         if self.operator:
             from kilonova.cli.embeddedoperator import EmbeddedOperator
             from kilonova.workloads.settings import Settings as OperatorSettings
@@ -36,18 +46,29 @@ class Residents:
             settled = replace(usual, schedulers=ours) if self.scheduler else usual
             operator = EmbeddedOperator(settled)
             webhooks = operator.webhooks
-            builders.append(operator.parts)
+            builders["operator"] = operator.parts
         if self.scheduler:
             from kilonova.cli.embeddedscheduler import scheduler_parts
 
-            builders.append(scheduler_parts)
+            builders["scheduler"] = scheduler_parts
+        if self.console is not None:
+            builders["console"] = self.console
+
+        def parts(cluster: Cluster) -> list[Part]:
+            found: list[Part] = []
+            for room, build in builders.items():
+                own = build(cluster)
+                built(room, own)
+                found += own
+            return found
+
         return Cluster(
             settings,
             clock,
             identities,
             webhooks=webhooks,
             definitions=self._definitions(),
-            parts=lambda cluster: [part for build in builders for part in build(cluster)],
+            parts=parts,
         )
 
     def _definitions(self) -> Sequence[JsonObject]:

@@ -27,6 +27,8 @@ class Status(msgspec.Struct, frozen=True, rename="camel"):
     url: str | None = None
     kubeconfig: str | None = None
     started: str | None = None
+    console: str | None = None
+    rooms: dict[str, str] | None = None
     nodes: NodeCount | None = None
     pods: PodCount | None = None
     resource_version: int | None = None
@@ -55,6 +57,8 @@ def find_status(data: Path) -> Findings:
             url=running.url,
             kubeconfig=running.kubeconfig,
             started=running.started,
+            console=running.console,
+            rooms=running.rooms,
             nodes=census.nodes if census else None,
             pods=census.pods if census else None,
             resource_version=census.resource_version if census else None,
@@ -94,6 +98,7 @@ def _rows(status: Status) -> list[tuple[str, str]]:
     nodes, pods = status.nodes, status.pods
     rows = [
         ("cluster", f"running since {status.started}, process {status.pid}"),
+        ("console", status.console or "off"),
         ("API", str(status.url)),
         ("kubeconfig", str(status.kubeconfig)),
         ("data", status.data),
@@ -102,6 +107,8 @@ def _rows(status: Status) -> list[tuple[str, str]]:
         rows.append(("nodes", f"{nodes.total} ({nodes.ready} ready)"))
     if pods is not None:
         rows.append(("pods", f"{pods.total}{_phases(pods)}"))
+    if status.rooms:
+        rows.append(("rooms", ", ".join(f"{name} {state}" for name, state in status.rooms.items())))
     if status.resource_version is not None:
         rows.append(("version", f"resource version {status.resource_version}"))
     return rows

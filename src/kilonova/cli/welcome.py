@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 
 from kilonova.cli.census import NodeCount
-from kilonova.cli.options import command_on
+from kilonova.cli.options import command_on, program
 
 
 class Welcome(msgspec.Struct, frozen=True):
@@ -16,7 +16,11 @@ class Welcome(msgspec.Struct, frozen=True):
     kubeconfig: str
     data: str
     seconds: float
+    console: str | None = None
+    """The link to its web page, token included."""
     nodes: NodeCount | None = None
+    demo: bool = False
+    """Whether the demo is there."""
 
 
 def welcome_text(welcome: Welcome, *, detached: bool) -> str:
@@ -29,19 +33,27 @@ def welcome_text(welcome: Welcome, *, detached: bool) -> str:
     else:
         title = f"The cluster is ready ({welcome.seconds:.1f} s)."
         count = f"{nodes.total} ({nodes.ready} ready)"
+    console = [] if welcome.console is None else [f"  console  {welcome.console}"]
+    places = [*console, f"  API      {welcome.url}", f"  nodes    {count}", f"  data     {data}"]
+    where = "\n".join(places)
+    tries = "\n".join(f"  {each}" for each in _tries(welcome))
     end = f"`{command_on(data, 'down')}` stops it" if detached else "Ctrl-C stops it"
     return f"""{title}
 
-  API    {welcome.url}
-  nodes  {count}
-  data   {data}
+{where}
 
   export KUBECONFIG={shlex.quote(welcome.kubeconfig)}
 
 Try, with that variable set:
 
-  kubectl get nodes
-  kubectl run hello --image=busybox
-  {command_on(data, "status")}
+{tries}
 
 {end}; the data stays."""
+
+
+def _tries(welcome: Welcome) -> list[str]:
+    typed = shlex.quote(program())
+    first = "kubectl get nodes -L nvidia.com/gpu.product,kilonova.dev/rack"
+    if welcome.demo:
+        return [first, f"{typed} why -n demo frontier-0", f"{typed} top"]
+    return [first, "kubectl run hello --image=busybox", f"{typed} top"]

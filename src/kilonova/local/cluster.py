@@ -7,13 +7,13 @@ objects are there; `stop` ends watches, then controllers, then the store.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from socket import socket
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kilonova.api.json import JsonObject
 from kilonova.kube import Client, InProcessTransport, Part
@@ -324,14 +324,29 @@ class Cluster:
 
         return Client(InProcessTransport(answer), field_manager=user.rpartition(":")[2])
 
+    @property
+    def registered(self) -> tuple[int, int]:
+        """How many nodes of the fleet have registered, and how many it has."""
+        return self._simulated.registered if self._simulated is not None else (0, 0)
+
     async def wait_settled(self) -> None:
+        """Until the nodes of the fleet, and this machine if it is one, have registered."""
+        await asyncio.gather(self.wait_fleet(), self.wait_process_node())
+
+    async def wait_fleet(self) -> None:
         """Until the nodes of the fleet have registered."""
-        if self._controllers is None or self._simulated is None:
-            return
-        waits = [self._simulated.wait_registered()]
+        if self._simulated is not None:
+            await self._unless_ended(self._simulated.wait_registered())
+
+    async def wait_process_node(self) -> None:
+        """Until this machine has registered as a node, if it is one."""
         if self._process is not None:
-            waits.append(self._process.node.wait_registered())
-        registered = asyncio.gather(*waits)
+            await self._unless_ended(self._process.node.wait_registered())
+
+    async def _unless_ended(self, work: Coroutine[Any, Any, None]) -> None:
+        """Waits for something that never comes when the controllers have stopped."""
+        assert self._controllers is not None
+        registered = asyncio.ensure_future(work)
         try:
             await asyncio.wait(
                 (registered, self._controllers.ended), return_when=asyncio.FIRST_COMPLETED

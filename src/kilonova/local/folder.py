@@ -2,8 +2,11 @@
 
 import fcntl
 import os
+import re
+import secrets
 import time
 from base64 import b64encode
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -21,6 +24,13 @@ _LOCK_TRIES = 10
 _LOCK_PAUSE = 0.01
 
 
+_OURS = re.compile(
+    r"store\.db(-wal|-shm|-journal)?|lock|log|pki|keeper|pods|volumes"
+    r"|(kubeconfig|console-token)(\.\d+)?|(running|ending)\.(json|\d+)"
+)
+"""What is put into a data folder by whoever runs on it, unfinished files of theirs included."""
+
+
 class FolderInUse(Exception):
     """Another process runs on the same data."""
 
@@ -32,6 +42,10 @@ class Running(msgspec.Struct):
     url: str
     kubeconfig: str
     started: str
+    console: str | None = None
+    """The link to its web page, token included."""
+    rooms: dict[str, str] = {}
+    """What it consists of, and how far each is."""
 
 
 class Ending(msgspec.Struct):
@@ -52,6 +66,17 @@ class Folder:
         self.log = path / "log"
         self._pki = path / "pki"
         self._lock: int | None = None
+        self._word: Running | None = None
+
+    def is_ours(self) -> bool:
+        """Whether a cluster has ever run on it."""
+        return self.database.exists() and (self.path / "lock").exists()
+
+    def belongings(self) -> list[Path]:
+        """What clusters have put into it; what tells that it is ours comes last."""
+        last = (self.database.name, "lock")
+        found = [each for each in self.path.iterdir() if _OURS.fullmatch(each.name)]
+        return sorted(found, key=lambda each: (each.name in last, each.name))
 
     def acquire(self) -> None:
         """Take the folder for this process, or say who has it."""
@@ -95,8 +120,16 @@ class Folder:
     def announce(self, url: str) -> None:
         """Leave word of this process for other commands."""
         started = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        running = Running(os.getpid(), url, str(self.kubeconfig), started)
-        _replace(self.path / "running.json", msgspec.json.encode(running), 0o600)
+        self._leave_word(Running(os.getpid(), url, str(self.kubeconfig), started))
+
+    def announce_rooms(self, rooms: Mapping[str, str], console: str | None) -> None:
+        """Add to the word what this process consists of, and where its web page is."""
+        assert self._word is not None
+        self._leave_word(msgspec.structs.replace(self._word, rooms=dict(rooms), console=console))
+
+    def _leave_word(self, word: Running) -> None:
+        self._word = word
+        _replace(self.path / "running.json", msgspec.json.encode(word), 0o600)
 
     def running(self) -> Running | None:
         """The word left by the process on the folder, if it can be read."""
@@ -155,6 +188,13 @@ class Folder:
         if not path.exists():
             _replace(path, SigningKey.create().pem, 0o600)
         return SigningKey.load(path.read_bytes())
+
+    def console_token(self) -> str:
+        """What lets people see the web page. It outlives restarts, so that links do."""
+        path = self.path / "console-token"
+        if not path.exists():
+            _replace(path, secrets.token_urlsafe(24).encode(), 0o600)
+        return path.read_text()
 
     def write_kubeconfig(self, url: str, authority: Authority, admin: KeyPair) -> None:
         """A kubeconfig for the administrator, readable by its owner only."""

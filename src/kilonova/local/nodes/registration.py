@@ -66,6 +66,8 @@ class Registration:
         self._heartbeats = heartbeats
         self._now = now
         self._heartbeat = heartbeat
+        self.done = 0
+        """How many machines were registered."""
 
     async def register(self, machines: Sequence[Machine]) -> None:
         """Make every node, or bring it up to date; return when all are there."""
@@ -76,6 +78,7 @@ class Registration:
         async def work() -> None:
             for shape in shapes:
                 await self._persist(shape, nodes.get(shape.name), shape.name in leases)
+                self.done += 1
 
         async with asyncio.TaskGroup() as group:
             for _ in range(_AT_ONCE):

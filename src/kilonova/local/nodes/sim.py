@@ -78,6 +78,11 @@ class SimulatedNodes:
     def names(self) -> list[str]:
         return list(self._machines)
 
+    @property
+    def registered(self) -> tuple[int, int]:
+        """How many nodes are in the API, as far as this process has seen to it, and of how many."""
+        return self._registration.done, len(self._machines)
+
     async def wait_registered(self) -> None:
         """Until all nodes of the fleet are in the API."""
         await self._registered.wait()

@@ -1,0 +1,84 @@
+"""The console as it lives in the cluster of `kilonova up`.
+
+It looks at the cluster over a client without a socket, and listens on a port of its own.
+"""
+
+from collections.abc import Sequence
+from contextlib import suppress
+
+from kilonova.cli.options import UpOptions
+from kilonova.console import Console, ConsoleSettings, Explain, Explained, build_console
+from kilonova.kube import Part
+from kilonova.local.cluster import Cluster
+from kilonova.local.listener import PortInUse
+
+USER = "system:serviceaccount:kilonova-system:kilonova-console"
+"""As whom it acts: the account that it has where it is deployed."""
+_CLUSTER = "kilonova"
+_HIGHEST_PORT = 65535
+
+
+class EmbeddedConsole:
+    """A console that was asked for; there is a link to it when its cluster has started."""
+
+    def __init__(self, options: UpOptions) -> None:
+        self._options = options
+        self._console: Console | None = None
+
+    @property
+    def link(self) -> str | None:
+        """What to open in a browser."""
+        return self._console.link if self._console is not None else None
+
+    def parts(self, cluster: Cluster) -> Sequence[Part]:
+        """What runs in the cluster; `PortInUse` says what to do about one that was asked for."""
+        options = self._options
+        try:
+            self._console = self._listening(cluster)
+        except OSError as error:
+            raise PortInUse(
+                f"port {options.console_port or 0} of {options.console_host} cannot be used for "
+                f"the console ({_reason(error)}): choose another with --console-port N (0 takes a "
+                "free one) or --console-host HOST, or do without it with --no-console"
+            ) from error
+        return self._console.parts
+
+    def _listening(self, cluster: Cluster) -> Console:
+        asked, after = self._options.console_port, self._options.port + 1
+        if asked is not None:
+            return self._bound(cluster, asked)
+        if 1 < after <= _HIGHEST_PORT:
+            with suppress(OSError):  # somebody has it: any other will do
+                return self._bound(cluster, after)
+        return self._bound(cluster, 0)
+
+    def _bound(self, cluster: Cluster, port: int) -> Console:
+        assert cluster.folder is not None
+        settings = ConsoleSettings(
+            token=cluster.folder.console_token(),
+            cluster=_CLUSTER,
+            host=self._options.console_host,
+            port=port,
+            allow_actions=self._options.allow_actions,
+        )
+        console = build_console(cluster.client(USER), settings, _explain(cluster))
+        console.bind()
+        return console
+
+
+def _reason(error: OSError) -> str:
+    # `create_server` adds the address to the system's words.
+    return (error.strerror or str(error)).partition(" (while")[0]
+
+
+def _explain(cluster: Cluster) -> Explain:
+    """What `kilonova why` says; what works it out is loaded when somebody asks."""
+
+    async def explain(namespace: str, name: str) -> Explained | None:
+        from kilonova.cli.embeddedscheduler import SETTINGS
+        from kilonova.cli.explaining import explain_by
+
+        look = explain_by(cluster.client(USER), SETTINGS, cluster.clock.now)
+        return await look(namespace, name)
+
+    return explain
