@@ -1,0 +1,54 @@
+"""What the console says when somebody asks why: the words of `kilonova why`.
+
+To read a big cluster takes some hundred milliseconds of computing, in which no page would be
+told of anything. So it is done in a thread with an event loop of its own; only its requests are
+carried by the client of the console.
+"""
+
+import asyncio
+from contextlib import AbstractAsyncContextManager
+
+from kilonova.cli.whytext import answer_text
+from kilonova.console import Explain, Explained
+from kilonova.kube import Client, Reply, Request, StreamReply
+from kilonova.scheduler.answering import answer
+from kilonova.scheduler.capturing import capture
+from kilonova.scheduler.settings import Settings
+
+
+def explainer(client: Client, settings: Settings | None = None) -> Explain:
+    """Works answers out anew, from the cluster as it is, one at a time."""
+    one = asyncio.Lock()
+
+    async def explain(namespace: str, name: str) -> Explained | None:
+        elsewhere = Client(_Carried(client, asyncio.get_running_loop()))
+        async with one:
+            return await asyncio.to_thread(_explained, elsewhere, settings, namespace, name)
+
+    return explain
+
+
+def _explained(
+    client: Client, settings: Settings | None, namespace: str, name: str
+) -> Explained | None:
+    picture = asyncio.run(capture(client, settings)).picture
+    found = answer(picture, namespace, name)
+    return None if found is None else Explained(answer_text(found, picture.now), found)
+
+
+class _Carried:
+    """A transport for one event loop, over a client that lives in another."""
+
+    def __init__(self, client: Client, loop: asyncio.AbstractEventLoop) -> None:
+        self._client = client
+        self._loop = loop
+
+    async def send(self, request: Request) -> Reply:
+        sent = asyncio.run_coroutine_threadsafe(self._client.send(request), self._loop)
+        return await asyncio.wrap_future(sent)
+
+    def stream(self, request: Request) -> AbstractAsyncContextManager[StreamReply]:
+        raise NotImplementedError(f"{request.path} is listed, not watched")
+
+    async def close(self) -> None:
+        """The client is not ours."""
