@@ -21,14 +21,14 @@ def wait_until(condition: Callable[[], bool], what: str) -> None:
 
 def are_ready(server: Server, nodes: int) -> bool:
     """Whether there are so many nodes. They are ready from the moment they are made."""
-    return _count(server, "/api/v1/nodes") == nodes
+    return count(server, "/api/v1/nodes") == nodes
 
 
 def are_running(server: Server, pods: int) -> bool:
     """Whether there are so many pods, and none of them is anything but running."""
     others = f"{PODS_PATH}?fieldSelector=status.phase%21%3DRunning&limit=1"
     _, found = server.access.ask("GET", others)
-    return not found["items"] and _count(server, PODS_PATH) == pods
+    return not found["items"] and count(server, PODS_PATH) == pods
 
 
 def settle(idle_seconds: float) -> None:
@@ -43,6 +43,7 @@ def share_of_a_core(server: Server, seconds: float) -> float:
     return 100 * (server.cpu_seconds() - before) / (time.perf_counter() - began)
 
 
-def _count(server: Server, path: str) -> int:
+def count(server: Server, path: str) -> int:
+    """How many objects a collection has."""
     _, found = server.access.ask("GET", f"{path}?limit=1")
     return len(found["items"]) + found["metadata"].get("remainingItemCount", 0)

@@ -4,12 +4,13 @@ import statistics
 from collections.abc import Sequence
 from pathlib import Path
 
+from bench.cluster.looking import count
 from bench.comparing import compared
 from bench.home import start as home_start
 from bench.home.inputs import Inputs as HomeInputs
 from bench.home.servers import peer
 from bench.product.inputs import Inputs
-from bench.product.running import FLEETS, product_of
+from bench.product.running import FLEETS, Product, product_of
 from bench.report import Figures, Quantity, Row
 
 _AIM_SECONDS = {"small": 3, "large": 10}
@@ -39,9 +40,18 @@ def _start(fleet: str, folder: Path, starts: int) -> Figures:
         fresh.mkdir()
         with product_of(fresh, fleet) as product:
             first.append(product.up())
+            _require_all_nodes(product, fleet)
             product.down()
             again.append(product.up())
+            _require_all_nodes(product, fleet)
     return {_ready(fleet): statistics.median(first), _again(fleet): statistics.median(again)}
+
+
+def _require_all_nodes(product: Product, fleet: str) -> None:
+    """The time would be worth nothing if it came before the nodes; this machine is one more."""
+    found = count(product.server(), "/api/v1/nodes")
+    if found != FLEETS[fleet] + 1:
+        raise RuntimeError(f"`up` is done, but there are {found} nodes of {FLEETS[fleet] + 1}")
 
 
 def _ready(fleet: str) -> Quantity:
