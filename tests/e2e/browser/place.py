@@ -48,6 +48,23 @@ class Place:
         """Have kubectl apply these."""
         self.run("apply -f -", stdin="\n---\n".join(map(json.dumps, objects)))
 
+    def pods(self, gang: str) -> dict[str, str]:
+        """The nodes of a gang's pods, by their names."""
+        found = json.loads(self.run(f"get pods -l grove.io/podgang={gang} -o json"))["items"]
+        return {pod["metadata"]["name"]: pod["spec"].get("nodeName", "") for pod in found}
+
+    def until_running(self, *gangs: str) -> None:
+        """Wait until every pod of these runs."""
+        for gang in gangs:
+            self.run(f"wait --for=create podgang/{gang} --timeout=60s")
+            running = "--for=jsonpath={.status.phase}=Running"
+            self.run(f"wait {running} podgang/{gang} --timeout=60s")
+
+    def until_refused(self, gang: str) -> None:
+        """Wait until the scheduler has said that it finds no place."""
+        self.run(f"wait --for=create podgang/{gang} --timeout=60s")
+        self.run(f"wait --for=condition=Unschedulable podgang/{gang} --timeout=60s")
+
     def why(self, name: str) -> str:
         """What `kilonova why` prints."""
         done = self.kilonova("why", name, "--data", self.data)
@@ -60,7 +77,7 @@ def start(kilonova: Kilonova, kubectl: Path, fleet: str, *options: str) -> Place
     data = kilonova.home / "data"
     nodes = kilonova.home / "fleet.yaml"
     nodes.write_text(fleet)
-    done = kilonova.detach(data, "--no-demo", "--nodes", nodes, *options)
+    done = kilonova.detach(data, "--console", "--no-demo", "--nodes", nodes, *options)
     assert done.code == 0, done.err
     link = kilonova.status(data)["console"]
     return Place(kilonova, data, Kubectl(kubectl, data / "kubeconfig", kilonova.home), link)

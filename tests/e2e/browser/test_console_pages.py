@@ -1,0 +1,94 @@
+"""Every page of the console loads without complaint, for everybody who has the link."""
+
+import re
+from typing import Literal
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from tests.e2e.browser.place import Place, gang
+from tests.harness.audit import faint_text, nameless, repeated_ids, too_wide
+
+PAGES = ("fleet", "workloads", "queues", "nodes", "events")
+WIDTHS = (1280, 390)
+
+
+@pytest.fixture(scope="module")
+def place(place: Place) -> Place:
+    """With something to see: of three GPU nodes' worth, one gang runs and another waits."""
+    place.apply(gang("runs", replicas=3, gpus=8))
+    place.until_running("runs-0")
+    place.apply(gang("waits", replicas=2, gpus=8))
+    place.until_refused("waits-0")
+    return place
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_is_usable_by_everybody(page: Page, name: str) -> None:
+    open_page(page, name)
+    expect(page.get_by_role("main")).to_have_count(1)
+    expect(page.get_by_role("navigation", name="Pages")).to_be_visible()
+    current = page.get_by_role("navigation", name="Pages").locator("[aria-current=page]")
+    expect(current).to_have_text(name.title())
+    assert page.title().startswith(name.title())
+    assert nameless(page) == []
+    assert repeated_ids(page) == []
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_all_text_is_readable(page: Page, theme: Literal["light", "dark"]) -> None:
+    page.emulate_media(color_scheme=theme)
+    for name in PAGES:
+        open_page(page, name)
+        assert faint_text(page) == [], name
+    ground = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert is_dark(page, ground) == (theme == "dark")
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_no_page_scrolls_to_the_side(page: Page, width: int) -> None:
+    page.set_viewport_size({"width": width, "height": 844})
+    for name in PAGES:
+        open_page(page, name)
+        assert too_wide(page) == [], name
+
+
+def test_the_navigation_leads_to_every_page(page: Page) -> None:
+    open_page(page, PAGES[0])
+    for name in PAGES:
+        page.get_by_role("navigation", name="Pages").get_by_role("link", name=name.title()).click()
+        expect(page).to_have_url(re.compile(f"/{name}$"))
+        expect(page.get_by_role("heading", level=1, name=name.title())).to_be_visible()
+
+
+def test_the_address_keeps_no_token(page: Page, place: Place) -> None:
+    assert "token=" in place.link
+    expect(page.get_by_role("heading", level=1)).to_be_visible()
+    assert "token" not in page.url
+    page.reload()
+    expect(page.get_by_role("heading", level=1)).to_be_visible()
+
+
+def test_without_the_token_it_says_where_the_link_is(browser: Browser, place: Place) -> None:
+    with browser.new_context(base_url=place.address) as stranger:
+        page = stranger.new_page()
+        for path in ("/", "/workloads", "/?token=wrong"):
+            answer = page.goto(path)
+            assert answer is not None
+            assert answer.status == 401
+            expect(page.get_by_text("kilonova status")).to_be_visible()
+        assert page.request.get("/api/stream").status == 401
+
+
+def open_page(page: Page, name: str) -> None:
+    """Go to a page, and wait until it shows what there is."""
+    page.goto(f"/{name}")
+    expect(page.get_by_role("heading", level=1, name=name.title())).to_be_visible()
+    expect(page.get_by_role("status").filter(has_text=re.compile("onnect|reading"))).to_have_count(
+        0
+    )
+
+
+def is_dark(page: Page, colour: str) -> bool:
+    red, green, blue = map(int, re.findall(r"\d+", colour)[:3])
+    return red + green + blue < 3 * 128
