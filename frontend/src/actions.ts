@@ -39,12 +39,12 @@ export async function perform(act: Act): Promise<string> {
     headers: { "content-type": "application/json" },
     body: JSON.stringify(act),
   });
-  return (await said(answer)).message;
+  return (await said<{ message: string }>(answer)).message;
 }
 
 /** Reads an answer of the server; a refusal becomes an Error in the server's words. */
-export async function said<T extends { message?: string }>(answer: Response): Promise<T & { message: string }> {
-  const body = (await answer.json().catch(() => ({}))) as T;
-  if (!answer.ok) throw new Error(body.message ?? `The console answered ${answer.status}.`);
-  return { ...body, message: body.message ?? "" };
+export async function said<T>(answer: Response): Promise<T> {
+  if (answer.ok) return (await answer.json()) as T;
+  const refused = (await answer.json().catch(() => ({}))) as { message?: string };
+  throw new Error(refused.message ?? `The console answered ${answer.status}.`);
 }

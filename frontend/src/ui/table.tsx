@@ -12,7 +12,7 @@ export interface Column<R> {
   /** What the column is sorted by; without it, it is not. */
   sort?: (row: R) => string | number;
   /** Width, such as "80px"; columns without one share what is left. */
-  width?: string;
+  width?: string | undefined;
   /** Aligned right. */
   numeric?: boolean;
   /** Not shown on a phone. */
@@ -22,10 +22,12 @@ export interface Column<R> {
 const AROUND = 8;
 
 /** Sorted by the address's `sort` ("name" or "-name"), else in the order given. */
-export function Table<R extends { id: string }>({ label, rows, columns, selected, onOpen, empty }: {
+export function Table<R extends { id: string }>({ label, rows, columns, lines = 1, selected, onOpen, empty }: {
   label: string;
   rows: readonly R[];
   columns: Column<R>[];
+  /** How many lines a row has room for; two on a phone. */
+  lines?: 1 | 2;
   selected?: string | undefined;
   onOpen?: (row: R) => void;
   empty: ComponentChildren;
@@ -35,7 +37,7 @@ export function Table<R extends { id: string }>({ label, rows, columns, selected
   const [view, setView] = useState({ top: 0, height: 900 });
   const box = useRef<HTMLDivElement>(null);
   const phone = narrow.value;
-  const height = phone ? 60 : 38;
+  const height = phone ? 60 : lines === 2 ? 46 : 38;
   const shown = phone ? columns.filter((column) => !column.wideOnly) : columns;
   const sorted = useMemo(() => sortRows(rows, columns, order), [rows, order]);
 
@@ -86,7 +88,7 @@ export function Table<R extends { id: string }>({ label, rows, columns, selected
         aria-activedescendant={active && `row-${active}`}
         onKeyDown={move}
       >
-        <colgroup>{shown.map((column) => <col key={column.id} style={{ width: phone && !column.numeric ? undefined : column.width }} />)}</colgroup>
+        <colgroup>{shown.map((column) => <col key={column.id} style={{ width: phone && column.width?.endsWith("%") ? undefined : column.width }} />)}</colgroup>
         <thead>
           <tr aria-rowindex={1}>
             {shown.map((column) => <Heading key={column.id} column={column} order={order} setOrder={setOrder} />)}

@@ -1,0 +1,28 @@
+/** A few events, as the details of an object show them. */
+import type { JSX } from "preact";
+import type { EventRow } from "../rows";
+import { Age } from "./bits";
+import { Mark } from "./state";
+
+const SHOWN = 20;
+
+/** Newest first. */
+export function EventList({ events }: { events: readonly EventRow[] }): JSX.Element {
+  if (events.length === 0) return <p class="faint">None of late.</p>;
+  const newest = [...events].sort((one, other) => other.last - one.last).slice(0, SHOWN);
+  return (
+    <ul class="event-list">
+      {newest.map((event) => (
+        <li key={event.id}>
+          <Mark tone={event.type === "Warning" ? "warn" : "idle"} />
+          <div>
+            <b>{event.reason}</b>
+            {event.count && event.count > 1 ? <span class="faint"> ×{event.count}</span> : null} <span class="faint">{event.object.split("/").slice(-1)}</span>
+            <p class="muted">{event.message}</p>
+          </div>
+          <Age since={event.last} />
+        </li>
+      ))}
+    </ul>
+  );
+}

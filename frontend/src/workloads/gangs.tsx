@@ -1,0 +1,45 @@
+/** The gangs of a workload: phase, where they have to stand, how they came to be ready. */
+import type { JSX } from "preact";
+import { apart, counted, number } from "../format";
+import type { GangRow, PodRow } from "../rows";
+import { podsByGang } from "../store";
+import { Section } from "../ui/panel";
+import { State } from "../ui/state";
+import { gangTone } from "./states";
+import { TimelineView } from "./timelineview";
+import { levelName } from "./levels";
+
+/** Each with its timeline; only the first is open where there are many. */
+export function Gangs({ gangs, pods }: { gangs: readonly GangRow[]; pods: readonly PodRow[] }): JSX.Element {
+  const sorted = [...gangs].sort((one, other) => one.id.localeCompare(other.id, "en", { numeric: true }));
+  return (
+    <Section title={sorted.length === 1 ? "Gang" : "Gangs"} aside={sorted.length > 1 ? number(sorted.length) : undefined}>
+      {sorted.map((gang, at) => (
+        <details key={gang.id} class="gang" open={at === 0}>
+          <summary>
+            <span class="gang-name">{apart(gang.id).name}</span>
+            <State tone={gangTone(gang)}>{gang.phase || "Pending"}</State>
+            <span class="muted gang-words">{inWords(gang)}</span>
+          </summary>
+          <TimelineView gang={gang} pods={podsOf(gang, pods)} />
+        </details>
+      ))}
+    </Section>
+  );
+}
+
+function podsOf(gang: GangRow, pods: readonly PodRow[]): readonly PodRow[] {
+  const mine = podsByGang.peek(gang.id);
+  return mine.size ? [...mine.values()] : pods.filter((pod) => gang.groups.some((group) => group.pods.includes(pod.id)));
+}
+
+function inWords(gang: GangRow): string {
+  const atLeast = gang.groups.reduce((sum, group) => sum + group.min, 0);
+  const parts = [`starts with ${counted(atLeast, "pod")} or not at all`];
+  if (gang.pack) parts.push(`within one ${levelName(gang.pack)}`);
+  if (gang.prefers) parts.push(`${gang.pack ? "rather" : "if it can"} within one ${levelName(gang.prefers)}`);
+  if (gang.base) parts.push(`after ${apart(gang.base).name}`);
+  if (gang.priority) parts.push(`priority ${gang.priority}`);
+  if (gang.score !== undefined) parts.push(`placement score ${gang.score.toFixed(2)}`);
+  return parts.join(", ");
+}

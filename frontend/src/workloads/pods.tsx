@@ -1,0 +1,110 @@
+/** The pods of a workload: state, node, GPUs. */
+import type { JSX } from "preact";
+import { useEffect, useRef, useState } from "preact/hooks";
+import { ask, mayAct } from "../actions";
+import { apart, number } from "../format";
+import { nodeHref } from "../links";
+import type { PodRow } from "../rows";
+import { useQuery } from "../router";
+import { Age } from "../ui/bits";
+import { Icon } from "../ui/icons";
+import { Section } from "../ui/panel";
+import { State } from "../ui/state";
+import { isBroken, podTone } from "./states";
+
+const SHOWN = 50;
+
+/** Those in trouble first; the one that the address names is marked. */
+export function Pods({ pods }: { pods: readonly PodRow[] }): JSX.Element | null {
+  const [marked] = useQuery("pod");
+  const [all, setAll] = useState(false);
+  const row = useRef<HTMLTableRowElement>(null);
+  useEffect(() => row.current?.scrollIntoView({ block: "center" }), [marked]);
+  if (pods.length === 0) return null;
+  const sorted = [...pods].sort((one, other) => rank(one, marked) - rank(other, marked) || (one.id < other.id ? -1 : 1));
+  return (
+    <Section title="Pods" aside={number(pods.length)}>
+      <table class="plain pods">
+        <thead>
+          <tr>
+            <th>Pod</th>
+            <th>State</th>
+            <th>Node</th>
+            <th class="num">GPUs</th>
+            <th class="num">Age</th>
+            {mayAct.value && <th><span class="visually-hidden">Actions</span></th>}
+          </tr>
+        </thead>
+        <tbody>
+          {sorted.slice(0, all ? undefined : SHOWN).map((pod) => (
+            <tr key={pod.id} ref={pod.id === marked ? row : undefined} class={pod.id === marked ? "marked" : undefined}>
+              <td>
+                {apart(pod.id).name}
+                {isBroken(pod) && pod.message && <p class="faint">{pod.message}</p>}
+              </td>
+              <td>
+                <State tone={podTone(pod)}>{pod.state}</State>
+                {pod.restarts ? <p class="faint">{pod.restarts}× restarted</p> : null}
+              </td>
+              <td>{pod.node ? <a class="link" href={nodeHref(pod.node)}>{pod.node}</a> : <span class="faint">–</span>}</td>
+              <td class="num">{devices(pod)}</td>
+              <td class="num"><Age since={pod.created} /></td>
+              {mayAct.value && <td class="num"><DeletePod pod={pod} /></td>}
+            </tr>
+          ))}
+        </tbody>
+      </table>
+      {sorted.length > SHOWN && (
+        <button type="button" class="link" onClick={() => setAll(!all)}>{all ? "Show fewer" : `Show all ${number(sorted.length)}`}</button>
+      )}
+    </Section>
+  );
+}
+
+function DeletePod({ pod }: { pod: PodRow }): JSX.Element {
+  const { name } = apart(pod.id);
+  return (
+    <button
+      type="button"
+      class="icon-button tiny"
+      aria-label={`Delete pod ${name}`}
+      title="Delete pod…"
+      onClick={() =>
+        ask({
+          title: `Delete pod ${name}?`,
+          text: "Whoever made it makes another in its place; a pod that nobody made is gone for good.",
+          verb: "Delete",
+          danger: true,
+          act: { act: "delete", table: "pods", id: pod.id },
+        })
+      }
+    >
+      <Icon name="close" size={12} />
+    </button>
+  );
+}
+
+function rank(pod: PodRow, marked: string): number {
+  if (pod.id === marked) return 0;
+  return { bad: 1, warn: 1, wait: 2, busy: 3, good: 4, idle: 5 }[podTone(pod)];
+}
+
+/** "4 (0–3)", "½ of 2": how many GPUs, and which of the node. */
+function devices(pod: PodRow): JSX.Element | string {
+  const given = pod.devices ?? [];
+  if (!pod.gpus && given.length === 0) return <span class="faint">–</span>;
+  if (given.length === 0) return number(pod.gpus ?? 0);
+  const sum = given.reduce((total, [, share]) => total + share, 0);
+  return <>{number(Math.round(sum * 100) / 100)} <span class="faint">({ranges(given.map(([index]) => index))})</span></>;
+}
+
+function ranges(indices: number[]): string {
+  const sorted = [...indices].sort((one, other) => one - other);
+  const found: [number, number][] = [];
+  for (const index of sorted) {
+    const last = found.at(-1);
+    if (last && last[1] === index - 1) last[1] = index;
+    else found.push([index, index]);
+  }
+  return found.map(([from, to]) => (from === to ? `${from}` : `${from}–${to}`)).join(", ");
+}

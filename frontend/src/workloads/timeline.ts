@@ -1,0 +1,86 @@
+/** How a gang came to be ready: for each pod what it waited for, and the gang's milestones. */
+import type { GangRow, PodRow } from "../rows";
+
+export type Step = "waits" | "starts" | "readies";
+
+/** A stretch of a pod's beginning; `open` while it lasts. */
+export interface Stretch {
+  step: Step;
+  from: number;
+  to: number;
+  open: boolean;
+}
+
+export interface Bar {
+  pod: PodRow;
+  stretches: Stretch[];
+}
+
+export interface Timeline {
+  from: number;
+  to: number;
+  milestones: { name: "applied" | "placed" | "ready"; at: number }[];
+  bars: Bar[];
+  /** Pods that came after the gang was ready: replaced or scaled. */
+  later: number;
+}
+
+/** The beginning of a gang, or of pods that have none; `now` ends what is not over. */
+export function timelineOf(gang: GangRow | undefined, pods: readonly PodRow[], now: number): Timeline | undefined {
+  const known = pods.filter((pod) => pod.created !== undefined);
+  const begins = known.map((pod) => pod.created ?? now);
+  const from = Math.min(gang?.created ?? Infinity, ...begins);
+  if (!Number.isFinite(from)) return undefined;
+  const readyAt = gang ? gang.readyAt : allReady(known);
+  const first = known.filter((pod) => readyAt === undefined || (pod.created ?? now) <= readyAt);
+  const bars = first.map((pod) => ({ pod, stretches: stretchesOf(pod, now) }));
+  const place = new Map(gang?.groups.flatMap((group) => group.pods).map((pod, at) => [pod, at]));
+  const rank = ({ pod }: Bar) => place.get(pod.id) ?? place.size;
+  bars.sort((one, other) => rank(one) - rank(other) || (one.pod.id < other.pod.id ? -1 : 1));
+  const ends = bars.map((bar) => bar.stretches.at(-1)?.to ?? from);
+  const placed = gang ? gang.scheduled : allScheduled(first);
+  const to = Math.max(readyAt ?? from, placed ?? from, from + 1, ...ends);
+  const milestones: Timeline["milestones"] = [{ name: "applied", at: from }];
+  if (placed !== undefined && placed >= from) milestones.push({ name: "placed", at: placed });
+  if (readyAt !== undefined && readyAt >= from) milestones.push({ name: "ready", at: readyAt });
+  return { from, to, milestones, bars, later: known.length - first.length };
+}
+
+/** Round times for an axis of `span` seconds: at most `most` of them, from 0. */
+export function ticks(span: number, most = 6): number[] {
+  const steps = [0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 43200, 86400, 172800, 604800];
+  const step = steps.find((each) => span / each <= most) ?? span / most;
+  const found: number[] = [];
+  for (let at = 0; at <= span; at += step) found.push(Number(at.toFixed(3)));
+  return found;
+}
+
+function stretchesOf(pod: PodRow, now: number): Stretch[] {
+  const over = pod.finished;
+  const points: [Step, number | undefined, number | undefined][] = [
+    ["waits", pod.created, pod.scheduled],
+    ["starts", pod.scheduled, pod.started],
+    ["readies", pod.started, pod.readyAt],
+  ];
+  const found: Stretch[] = [];
+  for (const [step, begin, end] of points) {
+    if (begin === undefined) break;
+    const to = end ?? over ?? now;
+    found.push({ step, from: begin, to: Math.max(begin, to), open: end === undefined && over === undefined });
+    if (end === undefined) break;
+  }
+  return found;
+}
+
+function allReady(pods: readonly PodRow[]): number | undefined {
+  return latest(pods.map((pod) => pod.readyAt));
+}
+
+function allScheduled(pods: readonly PodRow[]): number | undefined {
+  return latest(pods.map((pod) => pod.scheduled));
+}
+
+function latest(times: (number | undefined)[]): number | undefined {
+  if (times.length === 0 || times.includes(undefined)) return undefined;
+  return Math.max(...(times as number[]));
+}

@@ -1,0 +1,89 @@
+/** The timeline of a gang from apply to Ready, drawn. */
+import type { JSX } from "preact";
+import { useState } from "preact/hooks";
+import { now } from "../clock";
+import { apart, counted, duration, moment } from "../format";
+import type { GangRow, PodRow } from "../rows";
+import { ticks, timelineOf, type Step, type Timeline } from "./timeline";
+
+const SHOWN = 16;
+const steps: Record<Step, string> = {
+  waits: "waits for a place",
+  starts: "is being started",
+  readies: "gets ready",
+};
+
+/** Bars of the pods over time, with the gang's milestones. */
+export function TimelineView({ gang, pods }: { gang: GangRow | undefined; pods: readonly PodRow[] }): JSX.Element | null {
+  const [all, setAll] = useState(false);
+  const unfinished = gang ? gang.readyAt === undefined : pods.some((pod) => pod.readyAt === undefined);
+  const timeline = timelineOf(gang, pods, unfinished ? now.value : now.peek());
+  if (!timeline) return null;
+  const span = timeline.to - timeline.from;
+  const at = (time: number) => `${((time - timeline.from) / span) * 100}%`;
+  const bars = all ? timeline.bars : timeline.bars.slice(0, SHOWN);
+  const prefix = gang ? `${apart(gang.id).name}-` : "";
+  return (
+    <figure class="timeline">
+      <Milestones timeline={timeline} />
+      <div class="timeline-grid" aria-hidden="true">
+        <div class="timeline-axis">
+          {ticks(span * 0.94).map((tick) => (
+            <span key={tick} class="tick" style={{ left: at(timeline.from + tick) }}>{tick === 0 ? "0" : duration(tick)}</span>
+          ))}
+        </div>
+        {timeline.milestones.map((each) => (
+          <div key={each.name} class="milestone-lane">
+            <span class={`milestone ${each.name}`} style={{ left: at(each.at) }} />
+          </div>
+        ))}
+        {bars.map((bar) => {
+          const { name } = apart(bar.pod.id);
+          return (
+            <div key={bar.pod.id} class="timeline-row">
+              <span class="timeline-name" title={bar.pod.id}>{name.startsWith(prefix) ? name.slice(prefix.length) : name}</span>
+              <span class="timeline-track">
+                {bar.stretches.map((each) => (
+                  <span
+                    key={each.step}
+                    class={`stretch ${each.step}${each.open ? " open" : ""}`}
+                    title={`${name} ${steps[each.step]}: ${duration(each.to - each.from)}${each.open ? " so far" : ""}`}
+                    style={{ left: at(each.from), width: `max(2px, ${((each.to - each.from) / span) * 100}%)` }}
+                  />
+                ))}
+              </span>
+            </div>
+          );
+        })}
+      </div>
+      <figcaption class="timeline-legend">
+        <span><i class="stretch waits" />waits for a place</span>
+        <span><i class="stretch starts" />starts</span>
+        <span><i class="stretch readies" />gets ready</span>
+        {timeline.bars.length > SHOWN && (
+          <button type="button" class="link" onClick={() => setAll(!all)}>
+            {all ? "show fewer" : `show all ${timeline.bars.length} pods`}
+          </button>
+        )}
+        {timeline.later > 0 && <span class="faint">{counted(timeline.later, "pod")} came later</span>}
+      </figcaption>
+    </figure>
+  );
+}
+
+function Milestones({ timeline }: { timeline: Timeline }): JSX.Element {
+  const [applied, ...others] = timeline.milestones;
+  const has = (name: string) => others.find((each) => each.name === name);
+  const ready = has("ready");
+  const placed = has("placed");
+  const since = (each: { at: number } | undefined) => (each ? duration(each.at - timeline.from) : undefined);
+  return (
+    <p class="milestones">
+      <span title={applied && moment(applied.at, now.peek())}><b>Applied</b> {applied && moment(applied.at, now.peek())}</span>
+      <span class={placed ? "" : "faint"}><b>Placed</b> {since(placed) ? `after ${since(placed)}` : "not yet"}</span>
+      <span class={ready ? "" : "faint"}>
+        <b>Ready</b> {since(ready) ? `after ${since(ready)}` : `not yet, ${duration(Math.floor(timeline.to - timeline.from))} so far`}
+      </span>
+    </p>
+  );
+}
