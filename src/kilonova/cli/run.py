@@ -7,10 +7,12 @@ import typer
 
 from kilonova.cli.extender import extender
 from kilonova.cli.failure import CommandFailed
+from kilonova.cli.runconsole import console
 from kilonova.cli.runoptions import Context, HealthPort, Kubeconfig, LeaderElect, LogFormat
 from kilonova.cli.runscheduler import scheduler
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
+app.command()(console)
 app.command()(extender)
 app.command()(scheduler)
 

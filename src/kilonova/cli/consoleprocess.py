@@ -1,0 +1,100 @@
+"""`kilonova run console`: the console as a process of its own, for any cluster."""
+
+import os
+import secrets
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import typer
+
+from kilonova.cli.consolewhy import explainer
+from kilonova.cli.failure import CommandFailed
+from kilonova.cli.process import Process, ProcessOptions, run_process
+from kilonova.cli.reasons import explained
+from kilonova.console import Console, ConsoleSettings, build_console
+from kilonova.kube.kubeconfig import kubeconfig_files, read_kubeconfig
+
+NAME = "kilonova-console"
+"""Who writes, when something is done from the page."""
+_IN_CLUSTER = "Kubernetes"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsoleOptions(ProcessOptions):
+    """A console to run."""
+
+    host: str
+    port: int
+    allow_actions: bool
+    token_file: Path | None
+
+
+def run_console(options: ConsoleOptions) -> None:
+    """Run until asked to stop; `CommandFailed` when it cannot, or can no longer."""
+    settings = _settings(options)
+
+    async def assemble(process: Process) -> None:
+        client = process.client
+        console = build_console(client, settings, explainer(client), instruments=process.metrics)
+        _bind(console, options)
+        process.manager.add(*console.parts)
+        typer.echo(_said(console.link, options.token_file))
+
+    run_process(NAME, options, assemble)
+
+
+def _settings(options: ConsoleOptions) -> ConsoleSettings:
+    file = options.token_file
+    token = secrets.token_urlsafe(24) if file is None else kept_token(file.expanduser())
+    try:
+        return ConsoleSettings(
+            token=token,
+            cluster=_cluster(options),
+            host=options.host,
+            port=options.port,
+            allow_actions=options.allow_actions,
+        )
+    except ValueError as error:
+        raise CommandFailed(f"{file}: {error}") from error
+
+
+def _bind(console: Console, options: ConsoleOptions) -> None:
+    try:
+        console.bind()
+    except OSError as error:
+        # The system's words, without the address that is added to them.
+        reason = (error.strerror or str(error)).partition(" (while")[0]
+        raise CommandFailed(
+            f"port {options.port} of {options.host} cannot be had ({reason}): choose another with "
+            "--port (0 takes a free one) or --host"
+        ) from error
+
+
+def kept_token(file: Path) -> str:
+    """The token in a file, which is made, for its owner alone, if it is not there."""
+    try:
+        if not file.exists():
+            made = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with os.fdopen(made, "w") as new:
+                new.write(secrets.token_urlsafe(24) + "\n")
+        return file.read_text().strip()
+    except (OSError, UnicodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is no text"
+        raise CommandFailed(f"--token-file {file} cannot be used: {reason}") from error
+
+
+def _cluster(options: ConsoleOptions) -> str:
+    """What people call the cluster: the context by which they reach it."""
+    if options.context is not None:
+        return options.context
+    files = kubeconfig_files() if options.kubeconfig is None else [options.kubeconfig.expanduser()]
+    with explained():
+        return read_kubeconfig(files).current_context or _IN_CLUSTER
+
+
+def _said(link: str, token_file: Path | None) -> str:
+    """The link; without its token where it would be kept in a log, and the token is known."""
+    if token_file is None or sys.stdout.isatty():
+        return f"The console is at {link}"
+    return f"The console is at {link.partition('?')[0]} (its token is in {token_file})"
