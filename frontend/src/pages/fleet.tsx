@@ -1,6 +1,62 @@
+/** The fleet as a live map: zone, block, rack, node, GPU; choosing a node shows who holds what. */
 import type { JSX } from "preact";
+import { useEffect, useMemo } from "preact/hooks";
+import "../fleet/details.css";
+import { NodeDetails } from "../fleet/details";
+import { Figures } from "../fleet/figures";
+import { ColourChoice, PlaceChoices } from "../fleet/filters";
+import "../fleet/fleet.css";
+import { beat, follow, holdings } from "../fleet/follow";
+import { Legend } from "../fleet/legend";
+import { MapBox } from "../fleet/mapbox";
+import { totalsOf } from "../fleet/totals";
+import { shown, view } from "../fleet/view";
+import { setQuery, useQuery } from "../router";
+import { loaded } from "../store";
+import { Empty, SearchBox } from "../ui/bits";
 import { PageFrame } from "../ui/page";
 
 export function Fleet(): JSX.Element {
-  return <PageFrame title="Fleet">{null}</PageFrame>;
+  const [node, setNode] = useQuery("node");
+  useEffect(() => follow(() => {}), []);
+  return (
+    <PageFrame
+      title="Fleet"
+      filters={
+        <>
+          <SearchBox label="Find nodes, racks, workloads" />
+          <PlaceChoices />
+        </>
+      }
+      panel={node && <NodeDetails key={node} id={node} onClose={() => setNode("")} />}
+    >
+      <div class="fleet">
+        <Numbers />
+        {loaded.value.has("nodes") && holdings.nodes.size === 0 && beat.value > 0 ? (
+          <Empty title="No nodes yet">They appear here as soon as they join the cluster.</Empty>
+        ) : (
+          <MapBox selected={node} onOpen={(id) => setQuery({ node: id })} />
+        )}
+      </div>
+    </PageFrame>
+  );
+}
+
+/** Apart from the map, so that numbers that change do not make it render. */
+function Numbers(): JSX.Element {
+  const at = beat.value;
+  const shows = view.value;
+  const totals = useMemo(() => {
+    const nodes = [...holdings.nodes.values()].filter((node) => shown(node.row, shows));
+    return totalsOf(nodes);
+  }, [at, shows.zone, shows.product]);
+  return (
+    <div class="fleet-head">
+      <div class="fleet-line">
+        <Figures totals={totals} />
+        <ColourChoice mode={shows.mode} />
+      </div>
+      <Legend view={shows} totals={totals} />
+    </div>
+  );
 }

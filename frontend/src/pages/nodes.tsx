@@ -1,6 +1,157 @@
+/** All nodes as a table; a row opens who holds what there. */
 import type { JSX } from "preact";
+import { useEffect, useMemo } from "preact/hooks";
+import { cpuRequested } from "../fleet/colouring";
+import "../fleet/details.css";
+import { NodeDetails } from "../fleet/details";
+import { PlaceChoices } from "../fleet/filters";
+import { beat, follow, holdings } from "../fleet/follow";
+import { type FleetNode } from "../fleet/holdings";
+import { nodeState, STATE_TONE, STATES, type State as NodeState } from "../fleet/state";
+import { found, shown, view } from "../fleet/view";
+import { capital } from "../fleet/words";
+import { bytes, money, number, percent } from "../format";
+import { setQuery, useQuery } from "../router";
+import { loaded } from "../store";
+import { Age, Choice, Empty, Meter, SearchBox } from "../ui/bits";
 import { PageFrame } from "../ui/page";
+import { State } from "../ui/state";
+import { Table, type Column } from "../ui/table";
+import "./nodes.css";
+
+interface Line {
+  id: string;
+  node: FleetNode;
+  state: NodeState;
+  cpuAsked: number;
+  ramAsked: number;
+}
+
+const natural = new Intl.Collator("en", { numeric: true });
 
 export function Nodes(): JSX.Element {
-  return <PageFrame title="Nodes">{null}</PageFrame>;
+  const [node, setNode] = useQuery("node");
+  const [state] = useQuery("state");
+  useEffect(() => follow(() => {}), []);
+  const at = beat.value;
+  const shows = view.value;
+  const lines = useMemo(
+    () => linesOf((each) => shown(each.row, shows) && (!shows.search || found(each, shows.search)) && (!state || nodeState(each.row) === state)),
+    [at, shows, state],
+  );
+  const { size } = holdings.nodes;
+  return (
+    <PageFrame
+      title="Nodes"
+      summary={lines.length === size ? number(size) : `${number(lines.length)} of ${number(size)}`}
+      filters={
+        <>
+          <SearchBox label="Find nodes" />
+          <Choice label="State" name="state" options={STATE_OPTIONS} />
+          <PlaceChoices />
+        </>
+      }
+      panel={node && <NodeDetails key={node} id={node} onClose={() => setNode("")} />}
+    >
+      <Table
+        label="Nodes"
+        rows={lines}
+        columns={COLUMNS}
+        selected={node}
+        onOpen={(line) => setQuery({ node: line.id })}
+        empty={<Nothing filtered={size > 0} />}
+      />
+    </PageFrame>
+  );
 }
+
+function Nothing({ filtered }: { filtered: boolean }): JSX.Element {
+  if (filtered) return <Empty title="No node matches">Clear the search or the filters to see all nodes.</Empty>;
+  if (!loaded.value.has("nodes")) return <Empty title="Loading" />;
+  return <Empty title="No nodes yet">They appear here as soon as they join the cluster.</Empty>;
+}
+
+function linesOf(wanted: (node: FleetNode) => boolean): Line[] {
+  const lines: Line[] = [];
+  for (const node of holdings.nodes.values()) {
+    if (!wanted(node)) continue;
+    let ram = 0;
+    for (const pod of node.pods.values()) ram += pod.ram ?? 0;
+    lines.push({
+      id: node.row.id, node, state: nodeState(node.row), cpuAsked: cpuRequested(node),
+      ramAsked: node.row.ram > 0 ? ram / node.row.ram : 0,
+    });
+  }
+  return lines.sort((a, b) => natural.compare(a.id, b.id));
+}
+
+function place({ row }: FleetNode): string {
+  return [row.zone, row.block, row.rack].filter(Boolean).join(" / ");
+}
+
+function stateWord(state: NodeState): string {
+  return state === "healthy" ? "Ready" : state === "lost" ? "GPU lost" : capital(state);
+}
+
+/** A share asked for as a bar, and what is really in use as a mark on it. */
+function Share({ what, asked, used, of }: { what: string; asked: number; used: number | undefined; of: string }): JSX.Element {
+  const words = `${what}: ${percent(asked)} of ${of} asked for${used === undefined ? "" : `, ${percent(used)} in use`}`;
+  return (
+    <span class="share" title={words}>
+      <span class="num">{percent(used ?? asked)}</span>
+      <Meter share={asked} label={words} marks={used === undefined ? [] : [{ at: used, label: `${percent(used)} in use` }]} />
+    </span>
+  );
+}
+
+const STATE_OPTIONS = [
+  { value: "", title: "All states" },
+  ...STATES.map((state) => ({ value: state, title: stateWord(state) })),
+];
+
+const COLUMNS: Column<Line>[] = [
+  {
+    id: "name", title: "Name", sort: (line) => line.id,
+    cell: (line) => (
+      <span class="two-lines">
+        <span class="strong">{line.id}</span>
+        <span class="faint narrow-only">{line.node.row.product ?? place(line.node)}</span>
+      </span>
+    ),
+  },
+  { id: "place", title: "Zone / block / rack", wideOnly: true, sort: (line) => place(line.node), cell: (line) => <span class="muted" title={place(line.node)}>{place(line.node)}</span> },
+  { id: "product", title: "Product", wideOnly: true, sort: (line) => line.node.row.product ?? "", cell: (line) => line.node.row.product ?? <span class="faint">–</span> },
+  {
+    id: "gpus", title: "GPUs held", width: "112px", sort: (line) => line.node.held,
+    cell: ({ node }) =>
+      node.gpus.length === 0 ? <span class="faint">none</span> : (
+        <span class="share">
+          <span class="num">{number(node.held)} / {node.gpus.length}</span>
+          <Meter share={node.held / node.gpus.length} label={`${number(node.held)} of ${node.gpus.length} GPUs held`} />
+        </span>
+      ),
+  },
+  {
+    id: "cpu", title: "CPU", width: "96px", wideOnly: true, sort: (line) => line.node.usage?.cpu ?? line.cpuAsked,
+    cell: ({ node, cpuAsked }) => <Share what="CPU" asked={cpuAsked} used={node.usage?.cpu} of={`${number(node.row.cpu)} cores`} />,
+  },
+  {
+    id: "memory", title: "Memory", width: "96px", wideOnly: true, sort: (line) => line.node.usage?.memory ?? line.ramAsked,
+    cell: ({ node, ramAsked }) => <Share what="Memory" asked={ramAsked} used={node.usage?.memory} of={bytes(node.row.ram)} />,
+  },
+  { id: "pods", title: "Pods", width: "56px", numeric: true, wideOnly: true, sort: (line) => line.node.pods.size, cell: (line) => number(line.node.pods.size) },
+  {
+    id: "state", title: "State", sort: (line) => STATES.indexOf(line.state),
+    cell: ({ node, state }) => (
+      <span class="cell-line" title={node.row.problem}>
+        <State tone={STATE_TONE[state]}>{stateWord(state)}</State>
+        {node.row.problem && <span class="muted ellipsis wide-only">{node.row.problem}</span>}
+      </span>
+    ),
+  },
+  {
+    id: "price", title: "USD/h", width: "74px", numeric: true, wideOnly: true, sort: (line) => (line.node.row.price ?? 0) * (line.node.row.gpus ?? 0),
+    cell: ({ node: { row } }) => (row.price && row.gpus ? money(row.price * row.gpus) : <span class="faint">–</span>),
+  },
+  { id: "age", title: "Age", width: "62px", numeric: true, wideOnly: true, sort: (line) => -(line.node.row.created ?? 0), cell: (line) => <Age since={line.node.row.created} /> },
+];

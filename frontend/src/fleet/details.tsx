@@ -1,0 +1,200 @@
+/** Who holds what on one node: facts, GPUs with their holders, other pods, events, actions. */
+import type { JSX } from "preact";
+import { ask, mayAct, type Act } from "../actions";
+import { ownerColour } from "../colours";
+import { bytes, counted, money, number, percent } from "../format";
+import { pathOf } from "../router";
+import type { PodRow } from "../rows";
+import { eventsByObject } from "../store";
+import { Age, Empty, Swatch } from "../ui/bits";
+import { Facts, Panel, Section } from "../ui/panel";
+import { State } from "../ui/state";
+import { cpuRequested } from "./colouring";
+import { beat, holdings } from "./follow";
+import { heldShare, ownerName, type FleetNode, type Holder } from "./holdings";
+import { nodeState, STATE_TONE } from "./state";
+import { capital, placeOf } from "./words";
+
+export function NodeDetails({ id, onClose }: { id: string; onClose: () => void }): JSX.Element {
+  beat.value;
+  const node = holdings.nodes.get(id);
+  if (!node) {
+    return (
+      <Panel title={id} onClose={onClose}>
+        <Empty title="There is no such node">It may have been removed from the cluster.</Empty>
+      </Panel>
+    );
+  }
+  const { row } = node;
+  const state = nodeState(row);
+  const without = [...node.pods.values()].filter((pod) => !pod.gpus && !pod.devices?.length);
+  return (
+    <Panel
+      title={row.id}
+      subtitle={placeOf(node) || (row.kind === "process" ? "this machine" : undefined)}
+      badge={<State tone={STATE_TONE[state]}>{state === "healthy" ? "Ready" : state === "lost" ? "GPU lost" : capital(state)}</State>}
+      actions={mayAct.value && <Actions node={node} />}
+      onClose={onClose}
+    >
+      {row.problem && <p class="node-problem">{row.problem}</p>}
+      <NodeFacts node={node} />
+      {node.gpus.length > 0 && (
+        <Section title="GPUs" aside={`${number(node.held)} of ${node.gpus.length} held`}>
+          <ul class="gpu-list">
+            {node.gpus.map((holders, gpu) => (
+              <Gpu key={gpu} index={gpu} holders={holders} lost={row.lost?.includes(gpu) ?? false} />
+            ))}
+          </ul>
+        </Section>
+      )}
+      <Section title={node.gpus.length ? "Pods without GPUs" : "Pods"} aside={counted(without.length, "pod")}>
+        {without.length ? <Pods pods={without} /> : <p class="muted">None.</p>}
+      </Section>
+      {row.taints && (
+        <Section title="Taints">
+          <ul class="taints">{row.taints.map((taint) => <li key={taint}><code>{taint}</code></li>)}</ul>
+        </Section>
+      )}
+      <NodeEvents id={id} />
+    </Panel>
+  );
+}
+
+function NodeFacts({ node }: { node: FleetNode }): JSX.Element {
+  const { row, usage } = node;
+  let ram = 0;
+  for (const pod of node.pods.values()) ram += pod.ram ?? 0;
+  const gpus = row.gpus ? `${row.gpus} × ${row.product ?? "GPU"}` : "none";
+  const links = row.clique ? `${row.fabric || "NVLink"}, domain ${row.clique}` : row.fabric;
+  const idle = node.gpus.length - node.held;
+  return (
+    <Facts
+      of={[
+        ["GPUs", row.memory ? `${gpus}, ${bytes(row.memory * 2 ** 20)}` : gpus],
+        ["Links", links],
+        ["Price", row.price && row.gpus ? `${money(row.price * row.gpus)}/h${idle > 0 ? `, ${money(row.price * idle)} idle` : ""}` : undefined],
+        ["Cores", `${number(row.cpu)}, ${percent(cpuRequested(node))} asked for${usage ? `, ${percent(usage.cpu)} in use` : ""}`],
+        ["Memory", `${bytes(row.ram)}, ${percent(row.ram ? ram / row.ram : 0)} asked for${usage ? `, ${percent(usage.memory)} in use` : ""}`],
+        ["Pods", row.maxPods ? `${node.pods.size} of ${row.maxPods}` : String(node.pods.size)],
+        ["Kind", row.kind === "process" ? "this machine" : row.kind === "sim" ? "simulated" : row.kind],
+        ["Age", row.created === undefined ? undefined : <Age since={row.created} />],
+      ]}
+    />
+  );
+}
+
+function Gpu({ index, holders, lost }: { index: number; holders: readonly Holder[]; lost: boolean }): JSX.Element {
+  const held = heldShare(holders);
+  return (
+    <li class={lost ? "gpu lost" : "gpu"}>
+      <span class="gpu-index">{index}</span>
+      <span class="gpu-bar" role="img" aria-label={`${percent(held)} held`}>
+        {holders.map(({ pod, share }) => (
+          <i key={pod.id} style={{ width: `${share * 100}%`, background: ownerColour(pod.workload) }} />
+        ))}
+      </span>
+      <span class="gpu-holders">
+        {lost && <State tone="bad">Lost</State>}
+        {holders.length === 0 && !lost && <span class="faint">free</span>}
+        {holders.map(({ pod, share }) => (
+          <span key={pod.id} class="gpu-holder">
+            <WorkloadLink workload={pod.workload} />
+            <span class="faint ellipsis" title={pod.id}>{pod.id.slice(pod.id.indexOf("/") + 1)}</span>
+            {share < 1 && <span class="faint">{percent(share)}</span>}
+            <DeletePod pod={pod} />
+          </span>
+        ))}
+      </span>
+    </li>
+  );
+}
+
+function Pods({ pods }: { pods: PodRow[] }): JSX.Element {
+  return (
+    <table class="plain">
+      <tbody>
+        {pods.map((pod) => (
+          <tr key={pod.id}>
+            <td>{pod.id}</td>
+            <td><WorkloadLink workload={pod.workload} /></td>
+            <td class="muted">{pod.state}</td>
+            <td class="num"><Age since={pod.created} /></td>
+            <td class="num"><DeletePod pod={pod} /></td>
+          </tr>
+        ))}
+      </tbody>
+    </table>
+  );
+}
+
+function WorkloadLink({ workload }: { workload: string }): JSX.Element {
+  return (
+    <a class="workload-link" href={pathOf("workloads", ...workload.split("/"))} title={workload}>
+      <Swatch owner={workload} />
+      {ownerName(workload)}
+    </a>
+  );
+}
+
+function DeletePod({ pod }: { pod: PodRow }): JSX.Element | null {
+  if (!mayAct.value) return null;
+  return (
+    <button
+      type="button"
+      class="button small danger"
+      aria-label={`Delete pod ${pod.id}`}
+      onClick={() =>
+        ask({
+          title: `Delete pod ${pod.id}?`,
+          text: "It is stopped and what it holds becomes free. If a workload owns it, a new pod takes its place.",
+          verb: "Delete",
+          danger: true,
+          act: { act: "delete", table: "pods", id: pod.id },
+        })
+      }
+    >
+      Delete
+    </button>
+  );
+}
+
+function Actions({ node }: { node: FleetNode }): JSX.Element {
+  const { id, cordoned } = node.row;
+  const act = (name: Act["act"]): Act => ({ act: name, table: "nodes", id });
+  return (
+    <>
+      {cordoned ? (
+        <button type="button" class="button" onClick={() => ask({
+          title: `Uncordon ${id}?`, text: "New pods may be placed on it again.", verb: "Uncordon", act: act("uncordon"),
+        })}>Uncordon</button>
+      ) : (
+        <button type="button" class="button" onClick={() => ask({
+          title: `Cordon ${id}?`, text: "No new pods are placed on it; those that are here stay.", verb: "Cordon", act: act("cordon"),
+        })}>Cordon</button>
+      )}
+      <button type="button" class="button danger" onClick={() => ask({
+        title: `Drain ${id}?`,
+        text: `It is cordoned and ${counted(node.pods.size, "pod")} on it ${node.pods.size === 1 ? "is" : "are"} evicted, as disruption budgets allow.`,
+        verb: "Drain", danger: true, act: act("drain"),
+      })}>Drain</button>
+    </>
+  );
+}
+
+function NodeEvents({ id }: { id: string }): JSX.Element | null {
+  const events = [...eventsByObject.get(`Node/${id}`).values()].sort((a, b) => b.last - a.last).slice(0, 20);
+  if (events.length === 0) return null;
+  return (
+    <Section title="Events">
+      <ul class="node-events">
+        {events.map((event) => (
+          <li key={event.id}>
+            <span class={event.type === "Normal" ? "strong" : "strong warning"}>{event.reason}</span>
+            <Age since={event.last} />
+            <p class="muted">{event.message}{event.count && event.count > 1 ? ` (${event.count} times)` : ""}</p>
+          </li>
+        ))}
+      </ul>
+    </Section>
+  );
+}

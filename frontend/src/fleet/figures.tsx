@@ -1,0 +1,41 @@
+/** The numbers above the map. */
+import type { JSX } from "preact";
+import { money, number } from "../format";
+import { tables } from "../store";
+import type { Totals } from "./totals";
+
+export function Figures({ totals }: { totals: Totals }): JSX.Element {
+  let waiting = 0;
+  for (const gang of tables.gangs.all.values()) if (gang.phase === "Pending") waiting++;
+  const { nodes, ready, gpus, held, spent, idle } = totals;
+  return (
+    <dl class="figures">
+      <Figure name="Nodes ready" value={number(ready)} of={number(nodes)} bad={ready < nodes} />
+      <Figure name="GPUs held" value={number(held)} of={number(gpus)} share={gpus ? held / gpus : 0} />
+      <Figure name="Gangs waiting" value={number(waiting)} href={waiting ? "/workloads?state=waiting" : undefined} />
+      <Figure name="USD per hour" value={money(spent + idle)} note={idle > 0 ? `${money(idle)} idle` : undefined} />
+    </dl>
+  );
+}
+
+function Figure({ name, value, of, note, share, bad, href }: {
+  name: string;
+  value: string;
+  of?: string;
+  note?: string | undefined;
+  share?: number;
+  bad?: boolean;
+  href?: string | undefined;
+}): JSX.Element {
+  return (
+    <div class="figure">
+      <dt>{name}</dt>
+      <dd>
+        <span class={bad ? "figure-value tone-warn" : "figure-value"}>{href ? <a href={href}>{value}</a> : value}</span>
+        {of && <span class="figure-of"> / {of}</span>}
+        {note && <span class="figure-of">{note}</span>}
+      </dd>
+      {share !== undefined && <span class="figure-bar" aria-hidden="true"><i style={{ width: `${share * 100}%` }} /></span>}
+    </div>
+  );
+}
