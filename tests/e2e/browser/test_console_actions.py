@@ -1,0 +1,101 @@
+"""What can be done from the console: nothing by default; with --allow-actions, after a question."""
+
+import re
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from tests.cli.command import Kilonova
+from tests.e2e.browser.place import SMALL_FLEET, Place, gang, start
+
+
+@pytest.fixture(scope="module")
+def place(command: Kilonova, kubectl_path: Path) -> Place:
+    """A console that acts, and a workload to act on."""
+    place = start(command, kubectl_path, SMALL_FLEET, "--allow-actions")
+    place.apply(gang("grows", replicas=2, gpus=1), gang("goes", replicas=1, gpus=1))
+    place.until_running("grows-0", "goes-0")
+    return place
+
+
+def test_a_set_is_scaled(page: Page, place: Place) -> None:
+    button(workload(page, "grows"), "Scale").click()
+    question = asked(page)
+    question.get_by_role("spinbutton", name="Replicas").fill("2")
+    button(question, "Scale").click()
+    answered(question)
+    assert place.run("get pcs grows -o jsonpath={.spec.replicas}") == "2"
+
+
+def test_a_node_is_cordoned_and_uncordoned(page: Page, place: Place) -> None:
+    details = node(page, "cpu-0")
+    button(details, "Cordon").click()
+    question = asked(page)
+    button(question, "Cordon").click()
+    answered(question)
+    assert place.run("get node cpu-0 -o jsonpath={.spec.unschedulable}") == "true"
+    button(details, "Uncordon").click()
+    button(asked(page), "Uncordon").click()
+    answered(asked(page))
+    assert place.run("get node cpu-0 -o jsonpath={.spec.unschedulable}") == ""
+
+
+def test_a_node_is_drained(page: Page, place: Place) -> None:
+    pod, where = next(iter(place.pods("grows-0").items()))
+    button(node(page, where), "Drain").click()
+    question = asked(page)
+    button(question, "Drain").click()
+    answered(question)
+    assert place.run(f"get node {where} -o jsonpath={{.spec.unschedulable}}") == "true"
+    place.run(f"wait --for=delete pod/{pod} --timeout=60s")
+    assert where not in place.pods("grows-0").values()
+
+
+def test_nothing_is_deleted_before_the_question_is_answered(page: Page, place: Place) -> None:
+    button(workload(page, "goes"), "Delete").click()
+    button(asked(page), "Cancel").click()
+    expect(page.get_by_role("dialog", name=re.compile("Delete"))).to_have_count(0)
+    assert place.run("get pcs goes -o jsonpath={.metadata.deletionTimestamp}") == ""
+    button(page, "Delete").click()
+    button(asked(page), "Delete").click()
+    place.run("wait --for=delete pcs/goes --timeout=60s")
+    expect(page.get_by_role("row", name=re.compile("goes"))).to_have_count(0)
+
+
+def workload(page: Page, name: str) -> Locator:
+    """The details of a workload."""
+    page.goto("/workloads")
+    page.get_by_role("row", name=re.compile(name)).first.click()
+    details = page.get_by_role("dialog", name=re.compile(name))
+    expect(details).to_be_visible()
+    return details
+
+
+def node(page: Page, name: str) -> Locator:
+    """The details of a node."""
+    page.goto("/nodes")
+    page.get_by_role("row", name=re.compile(name)).click()
+    details = page.get_by_role("dialog", name=re.compile(name))
+    expect(details).to_be_visible()
+    return details
+
+
+def button(inside: Page | Locator, word: str) -> Locator:
+    """The button that says this; dots tell that a question follows."""
+    return inside.get_by_role("button", name=re.compile(f"^{word}…?$"))
+
+
+def asked(page: Page) -> Locator:
+    """The question that stands before everything else."""
+    question = page.locator("dialog:modal")
+    expect(question).to_be_visible()
+    return question
+
+
+def answered(question: Locator) -> None:
+    """The console says that it is done, and lets one close the question."""
+    close = button(question, "Close")
+    expect(close).to_be_visible()
+    close.click()
+    expect(question).to_have_count(0)

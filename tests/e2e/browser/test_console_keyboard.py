@@ -1,0 +1,72 @@
+"""The console by keyboard and by address: everything that is chosen is in the link."""
+
+import re
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.e2e.browser.place import Place, gang
+
+
+@pytest.fixture(scope="module")
+def place(place: Place) -> Place:
+    """With two workloads to choose from."""
+    place.apply(gang("alpha", replicas=1, gpus=8), gang("beta", replicas=1, gpus=1))
+    place.until_running("alpha-0", "beta-0")
+    return place
+
+
+@pytest.mark.parametrize(
+    ("key", "title"),
+    [("f", "Fleet"), ("w", "Workloads"), ("q", "Queues"), ("n", "Nodes"), ("e", "Events")],
+)
+def test_g_and_a_letter_goes_to_a_page(page: Page, key: str, title: str) -> None:
+    page.goto("/events" if title != "Events" else "/nodes")
+    expect(page.get_by_role("heading", level=1)).to_be_visible()
+    page.keyboard.press("g")
+    page.keyboard.press(key)
+    expect(page.get_by_role("heading", level=1, name=title)).to_be_visible()
+
+
+def test_slash_goes_to_the_filter_which_stays_in_the_address(page: Page) -> None:
+    page.goto("/workloads")
+    alpha = page.get_by_role("row", name=re.compile("alpha")).first
+    beta = page.get_by_role("row", name=re.compile("beta")).first
+    expect(alpha).to_be_visible()
+    expect(beta).to_be_visible()
+    page.keyboard.press("/")
+    page.keyboard.type("alph")
+    expect(beta).to_have_count(0)
+    expect(page).to_have_url(re.compile(r"[?&]q=alph(&|$)"))
+    page.reload()
+    expect(alpha).to_be_visible()
+    expect(beta).to_have_count(0)
+    expect(page.get_by_role("main").get_by_role("searchbox")).to_have_value("alph")
+    page.get_by_role("main").get_by_role("searchbox").press("Escape")
+    expect(beta).to_be_visible()
+
+
+def test_escape_closes_details_and_the_list_of_keys(page: Page) -> None:
+    page.goto("/nodes")
+    page.get_by_role("row", name=re.compile("h100-0")).click()
+    details = page.get_by_role("dialog", name=re.compile("h100-0"))
+    expect(details).to_be_visible()
+    page.reload()
+    expect(details).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(details).to_have_count(0)
+    page.keyboard.press("?")
+    keys = page.get_by_role("dialog", name="Keys")
+    expect(keys).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(keys).to_have_count(0)
+
+
+def test_rows_are_chosen_by_arrow_keys(page: Page) -> None:
+    page.goto("/nodes")
+    grid = page.get_by_role("grid")
+    expect(page.get_by_role("row", name=re.compile("h100-0"))).to_be_visible()
+    grid.focus()
+    grid.press("ArrowDown")
+    grid.press("Enter")
+    expect(page.get_by_role("dialog")).to_be_visible()
