@@ -90,8 +90,8 @@ GANGS: Kind[GangView] = Kind(
             lambda view: age(view.created, time.time()),
             order=lambda view: -(view.created or 0.0),
         ),
-        Column("WHY", lambda view: short(view.why)),
-        Column("NODES", lambda view: short(",".join(view.nodes)), wide=True),
+        Column("WHY", lambda view: short(view.why), in_wide=lambda view: view.why or "-"),
+        Column("NODES", lambda view: ",".join(view.nodes) or "-", wide=True),
         Column("TOPOLOGY", lambda view: view.topology or "-", wide=True),
         Column(
             "SCORE",
@@ -120,8 +120,8 @@ WORKLOADS: Kind[WorkloadView] = Kind(
             lambda view: age(view.created, time.time()),
             order=lambda view: -(view.created or 0.0),
         ),
-        Column("WHY", lambda view: short(view.why)),
-        Column("NODES", lambda view: short(",".join(view.nodes)), wide=True),
+        Column("WHY", lambda view: short(view.why), in_wide=lambda view: view.why or "-"),
+        Column("NODES", lambda view: ",".join(view.nodes) or "-", wide=True),
         Column(
             "RESTARTS", lambda view: str(view.restarts), order=lambda view: view.restarts, wide=True
         ),

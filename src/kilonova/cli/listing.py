@@ -31,6 +31,9 @@ class Column(Generic[V]):
     cell: Callable[[V], str]
     order: Callable[[V], float | str] | None = None
     wide: bool = False
+    """Whether only the wide table has it."""
+    in_wide: Callable[[V], str] | None = None
+    """What is in it there, where there is more to say."""
     state: bool = False
     """Whether it says how a thing is, and is coloured by that."""
 
@@ -139,7 +142,10 @@ def _goes_by(kind: Kind[V], view: V, name: str) -> bool:
 
 
 def _columns(kind: Kind[V], asked: Asked) -> tuple[Column[V], ...]:
-    shown = tuple(each for each in kind.columns if asked.form == "wide" or not each.wide)
+    if asked.form == "wide":
+        shown = tuple(replace(each, cell=each.in_wide or each.cell) for each in kind.columns)
+    else:
+        shown = tuple(each for each in kind.columns if not each.wide)
     if kind.namespace is None or not asked.everywhere:
         return shown
     return (Column("NAMESPACE", kind.namespace), *shown)

@@ -108,7 +108,7 @@ def _each(written: Callable[[V], str]) -> Callable[[Sequence[V]], None]:
 
 def amount(number: float) -> str:
     """`8`, `3.5`."""
-    return f"{number:g}"
+    return f"{round(number, 2):g}"
 
 
 def gibibytes(number: int) -> str:

@@ -1,0 +1,265 @@
+"""One picture of `kilonova top`: the lines that fill a terminal. Pure."""
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from kilonova.cli.colours import of_state, painted
+from kilonova.cli.printing import age, amount
+from kilonova.cli.screen import cropped, width_of
+from kilonova.cli.topcells import Owners, cells_of
+from kilonova.cli.toplook import PAGES, Look
+from kilonova.cli.views import NodeView, Tables, WorkloadView, gpus_of, node_views, workload_views
+from kilonova.console.rows import PodRow, QueueRow
+
+GPU = "nvidia.com/gpu"
+
+_KEYS = "q quit   tab page   / filter   s sort   ↑↓ scroll"
+_BAR = 20
+_WORST = ("Failed", "Waiting", "Pending", "Starting", "Updating", "Terminating", "Running")
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """What there is to draw, and how."""
+
+    tables: Tables
+    cluster: str
+    now: float
+    coloured: bool
+    namespace: str | None = None
+    """Whose workloads are shown; None is all."""
+    trouble: str = ""
+    """Why it may not be up to date."""
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """Lines for a terminal, and how far its page can be scrolled."""
+
+    lines: list[str]
+    last: int
+    page_lines: int
+
+
+def frame(scene: Scene, look: Look, width: int, height: int) -> Frame:
+    """The picture, as large as the terminal at most."""
+    body = page_lines(scene, look)
+    room = max(1, height - 4)
+    last = max(0, len(body) - room)
+    offset = min(look.offset, last)
+    seen = body[offset : offset + room]
+    more = f"lines {offset + 1}–{offset + len(seen)} of {len(body)}" if last else ""
+    foot = f"/{look.filter}▏ enter keeps, esc clears" if look.typing else f"{_KEYS}   {more}"
+    lines = [head_line(scene), _tabs(scene, look), *seen]
+    lines += [""] * (height - 1 - len(lines))
+    lines.append(_dim(scene, foot))
+    return Frame([cropped(line, width) for line in lines], last, room)
+
+
+def whole(scene: Scene) -> list[str]:
+    """All pages below each other, for `--once`."""
+    lines = [head_line(scene)]
+    for page in PAGES:
+        body = page_lines(scene, Look(page=page))
+        lines += ["", _bold(scene, page.upper()), *body]
+    return lines
+
+
+def head_line(scene: Scene) -> str:
+    """The cluster in one line."""
+    tables = scene.tables
+    prices = {node.id: node.price or 0.0 for node in tables.nodes}
+    ready = sum(node.ready for node in tables.nodes)
+    held = sum(map(gpus_of, tables.pods))
+    cost = sum(gpus_of(pod) * prices.get(pod.node, 0.0) for pod in tables.pods)
+    waiting = _waiting(tables)
+    nodes = f"{ready}/{len(tables.nodes)} nodes ready"
+    parts = [
+        _bold(scene, scene.cluster),
+        nodes if ready == len(tables.nodes) else _paint(scene, nodes, "NotReady"),
+        f"GPUs {amount(held)}/{sum(node.gpus for node in tables.nodes)} held",
+        _paint(scene, f"{waiting} waiting", "Waiting") if waiting else "nobody waits",
+        f"${cost:,.2f} per hour",
+    ]
+    if scene.trouble:
+        parts.append(_paint(scene, f"not up to date: {scene.trouble}", "NotReady"))
+    return "  ".join(parts)
+
+
+def _waiting(tables: Tables) -> int:
+    """Gangs without a place, and pods that are in none."""
+    gangs = sum(gang.phase == "Pending" for gang in tables.gangs)
+    return gangs + sum(
+        pod.phase == "Pending" and not pod.node and not pod.gang for pod in tables.pods
+    )
+
+
+def _tabs(scene: Scene, look: Look) -> str:
+    tabs = [
+        _bold(scene, f"[{page}]") if page == look.page else _dim(scene, f" {page} ")
+        for page in PAGES
+    ]
+    wanted = f"   filter: {look.filter}" if look.filter else ""
+    return f"{' '.join(tabs)}   by {look.order}{wanted}"
+
+
+def page_lines(scene: Scene, look: Look) -> list[str]:
+    """All lines of a page, in order, those that the filter lets pass."""
+    draw = {"nodes": _nodes, "workloads": _workloads, "queues": _queues}
+    return draw[look.page](scene, look)
+
+
+def _nodes(scene: Scene, look: Look) -> list[str]:
+    standing: dict[str, list[PodRow]] = defaultdict(list)
+    for pod in scene.tables.pods:
+        if gpus_of(pod):
+            standing[pod.node].append(pod)
+    held_by = (pod.workload for pods in standing.values() for pod in pods)
+    owners = Owners.of(held_by, scene.coloured)
+    rows = {node.id: node for node in scene.tables.nodes}
+    views = [view for view in node_views(scene.tables) if _passes(look, view, standing[view.name])]
+    if not views:
+        return [_none(look, "nodes")]
+    name, status, cells = (
+        max(len(view.name) for view in views),
+        max(len(view.status) for view in views),
+        max(view.gpus for view in views),
+    )
+
+    def line(view: NodeView) -> str:
+        node, pods = rows[view.name], standing[view.name]
+        mine = list(dict.fromkeys(pod.workload for pod in pods))
+        figures = f"{amount(view.gpus_held)}/{view.gpus}" if view.gpus else ""
+        drawn = cells_of(node, pods, owners)
+        text = " ".join(map(owners.named, mine)) or node.problem
+        return (
+            f"  {view.name:<{name}}  {_paint(scene, f'{view.status:<{status}}', view.status)}  "
+            f"{drawn}{' ' * (cells - width_of(drawn))}  {figures:>8}  {text}"
+        ).rstrip()
+
+    if look.order == "place":
+        return _by_rack(scene, views, line)
+    keys: dict[str, Callable[[NodeView], tuple[float, str]]] = {
+        "name": lambda view: (0.0, view.name),
+        "held": lambda view: (-view.gpus_held, view.name),
+        "free": lambda view: (view.gpus_held - view.gpus, view.name),
+    }
+    return [line(view) for view in sorted(views, key=keys[look.order])]
+
+
+def _by_rack(scene: Scene, views: Sequence[NodeView], line: Callable[[NodeView], str]) -> list[str]:
+    racks: dict[tuple[str, str, str], list[NodeView]] = defaultdict(list)
+    for view in views:
+        racks[view.zone, view.block, view.rack].append(view)
+    lines: list[str] = []
+    # Nodes that stand nowhere in particular come last.
+    for place, mine in sorted(racks.items(), key=lambda one: (not any(one[0]), one[0])):
+        where = " / ".join(filter(None, place)) or "elsewhere"
+        held, total = sum(view.gpus_held for view in mine), sum(view.gpus for view in mine)
+        lines.append(f"{_bold(scene, where)}  {amount(held)}/{total} GPUs")
+        lines += map(line, mine)
+    return lines
+
+
+def _passes(look: Look, view: NodeView, pods: Sequence[PodRow]) -> bool:
+    known = (view.name, view.status, view.zone, view.block, view.rack, view.product)
+    return _has(look, *known, *(pod.workload for pod in pods))
+
+
+def _workloads(scene: Scene, look: Look) -> list[str]:
+    views = [
+        view
+        for view in workload_views(scene.tables)
+        if scene.namespace in (None, view.namespace)
+        and _has(look, view.namespace, view.kind, view.name, view.status, view.queue, view.why)
+    ]
+    if not views:
+        return [_none(look, "workloads")]
+    keys: dict[str, Callable[[WorkloadView], tuple[float, str]]] = {
+        "state": lambda view: (_badness(view.status), view.name),
+        "gpus": lambda view: (-view.gpus, view.name),
+        "age": lambda view: (-(view.created or 0.0), view.name),
+        "name": lambda view: (0.0, f"{view.namespace}/{view.name}"),
+    }
+    owners = Owners.of((), scene.coloured)
+    name = max(len(view.namespace) + len(view.name) + 1 for view in views)
+    kind = max(len(view.kind) for view in views)
+    lines: list[str] = []
+    for view in sorted(views, key=keys[look.order]):
+        full = f"{view.namespace}/{view.name}"
+        lines.append(
+            f"  {_paint(scene, f'{view.status:<11}', view.status)}  "
+            f"{owners.painted(f'{view.kind}/{full}', f'{full:<{name}}')}  {view.kind:<{kind}}  "
+            f"{f'{view.ready}/{view.pods}':>7} ready  {view.gpus:>4} GPUs  "
+            f"{age(view.created, scene.now):>6}  {' '.join(view.why.split())}".rstrip()
+        )
+    return lines
+
+
+def _badness(status: str) -> float:
+    return _WORST.index(status) if status in _WORST else len(_WORST)
+
+
+def _queues(scene: Scene, look: Look) -> list[str]:
+    rows = [row for row in scene.tables.queues if _has(look, row.id, row.parent, row.message)]
+    if not rows:
+        return [_none(look, "queues")]
+    paths = {row.id: _path(row, {each.id: each for each in scene.tables.queues}) for row in rows}
+    keys: dict[str, Callable[[QueueRow], tuple[float, tuple[str, ...]]]] = {
+        "tree": lambda row: (0.0, paths[row.id]),
+        "used": lambda row: (-row.used.get(GPU, 0), paths[row.id]),
+        "waiting": lambda row: (-row.waiting, paths[row.id]),
+    }
+    indent = {row.id: "  " * (len(paths[row.id]) - 1) for row in rows}
+    if look.order != "tree":
+        indent = dict.fromkeys(indent, "")
+    name = max(len(indent[row.id]) + len(row.id) for row in rows)
+    lines: list[str] = []
+    for row in sorted(rows, key=keys[look.order]):
+        used = row.used.get(GPU, 0)
+        top = row.limit.get(GPU) or row.deserved.get(GPU) or row.fair_share.get(GPU) or 0
+        filled = min(_BAR, round(_BAR * used / top)) if top else 0
+        bar = _paint(scene, "█" * filled, "Running") + "·" * (_BAR - filled)
+        state = "" if row.ready else _paint(scene, row.message, "NotReady")
+        lines.append(
+            f"  {indent[row.id] + row.id:<{name}}  {bar}  {amount(used):>5} used  "
+            f"{_or_dash(row, 'deserved'):>5} deserved  {_or_dash(row, 'limit'):>5} limit  "
+            f"{row.waiting:>4} waiting  {state}".rstrip()
+        )
+    return lines
+
+
+def _path(row: QueueRow, rows: dict[str, QueueRow]) -> tuple[str, ...]:
+    """Its name after those of the queues that it is part of; circles end where they began."""
+    path = [row.id]
+    while (parent := rows.get(row.parent)) is not None and parent.id not in path:
+        path.append(parent.id)
+        row = parent
+    return tuple(reversed(path))
+
+
+def _or_dash(row: QueueRow, amounts: str) -> str:
+    found = (row.deserved if amounts == "deserved" else row.limit).get(GPU)
+    return "-" if found is None else amount(found)
+
+
+def _has(look: Look, *texts: str) -> bool:
+    wanted = look.filter.lower()
+    return not wanted or any(wanted in text.lower() for text in texts)
+
+
+def _none(look: Look, what: str) -> str:
+    return f"  No {what} match {look.filter!r}." if look.filter else f"  There are no {what}."
+
+
+def _paint(scene: Scene, text: str, state: str) -> str:
+    return painted(text, of_state(state)) if scene.coloured else text
+
+
+def _bold(scene: Scene, text: str) -> str:
+    return f"\x1b[1m{text}\x1b[0m" if scene.coloured else text
+
+
+def _dim(scene: Scene, text: str) -> str:
+    return f"\x1b[2m{text}\x1b[0m" if scene.coloured else text
