@@ -1,10 +1,10 @@
 """Nodes and Leases of a simulated fleet: made, brought up to date, renewed, taken away."""
 
 import asyncio
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from datetime import datetime
 from itertools import cycle
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -18,6 +18,7 @@ from kilonova.local.nodes.heartbeats import LEASE_NAMESPACE, LEASES, Heartbeats
 from kilonova.local.nodes.machine import Machine
 from kilonova.local.nodes.topologies import topology_annotation, unhealthy_gpus
 
+T = TypeVar("T")
 NODES = plain("", "v1", "nodes", "Node", False)
 _AT_ONCE = 32
 _RETRY_SECONDS = 1.0
@@ -42,8 +43,13 @@ class _Status(msgspec.Struct, frozen=True):
     conditions: tuple[_Condition, ...] = ()
 
 
+class _Spec(msgspec.Struct, frozen=True, rename="camel"):
+    node_name: str = ""
+
+
 class _Known(msgspec.Struct, frozen=True):
     metadata: _Metadata
+    spec: _Spec = _Spec()
     status: _Status = _Status()
 
 
@@ -73,28 +79,35 @@ class Registration:
         """Make every node, or bring it up to date; return when all are there."""
         nodes = {each.metadata.name: each for each in await self._known(_KNOWN_NODES)}
         leases = {each.metadata.name for each in await self._known(_KNOWN_LEASES)}
-        shapes = iter([machine.shape for machine in machines])
 
-        async def work() -> None:
-            for shape in shapes:
-                await self._persist(shape, nodes.get(shape.name), shape.name in leases)
-                self.done += 1
+        async def persist(shape: NodeShape) -> None:
+            await self._persist(shape, nodes.get(shape.name), shape.name in leases)
+            self.done += 1
 
-        async with asyncio.TaskGroup() as group:
-            for _ in range(_AT_ONCE):
-                group.create_task(work())
+        await _for_each([machine.shape for machine in machines], persist)
 
     async def retire_others(self, names: Collection[str]) -> None:
         """Take away simulated nodes that are not among `names`, with their pods."""
-        for node in await self._known(_KNOWN_NODES):
-            name = node.metadata.name
-            if node.metadata.labels.get(objects.NODE_KIND) != "sim" or name in names:
-                continue
-            for pod in (await self._client.list(_PODS, fields=f"spec.nodeName={name}")).items:
-                await self._delete(_PODS, pod.metadata.name, pod.metadata.namespace)
+        gone = {
+            node.metadata.name
+            for node in await self._known(_KNOWN_NODES)
+            if node.metadata.labels.get(objects.NODE_KIND) == "sim"
+        }.difference(names)
+        if not gone:
+            return
+        # All at once: whoever repairs what its pods are part of is not to do it pod by pod.
+        pods = [pod for pod in await self._known(_PODS) if pod.spec.node_name in gone]
+
+        async def delete_pod(pod: _Known) -> None:
+            await self._delete(_PODS, pod.metadata.name, pod.metadata.namespace)
+
+        async def delete_node(name: str) -> None:
             await self._delete(NODES, name, None)
             await self._delete(LEASES, name, LEASE_NAMESPACE)
-            _log.info("removed a node that the fleet no longer has", node=name)
+
+        await _for_each(pods, delete_pod)
+        await _for_each(sorted(gone), delete_node)
+        _log.info("removed nodes that the fleet no longer has", nodes=len(gone), pods=len(pods))
 
     async def keep_alive(self, machines: Sequence[Machine]) -> None:
         """Renew every Lease once per heartbeat, but those of machines that are out.
@@ -168,6 +181,19 @@ class Registration:
             await self._client.delete(resource, name, namespace, grace=0)
         except NotFound:
             return
+
+
+async def _for_each(items: Sequence[T], act: Callable[[T], Awaitable[None]]) -> None:
+    """Act on all of them, some at the same time."""
+    left = iter(items)
+
+    async def work() -> None:
+        for item in left:
+            await act(item)
+
+    async with asyncio.TaskGroup() as group:
+        for _ in range(_AT_ONCE):
+            group.create_task(work())
 
 
 async def _pause(what: str, error: KubeError) -> None:
