@@ -6,6 +6,7 @@ import { KeyHelp } from "./keyhelp";
 import { showKeys, showSearch } from "./keys";
 import { pages } from "./pages";
 import { go, path } from "./router";
+import { SearchPalette } from "./search/palette";
 import { connection, hello } from "./stream";
 import { choice, nextTheme } from "./theme";
 import { Confirm } from "./ui/confirm";
@@ -30,6 +31,7 @@ export function App(): JSX.Element {
       </main>
       <Confirm />
       {showKeys.value && <KeyHelp />}
+      {showSearch.value && <SearchPalette />}
     </div>
   );
 }

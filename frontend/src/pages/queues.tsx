@@ -1,6 +1,103 @@
+/** Who shares the cluster: the tree of queues, and who waits in them. */
 import type { JSX } from "preact";
+import { amount, counted, number, resourceTitle } from "../format";
+import { queueHref } from "../links";
+import { Legend, ShareBar } from "../queues/bar";
+import { QueueDetails } from "../queues/details";
+import { GPU, lineage, resourcesOf, scaleOf, shareOf, treeOf, type Branch } from "../queues/tree";
+import { WaitingList, waitingIn, type Waiting } from "../queues/waiting";
+import { below, go, keepingQuery, useQuery } from "../router";
+import { loaded, tables } from "../store";
+import { Choice, Empty, SearchBox } from "../ui/bits";
 import { PageFrame } from "../ui/page";
+import { Mark } from "../ui/state";
 
+/** The tree; the details of one are at /queues/NAME. */
 export function Queues(): JSX.Element {
-  return <PageFrame title="Queues">{null}</PageFrame>;
+  const [resource] = useQuery("resource", GPU);
+  const [q] = useQuery("q");
+  const [selected] = below("/queues");
+  const queues = [...tables.queues.all.values()];
+  const branches = treeOf(queues).filter(({ queue }) => queue.id.toLowerCase().includes(q.toLowerCase()));
+  const waiting = waitingIn();
+  const mine = waiting.filter((each) => !q || `${each.id} ${each.queue} ${each.why}`.toLowerCase().includes(q.toLowerCase()));
+  return (
+    <PageFrame
+      title="Queues"
+      summary={`${counted(queues.length, "queue")}, ${number(waiting.length)} waiting`}
+      filters={
+        <>
+          <Choice label="Resource" name="resource" options={resourcesOf(queues).map((value) => ({ value, title: resourceTitle(value) }))} />
+          <SearchBox label="Filter queues" />
+        </>
+      }
+      panel={selected && <QueueDetails key={selected} name={selected} onClose={() => go(keepingQuery("/queues"))} />}
+    >
+      {queues.length === 0 ? (
+        <Empty title={loaded.value.has("queues") ? "There are no queues" : "Reading the cluster…"}>
+          {loaded.value.has("queues") && "All share the cluster as they come. A Queue gives a team its share, and a limit."}
+        </Empty>
+      ) : (
+        <Tree branches={branches} resource={resource} scale={scaleOf(queues, resource)} selected={selected} waiting={waiting} />
+      )}
+      <section class="below-tree" aria-labelledby="waiting-title">
+        <h3 id="waiting-title">Waiting for a place <span class="section-aside">{number(mine.length)}</span></h3>
+        <WaitingList waiting={mine} withQueue />
+      </section>
+    </PageFrame>
+  );
+}
+
+function Tree({ branches, resource, scale, selected, waiting }: {
+  branches: Branch[];
+  resource: string;
+  scale: number;
+  selected: string | undefined;
+  waiting: readonly Waiting[];
+}): JSX.Element {
+  const counts = new Map<string, number>();
+  for (const each of waiting)
+    for (const name of lineage(each.queue, tables.queues.peek())) counts.set(name, (counts.get(name) ?? 0) + 1);
+  return (
+    <div class="queues">
+      <Legend />
+      <table class="queue-tree">
+        <thead>
+          <tr>
+            <th>Queue</th>
+            <th class="share-column">{resourceTitle(resource)}</th>
+            <th class="num">Used</th>
+            <th class="num wide">Deserved</th>
+            <th class="num wide">Fair share</th>
+            <th class="num wide">Limit</th>
+            <th class="num">Waiting</th>
+          </tr>
+        </thead>
+        <tbody>
+          {branches.map(({ queue, depth }) => {
+            const share = shareOf(queue, resource);
+            const cell = (value: number | undefined) => (value === undefined ? <span class="faint">–</span> : amount(resource, value));
+            return (
+              <tr key={queue.id} aria-current={queue.id === selected ? "true" : undefined} onClick={() => go(keepingQuery(queueHref(queue.id)))}>
+                <td>
+                  <span class="branch" style={{ paddingLeft: `${depth * 18}px` }}>
+                    {depth > 0 && <span class="twig" aria-hidden="true" />}
+                    <a class="strong ellipsis" href={keepingQuery(queueHref(queue.id))}>{queue.id}</a>
+                    {!queue.ready && <span title={queue.message}><Mark tone="bad" /><span class="visually-hidden">not ready</span></span>}
+                  </span>
+                  {!queue.ready && queue.message && <p class="tone-bad queue-message">{queue.message}</p>}
+                </td>
+                <td class="share-column"><ShareBar share={share} scale={scale} resource={resource} /></td>
+                <td class="num">{cell(share.used)}</td>
+                <td class="num wide">{cell(share.deserved)}</td>
+                <td class="num wide">{cell(share.fairShare)}</td>
+                <td class="num wide">{cell(share.limit)}</td>
+                <td class="num">{counts.get(queue.id) ?? <span class="faint">–</span>}</td>
+              </tr>
+            );
+          })}
+        </tbody>
+      </table>
+    </div>
+  );
 }

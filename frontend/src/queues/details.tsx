@@ -1,0 +1,95 @@
+/** The details of one queue. */
+import type { JSX } from "preact";
+import { amount, counted, number, resourceTitle } from "../format";
+import { gangHref } from "../links";
+import type { QueueRow } from "../rows";
+import { eventsByObject, gangsByQueue, loaded, tables } from "../store";
+import { Empty } from "../ui/bits";
+import { EventList } from "../ui/eventlist";
+import { LiveObject } from "../ui/object";
+import { Facts, Panel, Section } from "../ui/panel";
+import { Badge, State } from "../ui/state";
+import { gangTone, waitsForPlace } from "../workloads/states";
+import { lineage, resourcesOf, shareOf } from "./tree";
+import { WaitingList, waitingIn } from "./waiting";
+
+const SHOWN = 30;
+
+/** A panel beside the tree. */
+export function QueueDetails({ name, onClose }: { name: string; onClose: () => void }): JSX.Element {
+  const queue = tables.queues.get(name);
+  if (!queue) {
+    return (
+      <Panel title={name} subtitle="Queue" onClose={onClose}>
+        <Empty title={loaded.value.has("queues") ? "There is no such queue" : "Reading the cluster…"} />
+      </Panel>
+    );
+  }
+  const waiting = waitingIn(withChildren(name));
+  const standing = [...gangsByQueue.get(name).values()].filter((gang) => !waitsForPlace(gang));
+  return (
+    <Panel
+      title={name}
+      subtitle={queue.parent ? `Queue below ${queue.parent}` : "Queue"}
+      badge={queue.ready ? <State tone="good">Ready</State> : <State tone="bad">Not ready</State>}
+      onClose={onClose}
+    >
+      {!queue.ready && queue.message && <p class="notice tone-bad">{queue.message}</p>}
+      <Facts of={[["Weight", number(queue.weight)], ["Priority", number(queue.priority ?? 0)], ["Waiting", counted(waiting.length, "gang")], ["Placed", counted(standing.length, "gang")]]} />
+      <Resources queue={queue} />
+      <Section title="Waiting" aside={number(waiting.length)}><WaitingList waiting={waiting} /></Section>
+      {standing.length > 0 && (
+        <Section title="Placed" aside={number(standing.length)}>
+          <p class="chips">
+            {standing.slice(0, SHOWN).map((gang) => (
+              <a key={gang.id} href={gangHref(gang.id)}><Badge tone={gangTone(gang)}>{gang.id}</Badge></a>
+            ))}
+            {standing.length > SHOWN && <span class="faint">and {number(standing.length - SHOWN)} more</span>}
+          </p>
+        </Section>
+      )}
+      <Section title="Events"><EventList events={[...eventsByObject.get(`Queue/${name}`).values()]} /></Section>
+      <LiveObject table="queues" id={name} />
+    </Panel>
+  );
+}
+
+function Resources({ queue }: { queue: QueueRow }): JSX.Element {
+  return (
+    <Section title="Shares">
+      <table class="plain">
+        <thead>
+          <tr>
+            <th>Resource</th>
+            <th class="num">Used</th>
+            <th class="num">Asked for</th>
+            <th class="num">Deserved</th>
+            <th class="num">Fair share</th>
+            <th class="num">Limit</th>
+          </tr>
+        </thead>
+        <tbody>
+          {resourcesOf([queue]).map((resource) => {
+            const share = shareOf(queue, resource);
+            const cell = (value: number | undefined) => <td class="num">{value === undefined ? <span class="faint">–</span> : amount(resource, value)}</td>;
+            return (
+              <tr key={resource}>
+                <td>{resourceTitle(resource)}</td>
+                {cell(share.used)}
+                {cell(queue.requested?.[resource])}
+                {cell(share.deserved)}
+                {cell(share.fairShare)}
+                {cell(share.limit)}
+              </tr>
+            );
+          })}
+        </tbody>
+      </table>
+    </Section>
+  );
+}
+
+function withChildren(name: string): Set<string> {
+  const queues = tables.queues.peek();
+  return new Set([...queues.keys()].filter((each) => lineage(each, queues).has(name)));
+}
