@@ -8,8 +8,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import aiohttp
+import msgspec
 
 from kilonova.console import TABLES, Console, ConsoleSettings, Explain, build_console
+from kilonova.console.rows import Row
 from kilonova.kube import Client
 from tests.workloads.ground import parts_running
 
@@ -28,13 +30,20 @@ async def console_on(
         yield console
 
 
+def on_the_wire(row: Row) -> Any:
+    """A row as the page gets it."""
+    return json.loads(msgspec.json.encode(row))
+
+
 def address(console: Console) -> str:
     """Where a console is, without its token."""
     return console.link.partition("/?")[0]
 
 
 @asynccontextmanager
-async def browser(console: Console, token: str | None = TOKEN) -> AsyncGenerator[aiohttp.ClientSession]:
+async def browser(
+    console: Console, token: str | None = TOKEN
+) -> AsyncGenerator[aiohttp.ClientSession]:
     """Somebody with a token, or without."""
     headers = {"authorization": f"Bearer {token}"} if token else {}
     async with aiohttp.ClientSession(address(console), headers=headers) as session:
