@@ -17,7 +17,7 @@ from kilonova.cli.printing import Printer
 from kilonova.cli.reasons import explained
 from kilonova.cli.sources import Source, listed
 from kilonova.cli.views import Tables
-from kilonova.cli.watching import watch_on_terminal, watch_to_stream
+from kilonova.cli.watching import GONE, watch
 from kilonova.kube import Client, NotFound, connect
 
 V = TypeVar("V", bound=msgspec.Struct)
@@ -103,18 +103,22 @@ async def _show(
     everywhere = kind.namespace is None or asked.everywhere
     sources = kind.sources(None if everywhere else asked.namespace, asked.selector)
 
-    def chosen(tables: Tables, *, strict: bool = False) -> list[V]:
+    def chosen(tables: Tables, *, strict: bool) -> list[V]:
         views = _named(kind, asked, kind.views(tables), strict=strict)
         return sorted(views, key=order) if order else views
 
+    async def chosen_again(tables: Tables) -> list[V]:
+        return chosen(tables, strict=False)
+
+    def gone(view: V) -> V:
+        return msgspec.structs.replace(view, **{kind.state: GONE})
+
     async with connect(kubeconfig, asked.context) as client:
         first = chosen(await _listed(client, kind, sources), strict=True)
-        if not asked.watch:
-            printer.print(first, _nothing(kind, asked))
-        elif sys.stdout.isatty() and asked.form in ("table", "wide"):
-            await watch_on_terminal(client, sources, chosen, printer)
+        if asked.watch:
+            await watch(client, sources, chosen_again, printer, gone)
         else:
-            await watch_to_stream(client, sources, chosen, printer, kind.state)
+            printer.print(first, _nothing(kind, asked))
 
 
 async def _listed(client: Client, kind: Kind[V], sources: tuple[Source, ...]) -> Tables:

@@ -12,7 +12,7 @@ from kilonova.cli.colours import of_state, painted
 from kilonova.cli.lookoptions import Form
 from kilonova.cli.tables import in_form
 
-V = TypeVar("V", bound=msgspec.Struct)
+V = TypeVar("V")
 
 _GAP = "   "
 _SHORT = 60

@@ -1,12 +1,21 @@
 """`kilonova queues`: the tree of queues, and how each is used."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from kilonova.cli.completing import queue_names
 from kilonova.cli.failure import CommandFailed
-from kilonova.cli.lookoptions import Context, Data, Kubeconfig, Output, Snapshot
+from kilonova.cli.lookoptions import (
+    Context,
+    Data,
+    Kubeconfig,
+    ListOutput,
+    NoHeaders,
+    Snapshot,
+    Watch,
+)
 
 if TYPE_CHECKING:
     from kilonova.scheduler.queueview import QueueView
@@ -22,11 +31,13 @@ def queues(
     resource: Annotated[
         str, typer.Option(metavar="NAME", help="The resource whose amounts are shown.")
     ] = _GPU,
+    watch: Watch = False,
+    output: ListOutput = "table",
+    no_headers: NoHeaders = False,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
     data: Data = None,
     snapshot: Snapshot = None,
-    output: Output = "table",
 ) -> None:
     """Show queues: what they deserve, may use, use and wait for, and what is wrong with them.
 
@@ -37,43 +48,49 @@ def queues(
     Examples:
       kilonova queues
       kilonova queues research
-      kilonova queues --resource cpu
+      kilonova queues --resource cpu -w
       kilonova queues -o json --snapshot before.json.gz
     """
-    from kilonova.cli.picturing import picture_from
+    from kilonova.cli.queuelist import queue_printer, watch_queues
     from kilonova.cli.tables import in_form
-    from kilonova.scheduler.queueview import queues_in
 
-    views = queues_in(picture_from(snapshot, kubeconfig, context, data))
+    printer = queue_printer(resource, output, headers=not no_headers)
+    if watch:
+        if name is not None or snapshot is not None:
+            raise CommandFailed("--watch shows all queues of a cluster: give no name, no snapshot")
+        watch_queues(printer, kubeconfig, context, data)
+        return
+    views = _views(snapshot, kubeconfig, context, data)
     if name is not None:
         view = next((each for each in views if each.name == name), None)
         if view is None:
             known = ", ".join(each.name for each in views)
             raise CommandFailed(f"there is no queue {name!r}: there are {known}")
-        typer.echo(one_queue(view) if output == "table" else in_form(view, output))
+        if output in ("json", "yaml"):
+            typer.echo(in_form(view, output))
+        else:
+            typer.echo(f"queue/{view.name}" if output == "name" else one_queue(view))
         return
-    typer.echo(queue_table(views, resource) if output == "table" else in_form(views, output))
+    printer.print(views, "There are no queues.")
+    if output in ("table", "wide") and not no_headers:
+        typer.echo(f"\nAmounts of {resource}.")
+
+
+def _views(
+    snapshot: Path | None, kubeconfig: Path | None, context: str | None, data: Path | None
+) -> "tuple[QueueView, ...]":
+    from kilonova.cli.picturing import picture_from
+    from kilonova.scheduler.queueview import queues_in
+
+    return queues_in(picture_from(snapshot, kubeconfig, context, data))
 
 
 def queue_table(views: "tuple[QueueView, ...]", resource: str) -> str:
     """All queues as a tree, with their amounts of one resource."""
-    from kilonova.cli.tables import table
+    from kilonova.cli.queuelist import queue_printer
 
-    head = ("QUEUE", "DESERVED", "LIMIT", "USED", "REQUESTED", "FAIR SHARE", "PENDING", "READY")
-    rows = [
-        (
-            "  " * view.depth + view.name,
-            str(view.deserved.get(resource, "-")),
-            str(view.limit.get(resource, "-")),
-            str(view.used.get(resource, 0)),
-            str(view.requested.get(resource, 0)),
-            str(view.fair_share.get(resource, 0)),
-            str(view.pending_gangs),
-            _state(view),
-        )
-        for view in views
-    ]
-    return f"{table(head, rows)}\n\nAmounts of {resource}."
+    lines = queue_printer(resource, "table", headers=True).table(views)
+    return "\n".join([*lines, "", f"Amounts of {resource}."])
 
 
 def one_queue(view: "QueueView") -> str:
@@ -83,7 +100,7 @@ def one_queue(view: "QueueView") -> str:
     facts = [
         f"Queue {view.name}" + (f", part of {view.parent}" if view.parent else ""),
         f"Weight {view.weight}, priority {view.priority}",
-        f"Ready: {_state(view)}, {view.message}",
+        f"Ready: {state_of(view)}, {view.message}",
     ]
     amounts = (view.deserved, view.limit, view.used, view.requested, view.fair_share)
     names = sorted({name for each in amounts for name in each})
@@ -98,7 +115,8 @@ def one_queue(view: "QueueView") -> str:
     return "\n".join(facts)
 
 
-def _state(view: "QueueView") -> str:
+def state_of(view: "QueueView") -> str:
+    """Whether its gangs are placed."""
     if not view.ready:
         return f"no ({view.reason})"
     return "yes" if view.reason == "Placing" else f"yes ({view.reason})"

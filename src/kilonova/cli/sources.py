@@ -1,6 +1,7 @@
 """Rows of a cluster: listed once, or kept as they change."""
 
 import asyncio
+import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -13,8 +14,12 @@ from kilonova.console.objects import GANGS, NODES, PODS, QUEUES, SETS
 from kilonova.console.podrows import pod_row
 from kilonova.console.queuerows import queue_row
 from kilonova.console.rows import Row
-from kilonova.kube import Client, Key, NotFound, Reflector, Resource
-from kilonova.kube.instruments import Unmeasured
+from kilonova.kube import Backoff, Client, Key, NotFound, Reflector, Resource
+from kilonova.kube.instruments import RelistCause, Unmeasured
+
+_LONGEST_PAUSE = 4.0
+_MENDED = 2 * _LONGEST_PAUSE + 10.0
+"""Seconds: also those that a connection may take to fail."""
 
 Table = Literal["nodes", "pods", "gangs", "sets", "queues"]
 
@@ -105,6 +110,7 @@ class Following:
             source.namespace,
             labels=source.labels,
             optional=source.optional,
+            backoff=Backoff(0.5, _LONGEST_PAUSE),
             instruments=self._hearing,
         )
         rows, key_of = self._rows[source.table], reflector.store.key_of
@@ -121,26 +127,33 @@ class Following:
 
 
 class _Hearing(Unmeasured):
-    """Knows of which resources nothing is heard."""
+    """Knows of which resources nothing is heard.
+
+    Who can not be reached is tried again every few seconds, and a failure told every time: what was
+    told longer ago has mended, even if nothing has changed since.
+    """
 
     def __init__(self, changed: asyncio.Event) -> None:
         self._changed = changed
-        self._lost: dict[str, str] = {}
+        self._lost: dict[str, tuple[str, float]] = {}
 
     @property
     def trouble(self) -> str:
-        return next((f"{name}: {reason}" for name, reason in self._lost.items()), "")
+        since = time.monotonic() - _MENDED
+        told = (f"{name}: {why}" for name, (why, at) in self._lost.items() if at > since)
+        return next(told, "")
 
     def events_received(self, resource: str, count: int) -> None:
         self._heard(resource)
 
-    def listed(self, resource: str, cause: Any, objects: int) -> None:
+    def listed(self, resource: str, cause: RelistCause, objects: int) -> None:
         self._heard(resource)
         self._changed.set()
 
     def watch_ended(self, resource: str, reason: str) -> None:
-        if reason != "closed":
-            self._lost[resource] = reason
+        # The server ends watches now and then, and does not know every optional kind.
+        if reason not in ("closed", "NotFound"):
+            self._lost[resource] = reason, time.monotonic()
             self._changed.set()
 
     def _heard(self, resource: str) -> None:

@@ -16,39 +16,51 @@ FREE, LOST, HELD, PARTLY = "·", "×", "█", "▄"
 
 @dataclass(frozen=True, slots=True)
 class Owners:
-    """The colour, and where there are no colours the letter, of each owner.
-
-    Colours go by name, so that they stay from one picture to the next.
-    """
+    """The colour, and where there are no colours the letter, of each owner."""
 
     coloured: bool
-    letters: Mapping[str, str]
+    places: Mapping[str, int]
 
     @classmethod
     def of(cls, names: Iterable[str], coloured: bool) -> "Owners":
-        """Those of some owners."""
+        """Those of some owners.
+
+        A colour goes by the name, so that it stays while others come and go, and differs from
+        those of the others as long as there are enough.
+        """
         known = sorted(set(names))
-        return cls(coloured, {name: _LETTERS[at % 26] for at, name in enumerate(known)})
+        if not coloured:
+            return cls(coloured, {name: place for place, name in enumerate(known)})
+        places: dict[str, int] = {}
+        free = set(range(len(_PALETTE)))
+        for name in known:
+            wished = crc32(name.encode())
+            tries = ((wished + step) % len(_PALETTE) for step in range(len(_PALETTE)))
+            places[name] = next((one for one in tries if one in free), wished)
+            free.discard(places[name])
+        return cls(coloured, places)
 
     def cell(self, owner: str, share: float) -> str:
         """A device of which somebody holds a share."""
-        if not self.coloured:
-            letter = self.letters.get(owner, "?")
-            return letter if share >= _WHOLE else letter.lower()
-        return self.painted(owner, HELD if share >= _WHOLE else PARTLY)
+        if self.coloured:
+            return self.painted(owner, HELD if share >= _WHOLE else PARTLY)
+        letter = self._letter(owner)
+        return letter if share >= _WHOLE else letter.lower()
 
     def painted(self, owner: str, text: str) -> str:
-        """Text in the colour of an owner."""
-        if not self.coloured:
+        """Text in the colour of an owner; as it is if that holds nothing."""
+        place = self.places.get(owner)
+        if place is None or not self.coloured:
             return text
-        return f"\x1b[38;5;{_PALETTE[crc32(owner.encode()) % len(_PALETTE)]}m{text}\x1b[0m"
+        return f"\x1b[38;5;{_PALETTE[place % len(_PALETTE)]}m{text}\x1b[0m"
 
     def named(self, owner: str) -> str:
         """The name of an owner, as a legend has it."""
         name = owner.rpartition("/")[2]
-        if self.coloured:
-            return self.painted(owner, name)
-        return f"{self.letters.get(owner, '?')}={name}"
+        return self.painted(owner, name) if self.coloured else f"{self._letter(owner)}={name}"
+
+    def _letter(self, owner: str) -> str:
+        return _LETTERS[self.places[owner] % len(_LETTERS)]
 
 
 def cells_of(node: NodeRow, pods: Sequence[PodRow], owners: Owners) -> str:

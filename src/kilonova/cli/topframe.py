@@ -115,8 +115,7 @@ def _nodes(scene: Scene, look: Look) -> list[str]:
     for pod in scene.tables.pods:
         if gpus_of(pod):
             standing[pod.node].append(pod)
-    held_by = (pod.workload for pods in standing.values() for pod in pods)
-    owners = Owners.of(held_by, scene.coloured)
+    owners = _owners(scene)
     rows = {node.id: node for node in scene.tables.nodes}
     views = [view for view in node_views(scene.tables) if _passes(look, view, standing[view.name])]
     if not views:
@@ -162,6 +161,10 @@ def _by_rack(scene: Scene, views: Sequence[NodeView], line: Callable[[NodeView],
     return lines
 
 
+def _owners(scene: Scene) -> Owners:
+    return Owners.of((pod.workload for pod in scene.tables.pods if gpus_of(pod)), scene.coloured)
+
+
 def _passes(look: Look, view: NodeView, pods: Sequence[PodRow]) -> bool:
     known = (view.name, view.status, view.zone, view.block, view.rack, view.product)
     return _has(look, *known, *(pod.workload for pod in pods))
@@ -182,7 +185,7 @@ def _workloads(scene: Scene, look: Look) -> list[str]:
         "age": lambda view: (-(view.created or 0.0), view.name),
         "name": lambda view: (0.0, f"{view.namespace}/{view.name}"),
     }
-    owners = Owners.of((), scene.coloured)
+    owners = _owners(scene)
     name = max(len(view.namespace) + len(view.name) + 1 for view in views)
     kind = max(len(view.kind) for view in views)
     lines: list[str] = []

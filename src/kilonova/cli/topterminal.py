@@ -33,7 +33,7 @@ class Terminal:
         sent = ["\x1b[2J"] if anew else []
         for place, line in enumerate(lines):
             if anew or line != self._shown[place]:
-                sent.append(f"\x1b[{place + 1};1H{line}\x1b[K")
+                sent.append(f"\x1b[{place + 1};1H\x1b[K{line}")
         self._shown = list(lines)
         _send("".join(sent))
 

@@ -3,11 +3,11 @@
 import asyncio
 import logging
 import shutil
-from collections.abc import AsyncGenerator, Callable
+import sys
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
-import msgspec
 import typer
 
 from kilonova.cli.printing import Printer
@@ -16,7 +16,10 @@ from kilonova.cli.sources import Following, Source
 from kilonova.cli.views import Tables
 from kilonova.kube import Client
 
-V = TypeVar("V", bound=msgspec.Struct)
+V = TypeVar("V")
+
+Choose: TypeAlias = Callable[[Tables], Awaitable[list[V]]]
+"""What is shown, after something has changed."""
 
 GONE = "Deleted"
 """How a thing is that is no longer there."""
@@ -27,10 +30,27 @@ _AGES = 5.0
 """Seconds between two pictures at most: ages go on."""
 
 
-async def watch_on_terminal(
+async def watch(
     client: Client,
     sources: tuple[Source, ...],
-    choose: Callable[[Tables], list[V]],
+    choose: Choose[V],
+    printer: Printer[V],
+    gone: Callable[[V], V],
+) -> None:
+    """Show things and their changes until cancelled, as suits who reads.
+
+    `gone` is how a thing is shown, once more, that is no longer there.
+    """
+    if sys.stdout.isatty() and printer.form in ("table", "wide"):
+        await _watch_on_terminal(client, sources, choose, printer)
+    else:
+        await _watch_to_stream(client, sources, choose, printer, gone)
+
+
+async def _watch_on_terminal(
+    client: Client,
+    sources: tuple[Source, ...],
+    choose: Choose[V],
     printer: Printer[V],
 ) -> None:
     """Draw the table again where it stands whenever something changed, until cancelled."""
@@ -38,39 +58,35 @@ async def watch_on_terminal(
     async with followed(client, sources) as following:
         while True:
             size = shutil.get_terminal_size()
-            lines = printer.table(choose(following.tables()))
+            lines = printer.table(await choose(following.tables()))
             if following.trouble:
                 lines.append(f"Not up to date, trying again: {following.trouble}")
             most = size.lines - 1
             if len(lines) > most:
                 lines[most - 1 :] = [f"… and {len(lines) - most + 1} more"]
             up = f"\x1b[{drawn}A" if drawn else ""
-            text = "".join(f"{cropped(line, size.columns)}\x1b[K\n" for line in lines)
+            text = "".join(f"\x1b[K{cropped(line, size.columns - 1)}\n" for line in lines)
             typer.echo(f"{up}{text}\x1b[J", nl=False, color=True)
             drawn = len(lines)
             await following.changed(_AGES)
             await asyncio.sleep(_PACE)
 
 
-async def watch_to_stream(
+async def _watch_to_stream(
     client: Client,
     sources: tuple[Source, ...],
-    choose: Callable[[Tables], list[V]],
+    choose: Choose[V],
     printer: Printer[V],
-    state: str,
+    gone: Callable[[V], V],
 ) -> None:
     """Print all, then whatever changes, as it changes, until cancelled."""
     known: dict[tuple[str, str], V] = {}
     printed = printer.printed_as_it_changes()
     async with followed(client, sources) as following:
         while True:
-            now = {printer.key(view): view for view in choose(following.tables())}
-            gone = [
-                msgspec.structs.replace(view, **{state: GONE})
-                for key, view in known.items()
-                if key not in now
-            ]
-            printed(gone + [view for key, view in now.items() if known.get(key) != view])
+            now = {printer.key(view): view for view in await choose(following.tables())}
+            left = [gone(view) for key, view in known.items() if key not in now]
+            printed(left + [view for key, view in now.items() if known.get(key) != view])
             known = now
             await following.changed(_AGES)
             await asyncio.sleep(_PACE)
