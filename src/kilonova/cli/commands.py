@@ -26,6 +26,7 @@ from kilonova.cli.plan import plan
 from kilonova.cli.queues import queues
 from kilonova.cli.run import app as run_app
 from kilonova.cli.snapshot import app as snapshot_app
+from kilonova.cli.top import top
 from kilonova.cli.why import why
 from kilonova.cli.workloads import workloads
 
@@ -345,7 +346,7 @@ def version() -> None:
     typer.echo(f"kilonova {__version__}")
 
 
-for _command in (nodes, workloads, gangs, queues, why, plan, doctor, completion):
+for _command in (top, nodes, workloads, gangs, queues, why, plan, doctor, completion):
     app.command()(_command)
 
 
