@@ -17,8 +17,8 @@ import { grouped, matching, type EventGroup } from "../events";
 const columns: Column<EventGroup>[] = [
   { id: "age", title: "Age", width: "64px", numeric: true, sort: (row) => -row.last, cell: (row) => <Age since={row.last} /> },
   { id: "type", title: "Type", width: "100px", wideOnly: true, sort: (row) => row.type, cell: (row) => <Type of={row} /> },
-  { id: "reason", title: "Reason", width: "150px", wideOnly: true, sort: (row) => row.reason, cell: (row) => <span class="strong">{row.reason}</span> },
-  { id: "object", title: "Object", width: "24%", wideOnly: true, sort: (row) => row.object, cell: (row) => <ObjectLink row={row} /> },
+  { id: "reason", title: "Reason", width: "190px", wideOnly: true, sort: (row) => row.reason, cell: (row) => <span class="strong">{row.reason}</span> },
+  { id: "object", title: "Object", width: "22%", wideOnly: true, sort: (row) => row.object, cell: (row) => <ObjectLink row={row} /> },
   { id: "message", title: "Message", cell: (row) => <Message row={row} /> },
   { id: "count", title: "Times", width: "64px", numeric: true, sort: (row) => row.count, cell: (row) => (row.count > 1 ? number(row.count) : <span class="faint">1</span>) },
 ];

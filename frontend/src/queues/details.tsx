@@ -2,7 +2,7 @@
 import type { JSX } from "preact";
 import { amount, counted, number, resourceTitle } from "../format";
 import { gangHref } from "../links";
-import type { QueueRow } from "../rows";
+import type { GangRow, QueueRow } from "../rows";
 import { eventsByObject, gangsByQueue, loaded, tables } from "../store";
 import { Empty } from "../ui/bits";
 import { EventList } from "../ui/eventlist";
@@ -11,22 +11,24 @@ import { Facts, Panel, Section } from "../ui/panel";
 import { Badge, State } from "../ui/state";
 import { gangTone, waitsForPlace } from "../workloads/states";
 import { lineage, resourcesOf, shareOf } from "./tree";
-import { WaitingList, waitingIn } from "./waiting";
+import { WaitingList, waitingIn, type Waiting } from "./waiting";
 
 const SHOWN = 30;
 
 /** A panel beside the tree. */
 export function QueueDetails({ name, onClose }: { name: string; onClose: () => void }): JSX.Element {
   const queue = tables.queues.get(name);
+  const waiting = waitingIn(withChildren(name));
+  const standing = [...gangsByQueue.get(name).values()].filter((gang) => !waitsForPlace(gang));
   if (!queue) {
+    const words = name === "default" ? "Gangs that name no queue are here. There is no Queue of that name that gives them a share or a limit." : "There is no such queue.";
     return (
       <Panel title={name} subtitle="Queue" onClose={onClose}>
-        <Empty title={loaded.value.has("queues") ? "There is no such queue" : "Reading the cluster…"} />
+        {loaded.value.has("queues") ? <p class="notice tone-idle">{words}</p> : <Empty title="Reading the cluster…" />}
+        <Members waiting={waiting} standing={standing} />
       </Panel>
     );
   }
-  const waiting = waitingIn(withChildren(name));
-  const standing = [...gangsByQueue.get(name).values()].filter((gang) => !waitsForPlace(gang));
   return (
     <Panel
       title={name}
@@ -37,6 +39,16 @@ export function QueueDetails({ name, onClose }: { name: string; onClose: () => v
       {!queue.ready && queue.message && <p class="notice tone-bad">{queue.message}</p>}
       <Facts of={[["Weight", number(queue.weight)], ["Priority", number(queue.priority ?? 0)], ["Waiting", counted(waiting.length, "gang")], ["Placed", counted(standing.length, "gang")]]} />
       <Resources queue={queue} />
+      <Members waiting={waiting} standing={standing} />
+      <Section title="Events"><EventList events={[...eventsByObject.get(`Queue/${name}`).values()]} /></Section>
+      <LiveObject table="queues" id={name} />
+    </Panel>
+  );
+}
+
+function Members({ waiting, standing }: { waiting: readonly Waiting[]; standing: readonly GangRow[] }): JSX.Element {
+  return (
+    <>
       <Section title="Waiting" aside={number(waiting.length)}><WaitingList waiting={waiting} /></Section>
       {standing.length > 0 && (
         <Section title="Placed" aside={number(standing.length)}>
@@ -48,9 +60,7 @@ export function QueueDetails({ name, onClose }: { name: string; onClose: () => v
           </p>
         </Section>
       )}
-      <Section title="Events"><EventList events={[...eventsByObject.get(`Queue/${name}`).values()]} /></Section>
-      <LiveObject table="queues" id={name} />
-    </Panel>
+    </>
   );
 }
 
@@ -91,5 +101,5 @@ function Resources({ queue }: { queue: QueueRow }): JSX.Element {
 
 function withChildren(name: string): Set<string> {
   const queues = tables.queues.peek();
-  return new Set([...queues.keys()].filter((each) => lineage(each, queues).has(name)));
+  return new Set([name, ...[...queues.keys()].filter((each) => lineage(each, queues).has(name))]);
 }

@@ -14,7 +14,7 @@ import { Gangs } from "./gangs";
 import { Pods } from "./pods";
 import { Roles } from "./roles";
 import { partsOf, workloads, type WorkloadRow } from "./rows";
-import { isOver, states, waitsForPlace, type Parts } from "./states";
+import { isOver, shortWords, states, waitsForPlace, type Parts } from "./states";
 import { TimelineView } from "./timelineview";
 import { WhyHere, WhyPending } from "./why";
 
@@ -95,7 +95,7 @@ function Why({ row, parts }: { row: WorkloadRow; parts: Parts }): JSX.Element | 
     <>
       {row.why && (
         <Section title={row.state === "Starting" || row.state === "Updating" ? "Not ready yet" : "What is wrong"}>
-          <p class="why-binding">{row.why}</p>
+          <p class="why-binding">{shortWords(row.why)}</p>
         </Section>
       )}
       {stands && <WhyHere id={stands} />}

@@ -105,10 +105,16 @@ export function whyOf(parts: Parts, state: StateName): string {
   }
 }
 
-/** The first sentence of an explanation: the rest is for the details. */
+/** The first sentence of an explanation, in short words: the rest is for the details. */
 export function firstSentence(text: string): string {
   const end = text.search(/[.;](\s|$)/);
-  return end < 0 ? text : text.slice(0, end);
+  return shortWords(end < 0 ? text : text.slice(0, end));
+}
+
+/** An explanation with "8 GPUs" for "8 nvidia.com/gpu", from a capital letter. */
+export function shortWords(text: string): string {
+  const short = text.replace(/\b(\d+)( more)? nvidia\.com\/gpu\b/g, (_, count: string, more = "") => `${count}${more} ${count === "1" ? "GPU" : "GPUs"}`);
+  return short.charAt(0).toUpperCase() + short.slice(1);
 }
 
 function waitsAnywhere({ gangs, pods }: Parts): boolean {

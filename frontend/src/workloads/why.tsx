@@ -4,6 +4,7 @@ import { useEffect, useState } from "preact/hooks";
 import { said } from "../actions";
 import { now } from "../clock";
 import { apart, duration, moment } from "../format";
+import { shortWords } from "./states";
 
 interface Answer {
   state: "Placed" | "Waiting" | "Next" | "NotYet";
@@ -142,6 +143,6 @@ function useWhy(id: string, hint: string): { why: Why | undefined; failed: strin
 }
 
 function sentence(text: string): string {
-  const first = text.charAt(0).toUpperCase() + text.slice(1);
+  const first = shortWords(text);
   return first.endsWith(".") ? first : `${first}.`;
 }

@@ -1,0 +1,35 @@
+import { expect, test } from "vitest";
+import type { GangRow, PodRow } from "../src/rows";
+import { ticks, timelineOf } from "../src/workloads/timeline";
+
+const pod = (id: string, times: Partial<PodRow>): PodRow => ({ id, phase: "Running", state: "Running", workload: "PodCliqueSet/a/b", ...times });
+const gang = (times: Partial<GangRow>): GangRow => ({ id: "a/b-0", phase: "Running", groups: [{ name: "b-0-w", min: 2, pods: ["a/2", "a/1"] }], ...times });
+
+test("a gang that is ready shows each step of its pods, in the order of its groups", () => {
+  const one = pod("a/1", { created: 101, scheduled: 103, started: 104, readyAt: 110 });
+  const two = pod("a/2", { created: 101, scheduled: 103, started: 106, readyAt: 120 });
+  const timeline = timelineOf(gang({ created: 100, scheduled: 103, readyAt: 120 }), [one, two], 9999);
+  expect(timeline?.milestones).toEqual([{ name: "applied", at: 100 }, { name: "placed", at: 103 }, { name: "ready", at: 120 }]);
+  expect([timeline?.from, timeline?.to]).toEqual([100, 120]);
+  expect(timeline?.bars.map((bar) => bar.pod.id)).toEqual(["a/2", "a/1"]);
+  expect(timeline?.bars[0]?.stretches.map((each) => [each.step, each.from, each.to, each.open])).toEqual([
+    ["waits", 101, 103, false], ["starts", 103, 106, false], ["readies", 106, 120, false],
+  ]);
+});
+
+test("what has not happened yet lasts until now", () => {
+  const timeline = timelineOf(gang({ created: 100, phase: "Pending" }), [pod("a/1", { created: 101 })], 130);
+  expect(timeline?.milestones.map((each) => each.name)).toEqual(["applied"]);
+  expect(timeline?.bars[0]?.stretches).toEqual([{ step: "waits", from: 101, to: 130, open: true }]);
+});
+
+test("a pod that was replaced long after does not stretch the beginning", () => {
+  const late = pod("a/3", { created: 5000, scheduled: 5001, started: 5002, readyAt: 5003 });
+  const timeline = timelineOf(gang({ created: 100, scheduled: 101, readyAt: 110 }), [late], 9999);
+  expect(timeline).toMatchObject({ to: 110, bars: [], later: 1 });
+});
+
+test("an axis has few and round times", () => {
+  expect(ticks(24)).toEqual([0, 5, 10, 15, 20]);
+  expect(ticks(3600).at(-1)).toBe(3600);
+});
