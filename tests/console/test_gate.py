@@ -1,0 +1,163 @@
+"""Who is let in, by the link, a cookie or a bearer token; and what protects every answer."""
+
+from collections.abc import AsyncIterator
+
+import aiohttp
+import pytest
+import pytest_asyncio
+from yarl import URL
+
+from kilonova.console import Console, ConsoleSettings
+from tests.console.looking import TOKEN, address, browser, console_on
+from tests.local.embedded_cluster import running
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+API = ("/api/stream", "/api/why?namespace=a&name=b", "/api/object?table=pods&id=a/b", "/api/none")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def console() -> AsyncIterator[Console]:
+    async with running() as cluster, console_on(cluster.client("kilonova")) as console:
+        yield console
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def stranger(console: Console) -> AsyncIterator[aiohttp.ClientSession]:
+    async with browser(console, None) as session:
+        yield session
+
+
+@pytest.mark.parametrize("path", API)
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {},
+        {"authorization": "Bearer another-token-entirely"},
+        {"authorization": f"Basic {TOKEN}"},
+        {"cookie": f"kilonova-console-1={TOKEN}"},
+        {"authorization": f"Bearer {TOKEN}x"},
+        {"authorization": "Bearer \u00e9"},
+    ],
+)
+async def test_without_the_token_the_api_says_nothing(
+    stranger: aiohttp.ClientSession, path: str, headers: dict[str, str]
+) -> None:
+    async with stranger.get(path, headers=headers) as reply:
+        assert reply.status == 401
+        assert "kilonova status" in (await reply.json())["message"]
+
+
+async def test_without_the_token_nothing_is_done(stranger: aiohttp.ClientSession) -> None:
+    action = {"act": "delete", "table": "pods", "id": "a/b"}
+    async with stranger.post("/api/actions", json=action) as reply:
+        assert reply.status == 401
+
+
+@pytest.mark.parametrize(
+    "path", ["/", "/workloads/gangs", "/index.html", "/?token=wrong", "/?token="]
+)
+async def test_without_the_token_a_page_says_where_the_link_is(
+    stranger: aiohttp.ClientSession, path: str
+) -> None:
+    async with stranger.get(path, allow_redirects=False) as reply:
+        assert reply.status == 401
+        assert "set-cookie" not in reply.headers
+        assert "kilonova status" in await reply.text()
+
+
+async def test_the_link_becomes_a_cookie_and_leaves_the_address(
+    console: Console, stranger: aiohttp.ClientSession
+) -> None:
+    link = f"{address(console)}/fleet?zone=a%20b&token={TOKEN}&colour=cost"
+    async with stranger.get(URL(link, encoded=True), allow_redirects=False) as reply:
+        assert reply.status == 303
+        assert reply.headers["location"] == "/fleet?zone=a+b&colour=cost"
+        set_cookie = reply.headers["set-cookie"]
+    cookie, *rules = set_cookie.split("; ")
+    assert cookie == f"kilonova-console-{console.bind()}={TOKEN}"
+    assert rules == ["HttpOnly", "SameSite=Strict", "Path=/"]
+    async with stranger.get("/api/none", headers={"cookie": f"other=1; {cookie}"}) as reply:
+        assert reply.status == 404
+
+
+async def test_the_link_leads_to_no_other_host(
+    console: Console, stranger: aiohttp.ClientSession
+) -> None:
+    link = f"{address(console)}//elsewhere.example/%5C?token={TOKEN}"
+    async with stranger.get(URL(link, encoded=True), allow_redirects=False) as reply:
+        assert reply.headers["location"] == "/elsewhere.example/%5C"
+
+
+async def test_a_bearer_token_will_do(console: Console) -> None:
+    async with browser(console) as session, session.get("/nodes/n1") as reply:
+        assert reply.status == 200
+        assert "text/html" in reply.headers["content-type"]
+
+
+async def test_code_is_public_and_sent_again_only_when_it_changed(
+    stranger: aiohttp.ClientSession,
+) -> None:
+    async with stranger.get("/assets/console.js") as reply:
+        assert reply.status == 200
+        assert reply.headers["content-type"].startswith("text/javascript")
+        assert reply.headers["cache-control"] == "no-cache"
+        etag = reply.headers["etag"]
+    async with stranger.get("/assets/console.js", headers={"if-none-match": etag}) as reply:
+        assert reply.status == 304
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/assets/../doors.py",
+        "/assets/..%2fdoors.py",
+        "/assets/%2e%2e/%2e%2e/doors.py",
+        "/assets/none.js",
+        "/assets//etc/passwd",
+    ],
+)
+async def test_only_files_of_the_page_are_served(
+    console: Console, stranger: aiohttp.ClientSession, path: str
+) -> None:
+    async with stranger.get(URL(address(console) + path, encoded=True)) as reply:
+        assert reply.status in (401, 404)
+        assert "import" not in await reply.text()
+
+
+@pytest.mark.parametrize(
+    "path", ["/", "/healthz", "/assets/none", "/api/none", "/assets/console.js"]
+)
+async def test_every_answer_protects_who_reads_it(
+    stranger: aiohttp.ClientSession, path: str
+) -> None:
+    async with stranger.get(path) as reply:
+        policy = reply.headers["content-security-policy"]
+        assert "default-src 'none'" in policy
+        assert "unsafe" not in policy
+        assert reply.headers["x-content-type-options"] == "nosniff"
+        assert reply.headers["x-frame-options"] == "DENY"
+        assert reply.headers["referrer-policy"] == "no-referrer"
+        if path.startswith("/api"):
+            assert reply.headers["cache-control"] == "no-store"
+
+
+async def test_other_methods_are_refused(console: Console) -> None:
+    async with browser(console) as session:
+        for method, path in (("POST", "/api/stream"), ("GET", "/api/actions"), ("PUT", "/fleet")):
+            async with session.request(method, path) as reply:
+                assert reply.status == 405
+
+
+async def test_health_is_told_to_everybody(stranger: aiohttp.ClientSession) -> None:
+    async with stranger.get("/healthz") as reply:
+        assert (reply.status, await reply.text()) == (200, "ok")
+
+
+@pytest.mark.parametrize("token", ["", "short", "with space and more text", "a" * 15, "ü" * 20])
+async def test_a_token_that_can_be_guessed_or_not_be_sent_is_refused(token: str) -> None:
+    with pytest.raises(ValueError, match="16 to 512 letters"):
+        ConsoleSettings(token=token, cluster="c")
+
+
+async def test_settings_do_not_print_the_token() -> None:
+    assert TOKEN not in repr(ConsoleSettings(token=TOKEN, cluster="c"))
