@@ -90,6 +90,14 @@ async def test_a_node_says_what_it_is_and_where() -> None:
         assert ready(node) == "True"
 
 
+async def test_a_pod_tells_when_it_got_its_place_and_when_it_was_ready() -> None:
+    async with played(fleet(start="20s")) as client:
+        await client.create(PODS, pod("p"), "default")
+        conditions = (await phase(client, "p", "Running"))["status"]["conditions"]
+        since = {each["type"]: parse_time(each["lastTransitionTime"]) for each in conditions}
+        assert since["Ready"] - since["PodScheduled"] >= timedelta(seconds=19)
+
+
 async def test_every_lease_is_renewed_once_per_heartbeat() -> None:
     async with played(Fleet(nodes=(NodeGroup("n", 25),))) as client:
         await asyncio.sleep(35)

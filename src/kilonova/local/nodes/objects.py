@@ -178,7 +178,7 @@ def running_status(
         "phase": "Running",
         **_addresses(node, address),
         "startTime": pod.status.start_time or moment,
-        "conditions": pod_conditions(moment, ready=True),
+        "conditions": pod_conditions(pod, moment, ready=True),
         "initContainerStatuses": _passed(pod, pod.spec.init_containers, moment) or None,
         "containerStatuses": [
             _container_status(pod, each, up, count, last) for each in pod.spec.containers
@@ -202,7 +202,7 @@ def initializing_status(pod: Pod, node: int, address: str, now: datetime) -> Jso
         **_addresses(node, address),
         "startTime": pod.status.start_time or moment,
         "conditions": pod_conditions(
-            moment, ready=False, initialized=False, reason="ContainersNotReady"
+            pod, moment, ready=False, initialized=False, reason="ContainersNotReady"
         ),
         "initContainerStatuses": [
             *_passed(pod, inits[:place], moment),
@@ -227,7 +227,7 @@ def ended_status(pod: Pod, exit_code: int, now: datetime, reason: str, message: 
         "message": message or None,
         "startTime": pod.status.start_time or moment,
         "conditions": pod_conditions(
-            moment, ready=False, reason="PodCompleted" if succeeded else "PodFailed"
+            pod, moment, ready=False, reason="PodCompleted" if succeeded else "PodFailed"
         ),
         "containerStatuses": [
             _container_status(pod, each, state, restarts(pod), {}) for each in pod.spec.containers
@@ -249,7 +249,7 @@ def pulling_status(pod: Pod, node: int, now: datetime, reason: str) -> JsonObjec
         "hostIP": host_address(node),
         "hostIPs": [{"ip": host_address(node)}],
         "startTime": pod.status.start_time or moment,
-        "conditions": pod_conditions(moment, ready=False, reason="ContainersNotReady"),
+        "conditions": pod_conditions(pod, moment, ready=False, reason="ContainersNotReady"),
         "containerStatuses": [
             _container_status(pod, each, state, 0, {}) for each in pod.spec.containers
         ],
@@ -284,9 +284,12 @@ def gpu_state(shape: NodeShape, lost: frozenset[int]) -> JsonObject:
 
 
 def pod_conditions(
-    moment: str, *, ready: bool, initialized: bool = True, reason: str = ""
+    pod: Pod, moment: str, *, ready: bool, initialized: bool = True, reason: str = ""
 ) -> list[JsonObject]:
-    """The conditions of a pod that was placed; `reason` is why it is not ready."""
+    """The conditions of a pod that was placed; `reason` is why it is not ready.
+
+    Since when it has its place stays as it was, so that one sees how long it took to start.
+    """
     states = {
         "PodReadyToStartContainers": True,
         "Initialized": initialized,
@@ -295,12 +298,15 @@ def pod_conditions(
         "PodScheduled": True,
     }
     reasons = {"Initialized": "ContainersNotInitialized"}
+    scheduled = pod.condition("PodScheduled")
+    was = scheduled is not None and scheduled.status == "True" and scheduled.last_transition_time
+    placed = was or moment
     return [
         {
             "type": kind,
             "status": "True" if state else "False",
             "lastProbeTime": None,
-            "lastTransitionTime": moment,
+            "lastTransitionTime": placed if kind == "PodScheduled" else moment,
             **({"reason": reasons.get(kind, reason)} if reason and not state else {}),
         }
         for kind, state in states.items()
