@@ -65,6 +65,15 @@ _FAINT_TEXT = """
 """
 
 
+# What slides in is for a moment wider than the page, what fades in is faint.
+_AT_REST = """
+() => Promise.allSettled(
+  document.getAnimations()
+    .filter((each) => each.effect.getComputedTiming().endTime < Infinity)
+    .map((each) => each.finished))
+"""
+
+
 def nameless(page: Page) -> list[str]:
     """What can be used, and has no name for those who do not see it."""
     session = page.context.new_cdp_session(page)
@@ -90,11 +99,13 @@ def repeated_ids(page: Page) -> list[str]:
 
 def faint_text(page: Page) -> list[str]:
     """Visible texts that stand out too little from what is behind them, each with its contrast."""
+    page.evaluate(_AT_REST)
     return page.evaluate(_FAINT_TEXT)
 
 
 def too_wide(page: Page) -> list[str]:
     """What reaches beyond the right edge, where the page as a whole would scroll to the side."""
+    page.evaluate(_AT_REST)
     return page.evaluate(
         """() => {
           const root = document.documentElement;

@@ -1,5 +1,6 @@
 """What the console shows follows what kubectl does, in the words of the commands."""
 
+import re
 import statistics
 import time
 
@@ -47,3 +48,45 @@ def test_a_change_is_shown_within_a_second(page: Page, place: Place) -> None:
     assert statistics.median(delays) <= 1, delays
     place.run("delete pcs --wait=false " + " ".join(f"fresh-{number}" for number in range(5)))
     expect(page.get_by_text("fresh-")).to_have_count(0)
+
+
+def test_why_something_waits_is_told_as_the_command_tells_it(page: Page, place: Place) -> None:
+    page.goto("/workloads")
+    page.get_by_role("row", name=re.compile("waits")).first.click()
+    details = page.get_by_role("dialog", name=re.compile("waits"))
+    told = place.why("waits-0")
+    reason = "needs room for 2 pods and there is room for 1"
+    assert reason in told
+    expect(details.get_by_text(reason).first).to_be_visible()
+    details.get_by_text("As text").click()
+    shown = details.get_by_text(told.splitlines()[0]).inner_text()
+    assert without_times(shown) == without_times(told)
+
+
+def test_a_gang_that_gets_its_place_no_longer_waits(page: Page, place: Place) -> None:
+    place.apply(gang("patient", replicas=4, gpus=8))
+    place.until_refused("patient-0")
+    page.goto("/workloads")
+    page.get_by_role("row", name=re.compile("patient")).first.click()
+    details = page.get_by_role("dialog", name=re.compile("patient"))
+    expect(details.get_by_role("heading", name="Why it waits")).to_be_visible()
+    place.run("delete pcs runs waits --wait=false")
+    expect(details.get_by_role("heading", name="Why it waits")).to_have_count(0)
+    place.until_running("patient-0")
+    expect(details).to_contain_text("Running")
+
+
+def test_a_node_that_kubectl_cordons_is_shown_so(page: Page, place: Place) -> None:
+    page.goto("/nodes")
+    row = page.get_by_role("row", name=re.compile("cpu-0"))
+    expect(row).to_be_visible()
+    expect(row).not_to_contain_text(re.compile("cordoned", re.IGNORECASE))
+    place.run("cordon cpu-0")
+    expect(row).to_contain_text(re.compile("cordoned", re.IGNORECASE))
+    place.run("uncordon cpu-0")
+    expect(row).not_to_contain_text(re.compile("cordoned", re.IGNORECASE))
+
+
+def without_times(told: str) -> list[str]:
+    """The lines of an answer; when somebody should end moves on as time does."""
+    return re.sub(r"\d{4}-\d\d-\d\dT[0-9:]+Z|\(in [^)]*\)", "then", told).splitlines()
