@@ -50,6 +50,12 @@ async def browser(
         yield session
 
 
+async def act(console: Console, **action: Any) -> tuple[int, str]:
+    """Ask for something to be done: the status, and what was said."""
+    async with browser(console) as session, session.post("/api/actions", json=action) as reply:
+        return reply.status, (await reply.json())["message"]
+
+
 @dataclass
 class Page:
     """An open page: it keeps the tables as the stream tells them."""

@@ -40,9 +40,9 @@ async def perform(client: Client, tables: Mapping[str, Table[Any]], action: Acti
     allowed = _TABLES[action.act]
     table = tables.get(action.table)
     if table is None or action.table not in allowed:
-        raise Refused(
-            400, f"cannot {action.act} {action.table!r}: only {' and '.join(sorted(allowed))}"
-        )
+        *most, last = sorted(allowed)
+        only = f"{', '.join(most)} and {last}" if most else last
+        raise Refused(400, f"cannot {action.act} {action.table}: only {only}")
     try:
         namespace, name = table.key_of(action.id)
     except ValueError as error:

@@ -3,6 +3,7 @@
 A room that has a page of its own adds a `Table` to those given to `build_console`.
 """
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
@@ -17,6 +18,8 @@ from kilonova.console.rows import Row
 from kilonova.kube import Key, Resource
 
 T = TypeVar("T")
+
+_NAME = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +44,9 @@ class Table(Generic[T]):
     def key_of(self, id: str) -> Key:
         """The object of a row; `ValueError` for what cannot be an id."""
         namespace, _, name = id.rpartition("/")
-        if not name or bool(namespace) != self.resource.namespaced or "/" in namespace:
+        parts = (namespace, name) if self.resource.namespaced else (name,)
+        # Nothing else may become part of a path on the API server.
+        if "/".join(parts) != id or not all(map(_NAME.fullmatch, parts)):
             form = "NAMESPACE/NAME" if self.resource.namespaced else "NAME"
             raise ValueError(f"{id!r} is no id of {self.name}: want {form}")
         return namespace, name
