@@ -88,7 +88,7 @@ function Live(): JSX.Element {
     <p class="live" title={said && `Kilonova ${said.version}, ${said.actions ? "actions allowed" : "read-only"}`}>
       <Mark tone={tones[state]} />
       <span>{words[state]}</span>
-      {said && <span class="faint">{said.actions ? "actions" : "read-only"}</span>}
+      {said && state === "live" && <span class="faint">{said.actions ? "actions" : "read-only"}</span>}
     </p>
   );
 }

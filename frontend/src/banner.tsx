@@ -25,7 +25,7 @@ function Words(): JSX.Element | null {
     case "denied":
       return (
         <p class="banner tone-bad">
-          {at.message} Open the link that <code>kilonova status</code> prints again.
+          <span>The console does not know this browser. Open the link that <code>kilonova status</code> prints.</span>
         </p>
       );
     case "lost": {

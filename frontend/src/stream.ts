@@ -13,13 +13,13 @@ import { receive } from "./store";
 
 const SILENCE_MS = 25_000;
 const FIRST_RETRY_MS = 500;
-const LAST_RETRY_MS = 10_000;
+const LAST_RETRY_MS = 5_000;
 
 export type Connection =
   | { state: "connecting" }
   | { state: "live" }
   | { state: "lost"; since: number; nextTry: number }
-  | { state: "denied"; message: string };
+  | { state: "denied" };
 
 /** How the connection stands. */
 export const connection = signal<Connection>({ state: "connecting" });
@@ -42,7 +42,7 @@ export async function follow(): Promise<void> {
   for (;;) {
     const ended = await readOnce();
     if (ended.denied) {
-      connection.value = { state: "denied", message: ended.denied };
+      connection.value = { state: "denied" };
       await pause(60_000);
       continue;
     }
@@ -57,7 +57,7 @@ export async function follow(): Promise<void> {
   }
 }
 
-async function readOnce(): Promise<{ wasLive: boolean; denied?: string }> {
+async function readOnce(): Promise<{ wasLive: boolean; denied?: boolean }> {
   const aborter = new AbortController();
   let watchdog = setTimeout(() => aborter.abort(), SILENCE_MS);
   let wasLive = false;
@@ -67,7 +67,7 @@ async function readOnce(): Promise<{ wasLive: boolean; denied?: string }> {
       cache: "no-store",
       signal: aborter.signal,
     });
-    if (answer.status === 401) return { wasLive, denied: await refusal(answer) };
+    if (answer.status === 401) return { wasLive, denied: true };
     if (!answer.ok || !answer.body) return { wasLive };
     const read = messageReader();
     const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
@@ -106,14 +106,6 @@ function take(message: Message): void {
     case "loading":
       filling.value = (JSON.parse(message.data) as { tables: string[] }).tables;
       break;
-  }
-}
-
-async function refusal(answer: Response): Promise<string> {
-  try {
-    return ((await answer.json()) as { message: string }).message;
-  } catch {
-    return "The console does not know this browser.";
   }
 }
 

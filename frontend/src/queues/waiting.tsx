@@ -2,7 +2,7 @@
 import type { JSX } from "preact";
 import { apart, counted, number } from "../format";
 import { gangHref, podHref, queueHref } from "../links";
-import { podsByGang, tables } from "../store";
+import { Index, podsByGang, tables } from "../store";
 import { Age } from "../ui/bits";
 import { firstSentence, waitsForPlace } from "../workloads/states";
 
@@ -16,6 +16,8 @@ export interface Waiting {
   since: number | undefined;
   href: string | undefined;
 }
+
+const lonePods = new Index(tables.pods, (pod) => (pod.gang || pod.node || pod.phase !== "Pending" ? undefined : "waiting"));
 
 /** All that wait, the oldest first; subscribes to gangs and pods. */
 export function waitingIn(queues?: ReadonlySet<string>): Waiting[] {
@@ -33,8 +35,7 @@ export function waitingIn(queues?: ReadonlySet<string>): Waiting[] {
       href: gangHref(gang.id),
     });
   }
-  for (const pod of tables.pods.all.values()) {
-    if (pod.gang || pod.node || pod.phase !== "Pending") continue;
+  for (const pod of lonePods.get("waiting").values()) {
     found.push({
       id: pod.id,
       queue: pod.queue ?? "default",

@@ -46,9 +46,9 @@ export function timelineOf(gang: GangRow | undefined, pods: readonly PodRow[], n
   return { from, to, milestones, bars, later: known.length - first.length };
 }
 
-/** Round times for an axis of `span` seconds: at most `most` of them, from 0. */
+/** Round times for an axis of `span` seconds: at most `most` of them, from 0. Times of the cluster are whole seconds. */
 export function ticks(span: number, most = 6): number[] {
-  const steps = [0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 43200, 86400, 172800, 604800];
+  const steps = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 43200, 86400, 172800, 604800];
   const step = steps.find((each) => span / each <= most) ?? span / most;
   const found: number[] = [];
   for (let at = 0; at <= span; at += step) found.push(Number(at.toFixed(3)));

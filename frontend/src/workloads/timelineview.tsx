@@ -76,13 +76,13 @@ function Milestones({ timeline }: { timeline: Timeline }): JSX.Element {
   const has = (name: string) => others.find((each) => each.name === name);
   const ready = has("ready");
   const placed = has("placed");
-  const since = (each: { at: number } | undefined) => (each ? duration(each.at - timeline.from) : undefined);
+  const since = (each: { at: number }) => (each.at - timeline.from < 1 ? "within a second" : `after ${duration(each.at - timeline.from)}`);
   return (
     <p class="milestones">
       <span title={applied && moment(applied.at, now.peek())}><b>Applied</b> {applied && moment(applied.at, now.peek())}</span>
-      <span class={placed ? "" : "faint"}><b>Placed</b> {since(placed) ? `after ${since(placed)}` : "not yet"}</span>
+      <span class={placed ? "" : "faint"}><b>Placed</b> {placed ? since(placed) : "not yet"}</span>
       <span class={ready ? "" : "faint"}>
-        <b>Ready</b> {since(ready) ? `after ${since(ready)}` : `not yet, ${duration(Math.floor(timeline.to - timeline.from))} so far`}
+        <b>Ready</b> {ready ? since(ready) : `not yet, ${duration(Math.floor(timeline.to - timeline.from))} so far`}
       </span>
     </p>
   );
