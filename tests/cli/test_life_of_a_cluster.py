@@ -19,7 +19,7 @@ def test_up_says_how_to_use_the_cluster(kilonova: Kilonova, tmp_path: Path):
     done = kilonova.detach(data)
     assert done.code == 0, done.err
     assert "The cluster is ready" in done.out
-    assert "nodes  12 (12 ready)" in done.out
+    assert "nodes    34 (34 ready)" in done.out
     assert f"export KUBECONFIG={data / 'kubeconfig'}" in done.out
     assert "kubectl get nodes" in done.out
     assert f"kilonova down --data {data}" in done.out
@@ -52,7 +52,7 @@ def test_down_is_content_when_nothing_runs(kilonova: Kilonova, tmp_path: Path):
 
 def test_a_bare_cluster_has_no_nodes(kilonova: Kilonova, tmp_path: Path):
     done = kilonova.detach(tmp_path / "data", "--no-demo")
-    assert "nodes  0 (0 ready)" in done.out
+    assert "nodes    0 (0 ready)" in done.out
 
 
 def test_nodes_come_from_the_fleet_file(kilonova: Kilonova, tmp_path: Path):
@@ -112,7 +112,6 @@ def test_control_c_at_a_terminal_ends_it(kilonova: Kilonova, tmp_path: Path):
     shown += read_until(person, b"Stopping.")
     assert process.wait(30) == 0
     os.close(person)
-    assert b"Starting the API" in shown
     assert b"The cluster is ready" in shown
     assert b"Traceback" not in shown
 

@@ -60,14 +60,6 @@ def _queue(name: str, **spec: Any) -> dict[str, Any]:
     return {"metadata": {"name": name}, "spec": spec}
 
 
-@pytest.mark.parametrize(
-    "command",
-    ["queues", "why", "plan", "snapshot", "snapshot save", "snapshot show", "snapshot replay"],
-)
-def test_every_command_that_looks_shows_examples(kilonova: Kilonova, command: str):
-    assert f"  kilonova {command}" in kilonova(*command.split(), "--help").out
-
-
 def test_queues_are_shown_as_a_tree(cluster_command: Kilonova, busy: Path):
     done = cluster_command("queues", "--data", busy)
     assert done.code == 0, done.err
@@ -134,7 +126,7 @@ def test_a_snapshot_answers_like_the_cluster(cluster_command: Kilonova, busy: Pa
     file = tmp_path / "it.json.gz"
     saved = cluster_command("snapshot", "save", file, "--data", busy)
     assert saved.code == 0, saved.err
-    assert "12 nodes, 1 pod on them, 2 gangs waiting" in saved.out
+    assert "34 nodes, 1 pod on them, 2 gangs waiting" in saved.out
     shown = cluster_command("snapshot", "show", file)
     assert "NVIDIA-H100-80GB-HBM3   8       64" in shown.out
     assert "default/wide" in shown.out

@@ -34,7 +34,8 @@ def test_a_missing_fleet_file_is_refused_also_in_the_background(kilonova: Kilono
     done = kilonova.detach(tmp_path / "data", "--nodes", tmp_path / "absent.yaml")
     assert (done.code, done.out) == (1, "")
     assert done.err == (
-        f"kilonova: {tmp_path / 'absent.yaml'} cannot be read: No such file or directory\n"
+        f"kilonova: {tmp_path / 'absent.yaml'} cannot be read: No such file or directory: "
+        "write small, large or the path of a fleet file\n"
     )
 
 

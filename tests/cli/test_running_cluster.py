@@ -21,6 +21,21 @@ def test_status_tells_where_it_is_and_what_it_has(cluster_command: Kilonova, clu
     assert status["resourceVersion"] > 0
 
 
+def test_status_tells_how_far_each_room_is(cluster_command: Kilonova, cluster: Path):
+    status = cluster_command.status(cluster)
+    assert status["rooms"] == {
+        "api": "running",
+        "nodes": "running",
+        "processNode": "off",
+        "operator": "running",
+        "scheduler": "running",
+        "console": "off",
+    }
+    assert status["console"] is None
+    table = cluster_command("status", "--data", cluster).out
+    assert "rooms       api running, nodes running, processNode off" in table
+
+
 def test_status_says_the_same_in_every_form(cluster_command: Kilonova, cluster: Path):
     as_json = cluster_command.status(cluster)
     as_yaml = yaml.safe_load(cluster_command("status", "-o", "yaml", "--data", cluster).out)

@@ -13,6 +13,7 @@ LATER = {
     "aiohttp": "webhooks, and probes of pages",
     "cel_expr_python.cel": "rules, patterns and policies",
     "jwt": "tokens",
+    "kilonova.cli.explaining": "reasons in the console",
     "rich.console": "a terminal",
     "typer": "a command line",
     "wsproto": "exec, attach and port-forward",
@@ -24,18 +25,16 @@ LATER = {
 def test_a_cluster_in_the_background_loads_only_what_every_one_needs(
     kilonova: Kilonova, tmp_path: Path
 ):
-    data = tmp_path / "data"
-    kilonova.ends_with_the_test(data)
-    subprocess.run(
-        kilonova.command("up", "--detach", "--wait", "--no-demo", "--port", "0", "--data", data),
-        env=kilonova.environment() | {"PYTHONPROFILEIMPORTTIME": "1"},
-        check=True,
-        capture_output=True,
-    )
-    log = (data / "log").read_text()
-    loaded = {line.rpartition("|")[2].strip() for line in log.splitlines()}
-    assert "kilonova.workloads.operator" in loaded
+    loaded = loaded_by(kilonova, tmp_path / "data")
+    assert {"kilonova.workloads.operator", "kilonova.console.server"} <= loaded
     assert loaded & set(LATER) == set()
+
+
+def test_what_is_left_out_is_not_loaded(kilonova: Kilonova, tmp_path: Path):
+    data = tmp_path / "data"
+    loaded = loaded_by(kilonova, data, "--no-console", "--no-operator", "--no-scheduler")
+    rooms = ("kilonova.console", "kilonova.workloads", "kilonova.scheduler")
+    assert [name for name in loaded if name.startswith(rooms)] == []
 
 
 async def test_a_second_start_writes_no_definition(kilonova: Kilonova, tmp_path: Path):
@@ -51,11 +50,25 @@ def test_options_reach_the_process_in_the_background_as_they_are():
         host="::1",
         port=0,
         durability="normal",
-        nodes=Path("/fleet.yaml"),
+        nodes="/fleet.yaml",
         demo=False,
         allowed_host_paths=(Path("/a b"), Path("/ü")),
     )
     assert UpOptions.read(options.written()) == options
+
+
+def loaded_by(kilonova: Kilonova, data: Path, *options: str) -> set[str]:
+    """The modules that a start with these options loads."""
+    kilonova.ends_with_the_test(data)
+    command = ("up", "--detach", "--wait", "--no-demo", "--port", "0", "--data", data)
+    subprocess.run(
+        kilonova.command(*command, *options),
+        env=kilonova.environment() | {"PYTHONPROFILEIMPORTTIME": "1"},
+        check=True,
+        capture_output=True,
+    )
+    log = (data / "log").read_text()
+    return {line.rpartition("|")[2].strip() for line in log.splitlines()}
 
 
 async def _definitions(kilonova: Kilonova, data: Path) -> dict[str, JsonObject]:

@@ -2,6 +2,7 @@
 
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 from tests.cli.command import Kilonova
@@ -16,8 +17,10 @@ def test_the_tour_of_the_readme_works_as_written(
     """Every command in turn; only the start is on a free port, and without the set-up."""
     command = " ".join(kilonova.command())
     commands = "\n".join(tour()).replace(START, f"{command} up --detach --wait --port 0")
-    (tmp_path / "kilonova").write_text(f'#!/bin/sh\nexec {command} "$@"\n')
-    (tmp_path / "kilonova").chmod(0o755)
+    plugin = f"{sys.executable} -P -c 'from kilonova.cli.kubectl import main; main()'"
+    for name, line in (("kilonova", command), ("kubectl-kilonova", plugin)):
+        (tmp_path / name).write_text(f'#!/bin/sh\nexec {line} "$@"\n')
+        (tmp_path / name).chmod(0o755)
     environment = kilonova.environment()
     environment["PATH"] = f"{tmp_path}:{kubectl_path.parent}:{environment['PATH']}"
     kilonova.ends_with_the_test(tmp_path / ".local/share/kilonova/default")
@@ -33,7 +36,14 @@ def test_the_tour_of_the_readme_works_as_written(
         check=False,
     )
     assert done.returncode == 0, done.stdout
-    for line in ("13 (13 ready)", "pod/two-gpus condition met", "refused", "Stopped."):
+    for line in (
+        "35 (35 ready)",
+        "Smallest change: lower the minimum of group frontier-0-worker",
+        "pod/two-gpus condition met",
+        "Pod default/two-gpus (queue default) has its place",
+        "refused",
+        "Stopped.",
+    ):
         assert line in done.stdout
 
 

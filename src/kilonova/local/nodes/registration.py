@@ -95,18 +95,18 @@ class Registration:
         }.difference(names)
         if not gone:
             return
-        # All at once: whoever repairs what its pods are part of is not to do it pod by pod.
-        pods = [pod for pod in await self._known(_PODS) if pod.spec.node_name in gone]
-
-        async def delete_pod(pod: _Known) -> None:
-            await self._delete(_PODS, pod.metadata.name, pod.metadata.namespace)
 
         async def delete_node(name: str) -> None:
             await self._delete(NODES, name, None)
             await self._delete(LEASES, name, LEASE_NAMESPACE)
 
-        await _for_each(pods, delete_pod)
+        async def delete_pod(pod: _Known) -> None:
+            await self._delete(_PODS, pod.metadata.name, pod.metadata.namespace)
+
         await _for_each(sorted(gone), delete_node)
+        # Now that nobody can be placed there any more.
+        pods = [pod for pod in await self._known(_PODS) if pod.spec.node_name in gone]
+        await _for_each(pods, delete_pod)
         _log.info("removed nodes that the fleet no longer has", nodes=len(gone), pods=len(pods))
 
     async def keep_alive(self, machines: Sequence[Machine]) -> None:

@@ -1,0 +1,82 @@
+"""What a person sees while a cluster starts: the steps, how far they are, then what to do next."""
+
+import os
+import pty
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.cli.command import Kilonova
+from tests.cli.test_life_of_a_cluster import read_until
+
+
+@pytest.mark.parametrize("mode", [(), ("--detach", "--wait")], ids=["foreground", "background"])
+def test_steps_are_shown_until_the_cluster_is_ready(
+    kilonova: Kilonova, tmp_path: Path, mode: tuple[str, ...]
+):
+    data = tmp_path / "data"
+    kilonova.ends_with_the_test(data)
+    process, person = at_a_terminal(
+        kilonova, "up", *mode, "--no-process-node", "--port", "0", "--data", data
+    )
+    shown = read_until(person, b"stops it").decode()
+    if mode:
+        assert process.wait(30) == 0
+    else:
+        os.write(person, b"\x03")
+        read_until(person, b"Stopping.")
+        assert process.wait(30) == 0
+    os.close(person)
+    live, _, closing = shown.partition("The cluster is ready")
+    assert "API" in live
+    assert "demo" in live
+    assert re.search(r"nodes.*\d+ of 34", live)
+    lines = [line.strip() for line in closing.splitlines() if line.strip()]
+    assert lines[1].startswith("console  http://127.0.0.1:")
+    assert f"export KUBECONFIG={data / 'kubeconfig'}" in lines
+    assert "kilonova top" in lines
+
+
+def test_control_c_while_it_starts_leaves_a_clean_terminal(kilonova: Kilonova, tmp_path: Path):
+    process, person = at_a_terminal(
+        kilonova, "up", "--no-demo", "--port", "0", "--data", tmp_path / "data"
+    )
+    read_until(person, b"API")
+    os.write(person, b"\x03")
+    rest = b""
+    while process.poll() is None:
+        try:
+            rest += os.read(person, 4096)
+        except OSError:  # nobody has the terminal any more
+            break
+    assert process.wait(30) in (0, 130)
+    os.close(person)
+    assert b"Traceback" not in rest
+    assert rest.rfind(b"\x1b[?25h") > rest.rfind(b"\x1b[?25l")  # the cursor is back
+
+
+def test_a_refusal_is_the_last_word(kilonova: Kilonova, tmp_path: Path):
+    process, person = at_a_terminal(kilonova, "up", "--nodes", "smal", "--data", tmp_path / "data")
+    shown = read_until(person, b"path of a fleet file").decode()
+    assert process.wait(30) == 1
+    os.close(person)
+    assert "smal cannot be read" in shown
+
+
+def at_a_terminal(kilonova: Kilonova, *words: str | Path) -> tuple[subprocess.Popen[bytes], int]:
+    """A command, and the end of its terminal at which the person sits."""
+    person, terminal = pty.openpty()
+    process = subprocess.Popen(
+        kilonova.command(*words),
+        stdin=terminal,
+        stdout=terminal,
+        stderr=terminal,
+        env=kilonova.environment() | {"COLUMNS": "120"},
+        cwd=kilonova.home,
+        start_new_session=True,
+        preexec_fn=lambda: os.close(os.open(os.ttyname(terminal), os.O_RDWR)),
+    )
+    os.close(terminal)
+    return process, person
