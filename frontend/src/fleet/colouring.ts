@@ -15,6 +15,8 @@ export interface Segment {
   share: number;
   colour: string;
   texture?: Texture;
+  /** True where the colour is close to the ground, so that text on it has to stand out from that. */
+  pale?: boolean;
 }
 
 export interface Look {
@@ -66,8 +68,10 @@ function cellOf(node: FleetNode, gpu: number, { mode, theme, owner, dearest }: C
       });
     case "health":
       return [stateSegment(theme, gpuState(node.row, gpu))];
-    case "utilisation":
-      return [{ share: 1, colour: useColour(theme, heldShare(holders)) }];
+    case "utilisation": {
+      const given = heldShare(holders);
+      return given > 0 ? [{ share: 1, colour: useColour(theme, given), pale: given < 0.5 }] : [];
+    }
     case "cost": {
       const { price } = node.row;
       const colour = price ? costColour(theme, price / dearest) : skins[theme].states.unknown;

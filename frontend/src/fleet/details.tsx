@@ -52,7 +52,7 @@ export function NodeDetails({ id, onClose }: { id: string; onClose: () => void }
       </Section>
       {row.taints && (
         <Section title="Taints">
-          <ul class="taints">{row.taints.map((taint) => <li key={taint}><code>{taint}</code></li>)}</ul>
+          <ul class="node-taints">{row.taints.map((taint) => <li key={taint}><code>{taint}</code></li>)}</ul>
         </Section>
       )}
       <NodeEvents id={id} />
@@ -129,7 +129,7 @@ function Pods({ pods }: { pods: PodRow[] }): JSX.Element {
 
 function WorkloadLink({ workload }: { workload: string }): JSX.Element {
   return (
-    <a class="workload-link" href={pathOf("workloads", ...workload.split("/"))} title={workload}>
+    <a class="owner-link" href={pathOf("workloads", ...workload.split("/"))} title={workload}>
       <Swatch owner={workload} />
       {ownerName(workload)}
     </a>

@@ -9,10 +9,10 @@ export function Figures({ totals }: { totals: Totals }): JSX.Element {
   for (const gang of tables.gangs.all.values()) if (gang.phase === "Pending") waiting++;
   const { nodes, ready, gpus, held, spent, idle } = totals;
   return (
-    <dl class="figures">
+    <dl class="fleet-figures">
       <Figure name="Nodes ready" value={number(ready)} of={number(nodes)} bad={ready < nodes} />
       <Figure name="GPUs held" value={number(held)} of={number(gpus)} share={gpus ? held / gpus : 0} />
-      <Figure name="Gangs waiting" value={number(waiting)} href={waiting ? "/workloads?state=waiting" : undefined} />
+      <Figure name="Gangs waiting" value={number(waiting)} href={waiting ? "/workloads?state=Waiting" : undefined} />
       <Figure name="USD per hour" value={money(spent + idle)} note={idle > 0 ? `${money(idle)} idle` : undefined} />
     </dl>
   );
@@ -28,14 +28,14 @@ function Figure({ name, value, of, note, share, bad, href }: {
   href?: string | undefined;
 }): JSX.Element {
   return (
-    <div class="figure">
+    <div class="fleet-figure">
       <dt>{name}</dt>
       <dd>
-        <span class={bad ? "figure-value tone-warn" : "figure-value"}>{href ? <a href={href}>{value}</a> : value}</span>
-        {of && <span class="figure-of"> / {of}</span>}
-        {note && <span class="figure-of">{note}</span>}
+        <span class={bad ? "fleet-figure-value tone-warn" : "fleet-figure-value"}>{href ? <a href={href}>{value}</a> : value}</span>
+        {of && <span class="fleet-figure-of"> / {of}</span>}
+        {note && <span class="fleet-figure-of note">{note}</span>}
       </dd>
-      {share !== undefined && <span class="figure-bar" aria-hidden="true"><i style={{ width: `${share * 100}%` }} /></span>}
+      {share !== undefined && <span class="fleet-figure-bar" aria-hidden="true"><i style={{ width: `${share * 100}%` }} /></span>}
     </div>
   );
 }

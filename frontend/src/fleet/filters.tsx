@@ -28,9 +28,9 @@ export function PlaceChoices(): JSX.Element {
 /** What the map is coloured by. */
 export function ColourChoice({ mode }: { mode: Mode }): JSX.Element {
   return (
-    <div class="segments" role="radiogroup" aria-label="Colour by">
+    <div class="fleet-segments" role="radiogroup" aria-label="Colour by">
       {MODES.map((each) => (
-        <label key={each} class="segment">
+        <label key={each} class="fleet-segment">
           <input
             type="radio"
             name="colour"

@@ -31,8 +31,9 @@ function wheel(map: FleetMap, canvas: HTMLElement, signal: AbortSignal): void {
       if (!event.ctrlKey && !event.metaKey) return;
       event.preventDefault();
       const lines = event.deltaMode === WheelEvent.DOM_DELTA_LINE ? 16 : 1;
-      const step = Math.max(-60, Math.min(60, event.deltaY * lines));
-      map.zoomBy(Math.exp(-step / 120), event.offsetX, event.offsetY);
+      // A notch of a wheel is 100 pixels or more, a pinch a few: neither may jump.
+      const step = Math.max(-25, Math.min(25, event.deltaY * lines));
+      map.zoomBy(Math.exp(-step / 100), { x: event.offsetX, y: event.offsetY });
     },
     { signal, passive: false },
   );
@@ -51,7 +52,7 @@ function pinch(map: FleetMap, canvas: HTMLElement, signal: AbortSignal): void {
       const box = canvas.getBoundingClientRect();
       const x = (one.clientX + other.clientX) / 2 - box.left;
       const y = (one.clientY + other.clientY) / 2 - box.top;
-      if (apart > 0) map.zoomBy(now / apart, x, y);
+      if (apart > 0) map.zoomBy(now / apart, { x, y });
       apart = now;
     },
     { signal, passive: false },
@@ -130,10 +131,10 @@ function keyed(map: FleetMap, answers: Answers, key: string): Spot | true | unde
       return true;
     case "+":
     case "=":
-      map.zoomBy(1.4);
+      map.zoomBy(1.4, answers.focused());
       return true;
     case "-":
-      map.zoomBy(1 / 1.4);
+      map.zoomBy(1 / 1.4, answers.focused());
       return true;
     case "0":
       map.zoomHome();

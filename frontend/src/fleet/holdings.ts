@@ -36,6 +36,8 @@ export interface Changes {
 
 export class Holdings {
   readonly nodes = new Map<string, FleetNode>();
+  /** Counts up whenever nodes came, went or moved. */
+  shapes = 0;
   /** Pods told of before the node they are on. */
   readonly #early = new Map<string, Map<string, PodRow>>();
   #touched = new Set<string>();
@@ -81,6 +83,7 @@ export class Holdings {
   /** Works out what was touched since the last time, and says what that was. */
   take(): Changes {
     const changes = { nodes: this.#touched, given: new Set<string>(), shape: this.#shape };
+    if (this.#shape) this.shapes++;
     this.#touched = new Set();
     this.#shape = false;
     for (const id of changes.nodes) {

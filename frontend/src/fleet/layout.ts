@@ -147,19 +147,25 @@ function zonePanel(
   const column = (inner - gap * (way.blocks - 1)) / way.blocks;
   const panels = blocks.map(({ block, cabinets }) => blockPanel(block, cabinets, column, scale, near));
   const inside = shelve(panels.map((panel) => panel.box), { width: inner, gap, justify: panels.length > way.blocks });
-  const box = { x: 0, y: 0, w: inside.w + 2 * pad, h: inside.h + title + pad };
+  const name = zone.name || "no zone";
+  const box = { x: 0, y: 0, w: atLeast(inside.w + 2 * pad, name, 8.4, width, scale), h: inside.h + title + pad };
   return {
     box,
     settle(layout, x, y) {
       const gpus = zone.gpus ? ` · ${counted(zone.gpus, "GPU")}` : "";
       layout.zones.push({
         x: x + box.x, y: y + box.y, w: box.w, h: box.h,
-        title: zone.name || "no zone",
+        title: name,
         note: `${counted(zone.nodes, "node")}${gpus}`,
       });
       for (const panel of panels) panel.settle(layout, x + box.x + pad, y + box.y + title);
     },
   };
+}
+
+/** Widens a panel to what its name takes, with letters so many pixels wide. */
+function atLeast(w: number, name: string, letter: number, most: number, scale: number): number {
+  return Math.max(w, Math.min(most, (name.length * letter + 22) / scale));
 }
 
 function blockPanel(block: BlockPlace, cabinets: Cabinet[], width: number, scale: number, near: number): Piece {
@@ -168,7 +174,7 @@ function blockPanel(block: BlockPlace, cabinets: Cabinet[], width: number, scale
   const around = block.name ? pad : 0;
   const pieces = cabinets.map((cabinet) => cabinetPiece(cabinet, scale));
   const inside = shelve(pieces.map((piece) => piece.box), { width: width - 2 * around, gap: 6 * near, justify: false });
-  const box = { x: 0, y: 0, w: inside.w + 2 * around, h: inside.h + title + around };
+  const box = { x: 0, y: 0, w: atLeast(inside.w + 2 * around, block.name, 7.2, width, scale), h: inside.h + title + around };
   return {
     box,
     settle(layout, x, y) {

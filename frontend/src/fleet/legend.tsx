@@ -14,7 +14,7 @@ const TOP = 7;
 
 export function Legend({ view, totals }: { view: View; totals: Totals }): JSX.Element {
   return (
-    <div class="legend" aria-label="Legend" role="group">
+    <div class={view.mode === "owner" ? "fleet-legend owners" : "fleet-legend"} aria-label="Legend" role="group">
       {view.mode === "owner" && <Owners view={view} totals={totals} />}
       {view.mode === "health" && <Health theme={view.theme} totals={totals} />}
       {view.mode === "utilisation" && <Utilisation theme={view.theme} totals={totals} />}
@@ -35,7 +35,7 @@ function Owners({ view, totals }: { view: View; totals: Totals }): JSX.Element {
         <button
           key={owner}
           type="button"
-          class="legend-item"
+          class="fleet-legend-item"
           aria-pressed={owner === view.owner}
           title={`${owner}: ${counted(gpus, "GPU")}`}
           onClick={() => setQuery({ owner: owner === view.owner ? undefined : owner })}
@@ -45,8 +45,8 @@ function Owners({ view, totals }: { view: View; totals: Totals }): JSX.Element {
           <span class="faint">{number(gpus)}</span>
         </button>
       ))}
-      {others > 0 && <span class="legend-note">and {counted(others, "other")}</span>}
-      <span class="legend-item still">
+      {others > 0 && <span class="fleet-legend-note">and {counted(others, "other")}</span>}
+      <span class="fleet-legend-item still">
         <span class="swatch free" aria-hidden="true" /> free <span class="faint">{number(free)}</span>
       </span>
     </>
@@ -57,7 +57,7 @@ function Health({ theme, totals }: { theme: ThemeName; totals: Totals }): JSX.El
   return (
     <>
       {STATES.map((state) => (
-        <span key={state} class="legend-item still">
+        <span key={state} class="fleet-legend-item still">
           <span class={`swatch texture-${STATE_TEXTURE[state] ?? "plain"}`} style={{ "--ink": skins[theme].states[state] }} aria-hidden="true" />
           {state === "lost" ? "GPU lost" : capital(state)}
           <span class="faint">
@@ -73,12 +73,12 @@ function Utilisation({ theme, totals }: { theme: ThemeName; totals: Totals }): J
   const share = totals.gpus ? totals.held / totals.gpus : 0;
   return (
     <>
-      <span class="legend-scale">
+      <span class="fleet-legend-scale">
         <span>0 %</span>
         <i style={{ background: gradient((at) => useColour(theme, at)) }} aria-hidden="true" />
         <span>100 %</span>
       </span>
-      <span class="legend-note">
+      <span class="fleet-legend-note">
         Cells: share of each GPU given to pods, {percent(share)} over all. Bars: {totals.cpu === undefined
           ? "cores that pods asked for (no usage is measured here)"
           : `cores in use, ${percent(totals.cpu)} on average`}.
@@ -91,22 +91,22 @@ function Cost({ theme, totals }: { theme: ThemeName; totals: Totals }): JSX.Elem
   const [least, most] = totals.prices;
   return (
     <>
-      <span class="legend-item still strong">
+      <span class="fleet-legend-item still strong">
         <span class="swatch texture-plain" style={{ "--ink": costColour(theme, 0.7) }} aria-hidden="true" />
         {money(totals.spent)}/h in use
       </span>
-      <span class="legend-item still strong">
+      <span class="fleet-legend-item still strong">
         <span class="swatch texture-hatch" style={{ "--ink": costColour(theme, 0.7) }} aria-hidden="true" />
         {money(totals.idle)}/h idle
       </span>
       {most > 0 && (
-        <span class="legend-scale">
+        <span class="fleet-legend-scale">
           <span>{money(least)}</span>
           <i style={{ background: gradient((at) => costColour(theme, (least + at * (most - least)) / most)) }} aria-hidden="true" />
           <span>{money(most)} per GPU-hour</span>
         </span>
       )}
-      {totals.unpriced > 0 && <span class="legend-note">no price known for {counted(totals.unpriced, "GPU")}</span>}
+      {totals.unpriced > 0 && <span class="fleet-legend-note">no price known for {counted(totals.unpriced, "GPU")}</span>}
     </>
   );
 }

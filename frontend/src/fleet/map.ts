@@ -1,29 +1,20 @@
 /**
- * The map on its canvas: keeps the camera, and paints what must be painted.
+ * The map on its canvas: knows what must be painted, and paints it.
  *
- * The canvas is as large as the window onto the map and stays in place; a block
- * as large as the whole map scrolls behind it, so that wheel, touch, momentum and
- * scroll bars are the browser's own. Everything asks for a frame; a frame paints
- * all when the camera or the colouring moved, else only the nodes that changed.
+ * Everything asks for a frame; a frame paints all when the window or the colouring
+ * changed, else only the nodes that did.
  */
 import type { Tile } from "./cabinets";
-import { detailAt, type Camera } from "./camera";
+import { detailAt } from "./camera";
 import { lookOf, type Look } from "./colouring";
 import { cellBox, spotAt, type Spot } from "./hit";
 import { ownerName, type Changes, type FleetNode, type Holdings } from "./holdings";
-import { layOut, type Layout } from "./layout";
+import { layOut, type Layout, type Room } from "./layout";
 import { Painter, type Scene } from "./paint";
 import type { Box } from "./shelves";
 import { skins } from "./skin";
 import { dimmed, shown, type View } from "./view";
-
-export interface MapParts {
-  /** Scrolls. */
-  scroller: HTMLElement;
-  /** Is as large as the whole map. */
-  ground: HTMLElement;
-  canvas: HTMLCanvasElement;
-}
+import { Viewport, type MapParts, type Point } from "./viewport";
 
 /** How painting went, for tests and the curious. */
 export interface Frames {
@@ -34,7 +25,6 @@ export interface Frames {
   longest: number;
 }
 
-const CLOSEST = 9;
 const FRESH_MS = 500;
 const calm = matchMedia("(prefers-reduced-motion: reduce)");
 
@@ -44,25 +34,25 @@ export class FleetMap implements Scene {
   /** Called after the camera moved. */
   onMove: () => void = () => {};
 
-  readonly #parts: MapParts;
+  readonly #viewport: Viewport;
   readonly #holdings: Holdings;
   readonly #painter: Painter;
   #view: View;
-  #camera: Camera = { scale: 1, x: 0, y: 0, width: 0, height: 0, ratio: 1 };
   #looks = new Map<string, { version: number; look: Look; dimmed: boolean }>();
   #fresh = new Map<string, number>();
   #dirty = new Set<string>();
   #all = true;
-  #zoom = 1;
+  /** The window that the layout was made for. */
+  #room: Room = { width: 1, height: 1 };
   #dearest = 1;
   #frame = 0;
 
   constructor(parts: MapParts, holdings: Holdings, view: View) {
-    this.#parts = parts;
+    this.#viewport = new Viewport(parts);
     this.#holdings = holdings;
     this.#view = view;
     this.#painter = new Painter(parts.canvas);
-    this.layout = layOut([], { width: 1, height: 1 });
+    this.layout = layOut([], this.#room);
   }
 
   /** Shows the fleet in another way. */
@@ -83,56 +73,40 @@ export class FleetMap implements Scene {
     this.#ask();
   }
 
-  /** Fits the canvas to its window. */
-  resize(): void {
-    const { scroller, canvas } = this.#parts;
-    const width = scroller.clientWidth;
-    const height = scroller.clientHeight;
-    const ratio = window.devicePixelRatio || 1;
-    if (!width || !height) return;
-    canvas.width = Math.round(width * ratio);
-    canvas.height = Math.round(height * ratio);
-    canvas.style.width = `${width}px`;
-    canvas.style.height = `${height}px`;
-    const same = width === this.#camera.width && height === this.#camera.height;
-    this.#camera = { ...this.#camera, width, height, ratio };
-    if (!same) this.#layOut();
-    this.#paintAll();
+  /**
+   * Fits the canvas to its window. With `hold` everything stays where it is and the
+   * window only shows less: what was just clicked must not move away.
+   */
+  resize(hold: boolean): void {
+    if (!this.#viewport.measure()) return;
+    const { width, height } = this.#viewport.camera;
+    const laidOut = this.#room.width > 1;
+    if (!laidOut || (!hold && (width !== this.#room.width || height !== this.#room.height))) this.#layOut();
+    this.#moved();
     // A canvas is blank after its size changed: paint before the browser shows it.
     this.#paint();
   }
 
   scrolled(): void {
-    this.#place();
-    this.#paintAll();
+    this.#moved();
   }
 
-  /** Zooms by a factor, keeping what is at a point of the window (CSS pixels) where it is. */
-  zoomBy(factor: number, x = this.#camera.width / 2, y = this.#camera.height / 2): void {
-    const { scroller } = this.#parts;
-    const before = this.#camera;
-    const at = { x: (before.x + x) / before.scale, y: (before.y + y) / before.scale };
-    this.#zoom = Math.min(CLOSEST / this.layout.scale, Math.max(this.#farthest(), this.#zoom * factor));
-    this.#place();
-    scroller.scrollLeft = at.x * this.#camera.scale - x;
-    scroller.scrollTop = at.y * this.#camera.scale - y;
-    this.#place();
-    this.#paintAll();
+  /** Zooms by a factor, keeping a point of the window (CSS pixels) or a spot where it is. */
+  zoomBy(factor: number, around?: Spot | Point): void {
+    this.#viewport.zoom(this.layout, factor, this.#pointOf(around));
+    this.#moved();
   }
 
   /** As it was first shown. */
   zoomHome(): void {
-    this.#zoom = 1;
-    this.#place();
-    this.#parts.scroller.scrollTo(0, 0);
-    this.#place();
-    this.#paintAll();
+    this.#viewport.home(this.layout);
+    this.#moved();
   }
 
   /** What is at a point of the window. */
   spotAt(x: number, y: number): Spot | undefined {
-    const { scale } = this.#camera;
-    return spotAt(this.layout, (this.#camera.x + x) / scale, (this.#camera.y + y) / scale, this.#named());
+    const { camera } = this.#viewport;
+    return spotAt(this.layout, (camera.x + x) / camera.scale, (camera.y + y) / camera.scale, this.#named());
   }
 
   /** Where a spot is in the window, in CSS pixels. */
@@ -140,7 +114,7 @@ export class FleetMap implements Scene {
     const tile = this.layout.byId.get(spot.node);
     if (!tile) return undefined;
     const box = spot.gpu === undefined ? tile : cellBox(tile, spot.gpu, this.#named());
-    const { scale, x, y } = this.#camera;
+    const { scale, x, y } = this.#viewport.camera;
     return { x: box.x * scale - x, y: box.y * scale - y, w: box.w * scale, h: box.h * scale };
   }
 
@@ -148,12 +122,11 @@ export class FleetMap implements Scene {
   reveal(spot: Spot): void {
     const box = this.boxOf(spot);
     if (!box) return;
-    const { scroller } = this.#parts;
-    const { width, height } = this.#camera;
+    const { width, height } = this.#viewport.camera;
     const edge = 24;
     const dx = box.x < edge ? box.x - edge : Math.max(0, box.x + box.w + edge - width);
     const dy = box.y < edge ? box.y - edge : Math.max(0, box.y + box.h + edge - height);
-    if (dx || dy) scroller.scrollBy(dx, dy);
+    this.#viewport.scrollBy(dx, dy);
   }
 
   close(): void {
@@ -200,41 +173,34 @@ export class FleetMap implements Scene {
     return { look, dimmed: dimmed(node, this.#view) };
   }
 
-  #named(): boolean {
-    return detailAt(this.#camera.scale).names;
+  #pointOf(around: Spot | Point | undefined): Point {
+    if (around && "x" in around) return around;
+    const { width, height } = this.#viewport.camera;
+    const box = around && this.boxOf(around);
+    const middle = box && { x: box.x + box.w / 2, y: box.y + box.h / 2 };
+    const seen = middle && middle.x > 0 && middle.y > 0 && middle.x < width && middle.y < height;
+    return seen ? middle : { x: width / 2, y: height / 2 };
   }
 
-  /** The zoom at which the whole map is in the window. */
-  #farthest(): number {
-    return Math.min(1, this.#camera.height / (this.layout.h * this.layout.scale));
+  #named(): boolean {
+    return detailAt(this.#viewport.camera.scale).names;
   }
 
   #layOut(): void {
-    const { width, height } = this.#camera;
+    const { width, height } = this.#viewport.camera;
     if (!width || !height) return;
     const rows = [...this.#holdings.nodes.values()].map((node) => node.row);
     this.#dearest = Math.max(0.01, ...rows.map((row) => row.price ?? 0));
-    this.layout = layOut(rows.filter((row) => shown(row, this.#view)), { width, height });
+    this.#room = { width, height };
+    this.layout = layOut(rows.filter((row) => shown(row, this.#view)), this.#room);
     this.#looks.clear();
-    this.#place();
-    this.#paintAll();
+    this.#moved();
   }
 
-  /** Makes the ground as large as the map, and reads where it is scrolled to. */
-  #place(): void {
-    const { ground, scroller } = this.#parts;
-    const { width, height, ratio } = this.#camera;
-    const scale = this.layout.scale * this.#zoom;
-    const wide = this.layout.w * scale;
-    const high = this.layout.h * scale;
-    ground.style.width = `${wide > width + 1 ? Math.ceil(wide) : width}px`;
-    ground.style.height = `${high > height + 1 ? Math.ceil(high) : height}px`;
-    this.#camera = {
-      scale, width, height, ratio,
-      x: wide > width + 1 ? scroller.scrollLeft : (wide - width) / 2,
-      y: high > height + 1 ? scroller.scrollTop : 0,
-    };
+  #moved(): void {
+    this.#viewport.place(this.layout);
     this.onMove();
+    this.#paintAll();
   }
 
   #paintAll(): void {
@@ -252,10 +218,10 @@ export class FleetMap implements Scene {
   #paint(): void {
     const began = performance.now();
     if (this.#all) {
-      this.#painter.paintAll(this, this.#camera);
+      this.#painter.paintAll(this, this.#viewport.camera);
     } else {
       for (const id of this.#fresh.keys()) this.#dirty.add(id);
-      this.#painter.paintTiles(this, this.#camera, this.#dirtyTiles());
+      this.#painter.paintTiles(this, this.#viewport.camera, this.#dirtyTiles());
     }
     this.#all = false;
     this.#dirty.clear();

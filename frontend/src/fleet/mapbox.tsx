@@ -27,6 +27,8 @@ export function MapBox({ selected, onOpen }: { selected: string; onOpen: (node: 
   const map = useRef<FleetMap | undefined>(undefined);
   const open = useRef(onOpen);
   open.current = onOpen;
+  const holding = useRef(false);
+  holding.current = selected !== "";
   const pointed = useSignal<Pointed | undefined>(undefined);
   const focused = useSignal<Spot | undefined>(undefined);
   const moved = useSignal(0);
@@ -44,7 +46,10 @@ export function MapBox({ selected, onOpen }: { selected: string; onOpen: (node: 
       open: (spot) => open.current(spot.node),
       focused: () => focused.value,
     }, stop.signal);
-    const sizes = new ResizeObserver(() => fleet.resize());
+    const sizes = new ResizeObserver(() => {
+      fleet.resize(holding.current);
+      if (holding.current && focused.peek()) fleet.reveal(focused.peek() as Spot);
+    });
     sizes.observe(parts.scroller);
     const hidden = expose(fleet, parts.canvas);
     const stopFollowing = follow((changes) => fleet.take(changes));

@@ -1,13 +1,13 @@
 /** Paints nodes: all that are in the window, or only those that changed. */
+import { Brush } from "./brush";
 import { HEADER, TILE_PAD, type Tile } from "./cabinets";
 import { detailAt, inView, toPixels, type Camera, type Detail, type Pixels } from "./camera";
 import type { Look, Segment } from "./colouring";
 import { cellBox } from "./hit";
+import { paintHolders, paintName, paintNumber } from "./labels";
 import type { Layout } from "./layout";
-import { FONT, paintScenery, shortened } from "./scenery";
+import { paintScenery } from "./scenery";
 import type { Skin } from "./skin";
-import type { State } from "./state";
-import { Textures } from "./textures";
 
 /** What there is to paint. */
 export interface Scene {
@@ -21,29 +21,23 @@ export interface Scene {
   freshness(id: string): number;
 }
 
-const STATE_SIGN: Record<State, string> = {
-  healthy: "", lost: "✕", "not ready": "▲", cordoned: "⊘", unknown: "?",
-};
+/** The meter below the cells takes this much of them. */
+const METER = 2.2;
 
 export class Painter {
-  readonly #pen: CanvasRenderingContext2D;
-  readonly #textures: Textures;
+  readonly #brush: Brush;
 
   constructor(canvas: HTMLCanvasElement) {
-    const pen = canvas.getContext("2d", { alpha: false });
-    if (!pen) throw new Error("this browser cannot draw on a canvas");
-    this.#pen = pen;
-    this.#textures = new Textures(pen);
+    this.#brush = new Brush(canvas);
   }
 
   /** Paints the whole window. */
   paintAll(scene: Scene, camera: Camera): void {
     const { ratio } = camera;
-    this.#textures.anchorTo(camera.x * ratio, camera.y * ratio, ratio);
-    paintScenery(this.#pen, scene.layout, camera, scene.skin);
+    this.#brush.textures.anchorTo(camera.x * ratio, camera.y * ratio, ratio);
+    paintScenery(this.#brush.pen, scene.layout, camera, scene.skin);
     for (const rack of scene.layout.racks) {
-      if (!inView(camera, rack)) continue;
-      this.#paint(scene, camera, rack.tiles, false);
+      if (inView(camera, rack)) this.#paint(scene, camera, rack.tiles, false);
     }
   }
 
@@ -59,98 +53,98 @@ export class Painter {
       const look = scene.lookOf(tile.id);
       if (look) this.#tile(scene, camera, detail, tile, look, over);
     }
-    this.#pen.globalAlpha = 1;
+    this.#brush.pen.globalAlpha = 1;
   }
 
-  #tile(
-    scene: Scene, camera: Camera, detail: Detail, tile: Tile, look: Look, over: boolean,
-  ): void {
-    const pen = this.#pen;
+  #tile(scene: Scene, camera: Camera, detail: Detail, tile: Tile, look: Look, over: boolean): void {
+    const brush = this.#brush;
+    const { pen } = brush;
     const { skin } = scene;
+    const unit = camera.scale * camera.ratio;
     const box = toPixels(camera, tile);
+    const dimmed = scene.dimmed(tile.id);
     pen.globalAlpha = 1;
     if (detail.cells) {
-      if (over) this.#rect(skin.rack, box);
-      rounded(pen, box, 1.8 * camera.scale * camera.ratio, skin.tile);
+      if (over) brush.rect(skin.rack, box);
+      brush.round(skin.tile, box, 1.8 * unit);
     } else {
-      this.#rect(skin.free, box);
+      brush.rect(skin.free, box);
     }
-    const dimmed = scene.dimmed(tile.id);
     pen.globalAlpha = dimmed ? skin.dimmed : 1;
     if (tile.gpus === 0) this.#machine(camera, detail, tile, look, skin);
     else if (detail.cells) this.#cells(scene, camera, detail, tile, look);
-    else this.#runs(camera, tile, look);
-    if (detail.names) this.#header(camera, skin, tile, look, dimmed);
-    else if (look.state !== "healthy" && look.state !== "lost") this.#flag(camera, box, look, skin);
-    const fresh = scene.freshness(tile.id);
-    if (fresh > 0) {
-      pen.globalAlpha = fresh * (dimmed ? 0.1 : 0.45);
-      this.#rect(skin.text, detail.cells ? { ...box, h: Math.max(1, Math.round(1.2 * camera.scale * camera.ratio)) } : box);
+    else this.#runs(camera, tile, look, skin);
+    if (detail.names) {
+      pen.globalAlpha = dimmed ? 0.35 : 1;
+      paintName(pen, camera, skin, tile, look);
+    } else if (look.state !== "healthy" && look.state !== "lost") {
+      // From far, a node that is not well has a coloured edge.
+      pen.globalAlpha = 1;
+      brush.rect(skin.states[look.state], { ...box, w: Math.max(2, Math.round(Math.min(3 * camera.ratio, 2.4 * unit))) });
     }
+    this.#freshness(scene.freshness(tile.id) * (dimmed ? 0.1 : 0.45), skin, detail.cells ? { ...box, h: Math.max(1, Math.round(1.2 * unit)) } : box);
+  }
+
+  #freshness(strength: number, skin: Skin, box: Pixels): void {
+    if (strength <= 0) return;
+    this.#brush.pen.globalAlpha = strength;
+    this.#brush.rect(skin.text, box);
   }
 
   /** From far: neighbours of one colour are one rectangle. */
-  #runs(camera: Camera, tile: Tile, look: Look): void {
+  #runs(camera: Camera, tile: Tile, look: Look, skin: Skin): void {
     const lines = Math.ceil(tile.gpus / tile.columns);
-    const width = tile.w / tile.columns;
-    const height = tile.h / lines;
+    const w = tile.w / tile.columns;
+    const h = tile.h / lines;
+    const corner = (gpu: number): { x: number; y: number } => ({
+      x: tile.x + (gpu % tile.columns) * w,
+      y: tile.y + Math.floor(gpu / tile.columns) * h,
+    });
     for (let start = 0; start < tile.gpus; ) {
       const cell = look.cells[start] ?? [];
       const whole = cell.length === 1 && (cell[0]?.share ?? 0) >= 1 ? cell[0] : undefined;
       const lineEnd = Math.min(tile.gpus, (Math.floor(start / tile.columns) + 1) * tile.columns);
       let end = start + 1;
       while (whole && end < lineEnd && same(look.cells[end], whole)) end++;
-      const x = tile.x + (start % tile.columns) * width;
-      const y = tile.y + Math.floor(start / tile.columns) * height;
-      this.#stack(toPixels(camera, { x, y, w: (end - start) * width, h: height }), cell, false);
-      for (const gpu of look.lost) {
-        if (gpu === start) this.#cross(toPixels(camera, { x, y, w: width, h: height }), camera.ratio);
-      }
+      this.#brush.stack(toPixels(camera, { ...corner(start), w: (end - start) * w, h }), cell, false);
       start = end;
+    }
+    for (const gpu of look.lost) {
+      this.#brush.cross(skin.states.lost, toPixels(camera, { ...corner(gpu), w, h }), camera.ratio);
     }
   }
 
   #cells(scene: Scene, camera: Camera, detail: Detail, tile: Tile, look: Look): void {
+    const brush = this.#brush;
     const { skin } = scene;
+    const meter = detail.names ? look.meter : undefined;
     for (let gpu = 0; gpu < tile.gpus; gpu++) {
       const cell = look.cells[gpu] ?? [];
       const unit = cellBox(tile, gpu, detail.names);
-      if (detail.names && look.meter) unit.h -= 2.2;
+      if (meter) unit.h -= METER;
       const box = toPixels(camera, unit);
-      const filled = (cell[0]?.share ?? 0) >= 1;
-      if (!filled) {
-        this.#soft(skin.freeEdge, box);
-        const edge = detail.names ? Math.max(1, Math.round(camera.ratio * 0.75)) : 0;
-        if (edge) this.#rect(skin.free, { x: box.x + edge, y: box.y + edge, w: box.w - 2 * edge, h: box.h - 2 * edge });
-        else this.#soft(skin.free, box);
+      if ((cell[0]?.share ?? 0) < 1) this.#free(box, skin, detail.names ? Math.round(camera.ratio * 0.75) || 1 : 0);
+      brush.stack(box, cell, true);
+      if (detail.names && cell.length > 0) brush.shine(box, cell, camera.ratio);
+      if (look.lost.includes(gpu)) {
+        brush.cross(skin.states.lost, box, camera.ratio * Math.max(1, camera.scale));
+      } else if (detail.holders) {
+        paintHolders(brush.pen, camera, skin, gpu, box, cell, scene.holdersOf(tile.id, gpu));
+      } else if (detail.numbers) {
+        paintNumber(brush.pen, camera, skin, gpu, box, cell);
       }
-      this.#stack(box, cell, true);
-      if (detail.names && cell.length > 0) this.#shine(box, cell, camera.ratio);
-      if (look.lost.includes(gpu)) this.#cross(box, camera.ratio * Math.max(1, camera.scale));
-      if (detail.numbers) this.#label(scene, camera, detail, tile, gpu, box, cell);
     }
-    if (detail.names && look.meter) this.#meter(camera, tile, look.meter, skin);
+    if (meter) this.#meter(camera, tile, meter, skin);
   }
 
-  /** Segments from the bottom up. */
-  #stack(box: Pixels, cell: readonly Segment[], soft: boolean): void {
-    let below = 0;
-    for (const segment of cell) {
-      const fill = this.#textures.fill(segment.colour, segment.texture);
-      const bottom = box.y + box.h - Math.round(below * box.h);
-      below = Math.min(1, below + segment.share);
-      const top = box.y + box.h - Math.round(below * box.h);
-      const part = { x: box.x, y: top, w: box.w, h: Math.max(1, bottom - top) };
-      if (soft) this.#soft(fill, part);
-      else this.#rect(fill, part);
+  /** A hollow where nobody holds anything. */
+  #free(box: Pixels, skin: Skin, edge: number): void {
+    if (edge === 0) {
+      this.#brush.soft(skin.free, box);
+      return;
     }
-  }
-
-  /** A lighter line along the top of what fills a cell. */
-  #shine(box: Pixels, cell: readonly Segment[], ratio: number): void {
-    const filled = Math.min(1, cell.reduce((sum, segment) => sum + segment.share, 0));
-    const y = box.y + box.h - Math.round(filled * box.h);
-    this.#rect("rgba(255, 255, 255, 0.22)", { x: box.x + 1, y, w: box.w - 2, h: Math.round(ratio) });
+    this.#brush.soft(skin.freeEdge, box);
+    this.#brush.rect(skin.free, { x: box.x + edge, y: box.y + edge, w: box.w - 2 * edge, h: box.h - 2 * edge });
   }
 
   /** A node without GPUs: its cores as one bar. */
@@ -159,118 +153,22 @@ export class Painter {
     const box = toPixels(camera, {
       x: tile.x + TILE_PAD, y: tile.y + top, w: tile.w - 2 * TILE_PAD, h: tile.h - top - TILE_PAD,
     });
-    this.#soft(skin.free, box);
+    this.#brush.soft(skin.free, box);
     if (!look.meter) return;
-    const fill = this.#textures.fill(look.meter.colour, look.meter.texture);
-    this.#soft(fill, { ...box, w: Math.max(1, Math.round(box.w * look.meter.share)) });
+    const fill = this.#brush.textures.fill(look.meter.colour, look.meter.texture);
+    this.#brush.soft(fill, { ...box, w: Math.max(1, Math.round(box.w * look.meter.share)) });
   }
 
   #meter(camera: Camera, tile: Tile, meter: Segment, skin: Skin): void {
     const box = toPixels(camera, {
       x: tile.x + TILE_PAD, y: tile.y + tile.h - TILE_PAD - 1.2, w: tile.w - 2 * TILE_PAD, h: 1.4,
     });
-    this.#rect(skin.free, box);
-    this.#rect(meter.colour, { ...box, w: Math.round(box.w * meter.share) });
-  }
-
-  #header(camera: Camera, skin: Skin, tile: Tile, look: Look, dimmed: boolean): void {
-    const pen = this.#pen;
-    const scale = camera.scale * camera.ratio;
-    const size = Math.min(0.62 * HEADER * scale, 15 * camera.ratio);
-    const sign = STATE_SIGN[look.state];
-    const box = toPixels(camera, { x: tile.x + TILE_PAD + 0.6, y: tile.y, w: tile.w - 2 * TILE_PAD - 1, h: HEADER });
-    pen.globalAlpha = dimmed ? 0.35 : 1;
-    pen.font = `500 ${size}px ${FONT}`;
-    pen.textBaseline = "middle";
-    pen.textAlign = "left";
-    pen.fillStyle = skin.text;
-    const middle = box.y + box.h / 2 + size * 0.06;
-    pen.fillText(shortened(tile.id, box.w - (sign ? size : 0), size), box.x, middle);
-    if (!sign) return;
-    pen.textAlign = "right";
-    pen.fillStyle = skin.states[look.state];
-    pen.fillText(sign, box.x + box.w, middle);
-  }
-
-  /** From far, a node that is not well has a coloured edge. */
-  #flag(camera: Camera, box: Pixels, look: Look, skin: Skin): void {
-    const w = Math.max(2, Math.round(Math.min(3, 2.4 * camera.scale) * camera.ratio));
-    this.#pen.globalAlpha = 1;
-    this.#rect(skin.states[look.state], { ...box, w });
-  }
-
-  #label(
-    scene: Scene, camera: Camera, detail: Detail, tile: Tile, gpu: number, box: Pixels, cell: readonly Segment[],
-  ): void {
-    const pen = this.#pen;
-    const size = Math.min(12, 3.6 * camera.scale) * camera.ratio;
-    const held = cell.length > 0 && !cell[0]?.texture && (cell[0]?.share ?? 0) > 0.6;
-    pen.textBaseline = "middle";
-    pen.fillStyle = held ? scene.skin.onCell : scene.skin.faint;
-    pen.font = `600 ${size}px ${FONT}`;
-    if (!detail.holders) {
-      pen.textAlign = "center";
-      pen.fillText(String(gpu), box.x + box.w / 2, box.y + box.h / 2);
-      return;
-    }
-    pen.textAlign = "left";
-    const left = box.x + size * 0.5;
-    pen.fillText(String(gpu), left, box.y + size * 0.9);
-    pen.font = `500 ${size * 0.92}px ${FONT}`;
-    const names = scene.holdersOf(tile.id, gpu);
-    const room = Math.floor((box.h - size * 1.8) / (size * 1.15));
-    names.slice(0, room).forEach((name, line) => {
-      pen.fillText(shortened(name, box.w - size, size * 0.92), left, box.y + box.h - size * (0.9 + 1.15 * line));
-    });
-  }
-
-  #cross(box: Pixels, thick: number): void {
-    const pen = this.#pen;
-    pen.strokeStyle = "#ff4d4d";
-    pen.lineWidth = Math.max(1, thick * 1.1);
-    pen.beginPath();
-    pen.moveTo(box.x, box.y);
-    pen.lineTo(box.x + box.w, box.y + box.h);
-    pen.moveTo(box.x + box.w, box.y);
-    pen.lineTo(box.x, box.y + box.h);
-    pen.stroke();
-  }
-
-  #rect(fill: string | CanvasPattern, { x, y, w, h }: Pixels): void {
-    this.#pen.fillStyle = fill;
-    this.#pen.fillRect(x, y, w, h);
-  }
-
-  /** A rectangle without its corner pixels: looks round, and is far cheaper than a path. */
-  #soft(fill: string | CanvasPattern, { x, y, w, h }: Pixels): void {
-    const pen = this.#pen;
-    pen.fillStyle = fill;
-    if (w < 6 || h < 4) {
-      pen.fillRect(x, y, w, h);
-    } else if (w < 34) {
-      pen.fillRect(x + 1, y, w - 2, h);
-      pen.fillRect(x, y + 1, 1, h - 2);
-      pen.fillRect(x + w - 1, y + 1, 1, h - 2);
-    } else {
-      pen.beginPath();
-      pen.roundRect(x, y, w, h, Math.min(w * 0.07, h / 2));
-      pen.fill();
-    }
+    this.#brush.rect(skin.free, box);
+    this.#brush.rect(meter.colour, { ...box, w: Math.round(box.w * meter.share) });
   }
 }
 
 function same(cell: readonly Segment[] | undefined, as: Segment): boolean {
   const only = cell?.length === 1 ? cell[0] : undefined;
   return only !== undefined && only.share >= 1 && only.colour === as.colour && only.texture === as.texture;
-}
-
-function rounded(pen: CanvasRenderingContext2D, box: Pixels, radius: number, fill: string): void {
-  pen.fillStyle = fill;
-  if (radius < 2) {
-    pen.fillRect(box.x, box.y, box.w, box.h);
-    return;
-  }
-  pen.beginPath();
-  pen.roundRect(box.x, box.y, box.w, box.h, radius);
-  pen.fill();
 }

@@ -57,7 +57,7 @@ function title(
   pen.textAlign = "left";
   pen.font = `600 ${size * ratio}px ${FONT}`;
   const room = box.x + box.w - left - inset;
-  const name = shortened(area.title, room, size * ratio);
+  const name = shortened(area.title, room, size * ratio, "start");
   pen.fillStyle = colour;
   pen.fillText(name, left, middle);
   if (!area.note) return;
@@ -101,7 +101,8 @@ function cabinet(
   if (!rack.domain) return;
   pen.font = `600 ${size * 0.9}px ${FONT}`;
   pen.fillStyle = skin.nvlink;
-  pen.fillText(shortened(rack.domain, w - 8 * ratio, size * 0.9), left, y + line * 1.42);
+  const fits = pen.measureText(rack.domain).width < w - 8 * ratio;
+  pen.fillText(fits ? rack.domain : rack.domain.replace(" domain", ""), left, y + line * 1.42);
 }
 
 /** The NVLink switch that joins the trays: a line beside each column, with a tap to each tray. */
@@ -125,9 +126,10 @@ function spine(pen: CanvasRenderingContext2D, camera: Camera, skin: Skin, rack: 
   }
 }
 
-/** The text, or as much of its end as there is room for: names differ at their end. */
-export function shortened(text: string, room: number, size: number): string {
+/** The text, or as much of it as there is room for: nodes and racks differ at their end, workloads at their start. */
+export function shortened(text: string, room: number, size: number, keep: "start" | "end" = "end"): string {
   const letters = Math.floor(room / (size * 0.55));
   if (text.length <= letters) return text;
-  return letters < 3 ? "" : "…" + text.slice(text.length - letters + 1);
+  if (letters < 3) return "";
+  return keep === "start" ? text.slice(0, letters - 1) + "…" : "…" + text.slice(text.length - letters + 1);
 }

@@ -73,7 +73,7 @@ function Nothing({ filtered }: { filtered: boolean }): JSX.Element {
 
 function linesOf(wanted: (node: FleetNode) => boolean): Line[] {
   const lines: Line[] = [];
-  for (const node of holdings.nodes.values()) {
+  for (const node of inOrder()) {
     if (!wanted(node)) continue;
     let ram = 0;
     for (const pod of node.pods.values()) ram += pod.ram ?? 0;
@@ -82,7 +82,18 @@ function linesOf(wanted: (node: FleetNode) => boolean): Line[] {
       ramAsked: node.row.ram > 0 ? ram / node.row.ram : 0,
     });
   }
-  return lines.sort((a, b) => natural.compare(a.id, b.id));
+  return lines;
+}
+
+let ordered: { shapes: number; nodes: FleetNode[] } = { shapes: -1, nodes: [] };
+
+/** All nodes by name; sorted only when there are others, for names of thousands take a while. */
+function inOrder(): FleetNode[] {
+  if (ordered.shapes !== holdings.shapes) {
+    const nodes = [...holdings.nodes.values()].sort((a, b) => natural.compare(a.row.id, b.row.id));
+    ordered = { shapes: holdings.shapes, nodes };
+  }
+  return ordered.nodes;
 }
 
 function place({ row }: FleetNode): string {
@@ -93,13 +104,18 @@ function stateWord(state: NodeState): string {
   return state === "healthy" ? "Ready" : state === "lost" ? "GPU lost" : capital(state);
 }
 
-/** A share asked for as a bar, and what is really in use as a mark on it. */
+function Product({ of: { row } }: { of: FleetNode }): JSX.Element {
+  if (!row.product) return <span class="faint">{row.kind === "process" ? "this machine" : "–"}</span>;
+  return <span title={row.product}>{row.product.replace(/^NVIDIA-/, "")}</span>;
+}
+
+/** What is in use as a bar, and what pods asked for as a mark on it; without usage the bar is the latter. */
 function Share({ what, asked, used, of }: { what: string; asked: number; used: number | undefined; of: string }): JSX.Element {
   const words = `${what}: ${percent(asked)} of ${of} asked for${used === undefined ? "" : `, ${percent(used)} in use`}`;
   return (
-    <span class="share" title={words}>
+    <span class="node-share" title={words}>
       <span class="num">{percent(used ?? asked)}</span>
-      <Meter share={asked} label={words} marks={used === undefined ? [] : [{ at: used, label: `${percent(used)} in use` }]} />
+      <Meter share={used ?? asked} label={words} marks={used === undefined ? [] : [{ at: asked, label: `${percent(asked)} asked for` }]} />
     </span>
   );
 }
@@ -111,7 +127,7 @@ const STATE_OPTIONS = [
 
 const COLUMNS: Column<Line>[] = [
   {
-    id: "name", title: "Name", sort: (line) => line.id,
+    id: "name", title: "Name", width: "150px", sort: (line) => line.id,
     cell: (line) => (
       <span class="two-lines">
         <span class="strong">{line.id}</span>
@@ -120,12 +136,12 @@ const COLUMNS: Column<Line>[] = [
     ),
   },
   { id: "place", title: "Zone / block / rack", wideOnly: true, sort: (line) => place(line.node), cell: (line) => <span class="muted" title={place(line.node)}>{place(line.node)}</span> },
-  { id: "product", title: "Product", wideOnly: true, sort: (line) => line.node.row.product ?? "", cell: (line) => line.node.row.product ?? <span class="faint">–</span> },
+  { id: "product", title: "Product", width: "138px", wideOnly: true, sort: (line) => line.node.row.product ?? "", cell: (line) => <Product of={line.node} /> },
   {
     id: "gpus", title: "GPUs held", width: "112px", sort: (line) => line.node.held,
     cell: ({ node }) =>
       node.gpus.length === 0 ? <span class="faint">none</span> : (
-        <span class="share">
+        <span class="node-share">
           <span class="num">{number(node.held)} / {node.gpus.length}</span>
           <Meter share={node.held / node.gpus.length} label={`${number(node.held)} of ${node.gpus.length} GPUs held`} />
         </span>
