@@ -39,7 +39,9 @@ def run_console(options: ConsoleOptions) -> None:
         console = build_console(client, settings, explainer(client), instruments=process.metrics)
         _bind(console, options)
         process.manager.add(*console.parts)
-        typer.echo(_said(console.link, options.token_file))
+        # Not into the log of a pod: who runs it there knows the token.
+        if options.token_file is None or sys.stdout.isatty():
+            typer.echo(f"The console is at {console.link}")
 
     run_process(NAME, options, assemble)
 
@@ -91,10 +93,3 @@ def _cluster(options: ConsoleOptions) -> str:
     files = kubeconfig_files() if options.kubeconfig is None else [options.kubeconfig.expanduser()]
     with explained():
         return read_kubeconfig(files).current_context or _IN_CLUSTER
-
-
-def _said(link: str, token_file: Path | None) -> str:
-    """The link; without its token where it would be kept in a log, and the token is known."""
-    if token_file is None or sys.stdout.isatty():
-        return f"The console is at {link}"
-    return f"The console is at {link.partition('?')[0]} (its token is in {token_file})"
