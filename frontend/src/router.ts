@@ -33,9 +33,12 @@ export function useQuery(name: string, fallback = ""): [string, (value: string) 
   return [value, (next) => setQuery({ [name]: next === fallback ? undefined : next })];
 }
 
-/** An address with the filters of the present one: for going to a detail and back. */
-export function keepingQuery(to: string): string {
-  return withQuery(to, query.value);
+/** An address with the filters of the present one, for going to a detail and back; what is only of
+ * the present detail is left out. */
+export function keepingQuery(to: string, ...without: string[]): string {
+  const kept = new URLSearchParams(query.value);
+  for (const name of without) kept.delete(name);
+  return withQuery(to, kept);
 }
 
 /** The parts of the path below a page's own, decoded. */

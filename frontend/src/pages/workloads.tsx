@@ -64,7 +64,7 @@ export function Workloads(): JSX.Element {
           <SearchBox label="Filter workloads" />
         </>
       }
-      panel={selected && <WorkloadDetails key={selected} id={selected} onClose={() => go(keepingQuery("/workloads"))} />}
+      panel={selected && <WorkloadDetails key={selected} id={selected} onClose={() => go(keepingQuery("/workloads", "pod"))} />}
     >
       <Table
         label="Workloads"
@@ -72,7 +72,7 @@ export function Workloads(): JSX.Element {
         rows={shown}
         columns={selected && !narrow.value ? besideDetails : columns}
         selected={selected}
-        onOpen={(row) => go(keepingQuery(workloadHref(row.id)))}
+        onOpen={(row) => go(keepingQuery(workloadHref(row.id), "pod"))}
         empty={<Nothing all={all.length} />}
       />
     </PageFrame>
@@ -81,7 +81,7 @@ export function Workloads(): JSX.Element {
 
 function Name({ row }: { row: WorkloadRow }): JSX.Element {
   const link = (
-    <a class="cell-line" href={keepingQuery(workloadHref(row.id))}>
+    <a class="cell-line" href={keepingQuery(workloadHref(row.id), "pod")}>
       <Swatch owner={row.id} />
       <span class="ellipsis strong" title={row.name}>{row.name}</span>
     </a>

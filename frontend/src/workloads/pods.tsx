@@ -31,7 +31,7 @@ export function Pods({ pods }: { pods: readonly PodRow[] }): JSX.Element | null 
             <th>State</th>
             <th>Node</th>
             <th class="num">GPUs</th>
-            <th class="num">Age</th>
+            <th class="num wide">Age</th>
             {mayAct.value && <th><span class="visually-hidden">Actions</span></th>}
           </tr>
         </thead>
@@ -46,9 +46,9 @@ export function Pods({ pods }: { pods: readonly PodRow[] }): JSX.Element | null 
                 <State tone={podTone(pod)}>{pod.state}</State>
                 {pod.restarts ? <p class="faint">{pod.restarts}× restarted</p> : null}
               </td>
-              <td>{pod.node ? <a class="link" href={nodeHref(pod.node)}>{pod.node}</a> : <span class="faint">–</span>}</td>
+              <td class="nowrap">{pod.node ? <a class="link" href={nodeHref(pod.node)}>{pod.node}</a> : <span class="faint">–</span>}</td>
               <td class="num">{devices(pod)}</td>
-              <td class="num"><Age since={pod.created} /></td>
+              <td class="num wide"><Age since={pod.created} /></td>
               {mayAct.value && <td class="num"><DeletePod pod={pod} /></td>}
             </tr>
           ))}

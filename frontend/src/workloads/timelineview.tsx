@@ -3,6 +3,7 @@ import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 import { now } from "../clock";
 import { apart, counted, duration, moment } from "../format";
+import { narrow } from "../media";
 import type { GangRow, PodRow } from "../rows";
 import { ticks, timelineOf, type Step, type Timeline } from "./timeline";
 
@@ -39,9 +40,10 @@ export function TimelineView({ gang, pods }: { gang: GangRow | undefined; pods: 
         ))}
         {bars.map((bar) => {
           const { name } = apart(bar.pod.id);
+          const short = name.startsWith(prefix) ? name.slice(prefix.length) : name;
           return (
             <div key={bar.pod.id} class="timeline-row">
-              <span class="timeline-name" title={bar.pod.id}>{name.startsWith(prefix) ? name.slice(prefix.length) : name}</span>
+              <span class="timeline-name" title={bar.pod.id}>{narrow.value ? short.split("-").slice(-2).join("-") : short}</span>
               <span class="timeline-track">
                 {bar.stretches.map((each) => (
                   <span
