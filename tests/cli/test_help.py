@@ -1,10 +1,15 @@
 """Help, version and completion: always there, and quickly."""
 
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from typer.main import get_command
+from typer.testing import CliRunner
 
+from kilonova.cli.commands import app
 from tests.cli.command import Kilonova
 
 
@@ -16,12 +21,18 @@ def test_help_lists_commands_and_exit_codes(kilonova: Kilonova):
     assert "Exit codes:" in done.out
 
 
-@pytest.mark.parametrize(
-    "command",
-    ["up", "down", "status", "install", "run", "run operator", "run scheduler", "version"],
-)
-def test_every_command_shows_examples(kilonova: Kilonova, command: str):
-    assert f"    kilonova {command}" in kilonova(*command.split(), "--help").out
+def _paths(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """Every command that can be typed, groups included."""
+    if path:
+        yield path
+    for name, each in getattr(command, "commands", {}).items():
+        yield from _paths(each, (*path, name))
+
+
+@pytest.mark.parametrize("path", list(_paths(get_command(app))), ids=" ".join)
+def test_every_command_shows_examples(path: tuple[str, ...]):
+    shown = CliRunner().invoke(app, [*path, "--help"]).output
+    assert f"    kilonova {' '.join(path)}" in shown
 
 
 def test_help_loads_nothing_that_only_a_cluster_needs(kilonova: Kilonova):

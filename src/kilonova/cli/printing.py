@@ -94,7 +94,8 @@ class Printer(Generic[V]):
         padded[-1] = cells[-1]
         if coloured:
             for place in self.states:
-                padded[place] = painted(padded[place], of_state(cells[place]))
+                word = cells[place]
+                padded[place] = painted(word, of_state(word)) + padded[place][len(word) :]
         return _GAP.join(padded).rstrip()
 
 

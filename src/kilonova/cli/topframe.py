@@ -16,6 +16,8 @@ GPU = "nvidia.com/gpu"
 
 _KEYS = "q quit   tab page   / filter   s sort   ↑↓ scroll"
 _BAR = 20
+_AROUND = 3
+"""Lines that are no part of a page: head, tabs, keys."""
 _WORST = ("Failed", "Waiting", "Pending", "Starting", "Updating", "Terminating", "Running")
 
 
@@ -45,12 +47,12 @@ class Frame:
 def frame(scene: Scene, look: Look, width: int, height: int) -> Frame:
     """The picture, as large as the terminal at most."""
     body = page_lines(scene, look)
-    room = max(1, height - 4)
+    room = max(1, height - _AROUND)
     last = max(0, len(body) - room)
     offset = min(look.offset, last)
     seen = body[offset : offset + room]
-    more = f"lines {offset + 1}–{offset + len(seen)} of {len(body)}" if last else ""
-    foot = f"/{look.filter}▏ enter keeps, esc clears" if look.typing else f"{_KEYS}   {more}"
+    place = f"lines {offset + 1}–{offset + len(seen)} of {len(body)}   " if last else ""
+    foot = f"/{look.filter}▏ enter keeps, esc clears" if look.typing else f"{place}{_KEYS}"
     lines = [head_line(scene), _tabs(scene, look), *seen]
     lines += [""] * (height - 1 - len(lines))
     lines.append(_dim(scene, foot))

@@ -1,0 +1,242 @@
+"""What `kilonova top` draws of rows, and what keys do, without a terminal."""
+
+import pytest
+
+from kilonova.cli.screen import cropped, width_of
+from kilonova.cli.topframe import Scene, frame, head_line, page_lines, whole
+from kilonova.cli.toplook import ORDERS, Look, Page, keys_in, pressed
+from kilonova.cli.views import Tables
+from kilonova.console.rows import GangRow, NodeRow, PodRow, QueueRow
+
+NODES = [
+    NodeRow(
+        id=name, ready=name != "b1", cpu=8, ram=1 << 30, gpus=4, rack=f"rack-{name[0]}", price=2
+    )
+    for name in ("a0", "a1", "b1")
+]
+PODS = [
+    PodRow(
+        id="x/train",
+        phase="Running",
+        state="Running",
+        workload="Job/x/train",
+        node="a0",
+        ready=True,
+        gpus=2,
+        devices=((1, 1.0), (3, 1.0)),
+    ),
+    PodRow(
+        id="x/part",
+        phase="Running",
+        state="Running",
+        workload="Pod/x/part",
+        node="a1",
+        ready=True,
+        devices=((0, 0.5),),
+    ),
+    PodRow(
+        id="y/foreign",
+        phase="Running",
+        state="Running",
+        workload="Deployment/y/foreign",
+        node="b1",
+        gpus=3,
+    ),
+    PodRow(
+        id="y/late",
+        phase="Pending",
+        state="Pending",
+        workload="Pod/y/late",
+        gpus=4,
+        message="no node has room",
+    ),
+]
+QUEUES = [
+    QueueRow(
+        id="team", weight=1, ready=True, limit={"nvidia.com/gpu": 4}, used={"nvidia.com/gpu": 2}
+    ),
+    QueueRow(id="part", weight=1, ready=False, parent="team", message="has no parent"),
+]
+
+
+def scene(**other: object) -> Scene:
+    tables = Tables(nodes=NODES, pods=PODS, queues=QUEUES)
+    return Scene(**{"tables": tables, "cluster": "lab", "now": 0.0, "coloured": False} | other)  # type: ignore[arg-type]
+
+
+def lines(look: Look, **other: object) -> list[str]:
+    return page_lines(scene(**other), look)
+
+
+def test_the_head_counts_nodes_gpus_who_waits_and_what_it_costs():
+    assert (
+        head_line(scene()) == "lab  2/3 nodes ready  GPUs 5.5/12 held  1 waiting  $11.00 per hour"
+    )
+
+
+def test_a_gang_that_waits_is_counted_once():
+    gang = GangRow(id="y/g", phase="Pending", groups=())
+    member = PodRow(id="y/m", phase="Pending", state="Pending", workload="Pod/y/m", gang="y/g")
+    tables = Tables(gangs=[gang], pods=[member])
+    assert "1 waiting" in head_line(scene(tables=tables))
+
+
+def test_each_gpu_is_a_cell_of_whoever_holds_it():
+    drawn = "\n".join(lines(Look()))
+    assert "a0  Ready     ·B·B" in drawn, drawn
+    assert "a1  Ready     c···" in drawn
+    assert "b1  NotReady  AAA·" in drawn
+    assert "B=train" in drawn
+
+
+def test_a_lost_gpu_is_marked():
+    node = NodeRow(id="n", ready=True, cpu=1, ram=1, gpus=2, lost=(1,))
+    assert "·×" in lines(Look(), tables=Tables(nodes=[node]))[1]
+
+
+def test_owners_have_colours_that_differ_and_stay():
+    coloured = page_lines(scene(coloured=True), Look())
+    train, part = (next(line for line in coloured if name in line) for name in ("train", "part"))
+    colours = [line.partition("\x1b[38;5;")[2].partition("m")[0] for line in (train, part)]
+    assert colours[0] != colours[1]
+    alone = Tables(nodes=NODES, pods=PODS[:1])
+    again = page_lines(scene(coloured=True, tables=alone), Look())
+    assert f"\x1b[38;5;{colours[0]}m" in "\n".join(again)
+
+
+def test_nodes_stand_in_their_racks():
+    heads = [line for line in lines(Look()) if not line.startswith("  ")]
+    assert heads == ["rack-a  2.5/8 GPUs", "rack-b  3/4 GPUs"]
+
+
+def test_whoever_waits_comes_first_and_says_why():
+    first = lines(Look(page="workloads"))[0]
+    assert first.split()[:2] == ["Waiting", "y/late"]
+    assert first.endswith("no node has room")
+
+
+def test_only_workloads_of_a_namespace_that_is_named():
+    shown = lines(Look(page="workloads"), namespace="x")
+    assert [line.split()[1] for line in shown] == ["x/part", "x/train"]
+
+
+def test_queues_are_a_tree_with_bars():
+    shown = lines(Look(page="queues"))
+    assert "team" in shown[0]
+    assert "█" * 10 + "·" * 10 in shown[0]
+    assert shown[1].startswith("    part")
+    assert shown[1].endswith("has no parent")
+
+
+@pytest.mark.parametrize(
+    ("page", "filter", "found"),
+    [("nodes", "A1", "a1"), ("nodes", "train", "a0"), ("workloads", "deploy", "foreign")],
+)
+def test_a_filter_looks_at_all_that_is_shown(page: Page, filter: str, found: str):
+    shown = [line for line in lines(Look(page=page, filter=filter)) if line.startswith("  ")]
+    assert len(shown) == 1
+    assert found in shown[0]
+
+
+def test_a_filter_that_finds_nothing_says_so():
+    assert lines(Look(filter="zzz")) == ["  No nodes match 'zzz'."]
+
+
+@pytest.mark.parametrize(("width", "height"), [(120, 40), (40, 8), (20, 5)])
+def test_a_picture_fits_its_terminal(width: int, height: int):
+    drawn = frame(scene(coloured=True), Look(), width, height)
+    assert len(drawn.lines) == height
+    assert max(map(width_of, drawn.lines)) <= width
+
+
+def test_a_long_page_is_scrolled_and_says_where_it_is():
+    drawn = frame(scene(), Look(offset=99), 100, 6)
+    assert drawn.last == 2
+    assert drawn.lines[-1].startswith("lines 3–5 of 5")
+
+
+def test_one_picture_has_all_pages():
+    drawn = "\n".join(whole(scene()))
+    assert all(page in drawn for page in ("NODES", "WORKLOADS", "QUEUES"))
+
+
+def test_cropping_leaves_codes_whole():
+    line = "\x1b[31mabcdef\x1b[0m"
+    assert width_of(cropped(line, 4)) == 4
+    assert cropped(line, 4).startswith("\x1b[31mabc")
+    assert cropped(line, 6) == line
+
+
+@pytest.mark.parametrize(
+    ("typed", "keys"),
+    [
+        ("q", ["q"]),
+        ("\x1b[A\x1b[B", ["up", "down"]),
+        ("\x1bOC", ["right"]),
+        ("\x1b", ["escape"]),
+        ("\x1b[1;5Cx", ["x"]),
+        ("\t/a\r", ["tab", "/", "a", "enter"]),
+        ("\x1b[200", []),
+    ],
+)
+def test_keys_as_terminals_send_them(typed: str, keys: list[str]):
+    assert list(keys_in(typed)) == keys
+
+
+def after(*keys: str, look: Look | None = None) -> Look | None:
+    seen: Look | None = look or Look()
+    for key in keys:
+        assert seen is not None
+        seen = pressed(seen, key, page_lines=10, last=25)
+    return seen
+
+
+def test_keys_turn_pages_round():
+    assert after("tab") == Look(page="workloads")
+    assert after("left") == Look(page="queues")
+    assert after("tab", "tab", "tab") == Look()
+    assert after("3") == Look(page="queues")
+
+
+def test_what_is_typed_after_a_slash_filters_also_if_it_is_a_key():
+    assert after("/", "q", "s", "erase", "enter") == Look(filter="q")
+    assert after("/", "x", "escape") == Look()
+    assert after("/", "x", "enter", "escape") == Look()
+
+
+def test_scrolling_ends_at_both_ends():
+    assert after("up") == Look()
+    assert after("pagedown", "pagedown", "pagedown") == Look(offset=25)
+    assert after("end", "home") == Look()
+    assert after("end", "k") == Look(offset=24)
+
+
+def test_sorting_goes_round_and_each_page_keeps_its_own():
+    look = after("s", "tab", "s", "s", "tab", "tab")
+    assert look is not None
+    assert (look.page, look.order) == ("nodes", "name")
+    workloads = after("tab", look=look)
+    assert workloads is not None
+    assert workloads.order == "age"
+
+
+def test_q_leaves():
+    assert after("q") is None
+
+
+@pytest.mark.parametrize(
+    ("page", "names"),
+    [
+        ("nodes", ("a0", "a1", "b1")),
+        ("workloads", ("train", "part", "foreign", "late")),
+        ("queues", ("team", "part")),
+    ],
+)
+def test_every_order_of_a_page_shows_the_same_things(page: Page, names: tuple[str, ...]):
+    look: Look | None = Look(page=page)
+    for _ in ORDERS[page]:
+        assert look is not None
+        drawn = "\n".join(lines(look))
+        assert all(name in drawn for name in names)
+        look = after("s", look=look)
+    assert look == Look(page=page)
