@@ -23,7 +23,7 @@ export const CELL_GAP = 1.6;
 export const TILE_PAD = 2.2;
 export const HEADER = 9;
 
-const TILE_GAP = 2.6;
+export const TILE_GAP = 2.6;
 const RACK_PAD = 4;
 /** Room for the NVLink switch beside each column. */
 const SPINE = 4;

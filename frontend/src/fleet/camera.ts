@@ -37,6 +37,12 @@ export function toPixels(camera: Camera, box: Box): Pixels {
   };
 }
 
+/** As toPixels, but ending one pixel before the next box begins that is `gap` units away. */
+export function toPixelsBeside(camera: Camera, box: Box, gap: number): Pixels {
+  const { x, y, w, h } = toPixels(camera, { x: box.x, y: box.y, w: box.w + gap, h: box.h + gap });
+  return { x, y, w: Math.max(1, w - 1), h: Math.max(1, h - 1) };
+}
+
 /** True if some of the box is in the window. */
 export function inView(camera: Camera, box: Box): boolean {
   return (

@@ -42,7 +42,7 @@ export function NodeDetails({ id, onClose }: { id: string; onClose: () => void }
         <Section title="GPUs" aside={`${number(node.held)} of ${node.gpus.length} held`}>
           <ul class="gpu-list">
             {node.gpus.map((holders, gpu) => (
-              <Gpu key={gpu} index={gpu} holders={holders} lost={row.lost?.includes(gpu) ?? false} />
+              <Gpu key={gpu} index={gpu} holders={holders} before={node.gpus[gpu - 1]} lost={row.lost?.includes(gpu) ?? false} />
             ))}
           </ul>
         </Section>
@@ -83,7 +83,13 @@ function NodeFacts({ node }: { node: FleetNode }): JSX.Element {
   );
 }
 
-function Gpu({ index, holders, lost }: { index: number; holders: readonly Holder[]; lost: boolean }): JSX.Element {
+/** A pod that holds several GPUs can be deleted at the first of them. */
+function Gpu({ index, holders, before, lost }: {
+  index: number;
+  holders: readonly Holder[];
+  before: readonly Holder[] | undefined;
+  lost: boolean;
+}): JSX.Element {
   const held = heldShare(holders);
   return (
     <li class={lost ? "gpu lost" : "gpu"}>
@@ -101,7 +107,7 @@ function Gpu({ index, holders, lost }: { index: number; holders: readonly Holder
             <WorkloadLink workload={pod.workload} />
             <span class="faint ellipsis" title={pod.id}>{pod.id.slice(pod.id.indexOf("/") + 1)}</span>
             {share < 1 && <span class="faint">{percent(share)}</span>}
-            <DeletePod pod={pod} />
+            {!before?.some((holder) => holder.pod.id === pod.id) && <DeletePod pod={pod} />}
           </span>
         ))}
       </span>

@@ -46,14 +46,14 @@ export interface Room {
 export const LINES = { zone: 26, block: 19, rack: 15, domain: 12 };
 
 const LARGEST = 2.6;
+const WORTH_IT = 1.05;
 /** Below this many pixels per unit a rack's name would be wider than the rack. */
 const RACK_NAMES_FROM = 0.75;
 
-/** A way to arrange: columns of zones, columns of blocks in a zone, trays in a column of a cabinet. */
+/** A way to arrange: columns of zones, and of blocks in a zone. */
 interface Way {
   zones: number;
   blocks: number;
-  trays: number;
 }
 
 /** The fleet with its cabinets built, for one number of trays. */
@@ -64,45 +64,46 @@ export function layOut(nodes: Iterable<NodeRow>, room: Room): Layout {
   const places = placesOf(nodes);
   const smallest = room.width < 600 ? 0.5 : 0.22;
   let best: Arranged | undefined;
+  for (const [way, built] of waysOf(places)) {
+    // Most ways are given up after one try: they are not worth more than the best so far.
+    const goal = best?.fits ? best.scale * WORTH_IT : smallest;
+    const tried = arrange(built, room, way, goal);
+    if (tried.fits) best = largestThatFits(built, room, way, tried);
+    else if (!best || (!best.fits && tried.h < best.h * 0.8)) best = tried;
+  }
+  return (best ?? arrange([], room, { zones: 1, blocks: 1 }, 1)).settle();
+}
+
+/** Tall cabinets and few columns first: another way has to gain what can be seen. */
+function* waysOf(places: ZonePlace[]): Iterable<[Way, Built]> {
+  const blocks = places.flatMap((zone) => zone.blocks);
+  const tallest = Math.max(0, ...blocks.flatMap((block) => block.racks.map((rack) => rack.nodes.length)));
+  const mostBlocks = Math.max(1, ...places.map((zone) => zone.blocks.length));
   for (const trays of [18, 9, 6]) {
+    if (trays < 18 && trays >= tallest) continue;
     const built = places.map((zone) => ({
       zone,
       blocks: zone.blocks.map((block) => ({ block, cabinets: block.racks.map((rack) => cabinetOf(rack, trays)) })),
     }));
-    for (const zones of [1, 2, 3, 4]) {
-      for (const blocks of [1, 2, 3, 4]) {
-        const tried = largestThatFits(built, room, { zones, blocks, trays }, smallest);
-        if (!best || better(tried, best)) best = tried;
-      }
+    for (let zones = 1; zones <= Math.min(4, places.length); zones++) {
+      for (let columns = 1; columns <= Math.min(4, mostBlocks); columns++) yield [{ zones, blocks: columns }, built];
     }
   }
-  return (best ?? arrange([], room, { zones: 1, blocks: 1, trays: 1 }, 1)).settle();
 }
 
-/** Tall cabinets and few columns are tried first, and kept unless another way gains what can be seen. */
-function better(one: Arranged, other: Arranged): boolean {
-  return one.scale > other.scale * 1.05 || (one.scale >= other.scale && one.h < other.h * 0.8);
-}
-
-function largestThatFits(built: Built, room: Room, way: Way, smallest: number): Arranged {
-  let low = smallest;
+function largestThatFits(built: Built, room: Room, way: Way, from: Arranged): Arranged {
+  let best = from;
   let high = LARGEST;
-  let best = arrange(built, room, way, smallest);
-  for (let round = 0; round < 8; round++) {
-    const scale = (low + high) / 2;
-    const tried = arrange(built, room, way, scale);
-    if (tried.h * scale <= room.height && tried.w * scale <= room.width + 0.5) {
-      best = tried;
-      low = scale;
-    } else {
-      high = scale;
-    }
+  for (let round = 0; round < 8 && best.scale < high; round++) {
+    const tried = arrange(built, room, way, (best.scale + high) / 2);
+    if (tried.fits) best = tried;
+    else high = tried.scale;
   }
   return best;
 }
 
 interface Arranged {
-  w: number;
+  fits: boolean;
   h: number;
   scale: number;
   settle(): Layout;
@@ -127,7 +128,8 @@ function arrange(built: Built, room: Room, way: Way, scale: number): Arranged {
   const w = Math.max(width, size.w + 2 * edge);
   const h = size.h + 2 * edge;
   return {
-    w, h, scale,
+    h, scale,
+    fits: h * scale <= room.height && w * scale <= room.width + 0.5,
     settle() {
       const layout: Layout = { w, h, scale, zones: [], blocks: [], racks: [], tiles: [], byId: new Map() };
       for (const panel of panels) panel.settle(layout, edge, edge);

@@ -26,6 +26,7 @@ export interface Frames {
 }
 
 const FRESH_MS = 500;
+const LAY_OUT_EVERY_MS = 400;
 const calm = matchMedia("(prefers-reduced-motion: reduce)");
 
 export class FleetMap implements Scene {
@@ -46,6 +47,8 @@ export class FleetMap implements Scene {
   #room: Room = { width: 1, height: 1 };
   #dearest = 1;
   #frame = 0;
+  #later = 0;
+  #laidOutAt = -Infinity;
 
   constructor(parts: MapParts, holdings: Holdings, view: View) {
     this.#viewport = new Viewport(parts);
@@ -66,8 +69,8 @@ export class FleetMap implements Scene {
 
   /** Takes over what changed. */
   take(changes: Changes): void {
-    if (changes.shape) this.#layOut();
     const now = performance.now();
+    if (changes.shape) this.#layOutSoon(now);
     for (const id of changes.nodes) this.#dirty.add(id);
     if (!calm.matches) for (const id of changes.given) this.#fresh.set(id, now);
     this.#ask();
@@ -131,6 +134,7 @@ export class FleetMap implements Scene {
 
   close(): void {
     cancelAnimationFrame(this.#frame);
+    clearTimeout(this.#later);
   }
 
   // What the painter asks.
@@ -186,7 +190,18 @@ export class FleetMap implements Scene {
     return detailAt(this.#viewport.camera.scale).names;
   }
 
+  /** While nodes join one by one, the map is not laid out anew for each. */
+  #layOutSoon(now: number): void {
+    if (this.#later) return;
+    const wait = this.#laidOutAt + LAY_OUT_EVERY_MS - now;
+    if (wait <= 0) this.#layOut();
+    else this.#later = window.setTimeout(() => this.#layOut(), wait);
+  }
+
   #layOut(): void {
+    clearTimeout(this.#later);
+    this.#later = 0;
+    this.#laidOutAt = performance.now();
     const { width, height } = this.#viewport.camera;
     if (!width || !height) return;
     const rows = [...this.#holdings.nodes.values()].map((node) => node.row);

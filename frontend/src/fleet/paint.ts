@@ -1,7 +1,7 @@
 /** Paints nodes: all that are in the window, or only those that changed. */
 import { Brush } from "./brush";
-import { HEADER, TILE_PAD, type Tile } from "./cabinets";
-import { detailAt, inView, toPixels, type Camera, type Detail, type Pixels } from "./camera";
+import { HEADER, TILE_GAP, TILE_PAD, type Tile } from "./cabinets";
+import { detailAt, inView, toPixels, toPixelsBeside, type Camera, type Detail, type Pixels } from "./camera";
 import type { Look, Segment } from "./colouring";
 import { cellBox } from "./hit";
 import { paintHolders, paintName, paintNumber } from "./labels";
@@ -61,7 +61,8 @@ export class Painter {
     const { pen } = brush;
     const { skin } = scene;
     const unit = camera.scale * camera.ratio;
-    const box = toPixels(camera, tile);
+    // From far a gap is less than a pixel: were it rounded, some nodes would grow together.
+    const box = detail.cells ? toPixels(camera, tile) : toPixelsBeside(camera, tile, TILE_GAP);
     const dimmed = scene.dimmed(tile.id);
     pen.globalAlpha = 1;
     if (detail.cells) {
@@ -73,7 +74,7 @@ export class Painter {
     pen.globalAlpha = dimmed ? skin.dimmed : 1;
     if (tile.gpus === 0) this.#machine(camera, detail, tile, look, skin);
     else if (detail.cells) this.#cells(scene, camera, detail, tile, look);
-    else this.#runs(camera, tile, look, skin);
+    else this.#runs(camera, box, tile, look, skin);
     if (detail.names) {
       pen.globalAlpha = dimmed ? 0.35 : 1;
       paintName(pen, camera, skin, tile, look);
@@ -92,26 +93,27 @@ export class Painter {
   }
 
   /** From far: neighbours of one colour are one rectangle. */
-  #runs(camera: Camera, tile: Tile, look: Look, skin: Skin): void {
+  #runs(camera: Camera, box: Pixels, tile: Tile, look: Look, skin: Skin): void {
     const lines = Math.ceil(tile.gpus / tile.columns);
-    const w = tile.w / tile.columns;
-    const h = tile.h / lines;
-    const corner = (gpu: number): { x: number; y: number } => ({
-      x: tile.x + (gpu % tile.columns) * w,
-      y: tile.y + Math.floor(gpu / tile.columns) * h,
-    });
+    const part = (start: number, end: number): Pixels => {
+      const column = start % tile.columns;
+      const line = Math.floor(start / tile.columns);
+      const x = Math.round((column * box.w) / tile.columns);
+      const y = Math.round((line * box.h) / lines);
+      const right = Math.round(((column + end - start) * box.w) / tile.columns);
+      const bottom = Math.round(((line + 1) * box.h) / lines);
+      return { x: box.x + x, y: box.y + y, w: right - x, h: bottom - y };
+    };
     for (let start = 0; start < tile.gpus; ) {
       const cell = look.cells[start] ?? [];
       const whole = cell.length === 1 && (cell[0]?.share ?? 0) >= 1 ? cell[0] : undefined;
       const lineEnd = Math.min(tile.gpus, (Math.floor(start / tile.columns) + 1) * tile.columns);
       let end = start + 1;
       while (whole && end < lineEnd && same(look.cells[end], whole)) end++;
-      this.#brush.stack(toPixels(camera, { ...corner(start), w: (end - start) * w, h }), cell, false);
+      this.#brush.stack(part(start, end), cell, false);
       start = end;
     }
-    for (const gpu of look.lost) {
-      this.#brush.cross(skin.states.lost, toPixels(camera, { ...corner(gpu), w, h }), camera.ratio);
-    }
+    for (const gpu of look.lost) this.#brush.cross(skin.states.lost, part(gpu, gpu + 1), camera.ratio);
   }
 
   #cells(scene: Scene, camera: Camera, detail: Detail, tile: Tile, look: Look): void {

@@ -131,7 +131,7 @@ const COLUMNS: Column<Line>[] = [
     cell: (line) => (
       <span class="two-lines">
         <span class="strong">{line.id}</span>
-        <span class="faint narrow-only">{line.node.row.product ?? place(line.node)}</span>
+        <span class="faint narrow-only"><Product of={line.node} /></span>
       </span>
     ),
   },
