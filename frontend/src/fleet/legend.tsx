@@ -79,7 +79,7 @@ function Utilisation({ theme, totals }: { theme: ThemeName; totals: Totals }): J
         <span>100 %</span>
       </span>
       <span class="fleet-legend-note">
-        Cells: share of each GPU given to pods, {percent(share)} over all. Bars: {totals.cpu === undefined
+        Cells: share of each GPU given to pods, {percent(share)} over all. Bars, from near: {totals.cpu === undefined
           ? "cores that pods asked for (no usage is measured here)"
           : `cores in use, ${percent(totals.cpu)} on average`}.
       </span>
