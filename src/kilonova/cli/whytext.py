@@ -23,7 +23,8 @@ def answer_text(answer: Answer, now: float) -> str:
 def _lines(answer: Answer, now: float) -> Iterator[str]:
     name = answer.gang.removeprefix(_LONE)
     keeps = is_reservation(name)
-    what = f"{'Pod' if name != answer.gang else 'Gang'} {name}"
+    alone = name != answer.gang or [pod.pod for pod in answer.pods] == [name]
+    what = f"{'Pod' if alone else 'Gang'} {name}"
     if keeps:
         what = f"Reservation {plain_name(name)}"
     queue = f" (queue {answer.queue})" if answer.queue else ""
