@@ -1,22 +1,26 @@
 /** The gangs of a workload: phase, where they have to stand, how they came to be ready. */
 import type { JSX } from "preact";
+import { useState } from "preact/hooks";
 import { apart, counted, number } from "../format";
 import type { GangRow, PodRow } from "../rows";
 import { podsByGang } from "../store";
+import { Icon } from "../ui/icons";
 import { Section } from "../ui/panel";
 import { State } from "../ui/state";
 import { gangTone } from "./states";
 import { TimelineView } from "./timelineview";
 import { levelName } from "./levels";
 
-/** Each with its timeline; only the first is open where there are many. */
+/** Each with its timeline; only the first that is not running yet, else the first, is open. */
 export function Gangs({ gangs, pods }: { gangs: readonly GangRow[]; pods: readonly PodRow[] }): JSX.Element {
   const sorted = [...gangs].sort((one, other) => one.id.localeCompare(other.id, "en", { numeric: true }));
+  const [opened] = useState(() => (sorted.find((gang) => gang.phase !== "Running") ?? sorted[0])?.id);
   return (
     <Section title={sorted.length === 1 ? "Gang" : "Gangs"} aside={sorted.length > 1 ? number(sorted.length) : undefined}>
-      {sorted.map((gang, at) => (
-        <details key={gang.id} class="gang" open={at === 0}>
+      {sorted.map((gang) => (
+        <details key={gang.id} class="gang" open={gang.id === opened}>
           <summary>
+            <Icon name="right" size={12} />
             <span class="gang-name">{apart(gang.id).name}</span>
             <State tone={gangTone(gang)}>{gang.phase || "Pending"}</State>
             <span class="muted gang-words">{inWords(gang)}</span>

@@ -47,7 +47,7 @@ export function WhyPending({ id, hint }: { id: string; hint: string }): JSX.Elem
 
 function Words({ answer, hint }: { answer: Answer; hint: string }): JSX.Element {
   const { explanation, not_yet: notYet, next } = answer;
-  if (notYet) return <p class="why-binding">{notYet.message}</p>;
+  if (notYet) return <p class="why-binding">{sentence(notYet.message)}</p>;
   if (next) {
     return (
       <>
