@@ -76,7 +76,9 @@ def test_status_of_nothing_has_all_its_keys(kilonova: Kilonova, tmp_path: Path):
     assert done.code == 3
     status = kilonova.status(tmp_path / "data")
     assert status["running"] is False
-    keys = "running pid url kubeconfig started version nodes pods data resourceVersion"
+    keys = (
+        "running pid url kubeconfig started console rooms version nodes pods data resourceVersion"
+    )
     assert set(status) == set(keys.split())
     assert not (tmp_path / "data").exists()
 

@@ -164,7 +164,7 @@ def test_a_plan_says_where_pods_would_go_and_writes_nothing(
     assert all(each["pods"][0]["devices"].count(",") == 3 for each in placed)
     assert cluster_command.status(busy)["pods"] == before
     table = cluster_command("plan", "-f", file, "--data", busy)
-    assert "default/web-1   h100-" in table.out
+    assert "default/web-1   nvl72-" in table.out
 
 
 def test_other_rules_are_read_from_a_file(cluster_command: Kilonova, busy: Path, tmp_path: Path):
