@@ -48,10 +48,13 @@ def main() -> None:
 
 @contextmanager
 def console_of_the_demo() -> Generator[str]:
-    """The link to a console; the demo may still be starting."""
+    """The link to a console; the demo may still be starting.
+
+    This machine is no node of it: its name belongs in no picture.
+    """
     with tempfile.TemporaryDirectory(prefix="kilonova-pictures-") as folder:
         data = ("--data", folder)
-        kilonova("up", "--detach", "--wait", "--port", "0", *data)
+        kilonova("up", "--detach", "--wait", "--no-process-node", "--port", "0", *data)
         try:
             yield json.loads(kilonova("status", "-o", "json", *data))["console"]
         finally:
@@ -88,6 +91,7 @@ def take_for_readme(browser: Browser, link: str) -> None:
     """The fleet, light, with the demo running."""
     with opened(browser, link, 1280, 800, "light") as page:
         page.goto("/fleet")
+        expect(page.get_by_text("chat").first).to_be_visible(timeout=PATIENCE)
         settle(page)
         README_PICTURE.parent.mkdir(parents=True, exist_ok=True)
         page.screenshot(path=README_PICTURE, animations="disabled")

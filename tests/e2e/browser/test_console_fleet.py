@@ -98,6 +98,18 @@ def test_arrow_keys_walk_over_the_map(fleet: Page) -> None:
     expect(fleet.get_by_role("dialog", name=node)).to_be_visible()
 
 
+def test_what_the_map_shows_is_in_the_address(fleet: Page) -> None:
+    health = fleet.get_by_role("radio", name="Health")
+    fleet.get_by_role("radiogroup", name="Colour by").get_by_text("Health").click()
+    expect(health).to_be_checked()
+    fleet.get_by_role("combobox", name=re.compile("zone", re.IGNORECASE)).select_option("zone-b")
+    expect(fleet).to_have_url(re.compile("colour=health"))
+    expect(fleet).to_have_url(re.compile("zone=zone-b"))
+    fleet.reload()
+    expect(health).to_be_checked()
+    fleet.evaluate(_UNTIL_THERE, [_NODES // 2, PATIENCE])
+
+
 def painted(page: Page) -> int:
     return page.evaluate("window.kilonova.fleet.frames.painted")
 
