@@ -1,5 +1,6 @@
 """Chromium without a window, for one visit of the console after the other."""
 
+import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
@@ -7,7 +8,17 @@ from playwright.async_api import Browser, Page, async_playwright
 
 from tools.chromium.get import HOW_TO_GET, find
 
-PATIENCE_MS = 60_000
+_PATIENCE_SECONDS = 60
+
+
+@asynccontextmanager
+async def patience(what: str) -> AsyncGenerator[None]:
+    """Wait for something, but not for ever."""
+    try:
+        async with asyncio.timeout(_PATIENCE_SECONDS):
+            yield
+    except TimeoutError as error:
+        raise RuntimeError(f"waited {_PATIENCE_SECONDS} s for {what}") from error
 
 
 @asynccontextmanager
@@ -26,7 +37,7 @@ async def chromium() -> AsyncGenerator[Browser]:
 async def visit(browser: Browser, link: str, script: str = "") -> AsyncGenerator[Page]:
     """The page behind a link, in a profile that was never here; `script` runs before its own."""
     context = await browser.new_context(viewport={"width": 1280, "height": 800})
-    context.set_default_timeout(PATIENCE_MS)
+    context.set_default_timeout(_PATIENCE_SECONDS * 1e3)
     page = await context.new_page()
     if script:
         await page.add_init_script(script)

@@ -11,7 +11,7 @@ class Inputs:
     """Runs of each command; the median counts."""
     starts: int = 3
     """Starts from nothing and on existing data; the median counts."""
-    settle_seconds: int = 30
+    settle_seconds: int = 40
     """How long a cluster is left alone before its idleness is looked at."""
     idle_seconds: int = 60
     paints: int = 5

@@ -8,13 +8,12 @@ from pathlib import Path
 from playwright.async_api import Browser
 
 from bench.comparing import in_fresh_folder
-from bench.product.browser import chromium, visit
+from bench.product.browser import chromium, patience, visit
 from bench.product.inputs import Inputs
 from bench.product.running import FLEETS, running
 from bench.report import Quantity, Row
 
 _AIM_MS = 1_000
-_PATIENCE_SECONDS = 60
 
 # `kilonova.fleet` says what is on the map and how many frames of it were painted. Looked at once
 # in each frame, and from inside: what is asked from outside would come later.
@@ -59,6 +58,6 @@ async def _visit_often(link: str, nodes: int, visits: int) -> list[tuple[float, 
 async def _visit_once(browser: Browser, link: str, nodes: int) -> tuple[float, float]:
     """Milliseconds until something was drawn, and until the map had all nodes."""
     script = _NOTE_TIMES.replace("NODES", str(nodes))
-    async with asyncio.timeout(_PATIENCE_SECONDS), visit(browser, link, script) as page:
+    async with patience(f"{nodes} nodes on the map"), visit(browser, link, script) as page:
         paint, shown = await page.evaluate("benchTimes")
         return paint, shown

@@ -60,24 +60,18 @@ class Product:
         return self._status().console
 
     def server(self) -> Server:
-        """The API, and the processes that all of this consists of."""
+        """The API, and the one process that all of this is.
+
+        The keeper of pods is another, but ends by itself where this machine has none.
+        """
         status = self._status()
         access = Access.from_kubeconfig(Path(status.kubeconfig), self._data.parent / "admin")
-        return Server(access, [psutil.Process(status.pid), *self._keeper()])
+        return Server(access, [psutil.Process(status.pid)])
 
     def end(self) -> None:
         """Stop it surely, whatever state it is in."""
         subprocess.run(self._words("down"), capture_output=True, check=False)
         asyncio.run(KeeperRuntime(self._data / "keeper").shutdown())
-
-    def _keeper(self) -> list[psutil.Process]:
-        """The process to which pods on this machine belong; it is nobody's child."""
-        folder = str(self._data / "keeper")
-        return [
-            process
-            for process in psutil.process_iter(["cmdline"])
-            if folder in (process.info["cmdline"] or ())
-        ]
 
     def _status(self) -> _Status:
         return msgspec.json.decode(self._run("status", "-o", "json"), type=_Status)
