@@ -18,7 +18,7 @@ nodes:
   gpu: {{model: NVIDIA-H100-80GB-HBM3, count: 8, memory: 80Gi}}
   zones: [zone-a, zone-b]
   blocks: 10
-  racks: 125
+  racks: 100
   start: 10ms-50ms
 """
 
