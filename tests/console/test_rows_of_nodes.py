@@ -98,6 +98,12 @@ def test_what_is_not_known_is_left_out() -> None:
             True,
             "DiskPressure: disk is full",
         ),
+        (
+            [ready(), {"type": "NetworkingReady", "status": "False", "message": "no route"}],
+            True,
+            "NetworkingReady: no route",
+        ),
+        ([ready(), {"type": "StorageReady", "status": "True", "message": "fine"}], True, None),
         ([ready(), {"type": "MemoryPressure", "status": "False", "message": "fine"}], True, None),
     ],
 )

@@ -6,7 +6,9 @@ carried by the client of the console.
 """
 
 import asyncio
+from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
+from datetime import UTC, datetime
 
 from kilonova.cli.whytext import answer_text
 from kilonova.console import Explain, Explained
@@ -16,24 +18,25 @@ from kilonova.scheduler.capturing import capture
 from kilonova.scheduler.settings import Settings
 
 
-def explainer(client: Client, settings: Settings | None = None) -> Explain:
+def explainer(
+    client: Client,
+    settings: Settings | None = None,
+    now: Callable[[], datetime] = lambda: datetime.now(UTC),
+) -> Explain:
     """Works answers out anew, from the cluster as it is, one at a time."""
     one = asyncio.Lock()
 
     async def explain(namespace: str, name: str) -> Explained | None:
         elsewhere = Client(_Carried(client, asyncio.get_running_loop()))
         async with one:
-            return await asyncio.to_thread(_explained, elsewhere, settings, namespace, name)
+            return await asyncio.to_thread(work_out, elsewhere, namespace, name)
+
+    def work_out(client: Client, namespace: str, name: str) -> Explained | None:
+        picture = asyncio.run(capture(client, settings, now=now)).picture
+        found = answer(picture, namespace, name)
+        return None if found is None else Explained(answer_text(found, picture.now), found)
 
     return explain
-
-
-def _explained(
-    client: Client, settings: Settings | None, namespace: str, name: str
-) -> Explained | None:
-    picture = asyncio.run(capture(client, settings)).picture
-    found = answer(picture, namespace, name)
-    return None if found is None else Explained(answer_text(found, picture.now), found)
 
 
 class _Carried:

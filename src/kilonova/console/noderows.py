@@ -81,8 +81,9 @@ def _problems(conditions: tuple[Condition, ...], lost: tuple[int, ...]) -> Itera
     elif ready.status != "True":
         yield ready.message or ready.reason or "not ready"
     for each in conditions:
-        # Pressures and whatever problem detectors add: all but Ready are well when not true.
-        if each.type != "Ready" and each.status == "True":
+        # Pressures are well when not true; what others add and call …Ready, when not false.
+        bad = "False" if each.type.endswith("Ready") else "True"
+        if each.type != "Ready" and each.status == bad:
             yield f"{each.type}: {each.message}" if each.message else each.type
     if lost:
         few = ", ".join(map(str, lost))
