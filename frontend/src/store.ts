@@ -6,7 +6,7 @@
  * it. What would cost too much to work out anew is kept by those who `watch` single changes.
  */
 import { batch, signal, type Signal } from "@preact/signals";
-import type { Change, Rows, TableName } from "./rows";
+import type { Change, GangRow, Rows, TableName } from "./rows";
 
 /** Told of each row that came, went or was replaced. */
 export type Watcher<R> = (after: R | undefined, before: R | undefined) => void;
@@ -125,11 +125,17 @@ export const podsByGang = new Index(tables.pods, (pod) => pod.gang);
 export const podsByWorkload = new Index(tables.pods, (pod) => pod.workload);
 export const podsByClique = new Index(tables.pods, (pod) => pod.clique);
 export const gangsBySet = new Index(tables.gangs, (gang) => gang.set);
-export const gangsByQueue = new Index(tables.gangs, (gang) => gang.queue ?? "default");
 export const cliquesBySet = new Index(tables.cliques, (clique) => clique.set);
 export const eventsByObject = new Index(tables.events, (event) => event.object);
 
 const known: ReadonlyMap<string, { apply: (change: Change<never>) => void }> = new Map(Object.entries(tables));
+
+/** The queue of a gang, which may stand on its pods only. */
+export function queueOf(gang: GangRow): string {
+  if (gang.queue) return gang.queue;
+  for (const pod of podsByGang.peek(gang.id).values()) return pod.queue ?? "default";
+  return "default";
+}
 
 /** Tables that the server has told completely. */
 export const loaded: Signal<ReadonlySet<string>> = signal(new Set<string>());

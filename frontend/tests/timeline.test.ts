@@ -17,6 +17,12 @@ test("a gang that is ready shows each step of its pods, in the order of its grou
   ]);
 });
 
+test("a gang is placed when enough of its pods are, however late it says so", () => {
+  const pods = ["a/1", "a/2"].map((id) => pod(id, { created: 100, scheduled: 101 }));
+  const timeline = timelineOf(gang({ created: 100, scheduled: 103 }), pods, 110);
+  expect(timeline?.milestones.at(-1)).toEqual({ name: "placed", at: 101 });
+});
+
 test("what has not happened yet lasts until now", () => {
   const timeline = timelineOf(gang({ created: 100, phase: "Pending" }), [pod("a/1", { created: 101 })], 130);
   expect(timeline?.milestones.map((each) => each.name)).toEqual(["applied"]);

@@ -1,15 +1,16 @@
 /** The details of one queue. */
 import type { JSX } from "preact";
 import { amount, counted, number, resourceTitle } from "../format";
-import { gangHref } from "../links";
-import type { GangRow, QueueRow } from "../rows";
-import { eventsByObject, gangsByQueue, loaded, tables } from "../store";
+import { workloadHref } from "../links";
+import type { QueueRow } from "../rows";
+import { eventsByObject, loaded, tables } from "../store";
 import { Empty } from "../ui/bits";
 import { EventList } from "../ui/eventlist";
 import { LiveObject } from "../ui/object";
 import { Facts, Panel, Section } from "../ui/panel";
 import { Badge, State } from "../ui/state";
-import { gangTone, waitsForPlace } from "../workloads/states";
+import { workloads, type WorkloadRow } from "../workloads/rows";
+import { states } from "../workloads/states";
 import { lineage, resourcesOf, shareOf } from "./tree";
 import { WaitingList, waitingIn, type Waiting } from "./waiting";
 
@@ -19,7 +20,7 @@ const SHOWN = 30;
 export function QueueDetails({ name, onClose }: { name: string; onClose: () => void }): JSX.Element {
   const queue = tables.queues.get(name);
   const waiting = waitingIn(withChildren(name));
-  const standing = [...gangsByQueue.get(name).values()].filter((gang) => !waitsForPlace(gang));
+  const standing = workloads.value.filter((row) => row.queue === name && !["Waiting", "Done", "Empty"].includes(row.state));
   if (!queue) {
     const words = name === "default" ? "Gangs that name no queue are here. There is no Queue of that name that gives them a share or a limit." : "There is no such queue.";
     return (
@@ -37,7 +38,7 @@ export function QueueDetails({ name, onClose }: { name: string; onClose: () => v
       onClose={onClose}
     >
       {!queue.ready && queue.message && <p class="notice tone-bad">{queue.message}</p>}
-      <Facts of={[["Weight", number(queue.weight)], ["Priority", number(queue.priority ?? 0)], ["Waiting", counted(waiting.length, "gang")], ["Placed", counted(standing.length, "gang")]]} />
+      <Facts of={[["Weight", number(queue.weight)], ["Priority", number(queue.priority ?? 0)], ["Waiting", number(waiting.length)], ["Placed", counted(standing.length, "workload")]]} />
       <Resources queue={queue} />
       <Members waiting={waiting} standing={standing} />
       <Section title="Events"><EventList events={[...eventsByObject.get(`Queue/${name}`).values()]} /></Section>
@@ -46,15 +47,17 @@ export function QueueDetails({ name, onClose }: { name: string; onClose: () => v
   );
 }
 
-function Members({ waiting, standing }: { waiting: readonly Waiting[]; standing: readonly GangRow[] }): JSX.Element {
+function Members({ waiting, standing }: { waiting: readonly Waiting[]; standing: readonly WorkloadRow[] }): JSX.Element {
   return (
     <>
       <Section title="Waiting" aside={number(waiting.length)}><WaitingList waiting={waiting} /></Section>
       {standing.length > 0 && (
         <Section title="Placed" aside={number(standing.length)}>
           <p class="chips">
-            {standing.slice(0, SHOWN).map((gang) => (
-              <a key={gang.id} href={gangHref(gang.id)}><Badge tone={gangTone(gang)}>{gang.id}</Badge></a>
+            {standing.slice(0, SHOWN).map((row) => (
+              <a key={row.id} href={workloadHref(row.id)} title={`${row.kind} in ${row.namespace}, ${row.state}`}>
+                <Badge tone={states[row.state]}>{row.name}{row.gpus > 0 && ` · ${counted(row.gpus, "GPU")}`}</Badge>
+              </a>
             ))}
             {standing.length > SHOWN && <span class="faint">and {number(standing.length - SHOWN)} more</span>}
           </p>

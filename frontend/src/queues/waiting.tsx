@@ -2,7 +2,7 @@
 import type { JSX } from "preact";
 import { apart, counted, number } from "../format";
 import { gangHref, podHref, queueHref } from "../links";
-import { Index, podsByGang, tables } from "../store";
+import { Index, podsByGang, queueOf, tables } from "../store";
 import { Age } from "../ui/bits";
 import { firstSentence, waitsForPlace } from "../workloads/states";
 
@@ -27,7 +27,7 @@ export function waitingIn(queues?: ReadonlySet<string>): Waiting[] {
     const pods = [...podsByGang.peek(gang.id).values()];
     found.push({
       id: gang.id,
-      queue: gang.queue ?? "default",
+      queue: queueOf(gang),
       why: gang.waits ?? "not looked at yet",
       gpus: pods.reduce((sum, pod) => sum + (pod.gpus ?? 0), 0),
       pods: pods.length,

@@ -1,7 +1,7 @@
 /** All that runs or waits, as one list: worked out anew only where something changed. */
 import { computed, type ReadonlySignal } from "@preact/signals";
 import { apart } from "../format";
-import { cliquesBySet, gangsBySet, podsByGang, podsByWorkload, tables } from "../store";
+import { cliquesBySet, gangsBySet, podsByGang, podsByWorkload, queueOf, tables } from "../store";
 import { isOver, stateOf, states, wanted, whyOf, type Parts, type StateName } from "./states";
 
 /** A workload; its id is "Kind/namespace/name". */
@@ -104,7 +104,7 @@ function rowOf(id: string): WorkloadRow | undefined {
     ready: pods.filter((pod) => pod.ready || pod.phase === "Succeeded").length,
     wanted: wantedPods,
     gpus: pods.length ? alive.reduce((total, pod) => total + (pod.gpus ?? 0), 0) : gpusOfTemplate(parts),
-    queue: gangs[0]?.queue ?? pods[0]?.queue ?? "default",
+    queue: gangs[0] ? queueOf(gangs[0]) : (pods[0]?.queue ?? "default"),
     created: set?.created ?? oldest([...gangs, ...pods]),
   };
 }

@@ -38,7 +38,7 @@ export function timelineOf(gang: GangRow | undefined, pods: readonly PodRow[], n
   const rank = ({ pod }: Bar) => place.get(pod.id) ?? place.size;
   bars.sort((one, other) => rank(one) - rank(other) || (one.pod.id < other.pod.id ? -1 : 1));
   const ends = bars.map((bar) => bar.stretches.at(-1)?.to ?? from);
-  const placed = gang ? gang.scheduled : allScheduled(first);
+  const placed = gang ? placedAt(gang, first) : allScheduled(first);
   const to = Math.max(readyAt ?? from, placed ?? from, from + 1, ...ends);
   const milestones: Timeline["milestones"] = [{ name: "applied", at: from }];
   if (placed !== undefined && placed >= from) milestones.push({ name: "placed", at: placed });
@@ -70,6 +70,17 @@ function stretchesOf(pod: PodRow, now: number): Stretch[] {
     if (end === undefined) break;
   }
   return found;
+}
+
+/** When every group had enough pods with a node: as its pods say, or the gang, which notes it later. */
+function placedAt(gang: GangRow, pods: readonly PodRow[]): number | undefined {
+  if (gang.scheduled === undefined) return undefined;
+  const times = new Map(pods.map((pod) => [pod.id, pod.scheduled ?? Infinity]));
+  const enough = gang.groups.map(({ min, pods: ids }) => {
+    const sorted = ids.map((id) => times.get(id) ?? Infinity).sort((one, other) => one - other);
+    return min > 0 ? (sorted[min - 1] ?? Infinity) : 0;
+  });
+  return Math.min(gang.scheduled, Math.max(0, ...enough) || Infinity);
 }
 
 function allReady(pods: readonly PodRow[]): number | undefined {
