@@ -1,0 +1,111 @@
+"""`kilonova doctor` where it is run: without a cluster, and on both servers."""
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from kilonova.cli.install import install_definitions
+from kilonova.kube.admission.configuration import CONFIGURATIONS
+from kilonova.kube.resource import plain
+from tests.cli.command import Kilonova
+from tests.conftest import Api
+
+LEASES = plain("coordination.k8s.io", "v1", "leases", "Lease", True)
+NAMESPACES = plain("", "v1", "namespaces", "Namespace", False)
+
+
+def _levels(report: dict[str, Any]) -> dict[str, str]:
+    return {each["what"]: each["level"] for each in report["findings"]}
+
+
+def test_without_a_cluster_it_says_how_to_get_one(kilonova: Kilonova):
+    done = kilonova("doctor")
+    assert done.code == 0, done.out
+    line = next(line for line in done.out.splitlines() if "kubeconfig:" in line)
+    assert line.startswith("warning  kubeconfig: no cluster is meant")
+    assert "→ get a cluster with `kilonova up --detach --wait`" in line
+    assert not (kilonova.home / ".local").exists()
+
+
+def test_a_server_that_is_away_is_a_problem(kilonova: Kilonova):
+    config = kilonova.home / "config"
+    cluster = {"name": "c", "cluster": {"server": "https://127.0.0.1:1"}}
+    context = {"name": "x", "context": {"cluster": "c"}}
+    content = {"clusters": [cluster], "contexts": [context], "current-context": "x"}
+    config.write_text(yaml.safe_dump({"kind": "Config", **content}))
+    done = kilonova("doctor", "--kubeconfig", config)
+    assert done.code == 1
+    assert "problem  cluster: does not answer" in done.out
+    assert done.err == ""
+
+
+def test_a_folder_that_others_read_is_a_problem(kilonova: Kilonova, tmp_path: Path):
+    data = tmp_path / "data"
+    data.mkdir(mode=0o755)
+    done = kilonova("doctor", "--data", data)
+    assert done.code == 1
+    assert f"→ chmod 700 {data}" in done.out
+
+
+async def test_a_cluster_is_looked_at_on_any_server(api: Api, kilonova: Kilonova):
+    async def report() -> dict[str, Any]:
+        words = ("doctor", "-o", "json", "--kubeconfig", str(api.access.kubeconfig))
+        done = await asyncio.to_thread(kilonova, *words)
+        found = json.loads(done.out)
+        assert done.code == (0 if found["healthy"] else 1)
+        return found
+
+    async with api.client() as client:
+        await install_definitions(client)
+        found = await report()
+        levels = _levels(found)
+        assert levels["kubeconfig"] == levels["server"] == levels["clock"] == "ok", found
+        assert levels["user"] == levels["rights"] == levels["kinds"] == "ok", found
+        webhook = {
+            "name": "dead.example.com",
+            "clientConfig": {"service": {"namespace": "default", "name": "nobody"}},
+            "sideEffects": "None",
+            "admissionReviewVersions": ["v1"],
+            "rules": [
+                {
+                    "apiGroups": ["example.com"],
+                    "apiVersions": ["*"],
+                    "operations": ["CREATE"],
+                    "resources": ["nothings"],
+                }
+            ],
+        }
+        body = {"metadata": {"name": api.namespace}, "webhooks": [webhook]}
+        await client.create(CONFIGURATIONS[1], body)
+        try:
+            found = await report()
+        finally:
+            await client.delete(CONFIGURATIONS[1], api.namespace)
+        assert not found["healthy"]
+        dead = f"webhook {api.namespace}/dead.example.com"
+        assert _levels(found)[dead] == "problem"
+
+
+@pytest.mark.parametrize("held", [True, False])
+async def test_a_leader_that_is_silent_is_a_problem(api: Api, kilonova: Kilonova, held: bool):
+    if api.server == "embedded":
+        pytest.skip("its parts hold no Leases")
+    body = {
+        "metadata": {"name": "kilonova-scheduler"},
+        "spec": {
+            "holderIdentity": "pod-1" if held else "",
+            "leaseDurationSeconds": 15,
+            "renewTime": "2026-01-01T00:00:00.000000Z",
+        },
+    }
+    async with api.client() as client:
+        await client.apply(NAMESPACES, "kilonova-system", {})
+        await client.create(LEASES, body, "kilonova-system")
+        words = ("doctor", "-o", "json", "--kubeconfig", str(api.access.kubeconfig))
+        done = await asyncio.to_thread(kilonova, *words)
+        await client.delete(LEASES, "kilonova-scheduler", "kilonova-system")
+    assert _levels(json.loads(done.out))["scheduler"] == ("problem" if held else "warning")
