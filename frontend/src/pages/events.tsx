@@ -3,7 +3,7 @@ import type { JSX } from "preact";
 import { useMemo, useState } from "preact/hooks";
 import { objectHref } from "../links";
 import { narrow } from "../media";
-import { go, useQuery } from "../router";
+import { go, setQuery, useQuery } from "../router";
 import type { EventRow } from "../rows";
 import { loaded, tables } from "../store";
 import { counted, number } from "../format";
@@ -61,10 +61,7 @@ export function Events(): JSX.Element {
         lines={2}
         rows={shown}
         columns={columns}
-        onOpen={(row) => {
-          const href = objectHref(row.object);
-          if (href) go(href);
-        }}
+        onOpen={open}
         empty={
           loaded.value.has("events") ? (
             <Empty title={all.length ? "No event is like that" : "Nothing has happened of late"}>{all.length > 0 && "Take a filter away."}</Empty>
@@ -75,6 +72,13 @@ export function Events(): JSX.Element {
       />
     </PageFrame>
   );
+}
+
+/** Goes to the object of an event; of a group, shows its events. */
+function open(row: EventGroup): void {
+  const href = objectHref(row.object);
+  if (row.objects > 1) setQuery({ group: undefined, type: row.type, reason: row.reason, kind: row.object.split("/")[0] });
+  else if (href) go(href);
 }
 
 function Type({ of }: { of: { type: string } }): JSX.Element {
