@@ -1,0 +1,91 @@
+"""Lists on both servers: selectors, watches and kinds that a cluster does not have."""
+
+import asyncio
+import json
+import subprocess
+
+import pytest
+
+from kilonova.cli.install import install_definitions
+from tests.cli.command import Done, Kilonova
+from tests.conftest import Api
+from tests.local.embedded_cluster import NODES, PODS
+from tests.scheduler.scheduling import GANGS, gang, pod
+
+
+def _said(kilonova: Kilonova, api: Api, *words: str) -> Done:
+    return kilonova(*words, "--kubeconfig", api.access.kubeconfig)
+
+
+async def test_things_are_listed_on_any_server(api: Api, kilonova: Kilonova):
+    name = f"listed-{api.namespace}"
+    amounts = {"cpu": "8", "memory": "32Gi", "pods": "10", "nvidia.com/gpu": "4"}
+    async with api.client() as client:
+        await install_definitions(client)
+        labels = {"tested": api.namespace, "kilonova.dev/rack": "r1"}
+        body = {"metadata": {"name": name, "labels": labels}, "status": {"capacity": amounts}}
+        await client.create(NODES, body)
+        bound = pod("bound", 3, nodeName=name)
+        bound["metadata"]["namespace"] = api.namespace
+        late = pod("late", 2, of="wide")
+        late["metadata"]["namespace"] = api.namespace
+        for each in (bound, late):
+            await client.create(PODS, each, api.namespace)
+        wide = gang("wide", {"w": ["late"]})
+        wide["metadata"]["namespace"] = api.namespace
+        for group in wide["spec"]["podgroups"]:
+            for each in group["podReferences"]:
+                each["namespace"] = api.namespace
+        await client.create(GANGS, wide, api.namespace)
+        try:
+            selected = ("nodes", "-l", f"tested={api.namespace}", "-o", "json")
+            (node,) = json.loads((await asyncio.to_thread(_said, kilonova, api, *selected)).out)
+            words = ("-n", api.namespace, "-o", "json")
+            (found,) = json.loads(
+                (await asyncio.to_thread(_said, kilonova, api, "gangs", *words)).out
+            )
+            workloads = json.loads(
+                (await asyncio.to_thread(_said, kilonova, api, "workloads", *words)).out
+            )
+        finally:
+            for each in ("bound", "late"):
+                await client.delete(PODS, each, api.namespace, grace=0)
+            await client.delete(NODES, name)
+    assert (node["rack"], node["gpus"], node["gpusHeld"], node["pods"]) == ("r1", 4, 3, 1)
+    assert (found["name"], found["pods"], found["gpus"]) == ("wide", 1, 2)
+    assert [each["name"] for each in workloads] == ["bound", "late"]
+
+
+async def test_a_watch_tells_what_comes_and_goes_on_any_server(api: Api, kilonova: Kilonova):
+    words = ("workloads", "-w", "-o", "json", "-n", api.namespace)
+    process = subprocess.Popen(
+        kilonova.command(*words, "--kubeconfig", api.access.kubeconfig),
+        env=kilonova.environment(),
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    lines = process.stdout
+    try:
+        async with api.client() as client:
+            body = pod("guest", 0)
+            body["metadata"]["namespace"] = api.namespace
+            await client.create(PODS, body, api.namespace)
+            first = json.loads(await asyncio.to_thread(lines.readline))
+            await client.delete(PODS, "guest", api.namespace, grace=0)
+            last = first
+            while last["status"] != "Deleted":
+                last = json.loads(await asyncio.to_thread(lines.readline))
+    finally:
+        process.kill()
+        process.wait()
+    assert (first["name"], last["name"]) == ("guest", "guest")
+
+
+@pytest.mark.parametrize("words", [("-l", "a in"), ("-l", "a=b=c")], ids=" ".join)
+def test_a_bad_selector_is_refused_in_one_line(
+    api: Api, kilonova: Kilonova, words: tuple[str, ...]
+):
+    done = _said(kilonova, api, "nodes", *words)
+    assert (done.code, done.out) == (1, "")
+    assert len(done.err.splitlines()) == 1

@@ -1,0 +1,109 @@
+"""What lists show of rows: who holds what, and one word for how a thing is."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from kilonova.cli.views import Tables, gang_views, gpus_of, node_views, workload_views
+from kilonova.console.rows import GangGroup, GangRow, NodeRow, PodRow, SetRow
+
+
+def pod(name: str, **other: object) -> PodRow:
+    usual = {"id": f"x/{name}", "phase": "Running", "state": "Running", "workload": "Job/x/j"}
+    return PodRow(**usual | {"node": "n", "ready": True} | other)  # type: ignore[arg-type]
+
+
+def waiting(name: str, **other: object) -> PodRow:
+    return pod(name, phase="Pending", state="Pending", node="", ready=False, **other)
+
+
+def ended(name: str, phase: str, **other: object) -> PodRow:
+    return pod(name, phase=phase, state=phase, ready=False, **other)
+
+
+NODE = NodeRow(id="n", ready=True, cpu=4, ram=1 << 30, gpus=8, price=2.0)
+
+
+@pytest.mark.parametrize(
+    ("row", "held"),
+    [
+        (pod("whole", gpus=2, devices=((0, 1.0), (1, 1.0))), 2),
+        (pod("part", devices=((0, 0.5),)), 0.5),
+        (pod("untold", gpus=3), 3),
+        (waiting("late", gpus=3), 0),
+        (ended("done", "Succeeded", gpus=3), 0),
+    ],
+    ids=lambda value: value.id if isinstance(value, PodRow) else "",
+)
+def test_who_holds_gpus(row: PodRow, held: float):
+    assert gpus_of(row) == held
+
+
+def test_a_node_counts_only_pods_that_stand_on_it():
+    pods = [pod("a", gpus=2), ended("b", "Failed", gpus=2), pod("c", node="other", gpus=1)]
+    (view,) = node_views(Tables(nodes=[NODE], pods=pods))
+    assert (view.pods, view.gpus_held, view.gpus) == (1, 2, 8)
+
+
+@pytest.mark.parametrize(
+    ("ready", "cordoned", "status"),
+    [(True, False, "Ready"), (False, False, "NotReady"), (True, True, "Ready,Cordoned")],
+)
+def test_the_status_of_a_node(ready: bool, cordoned: bool, status: str):
+    node = NodeRow(id="n", ready=ready, cordoned=cordoned, cpu=1, ram=1)
+    assert node_views(Tables(nodes=[node]))[0].status == status
+
+
+def test_a_gang_knows_its_pods_also_those_that_are_not_there_yet():
+    groups = (GangGroup("g", 2, ("x/a", "x/b", "x/later")),)
+    gang = GangRow(id="x/gang", phase="Starting", groups=groups, prefers="rack")
+    pods = [pod("a", gpus=4, node="n2"), waiting("b", gpus=4)]
+    (view,) = gang_views(Tables(gangs=[gang], pods=pods))
+    assert (view.pods, view.ready, view.gpus, view.nodes) == (3, 1, 8, ["n2"])
+    assert (view.queue, view.topology) == ("default", "prefers rack")
+
+
+STATES: dict[str, Sequence[PodRow]] = {
+    "Running": [pod("a"), pod("b")],
+    "Starting": [pod("a"), pod("b", ready=False)],
+    "Waiting": [pod("a"), waiting("b")],
+    "Completed": [ended("a", "Succeeded")],
+    "Failed": [ended("a", "Succeeded"), ended("b", "Failed")],
+    "Terminating": [pod("a", state="Terminating")],
+}
+
+
+@pytest.mark.parametrize(("status", "pods"), STATES.items(), ids=STATES)
+def test_a_workload_is_as_its_pods_are(status: str, pods: Sequence[PodRow]):
+    assert workload_views(Tables(pods=pods))[0].status == status
+
+
+def test_pods_that_ended_do_not_count_while_others_run():
+    pods = [pod("a", gpus=1), ended("b", "Failed", gpus=1)]
+    (view,) = workload_views(Tables(pods=pods))
+    assert (view.status, view.gpus) == ("Running", 1)
+
+
+def test_a_workload_costs_what_it_holds():
+    pods = [pod("a", devices=((0, 1.0), (1, 0.25))), waiting("b", gpus=4)]
+    (view,) = workload_views(Tables(nodes=[NODE], pods=pods))
+    assert view.price == 2.5
+
+
+def test_a_set_is_there_before_its_pods_and_tells_why_it_waits():
+    set_ = SetRow(id="x/s", replicas=1, cliques=())
+    gang = GangRow(id="x/s-0", phase="Pending", groups=(), set="x/s", waits="no room")
+    (view,) = workload_views(Tables(sets=[set_], gangs=[gang]))
+    assert (view.kind, view.name, view.status, view.why) == (
+        "PodCliqueSet",
+        "s",
+        "Pending",
+        "no room",
+    )
+    empty = SetRow(id="x/s", replicas=0, cliques=())
+    assert workload_views(Tables(sets=[empty]))[0].status == "Empty"
+
+
+def test_why_of_a_workload_is_what_its_pods_tell():
+    pods = [pod("a"), waiting("b", message="no node has room"), waiting("c", reason="Gated")]
+    assert workload_views(Tables(pods=pods))[0].why == "no node has room"
