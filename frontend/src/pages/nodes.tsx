@@ -1,5 +1,5 @@
 /** All nodes as a table; a row opens who holds what there. */
-import type { JSX } from "preact";
+import type { ComponentChildren, JSX } from "preact";
 import { useEffect, useMemo } from "preact/hooks";
 import { cpuRequested } from "../fleet/colouring";
 import "../fleet/details.css";
@@ -22,6 +22,7 @@ import "./nodes.css";
 interface Line {
   id: string;
   node: FleetNode;
+  version: number;
   state: NodeState;
   cpuAsked: number;
   ramAsked: number;
@@ -72,17 +73,35 @@ function Nothing({ filtered }: { filtered: boolean }): JSX.Element {
 }
 
 function linesOf(wanted: (node: FleetNode) => boolean): Line[] {
-  const lines: Line[] = [];
-  for (const node of inOrder()) {
-    if (!wanted(node)) continue;
-    let ram = 0;
-    for (const pod of node.pods.values()) ram += pod.ram ?? 0;
-    lines.push({
-      id: node.row.id, node, state: nodeState(node.row), cpuAsked: cpuRequested(node),
-      ramAsked: node.row.ram > 0 ? ram / node.row.ram : 0,
-    });
-  }
-  return lines;
+  return inOrder().filter(wanted).map(lineOf);
+}
+
+const known = new WeakMap<FleetNode, Line>();
+
+/** The line of a node; the same as before while nothing about the node changed. */
+function lineOf(node: FleetNode): Line {
+  const before = known.get(node);
+  if (before?.version === node.version) return before;
+  let ram = 0;
+  for (const pod of node.pods.values()) ram += pod.ram ?? 0;
+  const line = {
+    id: node.row.id, node, version: node.version, state: nodeState(node.row), cpuAsked: cpuRequested(node),
+    ramAsked: node.row.ram > 0 ? ram / node.row.ram : 0,
+  };
+  known.set(node, line);
+  return line;
+}
+
+/** Draws a cell once per line: what did not change costs nothing while the table scrolls. */
+function drawnOnce(column: Column<Line>): Column<Line> {
+  const drawn = new WeakMap<Line, ComponentChildren>();
+  return {
+    ...column,
+    cell: (line) => {
+      if (!drawn.has(line)) drawn.set(line, column.cell(line));
+      return drawn.get(line);
+    },
+  };
 }
 
 let ordered: { shapes: number; nodes: FleetNode[] } = { shapes: -1, nodes: [] };
@@ -125,7 +144,7 @@ const STATE_OPTIONS = [
   ...STATES.map((state) => ({ value: state, title: stateWord(state) })),
 ];
 
-const COLUMNS: Column<Line>[] = [
+const COLUMNS = ([
   {
     id: "name", title: "Name", width: "150px", sort: (line) => line.id,
     cell: (line) => (
@@ -170,4 +189,4 @@ const COLUMNS: Column<Line>[] = [
     cell: ({ node: { row } }) => (row.price && row.gpus ? money(row.price * row.gpus) : <span class="faint">–</span>),
   },
   { id: "age", title: "Age", width: "62px", numeric: true, wideOnly: true, sort: (line) => -(line.node.row.created ?? 0), cell: (line) => <Age since={line.node.row.created} /> },
-];
+] as Column<Line>[]).map(drawnOnce);
