@@ -15,7 +15,7 @@ WIDTHS = (1280, 390)
 
 @pytest.fixture(scope="module")
 def place(place: Place) -> Place:
-    """With something to see: of three GPU nodes' worth, one gang runs and another waits."""
+    """With something to see: a gang runs on three of four GPU nodes, and another wants two."""
     place.apply(gang("runs", replicas=3, gpus=8))
     place.until_running("runs-0")
     place.apply(gang("waits", replicas=2, gpus=8))
@@ -33,6 +33,23 @@ def test_a_page_is_usable_by_everybody(page: Page, name: str) -> None:
     assert page.title().startswith(name.title())
     assert nameless(page) == []
     assert repeated_ids(page) == []
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize(("name", "row"), [("workloads", "waits"), ("nodes", "h100-0")])
+def test_details_are_usable_by_everybody(
+    page: Page, name: str, row: str, theme: Literal["light", "dark"]
+) -> None:
+    page.emulate_media(color_scheme=theme)
+    open_page(page, name)
+    page.get_by_role("row", name=re.compile(row)).first.click()
+    expect(page.get_by_role("dialog", name=re.compile(row))).to_be_visible()
+    assert nameless(page) == []
+    assert repeated_ids(page) == []
+    assert faint_text(page) == []
+    page.set_viewport_size({"width": 390, "height": 844})
+    expect(page.get_by_role("dialog", name=re.compile(row))).to_be_in_viewport()
+    assert too_wide(page) == []
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
@@ -59,6 +76,22 @@ def test_the_navigation_leads_to_every_page(page: Page) -> None:
         page.get_by_role("navigation", name="Pages").get_by_role("link", name=name.title()).click()
         expect(page).to_have_url(re.compile(f"/{name}$"))
         expect(page.get_by_role("heading", level=1, name=name.title())).to_be_visible()
+
+
+def test_nothing_can_be_done_unless_it_was_allowed(page: Page, place: Place) -> None:
+    for name, row in (("workloads", "runs"), ("nodes", "h100-0")):
+        open_page(page, name)
+        page.get_by_role("row", name=re.compile(row)).first.click()
+        details = page.get_by_role("dialog", name=re.compile(row))
+        expect(details).to_be_visible()
+        acts = re.compile("^(Scale|Cordon|Uncordon|Drain|Delete)")
+        expect(details.get_by_role("button", name=acts)).to_have_count(0)
+    answer = page.request.post(
+        "/api/actions", data={"act": "cordon", "table": "nodes", "id": "h100-0"}
+    )
+    assert answer.status == 403
+    assert "--allow-actions" in answer.json()["message"]
+    assert place.run("get node h100-0 -o jsonpath={.spec.unschedulable}") == ""
 
 
 def test_the_address_keeps_no_token(page: Page, place: Place) -> None:
