@@ -8,9 +8,9 @@ import typer
 def completion(
     shell: Annotated[Literal["bash", "zsh", "fish"], typer.Argument(help="Whose script.")],
 ) -> None:
-    """Print the script that lets a shell complete commands, options and names in the cluster.
+    """Print the script by which a shell completes what is typed.
 
-    `kilonova --install-completion` writes it where the shell finds it.
+    Commands, options, and names of things in the cluster. `kilonova --install-completion` writes it where the shell finds it.
 
     \b
     Examples:

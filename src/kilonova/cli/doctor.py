@@ -19,9 +19,9 @@ def doctor(
         Literal["table", "json", "yaml"], typer.Option("--output", "-o", help="Form.")
     ] = "table",
 ) -> None:
-    """Look for what is in the way: this machine, access, rights, kinds, webhooks, leaders, clocks.
+    """Look for what is in the way, and say what to do.
 
-    Every line says how it is, and where something is wrong, what to do. Nothing is written
+    Looked at are this machine, access, rights, kinds, webhooks, leaders and clocks. Every line says how it is, and where something is wrong, what to do. Nothing is written
     anywhere. Works without a cluster too. Exits with 1 when there is a problem; warnings are none.
 
     \b

@@ -35,7 +35,7 @@ def gangs(
     context: Context = None,
     data: Data = None,
 ) -> None:
-    """List gangs: how far they are, what they hold, and why those wait that do.
+    """List gangs, and why those wait that do.
 
     `kilonova why NAME` tells more of one that waits, and what would let it in.
 

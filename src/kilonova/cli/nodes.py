@@ -31,7 +31,7 @@ def nodes(
     context: Context = None,
     data: Data = None,
 ) -> None:
-    """List nodes: how they are, where they stand, and how many of their GPUs are held.
+    """List nodes, and how many of their GPUs are held.
 
     Prices are list prices of one GPU for an hour, unless the node says its own.
 

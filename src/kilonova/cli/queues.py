@@ -39,9 +39,9 @@ def queues(
     data: Data = None,
     snapshot: Snapshot = None,
 ) -> None:
-    """Show queues: what they deserve, may use, use and wait for, and what is wrong with them.
+    """Show queues: what they may use, use and wait for.
 
-    Of a queue that has others below it, all of theirs is in it. The fair share is what a queue can
+    Also what they deserve, and what is wrong with them. Of a queue that has others below it, all of theirs is in it. The fair share is what a queue can
     count on while all queues ask for what they ask for now.
 
     \b

@@ -16,7 +16,7 @@ _File = Annotated[Path, typer.Argument(metavar="FILE", help="The snapshot.", dir
 
 @app.callback()
 def snapshot() -> None:
-    """Save all that a scheduler decides from, look at it, and decide again anywhere.
+    """Save what a scheduler decides from, and decide again.
 
     \b
     Example:

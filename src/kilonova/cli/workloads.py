@@ -35,9 +35,9 @@ def workloads(
     context: Context = None,
     data: Data = None,
 ) -> None:
-    """List what people run: sets, Deployments, Jobs, lone pods, each with how its pods are.
+    """List what people run, and how it is.
 
-    A selector chooses by the labels of pods. The price is that of the GPUs which a workload holds,
+    That is sets, Deployments, Jobs and lone pods, each with how its pods are. A selector chooses by the labels of pods. The price is that of the GPUs which a workload holds,
     per hour.
 
     \b
