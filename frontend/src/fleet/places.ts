@@ -21,9 +21,10 @@ export interface ZonePlace {
   blocks: BlockPlace[];
 }
 
+const THIS_MACHINE = "this machine";
 const natural = new Intl.Collator("en", { numeric: true });
 
-/** Sorts nodes into zones, blocks and racks; places without a name come last. */
+/** Sorts nodes into zones, blocks and racks; this machine and places without a name come last. */
 export function placesOf(nodes: Iterable<NodeRow>): ZonePlace[] {
   const zones = new Map<string, Map<string, Map<string, NodeRow[]>>>();
   for (const node of nodes) {
@@ -35,7 +36,7 @@ export function placesOf(nodes: Iterable<NodeRow>): ZonePlace[] {
 }
 
 function zoneName(node: NodeRow): string {
-  return node.zone ?? (node.kind === "process" ? "this machine" : "");
+  return node.zone ?? (node.kind === "process" ? THIS_MACHINE : "");
 }
 
 function zonePlace(name: string, blocks: Map<string, Map<string, NodeRow[]>>): ZonePlace {
@@ -75,7 +76,9 @@ function within<V>(map: Map<string, V>, key: string, make: () => V): V {
 }
 
 function inOrder<V>(map: Map<string, V>): [string, V][] {
-  return [...map].sort(([a], [b]) =>
-    a === "" ? 1 : b === "" ? -1 : natural.compare(a, b),
-  );
+  return [...map].sort(([a], [b]) => rank(a) - rank(b) || natural.compare(a, b));
+}
+
+function rank(name: string): number {
+  return name === "" ? 2 : name === THIS_MACHINE ? 1 : 0;
 }

@@ -119,6 +119,16 @@ function place({ row }: FleetNode): string {
   return [row.zone, row.block, row.rack].filter(Boolean).join(" / ");
 }
 
+function Place({ of: { row } }: { of: FleetNode }): JSX.Element {
+  const around = [row.zone, row.block].filter(Boolean).join(" / ");
+  return (
+    <span class="two-lines node-place">
+      {row.rack && <span>{row.rack}</span>}
+      {around && <span class="faint">{around}</span>}
+    </span>
+  );
+}
+
 function stateWord(state: NodeState): string {
   return state === "healthy" ? "Ready" : state === "lost" ? "GPU lost" : capital(state);
 }
@@ -134,7 +144,7 @@ function Share({ what, asked, used, of }: { what: string; asked: number; used: n
   return (
     <span class="node-share" title={words}>
       <span class="num">{percent(used ?? asked)}</span>
-      <Meter share={used ?? asked} label={words} marks={used === undefined ? [] : [{ at: asked, label: `${percent(asked)} asked for` }]} />
+      <Meter share={used ?? asked} label={words} marks={used === undefined || asked === 0 ? [] : [{ at: asked, label: `${percent(asked)} asked for` }]} />
     </span>
   );
 }
@@ -154,7 +164,7 @@ const COLUMNS = ([
       </span>
     ),
   },
-  { id: "place", title: "Zone / block / rack", wideOnly: true, sort: (line) => place(line.node), cell: (line) => <span class="muted" title={place(line.node)}>{place(line.node)}</span> },
+  { id: "place", title: "Zone / block / rack", wideOnly: true, sort: (line) => place(line.node), cell: (line) => <Place of={line.node} /> },
   { id: "product", title: "Product", width: "138px", wideOnly: true, sort: (line) => line.node.row.product ?? "", cell: (line) => <Product of={line.node} /> },
   {
     id: "gpus", title: "GPUs held", width: "112px", sort: (line) => line.node.held,
