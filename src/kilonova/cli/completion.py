@@ -10,7 +10,8 @@ def completion(
 ) -> None:
     """Print the script by which a shell completes what is typed.
 
-    Commands, options, and names of things in the cluster. `kilonova --install-completion` writes it where the shell finds it.
+    Commands, options, and names of things in the cluster. `kilonova --install-completion` writes it
+    where the shell finds it.
 
     \b
     Examples:

@@ -21,8 +21,9 @@ def doctor(
 ) -> None:
     """Look for what is in the way, and say what to do.
 
-    Looked at are this machine, access, rights, kinds, webhooks, leaders and clocks. Every line says how it is, and where something is wrong, what to do. Nothing is written
-    anywhere. Works without a cluster too. Exits with 1 when there is a problem; warnings are none.
+    Looked at are this machine, access, rights, kinds, webhooks, leaders and clocks. Every line says
+    how it is, and where something is wrong, what to do. Nothing is written anywhere. Works without
+    a cluster too. Exits with 1 when there is a problem; warnings are none.
 
     \b
     Examples:

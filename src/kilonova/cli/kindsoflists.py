@@ -83,7 +83,7 @@ GANGS: Kind[GangView] = Kind(
         Column("PHASE", lambda view: view.phase, state=True),
         Column("PODS", lambda view: str(view.pods), order=lambda view: view.pods),
         Column("READY", lambda view: f"{view.ready}/{view.pods}", order=lambda view: view.ready),
-        Column("GPUS", lambda view: str(view.gpus), order=lambda view: view.gpus),
+        Column("GPUS", lambda view: amount(view.gpus), order=lambda view: view.gpus),
         Column("QUEUE", lambda view: view.queue),
         Column(
             "AGE",
@@ -113,7 +113,7 @@ WORKLOADS: Kind[WorkloadView] = Kind(
         Column("NAME", lambda view: view.name),
         Column("STATUS", lambda view: view.status, state=True),
         Column("READY", lambda view: f"{view.ready}/{view.pods}", order=lambda view: view.ready),
-        Column("GPUS", lambda view: str(view.gpus), order=lambda view: view.gpus),
+        Column("GPUS", lambda view: amount(view.gpus), order=lambda view: view.gpus),
         Column("QUEUE", lambda view: view.queue),
         Column(
             "AGE",

@@ -41,8 +41,9 @@ def queues(
 ) -> None:
     """Show queues: what they may use, use and wait for.
 
-    Also what they deserve, and what is wrong with them. Of a queue that has others below it, all of theirs is in it. The fair share is what a queue can
-    count on while all queues ask for what they ask for now.
+    Also what they deserve, and what is wrong with them. Of a queue that has others below it, all of
+    theirs is in it. The fair share is what a queue can count on while all queues ask for what they
+    ask for now.
 
     \b
     Examples:

@@ -4,11 +4,21 @@ from typing import Annotated
 
 import typer
 
-from kilonova.cli.lookoptions import Context, Data, Kubeconfig, Namespace
+from kilonova.cli.completing import namespace_names
+from kilonova.cli.lookoptions import Context, Data, Kubeconfig
 
 
 def top(
-    namespace: Namespace = None,
+    namespace: Annotated[
+        str | None,
+        typer.Option(
+            "--namespace",
+            "-n",
+            metavar="NAME",
+            help="Workloads of this namespace alone.  [default: all]",
+            autocompletion=namespace_names,
+        ),
+    ] = None,
     once: Annotated[bool, typer.Option("--once", help="Print one picture, and end.")] = False,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
@@ -16,10 +26,10 @@ def top(
 ) -> None:
     """Watch GPUs, workloads and queues live, in the terminal.
 
-    Nodes come with who holds their GPUs, workloads with why they wait. Every cell is a GPU, in the colour of the workload that holds it: full, half as high where only
-    a part of it is held, a dot where it is free. Keys: tab or arrows for the page, / to filter, s
-    to sort, up and down to scroll, q to leave. All namespaces unless -n names one; nodes show all
-    that is on them even so.
+    Nodes come with who holds their GPUs, workloads with why they wait. Every cell is a GPU, in the
+    colour of the workload that holds it: full, half as high where only a part of it is held, a dot
+    where it is free. Keys: tab or arrows for the page, / to filter, s to sort, up and down to
+    scroll, q to leave. All namespaces unless -n names one; nodes show all that is on them even so.
 
     \b
     Examples:

@@ -196,7 +196,7 @@ def _workloads(scene: Scene, look: Look) -> list[str]:
         lines.append(
             f"  {_paint(scene, f'{view.status:<11}', view.status)}  "
             f"{owners.painted(f'{view.kind}/{full}', f'{full:<{name}}')}  {view.kind:<{kind}}  "
-            f"{f'{view.ready}/{view.pods}':>7} ready  {view.gpus:>4} GPUs  "
+            f"{f'{view.ready}/{view.pods}':>7} ready  {amount(view.gpus):>4} GPUs  "
             f"{age(view.created, scene.now):>6}  {' '.join(view.why.split())}".rstrip()
         )
     return lines

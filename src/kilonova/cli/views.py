@@ -54,7 +54,8 @@ class GangView(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     phase: str
     pods: int
     ready: int
-    gpus: int
+    gpus: float
+    """Asked for; where only parts of devices are, those that are held."""
     queue: str
     nodes: list[str]
     topology: str
@@ -75,7 +76,8 @@ class WorkloadView(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     status: str
     pods: int
     ready: int
-    gpus: int
+    gpus: float
+    """Asked for; where only parts of devices are, those that are held."""
     queue: str
     nodes: list[str]
     restarts: int
@@ -91,6 +93,10 @@ def gpus_of(pod: PodRow) -> float:
     if not pod.node or pod.phase in _ENDED:
         return 0.0
     return sum(share for _, share in pod.devices) if pod.devices else float(pod.gpus)
+
+
+def _wanted(pod: PodRow) -> float:
+    return float(pod.gpus) or gpus_of(pod)
 
 
 def node_views(tables: Tables) -> list[NodeView]:
@@ -138,7 +144,7 @@ def _gang_view(gang: GangRow, pods: dict[str, PodRow]) -> GangView:
         phase=gang.phase,
         pods=len(named),
         ready=sum(pod.ready for pod in mine),
-        gpus=sum(pod.gpus for pod in mine),
+        gpus=round(sum(map(_wanted, mine)), 3),
         queue=gang.queue or DEFAULT_QUEUE,
         nodes=_nodes(mine),
         topology=gang.pack or (f"prefers {gang.prefers}" if gang.prefers else ""),
@@ -182,7 +188,7 @@ def _workload_view(
         status=_status(pods, set_),
         pods=len(pods),
         ready=sum(pod.ready for pod in pods),
-        gpus=sum(pod.gpus for pod in pods if pod.phase not in _ENDED),
+        gpus=round(sum(_wanted(pod) for pod in pods if pod.phase not in _ENDED), 3),
         queue=next((pod.queue for pod in pods if pod.queue), DEFAULT_QUEUE),
         nodes=_nodes(pods),
         restarts=sum(pod.restarts for pod in pods),

@@ -31,8 +31,9 @@ def why(
 ) -> None:
     """Say why a pod or a gang waits, or stands where it does.
 
-    Of one that waits: what would let it in, and when it should start. Of one that has its place: where, since when, which devices, and how the node scores beside the
-    next best. It is worked out anew from the cluster as it is; the scheduler need not run.
+    Of one that waits: what would let it in, and when it should start. Of one that has its place:
+    where, since when, which devices, and how the node scores beside the next best. It is worked out
+    anew from the cluster as it is; the scheduler need not run.
 
     \b
     Examples:
