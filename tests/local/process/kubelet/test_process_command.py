@@ -30,7 +30,7 @@ def up(kilonova: Kilonova, *words: str) -> Access:
     data = kilonova.home / "data"
     done = kilonova.detach(data, "--no-demo", "--process-node", *words)
     assert done.code == 0, done.err
-    assert "nodes  1 (1 ready)" in done.out
+    assert "nodes    1 (1 ready)" in done.out
     return Access.from_kubeconfig(data / "kubeconfig", kilonova.home / "admin")
 
 
@@ -98,3 +98,14 @@ def test_pods_outlive_kilonova_where_they_are_to(kilonova: Kilonova, kill: bool)
     assert running(data) == [before]
     found: Any = access.ask("GET", f"{PODS}/p")[1]
     assert found["status"]["containerStatuses"][0]["restartCount"] == 0
+
+
+def test_a_wipe_ends_pods_that_were_left(kilonova: Kilonova) -> None:
+    data = kilonova.home / "data"
+    run_pod(up(kilonova), "p", "exec sleep 1000")
+    (left,) = running(data)
+    assert kilonova("down", "--keep-pods", "--data", data).code == 0
+    done = kilonova("down", "--wipe", "--yes", "--data", data)
+    assert done.code == 0, done.err
+    assert not data.exists()
+    assert not Path(f"/proc/{left.pid}").exists()

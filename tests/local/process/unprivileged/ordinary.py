@@ -90,7 +90,7 @@ class OrdinaryUser:
         start = ("up", "--no-demo", "--detach", "--wait", "--port", "0")
         done = self(*start, "--data", self.data, *options)
         assert done.code == 0, done.err
-        assert "nodes  1 (1 ready)" in done.out
+        assert "nodes    1 (1 ready)" in done.out
 
     def pid(self) -> int:
         """Of the running cluster."""
