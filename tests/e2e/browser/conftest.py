@@ -48,12 +48,13 @@ def complaints() -> Iterator[Complaints]:
 
 @pytest.fixture
 def page(browser: Browser, place: Place, complaints: Complaints) -> Iterator[Page]:
-    """A page that came by the link of `kilonova status`, and may go to any path from there."""
+    """An empty page in a profile that came by the link of `kilonova status`."""
     with browser.new_context(
         base_url=place.address, viewport={"width": 1280, "height": 800}
     ) as context:
         context.set_default_timeout(PATIENCE)
+        # As the browser does, without the time to show a page that the test leaves at once.
+        assert context.request.get(place.link).ok
         page = context.new_page()
         complaints.listen(page)
-        page.goto(place.link)
         yield page

@@ -96,6 +96,7 @@ def test_nothing_can_be_done_unless_it_was_allowed(page: Page, place: Place) -> 
 
 def test_the_address_keeps_no_token(page: Page, place: Place) -> None:
     assert "token=" in place.link
+    page.goto(place.link)
     expect(page.get_by_role("heading", level=1)).to_be_visible()
     assert "token" not in page.url
     page.reload()
