@@ -9,6 +9,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from kilonova.local.nodes.fleets import FLEETS
 from tests.cli.command import Kilonova
 from tests.harness.access import Access
 from tests.harness.embedded import EmbeddedServer
@@ -60,6 +61,29 @@ def test_nodes_come_from_the_fleet_file(kilonova: Kilonova, tmp_path: Path):
     fleet.write_text("nodes: [{name: small, count: 3}]")
     kilonova.detach(tmp_path / "data", "--nodes", "fleet.yaml", "--durability", "normal")
     assert kilonova.status(tmp_path / "data")["nodes"] == {"total": 3, "ready": 3}
+
+
+def test_a_large_fleet_is_there_when_the_command_returns(kilonova: Kilonova, tmp_path: Path):
+    kilonova.detach(tmp_path / "data", "--no-demo", "--nodes", "large")
+    assert kilonova.status(tmp_path / "data")["nodes"] == {"total": 2000, "ready": 2000}
+
+
+def test_the_shell_offers_every_fleet_that_has_a_name_and_files(kilonova: Kilonova, tmp_path: Path):
+    (tmp_path / "mine.yaml").touch()
+    offered = subprocess.run(
+        kilonova.command(),
+        env=kilonova.environment()
+        | {
+            "_KILONOVA_COMPLETE": "complete_bash",
+            "COMP_WORDS": "kilonova up --nodes ",
+            "COMP_CWORD": "3",
+        },
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert offered.stdout.split() == [*FLEETS, "mine.yaml"]
 
 
 def test_a_restart_goes_on_with_the_data(kilonova: Kilonova, tmp_path: Path):
