@@ -22,10 +22,12 @@ export function gangHref(id: string): string | undefined {
   return workloadHref(pod?.workload ?? `PodGang/${id}`);
 }
 
+/** The address of a node's details. */
 export function nodeHref(name: string): string {
-  return pathOf("nodes", name);
+  return `/nodes?node=${encodeURIComponent(name)}`;
 }
 
+/** The address of a queue's details. */
 export function queueHref(name: string): string {
   return pathOf("queues", name);
 }
