@@ -10,11 +10,11 @@ import type { Totals } from "./totals";
 import type { View } from "./view";
 import { capital } from "./words";
 
-const TOP = 7;
+const TOP = 6;
 
 export function Legend({ view, totals }: { view: View; totals: Totals }): JSX.Element {
   return (
-    <div class={view.mode === "owner" ? "fleet-legend owners" : "fleet-legend"} aria-label="Legend" role="group">
+    <div class="fleet-legend" aria-label="Legend" role="group">
       {view.mode === "owner" && <Owners view={view} totals={totals} />}
       {view.mode === "health" && <Health theme={view.theme} totals={totals} />}
       {view.mode === "utilisation" && <Utilisation theme={view.theme} totals={totals} />}

@@ -21,7 +21,8 @@ export interface ZonePlace {
   blocks: BlockPlace[];
 }
 
-const THIS_MACHINE = "this machine";
+/** Where nodes stand that are processes on this machine and say no zone. */
+export const THIS_MACHINE = "this machine";
 const natural = new Intl.Collator("en", { numeric: true });
 
 /** Sorts nodes into zones, blocks and racks; this machine and places without a name come last. */

@@ -4,7 +4,7 @@ import { memo } from "preact/compat";
 import { useMemo, useState, useEffect } from "preact/hooks";
 import { counted, number } from "../format";
 import { holdings } from "./follow";
-import { placesOf } from "./places";
+import { placesOf, THIS_MACHINE } from "./places";
 
 const EVERY_MS = 5000;
 
@@ -33,10 +33,11 @@ function rackLines(): [string, string][] {
     for (const block of zone.blocks) {
       for (const rack of block.racks) {
         const held = rack.nodes.reduce((sum, row) => sum + (holdings.nodes.get(row.id)?.held ?? 0), 0);
-        const where = [zone.name && `zone ${zone.name}`, block.name && `block ${block.name}`].filter(Boolean).join(", ");
+        const here = zone.name === THIS_MACHINE;
+        const where = [!here && zone.name && `zone ${zone.name}`, block.name && `block ${block.name}`].filter(Boolean).join(", ");
         const gpus = rack.gpus ? `, ${number(held)} of ${number(rack.gpus)} GPUs held` : "";
         const domain = rack.domain ? ", one NVLink domain" : "";
-        const name = rack.name ? `Rack ${rack.name}` : "Nodes without a rack";
+        const name = rack.name ? `Rack ${rack.name}` : here ? "This machine" : "Nodes without a rack";
         lines.push([
           `${zone.name}/${block.name}/${rack.name}`,
           `${name}${where ? ` in ${where}` : ""}: ${counted(rack.nodes.length, "node")}${gpus}${domain}.`,
