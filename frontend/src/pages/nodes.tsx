@@ -57,7 +57,7 @@ export function Nodes(): JSX.Element {
       <Table
         label="Nodes"
         rows={lines}
-        columns={COLUMNS}
+        columns={node ? BESIDE_DETAILS : COLUMNS}
         selected={node}
         onOpen={(line) => setQuery({ node: line.id })}
         empty={<Nothing filtered={size > 0} />}
@@ -200,3 +200,6 @@ const COLUMNS = ([
   },
   { id: "age", title: "Age", width: "62px", numeric: true, wideOnly: true, sort: (line) => -(line.node.row.created ?? 0), cell: (line) => <Age since={line.node.row.created} /> },
 ] as Column<Line>[]).map(drawnOnce);
+
+/** What there is room for while details are open. */
+const BESIDE_DETAILS = COLUMNS.filter((column) => !column.wideOnly);
