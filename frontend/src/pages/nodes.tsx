@@ -122,7 +122,7 @@ function place({ row }: FleetNode): string {
 function Place({ of: { row } }: { of: FleetNode }): JSX.Element {
   const around = [row.zone, row.block].filter(Boolean).join(" / ");
   return (
-    <span class="two-lines node-place">
+    <span class="two-lines node-lines">
       {row.rack && <span>{row.rack}</span>}
       {around && <span class="faint">{around}</span>}
     </span>
@@ -188,9 +188,9 @@ const COLUMNS = ([
   {
     id: "state", title: "State", sort: (line) => STATES.indexOf(line.state),
     cell: ({ node, state }) => (
-      <span class="cell-line" title={node.row.problem}>
+      <span class="two-lines node-lines" title={node.row.problem}>
         <State tone={STATE_TONE[state]}>{stateWord(state)}</State>
-        {node.row.problem && <span class="muted ellipsis wide-only">{node.row.problem}</span>}
+        {node.row.problem && <span class="muted">{node.row.problem}</span>}
       </span>
     ),
   },
