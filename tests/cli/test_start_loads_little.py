@@ -13,7 +13,7 @@ LATER = {
     "aiohttp": "webhooks, and probes of pages",
     "cel_expr_python.cel": "rules, patterns and policies",
     "jwt": "tokens",
-    "kilonova.cli.explaining": "reasons in the console",
+    "kilonova.cli.consolewhy": "reasons in the console",
     "rich.console": "a terminal",
     "typer": "a command line",
     "wsproto": "exec, attach and port-forward",

@@ -5,6 +5,7 @@ It looks at the cluster over a client without a socket, and listens on a port of
 
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import cache
 
 from kilonova.cli.options import UpOptions
 from kilonova.console import Console, ConsoleSettings, Explain, Explained, build_console
@@ -74,11 +75,14 @@ def _reason(error: OSError) -> str:
 def _explain(cluster: Cluster) -> Explain:
     """What `kilonova why` says; what works it out is loaded when somebody asks."""
 
-    async def explain(namespace: str, name: str) -> Explained | None:
+    @cache
+    def loaded() -> Explain:
+        from kilonova.cli.consolewhy import explainer
         from kilonova.cli.embeddedscheduler import SETTINGS
-        from kilonova.cli.explaining import explain_by
 
-        look = explain_by(cluster.client(USER), SETTINGS, cluster.clock.now)
-        return await look(namespace, name)
+        return explainer(cluster.client(USER), SETTINGS, cluster.clock.now)
+
+    async def explain(namespace: str, name: str) -> Explained | None:
+        return await loaded()(namespace, name)
 
     return explain
