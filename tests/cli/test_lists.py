@@ -287,3 +287,16 @@ def test_names_are_completed_in_every_list(cluster_command: Kilonova, busy: Path
     assert offered("gangs", "-n", "kube-s") == ["kube-system"]
     assert offered("nodes", "--context", "k") == ["kilonova"]
     assert offered("nodes", "-o", "w") == ["wide"]
+
+
+def test_a_plan_puts_what_names_no_namespace_where_it_is_told(
+    cluster_command: Kilonova, busy: Path
+):
+    file = cluster_command.home / "new.yaml"
+    body = pod("new", 1)
+    del body["metadata"]["namespace"]
+    file.write_text(yaml.safe_dump(body))
+    done = cluster_command("plan", "-f", file, "-n", "team", "-o", "json", "--data", busy)
+    assert done.code == 0, done.err
+    placed = [one["pod"] for each in json.loads(done.out)["placed"] for one in each["pods"]]
+    assert placed == ["team/new"]

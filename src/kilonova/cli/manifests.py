@@ -21,6 +21,8 @@ class Manifest:
     kind: str
     body: JsonObject
     where: str
+    usual_namespace: str = "default"
+    """Where it goes if it does not say."""
 
     @property
     def name(self) -> str:
@@ -28,7 +30,7 @@ class Manifest:
 
     @property
     def namespace(self) -> str:
-        return self.body["metadata"].get("namespace") or "default"
+        return self.body["metadata"].get("namespace") or self.usual_namespace
 
 
 def read_manifests(files: list[Path]) -> list[Manifest]:

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from kilonova.cli.lookoptions import Config, Context, Data, Kubeconfig, Output, Snapshot
+from kilonova.cli.lookoptions import Config, Context, Data, Kubeconfig, Namespace, Output, Snapshot
 
 
 def plan(
@@ -21,6 +21,7 @@ def plan(
     moves: Annotated[
         bool, typer.Option("--moves", help="Say what would be moved now so that nodes become free.")
     ] = False,
+    namespace: Namespace = None,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
     data: Data = None,
@@ -32,12 +33,13 @@ def plan(
 
     Pods, Deployments, ReplicaSets, StatefulSets, Jobs, PodGangs, PodGroups and PodCliqueSets are
     planned, with the Queues beside them; what needs no place is passed over. They take their turn
-    beside all that waits already. Volumes and device claims of theirs are not looked at.
+    beside all that waits already. What names no namespace goes to that of -n. Volumes and device
+    claims of theirs are not looked at.
 
     \b
     Examples:
       kilonova plan -f trainer.yaml
-      kilonova plan -f queue.yaml -f llama.yaml --context production
+      kilonova plan -f queue.yaml -f llama.yaml --context production -n research
       kilonova plan -f llama.yaml --snapshot monday.json.gz -o json
       helm template ./chart | kilonova plan -f -
       kilonova plan --moves --config scheduler.yaml
@@ -57,7 +59,7 @@ def plan(
         proposed = proposed_moves(picture, settings_in(config).moves)
         typer.echo(moves_text(proposed) if output == "table" else in_form(proposed, output))
         return
-    found = planned(files, snapshot, kubeconfig, context, data, config)
+    found = planned(files, snapshot, kubeconfig, context, data, config, namespace)
     for note in found.notes:
         typer.echo(f"kilonova: {note}", err=True)
     text = decisions_text(found.decisions)

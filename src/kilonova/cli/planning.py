@@ -9,7 +9,7 @@ import msgspec
 
 from kilonova.api.grove import ClusterTopologyBinding
 from kilonova.api.times import rfc3339
-from kilonova.cli.clusters import cluster_meant
+from kilonova.cli.clusters import cluster_meant, namespace_meant
 from kilonova.cli.drafts import Drafting, Drafts, Topologies
 from kilonova.cli.failure import CommandFailed
 from kilonova.cli.manifests import Manifest, read_manifests
@@ -43,13 +43,19 @@ def planned(
     context: str | None,
     data: Path | None,
     config: Path | None = None,
+    namespace: str | None = None,
 ) -> Planned:
     """What would be decided if the objects in some files were there."""
     manifests = read_manifests(files)
     picture = picture_from(snapshot, kubeconfig, context, data, config)
     topologies: Topologies = {}
-    if snapshot is None and any(each.kind == _SET for each in manifests):
-        topologies = asyncio.run(_topologies(cluster_meant(kubeconfig, context, data), context))
+    if snapshot is None:
+        meant = cluster_meant(kubeconfig, context, data)
+        namespace = namespace_meant(namespace, meant, context)
+        if any(each.kind == _SET for each in manifests):
+            topologies = asyncio.run(_topologies(meant, context))
+    if namespace:
+        manifests = [replace(each, usual_namespace=namespace) for each in manifests]
     now = rfc3339(datetime.fromtimestamp(picture.now, UTC))
     drafting = Drafting(now, picture.priorities, {**topologies, **_bindings(manifests)})
     drafting.take(manifests)
