@@ -1,18 +1,17 @@
 /** The numbers above the map. */
 import type { JSX } from "preact";
 import { money, number } from "../format";
-import { tables } from "../store";
+import { workloads } from "../workloads/rows";
 import type { Totals } from "./totals";
 
 export function Figures({ totals }: { totals: Totals }): JSX.Element {
-  let waiting = 0;
-  for (const gang of tables.gangs.all.values()) if (gang.phase === "Pending") waiting++;
+  const waiting = workloads.value.filter((row) => row.state === "Waiting").length;
   const { nodes, ready, gpus, held, spent, idle } = totals;
   return (
     <dl class="fleet-figures">
       <Figure name="Nodes ready" value={number(ready)} of={number(nodes)} bad={ready < nodes} />
       <Figure name="GPUs held" value={number(held)} of={number(gpus)} share={gpus ? held / gpus : 0} />
-      <Figure name="Gangs waiting" value={number(waiting)} href={waiting ? "/workloads?state=Waiting" : undefined} />
+      <Figure name="Workloads waiting" value={number(waiting)} href={waiting ? "/workloads?state=Waiting" : undefined} />
       <Figure name="USD per hour" value={money(spent + idle)} note={idle > 0 ? `${money(idle)} idle` : undefined} />
     </dl>
   );
