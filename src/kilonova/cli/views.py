@@ -145,7 +145,8 @@ def _gang_view(gang: GangRow, pods: dict[str, PodRow]) -> GangView:
         pods=len(named),
         ready=sum(pod.ready for pod in mine),
         gpus=round(sum(map(_wanted, mine)), 3),
-        queue=gang.queue or DEFAULT_QUEUE,
+        # As the scheduler reads it: what its first pod says counts where the gang says nothing.
+        queue=gang.queue or (mine[0].queue if mine else "") or DEFAULT_QUEUE,
         nodes=_nodes(mine),
         topology=gang.pack or (f"prefers {gang.prefers}" if gang.prefers else ""),
         score=gang.score,
