@@ -96,7 +96,8 @@ class Free:
         where = f" in {self.level} {self.domain}" if self.domain else ""
         if self.level == NAME:
             where = f" on node {self.domain}"
-        amount = wording.amount(self.resource, self.amount)
+        # Of what claims ask for there is no figure.
+        amount = wording.amount(self.resource, self.amount) if self.amount else self.resource
         return f"free {amount}{where}, now used by {wording.some(self.gangs)}"
 
 

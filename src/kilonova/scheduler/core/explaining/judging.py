@@ -20,7 +20,7 @@ from kilonova.scheduler.core.explaining.judging_domains import (
 )
 from kilonova.scheduler.core.explaining.nearest import Demand, Place, everywhere
 from kilonova.scheduler.core.explaining.protected import protected_below_limits, protected_holders
-from kilonova.scheduler.core.explaining.tallies import short_of, tally
+from kilonova.scheduler.core.explaining.tallies import CLAIMED, short_of, tally
 from kilonova.scheduler.core.explaining.trial import Trial
 from kilonova.scheduler.core.filters import Reason
 from kilonova.scheduler.core.flaws import Flaw
@@ -147,6 +147,10 @@ def _lacks(trial: Trial, demand: Demand, place: Place, *, alone: bool) -> Bindin
     if resource in dict(shape.requests) and free >= demand.wanted * each:
         amount = wording.amount(resource, free)
         text += f"{amount} are free, but in pieces too small for {wording.figure(resource, each)}"
+    elif resource == CLAIMED:
+        # Claims say what they want of devices, not how many of a kind that nodes have.
+        more = "pod" if demand.lacking == 1 else "pods"
+        text += f"{CLAIMED} for {demand.lacking} more {more} are needed"
     else:
         are = "is" if lacking == 1 else "are"
         text += f"{wording.figure(resource, lacking)} more {resource} {are} needed"
