@@ -300,3 +300,52 @@ def test_a_plan_puts_what_names_no_namespace_where_it_is_told(
     assert done.code == 0, done.err
     placed = [one["pod"] for each in json.loads(done.out)["placed"] for one in each["pods"]]
     assert placed == ["team/new"]
+
+
+def test_queues_have_the_forms_of_other_lists(cluster_command: Kilonova, busy: Path):
+    assert cluster_command("queues", "-o", "name", "--data", busy).out == "queue/default\n"
+    assert cluster_command("queues", "default", "-o", "name", "--data", busy).out == (
+        "queue/default\n"
+    )
+    bare = _rows(cluster_command("queues", "--no-headers", "--data", busy))
+    assert [row[0] for row in bare] == ["default"]
+    assert "WEIGHT" in cluster_command("queues", "-o", "wide", "--data", busy).out
+
+
+def test_queues_are_watched(cluster_command: Kilonova, busy: Path):
+    with _watching(cluster_command, "queues", "-w", "--data", busy) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline().split()[0] == "QUEUE"
+        before = process.stdout.readline().split()
+        assert (before[0], before[3]) == ("default", "8")
+        asyncio.run(_create(busy, pod("one-more", 1)))
+        after = process.stdout.readline().split()
+        while after[3] != "9":
+            after = process.stdout.readline().split()
+        asyncio.run(_delete(busy, "one-more"))
+    wrong = cluster_command("queues", "default", "-w", "--data", busy)
+    assert wrong.code == 1
+    assert "give no name" in wrong.err
+
+
+async def _create(data: Path, body: dict[str, object]) -> None:
+    async with connect(data / "kubeconfig") as client:
+        await client.create(PODS, body, "default")
+
+
+async def _delete(data: Path, name: str) -> None:
+    async with connect(data / "kubeconfig") as client:
+        await client.delete(PODS, name, "default", grace=0)
+
+
+def test_a_watch_ends_in_silence_when_its_reader_leaves(cluster_command: Kilonova, busy: Path):
+    with _watching(cluster_command, "nodes", "-w", "--data", busy) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.readline()
+        process.stdout.close()
+        asyncio.run(_mark(busy, "b-0", True))
+        assert process.wait(timeout=30) == 1
+        assert process.stderr.read() == ""
+        process.stdout = None
+    asyncio.run(_mark(busy, "b-0", False))

@@ -8,6 +8,10 @@ imported when that command runs, so that `kilonova --help` stays quick. Expected
 
 def main() -> None:
     """Run the command line of this process."""
-    from kilonova.cli.commands import main
+    try:
+        from kilonova.cli.commands import main
 
-    main()
+        main()
+    except KeyboardInterrupt:
+        # Also before a command has begun.
+        raise SystemExit(130) from None
