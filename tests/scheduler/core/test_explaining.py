@@ -450,3 +450,16 @@ def test_points_of_a_placement_and_of_the_next_best() -> None:
     assert found.runner_up is not None
     assert (found.runner_up.node, found.runner_up.total) == ("c", (3 * 96 + 20) / 4)
     assert len(cluster.snapshot.bookings) == 1
+
+
+@pytest.mark.parametrize("more", [0, 3])
+def test_a_gang_that_lost_its_place_is_explained_on_a_copy_from_when_it_had_one(more: int):
+    """Its node went, and then it was refused; the copy is some seconds old."""
+    cluster = cluster_of(racked(2), running=[job("x", 2, shape(8))])
+    explainer = Explainer(cluster, tight, POLICY)
+    lost = job("x", 2 + more, shape(8))
+    for _ in range(2):
+        found = explainer.explain(lost, NoRoom(), 10.0)
+        assert found.gang == "x"
+        if more:
+            assert "room for 2" in found.binding.text

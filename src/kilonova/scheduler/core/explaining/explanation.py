@@ -38,9 +38,10 @@ class Explanation:
 
 
 class Explainer:
-    """Explains refusals on one copy of a cluster, which it never changes.
+    """Explains refusals on one copy of a cluster.
 
     The cluster is that in which the gangs were refused: after `decide`, with what was booked.
+    Pods of gangs that are refused later have no place in it any more.
     """
 
     def __init__(self, cluster: Cluster, score: Score, policy: Policy) -> None:
@@ -52,6 +53,8 @@ class Explainer:
         """Why a gang was refused; `reservation` is the one of the plan that refused it."""
         trial = self._trial
         trial.begin(gang)
+        # The copy may be from before a node of theirs went, or a binding failed.
+        trial.forget_places_of(gang)
         wanted = in_need(trial.cluster.apart(gang))
         binding = binding_constraint(trial, wanted, why, now, reservation)
         wait = expected_start(trial, wanted, binding, now, reservation)

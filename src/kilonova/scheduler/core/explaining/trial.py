@@ -23,13 +23,11 @@ _MOST_TRIALS = 96
 
 
 class Trial:
-    """A cluster of its own. Gangs and queues are those of the real one, and only read."""
+    """A cluster of its own, as another was when this was made."""
 
     def __init__(self, cluster: Cluster, score: Score, policy: Policy) -> None:
-        self.cluster = Cluster(cluster.forest)
-        self.cluster.snapshot = self.snapshot = cluster.snapshot.copy()
-        self.cluster.standing, self.cluster.used = cluster.standing, cluster.used
-        self.cluster.budgets = cluster.budgets
+        self.cluster = cluster.copy()
+        self.snapshot = self.cluster.snapshot
         self.policy = policy
         self.rooms = Rooms(self.snapshot, score)
         self.placer = Placer(self.snapshot, self.rooms, policy.levels)
@@ -43,6 +41,16 @@ class Trial:
         self.trials = self.pods = 0
         self.evicts = self.policy.evicts and gang.needed > 0
         self._loosened.clear()
+
+    def forget_places_of(self, gang: Gang) -> None:
+        """Its pods have no places, whatever they had when the copy was made."""
+        pods = [pod for pod in _pods(gang) if pod in self.snapshot.bookings]
+        by_gang: dict[str, list[str]] = {}
+        for booking in self.snapshot.release_all(pods):
+            if booking.gang in self.cluster.standing:
+                by_gang.setdefault(booking.gang, []).append(booking.pod)
+        for name, left in by_gang.items():
+            self.cluster.leave(name, left)
 
     @property
     def spent(self) -> bool:
@@ -112,6 +120,10 @@ class Trial:
                 self.snapshot.put_node(node)
             for name in {node.name for node in nodes} - {node.name for node in before}:
                 self.snapshot.remove_node(name)
+
+
+def _pods(gang: Gang) -> list[str]:
+    return [member.pod for group in gang.groups for member in group.members]
 
 
 def in_need(gang: Gang) -> Gang:
