@@ -107,3 +107,9 @@ def test_a_set_is_there_before_its_pods_and_tells_why_it_waits():
 def test_why_of_a_workload_is_what_its_pods_tell():
     pods = [pod("a"), waiting("b", message="no node has room"), waiting("c", reason="Gated")]
     assert workload_views(Tables(pods=pods))[0].why == "no node has room"
+
+
+def test_nodes_are_in_the_order_of_their_numbers():
+    nodes = [NodeRow(id=name, ready=True, cpu=1, ram=1) for name in ("n-10", "n-2", "m", "n-2-a")]
+    views = node_views(Tables(nodes=nodes))
+    assert [view.name for view in views] == ["m", "n-2", "n-2-a", "n-10"]

@@ -1,4 +1,7 @@
-"""The lists that there are: nodes, gangs, workloads; where they come from, and their columns."""
+"""The lists that there are: nodes, gangs, workloads; where they come from, and their columns.
+
+Another one is a view of rows (`views`), a `Kind` here, and a command like `nodes`.
+"""
 
 import time
 
@@ -90,7 +93,6 @@ GANGS: Kind[GangView] = Kind(
             lambda view: age(view.created, time.time()),
             order=lambda view: -(view.created or 0.0),
         ),
-        Column("WHY", lambda view: short(view.why), in_wide=lambda view: view.why or "-"),
         Column("NODES", lambda view: ",".join(view.nodes) or "-", wide=True),
         Column("TOPOLOGY", lambda view: view.topology or "-", wide=True),
         Column(
@@ -99,6 +101,7 @@ GANGS: Kind[GangView] = Kind(
             order=lambda view: view.score or 0.0,
             wide=True,
         ),
+        Column("WHY", lambda view: short(view.why), in_wide=lambda view: view.why or "-"),
     ),
 )
 
@@ -120,7 +123,6 @@ WORKLOADS: Kind[WorkloadView] = Kind(
             lambda view: age(view.created, time.time()),
             order=lambda view: -(view.created or 0.0),
         ),
-        Column("WHY", lambda view: short(view.why), in_wide=lambda view: view.why or "-"),
         Column("NODES", lambda view: ",".join(view.nodes) or "-", wide=True),
         Column(
             "RESTARTS", lambda view: str(view.restarts), order=lambda view: view.restarts, wide=True
@@ -131,5 +133,6 @@ WORKLOADS: Kind[WorkloadView] = Kind(
             order=lambda view: view.price or 0.0,
             wide=True,
         ),
+        Column("WHY", lambda view: short(view.why), in_wide=lambda view: view.why or "-"),
     ),
 )

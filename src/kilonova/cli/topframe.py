@@ -9,7 +9,15 @@ from kilonova.cli.printing import age, amount
 from kilonova.cli.screen import cropped, width_of
 from kilonova.cli.topcells import Owners, cells_of
 from kilonova.cli.toplook import PAGES, Look
-from kilonova.cli.views import NodeView, Tables, WorkloadView, gpus_of, node_views, workload_views
+from kilonova.cli.views import (
+    NodeView,
+    Tables,
+    WorkloadView,
+    gpus_of,
+    natural,
+    node_views,
+    workload_views,
+)
 from kilonova.console.rows import PodRow, QueueRow
 
 GPU = "nvidia.com/gpu"
@@ -141,10 +149,11 @@ def _nodes(scene: Scene, look: Look) -> list[str]:
 
     if look.order == "place":
         return _by_rack(scene, views, line)
-    keys: dict[str, Callable[[NodeView], tuple[float, str]]] = {
-        "name": lambda view: (0.0, view.name),
-        "held": lambda view: (-view.gpus_held, view.name),
-        "free": lambda view: (view.gpus_held - view.gpus, view.name),
+    # They come in the order of their names, which stays where the rest is equal.
+    keys: dict[str, Callable[[NodeView], float]] = {
+        "name": lambda view: 0.0,
+        "held": lambda view: -view.gpus_held,
+        "free": lambda view: view.gpus_held - view.gpus,
     }
     return [line(view) for view in sorted(views, key=keys[look.order])]
 
@@ -155,7 +164,8 @@ def _by_rack(scene: Scene, views: Sequence[NodeView], line: Callable[[NodeView],
         racks[view.zone, view.block, view.rack].append(view)
     lines: list[str] = []
     # Nodes that stand nowhere in particular come last.
-    for place, mine in sorted(racks.items(), key=lambda one: (not any(one[0]), one[0])):
+    for place in sorted(racks, key=lambda one: (not any(one), *map(natural, one))):
+        mine = racks[place]
         where = " / ".join(filter(None, place)) or "elsewhere"
         held, total = sum(view.gpus_held for view in mine), sum(view.gpus for view in mine)
         lines.append(f"{_bold(scene, where)}  {amount(held)}/{total} GPUs")

@@ -1,6 +1,7 @@
 """What lists and `kilonova top` show: nodes with what they hold, gangs and workloads with how their
 pods are. Pure, from the rows of the console; fields are their JSON, every one always there."""
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from kilonova.console.rows import GangRow, NodeRow, PodRow, QueueRow, SetRow
 
 _ENDED = ("Succeeded", "Failed")
 _SET = "PodCliqueSet"
+_NUMBERS = re.compile("([0-9]+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +107,7 @@ def node_views(tables: Tables) -> list[NodeView]:
     for pod in tables.pods:
         if pod.node and pod.phase not in _ENDED:
             standing[pod.node].append(pod)
-    return [_node_view(node, standing[node.id]) for node in sorted(tables.nodes, key=_by_id)]
+    return [_node_view(node, standing[node.id]) for node in sorted(tables.nodes, key=_by_number)]
 
 
 def _node_view(node: NodeRow, pods: Sequence[PodRow]) -> NodeView:
@@ -224,5 +226,14 @@ def _nodes(pods: Iterable[PodRow]) -> list[str]:
     return sorted({pod.node for pod in pods if pod.node})
 
 
-def _by_id(row: NodeRow | GangRow) -> str:
+def _by_id(row: GangRow) -> str:
     return row.id
+
+
+def _by_number(row: NodeRow) -> list[str | int]:
+    return natural(row.id)
+
+
+def natural(text: str) -> list[str | int]:
+    """A text by which `rack-2` comes before `rack-10`."""
+    return [int(part) if part.isdecimal() else part for part in _NUMBERS.split(text)]
