@@ -72,12 +72,13 @@ def test_rows_are_chosen_by_arrow_keys(page: Page) -> None:
     expect(page.get_by_role("dialog")).to_be_visible()
 
 
-def test_anything_is_found_by_its_name(page: Page) -> None:
+@pytest.mark.parametrize("name", ["alpha", "h100-2"])
+def test_anything_is_found_by_its_name(page: Page, name: str) -> None:
     page.goto("/queues")
     expect(page.get_by_role("heading", level=1, name="Queues")).to_be_visible()
     page.keyboard.press("Control+k")
     expect(page.get_by_role("dialog").get_by_role("combobox")).to_be_focused()
-    page.keyboard.type("alpha")
-    expect(page.get_by_role("option", name=re.compile("alpha")).first).to_be_visible()
+    page.keyboard.type(name)
+    expect(page.get_by_role("option", name=re.compile(name)).first).to_be_visible()
     page.keyboard.press("Enter")
-    expect(page.get_by_role("dialog", name=re.compile("alpha"))).to_be_visible()
+    expect(page.get_by_role("dialog", name=re.compile(name))).to_be_visible()
