@@ -34,7 +34,7 @@ spec:
 
 @pytest.fixture(scope="module")
 def busy(cluster: Path) -> Path:
-    """A cluster in which a gang waits for room, a pod for its queue, and a pod of others stands."""
+    """A gang waits for room, a pod for its queue; of two pods of others one stands."""
     asyncio.run(_fill(cluster / "kubeconfig"))
     return cluster
 
@@ -47,8 +47,9 @@ async def _fill(kubeconfig: Path) -> None:
         held = pod("held", 4)
         held["metadata"]["labels"]["scheduling.kilonova.dev/queue"] = "vision"
         foreign = pod("foreign", 1)
-        del foreign["spec"]["schedulerName"]
-        for each in (held, foreign, *(pod(name, 9, of="wide") for name in ("w0", "w1"))):
+        unnamed = pod("unnamed", 9)
+        del foreign["spec"]["schedulerName"], unnamed["spec"]["schedulerName"]
+        for each in (held, foreign, unnamed, *(pod(name, 9, of="wide") for name in ("w0", "w1"))):
             await client.create(PODS, each, "default")
         await client.create(GANGS, gang("wide", {"w": ["w0", "w1"]}), "default")
         async with asyncio.timeout(30):
@@ -115,6 +116,11 @@ def test_why_of_a_pod_that_stands_tells_where(cluster_command: Kilonova, busy: P
     assert "Score of " in done.out
 
 
+def test_in_up_why_knows_pods_that_name_no_scheduler(cluster_command: Kilonova, busy: Path):
+    done = cluster_command("why", "unnamed", "--data", busy)
+    assert "What binds: no node may take a pod of group unnamed" in done.out, done.err
+
+
 def test_why_of_nobody_says_what_to_look_at(cluster_command: Kilonova, busy: Path):
     done = cluster_command("why", "nobody", "-n", "team", "--data", busy)
     assert done.code == 1
@@ -126,7 +132,7 @@ def test_a_snapshot_answers_like_the_cluster(cluster_command: Kilonova, busy: Pa
     file = tmp_path / "it.json.gz"
     saved = cluster_command("snapshot", "save", file, "--data", busy)
     assert saved.code == 0, saved.err
-    assert "34 nodes, 1 pod on them, 2 gangs waiting" in saved.out
+    assert "34 nodes, 1 pod on them, 3 gangs waiting" in saved.out
     shown = cluster_command("snapshot", "show", file)
     assert "NVIDIA-H100-80GB-HBM3   8       64" in shown.out
     assert "default/wide" in shown.out
@@ -134,6 +140,7 @@ def test_a_snapshot_answers_like_the_cluster(cluster_command: Kilonova, busy: Pa
     assert {each["gang"]: each["reason"] for each in replayed["refused"]} == {
         "default/wide": "NoRoom",
         "pod/default/held": "QueueLimit",
+        "pod/default/unnamed": "NoRoom",
     }
     again = cluster_command("snapshot", "replay", file, "-o", "json")
     assert json.loads(again.out) == replayed

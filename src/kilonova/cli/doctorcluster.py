@@ -7,9 +7,7 @@ from kilonova.api.json import JsonObject
 from kilonova.api.times import human_duration
 from kilonova.cli.doctorfacts import Cluster, Lease, Right
 from kilonova.cli.doctorfinding import Finding, ok, problem, warning
-
-EMBEDDED = "+kilonova"
-"""In the version of a server that `kilonova up` runs; its parts hold no Leases."""
+from kilonova.cli.embeddedsettings import EMBEDDED
 
 _STALE_NODE = 60.0
 _AHEAD = 10.0

@@ -78,7 +78,7 @@ def _explain(cluster: Cluster) -> Explain:
     @cache
     def loaded() -> Explain:
         from kilonova.cli.consolewhy import explainer
-        from kilonova.cli.embeddedscheduler import SETTINGS
+        from kilonova.cli.embeddedsettings import SETTINGS
 
         return explainer(cluster.client(USER), SETTINGS, cluster.clock.now)
 

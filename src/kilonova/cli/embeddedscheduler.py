@@ -6,18 +6,13 @@ name no scheduler too: the same parts as `kilonova run scheduler`.
 
 from collections.abc import Sequence
 
-from kilonova.api.schedulingnames import SCHEDULER
+from kilonova.cli.embeddedsettings import SETTINGS
 from kilonova.kube import Part
 from kilonova.local.cluster import Cluster
 from kilonova.scheduler.scheduler import build_scheduler
-from kilonova.scheduler.settings import Settings
 
 USER = "system:serviceaccount:kilonova-system:kilonova-scheduler"
 """As whom it acts: the account that it has where it is deployed."""
-DEFAULT_SCHEDULER = "default-scheduler"
-"""The scheduler of pods that name none."""
-SETTINGS = Settings(serves=frozenset({SCHEDULER, DEFAULT_SCHEDULER}))
-"""How it decides in such a cluster."""
 
 
 def scheduler_parts(cluster: Cluster) -> Sequence[Part]:

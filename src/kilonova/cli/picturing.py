@@ -4,10 +4,11 @@ import asyncio
 from pathlib import Path
 
 from kilonova.cli.clusters import cluster_meant
+from kilonova.cli.embeddedsettings import EMBEDDED, SETTINGS
 from kilonova.cli.failure import CommandFailed
 from kilonova.cli.reasons import explained
 from kilonova.cli.schedulerconfig import read_scheduler_configuration
-from kilonova.kube import connect
+from kilonova.kube import Client, Request, connect
 from kilonova.scheduler.capturing import Captured, capture
 from kilonova.scheduler.files import UnreadableFile, load
 from kilonova.scheduler.picture import Picture
@@ -57,11 +58,19 @@ def captured_from(
     kubeconfig: Path | None, context: str | None, data: Path | None, config: Path | None = None
 ) -> Captured:
     """A picture of the cluster that is meant."""
-    settings = settings_in(config)
+    settings = None if config is None else settings_in(config)
     return asyncio.run(_capture(cluster_meant(kubeconfig, context, data), context, settings))
 
 
-async def _capture(kubeconfig: Path | None, context: str | None, settings: Settings) -> Captured:
+async def _capture(
+    kubeconfig: Path | None, context: str | None, settings: Settings | None
+) -> Captured:
     with explained("look", _RIGHTS):
         async with connect(kubeconfig, context) as client:
-            return await capture(client, settings)
+            return await capture(client, settings or await _usual_settings(client))
+
+
+async def _usual_settings(client: Client) -> Settings:
+    """How the scheduler of a cluster decides that nobody configured."""
+    reply = await client.send(Request("GET", "/version"))
+    return SETTINGS if EMBEDDED.encode() in reply.body else Settings()
