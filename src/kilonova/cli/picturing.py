@@ -67,10 +67,10 @@ async def _capture(
 ) -> Captured:
     with explained("look", _RIGHTS):
         async with connect(kubeconfig, context) as client:
-            return await capture(client, settings or await _usual_settings(client))
+            return await capture(client, settings or await usual_settings(client))
 
 
-async def _usual_settings(client: Client) -> Settings:
+async def usual_settings(client: Client) -> Settings:
     """How the scheduler of a cluster decides that nobody configured."""
     reply = await client.send(Request("GET", "/version"))
     return SETTINGS if EMBEDDED.encode() in reply.body else Settings()

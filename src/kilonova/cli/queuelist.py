@@ -9,6 +9,7 @@ from pathlib import Path
 from kilonova.cli import colours
 from kilonova.cli.clusters import cluster_meant
 from kilonova.cli.lookoptions import Form
+from kilonova.cli.picturing import usual_settings
 from kilonova.cli.printing import Printer
 from kilonova.cli.queues import state_of
 from kilonova.cli.reasons import explained
@@ -68,9 +69,10 @@ def watch_queues(
 
 async def _watch(printer: Printer[QueueView], kubeconfig: Path | None, context: str | None) -> None:
     async with connect(kubeconfig, context) as client:
+        settings = await usual_settings(client)
 
         async def choose(tables: Tables) -> list[QueueView]:
-            return list(queues_in((await capture(client)).picture))
+            return list(queues_in((await capture(client, settings)).picture))
 
         await choose(Tables())  # refuses at once what would be tried for ever
         await watch(client, _SOURCES, choose, printer, _gone)
