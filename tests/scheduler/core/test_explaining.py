@@ -463,3 +463,14 @@ def test_a_gang_that_lost_its_place_is_explained_on_a_copy_from_when_it_had_one(
         assert found.gang == "x"
         if more:
             assert "room for 2" in found.binding.text
+
+
+def test_a_guess_that_moves_with_the_clock_makes_few_messages():
+    """Nobody said how long the other takes: the longer it ran, the longer it is taken to go on."""
+    cluster = cluster_of(racked(1), running=[job("y", 1, shape(8))])
+    messages = [
+        explain(cluster, tight, POLICY, job("x", 1, shape(8)), NoRoom(), float(now)).message
+        for now in range(600, 4200, 10)
+    ]
+    assert "Expected start: " in messages[0]
+    assert len(set(messages)) < len(messages) / 20

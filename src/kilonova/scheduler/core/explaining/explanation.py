@@ -1,11 +1,12 @@
 """Why a gang waits: what binds, what the nodes say, what would let it in, when it should start."""
 
+import math
 from dataclasses import dataclass
 
 from kilonova.scheduler.core.cluster import Cluster
 from kilonova.scheduler.core.explaining import wording
 from kilonova.scheduler.core.explaining.binding import Binding
-from kilonova.scheduler.core.explaining.changes import Proposal
+from kilonova.scheduler.core.explaining.changes import Proposal, Wait
 from kilonova.scheduler.core.explaining.judging import binding_constraint
 from kilonova.scheduler.core.explaining.proposing import proposals
 from kilonova.scheduler.core.explaining.starting import expected_start
@@ -18,6 +19,8 @@ from kilonova.scheduler.core.rooms import Score
 
 _MOST_TALLIES = 4
 _MOST_BYTES = 1000
+_FINEST, _STEPS = 60, 4
+"""Seconds to which the expected start is told, and into how many parts at least it cuts a wait."""
 _BEFORE_NODES = ("QueueFault", "QueueLimit", "Reserved", "RoomNow")
 """What binds before nodes are asked: their tally says nothing about it."""
 
@@ -61,7 +64,7 @@ class Explainer:
         found = proposals(trial, wanted, binding, now, wait)
         tallies = () if binding.kind == "GangFault" else _tallies(trial, wanted, binding)
         start = None if wait is None else wait.until
-        message = _message(binding, tallies, found, start)
+        message = _message(binding, tallies, found, None if start is None else _about(start, now))
         return Explanation(gang.name, binding, tallies, found, start, message)
 
 
@@ -86,6 +89,15 @@ def _tallies(trial: Trial, gang: Gang, binding: Binding) -> tuple[Tally, ...]:
     return tuple(tally(trial, one[0], asked[one]) for one in order[:_MOST_TALLIES])
 
 
+def _about(start: float, now: float) -> float:
+    """A time to the minute if it is near, and less exactly the farther it is: a guess that moves on
+    with the clock would be another message every time, and each is written to the cluster."""
+    step = _FINEST
+    while step * _STEPS < start - now:
+        step *= 2
+    return math.ceil(start / step) * step
+
+
 def _message(
     binding: Binding,
     tallies: tuple[Tally, ...],
@@ -95,8 +107,9 @@ def _message(
     parts = [f"{binding.text}."]
     if tallies and binding.kind not in _BEFORE_NODES:
         parts.append(tallies[0].line)
-    if found:
-        parts.append(f"Smallest change: {found[0].text}.")
+    done = next((each for each in found if not isinstance(each.change, Wait)), None)
+    if done is not None:
+        parts.append(f"Smallest change: {done.text}.")
     if start is not None and binding.kind != "RoomNow":
         parts.append(f"Expected start: {wording.moment(start)}.")
     text = " ".join(parts)
