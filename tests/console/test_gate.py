@@ -75,7 +75,7 @@ async def test_the_link_becomes_a_cookie_and_leaves_the_address(
         set_cookie = reply.headers["set-cookie"]
     cookie, *rules = set_cookie.split("; ")
     assert cookie == f"kilonova-console-{console.bind()}={TOKEN}"
-    assert rules == ["HttpOnly", "SameSite=Strict", "Path=/"]
+    assert rules == ["HttpOnly", "SameSite=Lax", "Path=/"]
     async with stranger.get("/api/none", headers={"cookie": f"other=1; {cookie}"}) as reply:
         assert reply.status == 404
 

@@ -50,7 +50,7 @@ class Gate:
         # One slash only: two would lead to another host.
         place = "/" + quote(request.path.lstrip("/"))
         token = self._token.decode()
-        cookie = f"{self._cookie_name}={token}; HttpOnly; SameSite=Strict; Path=/"
+        cookie = f"{self._cookie_name}={token}; HttpOnly; SameSite=Lax; Path=/"
         headers = {
             "location": f"{place}?{rest}" if rest else place,
             "set-cookie": cookie,
