@@ -76,7 +76,7 @@ def test_what_was_deleted_stays_deleted_and_the_rest_is_there(
     kilonova("down", "--data", data)
     again = kilonova.detach(data)
     assert "frontier" not in again.out
-    assert [each["metadata"]["name"] for each in listed(kubectl, "pcs")] == ["chat"]
+    assert [each["metadata"]["name"] for each in listed(kubectl, "pcs")] == ["chat", "pretrain"]
     kilonova("down", "--data", data)
 
 
