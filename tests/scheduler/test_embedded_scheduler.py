@@ -54,7 +54,7 @@ async def test_a_pod_that_fits_nowhere_says_so_and_waits_for_room(client: Client
         "Unschedulable",
         "3 more cpu are needed. 0/2 nodes are available: 2 Insufficient cpu. "
         "Smallest change: free 3 cpu on node n-0, now used by pod/default/a. "
-        "Expected start: 2026-05-01T00:10:00Z.",
+        "Expected start: 2026-05-01T00:12:00Z.",
     )
     await client.delete(PODS, "a", "default")
     assert await placed(client, "c")
