@@ -40,11 +40,11 @@ def test_the_tour_of_the_readme_works_as_written(
         "35 (35 ready)",
         "Smallest change: lower the minimum of group frontier-0-worker",
         "pod/two-gpus condition met",
-        "Pod default/two-gpus (queue default) has its place",
+        "Pod default/two-gpus (queue default) has its place: 1 pod on 1 node",
         "refused",
         "Stopped.",
     ):
-        assert line in done.stdout
+        assert line in done.stdout, done.stdout
 
 
 def tour() -> list[str]:
