@@ -42,7 +42,7 @@ export const skins: Record<ThemeName, Skin> = {
     block: "#16181d",
     rack: "#1f2128",
     tile: "#2b2e38",
-    free: "#1a1c22",
+    free: "#2b2f3a",
     freeEdge: "#454a58",
     text: "#ececf1",
     faint: "#9da2b0",
