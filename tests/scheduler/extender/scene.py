@@ -190,7 +190,9 @@ class Scene:
 
     async def send(self, method: str, path: str, body: bytes = b"", **query: str) -> Reply:
         endpoint = self.endpoints.get(path) or self.endpoints["/"]
-        return await endpoint(Request(method, path, list(query.items()), body=body))
+        reply = await endpoint(Request(method, path, list(query.items()), body=body))
+        assert isinstance(reply, Reply)
+        return reply
 
     async def filter(self, asking: dict[str, Any], *names: str) -> Any:
         return await self.ask("filter", {"Pod": asking, "Nodes": None, "NodeNames": names})
