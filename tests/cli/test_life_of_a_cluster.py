@@ -63,9 +63,13 @@ def test_nodes_come_from_the_fleet_file(kilonova: Kilonova, tmp_path: Path):
     assert kilonova.status(tmp_path / "data")["nodes"] == {"total": 3, "ready": 3}
 
 
-def test_a_large_fleet_is_there_when_the_command_returns(kilonova: Kilonova, tmp_path: Path):
-    kilonova.detach(tmp_path / "data", "--no-demo", "--nodes", "large")
+def test_a_large_fleet_and_its_demo_are_there_when_the_command_returns(
+    kilonova: Kilonova, tmp_path: Path
+):
+    kilonova.detach(tmp_path / "data", "--nodes", "large")
     assert kilonova.status(tmp_path / "data")["nodes"] == {"total": 2000, "ready": 2000}
+    shown = kilonova("workloads", "-n", "demo", "-o", "name", "--data", tmp_path / "data")
+    assert "podcliqueset/pretrain" in shown.out
 
 
 def test_the_shell_offers_every_fleet_that_has_a_name_and_files(kilonova: Kilonova, tmp_path: Path):

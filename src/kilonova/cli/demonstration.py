@@ -18,6 +18,8 @@ from kilonova.kube.resource import plain
 _FOLDER = Path(__file__).with_name("demo")
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _MARK = "kilonova-demo"
+_REPLICAS_IN_LARGE = {"chat": 20, "pretrain": 60}
+"""So that 2,000 machines have something to do."""
 _CONFIG_MAPS = plain("", "v1", "configmaps", "ConfigMap", True)
 _SETS = plain("grove.io", "v1alpha1", "podcliquesets", "PodCliqueSet", True)
 _RESOURCES = {
@@ -32,13 +34,15 @@ _RESOURCES = {
 }
 
 
-async def set_up_demo(client: Client) -> None:
-    """Apply the demo, unless that was done on this data before."""
+async def set_up_demo(client: Client, fleet: str) -> None:
+    """Apply the demo, unless that was done on this data before; a large fleet has more of it."""
     if await _exists(client, _CONFIG_MAPS, _MARK, "kube-system"):
         return
     for body in _manifests():
         metadata = body["metadata"]
         resource = _RESOURCES[body["kind"]]
+        if fleet == "large" and metadata["name"] in _REPLICAS_IN_LARGE:
+            body["spec"]["replicas"] = _REPLICAS_IN_LARGE[metadata["name"]]
         await client.apply(resource, metadata["name"], body, metadata.get("namespace"))
     await client.create(_CONFIG_MAPS, {"metadata": {"name": _MARK}}, "kube-system")
 

@@ -99,7 +99,7 @@ async def _run(options: UpOptions, audience: Audience, steps: Steps, begun: floa
             folder.announce_rooms(states, link)
 
         await _settle(cluster, rooms.open(tell), steps)
-        demo = _has_demo(options) and await _demonstrate(cluster, steps)
+        demo = _has_demo(options) and await _demonstrate(cluster, options, steps)
         nodes = await count_nodes(cluster.client("kilonova"))
         audience.ready(welcome(time.monotonic() - begun, nodes=nodes, demo=demo))
 
@@ -171,14 +171,14 @@ async def _settle(cluster: "Cluster", opening: Coroutine[Any, Any, None], steps:
     steps.done(_NODES, f"{total:,}")
 
 
-async def _demonstrate(cluster: "Cluster", steps: Steps) -> bool:
+async def _demonstrate(cluster: "Cluster", options: UpOptions, steps: Steps) -> bool:
     """Set up the demo, if it never was; tells whether it is there."""
     from kilonova.cli.demonstration import is_demo_there, set_up_demo
 
     steps.going(_DEMO)
     client = cluster.client("kilonova-demo")
     try:
-        await set_up_demo(client)
+        await set_up_demo(client, options.nodes or "")
         there = await is_demo_there(client)
     except KubeError as error:  # a webhook or a policy of theirs: it is their cluster
         _log.warning("the demo was not set up", error=str(error))
