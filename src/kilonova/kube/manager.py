@@ -105,9 +105,9 @@ class Manager:
         leading: asyncio.Task[None] | None = None
         try:
             with self._signals() if signals else _no_signals():
-                tasks.extend((part, self._start(part.name, part.run())) for part in self._parts)
+                tasks.extend((part, self._start(part.name, part.run)) for part in self._parts)
                 name = f"election {self._election.name}" if self._election else "controllers"
-                leading = self._start(name, self._lead())
+                leading = self._start(name, self._lead)
                 await self._stopping.wait()
                 await self._end_leading(leading)
                 for part, task in reversed(tasks):
@@ -127,7 +127,7 @@ class Manager:
     async def _run_leading(self, _leadership: object) -> None:
         """What the leader does. Cancelled without grace when the leadership is lost."""
         self._is_leading = True
-        tasks = [(part, self._start(part.name, part.run())) for part in self._leading]
+        tasks = [(part, self._start(part.name, part.run)) for part in self._leading]
         try:
             await self._stopping.wait()
             await self._end(tasks)
@@ -167,12 +167,14 @@ class Manager:
             _log.warning("part did not stop in time and is cancelled", part=task.get_name())
         await _cancel(list(pending))
 
-    def _start(self, name: str, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+    def _start(
+        self, name: str, work: Callable[[], Coroutine[Any, Any, None]]
+    ) -> asyncio.Task[None]:
         return asyncio.create_task(self._supervise(name, work), name=name)
 
-    async def _supervise(self, name: str, work: Coroutine[Any, Any, None]) -> None:
+    async def _supervise(self, name: str, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         try:
-            await work
+            await work()
         except Exception as error:
             cause = _only_cause(error)
             if self._failure is None and not self.stopping:
