@@ -104,6 +104,16 @@ def test_owners_have_colours_that_differ_and_stay():
     assert f"\x1b[38;5;{colours[0]}m" in "\n".join(again)
 
 
+def test_what_others_wrote_stays_in_its_line_and_commands_no_terminal():
+    said = "out of disk\nsee \x1b]0;mine\x07 the log\x9b2J"
+    node = NodeRow(id="n", ready=False, cpu=1, ram=1, problem=said)
+    late = PodRow(id="x/p", phase="Pending", state="Pending", workload="Pod/x/p", message=said)
+    queue = QueueRow(id="q", weight=1, ready=False, message=said)
+    drawn = whole(scene(tables=Tables(nodes=[node], pods=[late], queues=[queue]), trouble=said))
+    assert sum("out of disk see ]0;mine the log2J" in line for line in drawn) == 4, drawn
+    assert all(line.isprintable() for line in drawn)
+
+
 def test_nodes_stand_in_their_racks():
     heads = [line for line in lines(Look()) if not line.startswith("  ")]
     assert heads == ["rack-a  2.5/8 GPUs", "rack-b  3/4 GPUs"]

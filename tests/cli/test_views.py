@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from kilonova.cli.kindsoflists import NODES, WORKLOADS
 from kilonova.cli.views import Tables, gang_views, gpus_of, node_views, workload_views
 from kilonova.console.rows import GangGroup, GangRow, NodeRow, PodRow, SetRow
 
@@ -113,3 +114,14 @@ def test_nodes_are_in_the_order_of_their_numbers():
     nodes = [NodeRow(id=name, ready=True, cpu=1, ram=1) for name in ("n-10", "n-2", "m", "n-2-a")]
     views = node_views(Tables(nodes=nodes))
     assert [view.name for view in views] == ["m", "n-2", "n-2-a", "n-10"]
+
+
+def test_what_others_wrote_stays_in_its_cell_and_commands_no_terminal():
+    said = "no room\nhere \x1b]0;mine\x07"
+    node = NodeRow(id="n", ready=False, cpu=1, ram=1, problem=said)
+    (node_view,) = node_views(Tables(nodes=[node]))
+    (view,) = workload_views(Tables(pods=[waiting("late", message=said)]))
+    assert NODES.columns[-1].cell(node_view) == "no room here ]0;mine"
+    why = WORKLOADS.columns[-1]
+    assert why.in_wide is not None
+    assert {why.cell(view), why.in_wide(view)} == {"no room here ]0;mine"}

@@ -7,6 +7,7 @@ import time
 
 from kilonova.cli.listing import Column, Kind
 from kilonova.cli.printing import age, amount, gibibytes, short
+from kilonova.cli.screen import one_line
 from kilonova.cli.sources import Source
 from kilonova.cli.views import (
     GangView,
@@ -70,7 +71,7 @@ NODES: Kind[NodeView] = Kind(
             order=lambda view: view.price or 0.0,
             wide=True,
         ),
-        Column("PROBLEM", lambda view: view.problem or "-", wide=True),
+        Column("PROBLEM", lambda view: one_line(view.problem) or "-", wide=True),
     ),
 )
 
@@ -101,7 +102,7 @@ GANGS: Kind[GangView] = Kind(
             order=lambda view: view.score or 0.0,
             wide=True,
         ),
-        Column("WHY", lambda view: short(view.why), in_wide=lambda view: view.why or "-"),
+        Column("WHY", lambda view: short(view.why), in_wide=lambda view: one_line(view.why) or "-"),
     ),
 )
 
@@ -133,6 +134,6 @@ WORKLOADS: Kind[WorkloadView] = Kind(
             order=lambda view: view.price or 0.0,
             wide=True,
         ),
-        Column("WHY", lambda view: short(view.why), in_wide=lambda view: view.why or "-"),
+        Column("WHY", lambda view: short(view.why), in_wide=lambda view: one_line(view.why) or "-"),
     ),
 )

@@ -10,6 +10,7 @@ import typer
 from kilonova.api.times import human_duration
 from kilonova.cli.colours import of_state, painted
 from kilonova.cli.lookoptions import Form
+from kilonova.cli.screen import one_line
 from kilonova.cli.tables import in_form
 
 V = TypeVar("V")
@@ -119,9 +120,7 @@ def gibibytes(number: int) -> str:
 
 def short(text: str) -> str:
     """The beginning of a text, on one line; `-` for none."""
-    text = " ".join(text.split())
-    if not text:
-        return "-"
+    text = one_line(text) or "-"
     return text if len(text) <= _SHORT else f"{text[: _SHORT - 1].rstrip()}…"
 
 

@@ -13,6 +13,7 @@ from kilonova.cli.picturing import usual_settings
 from kilonova.cli.printing import Printer
 from kilonova.cli.queues import state_of
 from kilonova.cli.reasons import explained
+from kilonova.cli.screen import one_line
 from kilonova.cli.sources import Source
 from kilonova.cli.views import Tables
 from kilonova.cli.watching import GONE, watch
@@ -45,7 +46,7 @@ def queue_printer(resource: str, form: Form, *, headers: bool) -> Printer[QueueV
         columns |= {
             "WEIGHT": lambda view: view.weight,
             "PRIORITY": lambda view: view.priority,
-            "MESSAGE": lambda view: view.message or "-",
+            "MESSAGE": lambda view: one_line(view.message) or "-",
         }
     return Printer(
         head=tuple(columns) if headers else None,

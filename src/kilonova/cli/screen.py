@@ -7,6 +7,12 @@ _ESCAPE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 PLAIN = "\x1b[0m"
 
 
+def one_line(text: str) -> str:
+    """What others wrote, as it can stand in a line: without breaks, and without anything that a
+    terminal would obey."""
+    return "".join(filter(str.isprintable, " ".join(text.split())))
+
+
 def width_of(line: str) -> int:
     """How many columns a line takes."""
     return len(_ESCAPE.sub("", line))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from kilonova.cli.colours import of_state, painted
 from kilonova.cli.printing import age, amount
-from kilonova.cli.screen import cropped, width_of
+from kilonova.cli.screen import cropped, one_line, width_of
 from kilonova.cli.topcells import Owners, cells_of
 from kilonova.cli.toplook import PAGES, Look
 from kilonova.cli.views import (
@@ -18,9 +18,8 @@ from kilonova.cli.views import (
     node_views,
     workload_views,
 )
+from kilonova.console.noderows import GPU
 from kilonova.console.rows import PodRow, QueueRow
-
-GPU = "nvidia.com/gpu"
 
 _KEYS = "q quit   tab page   / filter   s sort   ↑↓ scroll"
 _BAR = 20
@@ -93,7 +92,8 @@ def head_line(scene: Scene) -> str:
         f"${cost:,.2f} per hour",
     ]
     if scene.trouble:
-        parts.append(_paint(scene, f"not up to date: {scene.trouble}", "NotReady"))
+        trouble = f"not up to date: {one_line(scene.trouble)}"
+        parts.append(_paint(scene, trouble, "NotReady"))
     return "  ".join(parts)
 
 
@@ -141,7 +141,7 @@ def _nodes(scene: Scene, look: Look) -> list[str]:
         mine = list(dict.fromkeys(pod.workload for pod in pods))
         figures = f"{amount(view.gpus_held)}/{view.gpus}" if view.gpus else ""
         drawn = cells_of(node, pods, owners)
-        text = " ".join(map(owners.named, mine)) or node.problem
+        text = " ".join(map(owners.named, mine)) or one_line(node.problem)
         return (
             f"  {view.name:<{name}}  {_paint(scene, f'{view.status:<{status}}', view.status)}  "
             f"{drawn}{' ' * (cells - width_of(drawn))}  {figures:>8}  {text}"
@@ -207,7 +207,7 @@ def _workloads(scene: Scene, look: Look) -> list[str]:
             f"  {_paint(scene, f'{view.status:<11}', view.status)}  "
             f"{owners.painted(f'{view.kind}/{full}', f'{full:<{name}}')}  {view.kind:<{kind}}  "
             f"{f'{view.ready}/{view.pods}':>7} ready  {amount(view.gpus):>4} GPUs  "
-            f"{age(view.created, scene.now):>6}  {' '.join(view.why.split())}".rstrip()
+            f"{age(view.created, scene.now):>6}  {one_line(view.why)}".rstrip()
         )
     return lines
 
@@ -236,7 +236,7 @@ def _queues(scene: Scene, look: Look) -> list[str]:
         top = row.limit.get(GPU) or row.deserved.get(GPU) or row.fair_share.get(GPU) or 0
         filled = min(_BAR, round(_BAR * used / top)) if top else 0
         bar = _paint(scene, "█" * filled, "Running") + "·" * (_BAR - filled)
-        state = "" if row.ready else _paint(scene, row.message, "NotReady")
+        state = "" if row.ready else _paint(scene, one_line(row.message), "NotReady")
         lines.append(
             f"  {indent[row.id] + row.id:<{name}}  {bar}  {amount(used):>5} used  "
             f"{_or_dash(row, 'deserved'):>5} deserved  {_or_dash(row, 'limit'):>5} limit  "

@@ -11,7 +11,7 @@ from typing import TypeAlias, TypeVar
 import typer
 
 from kilonova.cli.printing import Printer
-from kilonova.cli.screen import cropped
+from kilonova.cli.screen import cropped, one_line
 from kilonova.cli.sources import Following, Source
 from kilonova.cli.views import Tables
 from kilonova.kube import Client
@@ -60,7 +60,7 @@ async def _watch_on_terminal(
             size = shutil.get_terminal_size()
             lines = printer.table(await choose(following.tables()))
             if following.trouble:
-                lines.append(f"Not up to date, trying again: {following.trouble}")
+                lines.append(f"Not up to date, trying again: {one_line(following.trouble)}")
             most = size.lines - 1
             if len(lines) > most:
                 lines[most - 1 :] = [f"… and {len(lines) - most + 1} more"]
