@@ -44,8 +44,8 @@ class Typing:
             os.waitpid(self._pid, 0)
         os.close(self._door)
 
-    def type(self, keys: str) -> None:
-        os.write(self._door, keys.encode())
+    def type(self, keys: str | bytes) -> None:
+        os.write(self._door, keys.encode() if isinstance(keys, str) else keys)
 
     def signal(self, which: signal.Signals) -> None:
         os.kill(self._pid, which)

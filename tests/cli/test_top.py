@@ -76,6 +76,14 @@ def test_keys_turn_pages_filter_and_leave(top: Typing):
     _is_given_back(top)
 
 
+def test_keys_of_another_encoding_are_passed_over(top: Typing):
+    top.type("é".encode("latin-1"))
+    top.resize(100, 6)
+    top.sees("lines 1")
+    top.type("2")
+    top.sees("[workloads]")
+
+
 def test_a_smaller_terminal_gets_a_smaller_picture(top: Typing):
     top.resize(50, 6)
     top.signal(signal.SIGWINCH)

@@ -82,9 +82,9 @@ class _Show:
 
     def _type(self) -> None:
         typed = self._terminal.read()
-        if not typed:
+        if typed is None:
             self._leave()
-        for key in keys_in(typed):
+        for key in keys_in(typed or ""):
             if self._look is not None:
                 drawn = self._drawn
                 look = self._look.scrolled(0, drawn.last)

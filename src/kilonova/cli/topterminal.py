@@ -1,5 +1,6 @@
 """The terminal of `kilonova top`: taken for as long as it runs, and always given back."""
 
+import codecs
 import os
 import shutil
 import signal
@@ -20,6 +21,8 @@ class Terminal:
     def __init__(self) -> None:
         self._shown: list[str] = []
         self._size = (0, 0)
+        # What is more than a byte long may come in two parts.
+        self._decoder = codecs.getincrementaldecoder("utf-8")("ignore")
 
     def size(self) -> tuple[int, int]:
         """Columns and lines."""
@@ -41,9 +44,10 @@ class Terminal:
         """Send everything the next time: something else was on the screen."""
         self._shown = []
 
-    def read(self) -> str:
-        """What was typed."""
-        return os.read(sys.stdin.fileno(), 1024).decode(errors="ignore")
+    def read(self) -> str | None:
+        """What was typed, as far as it is text; None at its end."""
+        typed = os.read(sys.stdin.fileno(), 1024)
+        return self._decoder.decode(typed) if typed else None
 
 
 @contextmanager
