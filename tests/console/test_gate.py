@@ -1,5 +1,6 @@
 """Who is let in, by the link, a cookie or a bearer token; and what protects every answer."""
 
+import socket
 from collections.abc import AsyncIterator
 
 import aiohttp
@@ -7,7 +8,7 @@ import pytest
 import pytest_asyncio
 from yarl import URL
 
-from kilonova.console import Console, ConsoleSettings
+from kilonova.console import Console, ConsoleSettings, build_console
 from tests.console.looking import TOKEN, address, browser, console_on
 from tests.local.embedded_cluster import running
 
@@ -78,6 +79,19 @@ async def test_the_link_becomes_a_cookie_and_leaves_the_address(
     assert rules == ["HttpOnly", "SameSite=Lax", "Path=/"]
     async with stranger.get("/api/none", headers={"cookie": f"other=1; {cookie}"}) as reply:
         assert reply.status == 404
+
+
+@pytest.mark.parametrize(
+    ("host", "reached"),
+    [("0.0.0.0", "127.0.0.1"), ("::", "[::1]"), ("::1", "[::1]"), ("localhost", "localhost")],
+)
+async def test_the_link_leads_to_where_the_console_listens(host: str, reached: str) -> None:
+    async with running() as cluster:
+        settings = ConsoleSettings(token=TOKEN, cluster="test", host=host)
+        console = build_console(cluster.client("kilonova"), settings)
+        port = console.bind()
+        assert console.link == f"http://{reached}:{port}/?token={TOKEN}"
+        socket.create_connection((reached.strip("[]"), port), timeout=5).close()
 
 
 async def test_the_link_leads_to_no_other_host(

@@ -102,10 +102,13 @@ def build_console(
 
 def _reached_at(host: str) -> str:
     """The host as it stands in a link: this machine, where it listens on all addresses."""
-    try:
-        everywhere = ip_address(host).is_unspecified
-    except ValueError:
-        everywhere = not host
-    if everywhere:
+    if not host:
         return "127.0.0.1"
-    return f"[{host}]" if ":" in host else host
+    try:
+        address = ip_address(host)
+    except ValueError:
+        return host
+    if address.is_unspecified:
+        # Of all IPv6 addresses none is an IPv4 one.
+        return "127.0.0.1" if address.version == 4 else "[::1]"
+    return f"[{host}]" if address.version == 6 else host
