@@ -14,6 +14,7 @@ from kilonova.cli.process import Process, ProcessOptions, run_process
 from kilonova.cli.reasons import explained
 from kilonova.console import Console, ConsoleSettings, build_console
 from kilonova.kube.kubeconfig import kubeconfig_files, read_kubeconfig
+from kilonova.kube.serving import why_not_had
 
 NAME = "kilonova-console"
 """Who writes, when something is done from the page."""
@@ -65,11 +66,9 @@ def _bind(console: Console, options: ConsoleOptions) -> None:
     try:
         console.bind()
     except OSError as error:
-        # The system's words, without the address that is added to them.
-        reason = (error.strerror or str(error)).partition(" (while")[0]
         raise CommandFailed(
-            f"port {options.port} of {options.host} cannot be had ({reason}): choose another with "
-            "--port (0 takes a free one) or --host"
+            f"port {options.port} of {options.host} cannot be had ({why_not_had(error)}): "
+            "choose another with --port (0 takes a free one) or --host"
         ) from error
 
 

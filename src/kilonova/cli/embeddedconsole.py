@@ -10,6 +10,7 @@ from functools import cache
 from kilonova.cli.options import UpOptions
 from kilonova.console import Console, ConsoleSettings, Explain, Explained, build_console
 from kilonova.kube import Part
+from kilonova.kube.serving import why_not_had
 from kilonova.local.cluster import Cluster
 from kilonova.local.listener import PortInUse
 
@@ -39,8 +40,8 @@ class EmbeddedConsole:
         except OSError as error:
             raise PortInUse(
                 f"port {options.console_port or 0} of {options.console_host} cannot be used for "
-                f"the console ({_reason(error)}): choose another with --console-port N (0 takes a "
-                "free one) or --console-host HOST, or do without it with --no-console"
+                f"the console ({why_not_had(error)}): choose another with --console-port N (0 "
+                "takes a free one) or --console-host HOST, or do without it with --no-console"
             ) from error
         return self._console.parts
 
@@ -65,11 +66,6 @@ class EmbeddedConsole:
         console = build_console(cluster.client(USER), settings, _explain(cluster))
         console.bind()
         return console
-
-
-def _reason(error: OSError) -> str:
-    # `create_server` adds the address to the system's words.
-    return (error.strerror or str(error)).partition(" (while")[0]
 
 
 def _explain(cluster: Cluster) -> Explain:

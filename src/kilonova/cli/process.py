@@ -24,6 +24,7 @@ from kilonova.kube.election import Elector, FencedTransport, Timing
 from kilonova.kube.health import Health, health_server
 from kilonova.kube.http import HttpTransport
 from kilonova.kube.metrics import MeasuredTransport, Metrics
+from kilonova.kube.serving import why_not_had
 
 NAMESPACE = "kilonova-system"
 HEALTH_PORT = 8081
@@ -155,7 +156,7 @@ def taken_port(server: Server) -> int:
         return server.bind()
     except OSError as error:
         raise CommandFailed(
-            f"the port for {server.name} cannot be had: {error.strerror}; choose another"
+            f"the port for {server.name} cannot be had: {why_not_had(error)}; choose another"
         ) from error
 
 

@@ -8,6 +8,17 @@ from collections.abc import Generator
 import uvicorn
 
 
+def listening(host: str, port: int, backlog: int) -> socket.socket:
+    """A socket that listens; port 0 takes any that is free. OSError when it cannot be had."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    return socket.create_server((host, port), family=family, backlog=backlog)
+
+
+def why_not_had(error: OSError) -> str:
+    """The system's words, without the address that `create_server` adds to them."""
+    return (error.strerror or str(error)).partition(" (while")[0]
+
+
 class HttpServer(uvicorn.Server):
     """A uvicorn server that leaves signals alone and tells when it accepts connections."""
 

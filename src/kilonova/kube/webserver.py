@@ -23,7 +23,7 @@ from urllib.parse import parse_qsl
 import uvicorn
 
 from kilonova.kube.logging import get_logger
-from kilonova.kube.serving import HttpServer
+from kilonova.kube.serving import HttpServer, listening
 from kilonova.kube.transport import Reply, Request, StreamReply
 
 Endpoint = Callable[[Request], Awaitable[Reply | StreamReply]]
@@ -83,9 +83,7 @@ class WebServer:
     def bind(self) -> int:
         """Take the port now, and say which (0 picks a free one). OSError when it is taken."""
         if self._socket is None:
-            host, port = self._address
-            family = socket.AF_INET6 if ":" in host else socket.AF_INET
-            self._socket = socket.create_server((host, port), family=family, backlog=1024)
+            self._socket = listening(*self._address, backlog=1024)
         return self._socket.getsockname()[1]
 
     async def run(self) -> None:

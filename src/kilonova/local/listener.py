@@ -1,6 +1,7 @@
 """An ASGI application on a socket of ours, inside an event loop that is not uvicorn's own."""
 
 import asyncio
+import errno
 import socket
 import ssl
 from dataclasses import dataclass
@@ -9,7 +10,7 @@ from typing import Any
 
 import uvicorn
 
-from kilonova.kube.serving import HttpServer
+from kilonova.kube.serving import HttpServer, listening, why_not_had
 from kilonova.local.connection import Connection
 
 _BACKLOG = 2048
@@ -25,7 +26,7 @@ class TlsFiles:
 
 
 class PortInUse(Exception):
-    """Somebody else listens there."""
+    """It is not to be had: mostly, somebody else listens there."""
 
 
 def bind(host: str, port: int) -> socket.socket:
@@ -33,21 +34,25 @@ def bind(host: str, port: int) -> socket.socket:
 
     It listens at once: of two processes that only bind, both would succeed.
     """
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        bound = socket.create_server((host, port), family=family, backlog=_BACKLOG)
+        bound = listening(host, port, _BACKLOG)
     except OSError as error:
         raise PortInUse(
-            f"port {port} of {host} cannot be used ({_reason(error)}): stop what listens there, "
-            "or choose another with --port N (0 takes a free one)"
+            f"port {port} of {host} cannot be used ({why_not_had(error)}): {_remedy(error)}"
         ) from error
     bound.setblocking(False)
     return bound
 
 
-def _reason(error: OSError) -> str:
-    # create_server adds the address to the system's words.
-    return (error.strerror or str(error)).partition(" (while")[0]
+def _remedy(error: OSError) -> str:
+    other = "choose another with --port N (0 takes a free one)"
+    match error.errno:
+        case errno.EADDRINUSE:
+            return f"stop what listens there, or {other}"
+        case errno.EACCES:
+            return other
+        case _:
+            return "name an address of this machine with --host HOST"
 
 
 class Listener:
