@@ -50,6 +50,25 @@ def test_only_the_owner_can_read_the_token(kilonova: Kilonova, tmp_path: Path):
         assert stat.S_IMODE((data / name).stat().st_mode) == 0o600
 
 
+def test_a_token_can_be_chosen_and_one_that_will_not_do_is_named(
+    kilonova: Kilonova, tmp_path: Path
+):
+    data = tmp_path / "data"
+    data.mkdir()
+    file = data / "console-token"
+    file.write_text("chosen-by-somebody\n")
+    assert kilonova.detach(data, "--no-demo", "--console").code == 0
+    assert kilonova.status(data)["console"].endswith("/?token=chosen-by-somebody")
+    kilonova("down", "--data", data)
+    file.write_text("1234")
+    refused = kilonova.detach(data, "--no-demo", "--console")
+    assert refused.code == 1
+    assert refused.err == (
+        f"kilonova: {file}: a console's token is 16 to 512 letters, digits, `-` and `_`: "
+        "write such a one, or remove the file\n"
+    )
+
+
 def test_nothing_can_be_done_in_it_unless_that_was_asked_for(kilonova: Kilonova, tmp_path: Path):
     act = {"act": "cordon", "table": "nodes", "id": "h100-0"}
     read_only, acting = tmp_path / "read-only", tmp_path / "acting"

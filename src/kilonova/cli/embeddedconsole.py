@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from functools import cache
 
+from kilonova.cli.failure import CommandFailed
 from kilonova.cli.options import UpOptions
 from kilonova.console import Console, ConsoleSettings, Explain, Explained, build_console
 from kilonova.kube import Part
@@ -55,14 +56,20 @@ class EmbeddedConsole:
         return self._bound(cluster, 0)
 
     def _bound(self, cluster: Cluster, port: int) -> Console:
-        assert cluster.folder is not None
-        settings = ConsoleSettings(
-            token=cluster.folder.console_token(),
-            cluster=_CLUSTER,
-            host=self._options.console_host,
-            port=port,
-            allow_actions=self._options.allow_actions,
-        )
+        folder = cluster.folder
+        assert folder is not None
+        try:
+            settings = ConsoleSettings(
+                token=folder.console_token(),
+                cluster=_CLUSTER,
+                host=self._options.console_host,
+                port=port,
+                allow_actions=self._options.allow_actions,
+            )
+        except ValueError as error:
+            raise CommandFailed(
+                f"{folder.token_file}: {error}: write such a one, or remove the file"
+            ) from error
         console = build_console(cluster.client(USER), settings, _explain(cluster))
         console.bind()
         return console

@@ -64,6 +64,7 @@ class Folder:
         self.database = path / "store.db"
         self.kubeconfig = path / "kubeconfig"
         self.log = path / "log"
+        self.token_file = path / "console-token"
         self._pki = path / "pki"
         self._lock: int | None = None
         self._word: Running | None = None
@@ -191,10 +192,9 @@ class Folder:
 
     def console_token(self) -> str:
         """What lets people see the web page. It outlives restarts, so that links do."""
-        path = self.path / "console-token"
-        if not path.exists():
-            _replace(path, secrets.token_urlsafe(24).encode(), 0o600)
-        return path.read_text()
+        if not self.token_file.exists():
+            _replace(self.token_file, secrets.token_urlsafe(24).encode(), 0o600)
+        return self.token_file.read_text().strip()
 
     def write_kubeconfig(self, url: str, authority: Authority, admin: KeyPair) -> None:
         """A kubeconfig for the administrator, readable by its owner only."""
