@@ -66,6 +66,12 @@ def test_the_gang_that_cannot_run_says_what_is_missing(
     assert "add 6 nodes like nvl72-" in why.out or "add 12 nodes like nvl72-" in why.out
 
 
+def test_why_of_a_workload_names_its_gang(cluster_command: Kilonova, shown: Path):
+    done = cluster_command("why", "-n", "demo", "frontier", "--data", shown)
+    assert done.code == 1
+    assert "did you mean frontier-0 -n demo or " in done.err
+
+
 def test_what_was_deleted_stays_deleted_and_the_rest_is_there(
     kilonova: Kilonova, tmp_path: Path, kubectl_path: Path
 ):

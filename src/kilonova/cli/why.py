@@ -1,5 +1,6 @@
 """`kilonova why`: why a pod or a gang has the place that it has, or none."""
 
+from collections.abc import Iterable
 from typing import Annotated
 
 import typer
@@ -9,6 +10,7 @@ from kilonova.cli.failure import CommandFailed
 from kilonova.cli.lookoptions import Config, Context, Data, Kubeconfig, Namespace, Output, Snapshot
 
 _GANGS = ("gang/", "podgang/", "podgangs/", "podgroup/", "podgroups/", "pg/")
+_SUGGESTED = 3
 _KINDS = ("pod/", "pods/", *_GANGS, "rsv/", "reservation/", "reservations/")
 
 
@@ -46,7 +48,7 @@ def why(
     from kilonova.cli.picturing import picture_from
     from kilonova.cli.tables import in_form
     from kilonova.cli.whytext import answer_text
-    from kilonova.scheduler.answering import answer
+    from kilonova.scheduler.answering import answer, names_in
 
     plain = next((name.removeprefix(kind) for kind in _KINDS if name.startswith(kind)), name)
     picture = picture_from(snapshot, kubeconfig, context, data, config)
@@ -58,6 +60,22 @@ def why(
     if found is None:
         raise CommandFailed(
             f"no pod or gang {plain!r} in namespace {namespace} has a node or waits for "
-            "kilonova-scheduler: see -n, and the schedulerName of the pod"
+            f"kilonova-scheduler: {_hint(names_in(picture), namespace, plain)}"
         )
     typer.echo(answer_text(found, picture.now) if output == "table" else in_form(found, output))
+
+
+def _hint(known: Iterable[str], namespace: str, name: str) -> str:
+    """Whom could be meant: those of that name elsewhere, else what a workload of that name made."""
+    keys = [key.split("/", 1) for key in known]
+    meant = [key for key in keys if key[1] == name]
+    meant = meant or [key for key in keys if key[0] == namespace and _made_by(name, key[1])]
+    meant = meant or [key for key in keys if _made_by(name, key[1])]
+    if not meant:
+        return "see -n, and the schedulerName of the pod"
+    nearest = sorted(meant, key=lambda key: (len(key[1]), key))[:_SUGGESTED]
+    return f"did you mean {' or '.join(f'{each} -n {space}' for space, each in nearest)}?"
+
+
+def _made_by(workload: str, name: str) -> bool:
+    return name.startswith(f"{workload}-")

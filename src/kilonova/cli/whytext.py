@@ -7,7 +7,7 @@ from typing import assert_never
 from kilonova.api.times import human_duration, rfc3339
 from kilonova.cli.tables import counted, table
 from kilonova.scheduler.answering import Answer, StandingPod
-from kilonova.scheduler.core.explaining import Explanation, PlacementScore
+from kilonova.scheduler.core.explaining import Explanation, NodeScore, PlacementScore
 from kilonova.scheduler.decisions import PlacedGang
 from kilonova.scheduler.reading.gangs import lone_name, plain_name
 from kilonova.scheduler.reading.reservations import is_reservation
@@ -97,10 +97,18 @@ def _pods(pods: tuple[StandingPod, ...]) -> Iterator[str]:
         yield ""
         yield f"Score of {scored.chosen.node} for {scored.pod}: {_parts(scored)}"
         if scored.runner_up is not None:
-            other = scored.runner_up
-            yield f"The next best would be {other.node} with {other.total:.1f}"
+            yield _beside(scored.chosen, scored.runner_up)
         for part in scored.left_out:
             yield f"Part {part} failed and did not count"
+
+
+def _beside(chosen: NodeScore, other: NodeScore) -> str:
+    if round(other.total, 1) <= round(chosen.total, 1):
+        return f"The next best would be {other.node} with {other.total:.1f}"
+    return (
+        f"As things are now, {other.node} would score more: {other.total:.1f}. When the pod was "
+        "placed, and by what the scheduler had learnt of pods that usually come, it was otherwise"
+    )
 
 
 def _total(score: PlacementScore | None) -> str:

@@ -9,7 +9,7 @@ placed: explanations are made for those who ask.
 from kilonova.scheduler.core.explaining.binding import Binding
 from kilonova.scheduler.core.explaining.changes import Change, Proposal
 from kilonova.scheduler.core.explaining.explanation import Explainer, Explanation, explain
-from kilonova.scheduler.core.explaining.points import PlacementScore, explain_placement
+from kilonova.scheduler.core.explaining.points import NodeScore, PlacementScore, explain_placement
 from kilonova.scheduler.core.explaining.tallies import Count, Tally
 
 __all__ = [
@@ -18,6 +18,7 @@ __all__ = [
     "Count",
     "Explainer",
     "Explanation",
+    "NodeScore",
     "PlacementScore",
     "Proposal",
     "Tally",
