@@ -125,7 +125,28 @@ def test_why_of_nobody_says_what_to_look_at(cluster_command: Kilonova, busy: Pat
     done = cluster_command("why", "nobody", "-n", "team", "--data", busy)
     assert done.code == 1
     assert "no pod or gang 'nobody' in namespace team" in done.err
+    assert "see -n, and the schedulerName of the pod" in done.err
     assert len(done.err.splitlines()) == 1
+
+
+def test_why_in_the_wrong_namespace_names_the_right_one(cluster_command: Kilonova, busy: Path):
+    done = cluster_command("why", "wide", "-n", "team", "--data", busy)
+    assert done.err.endswith("kilonova-scheduler: did you mean wide -n default?\n")
+
+
+def test_a_kubeconfig_that_is_not_there_leads_to_no_other_cluster(
+    cluster_command: Kilonova, busy: Path, monkeypatch: pytest.MonkeyPatch
+):
+    usual = cluster_command.environment() | {"XDG_DATA_HOME": str(cluster_command.home / "share")}
+    (cluster_command.home / "share" / "kilonova").mkdir(parents=True)
+    (cluster_command.home / "share" / "kilonova" / "default").symlink_to(busy)
+    monkeypatch.setattr(cluster_command, "environment", lambda: usual)
+    assert "h100-0" in cluster_command("nodes").out
+    wrong = usual | {"KUBECONFIG": "/nowhere"}
+    monkeypatch.setattr(cluster_command, "environment", lambda: wrong)
+    done = cluster_command("nodes")
+    assert (done.code, done.out) == (1, "")
+    assert "/nowhere: there is no kubeconfig" in done.err
 
 
 def test_a_snapshot_answers_like_the_cluster(cluster_command: Kilonova, busy: Path, tmp_path: Path):

@@ -46,7 +46,8 @@ def test_a_folder_that_cannot_be_made_is_refused(
     (tmp_path / "file").touch()
     data = tmp_path / "file" / "data"
     done = kilonova("up", *mode, "--port", "0", "--data", data)
-    assert (done.code, done.err) == (1, f"kilonova: {data}: Not a directory\n")
+    mend = "mend that, or choose another folder with --data DIR"
+    assert (done.code, done.err) == (1, f"kilonova: {data}: Not a directory: {mend}\n")
 
 
 def test_a_corrupt_store_is_refused_and_left_as_it_is(kilonova: Kilonova, tmp_path: Path):

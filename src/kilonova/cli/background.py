@@ -14,7 +14,7 @@ from typing import IO
 import msgspec
 
 from kilonova.cli.audience import Answers, Failed, Progress, Ready, Report
-from kilonova.cli.failure import CommandFailed
+from kilonova.cli.failure import CommandFailed, unusable_folder
 from kilonova.cli.options import UpOptions
 from kilonova.cli.progress import Display
 from kilonova.cli.welcome import Welcome
@@ -40,7 +40,7 @@ def _detach(options: UpOptions, wait: bool, display: Display | None) -> Welcome:
         # A log may tell of what is stored: it is its owner's to read.
         descriptor = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     except OSError as error:
-        raise CommandFailed(f"{error.filename}: {error.strerror}") from error
+        raise unusable_folder(error) from error
     read_end, write_end = os.pipe()
     with os.fdopen(descriptor, "ab") as output, os.fdopen(read_end, "rb") as reports:
         try:

@@ -32,7 +32,9 @@ def cluster_meant(
                 f"nothing runs on {data}: start it with `kilonova up --data {data}`"
             )
         return folder.kubeconfig
-    if context is None and not any(file.exists() for file in kubeconfig_files(environment)):
+    # A KUBECONFIG that is wrong must not lead to another cluster.
+    named = context is not None or bool(environment.get("KUBECONFIG"))
+    if not named and not any(file.exists() for file in kubeconfig_files(environment)):
         usual = Folder(default_data(environment))
         if usual.is_taken():
             return usual.kubeconfig

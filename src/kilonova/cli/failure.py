@@ -13,3 +13,10 @@ class CommandFailed(Exception):
     def __init__(self, message: str, code: int = FAILED) -> None:
         super().__init__(message)
         self.code = code
+
+
+def unusable_folder(error: OSError) -> CommandFailed:
+    """Of a data folder in which something cannot be made or read."""
+    return CommandFailed(
+        f"{error.filename}: {error.strerror}: mend that, or choose another folder with --data DIR"
+    )

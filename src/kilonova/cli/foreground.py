@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from kilonova.cli.audience import Audience, ending_text
 from kilonova.cli.census import count_nodes
-from kilonova.cli.failure import CommandFailed
+from kilonova.cli.failure import CommandFailed, unusable_folder
 from kilonova.cli.options import FLEETS, UpOptions
 from kilonova.cli.progress import Steps
 from kilonova.cli.welcome import Welcome
@@ -86,7 +86,7 @@ async def _run(options: UpOptions, audience: Audience, steps: Steps, begun: floa
     except OSError as error:
         if error.filename is None:
             raise
-        raise CommandFailed(f"{error.filename}: {error.strerror}") from error
+        raise unusable_folder(error) from error
     _relax_collector()
     assert cluster.broken is not None
     assert cluster.folder is not None

@@ -15,7 +15,8 @@ def explained(purpose: str = "work", rights: str = "") -> Generator[None]:
     except ConfigError as error:
         raise CommandFailed(f"no cluster to {purpose} on: {error}") from error
     except ConnectionFailed as error:
-        raise CommandFailed(f"the cluster does not answer: {error}") from error
+        known = f"the cluster does not answer: {error}"
+        raise CommandFailed(f"{known}; is it running? `kilonova doctor` looks") from error
     except Unauthorized as error:
         raise CommandFailed(f"the cluster does not know who you are: {error.message}") from error
     except Forbidden as error:

@@ -90,7 +90,7 @@ def find_access(
     raise ConfigError(
         ", ".join(map(str, files)),
         "there is no kubeconfig, and this is no pod",
-        "name a kubeconfig, or set KUBECONFIG",
+        "name a kubeconfig, set KUBECONFIG, or start a cluster with `kilonova up`",
     )
 
 

@@ -8,8 +8,11 @@ be sent once more. Whatever breaks below HTTP is raised as `ConnectionFailed`.
 from __future__ import annotations
 
 import asyncio
+import os
+import ssl
 from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager, contextmanager
+from errno import errorcode
 from functools import lru_cache
 from urllib.parse import quote, urlencode, urlsplit
 from urllib.request import getproxies, proxy_bypass
@@ -128,8 +131,19 @@ class HttpTransport:
         try:
             yield
         except (aiohttp.ClientError, OSError) as error:
-            what = str(error) or type(error).__name__
-            raise ConnectionFailed(f"{self._base}: {what}") from error
+            raise ConnectionFailed(f"{self._base}: {_words(error)}") from error
+
+
+def _words(error: Exception) -> str:
+    """What went wrong. aiohttp's own words for a failed connection show our TLS context."""
+    if not isinstance(error, aiohttp.ClientConnectorError):
+        return str(error) or type(error).__name__
+    cause = error.os_error
+    # Numbers of TLS errors are none of the system's.
+    number = None if isinstance(cause, ssl.SSLError) else cause.errno
+    if number is not None and number in errorcode:
+        return os.strerror(number)
+    return cause.strerror or str(cause)
 
 
 def _headers(response: aiohttp.ClientResponse) -> dict[str, str]:

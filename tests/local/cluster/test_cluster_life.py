@@ -99,7 +99,7 @@ def test_of_two_that_want_a_port_at_once_one_is_told() -> None:
 
 
 def test_a_host_that_is_not_ours_is_named() -> None:
-    with pytest.raises(PortInUse, match=r"port 0 of 192\.0\.2\.1 cannot be used"):
+    with pytest.raises(PortInUse, match=r"port 0 of 192\.0\.2\.1 cannot be used.*--host HOST"):
         bind("192.0.2.1", 0)
 
 
