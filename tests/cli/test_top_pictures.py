@@ -69,8 +69,8 @@ def lines(look: Look, **other: object) -> list[str]:
 
 
 def test_the_head_counts_nodes_gpus_who_waits_and_what_it_costs():
-    assert (
-        head_line(scene()) == "lab  2/3 nodes ready  GPUs 5.5/12 held  1 waiting  $11.00 per hour"
+    assert head_line(scene()) == (
+        "lab  2/3 nodes ready  GPUs 5.5/12 held  1 waiting  $11.00 of $24.00 per hour"
     )
 
 

@@ -110,7 +110,7 @@ def _rows(status: Status) -> list[tuple[str, str]]:
     if status.rooms:
         rows.append(("rooms", ", ".join(f"{name} {state}" for name, state in status.rooms.items())))
     if status.resource_version is not None:
-        rows.append(("version", f"resource version {status.resource_version}"))
+        rows.append(("store", f"at resource version {status.resource_version}"))
     return rows
 
 

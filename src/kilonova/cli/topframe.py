@@ -82,6 +82,7 @@ def head_line(scene: Scene) -> str:
     ready = sum(node.ready for node in tables.nodes)
     held = sum(map(gpus_of, tables.pods))
     cost = sum(gpus_of(pod) * prices.get(pod.node, 0.0) for pod in tables.pods)
+    worth = sum(node.gpus * prices[node.id] for node in tables.nodes)
     waiting = _waiting(tables)
     nodes = f"{ready}/{len(tables.nodes)} nodes ready"
     parts = [
@@ -89,7 +90,7 @@ def head_line(scene: Scene) -> str:
         nodes if ready == len(tables.nodes) else _paint(scene, nodes, "NotReady"),
         f"GPUs {amount(held)}/{sum(node.gpus for node in tables.nodes)} held",
         _paint(scene, f"{waiting} waiting", "Waiting") if waiting else "nobody waits",
-        f"${cost:,.2f} per hour",
+        f"${cost:,.2f} of ${worth:,.2f} per hour",
     ]
     if scene.trouble:
         trouble = f"not up to date: {one_line(scene.trouble)}"
@@ -166,9 +167,10 @@ def _by_rack(scene: Scene, views: Sequence[NodeView], line: Callable[[NodeView],
     # Nodes that stand nowhere in particular come last.
     for place in sorted(racks, key=lambda one: (not any(one), *map(natural, one))):
         mine = racks[place]
-        where = " / ".join(filter(None, place)) or "elsewhere"
+        where = " / ".join(filter(None, place)) or "without a rack"
         held, total = sum(view.gpus_held for view in mine), sum(view.gpus for view in mine)
-        lines.append(f"{_bold(scene, where)}  {amount(held)}/{total} GPUs")
+        figures = f"  {amount(held)}/{total} GPUs" if total else ""
+        lines.append(f"{_bold(scene, where)}{figures}")
         lines += map(line, mine)
     return lines
 
