@@ -74,10 +74,14 @@ class Folder:
         return self.database.exists() and (self.path / "lock").exists()
 
     def belongings(self) -> list[Path]:
-        """What clusters have put into it; what tells that it is ours comes last."""
+        """What clusters have put into it, in an order in which it can be removed: what tells that
+        it is ours comes last, and the lock, without which another could start, after all."""
         last = (self.database.name, "lock")
         found = [each for each in self.path.iterdir() if _OURS.fullmatch(each.name)]
-        return sorted(found, key=lambda each: (each.name in last, each.name))
+        return sorted(
+            found,
+            key=lambda each: (last.index(each.name) + 1 if each.name in last else 0, each.name),
+        )
 
     def acquire(self) -> None:
         """Take the folder for this process, or say who has it."""

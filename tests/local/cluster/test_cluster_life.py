@@ -211,3 +211,12 @@ async def test_a_new_authority_signs_everything_anew(tmp_path: Path) -> None:
 def test_a_cluster_that_listens_needs_a_folder() -> None:
     with pytest.raises(ValueError, match="needs a data folder"):
         Cluster(Settings())
+
+
+def test_of_what_can_be_forgotten_the_lock_is_the_last(tmp_path: Path) -> None:
+    folder = Folder(tmp_path)
+    folder.acquire()
+    folder.console_token()
+    (tmp_path / "notes.txt").write_text("mine")
+    assert [each.name for each in folder.belongings()] == ["console-token", "store.db", "lock"]
+    folder.release()
