@@ -1,6 +1,7 @@
 """`kilonova down --wipe`: forget a cluster. Only what clusters have put into the folder goes."""
 
 import asyncio
+import os
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
@@ -52,6 +53,7 @@ def wipe_data(data: Path) -> str:
         asyncio.run(KeeperRuntime(data / "keeper").shutdown())  # pods that `--keep-pods` left
         for each in folder.belongings():
             if each.is_dir() and not each.is_symlink():
+                _open_folders(each)
                 shutil.rmtree(each)
             else:
                 each.unlink()
@@ -64,3 +66,13 @@ def wipe_data(data: Path) -> str:
     except OSError as error:
         raise CommandFailed(f"{error.filename}: {error.strerror}: not all was removed") from error
     return f"Forgotten: {data} is gone."
+
+
+def _open_folders(top: Path) -> None:
+    """Let the owner into all folders: pods may have closed some, and then nothing in them can be
+    removed."""
+    for place, folders, _ in os.walk(top):
+        for each in folders:
+            path = os.path.join(place, each)
+            if not os.path.islink(path):
+                os.chmod(path, 0o700)

@@ -183,3 +183,22 @@ def come_back(user: OrdinaryUser, person: Hands, since: str) -> None:
     person("wait pod/p --for=condition=Ready --timeout=20s")
     assert person.get("pod p", ".status.containerStatuses[0].state.running.startedAt") == since
     assert person("exec p -- echo hello") == "hello\n"
+
+
+def test_a_wipe_removes_what_a_pod_has_closed(new_user: NewUser) -> None:
+    user = new_user()
+    user.up("--no-console")
+    closed = user.data / "volumes" / "claim" / "closed"
+    closed.mkdir(parents=True)
+    (closed / "file").write_text("read only")
+    elsewhere = user.home / "elsewhere"
+    elsewhere.mkdir()
+    (closed / "link").symlink_to(elsewhere)
+    for each in (closed.parent.parent, closed.parent, closed, closed / "file"):
+        os.chown(each, *(user.data.stat().st_uid, user.data.stat().st_gid))
+    closed.chmod(0o555)
+    elsewhere.chmod(0o555)
+    done = user("down", "--wipe", "--yes", "--data", user.data)
+    assert done.code == 0, done.err
+    assert not user.data.exists()
+    assert elsewhere.stat().st_mode & 0o777 == 0o555
