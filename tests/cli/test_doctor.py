@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,13 @@ def test_without_a_cluster_it_says_how_to_get_one(kilonova: Kilonova):
     assert line.startswith("warning  kubeconfig: no cluster is meant")
     assert "→ get a cluster with `kilonova up --detach --wait`" in line
     assert not (kilonova.home / ".local").exists()
+
+
+@pytest.mark.parametrize(("variable", "painted"), [("CLICOLOR_FORCE", True), ("NO_COLOR", False)])
+def test_colours_are_as_in_lists(kilonova: Kilonova, variable: str, painted: bool):
+    environment = kilonova.environment() | {variable: "1"}
+    done = subprocess.run(kilonova.command("doctor"), env=environment, capture_output=True)
+    assert (b"\x1b[33mwarning" in done.stdout) is painted
 
 
 def test_a_server_that_is_away_is_a_problem(kilonova: Kilonova):

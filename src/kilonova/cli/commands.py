@@ -12,6 +12,7 @@ from kilonova.cli.completion import completion
 from kilonova.cli.doctor import doctor
 from kilonova.cli.failure import NOT_RUNNING, CommandFailed
 from kilonova.cli.gangs import gangs
+from kilonova.cli.lookoptions import Output
 from kilonova.cli.nodes import nodes
 from kilonova.cli.options import (
     DATA_VARIABLE,
@@ -266,9 +267,7 @@ def down(
 @app.command()
 def status(
     data: _Data = None,
-    output: Annotated[
-        Literal["table", "json", "yaml"], typer.Option("--output", "-o", help="Form.")
-    ] = "table",
+    output: Output = "table",
 ) -> None:
     """Say whether a cluster runs, where, what it has, and how far each room of it is.
 

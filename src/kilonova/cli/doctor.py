@@ -1,11 +1,11 @@
 """`kilonova doctor`: what is in the way of Kilonova here, and what to do about it."""
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING
 
 import typer
 
 from kilonova.cli.failure import FAILED
-from kilonova.cli.lookoptions import Context, Data, Kubeconfig
+from kilonova.cli.lookoptions import Context, Data, Kubeconfig, Output
 
 if TYPE_CHECKING:
     from kilonova.cli.doctorfinding import Finding
@@ -15,9 +15,7 @@ def doctor(
     kubeconfig: Kubeconfig = None,
     context: Context = None,
     data: Data = None,
-    output: Annotated[
-        Literal["table", "json", "yaml"], typer.Option("--output", "-o", help="Form.")
-    ] = "table",
+    output: Output = "table",
 ) -> None:
     """Look for what is in the way, and say what to do.
 
@@ -41,7 +39,8 @@ def doctor(
     found = findings(gather(kubeconfig, context, data))
     healthy = all(each.level != "problem" for each in found)
     if output == "table":
-        typer.echo(finding_lines(found, colours.wanted(sys.stdout)))
+        coloured = colours.wanted(sys.stdout)
+        typer.echo(finding_lines(found, coloured), color=coloured)
     else:
         typer.echo(in_form(Report(healthy, found), output))
     if not healthy:
