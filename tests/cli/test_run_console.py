@@ -84,3 +84,8 @@ def test_what_is_wrong_is_said_before_it_begins(
         done = kilonova(*words, "--port", str(port))
     assert done.code == 1
     assert f"port {port} of 127.0.0.1 cannot be had (Address already in use): choose" in done.err
+    with socket.create_server(("", 0)) as taken:
+        port = taken.getsockname()[1]
+        done = kilonova(*words, "--port", "0", "--health-port", str(port))
+    assert done.code == 1
+    assert f"--health-port {port} cannot be had (Address already in use): choose" in done.err

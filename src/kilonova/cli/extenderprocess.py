@@ -92,7 +92,7 @@ def run_extender(options: ExtenderOptions) -> None:
         process.manager.add(*extender.caches)
         if certificate is not None:
             process.manager.add(certificate)
-        process.manager.add(bound(server))
+        process.manager.add(bound(server, f"--port {options.port}"))
 
     run_process(NAME, options, assemble)
 

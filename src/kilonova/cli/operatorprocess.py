@@ -107,7 +107,7 @@ def _admission(
         publish=publish,
         metrics=process.metrics,
     )
-    port = taken_port(server)
+    port = taken_port(server, f"--port {webhooks.port}")
     if isinstance(address, AtUrl) and (parts := urlsplit(address.url)).port == 0:
         host = parts.netloc.rpartition(":")[0]
         address = AtUrl(parts._replace(netloc=f"{host}:{port}").geturl())

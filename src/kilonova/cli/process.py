@@ -126,7 +126,8 @@ def _process(
     health = Health()
     health.add_readiness("stopping", lambda: "it stops" if manager.stopping else None)
     health.add_readiness("caches", lambda: _not_filled(manager.not_ready()))
-    manager.add(bound(health_server(health, metrics, port=options.health_port)))
+    port = options.health_port
+    manager.add(bound(health_server(health, metrics, port=port), f"--health-port {port}"))
     return Process(client, leading, manager, health, metrics)
 
 
@@ -144,19 +145,19 @@ class Server(Part, Protocol):
 S = TypeVar("S", bound=Server)
 
 
-def bound(server: S) -> S:
+def bound(server: S, asked: str) -> S:
     """A server that has its port now, so that nothing begins that could not be served."""
-    taken_port(server)
+    taken_port(server, asked)
     return server
 
 
-def taken_port(server: Server) -> int:
-    """The port that a server takes now; `CommandFailed` if it cannot be had."""
+def taken_port(server: Server, asked: str) -> int:
+    """The port that a server takes now; `CommandFailed` names the option if it cannot be had."""
     try:
         return server.bind()
     except OSError as error:
         raise CommandFailed(
-            f"the port for {server.name} cannot be had: {why_not_had(error)}; choose another"
+            f"{asked} cannot be had ({why_not_had(error)}): choose another (0 takes a free one)"
         ) from error
 
 
