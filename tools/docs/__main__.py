@@ -27,6 +27,8 @@ def main() -> None:
     if outside := list(fetched_from_outside(out)):
         sys.exit("\n".join(["The site must fetch nothing from elsewhere, but does:", *outside]))
     print(f"Open {out / 'index.html'}")
+    # Browsers let no page of a local file start what the search runs in.
+    print(f"To search in it, serve it: python3 -m http.server --bind 127.0.0.1 -d {out}")
 
 
 def build(root: Path, out: Path) -> None:
