@@ -18,13 +18,13 @@ export function go(to: string, options: { replace?: boolean } = {}): void {
   address.value = location.pathname + location.search;
 }
 
-/** Sets or (empty) removes parts of the query, without a step in the history. */
-export function setQuery(parts: Record<string, string | undefined>): void {
+/** Sets or (empty) removes parts of the query; a step in the history only where it is asked for. */
+export function setQuery(parts: Record<string, string | undefined>, { step = false } = {}): void {
   const next = new URLSearchParams(query.peek());
   for (const [name, value] of Object.entries(parts))
     if (value) next.set(name, value);
     else next.delete(name);
-  go(withQuery(path.peek(), next), { replace: true });
+  go(withQuery(path.peek(), next), { replace: !step });
 }
 
 /** One part of the query and how to set it; subscribes. */

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { GangRow, PodRow, SetRow } from "../src/rows";
-import { firstSentence, stateOf, whyOf, type Parts } from "../src/workloads/states";
+import { firstSentence, shortWords, stateOf, whyOf, type Parts } from "../src/workloads/states";
 
 const running: PodRow = { id: "a/1", phase: "Running", state: "Running", ready: true, node: "n", workload: "Job/a/b" };
 const pending: PodRow = { id: "a/2", phase: "Pending", state: "Pending", workload: "Job/a/b", message: "no room. Really." };
@@ -28,6 +28,14 @@ test("a gang says why before its pods do", () => {
   const waits = { ...gang, phase: "Pending", waits: "the queue is full" };
   expect(whyOf(parts({ gangs: [waits], pods: [pending] }), "Waiting")).toBe("the queue is full");
   expect(whyOf(parts({ pods: [pending] }), "Waiting")).toBe("no room. Really.");
+});
+
+test.each([
+  ["16 nvidia.com/gpu in use, 8 nvidia.com/gpu more asked for", "16 GPUs in use, 8 more GPUs asked for"],
+  ["0/3 nodes: 2 Insufficient nvidia.com/gpu, 1 Insufficient cpu.", "0/3 nodes: 2 with too few GPUs, 1 with too little cpu."],
+  ["back-off 10s restarting failed container=c pod=p_ns(ae5bb3fb-d4e3-43de-8aac-bc995f79a70f)", "Back-off 10s restarting failed container c"],
+])("%s is said in short words", (long, short) => {
+  expect(shortWords(long)).toBe(short);
 });
 
 test("a row has the first sentence, in short words", () => {

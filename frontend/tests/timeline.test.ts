@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { GangRow, PodRow } from "../src/rows";
-import { ticks, timelineOf } from "../src/workloads/timeline";
+import { commonPrefix, ticks, tickWords, timelineOf } from "../src/workloads/timeline";
 
 const pod = (id: string, times: Partial<PodRow>): PodRow => ({ id, phase: "Running", state: "Running", workload: "PodCliqueSet/a/b", ...times });
 const gang = (times: Partial<GangRow>): GangRow => ({ id: "a/b-0", phase: "Running", groups: [{ name: "b-0-w", min: 2, pods: ["a/2", "a/1"] }], ...times });
@@ -33,6 +33,27 @@ test("a pod that was replaced long after does not stretch the beginning", () => 
   const late = pod("a/3", { created: 5000, scheduled: 5001, started: 5002, readyAt: 5003 });
   const timeline = timelineOf(gang({ created: 100, scheduled: 101, readyAt: 110 }), [late], 9999);
   expect(timeline).toMatchObject({ to: 110, bars: [], later: 1 });
+});
+
+test("a pod that is over ran, and ends the timeline", () => {
+  const over = pod("a/1", { created: 100, scheduled: 101, started: 102, finished: 160 });
+  const timeline = timelineOf(undefined, [over], 9999);
+  expect(timeline?.bars[0]?.stretches.at(-1)).toEqual({ step: "runs", from: 102, to: 160, open: false });
+  expect(timeline?.milestones.at(-1)).toEqual({ name: "ended", at: 160 });
+});
+
+test("an axis tells times in the unit of its steps", () => {
+  expect([0, 30, 90].map((tick) => tickWords(tick, 30))).toEqual(["0", "30 s", "90 s"]);
+  expect(tickWords(2700, 900)).toBe("45 min");
+});
+
+test.each([
+  [["web-5d-ab", "web-5d-cd"], "web-5d-"],
+  [["web-5d-ab", "web-5d-abc"], "web-5d-"],
+  [["a", "b"], ""],
+  [["alone-1"], ""],
+])("names are told without what all begin with: %j", (names, prefix) => {
+  expect(commonPrefix(names)).toBe(prefix);
 });
 
 test("an axis has few and round times", () => {

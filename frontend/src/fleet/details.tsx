@@ -3,17 +3,20 @@ import type { JSX } from "preact";
 import { ask, mayAct, type Act } from "../actions";
 import { ownerColour } from "../colours";
 import { bytes, counted, money, number, percent } from "../format";
-import { pathOf } from "../router";
+import { workloadHref } from "../links";
 import type { PodRow } from "../rows";
 import { eventsByObject } from "../store";
 import { Age, Empty, Swatch } from "../ui/bits";
+import { DeletePod } from "../ui/deletepod";
+import { EventList } from "../ui/eventlist";
+import { LiveObject } from "../ui/object";
 import { Facts, Panel, Section } from "../ui/panel";
 import { State } from "../ui/state";
 import { cpuRequested } from "./colouring";
 import { beat, holdings } from "./follow";
 import { heldShare, ownerName, type FleetNode, type Holder } from "./holdings";
 import { nodeState, STATE_TONE } from "./state";
-import { capital, placeOf } from "./words";
+import { placeOf, stateWord } from "./words";
 
 export function NodeDetails({ id, onClose }: { id: string; onClose: () => void }): JSX.Element {
   beat.value;
@@ -32,7 +35,7 @@ export function NodeDetails({ id, onClose }: { id: string; onClose: () => void }
     <Panel
       title={row.id}
       subtitle={placeOf(node) || (row.kind === "process" ? "this machine" : undefined)}
-      badge={<State tone={STATE_TONE[state]}>{state === "healthy" ? "Ready" : state === "lost" ? "GPU lost" : capital(state)}</State>}
+      badge={<State tone={STATE_TONE[state]}>{stateWord(state)}</State>}
       actions={mayAct.value && <Actions node={node} />}
       onClose={onClose}
     >
@@ -55,7 +58,8 @@ export function NodeDetails({ id, onClose }: { id: string; onClose: () => void }
           <ul class="node-taints">{row.taints.map((taint) => <li key={taint}><code>{taint}</code></li>)}</ul>
         </Section>
       )}
-      <NodeEvents id={id} />
+      <Section title="Events"><EventList events={[...eventsByObject.get(`Node/${id}`).values()]} /></Section>
+      <LiveObject table="nodes" id={id} />
     </Panel>
   );
 }
@@ -135,32 +139,10 @@ function Pods({ pods }: { pods: PodRow[] }): JSX.Element {
 
 function WorkloadLink({ workload }: { workload: string }): JSX.Element {
   return (
-    <a class="owner-link" href={pathOf("workloads", ...workload.split("/"))} title={workload}>
+    <a class="owner-link" href={workloadHref(workload)} title={workload}>
       <Swatch owner={workload} />
       {ownerName(workload)}
     </a>
-  );
-}
-
-function DeletePod({ pod }: { pod: PodRow }): JSX.Element | null {
-  if (!mayAct.value) return null;
-  return (
-    <button
-      type="button"
-      class="button small danger"
-      aria-label={`Delete pod ${pod.id}`}
-      onClick={() =>
-        ask({
-          title: `Delete pod ${pod.id}?`,
-          text: "It is stopped and what it holds becomes free. If a workload owns it, a new pod takes its place.",
-          verb: "Delete",
-          danger: true,
-          act: { act: "delete", table: "pods", id: pod.id },
-        })
-      }
-    >
-      Delete
-    </button>
   );
 }
 
@@ -170,37 +152,19 @@ function Actions({ node }: { node: FleetNode }): JSX.Element {
   return (
     <>
       {cordoned ? (
-        <button type="button" class="button" onClick={() => ask({
+        <button type="button" class="button small" onClick={() => ask({
           title: `Uncordon ${id}?`, text: "New pods may be placed on it again.", verb: "Uncordon", act: act("uncordon"),
-        })}>Uncordon</button>
+        })}>Uncordon…</button>
       ) : (
-        <button type="button" class="button" onClick={() => ask({
+        <button type="button" class="button small" onClick={() => ask({
           title: `Cordon ${id}?`, text: "No new pods are placed on it; those that are here stay.", verb: "Cordon", act: act("cordon"),
-        })}>Cordon</button>
+        })}>Cordon…</button>
       )}
-      <button type="button" class="button danger" onClick={() => ask({
+      <button type="button" class="button small danger" onClick={() => ask({
         title: `Drain ${id}?`,
         text: `It is cordoned and ${counted(node.pods.size, "pod")} on it ${node.pods.size === 1 ? "is" : "are"} evicted, as disruption budgets allow.`,
         verb: "Drain", danger: true, act: act("drain"),
-      })}>Drain</button>
+      })}>Drain…</button>
     </>
-  );
-}
-
-function NodeEvents({ id }: { id: string }): JSX.Element | null {
-  const events = [...eventsByObject.get(`Node/${id}`).values()].sort((a, b) => b.last - a.last).slice(0, 20);
-  if (events.length === 0) return null;
-  return (
-    <Section title="Events">
-      <ul class="node-events">
-        {events.map((event) => (
-          <li key={event.id}>
-            <span class={event.type === "Normal" ? "strong" : "strong warning"}>{event.reason}</span>
-            <Age since={event.last} />
-            <p class="muted">{event.message}{event.count && event.count > 1 ? ` (${event.count} times)` : ""}</p>
-          </li>
-        ))}
-      </ul>
-    </Section>
   );
 }

@@ -1,26 +1,21 @@
 /** The filters that the map and the table of nodes share. */
 import type { JSX } from "preact";
 import { setQuery } from "../router";
-import { Choice } from "../ui/bits";
+import { Choice, choices, different } from "../ui/bits";
 import { beat, holdings } from "./follow";
 import { MODES, type Mode } from "./colouring";
+import { view } from "./view";
 import { capital } from "./words";
 
-const natural = new Intl.Collator("en", { numeric: true });
-
-/** One zone, one product. */
-export function PlaceChoices(): JSX.Element {
+/** One zone, one product; beside details only those that are chosen. */
+export function PlaceChoices({ all = true }: { all?: boolean }): JSX.Element {
   beat.value;
-  const zones = new Set<string>();
-  const products = new Set<string>();
-  for (const { row } of holdings.nodes.values()) {
-    if (row.zone) zones.add(row.zone);
-    if (row.product) products.add(row.product);
-  }
+  const { zone, product } = view.value;
+  const rows = [...holdings.nodes.values()].map((node) => node.row);
   return (
     <>
-      <Choice label="Zone" name="zone" options={options("All zones", zones)} />
-      <Choice label="Product" name="product" options={options("All products", products)} />
+      {(all || zone) && <Choice label="Zone" name="zone" options={choices("All zones", different(rows.flatMap((row) => row.zone ?? [])))} />}
+      {(all || product) && <Choice label="Product" name="product" options={choices("All products", different(rows.flatMap((row) => row.product ?? [])))} />}
     </>
   );
 }
@@ -43,9 +38,4 @@ export function ColourChoice({ mode }: { mode: Mode }): JSX.Element {
       ))}
     </div>
   );
-}
-
-function options(all: string, values: Set<string>): { value: string; title: string }[] {
-  const sorted = [...values].sort(natural.compare);
-  return [{ value: "", title: all }, ...sorted.map((value) => ({ value, title: value }))];
 }

@@ -10,7 +10,7 @@ const NOT_HEARD_OF = /stopped posting|never posted|has not said|unknown/i;
 
 /** How each is shown where states have a mark. */
 export const STATE_TONE: Record<State, Tone> = {
-  healthy: "good", lost: "bad", "not ready": "warn", cordoned: "wait", unknown: "idle",
+  healthy: "good", lost: "bad", "not ready": "warn", cordoned: "wait", unknown: "warn",
 };
 
 /** The state of a node; "lost" if any of its GPUs is. */

@@ -2,7 +2,7 @@
 import { counted, number } from "../format";
 import type { Spot } from "./hit";
 import { heldShare, ownerName, ownersOf, type FleetNode } from "./holdings";
-import { nodeState } from "./state";
+import { nodeState, type State } from "./state";
 
 /** Where a node is: "rack h100-rack-0, block b1, zone z1". */
 export function placeOf(node: FleetNode): string {
@@ -31,6 +31,11 @@ export function gpuWords(node: FleetNode, gpu: number): string {
   if (holders.length === 1 && heldShare(holders) >= 1) return `${lost}held by ${ownerName(holders[0]?.pod.workload ?? "")}`;
   const parts = holders.map(({ pod, share }) => `${Math.round(share * 100)} % by ${ownerName(pod.workload)}`);
   return `${lost}held ${listed(parts)}`;
+}
+
+/** What people call the state of a node. */
+export function stateWord(state: State): string {
+  return state === "healthy" ? "Ready" : state === "lost" ? "GPU lost" : capital(state);
 }
 
 export function capital(text: string): string {

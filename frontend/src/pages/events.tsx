@@ -7,7 +7,7 @@ import { go, setQuery, useQuery } from "../router";
 import type { EventRow } from "../rows";
 import { loaded, tables } from "../store";
 import { counted, number } from "../format";
-import { Age, Choice, Empty, SearchBox, Toggle } from "../ui/bits";
+import { Age, Choice, choices, different, Empty, SearchBox, Toggle } from "../ui/bits";
 import { Icon } from "../ui/icons";
 import { PageFrame } from "../ui/page";
 import { State } from "../ui/state";
@@ -17,7 +17,7 @@ import { grouped, matching, type EventGroup } from "../events";
 const columns: Column<EventGroup>[] = [
   { id: "age", title: "Age", width: "64px", numeric: true, sort: (row) => -row.last, cell: (row) => <Age since={row.last} /> },
   { id: "type", title: "Type", width: "100px", wideOnly: true, sort: (row) => row.type, cell: (row) => <Type of={row} /> },
-  { id: "reason", title: "Reason", width: "190px", wideOnly: true, sort: (row) => row.reason, cell: (row) => <span class="strong">{row.reason}</span> },
+  { id: "reason", title: "Reason", width: "190px", wideOnly: true, sort: (row) => row.reason, cell: (row) => <span class="strong" title={row.reason}>{row.reason}</span> },
   { id: "object", title: "Object", width: "22%", wideOnly: true, sort: (row) => row.object, cell: (row) => <ObjectLink row={row} /> },
   { id: "message", title: "Message", cell: (row) => <Message row={row} /> },
   { id: "count", title: "Times", width: "64px", numeric: true, sort: (row) => row.count, cell: (row) => (row.count > 1 ? number(row.count) : <span class="faint">1</span>) },
@@ -44,15 +44,15 @@ export function Events(): JSX.Element {
       summary={paused ? `paused, ${counted(missed, "newer one")}` : `${number(shown.length)}${shown.length === all.length ? "" : ` of ${number(all.length)}`}`}
       filters={
         <>
+          <SearchBox label="Filter events" />
           <button type="button" class="toggle" aria-pressed={paused !== undefined} onClick={() => setPaused(paused ? undefined : all)}>
             <Icon name={paused ? "play" : "pause"} size={12} />
             {paused ? "Go on" : "Pause"}
           </button>
           <Toggle name="group" label="Group" />
-          <Choice label="Type" name="type" options={options("All types", ["Normal", "Warning"])} />
-          <Choice label="Kind of object" name="kind" options={options("All objects", different(all.map((event) => event.object.split("/")[0] ?? "")))} />
-          <Choice label="Reason" name="reason" options={options("All reasons", different(all.map((event) => event.reason)))} />
-          <SearchBox label="Filter events" />
+          <Choice label="Type" name="type" options={choices("All types", ["Normal", "Warning"])} />
+          <Choice label="Kind of object" name="kind" options={choices("All objects", different(all.map((event) => event.object.split("/")[0] ?? "")))} />
+          <Choice label="Reason" name="reason" options={choices("All reasons", different(all.map((event) => event.reason)))} />
         </>
       }
     >
@@ -91,7 +91,7 @@ function ObjectLink({ row }: { row: EventGroup }): JSX.Element {
   const href = objectHref(row.object);
   return (
     <div class="two-lines" title={row.object}>
-      {href ? <a href={href}>{rest.at(-1)}</a> : <span>{rest.at(-1)}</span>}
+      {href ? <a tabIndex={-1} href={href}>{rest.at(-1)}</a> : <span>{rest.at(-1)}</span>}
       <span class="faint small">{kind}{rest.length > 1 && ` in ${rest[0]}`}</span>
     </div>
   );
@@ -112,12 +112,4 @@ function newer(paused: readonly EventRow[]): number {
   let found = 0;
   for (const event of tables.events.peek().values()) if (known.get(event.id) !== event.last) found++;
   return found;
-}
-
-function different(values: string[]): string[] {
-  return [...new Set(values)].sort();
-}
-
-function options(all: string, values: string[]): { value: string; title: string }[] {
-  return [{ value: "", title: all }, ...values.map((value) => ({ value, title: value }))];
 }

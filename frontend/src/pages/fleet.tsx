@@ -17,7 +17,8 @@ import { Empty, SearchBox } from "../ui/bits";
 import { PageFrame } from "../ui/page";
 
 export function Fleet(): JSX.Element {
-  const [node, setNode] = useQuery("node");
+  const [node] = useQuery("node");
+  const open = (id: string | undefined) => setQuery({ node: id }, { step: true });
   useEffect(() => follow(() => {}), []);
   return (
     <PageFrame
@@ -28,14 +29,14 @@ export function Fleet(): JSX.Element {
           <PlaceChoices />
         </>
       }
-      panel={node && <NodeDetails key={node} id={node} onClose={() => setNode("")} />}
+      panel={node && <NodeDetails key={node} id={node} onClose={() => open(undefined)} />}
     >
       <div class="fleet">
         <Numbers />
         {loaded.value.has("nodes") && holdings.nodes.size === 0 && beat.value > 0 ? (
           <Empty title="No nodes yet">They appear here as soon as they join the cluster.</Empty>
         ) : (
-          <MapBox selected={node} onOpen={(id) => setQuery({ node: id })} />
+          <MapBox selected={node} onOpen={open} />
         )}
       </div>
     </PageFrame>

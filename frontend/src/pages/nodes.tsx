@@ -9,8 +9,9 @@ import { beat, follow, holdings } from "../fleet/follow";
 import { type FleetNode } from "../fleet/holdings";
 import { nodeState, STATE_TONE, STATES, type State as NodeState } from "../fleet/state";
 import { found, shown, view } from "../fleet/view";
-import { capital } from "../fleet/words";
+import { stateWord } from "../fleet/words";
 import { bytes, money, number, percent } from "../format";
+import { narrow } from "../media";
 import { setQuery, useQuery } from "../router";
 import { loaded } from "../store";
 import { Age, Choice, Empty, Meter, SearchBox } from "../ui/bits";
@@ -31,8 +32,9 @@ interface Line {
 const natural = new Intl.Collator("en", { numeric: true });
 
 export function Nodes(): JSX.Element {
-  const [node, setNode] = useQuery("node");
+  const [node] = useQuery("node");
   const [state] = useQuery("state");
+  const open = (id: string | undefined) => setQuery({ node: id }, { step: true });
   useEffect(() => follow(() => {}), []);
   const at = beat.value;
   const shows = view.value;
@@ -48,18 +50,18 @@ export function Nodes(): JSX.Element {
       filters={
         <>
           <SearchBox label="Find nodes" />
-          <Choice label="State" name="state" options={STATE_OPTIONS} />
-          <PlaceChoices />
+          {(!node || state) && <Choice label="State" name="state" options={STATE_OPTIONS} />}
+          <PlaceChoices all={!node} />
         </>
       }
-      panel={node && <NodeDetails key={node} id={node} onClose={() => setNode("")} />}
+      panel={node && <NodeDetails key={node} id={node} onClose={() => open(undefined)} />}
     >
       <Table
         label="Nodes"
         rows={lines}
-        columns={node ? BESIDE_DETAILS : COLUMNS}
+        columns={narrow.value ? ON_PHONE : node ? BESIDE_DETAILS : COLUMNS}
         selected={node}
-        onOpen={(line) => setQuery({ node: line.id })}
+        onOpen={(line) => open(line.id)}
         empty={<Nothing filtered={size > 0} />}
       />
     </PageFrame>
@@ -129,10 +131,6 @@ function Place({ of: { row } }: { of: FleetNode }): JSX.Element {
   );
 }
 
-function stateWord(state: NodeState): string {
-  return state === "healthy" ? "Ready" : state === "lost" ? "GPU lost" : capital(state);
-}
-
 function Product({ of: { row } }: { of: FleetNode }): JSX.Element {
   if (!row.product) return <span class="faint">{row.kind === "process" ? "this machine" : "–"}</span>;
   return <span title={row.product}>{row.product.replace(/^NVIDIA-/, "")}</span>;
@@ -142,9 +140,9 @@ function Product({ of: { row } }: { of: FleetNode }): JSX.Element {
 function Share({ what, asked, used, of }: { what: string; asked: number; used: number | undefined; of: string }): JSX.Element {
   const words = `${what}: ${percent(asked)} of ${of} asked for${used === undefined ? "" : `, ${percent(used)} in use`}`;
   return (
-    <span class="node-share" title={words}>
+    <span class="node-share">
       <span class="num">{percent(used ?? asked)}</span>
-      <Meter share={used ?? asked} label={words} marks={used === undefined || asked === 0 ? [] : [{ at: asked, label: `${percent(asked)} asked for` }]} />
+      <Meter share={used ?? asked} label={words} mark={used === undefined || asked === 0 ? undefined : asked} />
     </span>
   );
 }
@@ -157,12 +155,7 @@ const STATE_OPTIONS = [
 const COLUMNS = ([
   {
     id: "name", title: "Name", width: "150px", sort: (line) => line.id,
-    cell: (line) => (
-      <span class="two-lines">
-        <span class="strong">{line.id}</span>
-        <span class="faint narrow-only"><Product of={line.node} /></span>
-      </span>
-    ),
+    cell: (line) => <span class="strong" title={line.id}>{line.id}</span>,
   },
   { id: "place", title: "Zone / block / rack", wideOnly: true, sort: (line) => place(line.node), cell: (line) => <Place of={line.node} /> },
   { id: "product", title: "Product", width: "138px", wideOnly: true, sort: (line) => line.node.row.product ?? "", cell: (line) => <Product of={line.node} /> },
@@ -203,3 +196,15 @@ const COLUMNS = ([
 
 /** What there is room for while details are open. */
 const BESIDE_DETAILS = COLUMNS.filter((column) => !column.wideOnly);
+
+/** A phone has the product below the name. */
+const ON_PHONE = BESIDE_DETAILS.map((column) => (column.id === "name" ? drawnOnce({ ...column, cell: nameAndProduct }) : column));
+
+function nameAndProduct(line: Line): JSX.Element {
+  return (
+    <span class="two-lines">
+      <span class="strong">{line.id}</span>
+      <span class="faint"><Product of={line.node} /></span>
+    </span>
+  );
+}

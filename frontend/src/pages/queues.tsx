@@ -27,8 +27,8 @@ export function Queues(): JSX.Element {
       summary={`${counted(queues.length, "queue")}, ${number(waiting.length)} waiting`}
       filters={
         <>
-          <Choice label="Resource" name="resource" options={resourcesOf(queues).map((value) => ({ value, title: resourceTitle(value) }))} />
           <SearchBox label="Filter queues" />
+          <Choice label="Resource" name="resource" options={resourcesOf(queues).map((value) => ({ value, title: resourceTitle(value) }))} />
         </>
       }
       panel={selected && <QueueDetails key={selected} name={selected} onClose={() => go(keepingQuery("/queues"))} />}

@@ -6,7 +6,7 @@ import { workloadHref } from "../links";
 import { narrow } from "../media";
 import { below, go, keepingQuery, useQuery } from "../router";
 import { loaded } from "../store";
-import { Age, Choice, Empty, SearchBox, Swatch, Toggle } from "../ui/bits";
+import { Age, Choice, choices, different, Empty, SearchBox, Swatch, Toggle } from "../ui/bits";
 import { PageFrame } from "../ui/page";
 import { State } from "../ui/state";
 import { Table, type Column } from "../ui/table";
@@ -15,11 +15,11 @@ import { workloads, type WorkloadRow } from "../workloads/rows";
 import { firstSentence, states, type StateName } from "../workloads/states";
 
 const columns: Column<WorkloadRow>[] = [
-  { id: "name", title: "Name", width: "17%", sort: (row) => row.name, cell: (row) => <Name row={row} /> },
+  { id: "name", title: "Name", width: "20%", sort: (row) => row.name, cell: (row) => <Name row={row} /> },
   { id: "kind", title: "Kind", width: "102px", wideOnly: true, sort: (row) => row.kind, cell: (row) => <span class="muted">{row.kind}</span> },
   { id: "namespace", title: "Namespace", width: "86px", wideOnly: true, sort: (row) => row.namespace, cell: (row) => <span class="muted" title={row.namespace}>{row.namespace}</span> },
   { id: "state", title: "State", width: "100px", sort: (row) => Object.keys(states).indexOf(row.state), cell: (row) => <State tone={states[row.state]}>{row.state}</State> },
-  { id: "pods", title: "Pods", width: "64px", numeric: true, sort: (row) => row.ready / (row.wanted || 1), cell: (row) => <Pods row={row} /> },
+  { id: "pods", title: "Pods", width: "84px", numeric: true, sort: (row) => row.ready / (row.wanted || 1), cell: (row) => <Pods row={row} /> },
   { id: "gpus", title: "GPUs", width: "54px", numeric: true, wideOnly: true, sort: (row) => row.gpus, cell: (row) => (row.gpus ? number(row.gpus) : <span class="faint">–</span>) },
   { id: "queue", title: "Queue", width: "104px", wideOnly: true, sort: (row) => row.queue, cell: (row) => <span class={row.queue === "default" ? "faint" : "muted"} title={row.queue}>{row.queue}</span> },
   { id: "age", title: "Age", width: "46px", numeric: true, wideOnly: true, sort: (row) => -(row.created ?? 0), cell: (row) => <Age since={row.created} /> },
@@ -57,11 +57,11 @@ export function Workloads(): JSX.Element {
       summary={<Summary shown={shown} of={all.length} />}
       filters={
         <>
-          {(!selected || gpu) && <Toggle name="gpu" label="GPU workloads only" />}
-          {(!selected || state) && <Choice label="State" name="state" options={options("All states", Object.keys(states).filter((name) => name === state || all.some((row) => row.state === name)))} />}
-          {(!selected || kind) && <Choice label="Kind" name="kind" options={options("All kinds", different(all, (row) => row.kind))} />}
-          {(!selected || namespace) && <Choice label="Namespace" name="namespace" options={options("All namespaces", different(all, (row) => row.namespace))} />}
           <SearchBox label="Filter workloads" />
+          {(!selected || gpu) && <Toggle name="gpu" label="GPU workloads only" />}
+          {(!selected || state) && <Choice label="State" name="state" options={choices("All states", Object.keys(states).filter((name) => name === state || all.some((row) => row.state === name)))} />}
+          {(!selected || kind) && <Choice label="Kind" name="kind" options={choices("All kinds", different(all.map((row) => row.kind)))} />}
+          {(!selected || namespace) && <Choice label="Namespace" name="namespace" options={choices("All namespaces", different(all.map((row) => row.namespace)))} />}
         </>
       }
       panel={selected && <WorkloadDetails key={selected} id={selected} onClose={() => go(keepingQuery("/workloads", "pod"))} />}
@@ -81,7 +81,7 @@ export function Workloads(): JSX.Element {
 
 function Name({ row }: { row: WorkloadRow }): JSX.Element {
   const link = (
-    <a class="cell-line" href={keepingQuery(workloadHref(row.id), "pod")}>
+    <a class="cell-line" tabIndex={-1} href={keepingQuery(workloadHref(row.id), "pod")}>
       <Swatch owner={row.id} />
       <span class="ellipsis strong" title={row.name}>{row.name}</span>
     </a>
@@ -130,12 +130,4 @@ function matches(row: WorkloadRow, q: string): boolean {
   if (!q) return true;
   const text = `${row.id} ${row.queue} ${row.state} ${row.why}`.toLowerCase();
   return q.toLowerCase().split(/\s+/).every((word) => text.includes(word));
-}
-
-function different(rows: readonly WorkloadRow[], of: (row: WorkloadRow) => string): string[] {
-  return [...new Set(rows.map(of))].sort();
-}
-
-function options(all: string, values: string[]): { value: string; title: string }[] {
-  return [{ value: "", title: all }, ...values.map((value) => ({ value, title: value }))];
 }

@@ -28,27 +28,19 @@ export function Empty({ title, children }: { title: string; children?: Component
   );
 }
 
-/** A share as a bar, with marks at other shares. */
-export function Meter({ share, label, colour, marks = [] }: {
+/** A share as a bar, with a mark at another share; one element, for tables have many. */
+export function Meter({ share, label, colour, mark }: {
   share: number;
   label: string;
   colour?: string;
-  marks?: { at: number; label: string; kind?: string }[];
+  mark?: number | undefined;
 }): JSX.Element {
-  const width = `${Math.min(100, Math.max(0, share * 100))}%`;
-  return (
-    <span class="meter" role="img" aria-label={label} title={label}>
-      <span class="meter-fill" style={{ width, background: colour }} />
-      {marks.map((mark) => (
-        <span
-          key={mark.label}
-          class={`meter-mark ${mark.kind ?? ""}`}
-          title={mark.label}
-          style={{ left: `${Math.min(100, Math.max(0, mark.at * 100))}%` }}
-        />
-      ))}
-    </span>
-  );
+  const style = { "--share": width(share), "--fill": colour, "--mark": mark === undefined ? undefined : width(mark) };
+  return <span class={mark === undefined ? "meter" : "meter marked"} role="img" aria-label={label} title={label} style={style} />;
+}
+
+function width(share: number): string {
+  return `${Math.min(100, Math.max(0, share * 100))}%`;
 }
 
 /** The colour of an owner, beside its name. */
@@ -85,6 +77,18 @@ export function SearchBox({ label, name = "q" }: { label: string; name?: string 
     </label>
   );
 }
+
+/** Options of a filter: none of it, or one of `values`. */
+export function choices(all: string, values: Iterable<string>): { value: string; title: string }[] {
+  return [{ value: "", title: all }, ...[...values].map((value) => ({ value, title: value }))];
+}
+
+/** Each value once, in order. */
+export function different(values: Iterable<string>): string[] {
+  return [...new Set(values)].sort(natural.compare);
+}
+
+const natural = new Intl.Collator("en", { numeric: true });
 
 /** A choice of a filter, kept in the address; the first option is what no choice means. */
 export function Choice({ label, name, options }: {

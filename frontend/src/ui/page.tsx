@@ -1,7 +1,8 @@
 /** The frame of a page: its title, what filters it, and what it shows. */
 import type { ComponentChildren, JSX } from "preact";
+import { narrow } from "../media";
 
-/** The head stays, the content scrolls; a panel goes beside it. */
+/** The head stays, the content scrolls; a panel goes beside it, and on a phone above all of it. */
 export function PageFrame({ title, summary, filters, panel, children }: {
   title: string;
   summary?: ComponentChildren;
@@ -11,7 +12,7 @@ export function PageFrame({ title, summary, filters, panel, children }: {
 }): JSX.Element {
   return (
     <div class={panel ? "page with-panel" : "page"}>
-      <div class="page-main">
+      <div class="page-main" inert={narrow.value && Boolean(panel)}>
         <header class="page-head">
           <h1>{title}</h1>
           {summary && <p class="summary">{summary}</p>}

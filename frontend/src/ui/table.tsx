@@ -1,9 +1,11 @@
 /** A table of thousands of rows: only those in sight are drawn. */
-import type { ComponentChildren, JSX } from "preact";
+import { Component, type ComponentChildren, type JSX } from "preact";
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { narrow } from "../media";
 import { useQuery } from "../router";
 import { Icon } from "./icons";
+import { sortRows } from "./sorting";
+import { inSight, reveal, shift } from "./window";
 
 export interface Column<R> {
   id: string;
@@ -19,7 +21,8 @@ export interface Column<R> {
   wideOnly?: boolean;
 }
 
-const AROUND = 8;
+/** What the id of a row's element begins with. */
+const ROW = "row-";
 
 /** Sorted by the address's `sort` ("name" or "-name"), else in the order given. */
 export function Table<R extends { id: string }>({ label, rows, columns, lines = 1, selected, onOpen, empty }: {
@@ -34,17 +37,18 @@ export function Table<R extends { id: string }>({ label, rows, columns, lines = 
 }): JSX.Element {
   const [order, setOrder] = useQuery("sort");
   const [active, setActive] = useState<string | undefined>(undefined);
-  const [view, setView] = useState({ top: 0, height: 900 });
+  const [view, setView] = useState({ first: 0, last: 40 });
   const box = useRef<HTMLDivElement>(null);
   const phone = narrow.value;
   const height = phone ? 60 : lines === 2 ? 46 : 38;
-  const shown = phone ? columns.filter((column) => !column.wideOnly) : columns;
+  const shown = useMemo(() => (phone ? columns.filter((column) => !column.wideOnly) : columns), [columns, phone]);
   const sorted = useMemo(() => sortRows(rows, columns, order), [rows, order]);
+  const before = useRef(sorted);
 
   useLayoutEffect(() => {
     const element = box.current;
     if (!element) return;
-    const look = () => setView({ top: element.scrollTop, height: element.clientHeight });
+    const look = () => setView((seen) => inSight(element, height, seen));
     look();
     const sizes = new ResizeObserver(look);
     sizes.observe(element);
@@ -53,18 +57,27 @@ export function Table<R extends { id: string }>({ label, rows, columns, lines = 
       sizes.disconnect();
       element.removeEventListener("scroll", look);
     };
-  }, []);
+  }, [height]);
+  useLayoutEffect(() => {
+    const element = box.current;
+    const moved = element && element.scrollTop >= height ? shift(before.current, sorted, Math.floor(element.scrollTop / height)) : 0;
+    before.current = sorted;
+    if (element && moved) {
+      element.scrollTop += moved * height;
+      setView((seen) => inSight(element, height, seen));
+    }
+  }, [sorted]);
   useEffect(() => {
     if (box.current) box.current.scrollTop = 0;
   }, [order]);
 
-  const first = Math.max(0, Math.floor(view.top / height) - AROUND);
-  const last = Math.min(sorted.length, Math.ceil((view.top + view.height) / height) + AROUND);
+  const first = Math.min(view.first, sorted.length);
+  const last = Math.min(view.last, sorted.length);
 
   const move = (event: KeyboardEvent) => {
     if (event.target !== event.currentTarget) return;
     const at = sorted.findIndex((row) => row.id === active);
-    const page = Math.max(1, Math.floor(view.height / height) - 2);
+    const page = Math.max(1, Math.floor((box.current?.clientHeight ?? 0) / height) - 2);
     const steps: Record<string, number> = {
       ArrowDown: at + 1, ArrowUp: at - 1, PageDown: at + page, PageUp: at - page, Home: 0, End: sorted.length - 1,
     };
@@ -77,6 +90,15 @@ export function Table<R extends { id: string }>({ label, rows, columns, lines = 
     } else if (event.key === "Enter" && sorted[at]) onOpen?.(sorted[at]);
   };
 
+  const press = (event: MouseEvent) => {
+    const target = event.target as Element;
+    const id = target.closest("tr")?.id.slice(ROW.length);
+    const row = sorted.find((each) => each.id === id);
+    if (!row || target.closest("a,button")) return;
+    setActive(row.id);
+    onOpen?.(row);
+  };
+
   return (
     <div class="table-box" ref={box}>
       <table
@@ -85,7 +107,7 @@ export function Table<R extends { id: string }>({ label, rows, columns, lines = 
         aria-label={label}
         aria-rowcount={sorted.length + 1}
         tabIndex={0}
-        aria-activedescendant={active && `row-${active}`}
+        aria-activedescendant={active && ROW + active}
         onKeyDown={move}
       >
         <colgroup>{shown.map((column) => <col key={column.id} style={{ width: phone && column.width?.endsWith("%") ? undefined : column.width }} />)}</colgroup>
@@ -94,26 +116,18 @@ export function Table<R extends { id: string }>({ label, rows, columns, lines = 
             {shown.map((column) => <Heading key={column.id} column={column} order={order} setOrder={setOrder} />)}
           </tr>
         </thead>
-        <tbody>
+        <tbody onClick={press}>
           {first > 0 && <tr class="space" aria-hidden="true" style={{ height: `${first * height}px` }} />}
           {sorted.slice(first, last).map((row, at) => (
-            <tr
+            <Row
               key={row.id}
-              id={`row-${row.id}`}
-              aria-rowindex={first + at + 2}
-              aria-selected={row.id === selected}
-              class={row.id === active ? "active" : undefined}
-              style={{ height: `${height}px` }}
-              onClick={(event) => {
-                if ((event.target as Element).closest("a,button")) return;
-                setActive(row.id);
-                onOpen?.(row);
-              }}
-            >
-              {shown.map((column) => (
-                <td key={column.id} class={column.numeric ? "num" : undefined}>{column.cell(row)}</td>
-              ))}
-            </tr>
+              row={row}
+              index={first + at}
+              columns={shown}
+              height={height}
+              active={row.id === active}
+              selected={row.id === selected}
+            />
           ))}
           {last < sorted.length && (
             <tr class="space" aria-hidden="true" style={{ height: `${(sorted.length - last) * height}px` }} />
@@ -123,6 +137,33 @@ export function Table<R extends { id: string }>({ label, rows, columns, lines = 
       {sorted.length === 0 && empty}
     </div>
   );
+}
+
+interface RowProps<R> {
+  row: R;
+  index: number;
+  columns: readonly Column<R>[];
+  height: number;
+  active: boolean;
+  selected: boolean;
+}
+
+/** Drawn anew only if something about it is new: scrolling leaves the rows that stay alone. */
+class Row<R extends { id: string }> extends Component<RowProps<R>> {
+  override shouldComponentUpdate(next: RowProps<R>, state: unknown): boolean {
+    const { props } = this;
+    return state !== this.state || (Object.keys(next) as (keyof RowProps<R>)[]).some((name) => next[name] !== props[name]);
+  }
+
+  override render({ row, index, columns, height, active, selected }: RowProps<R>): JSX.Element {
+    return (
+      <tr id={ROW + row.id} aria-rowindex={index + 2} aria-selected={selected} class={active ? "active" : undefined} style={{ height: `${height}px` }}>
+        {columns.map((column) => (
+          <td key={column.id} class={column.numeric ? "num" : undefined}>{column.cell(row)}</td>
+        ))}
+      </tr>
+    );
+  }
 }
 
 function Heading<R>({ column, order, setOrder }: {
@@ -144,29 +185,4 @@ function Heading<R>({ column, order, setOrder }: {
       )}
     </th>
   );
-}
-
-function sortRows<R extends { id: string }>(rows: readonly R[], columns: Column<R>[], order: string): readonly R[] {
-  const down = order.startsWith("-");
-  const by = columns.find((column) => column.id === order.replace(/^-/, ""))?.sort;
-  if (!by) return rows;
-  const keyed = rows.map((row) => ({ row, key: by(row) }));
-  keyed.sort((one, other) => compare(one.key, other.key) * (down ? -1 : 1) || compare(one.row.id, other.row.id));
-  return keyed.map((each) => each.row);
-}
-
-const collator = new Intl.Collator("en", { numeric: true });
-
-function compare(one: string | number, other: string | number): number {
-  if (typeof one === "number" && typeof other === "number") return one - other;
-  return collator.compare(String(one), String(other));
-}
-
-function reveal(box: HTMLElement | null, index: number, height: number): void {
-  if (!box) return;
-  const head = box.querySelector("thead")?.clientHeight ?? 0;
-  const top = index * height;
-  if (top < box.scrollTop) box.scrollTop = top;
-  const bottom = top + height + head;
-  if (bottom > box.scrollTop + box.clientHeight) box.scrollTop = bottom - box.clientHeight;
 }

@@ -1,16 +1,16 @@
 /** The pods of a workload: state, node, GPUs. */
 import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
-import { ask, mayAct } from "../actions";
+import { mayAct } from "../actions";
 import { apart, number } from "../format";
 import { nodeHref } from "../links";
 import type { PodRow } from "../rows";
 import { useQuery } from "../router";
 import { Age } from "../ui/bits";
-import { Icon } from "../ui/icons";
+import { DeletePod } from "../ui/deletepod";
 import { Section } from "../ui/panel";
 import { State } from "../ui/state";
-import { isBroken, podTone } from "./states";
+import { isBroken, podTone, shortWords } from "./states";
 
 const SHOWN = 50;
 
@@ -40,7 +40,7 @@ export function Pods({ pods }: { pods: readonly PodRow[] }): JSX.Element | null 
             <tr key={pod.id} ref={pod.id === marked ? row : undefined} class={pod.id === marked ? "marked" : undefined}>
               <td>
                 {apart(pod.id).name}
-                {isBroken(pod) && pod.message && <p class="faint">{pod.message}</p>}
+                {isBroken(pod) && pod.message && <p class="faint">{shortWords(pod.message)}</p>}
               </td>
               <td>
                 <State tone={podTone(pod)}>{pod.state}</State>
@@ -58,29 +58,6 @@ export function Pods({ pods }: { pods: readonly PodRow[] }): JSX.Element | null 
         <button type="button" class="link" onClick={() => setAll(!all)}>{all ? "Show fewer" : `Show all ${number(sorted.length)}`}</button>
       )}
     </Section>
-  );
-}
-
-function DeletePod({ pod }: { pod: PodRow }): JSX.Element {
-  const { name } = apart(pod.id);
-  return (
-    <button
-      type="button"
-      class="icon-button tiny"
-      aria-label={`Delete pod ${name}`}
-      title="Delete pod…"
-      onClick={() =>
-        ask({
-          title: `Delete pod ${name}?`,
-          text: "Whoever made it makes another in its place; a pod that nobody made is gone for good.",
-          verb: "Delete",
-          danger: true,
-          act: { act: "delete", table: "pods", id: pod.id },
-        })
-      }
-    >
-      <Icon name="close" size={12} />
-    </button>
   );
 }
 

@@ -111,9 +111,13 @@ export function firstSentence(text: string): string {
   return shortWords(end < 0 ? text : text.slice(0, end));
 }
 
-/** An explanation with "8 GPUs" for "8 nvidia.com/gpu", from a capital letter. */
+/** An explanation with "8 GPUs" for "8 nvidia.com/gpu" and the like, from a capital letter. */
 export function shortWords(text: string): string {
-  const short = text.replace(/\b(\d+)( more)? nvidia\.com\/gpu\b/g, (_, count: string, more = "") => `${count}${more} ${count === "1" ? "GPU" : "GPUs"}`);
+  const short = text
+    .replace(/\b(\d+) Insufficient nvidia\.com\/gpu\b/g, "$1 with too few GPUs")
+    .replace(/\b(\d+) Insufficient (\S+?)(?=[,.;]?(\s|$))/g, "$1 with too little $2")
+    .replace(/\b(\d+)( more)? nvidia\.com\/gpu( more)?\b/g, (_, count: string, before = "", after = "") => `${count}${before}${after} ${count === "1" ? "GPU" : "GPUs"}`)
+    .replace(/ container=(\S+) pod=\S+_\S+\([0-9a-f-]{36}\)/g, " container $1");
   return short.charAt(0).toUpperCase() + short.slice(1);
 }
 

@@ -1,7 +1,8 @@
 /** How a gang came to be ready: for each pod what it waited for, and the gang's milestones. */
+import { number } from "../format";
 import type { GangRow, PodRow } from "../rows";
 
-export type Step = "waits" | "starts" | "readies";
+export type Step = "waits" | "starts" | "readies" | "runs";
 
 /** A stretch of a pod's beginning; `open` while it lasts. */
 export interface Stretch {
@@ -19,7 +20,7 @@ export interface Bar {
 export interface Timeline {
   from: number;
   to: number;
-  milestones: { name: "applied" | "placed" | "ready"; at: number }[];
+  milestones: { name: "applied" | "placed" | "ready" | "ended"; at: number }[];
   bars: Bar[];
   /** Pods that came after the gang was ready: replaced or scaled. */
   later: number;
@@ -39,10 +40,12 @@ export function timelineOf(gang: GangRow | undefined, pods: readonly PodRow[], n
   bars.sort((one, other) => rank(one) - rank(other) || (one.pod.id < other.pod.id ? -1 : 1));
   const ends = bars.map((bar) => bar.stretches.at(-1)?.to ?? from);
   const placed = gang ? placedAt(gang, first) : allScheduled(first);
+  const endedAt = readyAt === undefined ? latest(first.map((pod) => pod.finished)) : undefined;
   const to = Math.max(readyAt ?? from, placed ?? from, from + 1, ...ends);
   const milestones: Timeline["milestones"] = [{ name: "applied", at: from }];
   if (placed !== undefined && placed >= from) milestones.push({ name: "placed", at: placed });
   if (readyAt !== undefined && readyAt >= from) milestones.push({ name: "ready", at: readyAt });
+  if (endedAt !== undefined) milestones.push({ name: "ended", at: endedAt });
   return { from, to, milestones, bars, later: known.length - first.length };
 }
 
@@ -55,12 +58,29 @@ export function ticks(span: number, most = 6): number[] {
   return found;
 }
 
+/** A time of an axis, in the unit of its steps: "90 s", "45 min". */
+export function tickWords(tick: number, step: number): string {
+  if (tick === 0) return "0";
+  const [unit, name] = step < 60 ? [1, "s"] : step < 3600 ? [60, "min"] : step < 86400 ? [3600, "h"] : [86400, "d"];
+  return `${number(tick / unit)} ${name}`;
+}
+
+/** What all names begin with, up to a hyphen; nothing where there is only one. */
+export function commonPrefix(names: readonly string[]): string {
+  const [first = "", ...others] = names;
+  if (others.length === 0) return "";
+  let end = first.length;
+  for (const name of others) while (!name.startsWith(first.slice(0, end))) end--;
+  return first.slice(0, first.slice(0, end).lastIndexOf("-") + 1);
+}
+
 function stretchesOf(pod: PodRow, now: number): Stretch[] {
   const over = pod.finished;
   const points: [Step, number | undefined, number | undefined][] = [
     ["waits", pod.created, pod.scheduled],
     ["starts", pod.scheduled, pod.started],
-    ["readies", pod.started, pod.readyAt],
+    // A pod that is over no longer says when it was ready.
+    [over !== undefined && pod.readyAt === undefined ? "runs" : "readies", pod.started, pod.readyAt],
   ];
   const found: Stretch[] = [];
   for (const [step, begin, end] of points) {

@@ -31,12 +31,12 @@ export function WhyPending({ id, hint }: { id: string; hint: string }): JSX.Elem
   if (failed) {
     return (
       <div class="why">
-        <p class="why-binding">{hint}</p>
+        <p class="why-binding">{sentence(hint)}</p>
         <p class="faint">{failed}</p>
       </div>
     );
   }
-  if (!why) return <div class="why"><p class="why-binding">{hint}</p></div>;
+  if (!why) return <div class="why"><p class="why-binding">{sentence(hint)}</p></div>;
   return (
     <div class="why">
       <Words answer={why.answer} hint={hint} />
@@ -58,7 +58,7 @@ function Words({ answer, hint }: { answer: Answer; hint: string }): JSX.Element 
       </>
     );
   }
-  if (!explanation) return <p class="why-binding">{answer.state === "Placed" ? "It has its place." : hint}</p>;
+  if (!explanation) return <p class="why-binding">{answer.state === "Placed" ? "It has its place." : sentence(hint)}</p>;
   const [smallest, ...others] = explanation.changes;
   const start = explanation.expected_start;
   return (
@@ -71,7 +71,7 @@ function Words({ answer, hint }: { answer: Answer; hint: string }): JSX.Element 
             {smallest ? sentence(smallest.text) : "No single change was found that would let it in."}
             {others.length > 0 && (
               <ul class="why-others">
-                {others.map((each) => <li key={each.text}>or {each.text}</li>)}
+                {others.map((each) => <li key={each.text}>or {spoken(each.text)}</li>)}
               </ul>
             )}
           </dd>
@@ -85,7 +85,7 @@ function Words({ answer, hint }: { answer: Answer; hint: string }): JSX.Element 
         {explanation.tallies.length > 0 && (
           <div>
             <dt>What nodes say</dt>
-            <dd>{explanation.tallies.map((each) => <p key={each.group}><b>{each.group}</b> {each.line}</p>)}</dd>
+            <dd>{explanation.tallies.map((each) => <p key={each.group}><b>{each.group}</b> {shortWords(each.line)}</p>)}</dd>
           </div>
         )}
       </dl>
@@ -143,6 +143,14 @@ function useWhy(id: string, hint: string): { why: Why | undefined; failed: strin
 }
 
 function sentence(text: string): string {
-  const first = shortWords(text);
-  return first.endsWith(".") ? first : `${first}.`;
+  const said = spoken(text);
+  const whole = said.charAt(0).toUpperCase() + said.slice(1);
+  return whole.endsWith(".") ? whole : `${whole}.`;
+}
+
+/** In short words, with the times of day that people here have; begins as it did. */
+function spoken(text: string): string {
+  const first = text.charAt(0);
+  const told = first + shortWords(text).slice(1);
+  return told.replace(/\d{4}-\d\d-\d\dT[\d:.]+Z/g, (time) => moment(Date.parse(time) / 1000, now.peek()));
 }

@@ -28,6 +28,15 @@ def test_a_set_is_scaled(page: Page, place: Place) -> None:
     assert place.run("get pcs grows -o jsonpath={.spec.replicas}") == "2"
 
 
+def test_a_clique_is_scaled(page: Page, place: Place) -> None:
+    workload(page, "goes").get_by_role("button", name="Scale goes-0-worker").click()
+    question = asked(page)
+    question.get_by_role("spinbutton", name="Replicas").fill("2")
+    button(question, "Scale").click()
+    answered(question)
+    assert place.run("get podclique goes-0-worker -o jsonpath={.spec.replicas}") == "2"
+
+
 def test_a_node_is_cordoned_and_uncordoned(page: Page, place: Place) -> None:
     details = node(page, "cpu-0")
     button(details, "Cordon").click()

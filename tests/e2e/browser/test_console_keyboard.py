@@ -62,6 +62,19 @@ def test_escape_closes_details_and_the_list_of_keys(page: Page) -> None:
     expect(keys).to_have_count(0)
 
 
+@pytest.mark.parametrize(("name", "row"), [("workloads", "alpha"), ("nodes", "h100-0")])
+def test_back_closes_details_and_forward_opens_them(page: Page, name: str, row: str) -> None:
+    page.goto(f"/{name}?q={row}")
+    page.get_by_role("row", name=re.compile(row)).first.click()
+    details = page.get_by_role("dialog", name=re.compile(row))
+    expect(details).to_be_visible()
+    page.go_back()
+    expect(details).to_have_count(0)
+    expect(page.get_by_role("main").get_by_role("searchbox")).to_have_value(row)
+    page.go_forward()
+    expect(details).to_be_visible()
+
+
 def test_rows_are_chosen_by_arrow_keys(page: Page) -> None:
     page.goto("/nodes")
     grid = page.get_by_role("grid")

@@ -90,3 +90,35 @@ def test_a_node_that_kubectl_cordons_is_shown_so(page: Page, place: Place) -> No
 def without_times(told: str) -> list[str]:
     """The lines of an answer; when somebody should end moves on as time does."""
     return re.sub(r"\d{4}-\d\d-\d\dT[0-9:]+Z|\(in [^)]*\)", "then", told).splitlines()
+
+
+def test_new_events_do_not_move_those_one_reads(page: Page, place: Place) -> None:
+    page.set_viewport_size({"width": 1280, "height": 400})
+    place.apply(*(event(number) for number in range(30)))
+    page.goto("/events?q=Counted")
+    grid = page.get_by_role("grid", name="Events")
+    expect(grid.get_by_role("row", name=re.compile("Counted"))).not_to_have_count(0)
+    expect(page.get_by_role("main").locator(".summary")).to_contain_text("30 of")
+    read = grid.get_by_role("row", name=re.compile("number 14 "))
+    page.locator(".table-box").evaluate("box => { box.scrollTop = 15 * 46 }")
+    expect(read).to_be_in_viewport()
+    before = read.bounding_box()
+    place.apply(event(30), event(31), event(32))
+    expect(page.get_by_role("main").locator(".summary")).to_contain_text("33 of")
+    assert read.bounding_box() == before
+
+
+def event(number: int) -> dict[str, object]:
+    """One that happened `number` seconds after midnight."""
+    at = f"2026-01-01T00:00:{number:02}Z"
+    return {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"name": f"counted.{number}", "namespace": "default"},
+        "involvedObject": {"kind": "Pod", "namespace": "default", "name": "somebody"},
+        "type": "Normal",
+        "reason": "Counted",
+        "message": f"number {number} of many",
+        "firstTimestamp": at,
+        "lastTimestamp": at,
+    }

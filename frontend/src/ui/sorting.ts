@@ -1,0 +1,24 @@
+/** The order of a table. */
+
+/** What can be sorted: columns by the names that the address has for them. */
+interface Sorted<R> {
+  id: string;
+  sort?: (row: R) => string | number;
+}
+
+/** By the column that `order` names ("name", or "-name" for the other way round), else as given. */
+export function sortRows<R extends { id: string }>(rows: readonly R[], columns: readonly Sorted<R>[], order: string): readonly R[] {
+  const down = order.startsWith("-");
+  const by = columns.find((column) => column.id === order.replace(/^-/, ""))?.sort;
+  if (!by) return rows;
+  const keyed = rows.map((row) => ({ row, key: by(row) }));
+  keyed.sort((one, other) => compare(one.key, other.key) * (down ? -1 : 1) || compare(one.row.id, other.row.id));
+  return keyed.map((each) => each.row);
+}
+
+const collator = new Intl.Collator("en", { numeric: true });
+
+function compare(one: string | number, other: string | number): number {
+  if (typeof one === "number" && typeof other === "number") return one - other;
+  return collator.compare(String(one), String(other));
+}
