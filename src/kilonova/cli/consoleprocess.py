@@ -12,6 +12,7 @@ from kilonova.cli.consolewhy import explainer
 from kilonova.cli.failure import CommandFailed
 from kilonova.cli.process import Process, ProcessOptions, run_process
 from kilonova.cli.reasons import explained
+from kilonova.cli.sources import Source, readable
 from kilonova.console import Console, ConsoleSettings, build_console
 from kilonova.kube.kubeconfig import kubeconfig_files, read_kubeconfig
 from kilonova.kube.serving import why_not_had
@@ -19,6 +20,7 @@ from kilonova.kube.serving import why_not_had
 NAME = "kilonova-console"
 """Who writes, when something is done from the page."""
 _IN_CLUSTER = "Kubernetes"
+_RIGHTS = "; a console has nothing to show then: see deploy/console/clusterrole.yaml"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +39,8 @@ def run_console(options: ConsoleOptions) -> None:
 
     async def assemble(process: Process) -> None:
         client = process.client
+        with explained("look", _RIGHTS):
+            await readable(client, (Source("nodes"), Source("pods")))
         console = build_console(client, settings, explainer(client), instruments=process.metrics)
         _bind(console, options)
         process.manager.add(*console.parts)

@@ -32,7 +32,7 @@ def _workload_sources(namespace: str | None, selector: str) -> tuple[Source, ...
     gangs = Source("gangs", namespace, optional=True)
     # Sets without pods have no labels of pods to be chosen by.
     sets = Source("sets", namespace, optional=True)
-    return (pods, gangs, Source("nodes"), *(() if selector else (sets,)))
+    return (pods, gangs, Source("nodes", optional=True), *(() if selector else (sets,)))
 
 
 NODES: Kind[NodeView] = Kind(

@@ -2,7 +2,8 @@
 
 import asyncio
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Generic, TypeVar
@@ -15,10 +16,10 @@ from kilonova.cli.failure import CommandFailed
 from kilonova.cli.lookoptions import Form
 from kilonova.cli.printing import Printer
 from kilonova.cli.reasons import explained
-from kilonova.cli.sources import Source, listed
+from kilonova.cli.sources import Source, listed, readable
 from kilonova.cli.views import Tables
 from kilonova.cli.watching import GONE, watch
-from kilonova.kube import Client, NotFound, connect
+from kilonova.kube import NotFound, connect
 
 V = TypeVar("V", bound=msgspec.Struct)
 
@@ -89,7 +90,7 @@ def show(kind: Kind[V], asked: Asked) -> None:
         coloured=colours.wanted(sys.stdout),
     )
     order = _order(kind, asked.sort_by)
-    with explained("look", f"; whoever looks must be able to list {kind.what}s and pods"):
+    with explained("look", "; `kilonova doctor` says which rights there are to ask for"):
         asyncio.run(_show(kind, asked, meant, printer, order))
 
 
@@ -101,7 +102,7 @@ async def _show(
     order: Callable[[V], tuple[float, str]] | None,
 ) -> None:
     everywhere = kind.namespace is None or asked.everywhere
-    sources = kind.sources(None if everywhere else asked.namespace, asked.selector)
+    wanted = kind.sources(None if everywhere else asked.namespace, asked.selector)
 
     def chosen(tables: Tables, *, strict: bool) -> list[V]:
         views = _named(kind, asked, kind.views(tables), strict=strict)
@@ -114,16 +115,20 @@ async def _show(
         return msgspec.structs.replace(view, **{kind.state: GONE})
 
     async with connect(kubeconfig, asked.context) as client:
-        first = chosen(await _listed(client, kind, sources), strict=True)
+        with _known(kind):
+            sources = await readable(client, wanted)
+            first = chosen(await listed(client, sources), strict=True)
         if asked.watch:
             await watch(client, sources, chosen_again, printer, gone)
         else:
             printer.print(first, _nothing(kind, asked))
 
 
-async def _listed(client: Client, kind: Kind[V], sources: tuple[Source, ...]) -> Tables:
+@contextmanager
+def _known(kind: Kind[V]) -> Generator[None]:
+    """Tells whoever looks for a kind that the cluster does not know what to do."""
     try:
-        return await listed(client, sources)
+        yield
     except NotFound as error:
         raise CommandFailed(f"the cluster knows no {kind.what}s: run `kilonova install`") from error
 

@@ -7,6 +7,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import typer
+
 from kilonova.cli.views import Tables
 from kilonova.console.gangrows import gang_row, set_row
 from kilonova.console.noderows import node_row
@@ -14,7 +16,16 @@ from kilonova.console.objects import GANGS, NODES, PODS, QUEUES, SETS
 from kilonova.console.podrows import pod_row
 from kilonova.console.queuerows import queue_row
 from kilonova.console.rows import Row
-from kilonova.kube import Backoff, Client, Key, NotFound, Reflector, Resource
+from kilonova.kube import (
+    Backoff,
+    Client,
+    Forbidden,
+    Key,
+    NotFound,
+    Reflector,
+    Request,
+    Resource,
+)
 from kilonova.kube.instruments import RelistCause, Unmeasured
 
 _LONGEST_PAUSE = 4.0
@@ -34,12 +45,38 @@ _TABLES: Mapping[Table, tuple[Resource[Any], Callable[[Any], Row]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A table to read: which objects, and whether the cluster may lack the kind."""
+    """A table to read: which objects, and whether one can do without them, where the cluster lacks
+    the kind or does not show it to us."""
 
     table: Table
     namespace: str | None = None
     labels: str = ""
     optional: bool = False
+
+
+async def readable(client: Client, sources: tuple[Source, ...]) -> tuple[Source, ...]:
+    """The sources that we may read; which others there are is told on standard error."""
+    may = await asyncio.gather(*(_may_read(client, each) for each in sources))
+    known = dict(zip(sources, may, strict=True))
+    refused = [_TABLES[each.table][0].plural for each in sources if not known[each]]
+    if refused:
+        names = ", ".join(refused)
+        typer.echo(f"kilonova: you may not list {names}: what they say is left out", err=True)
+    return tuple(each for each in sources if known[each])
+
+
+async def _may_read(client: Client, source: Source) -> bool:
+    resource, _ = _TABLES[source.table]
+    try:
+        await client.send(Request("GET", resource.path(source.namespace), [("limit", "1")]))
+    except NotFound:
+        if not source.optional:
+            raise
+    except Forbidden:
+        if not source.optional:
+            raise
+        return False
+    return True
 
 
 async def listed(client: Client, sources: tuple[Source, ...]) -> Tables:

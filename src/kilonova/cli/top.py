@@ -46,7 +46,7 @@ def top(
 
     meant = cluster_meant(kubeconfig, context, data)
     seen = sys.stdin.isatty() and sys.stdout.isatty()
-    with explained("look", "; whoever looks must be able to list nodes, pods and podgangs"):
+    with explained("look", "; whoever looks must be able to list nodes and pods"):
         if once or not seen:
             asyncio.run(print_once(meant, context, namespace))
             if not once:

@@ -9,12 +9,12 @@ from pathlib import Path
 import typer
 
 from kilonova.cli import colours
-from kilonova.cli.sources import Following, Source, listed
+from kilonova.cli.sources import Following, Source, listed, readable
 from kilonova.cli.topframe import Frame, Scene, frame, whole
 from kilonova.cli.toplook import Look, keys_in, pressed
 from kilonova.cli.topterminal import Terminal, stop_and_go_on, taken_terminal
 from kilonova.cli.watching import followed
-from kilonova.kube import Request, connect, find_access
+from kilonova.kube import connect, find_access
 from kilonova.kube.kubeconfig import kubeconfig_files, read_kubeconfig
 
 _PACE = 0.2
@@ -35,7 +35,7 @@ async def print_once(kubeconfig: Path | None, context: str | None, namespace: st
     """One picture, as long as it gets."""
     name = _cluster_name(kubeconfig, context)
     async with connect(kubeconfig, context) as client:
-        tables = await listed(client, _SOURCES)
+        tables = await listed(client, await readable(client, _SOURCES))
     scene = Scene(tables, name, time.time(), colours.wanted(sys.stdout), namespace)
     typer.echo("\n".join(whole(scene)), color=scene.coloured)
 
@@ -45,10 +45,10 @@ async def live(kubeconfig: Path | None, context: str | None, namespace: str | No
     name = _cluster_name(kubeconfig, context)
     async with connect(kubeconfig, context) as client:
         # What is wrong from the start is better said on the usual screen.
-        await client.send(Request("GET", "/api/v1/nodes", [("limit", "1")]))
+        sources = await readable(client, _SOURCES)
         with taken_terminal() as terminal:
             terminal.draw([f"{name}: looking …"])
-            async with followed(client, _SOURCES) as following:
+            async with followed(client, sources) as following:
                 await _Show(following, terminal, name, namespace).run()
 
 
