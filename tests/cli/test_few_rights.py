@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -72,6 +73,19 @@ def test_workloads_of_a_namespace_need_no_more_than_its_pods(
     assert [each["name"] for each in json.loads(done.out)] == ["mine"]
     told = "kilonova: you may not list podgangs, nodes, podcliquesets: what they say is left out"
     assert done.err == f"{told}\n"
+
+
+def test_names_are_completed_as_far_as_one_may_see(api: Api, kilonova: Kilonova, kubeconfig: Path):
+    words = ["kilonova", "why", "--kubeconfig", str(kubeconfig), "-n", api.namespace, "m"]
+    environment = kilonova.environment() | {
+        "_KILONOVA_COMPLETE": "complete_bash",
+        "COMP_WORDS": " ".join(words),
+        "COMP_CWORD": str(len(words) - 1),
+    }
+    done = subprocess.run(
+        kilonova.command(), env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.stdout.split() == ["mine"]
 
 
 def test_top_does_without_what_it_may_not_see(api: Api, kilonova: Kilonova, kubeconfig: Path):

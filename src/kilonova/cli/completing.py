@@ -85,7 +85,7 @@ async def _names(options: dict[str, Any], places: Sequence[_Place]) -> list[str]
     import asyncio
 
     from kilonova.cli.clusters import cluster_meant, namespace_meant
-    from kilonova.kube import NotFound, connect, plain
+    from kilonova.kube import Forbidden, NotFound, connect, plain
 
     context: str | None = options.get("context")
     kubeconfig, data = (_path(options.get(name)) for name in ("kubeconfig", "data"))
@@ -95,8 +95,8 @@ async def _names(options: dict[str, Any], places: Sequence[_Place]) -> list[str]
     names: list[str] = []
     async with asyncio.timeout(_PATIENCE), connect(meant, context) as client:
         for resource in (plain(*place) for place in places):
-            # The cluster may not know all of our kinds.
-            with contextlib.suppress(NotFound):
+            # The cluster may not know all of our kinds, or not show them all to us.
+            with contextlib.suppress(NotFound, Forbidden):
                 listing = await client.list(resource, namespace)
                 names += [each["metadata"]["name"] for each in listing.items]
     return names
