@@ -1,5 +1,6 @@
 """`kilonova run console`: the link that it prints, its token, and what is wrong told before."""
 
+import asyncio
 import json
 import re
 import socket
@@ -11,10 +12,12 @@ from pathlib import Path
 
 import pytest
 
+from kilonova.kube import connect
 from tests.cli.command import Kilonova
 from tests.harness.access import Access
 from tests.harness.embedded import EmbeddedServer
 from tests.harness.process import ServerProcess
+from tests.local.embedded_cluster import PODS
 
 LINK = re.compile(r"The console is at (http://127\.0\.0\.1:\d+/)\?token=([\w-]+)\n")
 
@@ -54,6 +57,33 @@ def test_it_prints_a_link_that_works(kilonova: Kilonova, embedded: Access, tmp_p
             assert reply.readline() == b"event: hello\n"
             hello = json.loads(reply.readline().removeprefix(b"data: "))
         assert (hello["actions"], bool(hello["cluster"])) == (False, True)
+
+
+def test_it_says_why_as_the_command_does_also_where_up_runs(
+    kilonova: Kilonova, embedded: Access, tmp_path: Path
+) -> None:
+    asyncio.run(_wanting(embedded))
+    words = ("why", "wanting", "--kubeconfig", embedded.kubeconfig)
+    (said, *_) = kilonova(*words).out.splitlines()
+    with started(kilonova, embedded, tmp_path) as log:
+        found = LINK.search(log.read_text())
+        assert found is not None
+        address, token = found.groups()
+        asked = urllib.request.Request(
+            f"{address}api/why?namespace=default&name=wanting",
+            headers={"authorization": f"Bearer {token}"},
+        )
+        with urllib.request.urlopen(asked, timeout=20) as reply:
+            assert json.load(reply)["text"].splitlines()[0] == said
+
+
+async def _wanting(access: Access) -> None:
+    """A pod that names no scheduler, and wants more than there is."""
+    amounts = {"nvidia.com/gpu": "9"}
+    container = {"name": "c", "image": "x", "resources": {"limits": amounts}}
+    body = {"metadata": {"name": "wanting"}, "spec": {"containers": [container]}}
+    async with connect(access.kubeconfig) as client:
+        await client.create(PODS, body, "default")
 
 
 def test_a_token_is_made_once_and_never_logged(

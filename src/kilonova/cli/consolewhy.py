@@ -10,19 +10,15 @@ from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from datetime import UTC, datetime
 
+from kilonova.cli.picturing import usual_settings
 from kilonova.cli.whytext import answer_text
 from kilonova.console import Explain, Explained
 from kilonova.kube import Client, Reply, Request, StreamReply
 from kilonova.scheduler.answering import answer
-from kilonova.scheduler.capturing import capture
-from kilonova.scheduler.settings import Settings
+from kilonova.scheduler.capturing import Captured, capture
 
 
-def explainer(
-    client: Client,
-    settings: Settings | None = None,
-    now: Callable[[], datetime] = lambda: datetime.now(UTC),
-) -> Explain:
+def explainer(client: Client, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> Explain:
     """Works answers out anew, from the cluster as it is, one at a time."""
     one = asyncio.Lock()
 
@@ -31,8 +27,11 @@ def explainer(
         async with one:
             return await asyncio.to_thread(work_out, elsewhere, namespace, name)
 
+    async def captured(client: Client) -> Captured:
+        return await capture(client, await usual_settings(client), now=now)
+
     def work_out(client: Client, namespace: str, name: str) -> Explained | None:
-        picture = asyncio.run(capture(client, settings, now=now)).picture
+        picture = asyncio.run(captured(client)).picture
         found = answer(picture, namespace, name)
         return None if found is None else Explained(answer_text(found, picture.now), found)
 

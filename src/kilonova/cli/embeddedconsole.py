@@ -81,9 +81,8 @@ def _explain(cluster: Cluster) -> Explain:
     @cache
     def loaded() -> Explain:
         from kilonova.cli.consolewhy import explainer
-        from kilonova.cli.embeddedsettings import SETTINGS
 
-        return explainer(cluster.client(USER), SETTINGS, cluster.clock.now)
+        return explainer(cluster.client(USER), cluster.clock.now)
 
     async def explain(namespace: str, name: str) -> Explained | None:
         return await loaded()(namespace, name)
