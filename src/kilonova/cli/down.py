@@ -1,5 +1,6 @@
 """`kilonova down`: end the cluster of a data folder, and see that it is gone."""
 
+import asyncio
 import contextlib
 import os
 import select
@@ -10,6 +11,7 @@ from pathlib import Path
 
 from kilonova.cli.audience import ending_text
 from kilonova.cli.failure import CommandFailed
+from kilonova.cli.tables import counted
 from kilonova.local.folder import Folder, Running
 
 _PATIENCE = 30.0
@@ -25,7 +27,7 @@ def stop_cluster(data: Path, *, wait: bool, keep_pods: bool, tell: Callable[[str
     deadline = time.monotonic() + _PATIENCE
     running = _announced(folder, deadline)
     if running is None:
-        return f"Nothing runs on {data}."
+        return f"Nothing runs on {data}." if keep_pods else asyncio.run(_end_left(data))
     with _open_process(running.pid) as process:
         try:
             os.kill(running.pid, signal.SIGUSR1 if keep_pods else signal.SIGTERM)
@@ -51,6 +53,19 @@ def stop_cluster(data: Path, *, wait: bool, keep_pods: bool, tell: Callable[[str
         if process is not None:
             select.select([process], [], [], max(0.0, deadline - time.monotonic()))
     return f"Stopped. The data stays in {data}."
+
+
+async def _end_left(data: Path) -> str:
+    """End pods of this machine whose cluster was killed, or stopped without them."""
+    from kilonova.local.nodes.process.keeper.client import KeeperRuntime
+
+    keeper = KeeperRuntime(data / "keeper")
+    left = await keeper.running()
+    if not left:
+        return f"Nothing runs on {data}."
+    await keeper.shutdown()
+    containers = counted(left, "container")
+    return f"No cluster runs on {data}; ended {containers} that one had left on this machine."
 
 
 def _announced(folder: Folder, deadline: float) -> Running | None:

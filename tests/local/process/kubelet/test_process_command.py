@@ -100,6 +100,22 @@ def test_pods_outlive_kilonova_where_they_are_to(kilonova: Kilonova, kill: bool)
     assert found["status"]["containerStatuses"][0]["restartCount"] == 0
 
 
+def test_down_ends_pods_that_a_killed_cluster_left(kilonova: Kilonova) -> None:
+    data = kilonova.home / "data"
+    run_pod(up(kilonova), "p", "exec sleep 1000")
+    (left,) = running(data)
+    pid = kilonova.status(data)["pid"]
+    os.kill(pid, signal.SIGKILL)
+    until(lambda: not kilonova.status(data)["running"])
+    nothing = f"Nothing runs on {data}.\n"
+    assert kilonova("down", "--keep-pods", "--data", data).out == nothing
+    assert Path(f"/proc/{left.pid}").exists()
+    done = kilonova("down", "--data", data)
+    assert done.out.startswith(f"No cluster runs on {data}; ended 1 container that")
+    assert not Path(f"/proc/{left.pid}").exists()
+    assert kilonova("down", "--data", data).out == nothing
+
+
 def test_a_wipe_ends_pods_that_were_left(kilonova: Kilonova) -> None:
     data = kilonova.home / "data"
     run_pod(up(kilonova), "p", "exec sleep 1000")

@@ -85,6 +85,20 @@ class KeeperRuntime:
         """Of the pod network; these and no others. The keeper remembers them."""
         await self._order({"do": "routes", "routes": list(routes)})
 
+    async def running(self) -> int:
+        """How many containers run. A keeper that is not there is not started."""
+        try:
+            frames = await self._connect()
+        except (FileNotFoundError, ConnectionError):
+            return 0
+        answer: JsonObject | None = None
+        with contextlib.suppress(ConnectionError):
+            await frames.send_order({"do": "containers"})
+            answer = await frames.read_order()
+        frames.close()
+        states = map(state_from_json, answer["states"] if answer else ())
+        return sum(state.finished is None for state in states)
+
     async def shutdown(self) -> None:
         """Kill all containers and end the keeper, if there is one. Records stay."""
         try:
