@@ -328,6 +328,19 @@ def test_queues_are_watched(cluster_command: Kilonova, busy: Path):
     assert "give no name" in wrong.err
 
 
+def test_watched_queues_stay_while_the_server_is_away(cluster_command: Kilonova, tmp_path: Path):
+    data = tmp_path / "away"
+    words = ("--no-demo", "--no-console", "--no-operator")
+    assert cluster_command.detach(data, *words).code == 0
+    command = cluster_command.command("queues", "-w", "--data", data)
+    with Typing(command, cluster_command.environment()) as typing:
+        typing.hears("default")
+        os.kill(cluster_command.status(data)["pid"], signal.SIGKILL)
+        typing.hears("Not up to date, trying again")
+        typing.type("\x03")
+        assert typing.ends() == 130
+
+
 async def _create(data: Path, body: dict[str, object]) -> None:
     async with connect(data / "kubeconfig") as client:
         await client.create(PODS, body, "default")

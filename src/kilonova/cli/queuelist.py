@@ -3,6 +3,7 @@
 import asyncio
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from kilonova.cli.screen import one_line
 from kilonova.cli.sources import Source
 from kilonova.cli.views import Tables
 from kilonova.cli.watching import GONE, watch
-from kilonova.kube import connect
+from kilonova.kube import ConnectionFailed, connect
 from kilonova.scheduler.capturing import capture
 from kilonova.scheduler.queueview import QueueView, queues_in
 
@@ -72,10 +73,18 @@ async def _watch(printer: Printer[QueueView], kubeconfig: Path | None, context: 
     async with connect(kubeconfig, context) as client:
         settings = await usual_settings(client)
 
-        async def choose(tables: Tables) -> list[QueueView]:
+        async def looked() -> list[QueueView]:
             return list(queues_in((await capture(client, settings)).picture))
 
-        await choose(Tables())  # refuses at once what would be tried for ever
+        last = await looked()  # refuses at once what would be tried for ever
+
+        async def choose(tables: Tables) -> list[QueueView]:
+            nonlocal last
+            # While nobody answers, what was seen stays; the watch says so, and asks again.
+            with suppress(ConnectionFailed):
+                last = await looked()
+            return last
+
         await watch(client, _SOURCES, choose, printer, _gone)
 
 
