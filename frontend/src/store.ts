@@ -88,12 +88,6 @@ export class Index<R extends { id: string }> {
     return this.#groups.get(key) ?? NONE;
   }
 
-  /** All keys that have rows; subscribes. */
-  keys(): Iterable<string> {
-    this.#table.version.value;
-    return this.#groups.keys();
-  }
-
   #enter(key: string, row: R): void {
     let group = this.#groups.get(key);
     if (!group) this.#groups.set(key, (group = new Map()));
@@ -120,10 +114,8 @@ export const tables: { [N in TableName]: Table<Rows[N]> } = {
   usage: new Table(),
 };
 
-export const podsByNode = new Index(tables.pods, (pod) => pod.node);
 export const podsByGang = new Index(tables.pods, (pod) => pod.gang);
 export const podsByWorkload = new Index(tables.pods, (pod) => pod.workload);
-export const podsByClique = new Index(tables.pods, (pod) => pod.clique);
 export const gangsBySet = new Index(tables.gangs, (gang) => gang.set);
 export const cliquesBySet = new Index(tables.cliques, (clique) => clique.set);
 export const eventsByObject = new Index(tables.events, (event) => event.object);

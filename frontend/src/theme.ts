@@ -22,16 +22,6 @@ export function nextTheme(): void {
   localStorage.setItem(KEPT, choice.value);
 }
 
-/** The present value of a colour variable such as "--accent", for canvases. */
-export function colourOf(variable: string): string {
-  const probe = document.createElement("i");
-  probe.style.color = `var(${variable})`;
-  document.body.append(probe);
-  const colour = getComputedStyle(probe).color;
-  probe.remove();
-  return colour;
-}
-
 /** Keeps the document in the theme. */
 export function startTheme(): void {
   systemDark.addEventListener("change", () => (system.value = systemDark.matches));

@@ -5,7 +5,7 @@ import { ownerColour } from "../colours";
 import { bytes, counted, money, number, percent } from "../format";
 import { workloadHref } from "../links";
 import type { PodRow } from "../rows";
-import { eventsByObject } from "../store";
+import { eventsByObject, loaded } from "../store";
 import { Age, Empty, Swatch } from "../ui/bits";
 import { DeletePod } from "../ui/deletepod";
 import { EventList } from "../ui/eventlist";
@@ -24,7 +24,7 @@ export function NodeDetails({ id, onClose }: { id: string; onClose: () => void }
   if (!node) {
     return (
       <Panel title={id} onClose={onClose}>
-        <Empty title="There is no such node">It may have been removed from the cluster.</Empty>
+        {loaded.value.has("nodes") ? <Empty title="There is no such node">It may have been removed from the cluster.</Empty> : <Empty title="Reading the cluster…" />}
       </Panel>
     );
   }

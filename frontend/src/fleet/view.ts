@@ -41,12 +41,12 @@ export function dimmed(node: FleetNode, { search, owner }: View): boolean {
   return owner !== "" && !ownersOf(node).some(([workload]) => workload === owner);
 }
 
-/** True if the words are in the node's name, place or product, or in the name of a workload there. */
+/** True if each of the words is in the node's name, place or product, or in the name of a workload or pod there. */
 export function found(node: FleetNode, search: string): boolean {
   const { id, zone, block, rack, product } = node.row;
-  if (`${id} ${zone ?? ""} ${block ?? ""} ${rack ?? ""} ${product ?? ""}`.toLowerCase().includes(search)) return true;
-  for (const pod of node.pods.values()) {
-    if (pod.workload.toLowerCase().includes(search) || pod.id.toLowerCase().includes(search)) return true;
-  }
-  return false;
+  const text = `${id} ${zone ?? ""} ${block ?? ""} ${rack ?? ""} ${product ?? ""}`.toLowerCase();
+  const pods = [...node.pods.values()];
+  return search.split(/\s+/).every(
+    (word) => text.includes(word) || pods.some((pod) => pod.workload.toLowerCase().includes(word) || pod.id.toLowerCase().includes(word)),
+  );
 }

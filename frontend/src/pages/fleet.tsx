@@ -1,4 +1,5 @@
 /** The fleet as a live map: zone, block, rack, node, GPU; choosing a node shows who holds what. */
+import { computed } from "@preact/signals";
 import type { JSX } from "preact";
 import { useEffect, useMemo } from "preact/hooks";
 import "../fleet/details.css";
@@ -12,9 +13,12 @@ import { MapBox } from "../fleet/mapbox";
 import { totalsOf } from "../fleet/totals";
 import { shown, view } from "../fleet/view";
 import { setQuery, useQuery } from "../router";
-import { loaded } from "../store";
+import { loaded, tables } from "../store";
 import { Empty, SearchBox } from "../ui/bits";
 import { PageFrame } from "../ui/page";
+
+/** Whether the cluster has no node at all; told only when that changes. */
+const nobody = computed(() => loaded.value.has("nodes") && tables.nodes.all.size === 0);
 
 export function Fleet(): JSX.Element {
   const [node] = useQuery("node");
@@ -25,7 +29,7 @@ export function Fleet(): JSX.Element {
       title="Fleet"
       filters={
         <>
-          <SearchBox label="Find nodes, racks, workloads" />
+          <SearchBox label="Find nodes, workloads" />
           <PlaceChoices />
         </>
       }
@@ -33,7 +37,7 @@ export function Fleet(): JSX.Element {
     >
       <div class="fleet">
         <Numbers />
-        {loaded.value.has("nodes") && holdings.nodes.size === 0 && beat.value > 0 ? (
+        {nobody.value ? (
           <Empty title="No nodes yet">They appear here as soon as they join the cluster.</Empty>
         ) : (
           <MapBox selected={node} onOpen={open} />

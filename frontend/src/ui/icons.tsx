@@ -19,7 +19,6 @@ const shapes = {
   play: "M5 3l8 5-8 5z",
   keys: "M1.500 4h13v8h-13zM4 6.500h.01M7 6.500h.01M10 6.500h.01M12.500 6.500h.01M4.500 9.500h7",
   bin: "M2.500 4.500h11M6 4.500v-2h4v2M4 4.500l.600 9h6.800l.600-9M6.700 7v4M9.300 7v4",
-  warning: "M8 2l6.500 11.500h-13zM8 6.500v3M8 11.500h.01",
 } as const;
 
 export type IconName = keyof typeof shapes;
