@@ -44,8 +44,8 @@ def run_cluster(options: UpOptions, audience: Audience) -> None:
     gc.disable()  # what a start makes stays
     names = [_API, _NODES, *([_DEMO] if _has_demo(options) else [])]
     steps = Steps(names, audience.progress)
-    steps.going(_API)
     try:
+        steps.going(_API)
         _configure_logging()
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(_run(options, audience, steps, begun))
