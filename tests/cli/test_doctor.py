@@ -100,8 +100,6 @@ async def test_a_cluster_is_looked_at_on_any_server(api: Api, kilonova: Kilonova
 
 @pytest.mark.parametrize("held", [True, False])
 async def test_a_leader_that_is_silent_is_a_problem(api: Api, kilonova: Kilonova, held: bool):
-    if api.server == "embedded":
-        pytest.skip("its parts hold no Leases")
     body = {
         "metadata": {"name": "kilonova-scheduler"},
         "spec": {
@@ -116,4 +114,8 @@ async def test_a_leader_that_is_silent_is_a_problem(api: Api, kilonova: Kilonova
         words = ("doctor", "-o", "json", "--kubeconfig", str(api.access.kubeconfig))
         done = await asyncio.to_thread(kilonova, *words)
         await client.delete(LEASES, "kilonova-scheduler", "kilonova-system")
-    assert _levels(json.loads(done.out))["scheduler"] == ("problem" if held else "warning")
+    levels = _levels(json.loads(done.out))
+    if api.server == "embedded":  # its parts hold no Leases: what others left there says nothing
+        assert levels["operator, scheduler"] == "ok"
+    else:
+        assert levels["scheduler"] == ("problem" if held else "warning")
