@@ -1,0 +1,41 @@
+"""What `docs/cli.md` says of `-o json` is what programs get."""
+
+import re
+from dataclasses import fields as dataclass_fields
+from dataclasses import is_dataclass
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from kilonova.cli.doctorchecks import Report
+from kilonova.cli.status import Status
+from kilonova.cli.views import GangView, NodeView, WorkloadView
+from kilonova.scheduler.answering import Answer
+from kilonova.scheduler.queueview import QueueView
+
+PAGE = Path(__file__).parents[2] / "docs" / "cli.md"
+TYPES: dict[str, type] = {
+    "`status`": Status,
+    "each of `nodes`": NodeView,
+    "each of `gangs`": GangView,
+    "each of `workloads`": WorkloadView,
+    "each of `queues`": QueueView,
+    "`why`": Answer,
+    "`doctor`": Report,
+}
+
+
+@pytest.mark.parametrize("of", TYPES)
+def test_every_field_is_named_in_its_order(of: str) -> None:
+    line = next(line for line in PAGE.read_text().splitlines() if line.startswith(f"| {of} |"))
+    fields = re.findall("`([^`]+)`", line.split("|")[2].partition(",")[0])
+    assert fields == _fields(TYPES[of])
+
+
+def _fields(type_: type) -> list[str]:
+    """As they are printed."""
+    if is_dataclass(type_):
+        return [each.name for each in dataclass_fields(type_)]
+    assert issubclass(type_, msgspec.Struct)
+    return [each.encode_name for each in msgspec.structs.fields(type_)]
