@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import msgspec
 
 from kilonova.api.scheduling import DEFAULT_QUEUE
+from kilonova.console.podstate import ENDED
 from kilonova.console.rows import GangRow, NodeRow, PodRow, QueueRow, SetRow
 
-_ENDED = ("Succeeded", "Failed")
 _SET = "PodCliqueSet"
 _NUMBERS = re.compile("([0-9]+)")
 
@@ -92,7 +92,7 @@ class WorkloadView(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 def gpus_of(pod: PodRow) -> float:
     """How many GPUs a pod holds, parts of devices included; none once it has ended."""
-    if not pod.node or pod.phase in _ENDED:
+    if not pod.node or pod.phase in ENDED:
         return 0.0
     return sum(share for _, share in pod.devices) if pod.devices else float(pod.gpus)
 
@@ -105,7 +105,7 @@ def node_views(tables: Tables) -> list[NodeView]:
     """Nodes by name."""
     standing: dict[str, list[PodRow]] = defaultdict(list)
     for pod in tables.pods:
-        if pod.node and pod.phase not in _ENDED:
+        if pod.node and pod.phase not in ENDED:
             standing[pod.node].append(pod)
     return [_node_view(node, standing[node.id]) for node in sorted(tables.nodes, key=_by_number)]
 
@@ -191,7 +191,7 @@ def _workload_view(
         status=_status(pods, set_),
         pods=len(pods),
         ready=sum(pod.ready for pod in pods),
-        gpus=round(sum(_wanted(pod) for pod in pods if pod.phase not in _ENDED), 3),
+        gpus=round(sum(_wanted(pod) for pod in pods if pod.phase not in ENDED), 3),
         queue=next((pod.queue for pod in pods if pod.queue), DEFAULT_QUEUE),
         nodes=_nodes(pods),
         restarts=sum(pod.restarts for pod in pods),
@@ -203,7 +203,7 @@ def _workload_view(
 
 def _status(pods: Sequence[PodRow], set_: SetRow | None) -> str:
     """One word: the worst that is true of it."""
-    alive = [pod for pod in pods if pod.phase not in _ENDED]
+    alive = [pod for pod in pods if pod.phase not in ENDED]
     if not pods:
         return "Pending" if set_ is not None and set_.replicas else "Empty"
     if not alive:

@@ -8,11 +8,10 @@ from kilonova.api.scheduling import DEFAULT_QUEUE
 from kilonova.console.amounts import asked_for
 from kilonova.console.noderows import GPU
 from kilonova.console.objects import ContainerStatus, Pod, PodLabels
-from kilonova.console.podstate import condition_of, is_true, pod_state, why
+from kilonova.console.podstate import ENDED, condition_of, is_true, pod_state, why
 from kilonova.console.rows import PodRow, moment
 
 _COMPUTE_SLICES = 7
-_ENDED = ("Succeeded", "Failed")
 
 
 def pod_row(pod: Pod) -> PodRow:
@@ -45,7 +44,7 @@ def pod_row(pod: Pod) -> PodRow:
         started=min(filter(None, map(_started, containers)), default=None),
         ready_at=_since(pod, "Ready"),
         finished=max(filter(None, map(_finished, containers)), default=None)
-        if status.phase in _ENDED
+        if status.phase in ENDED
         else None,
     )
 

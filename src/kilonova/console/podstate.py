@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from kilonova.api.meta import Condition
 from kilonova.console.objects import Pod, Terminated
 
-_ENDED = ("Succeeded", "Failed")
+ENDED = ("Succeeded", "Failed")
+"""Phases of pods that will not run again."""
 
 
 def pod_state(pod: Pod) -> str:
@@ -17,7 +18,7 @@ def pod_state(pod: Pod) -> str:
     if pod.metadata.deletion_timestamp is not None:
         if status.reason == "NodeLost":
             return "Unknown"
-        if status.phase not in _ENDED:
+        if status.phase not in ENDED:
             return "Terminating"
     word = status.reason or status.phase
     scheduled = condition_of(status.conditions, "PodScheduled")
