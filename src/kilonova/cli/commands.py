@@ -4,13 +4,13 @@ import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, NoReturn
 
 import typer
 
 from kilonova.cli.completion import completion
 from kilonova.cli.doctor import doctor
-from kilonova.cli.failure import NOT_RUNNING, CommandFailed
+from kilonova.cli.failure import FAILED, NOT_RUNNING, CommandFailed
 from kilonova.cli.gangs import gangs
 from kilonova.cli.lookoptions import Output
 from kilonova.cli.nodes import nodes
@@ -71,8 +71,16 @@ def main(command: Callable[..., object] = app, program: str = "kilonova") -> Non
     try:
         command(prog_name=program)
     except CommandFailed as failure:
-        typer.echo(f"kilonova: {failure}", err=True)
-        sys.exit(failure.code)
+        _end(str(failure), failure.code)
+    except PermissionError as error:
+        if error.filename is None:
+            raise
+        _end(f"{error.filename}: {error.strerror}", FAILED)
+
+
+def _end(why: str, code: int) -> NoReturn:
+    typer.echo(f"kilonova: {why}", err=True)
+    sys.exit(code)
 
 
 @app.command()

@@ -202,3 +202,15 @@ def test_a_wipe_removes_what_a_pod_has_closed(new_user: NewUser) -> None:
     assert done.code == 0, done.err
     assert not user.data.exists()
     assert elsewhere.stat().st_mode & 0o777 == 0o555
+
+
+@pytest.mark.parametrize("command", ["status", "nodes", "doctor", "down"])
+def test_a_folder_of_somebody_else_is_refused_in_one_line(new_user: NewUser, command: str) -> None:
+    user = new_user()
+    theirs = user.folder / "theirs"
+    theirs.mkdir(mode=0o700)
+    theirs.chmod(0o700 if os.geteuid() == 0 else 0)
+    done = user(command, "--data", theirs / "data")
+    assert (done.code, len(done.err.splitlines())) == (1, 1), done.err
+    assert done.err.startswith(f"kilonova: {theirs / 'data'}")
+    assert done.err.endswith(": Permission denied\n")
