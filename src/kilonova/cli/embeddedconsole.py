@@ -10,6 +10,7 @@ from functools import cache
 from kilonova.cli.failure import CommandFailed
 from kilonova.cli.options import UpOptions
 from kilonova.console import Console, ConsoleSettings, Explain, Explained, build_console
+from kilonova.console.gate import checked_token
 from kilonova.kube import Part
 from kilonova.kube.serving import why_not_had
 from kilonova.local.cluster import Cluster
@@ -36,8 +37,9 @@ class EmbeddedConsole:
     def parts(self, cluster: Cluster) -> Sequence[Part]:
         """What runs in the cluster; `PortInUse` says what to do about one that was asked for."""
         options = self._options
+        token = _token(cluster)
         try:
-            self._console = self._listening(cluster)
+            self._console = self._listening(cluster, token)
         except OSError as error:
             raise PortInUse(
                 f"port {options.console_port or 0} of {options.console_host} cannot be used for "
@@ -46,33 +48,37 @@ class EmbeddedConsole:
             ) from error
         return self._console.parts
 
-    def _listening(self, cluster: Cluster) -> Console:
+    def _listening(self, cluster: Cluster, token: str) -> Console:
         asked, after = self._options.console_port, self._options.port + 1
         if asked is not None:
-            return self._bound(cluster, asked)
+            return self._bound(cluster, token, asked)
         if 1 < after <= _HIGHEST_PORT:
             with suppress(OSError):  # somebody has it: any other will do
-                return self._bound(cluster, after)
-        return self._bound(cluster, 0)
+                return self._bound(cluster, token, after)
+        return self._bound(cluster, token, 0)
 
-    def _bound(self, cluster: Cluster, port: int) -> Console:
-        folder = cluster.folder
-        assert folder is not None
-        try:
-            settings = ConsoleSettings(
-                token=folder.console_token(),
-                cluster=_CLUSTER,
-                host=self._options.console_host,
-                port=port,
-                allow_actions=self._options.allow_actions,
-            )
-        except ValueError as error:
-            raise CommandFailed(
-                f"{folder.token_file}: {error}: write such a one, or remove the file"
-            ) from error
+    def _bound(self, cluster: Cluster, token: str, port: int) -> Console:
+        settings = ConsoleSettings(
+            token=token,
+            cluster=_CLUSTER,
+            host=self._options.console_host,
+            port=port,
+            allow_actions=self._options.allow_actions,
+        )
         console = build_console(cluster.client(USER), settings, _explain(cluster))
         console.bind()
         return console
+
+
+def _token(cluster: Cluster) -> str:
+    folder = cluster.folder
+    assert folder is not None
+    try:
+        return checked_token(folder.console_token())
+    except ValueError as error:
+        raise CommandFailed(
+            f"{folder.token_file}: {error}: write such a one, or remove the file"
+        ) from error
 
 
 def _explain(cluster: Cluster) -> Explain:
