@@ -13,7 +13,7 @@ from tests.scheduler.pictures import example
     ("total", "said"),
     [
         (50.0, "The next best would be other with 50.0"),
-        (99.9, "As things are now, other would score more: 99.9. When the pod was placed"),
+        (99.9, "other scores more now: 99.9. These scores know neither how things were"),
     ],
     ids=["less", "more"],
 )

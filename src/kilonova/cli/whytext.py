@@ -106,8 +106,8 @@ def _beside(chosen: NodeScore, other: NodeScore) -> str:
     if round(other.total, 1) <= round(chosen.total, 1):
         return f"The next best would be {other.node} with {other.total:.1f}"
     return (
-        f"As things are now, {other.node} would score more: {other.total:.1f}. When the pod was "
-        "placed, and by what the scheduler had learnt of pods that usually come, it was otherwise"
+        f"{other.node} scores more now: {other.total:.1f}. These scores know neither how things were "
+        "when the pod was placed nor what the scheduler has learnt of pods that usually come"
     )
 
 
