@@ -106,8 +106,8 @@ def _beside(chosen: NodeScore, other: NodeScore) -> str:
     if round(other.total, 1) <= round(chosen.total, 1):
         return f"The next best would be {other.node} with {other.total:.1f}"
     return (
-        f"{other.node} scores more now: {other.total:.1f}. These scores know neither how things were "
-        "when the pod was placed nor what the scheduler has learnt of pods that usually come"
+        f"{other.node} scores more now: {other.total:.1f}. These scores know neither how things "
+        "were when the pod was placed nor what the scheduler has learnt of pods that usually come"
     )
 
 
