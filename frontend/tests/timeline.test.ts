@@ -35,6 +35,14 @@ test("a pod that was replaced long after does not stretch the beginning", () => 
   expect(timeline).toMatchObject({ to: 110, bars: [], later: 1 });
 });
 
+test("pods without a gang that came when the others were ready are not of the beginning", () => {
+  const times = (created: number) => ({ created, scheduled: created + 1, started: created + 2, readyAt: created + 4 });
+  const pods = [pod("a/1", times(100)), pod("a/2", times(103)), pod("a/3", times(900))];
+  const timeline = timelineOf(undefined, pods, 9999);
+  expect(timeline).toMatchObject({ from: 100, to: 107, later: 1 });
+  expect(timeline?.milestones.at(-1)).toEqual({ name: "ready", at: 107 });
+});
+
 test("a pod that is over ran, and ends the timeline", () => {
   const over = pod("a/1", { created: 100, scheduled: 101, started: 102, finished: 160 });
   const timeline = timelineOf(undefined, [over], 9999);

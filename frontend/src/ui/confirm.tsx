@@ -29,10 +29,10 @@ function Dialog({ asked }: { asked: Question }): JSX.Element {
   };
 
   return (
-    <dialog ref={dialog} class="dialog" aria-labelledby="confirm-title" onClose={() => (question.value = undefined)}>
+    <dialog ref={dialog} class="dialog" aria-labelledby="confirm-title" aria-describedby="confirm-text" onClose={() => (question.value = undefined)}>
       <form onSubmit={submit}>
         <h2 id="confirm-title">{asked.title}</h2>
-        <p>{asked.text}</p>
+        <p id="confirm-text">{asked.text}</p>
         {asked.scales && (
           <label class="field">
             Replicas

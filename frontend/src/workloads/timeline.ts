@@ -22,7 +22,7 @@ export interface Timeline {
   to: number;
   milestones: { name: "applied" | "placed" | "ready" | "ended"; at: number }[];
   bars: Bar[];
-  /** Pods that came after the gang was ready: replaced or scaled. */
+  /** Pods that came after the others were ready: replaced or scaled. */
   later: number;
 }
 
@@ -32,21 +32,22 @@ export function timelineOf(gang: GangRow | undefined, pods: readonly PodRow[], n
   const begins = known.map((pod) => pod.created ?? now);
   const from = Math.min(gang?.created ?? Infinity, ...begins);
   if (!Number.isFinite(from)) return undefined;
-  const readyAt = gang ? gang.readyAt : allReady(known);
-  const first = known.filter((pod) => readyAt === undefined || (pod.created ?? now) <= readyAt);
+  const first = gang ? known.filter((pod) => (pod.created ?? now) <= (gang.readyAt ?? Infinity)) : firstBatch(known);
+  const readyAt = gang ? gang.readyAt : latest(first.map((pod) => pod.readyAt));
+  const later = known.length - first.length;
   const bars = first.map((pod) => ({ pod, stretches: stretchesOf(pod, now) }));
   const place = new Map(gang?.groups.flatMap((group) => group.pods).map((pod, at) => [pod, at]));
   const rank = ({ pod }: Bar) => place.get(pod.id) ?? place.size;
   bars.sort((one, other) => rank(one) - rank(other) || (one.pod.id < other.pod.id ? -1 : 1));
   const ends = bars.map((bar) => bar.stretches.at(-1)?.to ?? from);
-  const placed = gang ? placedAt(gang, first) : allScheduled(first);
-  const endedAt = readyAt === undefined ? latest(first.map((pod) => pod.finished)) : undefined;
+  const placed = gang ? placedAt(gang, first) : latest(first.map((pod) => pod.scheduled));
+  const endedAt = readyAt === undefined && later === 0 ? latest(first.map((pod) => pod.finished)) : undefined;
   const to = Math.max(readyAt ?? from, placed ?? from, from + 1, ...ends);
   const milestones: Timeline["milestones"] = [{ name: "applied", at: from }];
   if (placed !== undefined && placed >= from) milestones.push({ name: "placed", at: placed });
   if (readyAt !== undefined && readyAt >= from) milestones.push({ name: "ready", at: readyAt });
   if (endedAt !== undefined) milestones.push({ name: "ended", at: endedAt });
-  return { from, to, milestones, bars, later: known.length - first.length };
+  return { from, to, milestones, bars, later };
 }
 
 /** Round times for an axis of `span` seconds: at most `most` of them, from 0. Times of the cluster are whole seconds. */
@@ -103,12 +104,17 @@ function placedAt(gang: GangRow, pods: readonly PodRow[]): number | undefined {
   return Math.min(gang.scheduled, Math.max(0, ...enough) || Infinity);
 }
 
-function allReady(pods: readonly PodRow[]): number | undefined {
-  return latest(pods.map((pod) => pod.readyAt));
-}
-
-function allScheduled(pods: readonly PodRow[]): number | undefined {
-  return latest(pods.map((pod) => pod.scheduled));
+/** Pods that have no gang began together if each came before those before it were ready. */
+function firstBatch(pods: readonly PodRow[]): PodRow[] {
+  const found: PodRow[] = [];
+  let settled = Infinity;
+  for (const pod of [...pods].sort((one, other) => (one.created ?? 0) - (other.created ?? 0))) {
+    if ((pod.created ?? 0) > settled) break;
+    found.push(pod);
+    const then = pod.readyAt ?? pod.finished ?? Infinity;
+    settled = found.length === 1 ? then : Math.max(settled, then);
+  }
+  return found;
 }
 
 function latest(times: (number | undefined)[]): number | undefined {

@@ -106,14 +106,14 @@ export function WhyHere({ id }: { id: string }): JSX.Element {
 
 function Standing({ id }: { id: string }): JSX.Element {
   const { why, failed } = useWhy(id, "");
-  return failed ? <p class="faint">{failed}</p> : <pre class="code">{why?.text ?? "…"}</pre>;
+  return failed ? <p class="faint">{failed}</p> : <pre class="code wrapped">{why?.text ?? "…"}</pre>;
 }
 
 function PlainText({ text }: { text: string }): JSX.Element {
   return (
     <details class="fold">
       <summary>As text</summary>
-      <pre class="code">{text}</pre>
+      <pre class="code wrapped">{text}</pre>
     </details>
   );
 }
