@@ -1,8 +1,14 @@
-/** Whether the screen is that of a phone. */
-import { signal } from "@preact/signals";
+/** How much room the screen has. */
+import { signal, type ReadonlySignal } from "@preact/signals";
 
-const query = matchMedia("(max-width: 720px)");
+/** True on a phone, below 720 px; the style sheet uses the same width. */
+export const narrow = matching("(max-width: 720px)");
+/** True below 1,200 px, where tables have no room for all their columns. */
+export const tight = matching("(max-width: 1200px)");
 
-/** True below 720 px; the style sheet uses the same width. */
-export const narrow = signal(query.matches);
-query.addEventListener("change", () => (narrow.value = query.matches));
+function matching(query: string): ReadonlySignal<boolean> {
+  const asked = matchMedia(query);
+  const answer = signal(asked.matches);
+  asked.addEventListener("change", () => (answer.value = asked.matches));
+  return answer;
+}

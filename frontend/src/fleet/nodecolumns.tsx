@@ -90,10 +90,10 @@ export const COLUMNS = ([
     cell: ({ node, cpuAsked }) => <Share what="CPU" asked={cpuAsked} used={node.usage?.cpu} of={`${number(node.row.cpu)} cores`} />,
   },
   {
-    id: "memory", title: "Memory", width: "96px", wideOnly: true, sort: (line) => line.node.usage?.memory ?? line.ramAsked,
+    id: "memory", title: "Memory", width: "96px", roomyOnly: true, sort: (line) => line.node.usage?.memory ?? line.ramAsked,
     cell: ({ node, ramAsked }) => <Share what="Memory" asked={ramAsked} used={node.usage?.memory} of={bytes(node.row.ram)} />,
   },
-  { id: "pods", title: "Pods", width: "56px", numeric: true, wideOnly: true, sort: (line) => line.node.pods.size, cell: (line) => number(line.node.pods.size) },
+  { id: "pods", title: "Pods", width: "56px", numeric: true, roomyOnly: true, sort: (line) => line.node.pods.size, cell: (line) => number(line.node.pods.size) },
   {
     id: "state", title: "State", sort: (line) => STATES.indexOf(line.state),
     cell: ({ node, state }) => (
@@ -104,14 +104,14 @@ export const COLUMNS = ([
     ),
   },
   {
-    id: "price", title: "USD/h", width: "74px", numeric: true, wideOnly: true, sort: (line) => (line.node.row.price ?? 0) * (line.node.row.gpus ?? 0),
+    id: "price", title: "USD/h", width: "74px", numeric: true, roomyOnly: true, sort: (line) => (line.node.row.price ?? 0) * (line.node.row.gpus ?? 0),
     cell: ({ node: { row } }) => (row.price && row.gpus ? money(row.price * row.gpus) : <span class="faint">–</span>),
   },
-  { id: "age", title: "Age", width: "62px", numeric: true, wideOnly: true, sort: (line) => -(line.node.row.created ?? 0), cell: (line) => <Age since={line.node.row.created} /> },
+  { id: "age", title: "Age", width: "62px", numeric: true, roomyOnly: true, sort: (line) => -(line.node.row.created ?? 0), cell: (line) => <Age since={line.node.row.created} /> },
 ] as Column<Line>[]).map(drawnOnce);
 
 /** What there is room for while details are open. */
-export const BESIDE_DETAILS = COLUMNS.filter((column) => !column.wideOnly);
+export const BESIDE_DETAILS = COLUMNS.filter((column) => !column.wideOnly && !column.roomyOnly);
 
 /** A phone has the product below the name. */
 export const ON_PHONE = BESIDE_DETAILS.map((column) => (column.id === "name" ? drawnOnce({ ...column, cell: nameAndProduct }) : column));

@@ -17,12 +17,12 @@ import { firstSentence, states, type StateName } from "../workloads/states";
 const columns: Column<WorkloadRow>[] = [
   { id: "name", title: "Name", width: "20%", sort: (row) => row.name, cell: (row) => <Name row={row} /> },
   { id: "kind", title: "Kind", width: "102px", wideOnly: true, sort: (row) => row.kind, cell: (row) => <span class="muted">{row.kind}</span> },
-  { id: "namespace", title: "Namespace", width: "86px", wideOnly: true, sort: (row) => row.namespace, cell: (row) => <span class="muted" title={row.namespace}>{row.namespace}</span> },
+  { id: "namespace", title: "Namespace", width: "86px", roomyOnly: true, sort: (row) => row.namespace, cell: (row) => <span class="muted" title={row.namespace}>{row.namespace}</span> },
   { id: "state", title: "State", width: "100px", sort: (row) => Object.keys(states).indexOf(row.state), cell: (row) => <State tone={states[row.state]}>{row.state}</State> },
   { id: "pods", title: "Pods", width: "84px", numeric: true, sort: (row) => row.ready / (row.wanted || 1), cell: (row) => <Pods row={row} /> },
   { id: "gpus", title: "GPUs", width: "54px", numeric: true, wideOnly: true, sort: (row) => row.gpus, cell: (row) => (row.gpus ? number(row.gpus) : <span class="faint">–</span>) },
-  { id: "queue", title: "Queue", width: "104px", wideOnly: true, sort: (row) => row.queue, cell: (row) => <span class={row.queue === "default" ? "faint" : "muted"} title={row.queue}>{row.queue}</span> },
-  { id: "age", title: "Age", width: "46px", numeric: true, wideOnly: true, sort: (row) => -(row.created ?? 0), cell: (row) => <Age since={row.created} /> },
+  { id: "queue", title: "Queue", width: "104px", roomyOnly: true, sort: (row) => row.queue, cell: (row) => <span class={row.queue === "default" ? "faint" : "muted"} title={row.queue}>{row.queue}</span> },
+  { id: "age", title: "Age", width: "46px", numeric: true, roomyOnly: true, sort: (row) => -(row.created ?? 0), cell: (row) => <Age since={row.created} /> },
   { id: "why", title: "Why", wideOnly: true, cell: (row) => <span class="clamp muted" title={row.why}>{firstSentence(row.why)}</span> },
 ];
 const besideDetails = columns

@@ -1,7 +1,7 @@
 /** A table of thousands of rows: only those in sight are drawn. */
 import { Component, type ComponentChildren, type JSX } from "preact";
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
-import { narrow } from "../media";
+import { narrow, tight } from "../media";
 import { useQuery } from "../router";
 import { Icon } from "./icons";
 import { sortRows } from "./sorting";
@@ -19,6 +19,8 @@ export interface Column<R> {
   numeric?: boolean;
   /** Not shown on a phone. */
   wideOnly?: boolean;
+  /** Shown only where there is room for everything. */
+  roomyOnly?: boolean;
 }
 
 /** What the id of a row's element begins with. */
@@ -41,7 +43,8 @@ export function Table<R extends { id: string }>({ label, rows, columns, lines = 
   const box = useRef<HTMLDivElement>(null);
   const phone = narrow.value;
   const height = phone ? 60 : lines === 2 ? 46 : 38;
-  const shown = useMemo(() => (phone ? columns.filter((column) => !column.wideOnly) : columns), [columns, phone]);
+  const little = tight.value;
+  const shown = useMemo(() => columns.filter((column) => !(phone && column.wideOnly) && !(little && column.roomyOnly)), [columns, phone, little]);
   const sorted = useMemo(() => sortRows(rows, columns, order), [rows, order]);
   const before = useRef(sorted);
 
