@@ -116,9 +116,10 @@ function Objects({ parts }: { parts: Parts }): JSX.Element {
 }
 
 function eventsOf(id: string, { gangs, cliques, pods }: Parts) {
-  const objects = [id, ...gangs.map((each) => `PodGang/${each.id}`), ...cliques.map((each) => `PodClique/${each.id}`), ...pods.map((each) => `Pod/${each.id}`)];
+  const parts = [...gangs.map((each) => `PodGang/${each.id}`), ...cliques.map((each) => `PodClique/${each.id}`), ...pods.map((each) => `Pod/${each.id}`)];
   tables.events.version.value;
-  return objects.flatMap((object) => [...eventsByObject.peek(object).values()]);
+  // A lone pod is its own part.
+  return [...new Set([id, ...parts])].flatMap((object) => [...eventsByObject.peek(object).values()]);
 }
 
 function actionsOf(row: WorkloadRow, { set, pods }: Parts): ComponentChildren {
