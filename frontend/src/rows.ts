@@ -144,6 +144,8 @@ export interface QueueRow {
   waiting?: number;
   ready: boolean;
   message?: string;
+  /** No scheduler has looked at it. */
+  new?: boolean;
   created?: number;
 }
 

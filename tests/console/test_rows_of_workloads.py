@@ -216,7 +216,8 @@ def test_amounts_of_a_queue_are_plain_numbers() -> None:
         "message": "no queue all",
         "created": 100.0,
     }
-    assert queue_row(read(Queue, "new")).message == "no scheduler has looked at it yet"
+    unseen = queue_row(read(Queue, "new"))
+    assert (unseen.new, unseen.message) == (True, "no scheduler has looked at it yet")
 
 
 def test_an_event_says_of_what_when_and_by_whom() -> None:

@@ -83,9 +83,9 @@ function Tree({ branches, resource, scale, selected, waiting }: {
                   <span class="branch" style={{ paddingLeft: `${depth * 18}px` }}>
                     {depth > 0 && <span class="twig" aria-hidden="true" />}
                     <a class="strong ellipsis" href={keepingQuery(queueHref(queue.id))}>{queue.id}</a>
-                    {!queue.ready && <span title={queue.message}><Mark tone="bad" /><span class="visually-hidden">not ready</span></span>}
+                    {!queue.ready && <span title={queue.message}><Mark tone={queue.new ? "idle" : "bad"} /><span class="visually-hidden">not ready</span></span>}
                   </span>
-                  {!queue.ready && queue.message && <p class="tone-bad queue-message">{queue.message}</p>}
+                  {!queue.ready && queue.message && <p class={`${queue.new ? "tone-idle" : "tone-bad"} queue-message`}>{queue.message}</p>}
                 </td>
                 <td class="share-column"><ShareBar share={share} scale={scale} resource={resource} /></td>
                 <td class="num">{cell(share.used)}</td>

@@ -34,10 +34,10 @@ export function QueueDetails({ name, onClose }: { name: string; onClose: () => v
     <Panel
       title={name}
       subtitle={queue.parent ? `Queue below ${queue.parent}` : "Queue"}
-      badge={queue.ready ? <State tone="good">Ready</State> : <State tone="bad">Not ready</State>}
+      badge={queue.ready ? <State tone="good">Ready</State> : <State tone={queue.new ? "idle" : "bad"}>{queue.new ? "New" : "Not ready"}</State>}
       onClose={onClose}
     >
-      {!queue.ready && queue.message && <p class="notice tone-bad">{queue.message}</p>}
+      {!queue.ready && queue.message && <p class={`notice ${queue.new ? "tone-idle" : "tone-bad"}`}>{queue.message}</p>}
       <Facts of={[["Weight", number(queue.weight)], ["Priority", number(queue.priority ?? 0)], ["Waiting", number(waiting.length)], ["Placed", counted(standing.length, "workload")]]} />
       <Resources queue={queue} />
       <Members waiting={waiting} standing={standing} />

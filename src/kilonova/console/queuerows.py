@@ -26,5 +26,6 @@ def queue_row(queue: Queue) -> QueueRow:
         waiting=status.pending_gangs,
         ready=ready,
         message=_UNSEEN if told is None else told.message,
+        new=told is None,
         created=moment(queue.metadata.creation_timestamp),
     )

@@ -144,7 +144,8 @@ class CliqueRow(Row, frozen=True, gc=False, rename="camel", omit_defaults=True, 
 
 
 class QueueRow(Row, frozen=True, gc=False, rename="camel", omit_defaults=True, kw_only=True):
-    """A queue. `message` says what to repair while it is not ready."""
+    """A queue. `message` says what to repair while it is not ready. One that is `new` no scheduler
+    has looked at."""
 
     weight: int
     ready: bool
@@ -157,6 +158,7 @@ class QueueRow(Row, frozen=True, gc=False, rename="camel", omit_defaults=True, k
     fair_share: Amounts = {}
     waiting: int = 0
     message: str = ""
+    new: bool = False
     created: float | None = None
 
 
