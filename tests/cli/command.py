@@ -5,24 +5,15 @@ import contextlib
 import json
 import os
 import signal
-import subprocess
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from kilonova.local.nodes.process.keeper.client import KeeperRuntime
+from tests.cli.forked import Done, run_forked
 
 _SOURCE = Path(__file__).parents[2] / "src"
-
-
-@dataclass(frozen=True)
-class Done:
-    """What a command did."""
-
-    code: int
-    out: str
-    err: str
 
 
 @dataclass
@@ -34,16 +25,7 @@ class Kilonova:
 
     def __call__(self, *words: str | Path) -> Done:
         """Run a command to its end."""
-        done = subprocess.run(
-            self.command(*words),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            env=self.environment(),
-            cwd=self.home,
-            timeout=60,
-            check=False,
-        )
-        return Done(done.returncode, done.stdout.decode(), done.stderr.decode())
+        return run_forked([*map(str, words)], self.environment(), self.home)
 
     def detach(self, data: Path, *words: str | Path) -> Done:
         """`up --detach --wait` on a free port, without this machine and the console unless they are
