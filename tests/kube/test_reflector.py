@@ -316,3 +316,28 @@ async def test_only_a_kind_that_is_optional_counts_as_empty_where_it_is_not_know
     assert scene.reflector.synced is empty
     await scene.play(3)
     assert scene.content == {"a": "1"}
+
+
+async def test_why_it_fails_is_told_each_time_and_that_it_no_longer_does() -> None:
+    told: list[str] = []
+    filled = bookmark(2, ends_initial_events=True)
+    forbidden = refused(403, "Forbidden", "no right")
+    scene = Scene(
+        forbidden,
+        forbidden,
+        Stream(filled, added("a", 3)),
+        ConnectionFailed("cut"),
+        Stream(Hang()),
+        on_trouble=lambda error: told.append(str(error)),
+    )
+    await scene.play(60)
+    refusal = "no right (403 Forbidden)"
+    assert told == [refusal, refusal, "None", "cut", "None"]
+
+
+async def test_a_kind_that_may_be_absent_and_is_is_no_trouble() -> None:
+    told: list[object] = []
+    absent = refused(404, "NotFound", "no")
+    scene = Scene(absent, absent, Stream(Hang()), optional=True, on_trouble=told.append)
+    await scene.play(2)
+    assert set(told) == {None}

@@ -55,7 +55,8 @@ class Reflector(Generic[T]):
     `silence` is after how many seconds without data, bookmarks included, a stream counts as
     dead; servers send a bookmark about every minute. Share a reflector between controllers:
     its cost is per event, not per handler. What is `optional` counts as empty while the server
-    does not know the kind; the others are waited for.
+    does not know the kind; the others are waited for. `on_trouble` is told why a try failed, each
+    time, and None whenever the store is, or is again, what the server has.
     """
 
     def __init__(
@@ -68,6 +69,7 @@ class Reflector(Generic[T]):
         fields: str = "",
         indexes: Mapping[str, IndexValues[T]] | None = None,
         optional: bool = False,
+        on_trouble: Callable[[KubeError | None], None] = lambda _: None,
         silence: float = 90.0,
         backoff: Backoff | None = None,
         instruments: Instruments = UNMEASURED,
@@ -82,6 +84,7 @@ class Reflector(Generic[T]):
         self._labels = labels
         self._fields = fields
         self._optional = optional
+        self._on_trouble = on_trouble
         self._silence = silence
         self._backoff = backoff or Backoff(0.5, 30.0)
         self._instruments = instruments
@@ -92,6 +95,7 @@ class Reflector(Generic[T]):
         self._log = get_logger(__name__, resource=resource.full_name)
         self._streams_lists = True
         self._failures = 0  # in a row
+        self._failure = ""  # the last one, until the server is followed again
 
     @property
     def resource_version(self) -> str:
@@ -108,7 +112,8 @@ class Reflector(Generic[T]):
         await self._synced.wait()
 
     async def run(self) -> None:
-        """Follow until cancelled. Failures to talk to the server are logged and retried."""
+        """Follow until cancelled. Failures to talk to the server are retried; one that repeats is
+        logged once, and its end."""
         while True:
             try:
                 await self._follow()
@@ -121,11 +126,13 @@ class Reflector(Generic[T]):
                 self._failures += 1
                 delay = self._backoff.delay(self._failures)
                 absent = self._optional and isinstance(error, NotFound)
-                self._report(error, delay, expected=absent)
+                self._report(error, delay, known=absent or str(error) == self._failure)
+                self._failure = str(error)
                 if _cannot_resume(error):
                     self._version = ""
                 if absent and not self.synced:
                     self._replace({}, (), "")
+                self._on_trouble(None if absent else error)
                 await self._sleep(delay)
             else:
                 self._failures = 0
@@ -155,6 +162,8 @@ class Reflector(Generic[T]):
             ):
                 if filling:
                     await self._fill_from(batches, heard)
+                if self._version:
+                    self._mended()
                 breath = Breath()
                 async for batch in batches:
                     heard()
@@ -252,10 +261,16 @@ class Reflector(Generic[T]):
         asked = not self._version and self._streams_lists
         return asked and isinstance(error, Invalid | BadRequest)
 
-    def _report(self, error: KubeError, delay: float, *, expected: bool) -> None:
+    def _mended(self) -> None:
+        if self._failure:
+            self._failure = ""
+            self._log.info("followed again")
+        self._on_trouble(None)
+
+    def _report(self, error: KubeError, delay: float, *, known: bool) -> None:
         reason = error.reason if isinstance(error, ApiStatusError) else type(error).__name__
         self._instruments.watch_ended(self.resource.full_name, reason)
-        tell = self._log.debug if expected else self._log.warning
+        tell = self._log.debug if known else self._log.warning
         tell("watch failed, will retry", error=str(error), delay=round(delay, 3))
 
     def _report_undecodable(self, event: Undecodable) -> None:
