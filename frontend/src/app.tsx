@@ -7,7 +7,7 @@ import { showKeys, showSearch } from "./keys";
 import { pages } from "./pages";
 import { go, path } from "./router";
 import { SearchPalette } from "./search/palette";
-import { connection, hello } from "./stream";
+import { connection, hello, troubles } from "./stream";
 import { choice, nextTheme } from "./theme";
 import { Confirm } from "./ui/confirm";
 import { Icon } from "./ui/icons";
@@ -80,15 +80,16 @@ function Rail({ at }: { at: string | undefined }): JSX.Element {
 }
 
 function Live(): JSX.Element {
-  const words = { connecting: "Connecting", live: "Live", lost: "Not connected", denied: "Not allowed" };
-  const tones = { connecting: "busy", live: "good", lost: "bad", denied: "bad" } as const;
-  const { state } = connection.value;
+  const words = { connecting: "Connecting", live: "Live", partly: "Partly live", lost: "Not connected", denied: "Not allowed" };
+  const tones = { connecting: "busy", live: "good", partly: "warn", lost: "bad", denied: "bad" } as const;
+  const at = connection.value.state;
+  const state = at === "live" && troubles.value.length ? "partly" : at;
   const said = hello.value;
   return (
     <p class="live" title={said && `Kilonova ${said.version}, ${said.actions ? "actions allowed" : "read-only"}`}>
       <Mark tone={tones[state]} />
       <span>{words[state]}</span>
-      {said && state === "live" && <span class="faint">{said.actions ? "actions" : "read-only"}</span>}
+      {said && at === "live" && <span class="faint">{said.actions ? "actions" : "read-only"}</span>}
     </p>
   );
 }

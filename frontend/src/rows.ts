@@ -192,6 +192,18 @@ export interface Change<R> {
   at?: number;
 }
 
+/** Why a table cannot be read. */
+export interface Trouble {
+  table: TableName;
+  /** The resource as kubectl calls it. */
+  what: string;
+  reason: "forbidden" | "unauthorized" | "unreachable" | "refused";
+  /** In the words of whoever refused. */
+  message: string;
+  /** Rows that there are, are as they were then. */
+  since: number;
+}
+
 /** What the server says first. */
 export interface Hello {
   version: string;

@@ -129,8 +129,13 @@ export function queueOf(gang: GangRow): string {
   return "default";
 }
 
-/** Tables that the server has told completely. */
+/** Tables that the server has told completely since the page came, or came back. */
 export const loaded: Signal<ReadonlySet<string>> = signal(new Set<string>());
+
+/** Empties a table of which the server has told nothing: nobody knows how old its rows are. */
+export function forget(table: string): void {
+  if (!loaded.peek().has(table)) known.get(table)?.apply({ table, reset: true });
+}
 
 let pending: Change<never>[] = [];
 let scheduled = false;

@@ -7,9 +7,9 @@
  */
 import { signal } from "@preact/signals";
 import { now, setClock } from "./clock";
-import type { Hello } from "./rows";
+import type { Hello, Trouble } from "./rows";
 import { messageReader, type Message } from "./sse";
-import { receive } from "./store";
+import { forget, loaded, receive } from "./store";
 
 const SILENCE_MS = 25_000;
 const FIRST_RETRY_MS = 500;
@@ -27,6 +27,8 @@ export const connection = signal<Connection>({ state: "connecting" });
 export const hello = signal<Hello | undefined>(undefined);
 /** Tables that the server is still filling. */
 export const filling = signal<string[]>([]);
+/** Tables that the server cannot read. */
+export const troubles = signal<readonly Trouble[]>([]);
 
 let wake: (() => void) | undefined;
 
@@ -96,15 +98,20 @@ function take(message: Message): void {
       setClock(said.now);
       hello.value = said;
       filling.value = [];
+      troubles.value = [];
+      loaded.value = new Set();
       connection.value = { state: "live" };
       break;
     }
     case "rows":
       receive(JSON.parse(message.data));
-      if (filling.peek().length) filling.value = [];
       break;
     case "loading":
       filling.value = (JSON.parse(message.data) as { tables: string[] }).tables;
+      break;
+    case "trouble":
+      troubles.value = (JSON.parse(message.data) as { tables: Trouble[] }).tables;
+      for (const { table } of troubles.peek()) forget(table);
       break;
   }
 }

@@ -3,7 +3,9 @@ import { grouped } from "../src/events";
 import { age, bytes, duration, number } from "../src/format";
 import { lineage, treeOf } from "../src/queues/tree";
 import { find, type Target } from "../src/search/find";
+import type { Trouble } from "../src/rows";
 import { messageReader } from "../src/sse";
+import { noticesOf } from "../src/troubles";
 import { yaml } from "../src/yaml";
 
 test("durations, ages and amounts in words", () => {
@@ -36,6 +38,18 @@ test("events are put together by type, reason and kind", () => {
   const event = (id: string, object: string, last: number, count?: number) => ({ id, type: "Normal", reason: "R", object, message: id, last, count });
   const groups = grouped([event("1", "Pod/a/x", 1, 3), event("2", "Pod/a/y", 2), event("3", "Node/n", 3)], true);
   expect(groups.map((each) => [each.message, each.count, each.objects])).toEqual([["3", 1, 1], ["2", 4, 2]]);
+});
+
+test("tables that cannot be read for the same reason are told together, with the age of what is shown", () => {
+  const trouble = (table: Trouble["table"], what: string, reason: Trouble["reason"]): Trouble => ({ table, what, reason, message: `${what}!`, since: 1000 });
+  const troubles = [trouble("sets", "podcliquesets", "forbidden"), trouble("gangs", "podgangs", "forbidden"), trouble("pods", "pods", "refused"), trouble("events", "events", "forbidden")];
+  const [refusal, rights, ...more] = noticesOf(troubles, ["pods", "sets", "gangs"], new Set(["gangs"]), 1060);
+  expect(more).toEqual([]);
+  expect(rights?.title).toBe("No right to read podcliquesets and podgangs");
+  expect(rights?.advice).toMatch(/What you see of podgangs is as it was at [\d:]+\.$/);
+  expect(rights?.said).toEqual(["podcliquesets!", "podgangs!"]);
+  expect(refusal).toEqual({ title: "The cluster does not give pods", advice: "The console tries again by itself.", said: ["pods!"] });
+  expect(noticesOf(troubles, ["nodes"], new Set(), 1060)).toEqual([]);
 });
 
 test("objects read as YAML", () => {

@@ -66,6 +66,7 @@ class Page:
     tables: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
     resets: list[str] = field(default_factory=list[str])
     loading: list[list[str]] = field(default_factory=list[list[str]])
+    troubles: dict[str, Any] = field(default_factory=dict[str, Any])
 
     async def until(self, holds: Callable[["Page"], Any], within: float = 20.0) -> Any:
         """Read on until something holds; returns what it says."""
@@ -101,6 +102,8 @@ class Page:
             self.hello = told
         elif event == "loading":
             self.loading.append(told["tables"])
+        elif event == "trouble":
+            self.troubles = {each["table"]: each for each in told["tables"]}
         elif event == "rows":
             if told.get("reset"):
                 self.tables[told["table"]] = {}

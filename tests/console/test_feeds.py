@@ -13,8 +13,9 @@ from kilonova.console.noderows import node_row
 from kilonova.console.objects import NODES, Node
 from kilonova.console.rows import NodeRow
 from kilonova.console.tables import Table
+from kilonova.console.troubles import Troubles
 from kilonova.console.viewers import Greeting, Viewers
-from kilonova.kube import Store
+from kilonova.kube import ConnectionFailed, KubeError, Store
 from tests.local.embedded_cluster import virtual_time
 
 pytestmark = virtual_time
@@ -29,8 +30,10 @@ class Stage:
         for number in range(nodes):
             self.put(number)
         self.store.synced = filled
-        feed = Feed(Table("nodes", NODES, self._row), self.store)
-        self.viewers = Viewers(Greeting("1", "test", False), [feed], [])
+        self.table = Table("nodes", NODES, self._row)
+        feed = Feed(self.table, self.store)
+        self.troubles = Troubles(now=lambda: 5.0)
+        self.viewers = Viewers(Greeting("1", "test", False), [feed], [], self.troubles)
 
     def put(self, number: int, version: int = 0) -> None:
         taints = [{"key": f"v{version}", "effect": "NoSchedule"}]
@@ -149,4 +152,25 @@ async def test_a_table_that_is_not_filled_is_said_to_be_loading() -> None:
     stream = stage.viewers.stream()
     assert b"event: hello" in await anext(stream)
     assert await anext(stream) == b'event: loading\ndata: {"tables":["nodes"]}\n\n'
+    await stream.aclose()
+
+
+async def test_a_connection_that_breaks_is_told_only_if_it_is_not_mended_at_once() -> None:
+    stage = Stage(1)
+    stream = await stage.viewer()
+
+    def hear(*errors: KubeError | None) -> None:
+        for error in errors:
+            stage.troubles.hear(stage.table, error)
+
+    hear(ConnectionFailed("cut"), None, ConnectionFailed("cut"), None)
+    assert await anext(stream) == b": still here\n\n"
+    hear(ConnectionFailed("cut"), ConnectionFailed("gone"), ConnectionFailed("gone"))
+    trouble = (
+        b'{"table":"nodes","what":"nodes","reason":"unreachable","message":"gone","since":5.0}'
+    )
+    assert await anext(stream) == b'event: trouble\ndata: {"tables":[' + trouble + b"]}\n\n"
+    assert await anext(stream) == b": still here\n\n"
+    hear(None)
+    assert await anext(stream) == b'event: trouble\ndata: {"tables":[]}\n\n'
     await stream.aclose()

@@ -5,13 +5,14 @@ import { ownerColour } from "../colours";
 import { bytes, counted, money, number, percent } from "../format";
 import { workloadHref } from "../links";
 import type { PodRow } from "../rows";
-import { eventsByObject, loaded } from "../store";
+import { eventsByObject } from "../store";
 import { Age, Empty, Swatch } from "../ui/bits";
 import { DeletePod } from "../ui/deletepod";
 import { EventList } from "../ui/eventlist";
 import { LiveObject } from "../ui/object";
 import { Facts, Panel, Section } from "../ui/panel";
 import { State } from "../ui/state";
+import { areKnown, NotThere } from "../ui/unread";
 import { cpuRequested } from "./colouring";
 import { beat, holdings } from "./follow";
 import { heldShare, ownerName, type FleetNode, type Holder } from "./holdings";
@@ -24,7 +25,7 @@ export function NodeDetails({ id, onClose }: { id: string; onClose: () => void }
   if (!node) {
     return (
       <Panel title={id} onClose={onClose}>
-        {loaded.value.has("nodes") ? <Empty title="There is no such node">It may have been removed from the cluster.</Empty> : <Empty title="Reading the cluster…" />}
+        {areKnown(["nodes"]) ? <Empty title="There is no such node">It may have been removed from the cluster.</Empty> : <NotThere of={["nodes"]} what="The node" />}
       </Panel>
     );
   }

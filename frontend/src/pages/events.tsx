@@ -5,14 +5,17 @@ import { objectHref } from "../links";
 import { narrow } from "../media";
 import { go, setQuery, useQuery } from "../router";
 import type { EventRow } from "../rows";
-import { loaded, tables } from "../store";
+import { tables } from "../store";
 import { counted, number } from "../format";
 import { Age, Choice, choices, different, Empty, SearchBox, Toggle } from "../ui/bits";
 import { Icon } from "../ui/icons";
 import { PageFrame } from "../ui/page";
 import { State } from "../ui/state";
 import { Table, type Column } from "../ui/table";
+import { areKnown, NotThere } from "../ui/unread";
 import { grouped, matching, type EventGroup } from "../events";
+
+const TABLES = ["events"] as const;
 
 const columns: Column<EventGroup>[] = [
   { id: "age", title: "Age", width: "64px", numeric: true, sort: (row) => -row.last, cell: (row) => <Age since={row.last} /> },
@@ -41,7 +44,8 @@ export function Events(): JSX.Element {
   return (
     <PageFrame
       title="Events"
-      summary={paused ? `paused, ${counted(missed, "newer one")}` : `${number(shown.length)}${shown.length === all.length ? "" : ` of ${number(all.length)}`}`}
+      tables={TABLES}
+      summary={areKnown(TABLES) && (paused ? `paused, ${counted(missed, "newer one")}` : `${number(shown.length)}${shown.length === all.length ? "" : ` of ${number(all.length)}`}`)}
       filters={
         <>
           <SearchBox label="Filter events" />
@@ -63,10 +67,10 @@ export function Events(): JSX.Element {
         columns={columns}
         onOpen={open}
         empty={
-          loaded.value.has("events") ? (
+          areKnown(TABLES) ? (
             <Empty title={all.length ? "No event is like that" : "Nothing has happened of late"}>{all.length > 0 && "Take a filter away."}</Empty>
           ) : (
-            <Empty title="Reading the cluster…" />
+            <NotThere of={TABLES} what="Events" />
           )
         }
       />

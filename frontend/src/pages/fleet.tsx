@@ -14,11 +14,18 @@ import { totalsOf } from "../fleet/totals";
 import { shown, view } from "../fleet/view";
 import { setQuery, useQuery } from "../router";
 import { loaded, tables } from "../store";
+import { troubles } from "../stream";
 import { Empty, SearchBox } from "../ui/bits";
 import { PageFrame } from "../ui/page";
+import { NotThere } from "../ui/unread";
 
-/** Whether the cluster has no node at all; told only when that changes. */
-const nobody = computed(() => loaded.value.has("nodes") && tables.nodes.all.size === 0);
+const TABLES = ["nodes", "pods"] as const;
+
+/** Why there is no map: the cluster has no node at all, or none can be seen. Told only when that changes. */
+const without = computed(() => {
+  if (loaded.value.has("nodes")) return tables.nodes.all.size === 0 ? "nobody" : undefined;
+  return troubles.value.some((trouble) => trouble.table === "nodes") ? "unread" : undefined;
+});
 
 export function Fleet(): JSX.Element {
   const [node] = useQuery("node");
@@ -27,6 +34,7 @@ export function Fleet(): JSX.Element {
   return (
     <PageFrame
       title="Fleet"
+      tables={TABLES}
       filters={
         <>
           <SearchBox label="Find nodes, workloads" />
@@ -37,11 +45,9 @@ export function Fleet(): JSX.Element {
     >
       <div class="fleet">
         <Numbers />
-        {nobody.value ? (
-          <Empty title="No nodes yet">They appear here as soon as they join the cluster.</Empty>
-        ) : (
-          <MapBox selected={node} onOpen={open} />
-        )}
+        {without.value === "nobody" && <Empty title="No nodes yet">They appear here as soon as they join the cluster.</Empty>}
+        {without.value === "unread" && <NotThere of={TABLES} what="Nodes" />}
+        {!without.value && <MapBox selected={node} onOpen={open} />}
       </div>
     </PageFrame>
   );

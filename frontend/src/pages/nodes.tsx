@@ -13,11 +13,12 @@ import { found, shown, view } from "../fleet/view";
 import { number } from "../format";
 import { narrow } from "../media";
 import { setQuery, useQuery } from "../router";
-import { loaded } from "../store";
 import { Choice, Empty, SearchBox } from "../ui/bits";
 import { PageFrame } from "../ui/page";
 import { Table } from "../ui/table";
+import { areKnown, NotThere } from "../ui/unread";
 
+const TABLES = ["nodes", "pods"] as const;
 const natural = new Intl.Collator("en", { numeric: true });
 
 export function Nodes(): JSX.Element {
@@ -35,7 +36,8 @@ export function Nodes(): JSX.Element {
   return (
     <PageFrame
       title="Nodes"
-      summary={lines.length === size ? number(size) : `${number(lines.length)} of ${number(size)}`}
+      tables={TABLES}
+      summary={areKnown(["nodes"]) && (lines.length === size ? number(size) : `${number(lines.length)} of ${number(size)}`)}
       filters={
         <>
           <SearchBox label="Find nodes" />
@@ -59,7 +61,7 @@ export function Nodes(): JSX.Element {
 
 function Nothing({ filtered }: { filtered: boolean }): JSX.Element {
   if (filtered) return <Empty title="No node matches">Clear the search or the filters to see all nodes.</Empty>;
-  if (!loaded.value.has("nodes")) return <Empty title="Reading the cluster…" />;
+  if (!areKnown(["nodes"])) return <NotThere of={["nodes"]} what="Nodes" />;
   return <Empty title="No nodes yet">They appear here as soon as they join the cluster.</Empty>;
 }
 

@@ -5,12 +5,15 @@ import { queueHref } from "../links";
 import { Legend, ShareBar } from "../queues/bar";
 import { QueueDetails } from "../queues/details";
 import { GPU, lineage, resourcesOf, scaleOf, shareOf, treeOf, type Branch } from "../queues/tree";
-import { WaitingList, waitingIn, type Waiting } from "../queues/waiting";
+import { WaitingList, waitingIn, waitingIsKnown, type Waiting } from "../queues/waiting";
 import { below, go, keepingQuery, useQuery } from "../router";
-import { loaded, tables } from "../store";
+import { tables } from "../store";
 import { Choice, Empty, SearchBox } from "../ui/bits";
 import { PageFrame } from "../ui/page";
 import { Mark } from "../ui/state";
+import { areKnown, NotThere } from "../ui/unread";
+
+const TABLES = ["queues", "gangs", "pods"] as const;
 
 /** The tree; the details of one are at /queues/NAME. */
 export function Queues(): JSX.Element {
@@ -24,7 +27,8 @@ export function Queues(): JSX.Element {
   return (
     <PageFrame
       title="Queues"
-      summary={`${counted(queues.length, "queue")}, ${number(waiting.length)} waiting`}
+      tables={TABLES}
+      summary={areKnown(["queues"]) && `${counted(queues.length, "queue")}${waitingIsKnown() ? `, ${number(waiting.length)} waiting` : ""}`}
       filters={
         <>
           <SearchBox label="Filter queues" />
@@ -34,18 +38,21 @@ export function Queues(): JSX.Element {
       panel={selected && <QueueDetails key={selected} name={selected} onClose={() => go(keepingQuery("/queues"))} />}
     >
       {queues.length === 0 ? (
-        <Empty title={loaded.value.has("queues") ? "There are no queues" : "Reading the cluster…"}>
-          {loaded.value.has("queues") && "All share the cluster as they come. A Queue gives a team its share, and a limit."}
-        </Empty>
+        <NoQueues />
       ) : (
         <Tree branches={branches} resource={resource} scale={scaleOf(queues, resource)} selected={selected} waiting={waiting} />
       )}
       <section class="below-tree" aria-labelledby="waiting-title">
-        <h3 id="waiting-title">Waiting for a place <span class="section-aside">{number(mine.length)}</span></h3>
+        <h3 id="waiting-title">Waiting for a place {waitingIsKnown() && <span class="section-aside">{number(mine.length)}</span>}</h3>
         <WaitingList waiting={mine} withQueue />
       </section>
     </PageFrame>
   );
+}
+
+function NoQueues(): JSX.Element {
+  if (!areKnown(["queues"])) return <NotThere of={["queues"]} what="Queues" />;
+  return <Empty title="There are no queues">All share the cluster as they come. A Queue gives a team its share, and a limit.</Empty>;
 }
 
 function Tree({ branches, resource, scale, selected, waiting }: {

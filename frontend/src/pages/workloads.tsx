@@ -5,14 +5,16 @@ import { counted, number } from "../format";
 import { workloadHref } from "../links";
 import { narrow } from "../media";
 import { below, go, keepingQuery, useQuery } from "../router";
-import { loaded } from "../store";
 import { Age, Choice, choices, different, Empty, SearchBox, Swatch, Toggle } from "../ui/bits";
 import { PageFrame } from "../ui/page";
 import { State } from "../ui/state";
 import { Table, type Column } from "../ui/table";
+import { areKnown, NotThere } from "../ui/unread";
 import { WorkloadDetails } from "../workloads/details";
 import { workloads, type WorkloadRow } from "../workloads/rows";
 import { firstSentence, states, type StateName } from "../workloads/states";
+
+const TABLES = ["pods", "sets", "gangs", "cliques"] as const;
 
 const columns: Column<WorkloadRow>[] = [
   { id: "name", title: "Name", width: "20%", sort: (row) => row.name, cell: (row) => <Name row={row} /> },
@@ -54,7 +56,8 @@ export function Workloads(): JSX.Element {
   return (
     <PageFrame
       title="Workloads"
-      summary={<Summary shown={shown} of={all.length} />}
+      tables={TABLES}
+      summary={areKnown(["pods"]) && <Summary shown={shown} of={all.length} />}
       filters={
         <>
           <SearchBox label="Filter workloads" />
@@ -121,8 +124,8 @@ function Summary({ shown, of }: { shown: readonly WorkloadRow[]; of: number }): 
 }
 
 function Nothing({ all }: { all: number }): JSX.Element {
-  if (!loaded.value.has("pods")) return <Empty title="Reading the cluster…" />;
   if (all) return <Empty title="No workload is like that">Take a filter away.</Empty>;
+  if (!areKnown(TABLES)) return <NotThere of={TABLES} what="Workloads" />;
   return <Empty title="Nothing runs here yet">Apply a PodCliqueSet, a Job or any pod with kubectl, and it appears.</Empty>;
 }
 

@@ -3,16 +3,16 @@ import type { JSX } from "preact";
 import { amount, counted, number, resourceTitle } from "../format";
 import { workloadHref } from "../links";
 import type { QueueRow } from "../rows";
-import { eventsByObject, loaded, tables } from "../store";
-import { Empty } from "../ui/bits";
+import { eventsByObject, tables } from "../store";
 import { EventList } from "../ui/eventlist";
 import { LiveObject } from "../ui/object";
 import { Facts, Panel, Section } from "../ui/panel";
 import { Badge, State } from "../ui/state";
+import { areKnown, NotThere } from "../ui/unread";
 import { workloads, type WorkloadRow } from "../workloads/rows";
 import { states } from "../workloads/states";
 import { lineage, resourcesOf, shareOf } from "./tree";
-import { WaitingList, waitingIn, type Waiting } from "./waiting";
+import { WaitingList, waitingIn, waitingIsKnown, type Waiting } from "./waiting";
 
 const SHOWN = 30;
 
@@ -25,7 +25,7 @@ export function QueueDetails({ name, onClose }: { name: string; onClose: () => v
     const words = name === "default" ? "Gangs that name no queue are here. There is no Queue of that name that gives them a share or a limit." : "There is no such queue.";
     return (
       <Panel title={name} subtitle="Queue" onClose={onClose}>
-        {loaded.value.has("queues") ? <p class="notice tone-idle">{words}</p> : <Empty title="Reading the cluster…" />}
+        {areKnown(["queues"]) ? <p class="notice tone-idle">{words}</p> : <NotThere of={["queues"]} what="The queue" />}
         <Members waiting={waiting} standing={standing} />
       </Panel>
     );
@@ -38,7 +38,7 @@ export function QueueDetails({ name, onClose }: { name: string; onClose: () => v
       onClose={onClose}
     >
       {!queue.ready && queue.message && <p class={`notice ${queue.new ? "tone-idle" : "tone-bad"}`}>{queue.message}</p>}
-      <Facts of={[["Weight", number(queue.weight)], ["Priority", number(queue.priority ?? 0)], ["Waiting", number(waiting.length)], ["Placed", counted(standing.length, "workload")]]} />
+      <Facts of={[["Weight", number(queue.weight)], ["Priority", number(queue.priority ?? 0)], ["Waiting", waitingIsKnown() ? number(waiting.length) : undefined], ["Placed", counted(standing.length, "workload")]]} />
       <Resources queue={queue} />
       <Members waiting={waiting} standing={standing} />
       <Section title="Events"><EventList events={[...eventsByObject.get(`Queue/${name}`).values()]} /></Section>
@@ -50,7 +50,7 @@ export function QueueDetails({ name, onClose }: { name: string; onClose: () => v
 function Members({ waiting, standing }: { waiting: readonly Waiting[]; standing: readonly WorkloadRow[] }): JSX.Element {
   return (
     <>
-      <Section title="Waiting" aside={number(waiting.length)}><WaitingList waiting={waiting} /></Section>
+      <Section title="Waiting" aside={waitingIsKnown() ? number(waiting.length) : undefined}><WaitingList waiting={waiting} /></Section>
       {standing.length > 0 && (
         <Section title="Placed" aside={number(standing.length)}>
           <p class="chips">

@@ -4,6 +4,7 @@ import { apart, counted, number } from "../format";
 import { gangHref, podHref, queueHref } from "../links";
 import { Index, podsByGang, queueOf, tables } from "../store";
 import { Age } from "../ui/bits";
+import { areKnown } from "../ui/unread";
 import { firstSentence, waitsForPlace } from "../workloads/states";
 
 /** A gang, or a pod that has none, without a place. */
@@ -50,11 +51,16 @@ export function waitingIn(queues?: ReadonlySet<string>): Waiting[] {
   return mine.sort((one, other) => (one.since ?? 0) - (other.since ?? 0));
 }
 
+/** Whether these are all who wait. */
+export function waitingIsKnown(): boolean {
+  return areKnown(["gangs", "pods"]);
+}
+
 const SHOWN = 200;
 
 /** A list of them. */
 export function WaitingList({ waiting, withQueue = false }: { waiting: readonly Waiting[]; withQueue?: boolean }): JSX.Element {
-  if (waiting.length === 0) return <p class="faint">Nobody waits.</p>;
+  if (waiting.length === 0) return <p class="faint">{waitingIsKnown() ? "Nobody waits." : "Not known."}</p>;
   return (
     <ul class="waiting">
       {waiting.slice(0, SHOWN).map((each) => (

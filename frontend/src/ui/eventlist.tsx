@@ -3,12 +3,13 @@ import type { JSX } from "preact";
 import type { EventRow } from "../rows";
 import { Age } from "./bits";
 import { Mark } from "./state";
+import { areKnown } from "./unread";
 
 const SHOWN = 20;
 
 /** Newest first. */
 export function EventList({ events }: { events: readonly EventRow[] }): JSX.Element {
-  if (events.length === 0) return <p class="faint">None of late.</p>;
+  if (events.length === 0) return <p class="faint">{areKnown(["events"]) ? "None of late." : "Not known."}</p>;
   const newest = [...events].sort((one, other) => other.last - one.last).slice(0, SHOWN);
   return (
     <ul class="event-list">

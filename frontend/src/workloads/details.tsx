@@ -4,12 +4,13 @@ import { ask, mayAct } from "../actions";
 import { apart, counted, number } from "../format";
 import { queueHref } from "../links";
 import type { TableName } from "../rows";
-import { eventsByObject, loaded, tables } from "../store";
+import { eventsByObject, tables } from "../store";
 import { Age, Empty } from "../ui/bits";
 import { EventList } from "../ui/eventlist";
 import { LiveObject } from "../ui/object";
 import { Facts, Panel, Section } from "../ui/panel";
 import { State } from "../ui/state";
+import { areKnown, NotThere } from "../ui/unread";
 import { Gangs } from "./gangs";
 import { Pods } from "./pods";
 import { Roles } from "./roles";
@@ -24,10 +25,9 @@ export function WorkloadDetails({ id, onClose }: { id: string; onClose: () => vo
   const [kind = "", namespace = "", name = ""] = id.split("/");
   const subtitle = `${kind} in ${namespace}`;
   if (!row) {
-    const known = loaded.value.has("pods") && loaded.value.has("sets");
     return (
       <Panel title={name} subtitle={subtitle} onClose={onClose}>
-        {known ? <Empty title="It is not there">It may have been deleted or have finished and been cleaned up.</Empty> : <Empty title="Reading the cluster…" />}
+        {areKnown(["pods", "sets"]) ? <Empty title="It is not there">It may have been deleted or have finished and been cleaned up.</Empty> : <NotThere of={["pods", "sets"]} what="It" />}
       </Panel>
     );
   }

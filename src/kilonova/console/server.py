@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from ipaddress import ip_address
 from typing import Any
 
@@ -11,13 +12,17 @@ from kilonova.console.feeds import Feed
 from kilonova.console.files import read_files
 from kilonova.console.gate import Gate, checked_token
 from kilonova.console.tables import TABLES, Table
+from kilonova.console.troubles import Troubles
 from kilonova.console.usage import UsagePoller, usage_store, usage_table
 from kilonova.console.viewers import Greeting, Viewers
-from kilonova.kube import UNMEASURED, Client, Instruments, Part, Reflector
+from kilonova.kube import UNMEASURED, Backoff, Client, Instruments, Part, Reflector
 from kilonova.kube.webserver import WebServer
 
 _GRACE_SECONDS = 2
 """For requests under way when it stops, and for readers too slow to take the end of a stream."""
+
+_AGAIN = Backoff(0.5, 10.0)
+"""Somebody may be looking at a table that waits for a right."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,10 +72,19 @@ def build_console(
 ) -> Console:
     """A console on the cluster that a client reaches; it reads, and acts, as that client may.
 
-    Kinds that the cluster does not have count as empty.
+    Kinds that the cluster does not have count as empty; of those that it may not read the pages say
+    so, until it may.
     """
+    troubles = Troubles()
     caches: list[Reflector[Any]] = [
-        Reflector(client, table.resource, optional=True, instruments=instruments)
+        Reflector(
+            client,
+            table.resource,
+            optional=True,
+            on_trouble=partial(troubles.hear, table),
+            backoff=_AGAIN,
+            instruments=instruments,
+        )
         for table in tables
     ]
     feeds: list[Feed[Any]] = [
@@ -83,7 +97,7 @@ def build_console(
     usage = usage_store()
     feeds.append(Feed(usage_table(nodes), usage))
     greeting = Greeting(__version__, settings.cluster, settings.allow_actions)
-    viewers = Viewers(greeting, feeds, caches)
+    viewers = Viewers(greeting, feeds, caches, troubles)
     poller = UsagePoller(client, usage, viewers.somebody_looks)
     gate = Gate(settings.token, lambda: server.bind())
     doors = Doors(

@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 
 from kilonova.console.feeds import Feed, sse
+from kilonova.console.troubles import Trouble, Troubles
 from kilonova.kube import Key, Reflector
 
 _SILENCE_SECONDS = 10.0
@@ -41,15 +42,18 @@ class Viewers:
         greeting: Greeting,
         feeds: Iterable[Feed[Any]],
         caches: Iterable[Reflector[Any]],
+        troubles: Troubles,
         *,
         now: Callable[[], float] = time.time,
     ) -> None:
         self._greeting = greeting
         self._feeds = tuple(feeds)
         self._caches = tuple(caches)
+        self._troubles = troubles
         self._now = now
         self._viewers: set[_Viewer] = set()
         self._anybody = asyncio.Event()
+        troubles.listen(self._wake)
 
     async def run(self) -> None:
         """Wake viewers as caches are filled; then there is nothing to do."""
@@ -76,9 +80,8 @@ class Viewers:
                     async for piece in feed.snapshot():
                         yield piece
                 empty = [feed for feed in empty if feed not in filled]
-                if (filled or not viewer.told_loading) and (empty or viewer.told_loading):
-                    viewer.told_loading = True
-                    yield sse("loading", {"tables": [feed.table.name for feed in empty]})
+                for message in self._how_tables_are(viewer, empty):
+                    yield message
                 while (message := viewer.take()) is not None:
                     yield message
                 try:
@@ -98,8 +101,24 @@ class Viewers:
         fields = msgspec.structs.asdict(self._greeting)
         return sse("hello", {**fields, "tables": tables, "now": round(self._now(), 3)})
 
+    def _how_tables_are(self, viewer: "_Viewer", empty: Iterable[Feed[Any]]) -> Iterable[bytes]:
+        """Which tables are on their way, and which cannot be read: if a viewer does not know."""
+        standing = (self._troubles.of(feed.table.name) for feed in self._feeds)
+        troubles = [trouble for trouble in standing if trouble is not None]
+        stuck = {trouble.table for trouble in troubles}
+        loading = [feed.table.name for feed in empty if feed.table.name not in stuck]
+        if loading != viewer.loading:
+            viewer.loading = loading
+            yield sse("loading", {"tables": loading})
+        if troubles != viewer.troubles:
+            viewer.troubles = troubles
+            yield sse("trouble", {"tables": troubles})
+
     async def _when_filled(self, cache: Reflector[Any]) -> None:
         await cache.wait_synced()
+        self._wake()
+
+    def _wake(self) -> None:
         for viewer in self._viewers:
             viewer.wake.set()
 
@@ -109,7 +128,8 @@ class _Viewer:
 
     def __init__(self) -> None:
         self.wake = asyncio.Event()
-        self.told_loading = False
+        self.loading: list[str] = []
+        self.troubles: list[Trouble] = []
         self._ready: deque[bytes] = deque()
         self._bytes = 0
         self._missed: dict[Feed[Any], dict[Key, None]] = {}
