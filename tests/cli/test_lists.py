@@ -328,6 +328,13 @@ def test_queues_are_watched(cluster_command: Kilonova, busy: Path):
     assert "give no name" in wrong.err
 
 
+def test_watched_queues_have_the_keys_of_the_list(cluster_command: Kilonova, busy: Path):
+    [listed] = json.loads(cluster_command("queues", "-o", "json", "--data", busy).out)
+    with _watching(cluster_command, "queues", "-w", "-o", "json", "--data", busy) as process:
+        assert process.stdout is not None
+        assert json.loads(process.stdout.readline()).keys() == listed.keys()
+
+
 def test_watched_queues_stay_while_the_server_is_away(cluster_command: Kilonova, tmp_path: Path):
     data = tmp_path / "away"
     words = ("--no-demo", "--no-console", "--no-operator")

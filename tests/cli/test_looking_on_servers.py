@@ -55,7 +55,7 @@ async def test_queues_and_reasons_are_told_on_any_server(api: Api, kilonova: Kil
             await client.create(PODS, body, api.namespace)
         await eventually(_is_told(client, queue))
         one = json.loads((await said("queues", queue, "-o", "json")).out)
-        assert (one["used"]["nvidia.com/gpu"], one["pending_gangs"]) == ("2", 1)
+        assert (one["used"]["nvidia.com/gpu"], one["pendingGangs"]) == ("2", 1)
         answers = [
             json.loads((await said("why", name, "-n", api.namespace, "-o", "json")).out)
             for name in ("first", "second")

@@ -12,6 +12,8 @@ from kilonova.cli.doctorchecks import Report
 from kilonova.cli.status import Status
 from kilonova.cli.views import GangView, NodeView, WorkloadView
 from kilonova.scheduler.answering import Answer
+from kilonova.scheduler.decisions import Decisions
+from kilonova.scheduler.proposing import ProposedMoves
 from kilonova.scheduler.queueview import QueueView
 
 PAGE = Path(__file__).parents[2] / "docs" / "cli.md"
@@ -22,6 +24,8 @@ TYPES: dict[str, type] = {
     "each of `workloads`": WorkloadView,
     "each of `queues`": QueueView,
     "`why`": Answer,
+    "`plan -f`, `snapshot replay`": Decisions,
+    "`plan --moves`": ProposedMoves,
     "`doctor`": Report,
 }
 
@@ -36,6 +40,7 @@ def test_every_field_is_named_in_its_order(of: str) -> None:
 def _fields(type_: type) -> list[str]:
     """As they are printed."""
     if is_dataclass(type_):
-        return [each.name for each in dataclass_fields(type_)]
+        names = (each.name for each in dataclass_fields(type_))
+        return [re.sub("_(.)", lambda found: found[1].upper(), name) for name in names]
     assert issubclass(type_, msgspec.Struct)
     return [each.encode_name for each in msgspec.structs.fields(type_)]

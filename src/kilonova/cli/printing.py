@@ -4,14 +4,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-import msgspec
 import typer
 
 from kilonova.api.times import human_duration
 from kilonova.cli.colours import of_state, painted
 from kilonova.cli.lookoptions import Form
 from kilonova.cli.screen import one_line
-from kilonova.cli.tables import in_form
+from kilonova.cli.tables import in_form, in_one_line
 
 V = TypeVar("V")
 
@@ -59,9 +58,9 @@ class Printer(Generic[V]):
         """What prints those that changed: a line or a document each, in columns that stay."""
         match self.form:
             case "json":
-                return _each(lambda view: msgspec.json.encode(view).decode())
+                return _each(in_one_line)
             case "yaml":
-                return _each(lambda view: f"---\n{msgspec.yaml.encode(view).decode().rstrip()}")
+                return _each(lambda view: f"---\n{in_form(view, 'yaml')}")
             case "name":
                 return _each(self.reference)
             case "table" | "wide":

@@ -3,16 +3,15 @@
 import asyncio
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, assert_never
+from typing import assert_never
 
 import msgspec
 
 from kilonova import __version__
 from kilonova.cli.census import Census, NodeCount, PodCount, take_census
+from kilonova.cli.tables import Form, in_form
 from kilonova.kube import KubeError, connect
 from kilonova.local.folder import Folder
-
-Form = Literal["table", "json", "yaml"]
 
 _PATIENCE = 15.0
 
@@ -80,10 +79,8 @@ async def _ask(kubeconfig: Path) -> tuple[Census | None, str]:
 def written(status: Status, form: Form) -> str:
     """The status in the form that was asked for."""
     match form:
-        case "json":
-            return msgspec.json.format(msgspec.json.encode(status), indent=2).decode()
-        case "yaml":
-            return msgspec.yaml.encode(status).decode().rstrip()
+        case "json" | "yaml":
+            return in_form(status, form)
         case "table":
             rows = _rows(status)
             width = max(len(name) for name, _ in rows)
