@@ -79,17 +79,24 @@ function Rail({ at }: { at: string | undefined }): JSX.Element {
   );
 }
 
+/** Usage is asked for now and then, and never in trouble. */
+function howLive(names: readonly string[]): "live" | "partly" | "stale" {
+  const stuck = new Set<string>(troubles.value.map((trouble) => trouble.table));
+  if (stuck.size === 0) return "live";
+  return names.every((name) => name === "usage" || stuck.has(name)) ? "stale" : "partly";
+}
+
 function Live(): JSX.Element {
-  const words = { connecting: "Connecting", live: "Live", partly: "Partly live", lost: "Not connected", denied: "Not allowed" };
-  const tones = { connecting: "busy", live: "good", partly: "warn", lost: "bad", denied: "bad" } as const;
-  const at = connection.value.state;
-  const state = at === "live" && troubles.value.length ? "partly" : at;
+  const words = { connecting: "Connecting", live: "Live", partly: "Partly live", stale: "Not live", lost: "Not connected", denied: "Not allowed" };
+  const tones = { connecting: "busy", live: "good", partly: "warn", stale: "bad", lost: "bad", denied: "bad" } as const;
   const said = hello.value;
+  const at = connection.value.state;
+  const state = at === "live" ? howLive(said?.tables ?? []) : at;
   return (
     <p class="live" title={said && `Kilonova ${said.version}, ${said.actions ? "actions allowed" : "read-only"}`}>
       <Mark tone={tones[state]} />
       <span>{words[state]}</span>
-      {said && at === "live" && <span class="faint">{said.actions ? "actions" : "read-only"}</span>}
+      {said && state === "live" && <span class="faint">{said.actions ? "actions" : "read-only"}</span>}
     </p>
   );
 }

@@ -26,7 +26,7 @@ export function noticesOf(troubles: readonly Trouble[], tables: readonly TableNa
 const words: Record<Trouble["reason"], (names: string) => { title: string; advice: string }> = {
   forbidden: (names) => ({
     title: `No right to read ${names}`,
-    advice: "Give the console's account the rights to list and watch: deploy/console/clusterrole.yaml has all that it needs. The page then fills by itself.",
+    advice: "Give the console's account the right to list and watch them (deploy/console/clusterrole.yaml has all that it needs): the page then fills by itself.",
   }),
   unauthorized: (names) => ({
     title: `The cluster does not know who reads ${names}`,
@@ -34,7 +34,7 @@ const words: Record<Trouble["reason"], (names: string) => { title: string; advic
   }),
   unreachable: () => ({
     title: "The cluster does not answer",
-    advice: "Is it running? kilonova doctor looks. The console tries again by itself.",
+    advice: "Is it running? “kilonova doctor” looks. The console tries again by itself.",
   }),
   refused: (names) => ({
     title: `The cluster does not give ${names}`,

@@ -1,6 +1,8 @@
 """A console whose account may read nodes and pods only: it says so, and shows what it may."""
 
+import os
 import re
+import signal
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Literal
@@ -122,3 +124,11 @@ def test_a_right_that_comes_later_fills_the_page(few: Page, viewer: Viewer) -> N
     expect(few.get_by_role("row", name=re.compile("research"))).to_be_visible()
     expect(notice(few)).to_have_count(0)
     expect(few.get_by_role("navigation").get_by_text("Live", exact=True)).to_be_visible()
+
+
+def test_a_cluster_that_goes_away_is_told_and_what_was_seen_stays(few: Page, place: Place) -> None:
+    os.kill(place.kilonova.status(place.data)["pid"], signal.SIGKILL)
+    away = few.get_by_role("status").filter(has_text="The cluster does not answer")
+    expect(away).to_contain_text(re.compile(r"What you see of nodes and pods is as it was at \d"))
+    expect(few.get_by_role("navigation").get_by_text("Not live")).to_be_visible()
+    expect(few.get_by_role("row", name=re.compile("h100-0"))).to_be_visible()
