@@ -22,6 +22,7 @@ from urllib.parse import parse_qsl
 
 import uvicorn
 
+from kilonova.kube.connection import BoundedConnection
 from kilonova.kube.logging import get_logger
 from kilonova.kube.serving import HttpServer, listening
 from kilonova.kube.transport import Reply, Request, StreamReply
@@ -96,7 +97,7 @@ class WebServer:
             interface="asgi3",
             proxy_headers=False,
             loop="none",
-            http="httptools",
+            http=BoundedConnection,
             ws="none",
             lifespan="off",
             log_config=None,

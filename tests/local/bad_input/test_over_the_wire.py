@@ -14,8 +14,9 @@ from typing import Any
 
 import pytest
 
+from kilonova.kube import connection
 from kilonova.kube.certificates import Authority
-from kilonova.local import app, connection
+from kilonova.local import app
 from kilonova.local.cluster import Cluster, Settings
 from kilonova.local.verbs import BODY_LIMIT
 
