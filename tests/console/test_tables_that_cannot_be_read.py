@@ -61,7 +61,7 @@ async def test_what_may_not_be_read_is_named_with_the_reason_and_comes_with_the_
         refused = ["gangs", "sets", "cliques", "queues", "events"]
         await page.until(lambda page: list(page.troubles) == refused)
         await page.until(lambda page: {"nodes", "pods", "usage"} <= set(page.resets))
-        assert page.loading[-1:] in ([], [[]])
+        await page.until(lambda page: not any(page.loading[-1:]))
         trouble = page.troubles["sets"]
         assert (trouble["what"], trouble["reason"]) == ("podcliquesets", "forbidden")
         user = f"system:serviceaccount:{api.namespace}:viewer"
