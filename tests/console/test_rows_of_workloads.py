@@ -147,6 +147,20 @@ def test_a_set_is_shown_with_its_roles() -> None:
     }
 
 
+def test_a_set_that_asks_for_more_than_there_can_be_is_shown_like_any_other() -> None:
+    container = {"name": "main", "resources": {"limits": {"nvidia.com/gpu": "1e400"}}}
+    clique = {
+        "name": "all",
+        "spec": {"replicas": 2**31 - 1, "podSpec": {"containers": [container]}},
+    }
+    spec = {"replicas": 2**31 - 1, "template": {"cliques": [clique]}}
+    gangs = [{"name": name, "phase": "Running"} for name in ("all-7", "all-007", "all-2147483647")]
+    status = {"podGangStatuses": gangs}
+    row = set_row(read(PodCliqueSet, "all", spec=spec, status=status))
+    assert (row.replicas, row.scheduled) == (2**31 - 1, 1)
+    assert row.cliques[0].gpus == 2**63
+
+
 def test_the_newest_problem_of_a_set_counts() -> None:
     def condition(type_: str, status: str, message: str, minute: int) -> dict[str, str]:
         moment = f"2026-05-01T00:0{minute}:00Z"

@@ -6,15 +6,20 @@ from kilonova.api.quantity import QuantityError, from_json
 from kilonova.console.objects import Container, PodSpec, Quantities
 from kilonova.console.rows import Amounts
 
+_NANO = 10**9
+_MOST = (2**63 - 1) * _NANO
+"""More does not count in Kubernetes either; templates and queues may say it nevertheless."""
+
 
 def amount(quantity: str | int | float | None) -> float:
     """A quantity as a number; 0 where there is none that can be read."""
     if quantity is None:
         return 0.0
     try:
-        return float(from_json(quantity))
+        nano = from_json(quantity).nano
     except QuantityError:
         return 0.0
+    return max(-_MOST, min(nano, _MOST)) / _NANO
 
 
 def amounts(quantities: Mapping[str, str | int | float]) -> Amounts:

@@ -56,14 +56,13 @@ def gang_row(gang: PodGang) -> GangRow:
 def set_row(set_: PodCliqueSet) -> SetRow:
     """A set as it is shown."""
     metadata, spec, status = set_.metadata, set_.spec, set_.status
-    replicas = {names.replica(metadata.name, index) for index in range(spec.replicas)}
     placed = {each.name for each in status.pod_gang_statuses if each.phase in _PLACED}
     updating = condition_of(status.conditions, _UPDATING)
     return SetRow(
         id=metadata.id,
         replicas=spec.replicas,
         available=status.available_replicas,
-        scheduled=len(replicas & placed),
+        scheduled=sum(_is_replica(each, set_) for each in placed),
         updated=status.updated_replicas,
         startup=spec.template.clique_startup_type.removeprefix(_STARTUP),
         cliques=tuple(
@@ -97,6 +96,15 @@ def clique_row(clique: PodClique) -> CliqueRow:
         scheduled=clique.status.scheduled_replicas,
         created=moment(metadata.creation_timestamp),
     )
+
+
+def _is_replica(gang: str, set_: PodCliqueSet) -> bool:
+    """Whether a gang is one of the replicas that a set should have, and not more pods of one."""
+    # Names of all replicas would be more than there is memory for, where very many are asked for.
+    index = gang.rpartition("-")[2]
+    if not index.isdecimal() or int(index) >= set_.spec.replicas:
+        return False
+    return gang == names.replica(set_.metadata.name, int(index))
 
 
 def _pack(gang: PodGang) -> PackConstraint:
