@@ -1,5 +1,8 @@
 """What cannot be done is refused with one line that says what to change."""
 
+import os
+import socket
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
@@ -39,7 +42,58 @@ def test_a_missing_fleet_file_is_refused_also_in_the_background(kilonova: Kilono
     )
 
 
-@pytest.mark.parametrize("mode", [(), ("--detach",)])
+@pytest.fixture
+def taken() -> Generator[str]:
+    """A port that somebody has."""
+    with socket.create_server(("127.0.0.1", 0)) as door:
+        yield str(door.getsockname()[1])
+
+
+MODES = pytest.mark.parametrize("mode", [(), ("--detach",)], ids=["foreground", "background"])
+REFUSED = {
+    "port": ("--no-demo", "--port", "TAKEN"),
+    "port of the console": ("--no-demo", "--console-port", "TAKEN"),
+    "one port for both": ("--no-demo", "--port", "FREE", "--console-port", "FREE"),
+    "host": ("--no-demo", "--host", "192.0.2.1"),
+    "controller": ("--no-demo", "--controllers", "nonsense"),
+    "fleet": ("--nodes", "absent.yaml"),
+}
+
+
+@MODES
+@pytest.mark.parametrize("words", REFUSED.values(), ids=REFUSED)
+def test_what_is_refused_leaves_no_folder(
+    kilonova: Kilonova, tmp_path: Path, taken: str, mode: tuple[str, ...], words: tuple[str, ...]
+):
+    data = tmp_path / "new" / "data"
+    kilonova.ends_with_the_test(data)
+    done = kilonova("up", *mode, *_asked(words, taken, data))
+    assert (done.code, done.out) == (1, "")
+    assert len(done.err.splitlines()) == 1
+    assert not (tmp_path / "new").exists()
+
+
+@MODES
+@pytest.mark.parametrize("words", REFUSED.values(), ids=REFUSED)
+def test_what_is_refused_leaves_a_folder_as_it_was(
+    kilonova: Kilonova, tmp_path: Path, taken: str, mode: tuple[str, ...], words: tuple[str, ...]
+):
+    data = tmp_path / "data"
+    data.mkdir()
+    (data / "mine").write_text("kept")
+    kilonova.ends_with_the_test(data)
+    assert kilonova("up", *mode, *_asked(words, taken, data)).code == 1
+    assert os.listdir(data) == ["mine"]
+
+
+def _asked(words: tuple[str, ...], taken: str, data: Path) -> list[str]:
+    with socket.create_server(("127.0.0.1", 0)) as door:
+        free = str(door.getsockname()[1])
+    ports = {"TAKEN": taken, "FREE": free}
+    return ["--port", "0", *(ports.get(word, word) for word in words), "--data", str(data)]
+
+
+@MODES
 def test_a_folder_that_cannot_be_made_is_refused(
     kilonova: Kilonova, tmp_path: Path, mode: tuple[str, ...]
 ):

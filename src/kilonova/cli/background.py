@@ -8,6 +8,8 @@ failed: so nothing is polled, and its death is noticed at once, as the end of th
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
@@ -36,6 +38,8 @@ def detach_cluster(options: UpOptions, *, wait: bool) -> Welcome:
 def _detach(options: UpOptions, wait: bool, display: Display | None) -> Welcome:
     log = options.data / "log"
     try:
+        places = (log, options.data, *options.data.parents)
+        new = [each for each in places if not each.exists()]
         options.data.mkdir(parents=True, exist_ok=True, mode=0o700)
         # A log may tell of what is stored: it is its owner's to read.
         descriptor = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
@@ -49,9 +53,23 @@ def _detach(options: UpOptions, wait: bool, display: Display | None) -> Welcome:
             os.close(write_end)
         try:
             return _awaited(reports, Ready if wait else (Answers, Ready), process, log, display)
+        except _Refused:
+            _remove(new)
+            raise
         except KeyboardInterrupt:
             process.terminate()
             raise
+
+
+class _Refused(CommandFailed):
+    """It was not even begun, and there is nothing in the log that is not said here."""
+
+
+def _remove(new: Sequence[Path]) -> None:
+    """Take away the log and the empty folders that were made for it."""
+    for each in new:
+        with suppress(OSError):
+            each.rmdir() if each.is_dir() else each.unlink()
 
 
 def _spawn(options: UpOptions, output: IO[bytes], reports_to: int) -> subprocess.Popen[bytes]:
@@ -74,11 +92,13 @@ def _awaited(
     log: Path,
     display: Display | None,
 ) -> Welcome:
+    answered = False
     for line in reports:
         report = msgspec.json.decode(line, type=Report)
         if isinstance(report, Failed):
             process.wait()
-            raise CommandFailed(report.message)
+            raise (CommandFailed if answered else _Refused)(report.message)
+        answered = answered or isinstance(report, Answers)
         if isinstance(report, Progress) and display is not None:
             display.show(report.steps)
         if isinstance(report, wanted):

@@ -23,29 +23,37 @@ _HIGHEST_PORT = 65535
 
 
 class EmbeddedConsole:
-    """A console that was asked for; there is a link to it when its cluster has started."""
+    """A console that was asked for; there is a link to it when it has its port."""
 
     def __init__(self, options: UpOptions) -> None:
         self._options = options
         self._console: Console | None = None
+        self._token = ""
 
     @property
     def link(self) -> str | None:
         """What to open in a browser."""
         return self._console.link if self._console is not None else None
 
-    def parts(self, cluster: Cluster) -> Sequence[Part]:
-        """What runs in the cluster; `PortInUse` says what to do about one that was asked for."""
+    def reserve(self, cluster: Cluster) -> None:
+        """Take its port before anything is made; `PortInUse` says what to do about one that was
+        asked for."""
         options = self._options
-        token = _token(cluster)
+        self._token = _token(cluster)
         try:
-            self._console = self._listening(cluster, token)
+            self._console = self._listening(cluster, self._token)
         except OSError as error:
             raise PortInUse(
                 f"port {options.console_port or 0} of {options.console_host} cannot be used for "
                 f"the console ({why_not_had(error)}): choose another with --console-port N (0 "
                 "takes a free one) or --console-host HOST, or do without it with --no-console"
             ) from error
+
+    def parts(self, cluster: Cluster) -> Sequence[Part]:
+        """What runs in the cluster."""
+        assert self._console is not None
+        assert cluster.folder is not None
+        cluster.folder.keep_console_token(self._token)
         return self._console.parts
 
     def _listening(self, cluster: Cluster, token: str) -> Console:

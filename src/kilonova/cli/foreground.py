@@ -78,10 +78,15 @@ async def _run(options: UpOptions, audience: Audience, steps: Steps, begun: floa
     asked = _asked_to_stop()
     try:
         cluster, rooms, console = _built(options)
+        cluster.reserve()
+        if console is not None:
+            console.reserve(cluster)
         if not await _outruns(cluster.start(), asked):
             audience.stopping()
             return
-    except (FolderInUse, PortInUse, FleetError, StorageBroken, UnknownController) as error:
+    except UnknownController as error:
+        raise CommandFailed(f"--controllers {options.controllers}: {error}") from error
+    except (FolderInUse, PortInUse, FleetError, StorageBroken) as error:
         raise CommandFailed(str(error)) from error
     except OSError as error:
         if error.filename is None:

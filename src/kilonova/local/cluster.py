@@ -46,7 +46,7 @@ from kilonova.local.bootstrap import (
 )
 from kilonova.local.catalog import Catalog
 from kilonova.local.clock import Clock, Identities, SystemClock
-from kilonova.local.controllers import Controllers, Workshop
+from kilonova.local.controllers import Controllers, Workshop, chosen
 from kilonova.local.controllers.indexes import BY_NODE, pods_by_node
 from kilonova.local.definitions import Definitions
 from kilonova.local.documents import Documents
@@ -145,8 +145,24 @@ class Cluster:
         self._simulated: SimulatedNodes | None = None
         self._process: BuiltNode | None = None
         self._pods_stopped = False
+        self._address: socket | None = None
         self._ending = AsyncExitStack()
         self._ready = False
+
+    def reserve(self) -> None:
+        """Take the port, or say what is in the way of a start, before anything is made.
+
+        `start` does it too; whoever has more to refuse does it first.
+        """
+        settings = self.settings
+        chosen(settings.controllers)
+        if self.folder is not None:
+            self.folder.require_free()
+        if settings.port is not None and self._address is None:
+            self._address = bind(settings.host, settings.port)
+            self._ending.callback(self._address.close)
+            host = f"[{settings.host}]" if ":" in settings.host else settings.host
+            self.url = f"https://{host}:{self._address.getsockname()[1]}"
 
     async def start(self) -> None:
         """Bring everything up, or raise with nothing left behind."""
@@ -159,14 +175,10 @@ class Cluster:
     async def _start(self) -> None:
         settings, now = self.settings, self.clock.now()
         self.broken = asyncio.get_running_loop().create_future()
+        self.reserve()
         self._open_store()
         folder = self.folder
         authority = folder.authority(now) if folder else Authority.create("kilonova", now)
-        address = bind(settings.host, settings.port) if settings.port is not None else None
-        if address is not None:
-            self._ending.callback(address.close)
-            host = f"[{settings.host}]" if ":" in settings.host else settings.host
-            self.url = f"https://{host}:{address.getsockname()[1]}"
         self._build(folder.signing_key() if folder else SigningKey.create())
         await create_default_objects(self.client("system:apiserver"), self.url)
         await create_default_roles(self.client("system:apiserver"))
@@ -179,8 +191,8 @@ class Cluster:
             self._controllers = self._built_controllers(ca)
             self._ending.push_async_callback(self._controllers.stop)
             self._controllers.start(self._broke)
-        if address is not None and folder is not None:
-            await self._listen(address, folder, authority)
+        if self._address is not None and folder is not None:
+            await self._listen(self._address, folder, authority)
         self._ready = True
 
     def _built_controllers(self, ca: str) -> Controllers:

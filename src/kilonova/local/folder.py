@@ -89,12 +89,7 @@ class Folder:
         lock = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         if not _locks(lock):
             os.close(lock)
-            running = self.running()
-            who = f"process {running.pid} ({running.url})" if running else "another process"
-            raise FolderInUse(
-                f"{self.path} is in use by {who}: stop it with `kilonova down --data {self.path}`, "
-                "or start on another folder with --data DIR"
-            )
+            raise self._in_use()
         self._lock = lock
         # Secrets are in it. SQLite gives the files that it adds the same rights.
         self.database.touch(0o600)
@@ -108,11 +103,24 @@ class Folder:
             os.close(self._lock)
             self._lock = None
 
+    def require_free(self) -> None:
+        """Say who has it, if somebody has. Makes nothing, and holds nothing."""
+        if self.is_taken():
+            raise self._in_use()
+
+    def _in_use(self) -> FolderInUse:
+        running = self.running()
+        who = f"process {running.pid} ({running.url})" if running else "another process"
+        return FolderInUse(
+            f"{self.path} is in use by {who}: stop it with `kilonova down --data {self.path}`, "
+            "or start on another folder with --data DIR"
+        )
+
     def is_taken(self) -> bool:
         """Whether a process holds the folder now."""
         try:
             lock = os.open(self.path / "lock", os.O_RDWR | os.O_CLOEXEC)
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return False
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -195,10 +203,15 @@ class Folder:
         return SigningKey.load(path.read_bytes())
 
     def console_token(self) -> str:
-        """What lets people see the web page. It outlives restarts, so that links do."""
+        """What lets people see the web page: the one that is kept, else a new one."""
+        if self.token_file.exists():
+            return self.token_file.read_text().strip()
+        return secrets.token_urlsafe(24)
+
+    def keep_console_token(self, token: str) -> None:
+        """Let it outlive restarts, so that links do."""
         if not self.token_file.exists():
-            _replace(self.token_file, secrets.token_urlsafe(24).encode(), 0o600)
-        return self.token_file.read_text().strip()
+            _replace(self.token_file, token.encode(), 0o600)
 
     def write_kubeconfig(self, url: str, authority: Authority, admin: KeyPair) -> None:
         """A kubeconfig for the administrator, readable by its owner only."""

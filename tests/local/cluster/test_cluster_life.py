@@ -216,7 +216,7 @@ def test_a_cluster_that_listens_needs_a_folder() -> None:
 def test_of_what_can_be_forgotten_the_lock_is_the_last(tmp_path: Path) -> None:
     folder = Folder(tmp_path)
     folder.acquire()
-    folder.console_token()
+    folder.keep_console_token(folder.console_token())
     (tmp_path / "notes.txt").write_text("mine")
     assert [each.name for each in folder.belongings()] == ["console-token", "store.db", "lock"]
     folder.release()
