@@ -86,6 +86,29 @@ def test_what_is_refused_leaves_a_folder_as_it_was(
     assert os.listdir(data) == ["mine"]
 
 
+@MODES
+@pytest.mark.parametrize(
+    ("path", "wrong"),
+    [
+        ("models", "is a relative path: write HOME/models"),
+        ("./models", "is a relative path: write HOME/models"),
+        ("/absent/models", "does not exist: make it, or name another"),
+        ("~/absent", "does not exist: make it, or name another"),
+    ],
+)
+def test_a_path_that_pods_cannot_be_shown_is_refused(
+    kilonova: Kilonova, tmp_path: Path, mode: tuple[str, ...], path: str, wrong: str
+):
+    (tmp_path / "models").mkdir()
+    data = tmp_path / "data"
+    kilonova.ends_with_the_test(data)
+    done = kilonova("up", *mode, "--port", "0", "--data", data, "--allow-host-path", path)
+    told = wrong.replace("HOME", str(tmp_path))
+    shown = str(Path(path))
+    assert (done.code, done.err) == (1, f"kilonova: --allow-host-path {shown} {told}\n")
+    assert not data.exists()
+
+
 def _asked(words: tuple[str, ...], taken: str, data: Path) -> list[str]:
     with socket.create_server(("127.0.0.1", 0)) as door:
         free = str(door.getsockname()[1])

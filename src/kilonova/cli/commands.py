@@ -22,6 +22,7 @@ from kilonova.cli.options import (
     UpOptions,
     default_data,
     fleet_names,
+    host_paths,
 )
 from kilonova.cli.plan import plan
 from kilonova.cli.queues import queues
@@ -119,8 +120,8 @@ def up(
         list[Path] | None,
         typer.Option(
             metavar="PATH",
-            help="Let pods on this machine see PATH, and all below it, as hostPath volumes; "
-            "may be given again.",
+            help="Let pods on this machine see PATH (absolute), and all below it, as "
+            "hostPath volumes; may be given again.",
         ),
     ] = None,
     durability: Annotated[
@@ -195,7 +196,7 @@ def up(
         demo=not no_demo,
         controllers=controllers,
         process_node=process_node,
-        allowed_host_paths=tuple(path.expanduser().absolute() for path in allow_host_path or ()),
+        allowed_host_paths=host_paths(allow_host_path or ()),
         operator=operator,
         scheduler=scheduler,
         console=console,

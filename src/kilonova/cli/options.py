@@ -5,10 +5,12 @@ import os
 import shlex
 import shutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal
+
+from kilonova.cli.failure import CommandFailed
 
 DATA_VARIABLE = "KILONOVA_DATA_DIR"
 PORT = 7443
@@ -58,6 +60,21 @@ def fleet_names(incomplete: str) -> list[str]:
 
     names = [each for each in FLEETS if each.startswith(incomplete)]
     return [*names, *sorted(glob(f"{escape(incomplete)}*"))]
+
+
+def host_paths(typed: Sequence[Path]) -> tuple[Path, ...]:
+    """What --allow-host-path names; `CommandFailed` for a path of which pods could see nothing."""
+    return tuple(map(_host_path, typed))
+
+
+def _host_path(typed: Path) -> Path:
+    path = Path(os.path.expanduser(typed))
+    if not path.is_absolute():
+        absolute = os.path.abspath(path)
+        raise CommandFailed(f"--allow-host-path {typed} is a relative path: write {absolute}")
+    if not path.exists():
+        raise CommandFailed(f"--allow-host-path {typed} does not exist: make it, or name another")
+    return path
 
 
 def default_data(environment: Mapping[str, str] = os.environ) -> Path:
