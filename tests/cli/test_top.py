@@ -56,6 +56,16 @@ def test_top_follows_the_cluster(top: Typing, fleet: Path):
     top.sees("Ready,Cordoned")
 
 
+def test_top_shows_the_usual_queue_as_queues_does(cluster_command: Kilonova, fleet: Path):
+    (row,) = cluster_command("queues", "--no-headers", "--data", fleet).out.splitlines()
+    name, _, _, used, _, _, pending, _ = row.split()
+    drawn = cluster_command("top", "--once", "--data", fleet).out
+    (line,) = drawn.partition("QUEUES\n")[2].splitlines()
+    words = line.split()
+    assert (words[0], words[2], words[-2]) == (name, used, pending)
+    assert (name, pending) == ("default", "1")
+
+
 async def _cordon(data: Path, node: str) -> None:
     async with connect(data / "kubeconfig") as client:
         await client.patch(NODES, node, {"spec": {"unschedulable": True}})

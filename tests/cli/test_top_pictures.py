@@ -131,11 +131,29 @@ def test_only_workloads_of_a_namespace_that_is_named():
 
 
 def test_queues_are_a_tree_with_bars():
-    shown = lines(Look(page="queues"))
-    assert "team" in shown[0]
-    assert "█" * 10 + "·" * 10 in shown[0]
-    assert shown[1].startswith("    part")
-    assert shown[1].endswith("has no parent")
+    _, team, part = lines(Look(page="queues"))
+    assert "team" in team
+    assert "█" * 10 + "·" * 10 in team
+    assert part.startswith("    part")
+    assert part.endswith("has no parent")
+
+
+def test_the_usual_queue_is_there_even_if_nobody_made_it():
+    usual = lines(Look(page="queues"))[0].split()
+    assert usual == ["default", "█" * 9 + "·" * 11, "5.5", "used", *_unlimited(waiting=1)]
+    gangs = [
+        GangRow(id="y/g", phase="Pending", groups=()),
+        GangRow(id="y/h", phase="Pending", groups=(), queue="team"),
+    ]
+    member = PodRow(id="y/m", phase="Pending", state="Pending", workload="Pod/y/m", gang="y/g")
+    shown = lines(Look(page="queues"), tables=Tables(gangs=gangs, pods=[member]))
+    assert shown[0].split() == ["default", "·" * 20, "0", "used", *_unlimited(waiting=1)]
+    made = QueueRow(id="default", weight=1, ready=True, waiting=7)
+    assert len(lines(Look(page="queues"), tables=Tables(queues=[made], pods=PODS))) == 1
+
+
+def _unlimited(*, waiting: int) -> list[str]:
+    return ["-", "deserved", "-", "limit", str(waiting), "waiting"]
 
 
 @pytest.mark.parametrize(
@@ -239,7 +257,7 @@ def test_q_leaves():
     [
         ("nodes", ("a0", "a1", "b1")),
         ("workloads", ("train", "part", "foreign", "late")),
-        ("queues", ("team", "part")),
+        ("queues", ("team", "part", "default")),
     ],
 )
 def test_every_order_of_a_page_shows_the_same_things(page: Page, names: tuple[str, ...]):

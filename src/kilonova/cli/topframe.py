@@ -9,6 +9,7 @@ from kilonova.cli.printing import age, amount
 from kilonova.cli.screen import cropped, one_line, width_of
 from kilonova.cli.topcells import Owners, cells_of
 from kilonova.cli.toplook import PAGES, Look
+from kilonova.cli.usualqueue import queue_rows, waits_alone
 from kilonova.cli.views import (
     NodeView,
     Tables,
@@ -101,9 +102,7 @@ def head_line(scene: Scene) -> str:
 def _waiting(tables: Tables) -> int:
     """Gangs without a place, and pods that are in none."""
     gangs = sum(gang.phase == "Pending" for gang in tables.gangs)
-    return gangs + sum(
-        pod.phase == "Pending" and not pod.node and not pod.gang for pod in tables.pods
-    )
+    return gangs + sum(map(waits_alone, tables.pods))
 
 
 def _tabs(scene: Scene, look: Look) -> str:
@@ -219,10 +218,12 @@ def _badness(status: str) -> float:
 
 
 def _queues(scene: Scene, look: Look) -> list[str]:
-    rows = [row for row in scene.tables.queues if _has(look, row.id, row.parent, row.message)]
+    known = {row.id: row for row in queue_rows(scene.tables)}
+    rows = [row for row in known.values() if _has(look, row.id, row.parent, row.message)]
     if not rows:
         return [_none(look, "queues")]
-    paths = {row.id: _path(row, {each.id: each for each in scene.tables.queues}) for row in rows}
+    paths = {row.id: _path(row, known) for row in rows}
+    gpus = sum(node.gpus for node in scene.tables.nodes)
     keys: dict[str, Callable[[QueueRow], tuple[float, tuple[str, ...]]]] = {
         "tree": lambda row: (0.0, paths[row.id]),
         "used": lambda row: (-row.used.get(GPU, 0), paths[row.id]),
@@ -235,7 +236,7 @@ def _queues(scene: Scene, look: Look) -> list[str]:
     lines: list[str] = []
     for row in sorted(rows, key=keys[look.order]):
         used = row.used.get(GPU, 0)
-        top = row.limit.get(GPU) or row.deserved.get(GPU) or row.fair_share.get(GPU) or 0
+        top = row.limit.get(GPU) or row.deserved.get(GPU) or row.fair_share.get(GPU) or gpus
         filled = min(_BAR, round(_BAR * used / top)) if top else 0
         bar = _paint(scene, "█" * filled, "Running") + "·" * (_BAR - filled)
         state = "" if row.ready else _paint(scene, one_line(row.message), "NotReady")

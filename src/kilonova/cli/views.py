@@ -147,8 +147,7 @@ def _gang_view(gang: GangRow, pods: dict[str, PodRow]) -> GangView:
         pods=len(named),
         ready=sum(pod.ready for pod in mine),
         gpus=round(sum(map(_wanted, mine)), 3),
-        # As the scheduler reads it: what its first pod says counts where the gang says nothing.
-        queue=gang.queue or (mine[0].queue if mine else "") or DEFAULT_QUEUE,
+        queue=queue_of_gang(gang, mine) or DEFAULT_QUEUE,
         nodes=_nodes(mine),
         topology=gang.pack or (f"prefers {gang.prefers}" if gang.prefers else ""),
         score=gang.score,
@@ -156,6 +155,12 @@ def _gang_view(gang: GangRow, pods: dict[str, PodRow]) -> GangView:
         set=gang.set.rpartition("/")[2],
         created=gang.created,
     )
+
+
+def queue_of_gang(gang: GangRow, pods: Sequence[PodRow]) -> str:
+    """As the scheduler reads it: what its first pod says counts where the gang says nothing. Empty
+    for the usual queue."""
+    return gang.queue or (pods[0].queue if pods else "")
 
 
 def workload_views(tables: Tables) -> list[WorkloadView]:
