@@ -74,8 +74,8 @@ def test_workloads_of_a_namespace_need_no_more_than_its_pods(
     done = kilonova(*words)
     assert done.code == 0, done.err
     assert [each["name"] for each in json.loads(done.out)] == ["mine"]
-    told = "kilonova: you may not list podgangs, nodes, podcliquesets: what they say is left out"
-    assert done.err == f"{told}\n"
+    unseen = "podgangs, nodes, podcliquesets, deployments, statefulsets, jobs"
+    assert done.err == f"kilonova: you may not list {unseen}: what they say is left out\n"
 
 
 def test_names_are_completed_as_far_as_one_may_see(api: Api, kilonova: Kilonova, kubeconfig: Path):

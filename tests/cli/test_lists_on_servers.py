@@ -7,10 +7,15 @@ import subprocess
 import pytest
 
 from kilonova.cli.install import install_definitions
+from kilonova.kube.resource import plain
 from tests.cli.command import Done, Kilonova
 from tests.conftest import Api
 from tests.local.embedded_cluster import NODES, PODS
 from tests.scheduler.scheduling import GANGS, gang, pod
+
+DEPLOYMENTS = plain("apps", "v1", "deployments", "Deployment", True)
+STATEFUL_SETS = plain("apps", "v1", "statefulsets", "StatefulSet", True)
+JOBS = plain("batch", "v1", "jobs", "Job", True)
 
 
 def _said(kilonova: Kilonova, api: Api, *words: str) -> Done:
@@ -54,6 +59,25 @@ async def test_things_are_listed_on_any_server(api: Api, kilonova: Kilonova):
     assert (node["rack"], node["gpus"], node["gpusHeld"], node["pods"]) == ("r1", 4, 3, 1)
     assert (found["name"], found["pods"], found["gpus"]) == ("wide", 1, 2)
     assert [each["name"] for each in workloads] == ["bound", "late"]
+
+
+async def test_workloads_without_pods_are_listed_on_any_server(api: Api, kilonova: Kilonova):
+    labels = {"app": "idle"}
+    template = {"metadata": {"labels": labels}, "spec": pod("p", 0)["spec"]}
+    scaled = {"replicas": 0, "selector": {"matchLabels": labels}, "template": template}
+    once = {"suspend": True, "template": {"spec": template["spec"] | {"restartPolicy": "Never"}}}
+    async with api.client() as client:
+        for resource, spec in ((DEPLOYMENTS, scaled), (STATEFUL_SETS, scaled), (JOBS, once)):
+            body = {"metadata": {"name": "idle"}, "spec": spec}
+            await client.create(resource, body, api.namespace)
+    done = await asyncio.to_thread(_said, kilonova, api, "workloads", "-n", api.namespace)
+    assert [line.split()[:4] for line in done.out.splitlines()[1:]] == [
+        ["Deployment", "idle", "Empty", "0/0"],
+        ["Job", "idle", "Suspended", "0/0"],
+        ["StatefulSet", "idle", "Empty", "0/0"],
+    ]
+    named = ("workloads", "deployment/idle", "-o", "name", "-n", api.namespace)
+    assert (await asyncio.to_thread(_said, kilonova, api, *named)).out == "deployment/idle\n"
 
 
 async def test_a_watch_tells_what_comes_and_goes_on_any_server(api: Api, kilonova: Kilonova):

@@ -2,9 +2,11 @@
 
 from collections.abc import Sequence
 
+import msgspec
 import pytest
 
 from kilonova.cli.kindsoflists import NODES, WORKLOADS
+from kilonova.cli.ownerrows import Owner, OwnerRow, owner_row
 from kilonova.cli.views import Tables, gang_views, gpus_of, node_views, workload_views
 from kilonova.console.rows import GangGroup, GangRow, NodeRow, PodRow, SetRow
 
@@ -103,6 +105,46 @@ def test_a_set_is_there_before_its_pods_and_tells_why_it_waits():
     )
     empty = SetRow(id="x/s", replicas=0, cliques=())
     assert workload_views(Tables(sets=[empty]))[0].status == "Empty"
+
+
+OWNERS = {
+    "Empty": {"spec": {"replicas": 0}},
+    "Pending": {"spec": {"replicas": 2}},
+    "Suspended": {"spec": {"parallelism": 1, "suspend": True}},
+    "Completed": {"status": {"conditions": [{"type": "Complete", "status": "True"}]}},
+    "Failed": {"status": {"conditions": [{"type": "Failed", "status": "True", "message": "late"}]}},
+}
+
+
+@pytest.mark.parametrize(("status", "fields"), OWNERS.items(), ids=OWNERS)
+def test_what_makes_pods_is_there_without_any(status: str, fields: dict[str, object]):
+    (view,) = workload_views(Tables(jobs=[owner("Job", "j", **fields)]))
+    assert (view.kind, view.name, view.status, view.pods) == ("Job", "j", status, 0)
+    assert view.why == ("late" if status == "Failed" else "")
+
+
+def test_what_makes_pods_tells_its_queue_and_why_it_has_none():
+    refused = {"type": "ReplicaFailure", "status": "True", "message": "exceeded quota"}
+    labels = {"scheduling.kilonova.dev/queue": "team"}
+    web = owner(
+        "Deployment",
+        "web",
+        spec={"replicas": 1, "template": {"metadata": {"labels": labels}}},
+        status={"conditions": [refused]},
+    )
+    (view,) = workload_views(Tables(deployments=[web]))
+    assert (view.queue, view.status, view.why) == ("team", "Pending", "exceeded quota")
+
+
+def test_what_has_pods_is_as_they_are():
+    job = owner("Job", "j", spec={"parallelism": 1})
+    (view,) = workload_views(Tables(pods=[pod("a")], jobs=[job]))
+    assert (view.status, view.pods) == ("Running", 1)
+
+
+def owner(kind: str, name: str, **fields: object) -> OwnerRow:
+    metadata = {"name": name, "namespace": "x", "uid": "u", "resourceVersion": "1"}
+    return owner_row(kind)(msgspec.convert({"metadata": metadata, **fields}, Owner))
 
 
 def test_why_of_a_workload_is_what_its_pods_tell():

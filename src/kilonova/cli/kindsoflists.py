@@ -8,7 +8,7 @@ import time
 from kilonova.cli.listing import Column, Kind
 from kilonova.cli.printing import age, amount, gibibytes, short
 from kilonova.cli.screen import one_line
-from kilonova.cli.sources import Source
+from kilonova.cli.sources import Source, owner_sources
 from kilonova.cli.views import (
     GangView,
     NodeView,
@@ -30,9 +30,9 @@ def _gang_sources(namespace: str | None, selector: str) -> tuple[Source, ...]:
 def _workload_sources(namespace: str | None, selector: str) -> tuple[Source, ...]:
     pods = Source("pods", namespace, selector)
     gangs = Source("gangs", namespace, optional=True)
-    # Sets without pods have no labels of pods to be chosen by.
-    sets = Source("sets", namespace, optional=True)
-    return (pods, gangs, Source("nodes", optional=True), *(() if selector else (sets,)))
+    # What has no pods has no labels of pods to be chosen by.
+    owners = () if selector else owner_sources(namespace)
+    return (pods, gangs, Source("nodes", optional=True), *owners)
 
 
 NODES: Kind[NodeView] = Kind(

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import typer
 
+from kilonova.cli.ownerrows import DEPLOYMENTS, JOBS, STATEFUL_SETS, owner_row
 from kilonova.cli.views import Tables
 from kilonova.console.gangrows import gang_row, set_row
 from kilonova.console.noderows import node_row
@@ -32,7 +33,7 @@ _LONGEST_PAUSE = 4.0
 _MENDED = 2 * _LONGEST_PAUSE + 10.0
 """Seconds: also those that a connection may take to fail."""
 
-Table = Literal["nodes", "pods", "gangs", "sets", "queues"]
+Table = Literal["nodes", "pods", "gangs", "sets", "queues", "deployments", "statefulsets", "jobs"]
 
 _TABLES: Mapping[Table, tuple[Resource[Any], Callable[[Any], Row]]] = {
     "nodes": (NODES, node_row),
@@ -40,6 +41,9 @@ _TABLES: Mapping[Table, tuple[Resource[Any], Callable[[Any], Row]]] = {
     "gangs": (GANGS, gang_row),
     "sets": (SETS, set_row),
     "queues": (QUEUES, queue_row),
+    "deployments": (DEPLOYMENTS, owner_row("Deployment")),
+    "statefulsets": (STATEFUL_SETS, owner_row("StatefulSet")),
+    "jobs": (JOBS, owner_row("Job")),
 }
 
 
@@ -52,6 +56,12 @@ class Source:
     namespace: str | None = None
     labels: str = ""
     optional: bool = False
+
+
+def owner_sources(namespace: str | None = None) -> tuple[Source, ...]:
+    """All that makes pods: so a workload is there also while it has none."""
+    tables: tuple[Table, ...] = ("sets", "deployments", "statefulsets", "jobs")
+    return tuple(Source(table, namespace, optional=True) for table in tables)
 
 
 async def readable(client: Client, sources: tuple[Source, ...]) -> tuple[Source, ...]:

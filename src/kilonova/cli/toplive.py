@@ -9,7 +9,7 @@ from pathlib import Path
 import typer
 
 from kilonova.cli import colours
-from kilonova.cli.sources import Following, Source, listed, readable
+from kilonova.cli.sources import Following, Source, listed, owner_sources, readable
 from kilonova.cli.topframe import Frame, Scene, frame, whole
 from kilonova.cli.toplook import Look, keys_in, pressed
 from kilonova.cli.topterminal import Terminal, stop_and_go_on, taken_terminal
@@ -26,7 +26,7 @@ _SOURCES = (
     Source("nodes"),
     Source("pods"),
     Source("gangs", optional=True),
-    Source("sets", optional=True),
+    *owner_sources(),
     Source("queues", optional=True),
 )
 

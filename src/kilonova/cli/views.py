@@ -9,10 +9,10 @@ from dataclasses import dataclass
 import msgspec
 
 from kilonova.api.scheduling import DEFAULT_QUEUE
+from kilonova.cli.ownerrows import SET, OwnerRow, row_of_set
 from kilonova.console.podstate import ENDED
 from kilonova.console.rows import GangRow, NodeRow, PodRow, QueueRow, SetRow
 
-_SET = "PodCliqueSet"
 _NUMBERS = re.compile("([0-9]+)")
 
 
@@ -25,6 +25,14 @@ class Tables:
     gangs: Sequence[GangRow] = ()
     sets: Sequence[SetRow] = ()
     queues: Sequence[QueueRow] = ()
+    deployments: Sequence[OwnerRow] = ()
+    statefulsets: Sequence[OwnerRow] = ()
+    jobs: Sequence[OwnerRow] = ()
+
+    @property
+    def owners(self) -> list[OwnerRow]:
+        """All that makes pods."""
+        return [*map(row_of_set, self.sets), *self.deployments, *self.statefulsets, *self.jobs]
 
 
 class NodeView(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
@@ -165,14 +173,14 @@ def queue_of_gang(gang: GangRow, pods: Sequence[PodRow]) -> str:
 
 def workload_views(tables: Tables) -> list[WorkloadView]:
     """Workloads by namespace, kind and name."""
-    sets = {f"{_SET}/{each.id}": each for each in tables.sets}
-    waits = {f"{_SET}/{gang.set}": gang.waits for gang in tables.gangs if gang.waits}
+    owners = {each.id: each for each in tables.owners}
+    waits = {f"{SET}/{gang.set}": gang.waits for gang in tables.gangs if gang.waits}
     prices = {node.id: node.price for node in tables.nodes}
-    pods: dict[str, list[PodRow]] = {name: [] for name in sets}
+    pods: dict[str, list[PodRow]] = {name: [] for name in owners}
     for pod in tables.pods:
         pods.setdefault(pod.workload, []).append(pod)
     views = (
-        _workload_view(name, mine, sets.get(name), waits.get(name, ""), prices)
+        _workload_view(name, mine, owners.get(name), waits.get(name, ""), prices)
         for name, mine in pods.items()
     )
     return sorted(views, key=lambda view: (view.namespace, view.kind, view.name))
@@ -181,7 +189,7 @@ def workload_views(tables: Tables) -> list[WorkloadView]:
 def _workload_view(
     id: str,
     pods: Sequence[PodRow],
-    set_: SetRow | None,
+    owner: OwnerRow | None,
     waits: str,
     prices: dict[str, float | None],
 ) -> WorkloadView:
@@ -189,35 +197,36 @@ def _workload_view(
     costs = [gpus_of(pod) * price for pod in pods if (price := prices.get(pod.node)) is not None]
     held = sum(costs)
     created = [pod.created for pod in pods if pod.created is not None]
+    queues = (*(pod.queue for pod in pods), owner.queue if owner else "")
     return WorkloadView(
         namespace=namespace,
         kind=kind,
         name=name,
-        status=_status(pods, set_),
+        status=_status(pods, owner),
         pods=len(pods),
         ready=sum(pod.ready for pod in pods),
         gpus=round(sum(_wanted(pod) for pod in pods if pod.phase not in ENDED), 3),
-        queue=next((pod.queue for pod in pods if pod.queue), DEFAULT_QUEUE),
+        queue=next(filter(None, queues), DEFAULT_QUEUE),
         nodes=_nodes(pods),
         restarts=sum(pod.restarts for pod in pods),
         price=round(held, 2) if held else None,
-        why=waits or (set_.problem if set_ else "") or _trouble(pods),
-        created=set_.created if set_ else min(created, default=None),
+        why=waits or (owner.why if owner else "") or _trouble(pods),
+        created=owner.created if owner else min(created, default=None),
     )
 
 
-def _status(pods: Sequence[PodRow], set_: SetRow | None) -> str:
+def _status(pods: Sequence[PodRow], owner: OwnerRow | None) -> str:
     """One word: the worst that is true of it."""
     alive = [pod for pod in pods if pod.phase not in ENDED]
     if not pods:
-        return "Pending" if set_ is not None and set_.replicas else "Empty"
+        return owner.status if owner is not None else "Empty"
     if not alive:
         return "Failed" if any(pod.phase == "Failed" for pod in pods) else "Completed"
     if all(pod.state == "Terminating" for pod in alive):
         return "Terminating"
     if not all(pod.node for pod in alive):
         return "Waiting"
-    if set_ is not None and set_.updating:
+    if owner is not None and owner.updating:
         return "Updating"
     return "Running" if all(pod.ready for pod in alive) else "Starting"
 

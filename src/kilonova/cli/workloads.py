@@ -37,8 +37,9 @@ def workloads(
 ) -> None:
     """List what people run, and how it is.
 
-    That is sets, Deployments, Jobs and lone pods, each with how its pods are. A selector chooses by
-    the labels of pods. The price is that of the GPUs which a workload holds, per hour.
+    That is sets, Deployments, StatefulSets and Jobs, also those without pods, and lone pods, each
+    with how its pods are. A selector chooses by the labels of pods. The price is that of the GPUs
+    which a workload holds, per hour.
 
     \b
     Examples:
