@@ -115,7 +115,15 @@ async def test_a_leader_that_is_silent_is_a_problem(api: Api, kilonova: Kilonova
         done = await asyncio.to_thread(kilonova, *words)
         await client.delete(LEASES, "kilonova-scheduler", "kilonova-system")
     levels = _levels(json.loads(done.out))
-    if api.server == "embedded":  # its parts hold no Leases: what others left there says nothing
-        assert levels["operator, scheduler"] == "ok"
-    else:
-        assert levels["scheduler"] == ("problem" if held else "warning")
+    assert levels["scheduler"] == ("problem" if held else "warning")
+    assert levels["operator"] == "warning", "none has led"
+
+
+def test_the_parts_of_a_cluster_are_told_one_by_one(kilonova: Kilonova, tmp_path: Path):
+    data = tmp_path / "data"
+    assert kilonova.detach(data, "--no-demo", "--no-scheduler").code == 0
+    done = kilonova("doctor", "--kubeconfig", data / "kubeconfig")
+    assert "ok       operator: is running, inside of `kilonova up`\n" in done.out
+    line = next(line for line in done.out.splitlines() if "scheduler:" in line)
+    assert line.startswith("warning  scheduler: left out of this `kilonova up` (--no-scheduler)")
+    assert "→ run `kilonova run scheduler`, or start the cluster without --no-scheduler" in line

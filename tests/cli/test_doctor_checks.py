@@ -94,6 +94,8 @@ def _unserved(name: str) -> dict[str, JsonObject]:
 
 LEADERS = CLUSTER.leaders or {}
 QUEUES = "queues.scheduling.kilonova.dev"
+UP = "v1.36.3+kilonova.0.1.0"
+ROOMS = {"api": "running", "operator": "running", "scheduler": "running"}
 
 CASES = {
     "old Python": (on_machine(python=(3, 10, 2)), "problem", "Python", "3.10.2 is too old"),
@@ -244,13 +246,44 @@ CASES = {
         of_cluster(leaders={"operator": LEADERS["operator"]}),
         "warning",
         "scheduler",
-        "none has ever led here",
+        "there is no Lease kilonova-scheduler in namespace kilonova-system",
+    ),
+    "a leader": (HEALTHY, "ok", "scheduler", "pod-1 leads, heard of 2s ago"),
+    "a leader ahead of time": (
+        of_cluster(leaders=LEADERS | {"operator": Lease("o", "pod-1", NOW + 4, 15)}),
+        "ok",
+        "operator",
+        "pod-1 leads, heard of 0s ago",
+    ),
+    "leaders that can not be seen": (
+        of_cluster(leaders=None),
+        "warning",
+        "operator, scheduler",
+        "you may not list leases in namespace kilonova-system",
     ),
     "parts inside of up": (
-        of_cluster(version="v1.36.3+kilonova.0.1.0", leaders={}),
+        of_cluster(version=UP, rooms=ROOMS | {"operator": "starting"}, leaders={}),
+        "ok",
+        "operator",
+        "is starting, inside of `kilonova up`",
+    ),
+    "a part that up is without": (
+        of_cluster(version=UP, rooms=ROOMS | {"scheduler": "off"}, leaders={}),
+        "warning",
+        "scheduler",
+        "left out of this `kilonova up` (--no-scheduler), and none has led from outside",
+    ),
+    "a part beside up": (
+        of_cluster(version=UP, rooms=ROOMS | {"scheduler": "off"}),
+        "ok",
+        "scheduler",
+        "pod-1 leads, heard of 2s ago",
+    ),
+    "an up that is elsewhere": (
+        of_cluster(version=UP, leaders={}),
         "ok",
         "operator, scheduler",
-        "inside of `kilonova up`",
+        "`kilonova status` tells, on its machine",
     ),
     "silent nodes": (
         of_cluster(nodes=tuple(Lease(f"n{at}", "", NOW - 90, 40) for at in range(5))),

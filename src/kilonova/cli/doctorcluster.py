@@ -8,7 +8,9 @@ from kilonova.api.times import human_duration
 from kilonova.cli.doctorfacts import Cluster, Lease, Right
 from kilonova.cli.doctorfinding import Finding, ok, problem, warning
 from kilonova.cli.embeddedsettings import EMBEDDED
+from kilonova.cli.process import NAMESPACE
 
+_PARTS = ("operator", "scheduler")
 _STALE_NODE = 60.0
 _AHEAD = 10.0
 _NAMED = 3
@@ -80,35 +82,60 @@ def _is_served(definition: JsonObject) -> bool:
 
 
 def lease_findings(cluster: Cluster) -> Iterator[Finding]:
-    """Whether an operator and a scheduler work on the cluster."""
-    if EMBEDDED in cluster.version:
-        yield ok("operator, scheduler", "run inside of `kilonova up`, as far as it was asked to")
+    """Whether an operator and a scheduler work on the cluster, and which."""
+    if EMBEDDED in cluster.version and cluster.rooms is None:
+        text = "run inside of `kilonova up`, unless it was started without them"
+        yield ok("operator, scheduler", f"{text}: `kilonova status` tells, on its machine")
+        return
+    rooms = cluster.rooms or {}
+    inside = {name: rooms[name] for name in _PARTS if rooms.get(name, "off") != "off"}
+    for name, state in inside.items():
+        yield ok(name, f"is {state}, inside of `kilonova up`")
+    outside = [name for name in _PARTS if name not in inside]
+    if not outside:
         return
     if cluster.leaders is None:
-        yield warning("leaders", "can not be seen", "ask for the right to get leases")
+        yield warning(
+            ", ".join(outside),
+            f"can not be seen: you may not list leases in namespace {NAMESPACE}",
+            "ask for that right",
+        )
         return
     for name, lease in cluster.leaders.items():
-        yield _leader(name, lease, cluster.now)
-    for name in ("operator", "scheduler"):
+        if name not in inside:
+            yield _leader(name, lease, cluster.now)
+    for name in outside:
         if name not in cluster.leaders:
-            yield warning(
-                name,
-                "none has ever led here",
-                f"run `kilonova run {name}`, or deploy it (deploy/{name})",
-            )
+            yield _nobody(name, left_out=name in rooms)
 
 
 def _leader(name: str, lease: Lease, now: float) -> Finding:
+    again = f"`kilonova run {name}`, or see the pods of its Deployment (deploy/{name})"
     if not lease.holder or lease.renewed is None:
-        return warning(name, "none leads: the last one has stepped down", f"start the {name}")
-    silent = now - lease.renewed
+        return warning(name, "none leads: the last one has stepped down", f"start one: {again}")
+    silent = max(0.0, now - lease.renewed)
     if silent > 2 * lease.duration:
         return problem(
             name,
             f"{lease.holder} has not been heard of for {human_duration(silent)}",
-            f"start the {name} again, and see its log",
+            f"start it again, and see its log: {again}",
         )
-    return ok(name, f"{lease.holder} leads")
+    return ok(name, f"{lease.holder} leads, heard of {human_duration(silent)} ago")
+
+
+def _nobody(name: str, *, left_out: bool) -> Finding:
+    none = f"there is no Lease kilonova-{name} in namespace {NAMESPACE}"
+    start = f"run `kilonova run {name}`"
+    if left_out:
+        return warning(
+            name,
+            f"left out of this `kilonova up` (--no-{name}), and none has led from outside: {none}",
+            f"{start}, or start the cluster without --no-{name}",
+        )
+    other = "one with another --namespace, or --no-leader-elect, is not seen here"
+    return warning(
+        name, f"none has led here: {none}", f"{start}, or deploy it (deploy/{name}); {other}"
+    )
 
 
 def node_finding(cluster: Cluster) -> Finding:

@@ -111,6 +111,8 @@ class Cluster:
     webhooks: tuple[Webhook, ...] | None = None
     leaders: dict[str, Lease] | None = None
     nodes: tuple[Lease, ...] | None = None
+    rooms: dict[str, str] | None = None
+    """Of a cluster that `kilonova up` runs: how far each part of it is, if that is told here."""
 
 
 @dataclass(frozen=True, slots=True)

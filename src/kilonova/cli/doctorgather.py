@@ -8,7 +8,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import TypeVar
@@ -85,10 +87,25 @@ RIGHTS = (
 
 def gather(kubeconfig: Path | None, context: str | None, data: Path | None) -> Facts:
     """Find out everything that can be found out; nothing here fails because something is wrong."""
-    machine = _machine((data or default_data()).expanduser().absolute())
+    folder = (data or default_data()).expanduser().absolute()
+    machine = _machine(folder)
     target, file = _target(kubeconfig, context, data)
     cluster = None if target.problem else asyncio.run(_cluster(file, context))
+    if cluster is not None:
+        files = kubeconfig_files() if file is None else [file]
+        rooms = _rooms(target.server, [folder, *(each.parent for each in files)])
+        cluster = replace(cluster, rooms=rooms)
     return Facts(machine, target, cluster, tuple(definitions()))
+
+
+def _rooms(server: str, folders: Sequence[Path]) -> dict[str, str] | None:
+    """What the process behind a server says of its parts, if it runs on one of these folders."""
+    for folder in map(DataFolder, folders):
+        with suppress(OSError):  # of another user
+            running = folder.running() if folder.is_taken() else None
+            if running is not None and running.url == server:
+                return running.rooms
+    return None
 
 
 def _machine(data: Path) -> Machine:
