@@ -82,6 +82,21 @@ async def test_the_link_becomes_a_cookie_and_leaves_the_address(
 
 
 @pytest.mark.parametrize(
+    ("host", "named"),
+    [("127.0.0.1:9001", "9001"), ("[::1]:9002", "9002"), ("gpus.example", None), ("a:b;c", None)],
+)
+async def test_behind_port_forwards_each_console_has_a_cookie_of_its_own(
+    console: Console, stranger: aiohttp.ClientSession, host: str, named: str | None
+) -> None:
+    seen = {"host": host}
+    async with stranger.get(f"/?token={TOKEN}", headers=seen, allow_redirects=False) as reply:
+        cookie = reply.headers["set-cookie"].partition(";")[0]
+    assert cookie == f"kilonova-console-{named or console.bind()}={TOKEN}"
+    async with stranger.get("/api/none", headers={**seen, "cookie": cookie}) as reply:
+        assert reply.status == 404
+
+
+@pytest.mark.parametrize(
     ("host", "reached"),
     [("0.0.0.0", "127.0.0.1"), ("::", "[::1]"), ("::1", "[::1]"), ("localhost", "localhost")],
 )

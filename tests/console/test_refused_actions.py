@@ -67,10 +67,23 @@ async def test_other_pages_cannot_act(console: Console) -> None:
             ({"content-type": "text/plain"}, 415),
             ({"content-type": as_json, "origin": "http://evil.example"}, 403),
             ({"content-type": as_json, "origin": "null"}, 403),
+            ({"content-type": as_json, "origin": "null", "host": ""}, 403),
+            ({"content-type": as_json, "origin": "http://["}, 403),
             ({"content-type": as_json, "origin": address(console)}, 404),
         ):
             async with session.post("/api/actions", data=action, headers=headers) as reply:
                 assert reply.status == status, headers
+
+
+async def test_an_action_too_deep_to_be_read_is_refused_in_words(console: Console) -> None:
+    action = b'{"act": "cordon", "table": "nodes", "id": "n", "more": ' + b"[" * 30_000
+    headers = {"content-type": "application/json"}
+    async with (
+        browser(console) as session,
+        session.post("/api/actions", data=action, headers=headers) as reply,
+    ):
+        assert reply.status == 400
+        assert "no action" in (await reply.json())["message"]
 
 
 async def test_open_pages_do_not_hold_up_the_stop(client: Client) -> None:

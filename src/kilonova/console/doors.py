@@ -3,7 +3,6 @@
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import urlsplit
 
 import msgspec
 
@@ -151,7 +150,7 @@ class Doors:
             raise Refused(403, "the console is read-only: start it with --allow-actions")
         try:
             action = msgspec.json.decode(request.body, type=Action)
-        except (msgspec.DecodeError, UnicodeError) as error:
+        except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
             raise Refused(400, f"no action: {error}") from error
         return message(await perform(self._client, self._tables, action))
 
@@ -171,6 +170,6 @@ def _require_own_page(request: Request) -> None:
     content_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if content_type != "application/json":
         raise Refused(415, "an action is sent with content-type: application/json")
-    origin = request.headers.get("origin")
-    if origin is not None and urlsplit(origin).netloc != request.headers.get("host"):
+    origin, host = request.headers.get("origin"), request.headers.get("host", "")
+    if origin is not None and origin not in (f"http://{host}", f"https://{host}"):
         raise Refused(403, "actions are taken from the console's own page only")

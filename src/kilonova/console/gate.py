@@ -2,7 +2,8 @@
 
 It comes in the link, once: the answer puts it into a cookie and sends the browser to the same page
 without it, so that it stays out of the history and out of what is copied from the address bar.
-Programs send it as a bearer token. Cookies do not tell ports apart, hence the port in its name.
+Programs send it as a bearer token. Cookies do not tell ports apart, hence the port in its name: the
+one that the browser knows, which a port-forward may have chosen.
 """
 
 import hmac
@@ -14,6 +15,7 @@ from kilonova.console.replies import refusal_page
 from kilonova.kube import Reply, Request
 
 _FORM = re.compile(r"[A-Za-z0-9_-]{16,512}", re.ASCII)
+_PORT = re.compile(r"[0-9]{1,5}", re.ASCII)
 
 
 def checked_token(token: str) -> str:
@@ -35,9 +37,10 @@ class Gate:
         scheme, _, bearer = request.headers.get("authorization", "").partition(" ")
         if scheme.lower() == "bearer" and self._is_right(bearer.strip()):
             return True
+        mine = self._cookie_name(request)
         cookies = request.headers.get("cookie", "").split(";")
         pairs = (each.strip().partition("=") for each in cookies)
-        return any(name == self._cookie_name and self._is_right(value) for name, _, value in pairs)
+        return any(name == mine and self._is_right(value) for name, _, value in pairs)
 
     def entrance(self, request: Request) -> Reply | None:
         """The answer to a request with a token in its address; None if it has none there."""
@@ -50,7 +53,7 @@ class Gate:
         # One slash only: two would lead to another host.
         place = "/" + quote(request.path.lstrip("/"))
         token = self._token.decode()
-        cookie = f"{self._cookie_name}={token}; HttpOnly; SameSite=Lax; Path=/"
+        cookie = f"{self._cookie_name(request)}={token}; HttpOnly; SameSite=Lax; Path=/"
         headers = {
             "location": f"{place}?{rest}" if rest else place,
             "set-cookie": cookie,
@@ -58,9 +61,9 @@ class Gate:
         }
         return Reply(303, b"", headers)
 
-    @property
-    def _cookie_name(self) -> str:
-        return f"kilonova-console-{self._port()}"
+    def _cookie_name(self, request: Request) -> str:
+        port = request.headers.get("host", "").rpartition(":")[2]
+        return f"kilonova-console-{port if _PORT.fullmatch(port) else self._port()}"
 
     def _is_right(self, offered: str) -> bool:
         return hmac.compare_digest(offered.encode(errors="replace"), self._token)
