@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 
 from kilonova.local.schema.node import UNSET, Schema
+from kilonova.local.schema.ondemand import OnDemand
 
 Default = Callable[[Any], None]
 
@@ -38,11 +39,7 @@ def _object(schema: Schema) -> Default:
         if (maker := _maker(child)) is not None
     }
     nullable = {name for name, child in schema.properties.items() if child.nullable}
-    inner = {
-        name: fill
-        for name, child in schema.properties.items()
-        if (fill := _defaulter(child)) is not None
-    }
+    inner = OnDemand(schema.properties, _defaulter)
     known = schema.properties
     additional = schema.additional
     fill_null = _null_filler(additional) if additional is not None else None
@@ -61,8 +58,8 @@ def _object(schema: Schema) -> Default:
                 if field is None:
                     if name not in nullable:
                         emptied.append(name)
-                elif name in inner:
-                    inner[name](field)
+                elif (fill := inner[name]) is not None:
+                    fill(field)
             elif fill_null is not None:
                 if field is None and not fill_null(fields, name):
                     emptied.append(name)

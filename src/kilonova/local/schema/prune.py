@@ -9,6 +9,7 @@ from typing import Any, cast
 
 from kilonova.api.json import JsonObject
 from kilonova.local.schema.node import Schema
+from kilonova.local.schema.ondemand import OnDemand
 
 Prune = Callable[[Any, str, list[str]], None]
 """Given a value, its path, and where the paths of dropped fields go."""
@@ -26,12 +27,7 @@ def pruner(schema: Schema, *, is_resource: bool = False) -> Prune:
 def _pruner(schema: Schema, *, preserve: bool, spare: bool = False) -> Prune:
     keep = preserve or schema.preserve_unknown
     spared = META_FIELDS if spare or schema.embedded_resource else frozenset[str]()
-    fields = {
-        name: _pruner(child, preserve=False)
-        for name, child in schema.properties.items()
-        if name not in spared
-    }
-    field = fields.get
+    fields = OnDemand(schema.properties, lambda child: _pruner(child, preserve=False))
     additional = _pruner(schema.additional, preserve=False) if schema.additional else None
     prune_item = _pruner(schema.items, preserve=keep) if schema.items else _keep if keep else _wipe
 
@@ -40,7 +36,7 @@ def _pruner(schema: Schema, *, preserve: bool, spare: bool = False) -> Prune:
         for name, inner in value.items():
             if name in spared:
                 continue
-            prune = field(name) or additional
+            prune = fields[name] or additional
             if prune is not None:
                 if type(inner) is dict or type(inner) is list:
                     prune(inner, f"{path}.{name}" if path else name, unknown)

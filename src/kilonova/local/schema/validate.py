@@ -22,6 +22,7 @@ from kilonova.local.schema.limits import (
     unplaced,
     wrong_type_named,
 )
+from kilonova.local.schema.ondemand import OnDemand
 
 _INT64 = range(-(1 << 63), 1 << 63)
 
@@ -144,11 +145,12 @@ def _is_whole(value: float) -> bool:
 
 def _object(source: JsonObject) -> list[Check]:
     limits = object_limits(source)
-    fields = {name: _compile(each) for name, each in source.get("properties", {}).items()}
+    known: dict[str, JsonObject] = source.get("properties", {})
+    fields = OnDemand(known, _compile)
     wanted: Sequence[str] = source.get("required", ())
     values: Any = source.get("additionalProperties")
     additional = _compile(cast(JsonObject, values)) if isinstance(values, dict) else None
-    if not limits and not fields and not wanted and additional is None:
+    if not limits and not known and not wanted and additional is None:
         return []
 
     def check(value: Any, path: str, old: Any, problems: list[Problem]) -> int:
@@ -158,12 +160,12 @@ def _object(source: JsonObject) -> list[Check]:
         before: dict[str, Any] = _NONE if type(old) is not dict else cast(JsonObject, old)
         if additional is not None:
             for key, inner in value.items():
-                if key not in fields:
+                if key not in known:
                     matches += _inner(
                         additional, inner, f"{path}.{key}", before.get(key, ABSENT), problems
                     )
-        for name, field in fields.items():
-            if name in value:
+        for name in known:
+            if name in value and (field := fields[name]) is not None:
                 place = f"{path}.{name}" if path else name
                 matches += _inner(field, value[name], place, before.get(name, ABSENT), problems)
         for name in wanted:
