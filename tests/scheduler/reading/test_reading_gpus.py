@@ -77,7 +77,8 @@ def test_labels_of_feature_discovery_say_at_least_the_model() -> None:
     }
     gpu = Gpu(0, 40960, "NVIDIA-A100-SXM4-40GB", "ampere")
     assert layout_of({}, labels, 1) == Layout((gpu,))
-    assert layout_of({}, {"nvidia.com/gpu.memory": "much"}, 2) == Layout.of_unknown(2)
+    for text in ("much", "-1", "9" * 60):
+        assert layout_of({}, {"nvidia.com/gpu.memory": text}, 2) == Layout.of_unknown(2)
 
 
 @pytest.mark.parametrize(

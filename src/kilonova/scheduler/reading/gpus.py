@@ -4,6 +4,7 @@ A node without a topology annotation may still carry the labels of NVIDIA's feat
 at least model, memory and architecture of its devices are known.
 """
 
+import re
 from collections.abc import Mapping
 
 from kilonova.api.gpus import (
@@ -23,6 +24,7 @@ from kilonova.scheduler.core.mig_parts import known_geometry
 _PRODUCT = "nvidia.com/gpu.product"
 _MEMORY = "nvidia.com/gpu.memory"
 _FAMILY = "nvidia.com/gpu.family"
+_MEBIBYTES = re.compile(r"[0-9]{1,9}", re.ASCII)
 
 
 def layout_of(
@@ -72,7 +74,8 @@ def devices_text(shares: tuple[Share, ...]) -> str:
 def _layout_by_labels(labels: Mapping[str, str], count: int) -> Layout:
     model, architecture = labels.get(_PRODUCT, ""), labels.get(_FAMILY, "")
     text = labels.get(_MEMORY, "")
-    memory = int(text) if text.isascii() and text.isdecimal() else 0
+    # A longer number is no memory of a device, and more than can be counted with.
+    memory = int(text) if _MEBIBYTES.fullmatch(text) else 0
     if not model and not memory and not architecture:
         return Layout.of_unknown(count)
     return Layout(tuple(Gpu(index, memory, model, architecture) for index in range(count)))
