@@ -19,10 +19,10 @@ from kilonova.kube.events import Recorder, Reference
 from kilonova.kube.logging import get_logger
 from kilonova.local.controllers.indexes import BY_NODE, index_by_node
 from kilonova.local.controllers.objects import PODS, Pod
-from kilonova.local.nodes import objects
+from kilonova.local.nodes import podstatus
 from kilonova.local.nodes.faults import PREFIX
 from kilonova.local.nodes.machine import Machine
-from kilonova.local.nodes.objects import restarts
+from kilonova.local.nodes.podstatus import restarts
 from kilonova.local.nodes.timetable import Timetable
 
 RUN_SECONDS = PREFIX + "run-seconds"
@@ -120,11 +120,11 @@ class PodLives:
             machine.release(pod.metadata.uid)
         elif pod.status.pod_ip:
             machine.keep_address(pod.metadata.uid, pod.status.pod_ip)
-            machine.keep_gpus(pod.metadata.uid, objects.gpus(pod), objects.given_gpus(pod))
+            machine.keep_gpus(pod.metadata.uid, podstatus.gpus(pod), podstatus.given_gpus(pod))
 
     def _ran(self, pod: Pod) -> float:
         """How long a pod that another process started has been running."""
-        started = objects.started_at(pod)
+        started = podstatus.started_at(pod)
         return (self._now() - parse_time(started)).total_seconds() if started else 0.0
 
     def _plan_start(self, machine: Machine, pod: Pod) -> None:
@@ -175,17 +175,17 @@ class PodLives:
         if self._pull_fails(machine, pod):
             await self._back_off(machine, pod, _FIRST_BACKOFF)
             return
-        if not machine.admit(pod.metadata.uid, objects.gpus(pod), objects.given_gpus(pod)):
-            status = objects.refused_status(pod, machine.healthy_gpus, self._now())
-        elif objects.is_held(pod):
-            if objects.is_initializing(pod):
+        if not machine.admit(pod.metadata.uid, podstatus.gpus(pod), podstatus.given_gpus(pod)):
+            status = podstatus.refused_status(pod, machine.healthy_gpus, self._now())
+        elif podstatus.is_held(pod):
+            if podstatus.is_initializing(pod):
                 return
             address = machine.address_for(pod.metadata.uid)
             number = machine.shape.number
-            status = objects.initializing_status(pod, number, address, self._now())
+            status = podstatus.initializing_status(pod, number, address, self._now())
         elif self._random.random() < failures.pod_start:
             message = "the simulated start failed (failures.podStart)"
-            status = objects.ended_status(pod, 128, self._now(), "StartError", message)
+            status = podstatus.ended_status(pod, 128, self._now(), "StartError", message)
         else:
             status = self._running(machine, pod, None)
         await self._set_status(pod, status)
@@ -201,14 +201,14 @@ class PodLives:
         about = Reference.to(PODS, known.name, known.namespace, known.uid)
         failed = f'Failed to pull image "{image}": simulated registry does not answer'
         self._events.event(about, "Failed", failed, warning=True)
-        status = objects.pulling_status(pod, machine.shape.number, self._now(), "ErrImagePull")
+        status = podstatus.pulling_status(pod, machine.shape.number, self._now(), "ErrImagePull")
         await self._set_status(pod, status)
 
         async def say(machine: Machine, pod: Pod) -> None:
             waiting = f'Back-off pulling image "{image}"'
             self._events.event(about, "BackOff", waiting)
             reason = "ImagePullBackOff"
-            status = objects.pulling_status(pod, machine.shape.number, self._now(), reason)
+            status = podstatus.pulling_status(pod, machine.shape.number, self._now(), reason)
             if pod.status.phase == "Pending" and not pod.metadata.deletion_timestamp:
                 await self._set_status(pod, status)
 
@@ -244,12 +244,12 @@ class PodLives:
         if policy == "Always" or (policy == "OnFailure" and code):
             status = self._running(machine, pod, code)
         else:
-            status = objects.ended_status(pod, code, self._now(), "", message)
+            status = podstatus.ended_status(pod, code, self._now(), "", message)
         await self._set_status(pod, status)
 
     def _running(self, machine: Machine, pod: Pod, exit_code: int | None) -> JsonObject:
         address = machine.address_for(pod.metadata.uid)
-        return objects.running_status(pod, machine.shape.number, address, self._now(), exit_code)
+        return podstatus.running_status(pod, machine.shape.number, address, self._now(), exit_code)
 
     async def _set_status(self, pod: Pod, status: JsonObject) -> None:
         body = {"metadata": {"uid": pod.metadata.uid}, "status": status}
@@ -260,7 +260,7 @@ class PodLives:
 
 def _goes_on(pod: Pod) -> bool:
     """Whether its startup container, of which its status tells, need not wait any longer."""
-    return objects.is_initializing(pod) and not objects.is_held(pod)
+    return podstatus.is_initializing(pod) and not podstatus.is_held(pod)
 
 
 def _is_of_a_job(pod: Pod) -> bool:

@@ -34,6 +34,7 @@ from kilonova.local.nodes.faults import (
 from kilonova.local.nodes.fleet import Fleet, Step, seconds
 from kilonova.local.nodes.lives import PodLives
 from kilonova.local.nodes.machine import Machine
+from kilonova.local.nodes.podstatus import is_of_a_daemon_set
 from kilonova.local.nodes.timetable import Timetable
 from kilonova.local.nodes.topologies import unhealthy_gpus
 
@@ -182,7 +183,7 @@ class Trouble:
     async def _evict_all(self, machine: Machine) -> None:
         refused = False
         for pod in self._lives.on(machine):
-            if pod.metadata.deletion_timestamp or objects.is_of_a_daemon_set(pod):
+            if pod.metadata.deletion_timestamp or is_of_a_daemon_set(pod):
                 continue
             try:
                 await self._client.evict(pod.metadata.name, pod.metadata.namespace)
