@@ -156,6 +156,7 @@ class Terminated(msgspec.Struct, frozen=True, gc=False, rename="camel"):
 
     exit_code: int = 0
     reason: str = ""
+    started_at: str | None = None
     finished_at: str | None = None
 
 
@@ -173,6 +174,8 @@ class ContainerStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     ready: bool = False
     restart_count: int = 0
     state: ContainerState = ContainerState()
+    last_state: ContainerState = ContainerState()
+    """How it ended the last time, where it is started again."""
 
 
 class Address(msgspec.Struct, frozen=True, gc=False):

@@ -28,6 +28,8 @@ class SimulatedKubelet:
         lists = ("initContainerStatuses", "containerStatuses")
         states = {item["name"]: item for each in lists for item in objects(pod, "status", each)}
         state = part(states, wanted.container, "state")
+        if "waiting" in state:
+            state = part(states, wanted.container, "lastState")
         lines: list[tuple[str, str]] = []
         ended = part(state, "terminated")
         started = (part(state, "running") or ended).get("startedAt")

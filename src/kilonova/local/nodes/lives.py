@@ -4,10 +4,14 @@ A change of a pod only plans what comes next. An act looks at the pod again when
 come, so a pod that was deleted, replaced or restarted meanwhile is left alone. While its machine
 is out nothing happens to a pod; when the machine is back its containers have to start again.
 
+Containers that keep ending are started again later and later, as by a kubelet: how much later is
+known to this process alone, and the next one begins anew, as does a machine that is back.
+
 Nothing runs in a container, so an init container has ended as soon as it began; only that of
 `grove.io` which waits for other cliques does wait, until the pod's annotation releases it.
 """
 
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime
 from random import Random
@@ -18,8 +22,9 @@ from kilonova.kube import Client, Reflector
 from kilonova.kube.events import Recorder, Reference
 from kilonova.kube.logging import get_logger
 from kilonova.local.controllers.indexes import BY_NODE, index_by_node
-from kilonova.local.controllers.objects import PODS, Pod
+from kilonova.local.controllers.objects import PODS, Pod, Terminated
 from kilonova.local.nodes import podstatus
+from kilonova.local.nodes.backoff import FIRST_DELAY, LONGEST_DELAY, Backoff, spoken_delay
 from kilonova.local.nodes.faults import PREFIX
 from kilonova.local.nodes.machine import Machine
 from kilonova.local.nodes.podstatus import restarts
@@ -29,7 +34,6 @@ RUN_SECONDS = PREFIX + "run-seconds"
 EXIT_CODE = PREFIX + "exit-code"
 IMAGE_PULL = PREFIX + "image-pull"
 
-_FIRST_BACKOFF, _LONGEST_BACKOFF = 10.0, 300.0
 _LOST_WITH_THE_MACHINE = 255
 _LONGEST_CODE = 9
 _JOB_SECONDS = "1"
@@ -57,6 +61,8 @@ class PodLives:
         self._random = random
         self._now = now
         self._events = events
+        self._backoffs: defaultdict[str, Backoff] = defaultdict(Backoff)
+        """By the uid of a pod that ended and was started again."""
         index_by_node(pods.store)
 
     def begin(self) -> Callable[[], None]:
@@ -84,7 +90,8 @@ class PodLives:
         """End the containers of the pods that have a GPU, or some of it."""
         holders = machine.holders(gpu)
         for pod in self.on(machine):
-            if pod.metadata.uid in holders and pod.status.phase == "Running":
+            running = pod.status.phase == "Running" and not podstatus.is_backing_off(pod)
+            if pod.metadata.uid in holders and running:
                 await self._exit(machine, pod, 1, message)
 
     def _changed(self, old: Pod | None, new: Pod | None) -> None:
@@ -108,9 +115,13 @@ class PodLives:
         elif new.status.phase == "Running" and not (
             old is not None and old.status.phase == "Running" and restarts(old) == restarts(new)
         ):
-            self._plan_end(machine, new, ran=self._ran(new) if old is None else 0.0)
+            if podstatus.is_backing_off(new):
+                self._plan(0.0, self._restart, machine, new)
+            else:
+                self._plan_end(machine, new, ran=self._ran(new) if old is None else 0.0)
 
     def _gone(self, pod: Pod) -> None:
+        self._backoffs.pop(pod.metadata.uid, None)
         machine = self._machines.get(pod.spec.node_name)
         if machine is not None:
             machine.release(pod.metadata.uid)
@@ -173,7 +184,7 @@ class PodLives:
             return
         failures = machine.shape.group.failures
         if self._pull_fails(machine, pod):
-            await self._back_off(machine, pod, _FIRST_BACKOFF)
+            await self._back_off(machine, pod, FIRST_DELAY)
             return
         if not machine.admit(pod.metadata.uid, podstatus.gpus(pod), podstatus.given_gpus(pod)):
             status = podstatus.refused_status(pod, machine.healthy_gpus, self._now())
@@ -197,8 +208,7 @@ class PodLives:
 
     async def _back_off(self, machine: Machine, pod: Pod, seconds: float) -> None:
         image = pod.spec.containers[0].image if pod.spec.containers else ""
-        known = pod.metadata
-        about = Reference.to(PODS, known.name, known.namespace, known.uid)
+        about = _reference(pod)
         failed = f'Failed to pull image "{image}": simulated registry does not answer'
         self._events.event(about, "Failed", failed, warning=True)
         status = podstatus.pulling_status(pod, machine.shape.number, self._now(), "ErrImagePull")
@@ -216,7 +226,7 @@ class PodLives:
             if pod.metadata.deletion_timestamp or pod.status.phase != "Pending":
                 return
             if self._pull_fails(machine, pod):
-                await self._back_off(machine, pod, min(2 * seconds, _LONGEST_BACKOFF))
+                await self._back_off(machine, pod, min(2 * seconds, LONGEST_DELAY))
             else:
                 await self._start(machine, pod)
 
@@ -232,30 +242,64 @@ class PodLives:
         await self._end(machine, pod, 1, "the simulated container crashed (failures.podLife)")
 
     async def _lost(self, machine: Machine, pod: Pod) -> None:
-        await self._end(machine, pod, _LOST_WITH_THE_MACHINE, "the simulated node was out")
+        self._backoffs.pop(pod.metadata.uid, None)
+        if podstatus.is_backing_off(pod):
+            await self._restart(machine, pod)
+        else:
+            await self._end(machine, pod, _LOST_WITH_THE_MACHINE, "the simulated node was out")
 
     async def _end(self, machine: Machine, pod: Pod, code: int, message: str) -> None:
-        if not pod.metadata.deletion_timestamp and pod.status.phase == "Running":
+        if pod.metadata.deletion_timestamp or podstatus.is_backing_off(pod):
+            return
+        if pod.status.phase == "Running":
             await self._exit(machine, pod, code, message)
 
     async def _exit(self, machine: Machine, pod: Pod, code: int, message: str) -> None:
         """The containers end; they are started again where the pod's policy says so."""
-        policy = pod.spec.restart_policy
-        if policy == "Always" or (policy == "OnFailure" and code):
-            status = self._running(machine, pod, code)
-        else:
-            status = podstatus.ended_status(pod, code, self._now(), "", message)
-        await self._set_status(pod, status)
+        now, policy = self._now(), pod.spec.restart_policy
+        if policy != "Always" and not (policy == "OnFailure" and code):
+            await self._set_status(pod, podstatus.ended_status(pod, code, now, "", message))
+            return
+        end, backoff = podstatus.end_of(pod, code, now), self._backoffs[pod.metadata.uid]
+        wait = backoff.remaining(now.timestamp(), now.timestamp())
+        if not wait:
+            await self._start_again(machine, pod, end)
+            return
+        about, place = _reference(pod), podstatus.full_name(pod)
+        for each in pod.spec.containers:
+            text = f"Back-off restarting failed container {each.name} in pod {place}"
+            self._events.event(about, "BackOff", text, warning=True)
+        delay = spoken_delay(backoff.delay)
+        await self._set_status(pod, podstatus.backing_off_status(pod, end, now, delay))
+        self._plan(wait, self._restart, machine, pod)
 
-    def _running(self, machine: Machine, pod: Pod, exit_code: int | None) -> JsonObject:
+    async def _restart(self, machine: Machine, pod: Pod) -> None:
+        """The containers of a pod have waited for long enough."""
+        end = podstatus.last_end(pod)
+        waits = podstatus.is_backing_off(pod) and not pod.metadata.deletion_timestamp
+        if waits and end is not None:
+            await self._start_again(machine, pod, end)
+
+    async def _start_again(self, machine: Machine, pod: Pod, end: Terminated) -> None:
+        now = self._now().timestamp()
+        finished = parse_time(end.finished_at).timestamp() if end.finished_at else now
+        await self._set_status(pod, self._running(machine, pod, end))
+        self._backoffs[pod.metadata.uid].count(finished, now)
+
+    def _running(self, machine: Machine, pod: Pod, end: Terminated | None) -> JsonObject:
         address = machine.address_for(pod.metadata.uid)
-        return podstatus.running_status(pod, machine.shape.number, address, self._now(), exit_code)
+        return podstatus.running_status(pod, machine.shape.number, address, self._now(), end)
 
     async def _set_status(self, pod: Pod, status: JsonObject) -> None:
         body = {"metadata": {"uid": pod.metadata.uid}, "status": status}
         await self._client.patch(
             PODS, pod.metadata.name, body, pod.metadata.namespace, subresource="status"
         )
+
+
+def _reference(pod: Pod) -> Reference:
+    known = pod.metadata
+    return Reference.to(PODS, known.name, known.namespace, known.uid)
 
 
 def _goes_on(pod: Pod) -> bool:

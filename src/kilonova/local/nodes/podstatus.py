@@ -3,13 +3,17 @@
 from collections.abc import Sequence
 from datetime import datetime
 
+import msgspec
+
 from kilonova.api.gpus import DEVICES, Assignment, Unreadable, print_devices, read_devices
 from kilonova.api.grove.names import RELEASED, STARTUP_CONTAINER
 from kilonova.api.json import JsonObject
 from kilonova.api.quantity import from_json
 from kilonova.api.times import rfc3339
-from kilonova.local.controllers.objects import Container, Pod
+from kilonova.local.controllers.objects import Container, ContainerState, Pod, Terminated
 from kilonova.local.nodes.objects import GPU_RESOURCE, host_address
+
+BACK_OFF = "CrashLoopBackOff"
 
 
 def restarts(pod: Pod) -> int:
@@ -52,16 +56,34 @@ def started_at(pod: Pod) -> str | None:
     return next((each.started_at for each in running if each is not None), None)
 
 
+def is_backing_off(pod: Pod) -> bool:
+    """Whether its containers have ended, and wait to be started again."""
+    return pod.status.phase == "Running" and any(
+        each.last_state.terminated is not None and each.state == ContainerState()
+        for each in pod.status.container_statuses
+    )
+
+
+def end_of(pod: Pod, exit_code: int, now: datetime) -> Terminated:
+    """How its containers end now."""
+    moment = rfc3339(now)
+    reason = "Error" if exit_code else "Completed"
+    return Terminated(exit_code, reason, started_at(pod) or moment, moment)
+
+
+def last_end(pod: Pod) -> Terminated | None:
+    """How its containers ended the last time."""
+    ends = (each.last_state.terminated for each in pod.status.container_statuses)
+    return next((each for each in ends if each is not None), None)
+
+
 def running_status(
-    pod: Pod, node: int, address: str, now: datetime, exit_code: int | None = None
+    pod: Pod, node: int, address: str, now: datetime, end: Terminated | None = None
 ) -> JsonObject:
-    """All containers run and are ready: for the first time, or again after an exit."""
+    """All containers run and are ready: for the first time, or again after an end."""
     moment = rfc3339(now)
     up = _up(moment)
-    count, last = 0, {}
-    if exit_code is not None:
-        count = restarts(pod) + 1
-        last = {"terminated": _terminated(exit_code, started_at(pod) or moment, moment)}
+    count, last = (0, {}) if end is None else (restarts(pod) + 1, _state_of(end))
     return {
         "phase": "Running",
         **_addresses(node, address),
@@ -72,6 +94,33 @@ def running_status(
             _container_status(pod, each, up, count, last) for each in pod.spec.containers
         ],
     }
+
+
+def backing_off_status(pod: Pod, end: Terminated, now: datetime, delay: str) -> JsonObject:
+    """All containers have ended, and are started again after a delay."""
+
+    def waits(container: Container) -> JsonObject:
+        message = f"back-off {delay} restarting failed container={container.name} "
+        return {
+            "state": {"waiting": {"reason": BACK_OFF, "message": f"{message}pod={full_name(pod)}"}},
+            "ready": False,
+            "started": False,
+        }
+
+    return {
+        "phase": "Running",
+        "conditions": pod_conditions(pod, rfc3339(now), ready=False, reason="ContainersNotReady"),
+        "containerStatuses": [
+            _container_status(pod, each, waits(each), restarts(pod), _state_of(end))
+            for each in pod.spec.containers
+        ],
+    }
+
+
+def full_name(pod: Pod) -> str:
+    """As kubelets name it in messages: `name_namespace(uid)`."""
+    known = pod.metadata
+    return f"{known.name}_{known.namespace}({known.uid})"
 
 
 def initializing_status(pod: Pod, node: int, address: str, now: datetime) -> JsonObject:
@@ -106,8 +155,8 @@ def initializing_status(pod: Pod, node: int, address: str, now: datetime) -> Jso
 def ended_status(pod: Pod, exit_code: int, now: datetime, reason: str, message: str) -> JsonObject:
     """All containers have ended, for good."""
     moment = rfc3339(now)
-    terminated = _terminated(exit_code, started_at(pod) or moment, moment)
-    state: JsonObject = {"state": {"terminated": terminated}, "ready": False, "started": False}
+    ended = _state_of(end_of(pod, exit_code, now))
+    state: JsonObject = {"state": ended, "ready": False, "started": False}
     succeeded = exit_code == 0
     return {
         "phase": "Succeeded" if succeeded else "Failed",
@@ -209,7 +258,7 @@ def _passed(pod: Pod, inits: Sequence[Container], moment: str) -> list[JsonObjec
     """Init containers whose turn is over: they have ended, but for those that go on beside."""
     up = _up(moment)
     done: JsonObject = {
-        "state": {"terminated": _terminated(0, moment, moment)},
+        "state": _state_of(Terminated(0, "Completed", moment, moment)),
         "ready": True,
         "started": False,
     }
@@ -219,13 +268,8 @@ def _passed(pod: Pod, inits: Sequence[Container], moment: str) -> list[JsonObjec
     ]
 
 
-def _terminated(exit_code: int, started: str, finished: str) -> JsonObject:
-    return {
-        "exitCode": exit_code,
-        "reason": "Completed" if exit_code == 0 else "Error",
-        "startedAt": started,
-        "finishedAt": finished,
-    }
+def _state_of(end: Terminated) -> JsonObject:
+    return {"terminated": msgspec.to_builtins(end)}
 
 
 def _container_status(

@@ -7,6 +7,7 @@ from zlib import crc32
 from kilonova.api.quantity import from_json
 from kilonova.local.controllers.objects import Container, Pod
 from kilonova.local.kubelets import ContainerUsage, NodeUsage, PodUsage
+from kilonova.local.nodes.podstatus import is_backing_off
 
 _WINDOW_SECONDS = 15.0
 _LEAST_SHARE, _SHARES = 0.2, 0.6
@@ -20,7 +21,8 @@ _SYSTEM_MEMORY = 512 << 20
 
 def simulated_usage(pods: Iterable[Pod], now: datetime) -> NodeUsage:
     """Of a node: its running pods, and a little for itself."""
-    used = tuple(_pod_usage(pod) for pod in pods if pod.status.phase == "Running")
+    running = (pod for pod in pods if pod.status.phase == "Running")
+    used = tuple(_pod_usage(pod) for pod in running if not is_backing_off(pod))
     containers = [each for pod in used for each in pod.containers]
     return NodeUsage(
         now,

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from kilonova.local.nodes.process.kubelet.restarts import Backoff, restarts_after, spoken_delay
+from kilonova.local.nodes.process.kubelet.restarts import restarts_after
 from kilonova.local.nodes.process.kubelet.runs import History
 from kilonova.local.nodes.process.kubelet.sequence import HEALTHY, Health, Plan, plan, turns
 from tests.local.process.kubelet.kubelet_pods import NEVER_RAN, ended, pod, running, sidecar
@@ -135,27 +135,6 @@ def test_a_container_may_have_a_policy_of_its_own(
     fields = {"name": "a", "restartPolicyRules": rules} | ({"restartPolicy": own} if own else {})
     subject = pod(fields)
     assert restarts_after(subject, subject.container("a"), code) is again
-
-
-def test_back_off_doubles_up_to_five_minutes_and_begins_anew_after_ten() -> None:
-    backoff = Backoff()
-    now, waits = 1000.0, list[float]()
-    for _ in range(8):
-        waits.append(backoff.remaining(now, now))
-        now += waits[-1]
-        backoff.count(now, now)
-    assert waits == [0, 10, 20, 40, 80, 160, 300, 300]
-    later = now + 601
-    assert backoff.remaining(later, later) == 0
-    backoff.count(later, later)
-    assert backoff.delay == 10
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"), [(10, "10s"), (80, "1m20s"), (300, "5m0s"), (160, "2m40s")]
-)
-def test_delays_are_spoken_as_in_go(seconds: float, text: str) -> None:
-    assert spoken_delay(seconds) == text
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ import math
 from collections import defaultdict
 from collections.abc import Sequence
 
+from kilonova.local.nodes.backoff import Backoff, spoken_delay
 from kilonova.local.nodes.process.kubelet.checks import HookFailed
 from kilonova.local.nodes.process.kubelet.containers import Containers
 from kilonova.local.nodes.process.kubelet.containerstatus import Waiting
@@ -13,7 +14,6 @@ from kilonova.local.nodes.process.kubelet.environment import ConfigError
 from kilonova.local.nodes.process.kubelet.launching import NoCommand, PodPlace
 from kilonova.local.nodes.process.kubelet.means import Means
 from kilonova.local.nodes.process.kubelet.pods import Container
-from kilonova.local.nodes.process.kubelet.restarts import Backoff, spoken_delay
 from kilonova.local.nodes.process.kubelet.runs import Run, run_id, run_of
 from kilonova.local.nodes.process.kubelet.sequence import Stop, StopCause
 from kilonova.local.nodes.process.runtime import ContainerSpec, StartFailed
