@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import msgspec
 import pytest
 
-from kilonova.cli.kindsoflists import NODES, WORKLOADS
+from kilonova.cli.kindsoflists import GANGS, NODES, WORKLOADS
 from kilonova.cli.ownerrows import Owner, OwnerRow, owner_row
 from kilonova.cli.views import Tables, gang_views, gpus_of, node_views, workload_views
 from kilonova.console.rows import GangGroup, GangRow, NodeRow, PodRow, SetRow
@@ -167,3 +167,8 @@ def test_what_others_wrote_stays_in_its_cell_and_commands_no_terminal():
     why = WORKLOADS.columns[-1]
     assert why.in_wide is not None
     assert {why.cell(view), why.in_wide(view)} == {"no room here ]0;mine"}
+    (gang,) = gang_views(
+        Tables(gangs=[GangRow(id="team/g", phase="Pending", groups=(), pack=said)])
+    )
+    topology = next(each for each in GANGS.columns if each.title == "TOPOLOGY")
+    assert topology.cell(gang) == "no room here ]0;mine"

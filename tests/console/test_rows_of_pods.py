@@ -203,6 +203,11 @@ def owner(kind: str, name: str) -> dict[str, Any]:
         ({"pod-template-hash": "5d4f"}, [owner("ReplicaSet", "web-5d4f")], "Deployment/team/web"),
         ({}, [owner("ReplicaSet", "web")], "ReplicaSet/team/web"),
         ({"app.kubernetes.io/part-of": "suite"}, [], "Pod/team/p"),
+        ({}, [owner("RayCluster", "ray.v2")], "RayCluster/team/ray.v2"),
+        # The API server takes anything for the kind and the name of an owner.
+        ({}, [owner("a/b", "c/d")], "Pod/team/p"),
+        ({}, [owner("Job", "\x1b]0;mine\x07")], "Pod/team/p"),
+        ({}, [owner("<b>", "50%")], "Pod/team/p"),
     ],
 )
 def test_the_workload_is_what_people_made(

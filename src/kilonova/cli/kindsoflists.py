@@ -95,7 +95,7 @@ GANGS: Kind[GangView] = Kind(
             order=lambda view: -(view.created or 0.0),
         ),
         Column("NODES", lambda view: ",".join(view.nodes) or "-", wide=True),
-        Column("TOPOLOGY", lambda view: view.topology or "-", wide=True),
+        Column("TOPOLOGY", lambda view: one_line(view.topology) or "-", wide=True),
         Column(
             "SCORE",
             lambda view: "-" if view.score is None else f"{view.score:.2f}",

@@ -1,5 +1,6 @@
 """Pods as rows. Pure."""
 
+import re
 from functools import lru_cache
 
 from kilonova.api.gpus import Assignment, Unreadable, read_devices
@@ -12,6 +13,8 @@ from kilonova.console.podstate import ENDED, condition_of, is_true, pod_state, w
 from kilonova.console.rows import PodRow, moment
 
 _COMPUTE_SLICES = 7
+_CALLED = re.compile(r"[A-Za-z][A-Za-z0-9]*/[A-Za-z0-9][A-Za-z0-9.:_-]*", re.ASCII)
+"""How kinds and objects can be called."""
 
 
 def pod_row(pod: Pod) -> PodRow:
@@ -74,7 +77,8 @@ def _workload(pod: Pod) -> str:
     if of_set := set_of(labels, metadata.namespace):
         return f"PodCliqueSet/{of_set}"
     owner = metadata.controller
-    if owner is None:
+    # Whoever writes a reference may write anything: what nothing is called belongs to nobody.
+    if owner is None or not _CALLED.fullmatch(f"{owner.kind}/{owner.name}"):
         return f"Pod/{metadata.id}"
     made_by = f"-{labels.template_hash}"
     if owner.kind == "ReplicaSet" and labels.template_hash and owner.name.endswith(made_by):
