@@ -196,6 +196,22 @@ def test_cropping_leaves_codes_whole():
 
 
 @pytest.mark.parametrize(
+    ("line", "width", "shown"),
+    [
+        ("没有空位", 8, "没有空位"),
+        ("没有空位", 7, "没有空…"),
+        ("没有空位", 6, "没有…"),
+        ("a\x1b[31m没有\x1b[0m空位", 6, "a\x1b[31m没有\x1b[0m…\x1b[0m"),
+        ("re\u0301seau", 6, "re\u0301seau"),
+        ("re\u0301seau", 4, "re\u0301s…"),
+    ],
+)
+def test_letters_take_the_columns_that_they_take_on_a_terminal(line: str, width: int, shown: str):
+    assert cropped(line, width) == shown
+    assert width_of(cropped(line, width)) <= width
+
+
+@pytest.mark.parametrize(
     ("typed", "keys"),
     [
         ("q", ["q"]),

@@ -1,6 +1,7 @@
 """Lines on a terminal: how wide they are, and what is left of them on a narrow one."""
 
 import re
+from unicodedata import category, east_asian_width
 
 _ESCAPE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
@@ -14,8 +15,9 @@ def one_line(text: str) -> str:
 
 
 def width_of(line: str) -> int:
-    """How many columns a line takes."""
-    return len(_ESCAPE.sub("", line))
+    """How many columns a line takes: letters of East Asia and pictures take two, accents none."""
+    text = _ESCAPE.sub("", line)
+    return len(text) if text.isascii() else sum(map(_columns, text))
 
 
 def cropped(line: str, width: int) -> str:
@@ -26,9 +28,26 @@ def cropped(line: str, width: int) -> str:
     room = width - 1
     place = 0
     for escape in _ESCAPE.finditer(line):
-        text = line[place : escape.start()][:room]
+        text = _beginning(line[place : escape.start()], room)
         kept += [text, escape[0]]
-        room -= len(text)
+        room -= width_of(text)
         place = escape.end()
-    kept += [line[place:][:room], "…", PLAIN if "\x1b" in line else ""]
+    kept += [_beginning(line[place:], room), "…", PLAIN if "\x1b" in line else ""]
     return "".join(kept)
+
+
+def _beginning(text: str, room: int) -> str:
+    """As much of a text without codes as there is room for."""
+    if text.isascii():
+        return text[:room]
+    for place, letter in enumerate(text):
+        room -= _columns(letter)
+        if room < 0:
+            return text[:place]
+    return text
+
+
+def _columns(letter: str) -> int:
+    if category(letter) in ("Mn", "Me"):
+        return 0
+    return 2 if east_asian_width(letter) in "WF" else 1
