@@ -66,8 +66,14 @@ def owner_sources(namespace: str | None = None) -> tuple[Source, ...]:
 
 async def readable(client: Client, sources: tuple[Source, ...]) -> tuple[Source, ...]:
     """The sources that we may read; which others there are is told on standard error."""
-    may = await asyncio.gather(*(_may_read(client, each) for each in sources))
-    known = dict(zip(sources, may, strict=True))
+    asked = (_may_read(client, each) for each in sources)
+    answers = await asyncio.gather(*asked, return_exceptions=True)
+    known: dict[Source, bool] = {}
+    # Whichever answer comes first, the first source that one can not do without is told.
+    for source, may in zip(sources, answers, strict=True):
+        if isinstance(may, BaseException):
+            raise may
+        known[source] = may
     refused = [_TABLES[each.table][0].plural for each in sources if not known[each]]
     if refused:
         names = ", ".join(refused)
