@@ -110,7 +110,7 @@ def lease_findings(cluster: Cluster) -> Iterator[Finding]:
 
 
 def _leader(name: str, lease: Lease, now: float) -> Finding:
-    again = f"`kilonova run {name}`, or see the pods of its Deployment (deploy/{name})"
+    again = f"`kilonova run {name}`, or the pods of its Deployment (deploy/{name})"
     if not lease.holder or lease.renewed is None:
         return warning(name, "none leads: the last one has stepped down", f"start one: {again}")
     silent = max(0.0, now - lease.renewed)
@@ -118,7 +118,7 @@ def _leader(name: str, lease: Lease, now: float) -> Finding:
         return problem(
             name,
             f"{lease.holder} has not been heard of for {human_duration(silent)}",
-            f"start it again, and see its log: {again}",
+            f"see its log, and start it again: {again}",
         )
     return ok(name, f"{lease.holder} leads, heard of {human_duration(silent)} ago")
 
