@@ -348,6 +348,20 @@ def test_watched_queues_stay_while_the_server_is_away(cluster_command: Kilonova,
         assert typing.ends() == 130
 
 
+def test_a_watch_that_is_piped_says_so_while_the_server_is_away(
+    cluster_command: Kilonova, tmp_path: Path
+):
+    data = tmp_path / "gone"
+    words = ("--no-demo", "--no-console", "--no-operator")
+    assert cluster_command.detach(data, *words).code == 0
+    with _watching(cluster_command, "nodes", "-w", "--data", data) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline().startswith("NAME")
+        os.kill(cluster_command.status(data)["pid"], signal.SIGKILL)
+        assert process.stderr.readline().startswith("kilonova: Not up to date, trying again: ")
+
+
 async def _create(data: Path, body: dict[str, object]) -> None:
     async with connect(data / "kubeconfig") as client:
         await client.create(PODS, body, "default")

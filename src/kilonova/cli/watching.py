@@ -60,7 +60,7 @@ async def _watch_on_terminal(
             size = shutil.get_terminal_size()
             lines = printer.table(await choose(following.tables()))
             if following.trouble:
-                lines.append(f"Not up to date, trying again: {one_line(following.trouble)}")
+                lines.append(_currency(following.trouble))
             most = size.lines - 1
             if len(lines) > most:
                 lines[most - 1 :] = [f"… and {len(lines) - most + 1} more"]
@@ -82,14 +82,23 @@ async def _watch_to_stream(
     """Print all, then whatever changes, as it changes, until cancelled."""
     known: dict[tuple[str, str], V] = {}
     printed = printer.printed_as_it_changes()
+    stale = False
     async with followed(client, sources) as following:
         while True:
+            if stale != bool(following.trouble):
+                stale = not stale
+                typer.echo(f"kilonova: {_currency(following.trouble)}", err=True)
             now = {printer.key(view): view for view in await choose(following.tables())}
             left = [gone(view) for key, view in known.items() if key not in now]
             printed(left + [view for key, view in now.items() if known.get(key) != view])
             known = now
             await following.changed(_AGES)
             await asyncio.sleep(_PACE)
+
+
+def _currency(trouble: str) -> str:
+    """Whether what is shown is what is so, and why not."""
+    return f"Not up to date, trying again: {one_line(trouble)}" if trouble else "Up to date again"
 
 
 @asynccontextmanager
