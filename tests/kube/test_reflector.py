@@ -213,16 +213,35 @@ async def test_the_events_before_an_error_are_kept() -> None:
     assert scene.query(1)["resourceVersion"] == "6"
 
 
-async def test_a_stream_gone_silent_is_given_up() -> None:
+async def test_a_stream_gone_silent_is_given_up_for_another() -> None:
     scene = Scene(
         Stream(bookmark(5, ends_initial_events=True), Pause(80), bookmark(6), Hang()),
         Stream(Hang()),
         silence=90,
     )
-    await scene.play(300)
-    assert scene.wire.times[:2] == [0, 171]
+    await scene.play(200)
+    assert scene.wire.times == [0, 170]
     assert scene.query(1)["resourceVersion"] == "6"
-    assert scene.wire.open_streams == 0
+
+
+async def test_silence_is_no_trouble_unless_nobody_answers(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    told: list[object] = []
+    quiet = Stream(Hang())
+    scene = Scene(
+        Stream(bookmark(5, ends_initial_events=True), Hang()),
+        quiet,
+        quiet,
+        ConnectionFailed("refused"),
+        quiet,
+        silence=90,
+        on_trouble=lambda error: told.append(error and str(error)),
+    )
+    await scene.play(280)
+    assert scene.wire.times == [0, 90, 180, 270, 271]
+    assert told == [None, None, None, "refused", None]
+    assert [each.getMessage() for each in caplog.records] == ["watch failed, will retry"]
 
 
 async def test_failures_are_retried_with_growing_delays() -> None:

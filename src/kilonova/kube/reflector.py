@@ -52,9 +52,9 @@ class _NotStreamed(Exception):
 class Reflector(Generic[T]):
     """Follows one resource, or the part of it that the selectors choose.
 
-    `silence` is after how many seconds without data, bookmarks included, a stream counts as
-    dead; servers send a bookmark about every minute. Share a reflector between controllers:
-    its cost is per event, not per handler. What is `optional` counts as empty while the server
+    `silence` is after how many seconds without data, bookmarks included, a stream is given up for
+    another; servers send a bookmark about every minute, of most kinds. Share a reflector between
+    controllers: its cost is per event, not per handler. What is `optional` counts as empty while the server
     does not know the kind; the others are waited for. `on_trouble` is told why a try failed, each
     time, and None whenever the store is, or is again, what the server has.
     """
@@ -145,7 +145,7 @@ class Reflector(Generic[T]):
         filling = not self._version
         loop = asyncio.get_running_loop()
         started = loop.time()
-        heard_any = False
+        follows = heard_any = False
         try:
             async with (
                 ends_when_silent(self._silence) as heard,
@@ -164,6 +164,7 @@ class Reflector(Generic[T]):
                     await self._fill_from(batches, heard)
                 if self._version:
                     self._mended()
+                    follows = True
                 breath = Breath()
                 async for batch in batches:
                     heard()
@@ -172,6 +173,11 @@ class Reflector(Generic[T]):
                     self._failures = 0
                     await breath.take_if_due()
         except TimeoutError:
+            if follows:
+                # Of Events, and of all that it does not cache, Kubernetes sends no bookmarks: where
+                # nothing happens that is no failure. Another watch will tell.
+                self._log.debug("the watch was silent, another follows", seconds=self._silence)
+                return
             if not self._version:
                 self._streams_lists = False
             raise ConnectionFailed(f"the watch was silent for {self._silence:g} s") from None
