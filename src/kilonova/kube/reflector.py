@@ -54,9 +54,9 @@ class Reflector(Generic[T]):
 
     `silence` is after how many seconds without data, bookmarks included, a stream is given up for
     another; servers send a bookmark about every minute, of most kinds. Share a reflector between
-    controllers: its cost is per event, not per handler. What is `optional` counts as empty while the server
-    does not know the kind; the others are waited for. `on_trouble` is told why a try failed, each
-    time, and None whenever the store is, or is again, what the server has.
+    controllers: its cost is per event, not per handler. What is `optional` counts as empty while
+    the server does not know the kind; the others are waited for. `on_trouble` is told why a try
+    failed, each time, and None whenever the store is, or is again, what the server has.
     """
 
     def __init__(
