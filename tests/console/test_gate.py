@@ -2,6 +2,7 @@
 
 import socket
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import aiohttp
 import pytest
@@ -9,8 +10,11 @@ import pytest_asyncio
 from yarl import URL
 
 from kilonova.console import Console, ConsoleSettings, build_console
+from kilonova.kube import connect
 from tests.console.looking import TOKEN, address, browser, console_on
+from tests.harness.embedded import EmbeddedServer
 from tests.local.embedded_cluster import running
+from tests.workloads.process.operator_process import token_kubeconfig
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 API = ("/api/stream", "/api/why?namespace=a&name=b", "/api/object?table=pods&id=a/b", "/api/none")
@@ -121,6 +125,20 @@ async def test_a_bearer_token_will_do(console: Console) -> None:
     async with browser(console) as session, session.get("/nodes/n1") as reply:
         assert reply.status == 200
         assert "text/html" in reply.headers["content-type"]
+
+
+async def test_a_cluster_that_does_not_know_the_console_is_not_taken_for_a_wrong_token(
+    embedded_server: EmbeddedServer, tmp_path: Path
+) -> None:
+    kubeconfig = token_kubeconfig(embedded_server.access, tmp_path / "kubeconfig", "expired")
+    async with (
+        connect(kubeconfig) as client,
+        console_on(client) as console,
+        browser(console) as session,
+        session.get("/api/object?table=nodes&id=n") as reply,
+    ):
+        assert reply.status == 502
+        assert "the cluster refuses the console" in (await reply.json())["message"]
 
 
 async def test_code_is_public_and_sent_again_only_when_it_changed(

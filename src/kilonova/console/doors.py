@@ -13,7 +13,15 @@ from kilonova.console.gate import Gate
 from kilonova.console.replies import Refused, as_json, message, refusal_page, with_headers
 from kilonova.console.tables import Table
 from kilonova.console.viewers import Viewers
-from kilonova.kube import ApiStatusError, Client, KubeError, Reply, Request, StreamReply
+from kilonova.kube import (
+    ApiStatusError,
+    Client,
+    KubeError,
+    Reply,
+    Request,
+    StreamReply,
+    Unauthorized,
+)
 from kilonova.kube.webserver import Endpoint, text
 
 _READ = ("GET", "HEAD")
@@ -87,6 +95,9 @@ class Doors:
                 return with_headers(await endpoint(request))
             except Refused as refusal:
                 return with_headers(message(refusal.message, refusal.status))
+            except Unauthorized as error:
+                # It is the console that the cluster does not know, not who looks at it.
+                return with_headers(message(f"the cluster refuses the console: {error}", 502))
             except ApiStatusError as error:
                 return with_headers(message(error.message, error.code))
             except KubeError as error:
