@@ -10,7 +10,7 @@ Quantities = Mapping[str, str | int | float]
 
 _NANO = 10**9
 _NANO_IN_MILLI = 10**6
-_MOST = 1 << 62
+MOST = 1 << 62
 """What is more than this counts as this: a sum of two is still a number of 64 bits."""
 
 
@@ -49,14 +49,14 @@ def _amount(name: str, quantity: str | int | float) -> int:
     if name == "cpu":
         return _milli(quantity)
     try:
-        return min(from_json(quantity).value, _MOST)
+        return min(from_json(quantity).value, MOST)
     except QuantityError:
         return 0
 
 
 def _milli(quantity: str | int | float) -> int:
     try:
-        return min(from_json(quantity).milli, _MOST)
+        return min(from_json(quantity).milli, MOST)
     except QuantityError:
         return 0
 

@@ -21,7 +21,7 @@ from kilonova.scheduler.core.gangs import Member
 from kilonova.scheduler.core.mig import profile_of
 from kilonova.scheduler.core.snapshot import GPU, PODS
 from kilonova.scheduler.objects import Pod
-from kilonova.scheduler.reading.amounts import amounts_of
+from kilonova.scheduler.reading.amounts import MOST, amounts_of
 from kilonova.scheduler.reading.peers import Namespaces, peers_of
 from kilonova.scheduler.reading.selectors import node_term_of, node_terms_of
 
@@ -117,7 +117,8 @@ def requests_of(pod: Pod) -> dict[str, int]:
     total.update(amounts_of(pod.spec.resources.requests))
     _add(total, amounts_of(pod.spec.overhead))
     total[PODS] = 1
-    return total
+    # Containers may each ask for the most, and are not to be more together.
+    return {name: min(amount, MOST) for name, amount in total.items()}
 
 
 def _ports(pod: Pod) -> Iterator[tuple[str, int]]:
