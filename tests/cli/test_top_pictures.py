@@ -94,6 +94,25 @@ def test_a_lost_gpu_is_marked():
     assert "·×" in lines(Look(), tables=Tables(nodes=[node]))[1]
 
 
+def test_whoever_says_that_there_are_any_number_of_gpus_gets_a_line_as_others_do():
+    vast = NodeRow(id="vast", ready=True, cpu=1, ram=1, gpus=10**15)
+    tables = Tables(nodes=[*NODES, vast], pods=[_greedy("a0"), _greedy("vast")])
+    shown = {line.split()[0]: line for line in lines(Look(), tables=tables)}
+    assert "Ready     " + "A" * 4 + " " * 60 + "  " in shown["a0"]
+    assert "Ready     " + "B" * 63 + "…  " in shown["vast"]
+
+
+def _greedy(node: str) -> PodRow:
+    return PodRow(
+        id=f"y/{node}",
+        phase="Running",
+        state="Running",
+        workload=f"Pod/y/{node}",
+        node=node,
+        gpus=2**63,
+    )
+
+
 def test_owners_have_colours_that_differ_and_stay():
     coloured = page_lines(scene(coloured=True), Look())
     train, part = (next(line for line in coloured if name in line) for name in ("train", "part"))

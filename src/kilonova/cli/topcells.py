@@ -11,7 +11,9 @@ _PALETTE = (39, 208, 42, 213, 220, 75, 203, 114, 141, 179, 51, 197, 148, 105, 17
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _WHOLE = 0.999
 
-FREE, LOST, HELD, PARTLY = "·", "×", "█", "▄"
+FREE, LOST, HELD, PARTLY, MORE = "·", "×", "█", "▄", "…"
+MOST_CELLS = 64
+"""So many are drawn of a node: whoever writes one may say that it has any number of GPUs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,16 +66,18 @@ class Owners:
 
 
 def cells_of(node: NodeRow, pods: Sequence[PodRow], owners: Owners) -> str:
-    """A cell for each GPU of a node. Those held by pods that do not say which are filled up."""
+    """A cell for each GPU of a node, or for as many as are drawn. Those held by pods that do not
+    say which are filled up."""
+    drawn = node.gpus if node.gpus <= MOST_CELLS else MOST_CELLS - len(MORE)
     holders: dict[int, list[tuple[str, float]]] = {}
     unplaced: list[str] = []
     for pod in pods:
         for index, share in pod.devices:
             holders.setdefault(index, []).append((pod.workload, share))
         if not pod.devices:
-            unplaced += [pod.workload] * pod.gpus
+            unplaced += [pod.workload] * min(pod.gpus, drawn - len(unplaced))
     cells: list[str] = []
-    for index in range(node.gpus):
+    for index in range(drawn):
         held = holders.get(index)
         if held is None and index in node.lost:
             cells.append(LOST)
@@ -84,4 +88,4 @@ def cells_of(node: NodeRow, pods: Sequence[PodRow], owners: Owners) -> str:
             cells.append(owners.cell(unplaced.pop(0), 1.0))
         else:
             cells.append(FREE)
-    return "".join(cells)
+    return "".join(cells) + (MORE if drawn < node.gpus else "")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from kilonova.cli.colours import of_state, painted
 from kilonova.cli.printing import age, amount
 from kilonova.cli.screen import cropped, one_line, width_of
-from kilonova.cli.topcells import Owners, cells_of
+from kilonova.cli.topcells import MOST_CELLS, Owners, cells_of
 from kilonova.cli.toplook import PAGES, Look
 from kilonova.cli.usualqueue import queue_rows, waits_alone
 from kilonova.cli.views import (
@@ -133,7 +133,7 @@ def _nodes(scene: Scene, look: Look) -> list[str]:
     name, status, cells = (
         max(len(view.name) for view in views),
         max(len(view.status) for view in views),
-        max(view.gpus for view in views),
+        min(MOST_CELLS, max(view.gpus for view in views)),
     )
 
     def line(view: NodeView) -> str:
