@@ -33,7 +33,8 @@ Amounts = NDArray[np.int64]
 
 MOST = 1 << 50
 """No node has more of anything: sums over thousands of nodes or pods are still numbers."""
-_MOST_GPUS = 1024
+MOST_GPUS = 1024
+"""More GPUs of a node are not looked at: each has its place in memory."""
 _KEPT_SHAPES = 4096
 """Of so many shapes it is remembered which columns they need; the oldest is worked out anew."""
 
@@ -153,7 +154,7 @@ class Snapshot:
         row = self._rows.get(node.name)
         if row is None:
             row = self._new_row(node.name)
-        layout = node.layout or Layout.of_unknown(_held(node.allocatable.get(GPU, 0), _MOST_GPUS))
+        layout = node.layout or Layout.of_unknown(_held(node.allocatable.get(GPU, 0), MOST_GPUS))
         relaid = self._nodes[row] is None or self.layout(row) != layout
         self._nodes[row] = node
         self.labels.put(row, node.name, node.labels)

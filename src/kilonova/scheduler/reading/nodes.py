@@ -4,7 +4,7 @@ from typing import cast
 
 from kilonova.api.gpus import Unreadable
 from kilonova.scheduler.core.nodes import Node
-from kilonova.scheduler.core.snapshot import GPU
+from kilonova.scheduler.core.snapshot import GPU, MOST_GPUS
 from kilonova.scheduler.core.taints import Effect, Taint
 from kilonova.scheduler.objects import Node as WireNode
 from kilonova.scheduler.reading.amounts import amounts_of
@@ -20,7 +20,7 @@ def node_of(node: WireNode) -> tuple[Node, Unreadable | None]:
     """
     metadata, spec = node.metadata, node.spec
     allocatable = amounts_of(node.status.allocatable)
-    count = max(0, allocatable.get(GPU, 0))
+    count = max(0, min(allocatable.get(GPU, 0), MOST_GPUS))
     layout = layout_of(metadata.annotations, metadata.labels, count)
     problem = None
     if isinstance(layout, Unreadable):
