@@ -13,7 +13,7 @@ def test_a_node_that_offers_absurdly_many_gpus_takes_no_more_memory_than_others(
     labels: dict[str, str],
 ) -> None:
     wire = {
-        "metadata": {"name": "odd", "labels": labels},
+        "metadata": {"name": "odd", "uid": "1", "resourceVersion": "1", "labels": labels},
         "status": {"allocatable": {"nvidia.com/gpu": "1000000000000000"}},
     }
     node, problem = node_of(msgspec.convert(wire, Node))
