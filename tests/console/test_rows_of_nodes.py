@@ -78,6 +78,10 @@ def test_a_node_of_gpus_is_shown_with_its_place_and_its_devices() -> None:
     }
 
 
+def test_no_node_has_more_gpus_than_can_be_drawn() -> None:
+    assert shown(status={"capacity": {"nvidia.com/gpu": "1e15"}})["gpus"] == 1024
+
+
 def test_what_is_not_known_is_left_out() -> None:
     assert shown(status={"conditions": [ready()]}) == {
         "id": "n1",

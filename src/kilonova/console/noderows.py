@@ -13,6 +13,9 @@ from kilonova.console.rows import NodeRow, UsageRow, moment
 GPU = "nvidia.com/gpu"
 _NONE = Topology(())
 
+_MOST_GPUS = 1024
+"""Each GPU of a node is drawn: more are none, but an error of whoever counts them."""
+
 
 def node_row(node: Node) -> NodeRow:
     """A node as it is shown."""
@@ -32,7 +35,7 @@ def node_row(node: Node) -> NodeRow:
         product=product,
         clique=labels.clique,
         fabric=_fabric(topology),
-        gpus=max(int(amount(status.capacity.get(GPU))), len(topology.gpus)),
+        gpus=max(min(int(amount(status.capacity.get(GPU))), _MOST_GPUS), len(topology.gpus)),
         memory=topology.memory or _number(labels.memory),
         lost=lost,
         ready=ready,
