@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from tests.cli.command import Kilonova
 from tests.conftest import Api
 
 LEASES = plain("coordination.k8s.io", "v1", "leases", "Lease", True)
+NODES = plain("", "v1", "nodes", "Node", False)
 NAMESPACES = plain("", "v1", "namespaces", "Namespace", False)
 
 
@@ -117,6 +119,18 @@ async def test_a_leader_that_is_silent_is_a_problem(api: Api, kilonova: Kilonova
     levels = _levels(json.loads(done.out))
     assert levels["scheduler"] == ("problem" if held else "warning")
     assert levels["operator"] == "warning", "none has led"
+
+
+async def test_nodes_are_counted_also_those_without_a_lease(api: Api, kilonova: Kilonova):
+    async with api.client() as client:
+        await client.create(NODES, {"metadata": {"name": api.namespace}})
+        try:
+            words = ("doctor", "-o", "json", "--kubeconfig", str(api.access.kubeconfig))
+            done = await asyncio.to_thread(kilonova, *words)
+        finally:
+            await client.delete(NODES, api.namespace)
+    [found] = [each for each in json.loads(done.out)["findings"] if each["what"] == "nodes"]
+    assert re.search(r"\d of \d+ have a fresh Lease; .*without any Lease: ", found["found"]), found
 
 
 def test_the_parts_of_a_cluster_are_told_one_by_one(kilonova: Kilonova, tmp_path: Path):

@@ -1,5 +1,6 @@
 """What `kilonova doctor` makes of facts: a table of them, without a machine or a cluster."""
 
+from collections.abc import Iterable
 from copy import deepcopy
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -54,7 +55,8 @@ CLUSTER = Cluster(
     leaders={
         name: Lease(f"kilonova-{name}", "pod-1", NOW - 2, 15) for name in ("operator", "scheduler")
     },
-    nodes=(Lease("n1", "n1", NOW - 5, 40),),
+    nodes=("n1",),
+    node_leases=(Lease("n1", "n1", NOW - 5, 40),),
 )
 HEALTHY = Facts(MACHINE, Target("https://host", "lab", "default"), CLUSTER, tuple(definitions()))
 
@@ -76,6 +78,11 @@ def of_webhook(**other: object) -> Facts:
     return of_cluster(webhooks=(replace(usual, **other),))  # type: ignore[arg-type]
 
 
+def of_nodes(leases: Iterable[Lease], **other: object) -> Facts:
+    known = tuple(leases)
+    return of_cluster(nodes=tuple(each.name for each in known), node_leases=known, **other)
+
+
 def _without(name: str) -> dict[str, JsonObject]:
     return {each: one for each, one in _stored().items() if each != name}
 
@@ -93,6 +100,7 @@ def _unserved(name: str) -> dict[str, JsonObject]:
 
 
 LEADERS = CLUSTER.leaders or {}
+LEASES = CLUSTER.node_leases or ()
 QUEUES = "queues.scheduling.kilonova.dev"
 UP = "v1.36.3+kilonova.0.1.0"
 ROOMS = {"api": "running", "operator": "running", "scheduler": "running"}
@@ -286,22 +294,46 @@ CASES = {
         "`kilonova status` tells, on its machine",
     ),
     "silent nodes": (
-        of_cluster(nodes=tuple(Lease(f"n{at}", "", NOW - 90, 40) for at in range(5))),
+        of_nodes(Lease(f"n{at}", "", NOW - 90 * (at > 0), 40) for at in range(6)),
         "warning",
         "nodes",
-        "not heard of for a minute: n0, n1, n2 and 2 more",
+        "1 of 6 have a fresh Lease; not heard of for a minute: n1, n2, n3 and 2 more",
+    ),
+    "nodes without Leases": (
+        of_cluster(nodes=tuple(f"n{at}" for at in range(1, 41))),
+        "warning",
+        "nodes",
+        "1 of 40 have a fresh Lease; without any Lease: n2, n3, n4 and 36 more",
+    ),
+    "a Lease of a node that is gone": (
+        of_cluster(node_leases=(*LEASES, Lease("gone", "gone", NOW - 9000, 40))),
+        "ok",
+        "nodes",
+        "1 node, all with a fresh Lease",
     ),
     "a node ahead of time": (
-        of_cluster(nodes=(Lease("n1", "n1", NOW + 100, 40),)),
+        of_nodes([Lease("n1", "n1", NOW + 100, 40)]),
         "warning",
         "nodes",
         "the clocks are ahead on n1",
     ),
     "nodes by the clock of the server": (
-        of_cluster(server_time=NOW - 100, nodes=(Lease("n1", "n1", NOW - 101, 40),)),
+        of_nodes([Lease("n1", "n1", NOW - 101, 40)], server_time=NOW - 100),
         "ok",
         "nodes",
-        "all 1 are heard of",
+        "1 node, all with a fresh Lease",
+    ),
+    "nodes that can not be seen": (
+        of_cluster(nodes=None),
+        "warning",
+        "nodes",
+        "can not be seen",
+    ),
+    "Leases that can not be seen": (
+        of_cluster(node_leases=None),
+        "warning",
+        "nodes",
+        "1 node, whose Leases can not be seen",
     ),
     "no nodes": (of_cluster(nodes=()), "warning", "nodes", "there are none"),
 }

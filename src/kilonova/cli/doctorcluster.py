@@ -9,6 +9,7 @@ from kilonova.cli.doctorfacts import Cluster, Lease, Right
 from kilonova.cli.doctorfinding import Finding, ok, problem, warning
 from kilonova.cli.embeddedsettings import EMBEDDED
 from kilonova.cli.process import NAMESPACE
+from kilonova.cli.tables import counted
 
 _PARTS = ("operator", "scheduler")
 _STALE_NODE = 60.0
@@ -141,22 +142,28 @@ def _nobody(name: str, *, left_out: bool) -> Finding:
 def node_finding(cluster: Cluster) -> Finding:
     """Whether nodes are heard of, and their clocks agree."""
     if cluster.nodes is None:
-        return warning("nodes", "their Leases can not be seen", "ask for the right to list leases")
-    now = cluster.now if cluster.server_time is None else cluster.server_time
-    known = [(lease.name, now - lease.renewed) for lease in cluster.nodes if lease.renewed]
-    silent = [name for name, age in known if age > _STALE_NODE]
-    ahead = [name for name, age in known if age < -_AHEAD]
-    if not known:
+        return warning("nodes", "can not be seen", "ask for the right to list nodes")
+    if not cluster.nodes:
         return warning("nodes", "there are none", "add some, or start `kilonova up` with a fleet")
+    if cluster.node_leases is None:
+        found = f"{counted(len(cluster.nodes), 'node')}, whose Leases can not be seen"
+        return warning("nodes", found, "ask for the right to list leases")
+    now = cluster.now if cluster.server_time is None else cluster.server_time
+    ages = {lease.name: now - lease.renewed for lease in cluster.node_leases if lease.renewed}
+    ahead = [name for name in cluster.nodes if ages.get(name, 0.0) < -_AHEAD]
+    silent = [name for name in cluster.nodes if ages.get(name, 0.0) > _STALE_NODE]
+    without = [name for name in cluster.nodes if name not in ages]
     if ahead:
         return warning(
             "nodes", f"the clocks are ahead on {_some(ahead)}", "let them follow a time server"
         )
-    if silent:
-        return warning(
-            "nodes", f"not heard of for a minute: {_some(silent)}", "see `kubectl describe node`"
-        )
-    return ok("nodes", f"all {len(known)} are heard of")
+    if silent or without:
+        fresh = len(cluster.nodes) - len(silent) - len(without)
+        found = f"{fresh} of {len(cluster.nodes)} have a fresh Lease"
+        found += f"; not heard of for a minute: {_some(silent)}" if silent else ""
+        found += f"; without any Lease: {_some(without)}" if without else ""
+        return warning("nodes", found, "see `kubectl describe node`")
+    return ok("nodes", f"{counted(len(cluster.nodes), 'node')}, all with a fresh Lease")
 
 
 def _some(names: Sequence[str]) -> str:

@@ -110,7 +110,8 @@ class Cluster:
     definitions: dict[str, JsonObject] | None = None
     webhooks: tuple[Webhook, ...] | None = None
     leaders: dict[str, Lease] | None = None
-    nodes: tuple[Lease, ...] | None = None
+    nodes: tuple[str, ...] | None = None
+    node_leases: tuple[Lease, ...] | None = None
     rooms: dict[str, str] | None = None
     """Of a cluster that `kilonova up` runs: how far each part of it is, if that is told here."""
 

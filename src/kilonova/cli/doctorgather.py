@@ -34,6 +34,7 @@ from kilonova.cli.doctorfacts import (
 )
 from kilonova.cli.doctorobjects import (
     LEASES,
+    NODES,
     SERVICE_LABEL,
     SLICES,
     WEBHOOKS,
@@ -220,7 +221,8 @@ async def _ask(client: Client) -> Cluster:
         leaders=None
         if leases is None
         else {named[each.name]: each for each in leases if each.name in named},
-        nodes=await _unless_refused(lambda: _leases(client, "kube-node-lease")),
+        nodes=await _unless_refused(lambda: _nodes(client)),
+        node_leases=await _unless_refused(lambda: _leases(client, "kube-node-lease")),
     )
 
 
@@ -245,6 +247,10 @@ async def _may(client: Client, right: Right) -> bool:
 async def _definitions(client: Client) -> dict[str, JsonObject]:
     listing = await client.list(_DEFINITIONS)
     return {each["metadata"]["name"]: each for each in listing.items}
+
+
+async def _nodes(client: Client) -> tuple[str, ...]:
+    return tuple(each.metadata.name for each in (await client.list(NODES)).items)
 
 
 async def _leases(client: Client, namespace: str) -> tuple[Lease, ...]:

@@ -10,6 +10,12 @@ SERVICE_LABEL = "kubernetes.io/service-name"
 """Of an EndpointSlice: the Service whose addresses it has."""
 
 
+class NodeObject(msgspec.Struct):
+    """A node, by its name."""
+
+    metadata: Metadata
+
+
 class LeaseSpec(msgspec.Struct, frozen=True, rename="camel"):
     """Who holds a Lease, since when, and for how long."""
 
@@ -73,6 +79,7 @@ class WebhookConfiguration(msgspec.Struct):
     webhooks: list[WebhookObject] | None = None
 
 
+NODES = Resource("", "v1", "nodes", "Node", False, NodeObject)
 LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease", True, LeaseObject)
 SLICES = Resource("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice", True, EndpointSlice)
 WEBHOOKS = tuple(each.as_type(WebhookConfiguration) for each in CONFIGURATIONS)
