@@ -26,6 +26,8 @@ class Stage:
 
     def __init__(self, nodes: int = 0, *, filled: bool = True) -> None:
         self.made = 0
+        self.odd: set[str] = set()
+        """Nodes of which no row can be made."""
         self.store: Store[Node] = Store(Node)
         for number in range(nodes):
             self.put(number)
@@ -42,6 +44,8 @@ class Stage:
 
     def _row(self, node: Node) -> NodeRow:
         self.made += 1
+        if node.metadata.name in self.odd:
+            raise OverflowError("nobody thought of this")
         return node_row(node)
 
     async def viewer(self) -> AsyncGenerator[bytes]:
@@ -136,6 +140,33 @@ async def test_what_changes_while_everything_is_sent_is_not_lost() -> None:
     assert b'"n0"' in last
     assert b'"n2000"' in told
     await stream.aclose()
+
+
+async def test_an_object_of_which_no_row_can_be_made_is_left_out_and_logged_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    stage = Stage(3)
+    stage.odd = {"n1"}
+    first, second = await stage.viewer(), stage.viewers.stream()
+    told = b""
+    while not told.endswith(b"]}\n\n"):
+        told += await anext(second)
+    assert [row["id"] for row in changes(told.partition(b"\n\n")[2])[0]["put"]] == ["n0", "n2"]
+    stage.odd = {"n1", "n2"}
+    for version in range(1, 4):
+        for number in range(3):
+            stage.put(number, version)
+        for stream in (first, second):
+            (change,) = changes(await anext(stream))
+            assert [row["taints"] for row in change["put"]] == [[f"v{version}:NoSchedule"]]
+            assert change["gone"] == ["n1", "n2"]
+    assert [each.getMessage() for each in caplog.records] == ["no row can be made: left out"] * 2
+    stage.odd = set()
+    stage.put(1, 9)
+    (change,) = changes(await anext(first))
+    assert [row["id"] for row in change["put"]] == ["n1"]
+    for stream in (first, second):
+        await stream.aclose()
 
 
 async def test_silence_is_broken_every_ten_seconds() -> None:

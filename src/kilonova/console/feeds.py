@@ -2,7 +2,8 @@
 
 Changes only mark a key. The rows of all marked keys are made and encoded together, once for all
 followers: at once where the table was quiet, else a tenth of a second after the last time. Without
-followers the store is not even listened to.
+followers the store is not even listened to. An object of which no row can be made is left out, and
+the log says so once.
 """
 
 import asyncio
@@ -14,9 +15,9 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
 
-from kilonova.console.rows import Row
 from kilonova.console.tables import Table
 from kilonova.kube import Key, Store
+from kilonova.kube.logging import get_logger
 
 T = TypeVar("T")
 
@@ -25,6 +26,8 @@ _AT_ONCE = 250
 """So many rows are made without giving way to others: a few milliseconds."""
 _LATEST = 500
 """So many objects are shown of tables that show only the latest."""
+
+log = get_logger(__name__)
 
 
 class Follower(Protocol):
@@ -47,6 +50,7 @@ class Feed(Generic[T]):
         self._followers: list[Follower] = []
         self._unsubscribe: Callable[[], None] | None = None
         self._changed: dict[Key, None] = {}
+        self._left_out: set[Key] = set()
         self._timer: asyncio.TimerHandle | None = None
         self._told = 0.0
 
@@ -60,6 +64,8 @@ class Feed(Generic[T]):
         self._followers.append(follower)
         if self._unsubscribe is None:
             self._unsubscribe = self._store.subscribe(self._mark)
+            # Some may have gone while nobody looked.
+            self._left_out = {key for key in self._left_out if self._store.get(key) is not None}
 
     def leave(self, follower: Follower) -> None:
         """Tell somebody no more; nothing happens if nothing was told."""
@@ -84,23 +90,23 @@ class Feed(Generic[T]):
         keys = self._first()
         separator = b""
         for start in range(0, len(keys), _AT_ONCE):
-            rows = list(self._rows(keys[start : start + _AT_ONCE]))
-            if rows:
-                yield separator + msgspec.json.encode(rows)[1:-1]
+            rows = filter(None, map(self._row, keys[start : start + _AT_ONCE]))
+            if piece := b",".join(rows):
+                yield separator + piece
                 separator = b","
             await asyncio.sleep(0)
         yield b"]}\n\n"
 
     def message(self, keys: Iterable[Key]) -> bytes:
         """How the objects of these keys are now, as one message."""
-        put: list[Row] = []
+        put: list[msgspec.Raw] = []
         gone: list[str] = []
         for key in keys:
-            obj = self._store.get(key)
-            if obj is None:
+            row = self._row(key)
+            if row is None:
                 gone.append(self.table.id_of(key))
             else:
-                put.append(self.table.row(obj))
+                put.append(msgspec.Raw(row))
         changes = _Changes(self.table.name, put, gone, int(self._now() * 1000))
         return sse("rows", changes)
 
@@ -110,9 +116,20 @@ class Feed(Generic[T]):
             return list(self._store.keys())
         return list(map(self._store.key_of, nlargest(_LATEST, self._store.objects(), key=age_of)))
 
-    def _rows(self, keys: Iterable[Key]) -> Iterable[Row]:
-        objects = (self._store.get(key) for key in keys)
-        return (self.table.row(obj) for obj in objects if obj is not None)
+    def _row(self, key: Key) -> bytes | None:
+        """The row of an object, encoded; None if there is none, or no row can be made of it."""
+        obj = self._store.get(key)
+        try:
+            row = None if obj is None else msgspec.json.encode(self.table.row(obj))
+        except Exception:
+            # Whatever is odd about one object, it must not end the streams of everybody.
+            if key not in self._left_out:
+                self._left_out.add(key)
+                id = self.table.id_of(key)
+                log.exception("no row can be made: left out", table=self.table.name, id=id)
+            return None
+        self._left_out.discard(key)
+        return row
 
     def _mark(self, old: T | None, new: T | None) -> None:
         obj = old if new is None else new
@@ -136,7 +153,7 @@ class Feed(Generic[T]):
 
 class _Changes(msgspec.Struct, frozen=True):
     table: str
-    put: list[Row]
+    put: list[msgspec.Raw]
     gone: list[str]
     at: int
 

@@ -26,8 +26,9 @@ _NAME = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?", re.ASCII)
 class Table(Generic[T]):
     """Rows of one kind of object.
 
-    `row` must be quick and must not raise: it runs in the event loop for each change that somebody
-    sees. With `age_of`, a page that comes gets only the objects for which it is greatest.
+    `row` must be quick: it runs in the event loop for each change that somebody sees. An object for
+    which it raises is left out. With `age_of`, a page that comes gets only the objects for which it
+    is greatest.
     """
 
     name: str
