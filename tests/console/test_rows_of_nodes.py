@@ -180,3 +180,11 @@ def test_usage_is_a_share_of_what_pods_can_have() -> None:
         "memory": 0.25,
     }
     assert usage_row(metrics, None).cpu == 0.0
+
+
+@pytest.mark.parametrize("absurd", ["1e308", "1e999", "inf", "nan", "-1", "10000.01"])
+def test_a_price_that_cannot_be_counts_as_none(absurd: str) -> None:
+    own = "kilonova.dev/gpu-hourly-price"
+    assert "price" not in shown(labels={own: absurd})
+    listed = {"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3"}
+    assert shown(labels=listed, annotations={own: absurd})["price"] == 6.88

@@ -23,6 +23,8 @@ _USD = {
 }
 _A100 = {"40GB": 2.74, "80GB": 3.43}
 _RTX_PRO_6000 = 3.36
+_DEAREST = 10_000.0
+"""More is a slip, and would drown every sum that it is part of."""
 
 
 @lru_cache(maxsize=256)
@@ -37,9 +39,9 @@ def list_price(product: str) -> float | None:
 
 
 def stated_price(text: str) -> float | None:
-    """The price that a label or an annotation states; None if it states none."""
+    """The price that a label or an annotation states; None if it states none that can be."""
     try:
         price = float(text)
     except ValueError:
         return None
-    return price if 0 <= price < float("inf") else None
+    return price if 0 <= price <= _DEAREST else None
