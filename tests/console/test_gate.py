@@ -9,7 +9,7 @@ import pytest
 import pytest_asyncio
 from yarl import URL
 
-from kilonova.console import Console, ConsoleSettings, build_console
+from kilonova.console import Console, ConsoleSettings, Explained, build_console
 from kilonova.kube import connect
 from tests.console.looking import TOKEN, address, browser, console_on
 from tests.harness.embedded import EmbeddedServer
@@ -186,6 +186,22 @@ async def test_every_answer_protects_who_reads_it(
         assert reply.headers["referrer-policy"] == "no-referrer"
         if path.startswith("/api"):
             assert reply.headers["cache-control"] == "no-store"
+
+
+async def test_the_answer_of_a_door_that_failed_protects_who_reads_it_too() -> None:
+    async def fails(namespace: str, name: str) -> Explained | None:
+        raise ZeroDivisionError(namespace + name)
+
+    async with (
+        running() as cluster,
+        console_on(cluster.client("kilonova"), explain=fails) as console,
+        browser(console) as session,
+        session.get("/api/why?namespace=a&name=b") as reply,
+    ):
+        assert reply.status == 500
+        assert await reply.json() == {"message": "the console failed: its log says how"}
+        assert "default-src 'none'" in reply.headers["content-security-policy"]
+        assert reply.headers["cache-control"] == "no-store"
 
 
 async def test_other_methods_are_refused(console: Console) -> None:

@@ -22,6 +22,7 @@ from kilonova.kube import (
     StreamReply,
     Unauthorized,
 )
+from kilonova.kube.logging import get_logger
 from kilonova.kube.webserver import Endpoint, text
 
 _READ = ("GET", "HEAD")
@@ -31,6 +32,8 @@ _STREAM = {
     # What stands before us (an ingress) passes every event on as it comes.
     "x-accel-buffering": "no",
 }
+
+log = get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +72,7 @@ class Doors:
 
     def endpoints(self) -> dict[str, Endpoint]:
         """What to serve."""
-        return {
+        doors: dict[str, Endpoint] = {
             "/healthz": self._healthz,
             "/api/stream": self._guarded("GET", self._stream),
             "/api/why": self._guarded("GET", self._why),
@@ -78,53 +81,52 @@ class Doors:
             "/api/": self._guarded("", self._unknown),
             "/": self._page,
         }
+        return {path: _protected(door) for path, door in doors.items()}
 
     def _guarded(self, method: str, endpoint: Endpoint) -> Endpoint:
         """Answers only who has the token, and every failure in words."""
 
         async def answer(request: Request) -> Reply | StreamReply:
             if not self._gate.admits(request):
-                return with_headers(
-                    message("no right token: open the link that `kilonova status` prints", 401)
-                )
+                return message("no right token: open the link that `kilonova status` prints", 401)
             if method and request.method != method:
                 refused = message(f"{request.path} takes {method} only", 405)
                 refused.headers["allow"] = method
-                return with_headers(refused)
+                return refused
             try:
-                return with_headers(await endpoint(request))
+                return await endpoint(request)
             except Refused as refusal:
-                return with_headers(message(refusal.message, refusal.status))
+                return message(refusal.message, refusal.status)
             except Unauthorized as error:
                 # It is the console that the cluster does not know, not who looks at it.
-                return with_headers(message(f"the cluster refuses the console: {error}", 502))
+                return message(f"the cluster refuses the console: {error}", 502)
             except ApiStatusError as error:
-                return with_headers(message(error.message, error.code))
+                return message(error.message, error.code)
             except KubeError as error:
-                return with_headers(message(f"the cluster does not answer: {error}", 502))
+                return message(f"the cluster does not answer: {error}", 502)
 
         return answer
 
     async def _healthz(self, _: Request) -> Reply | StreamReply:
-        return with_headers(text(200, "ok"))
+        return text(200, "ok")
 
     async def _page(self, request: Request) -> Reply | StreamReply:
         if request.method not in _READ:
-            return with_headers(message(f"{request.path} takes GET only", 405))
+            return message(f"{request.path} takes GET only", 405)
         file = None if request.path == INDEX else self._files.get(request.path)
         if file is not None:
-            return with_headers(file.reply(request))
+            return file.reply(request)
         if request.path.startswith("/assets/"):
-            return with_headers(text(404, "404 page not found\n"))
+            return text(404, "404 page not found\n")
         entrance = self._gate.entrance(request)
         if entrance is not None:
-            return with_headers(entrance)
+            return entrance
         if not self._gate.admits(request):
-            return with_headers(refusal_page())
+            return refusal_page()
         index = self._files.get(INDEX)
         if index is None:
-            return with_headers(text(503, "this installation has no page: its files are missing\n"))
-        return with_headers(index.reply(request))
+            return text(503, "this installation has no page: its files are missing\n")
+        return index.reply(request)
 
     async def _stream(self, _: Request) -> StreamReply:
         return StreamReply(200, self._viewers.stream(), dict(_STREAM))
@@ -167,6 +169,19 @@ class Doors:
 
     async def _unknown(self, request: Request) -> Reply:
         raise Refused(404, f"there is no {request.path}")
+
+
+def _protected(door: Endpoint) -> Endpoint:
+    """Gives every answer what protects who reads it, that of a door that failed as well."""
+
+    async def answer(request: Request) -> Reply | StreamReply:
+        try:
+            return with_headers(await door(request))
+        except Exception:
+            log.exception("door failed", path=request.path)
+            return with_headers(message("the console failed: its log says how", 500))
+
+    return answer
 
 
 def _asked(request: Request, name: str) -> str:
