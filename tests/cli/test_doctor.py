@@ -42,15 +42,47 @@ def test_colours_are_as_in_lists(kilonova: Kilonova, variable: str, painted: boo
 
 
 def test_a_server_that_is_away_is_a_problem(kilonova: Kilonova):
-    config = kilonova.home / "config"
-    cluster = {"name": "c", "cluster": {"server": "https://127.0.0.1:1"}}
-    context = {"name": "x", "context": {"cluster": "c"}}
-    content = {"clusters": [cluster], "contexts": [context], "current-context": "x"}
-    config.write_text(yaml.safe_dump({"kind": "Config", **content}))
-    done = kilonova("doctor", "--kubeconfig", config)
+    done = kilonova("doctor", "--kubeconfig", _kubeconfig(kilonova.home / "config"))
     assert done.code == 1
     assert "problem  cluster: does not answer" in done.out
     assert done.err == ""
+
+
+def _kubeconfig(file: Path) -> Path:
+    """One that leads to where nobody answers."""
+    cluster = {"name": "c", "cluster": {"server": "https://127.0.0.1:1"}}
+    context = {"name": "x", "context": {"cluster": "c"}}
+    content = {"clusters": [cluster], "contexts": [context], "current-context": "x"}
+    file.write_text(yaml.safe_dump({"kind": "Config", **content}))
+    return file
+
+
+@pytest.mark.parametrize("words", [(), ("--context", "x")], ids=["any", "one context"])
+def test_a_kubeconfig_that_is_not_there_is_a_problem(
+    kilonova: Kilonova, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+):
+    environment = kilonova.environment() | {"KUBECONFIG": "/nowhere"}
+    monkeypatch.setattr(kilonova, "environment", lambda: environment)
+    done = kilonova("doctor", *words)
+    assert done.code == 1, done.out
+    [line] = [line for line in done.out.splitlines() if "kubeconfig:" in line]
+    assert line.startswith("problem  kubeconfig: no cluster is meant: KUBECONFIG names what is not")
+    assert "/nowhere → let KUBECONFIG name a file that is" in line
+
+
+def test_a_kubeconfig_that_is_not_there_among_others_is_a_warning(
+    kilonova: Kilonova, monkeypatch: pytest.MonkeyPatch
+):
+    config = _kubeconfig(kilonova.home / "config")
+    environment = kilonova.environment() | {"KUBECONFIG": f"/nowhere:{config}"}
+    monkeypatch.setattr(kilonova, "environment", lambda: environment)
+    missing, leads = [
+        line for line in kilonova("doctor").out.splitlines() if " kubeconfig:" in line
+    ]
+    assert missing.startswith("warning  kubeconfig: KUBECONFIG names what is not there")
+    assert "/nowhere →" in missing
+    assert leads.startswith("ok       kubeconfig: context x leads to https://127.0.0.1:1")
+    assert "/nowhere" not in kilonova("doctor", "--kubeconfig", config).out
 
 
 def test_a_folder_that_others_read_is_a_problem(kilonova: Kilonova, tmp_path: Path):

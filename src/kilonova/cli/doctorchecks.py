@@ -38,7 +38,7 @@ def _findings(facts: Facts) -> Iterator[Finding]:
     yield _kubectl(machine, cluster.version if cluster else "")
     yield from _folder(machine.folder)
     yield _mounts(machine)
-    yield _target(facts.target)
+    yield from _target(facts.target)
     if cluster is None:
         return
     if cluster.problem:
@@ -122,17 +122,36 @@ def _mounts(machine: Machine) -> Finding:
     )
 
 
-def _target(target: Target) -> Finding:
-    if not target.problem:
-        named = f"context {target.context} " if target.context else ""
-        return ok("kubeconfig", f"{named}leads to {target.server}, namespace {target.namespace}")
-    if not target.configured:
-        return warning(
+def _target(target: Target) -> Iterator[Finding]:
+    absent = ", ".join(target.absent)
+    if target.problem and not target.configured:
+        yield _no_target(target.problem, absent)
+        return
+    if absent:
+        yield warning(
             "kubeconfig",
-            f"no cluster is meant: {target.problem}",
-            "get a cluster with `kilonova up --detach --wait`, or name one with --kubeconfig",
+            f"KUBECONFIG names what is not there, and counts as empty: {absent}",
+            "take it out of KUBECONFIG, or put it there",
         )
-    return problem("kubeconfig", target.problem, "see --kubeconfig and --context")
+    if target.problem:
+        yield problem("kubeconfig", target.problem, "see --kubeconfig and --context")
+    else:
+        named = f"context {target.context} " if target.context else ""
+        yield ok("kubeconfig", f"{named}leads to {target.server}, namespace {target.namespace}")
+
+
+def _no_target(why: str, absent: str) -> Finding:
+    if absent:
+        return problem(
+            "kubeconfig",
+            f"no cluster is meant: KUBECONFIG names what is not there: {absent}",
+            "let KUBECONFIG name a file that is, unset it, or name one with --kubeconfig",
+        )
+    return warning(
+        "kubeconfig",
+        f"no cluster is meant: {why}",
+        "get a cluster with `kilonova up --detach --wait`, or name one with --kubeconfig",
+    )
 
 
 def _server(cluster: Cluster) -> Finding:

@@ -55,6 +55,8 @@ class Target:
     problem: str = ""
     configured: bool = True
     """Whether there is any kubeconfig at all."""
+    absent: tuple[str, ...] = ()
+    """Files that KUBECONFIG names, where it counts, and that are not there."""
 
 
 @dataclass(frozen=True, slots=True)

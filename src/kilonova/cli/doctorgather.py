@@ -173,6 +173,8 @@ def _target(
 ) -> tuple[Target, Path | None]:
     """What is meant, and the file that says so; None is as kubectl finds it."""
     files = [kubeconfig] if kubeconfig is not None else kubeconfig_files()
+    counts = kubeconfig is None and data is None and bool(os.environ.get("KUBECONFIG"))
+    absent = tuple(str(each) for each in files if counts and not each.exists())
     try:
         file = cluster_meant(kubeconfig, context, data)
         access = find_access(file, context)
@@ -180,10 +182,11 @@ def _target(
     except CommandFailed as error:
         return Target(problem=str(error), configured=False), None
     except ConfigError as error:
-        named = kubeconfig is not None or context is not None
-        return Target(problem=str(error), configured=named or any(map(Path.exists, files))), None
+        named = kubeconfig is not None or (context is not None and not absent)
+        configured = named or any(map(Path.exists, files))
+        return Target(problem=str(error), configured=configured, absent=absent), None
     name = context or config.current_context
-    return Target(access.endpoint.server, name, access.namespace), file
+    return Target(access.endpoint.server, name, access.namespace, absent=absent), file
 
 
 async def _cluster(kubeconfig: Path | None, context: str | None) -> Cluster:
