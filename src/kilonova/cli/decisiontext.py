@@ -3,6 +3,7 @@
 from datetime import UTC, datetime
 
 from kilonova.api.times import rfc3339
+from kilonova.cli.screen import tamed
 from kilonova.cli.tables import table
 from kilonova.scheduler.decisions import Decisions
 from kilonova.scheduler.reading.gangs import lone_name
@@ -31,9 +32,10 @@ def decisions_text(decisions: Decisions) -> str:
     if decisions.refused:
         rows = [(each.gang, each.queue or "-", each.reason) for each in decisions.refused]
         parts.append(table(("REFUSED GANG", "QUEUE", "REASON"), rows))
-        parts += [f"{each.gang}: {each.message}" for each in decisions.refused]
+        parts += [tamed(f"{each.gang}: {each.message}") for each in decisions.refused]
     kept = decisions.reservation
     if kept is not None:
         at = rfc3339(datetime.fromtimestamp(kept.at, UTC))
-        parts.append(f"Room is kept for {kept.gang} on {', '.join(kept.nodes)} from {at} on.")
+        room = f"Room is kept for {kept.gang} on {', '.join(kept.nodes)} from {at} on."
+        parts.append(tamed(room))
     return "\n\n".join(parts) or "Nobody waits."

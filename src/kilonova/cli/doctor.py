@@ -50,11 +50,12 @@ def doctor(
 def finding_lines(found: "list[Finding]", coloured: bool) -> str:
     """For people: `warning  kubectl: is not on the PATH → install it`."""
     from kilonova.cli.colours import of_state, painted
+    from kilonova.cli.screen import tamed
 
     lines: list[str] = []
     for each in found:
         level = f"{each.level:<8}"
         fix = f" → {each.fix}" if each.fix else ""
         head = painted(level, of_state(each.level)) if coloured else level
-        lines.append(f"{head} {each.what}: {each.found}{fix}")
+        lines.append(f"{head} {tamed(f'{each.what}: {each.found}{fix}')}")
     return "\n".join(lines)

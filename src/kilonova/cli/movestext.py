@@ -1,5 +1,6 @@
 """Moves that would be made, as `kilonova plan --moves` prints them."""
 
+from kilonova.cli.screen import tamed
 from kilonova.cli.tables import table
 from kilonova.scheduler.proposing import ProposedMoves
 
@@ -17,7 +18,7 @@ def moves_text(moves: ProposedMoves) -> str:
     emptied = ", ".join(moves.emptied) or "none, but holes become small"
     what_for = f"Nodes that become empty: {emptied}."
     if moves.makes_room_for:
-        what_for = f"Makes room for {moves.makes_room_for}."
+        what_for = tamed(f"Makes room for {moves.makes_room_for}.")
     return "\n\n".join(
         (table(("MOVED POD", "GANG", "FROM", "TO", "DEVICES"), rows), f"{what_for}\n{lost}")
     )

@@ -96,12 +96,13 @@ def queue_table(views: "tuple[QueueView, ...]", resource: str) -> str:
 
 def one_queue(view: "QueueView") -> str:
     """All there is to say of a queue."""
+    from kilonova.cli.screen import tamed
     from kilonova.cli.tables import table
 
     facts = [
         f"Queue {view.name}" + (f", part of {view.parent}" if view.parent else ""),
         f"Weight {view.weight}, priority {view.priority}",
-        f"Ready: {state_of(view)}, {view.message}",
+        tamed(f"Ready: {state_of(view)}, {view.message}"),
     ]
     amounts = (view.deserved, view.limit, view.used, view.requested, view.fair_share)
     names = sorted({name for each in amounts for name in each})
@@ -110,7 +111,7 @@ def one_queue(view: "QueueView") -> str:
         rows = [(name, *(str(each.get(name, "-")) for each in amounts)) for name in names]
         facts += ["", table(head, rows)]
     if view.waiting:
-        facts += ["", "Waiting gangs:", *(f"  {name}" for name in view.waiting)]
+        facts += ["", "Waiting gangs:", *(tamed(f"  {name}") for name in view.waiting)]
     elif view.pending_gangs:
         facts += ["", f"{view.pending_gangs} gangs wait in queues below it."]
     return "\n".join(facts)

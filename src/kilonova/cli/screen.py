@@ -14,6 +14,14 @@ def one_line(text: str) -> str:
     return "".join(filter(str.isprintable, " ".join(text.split())))
 
 
+def tamed(line: str) -> str:
+    """A line of ours with what others wrote in it, as `one_line` has it; but its columns stay."""
+    if line.isprintable():
+        return line
+    blank = (" " if letter.isspace() else letter for letter in line)
+    return "".join(filter(str.isprintable, blank))
+
+
 def width_of(line: str) -> int:
     """How many columns a line takes: letters of East Asia and pictures take two, accents none."""
     text = _ESCAPE.sub("", line)

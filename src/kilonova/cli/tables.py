@@ -6,6 +6,8 @@ from typing import Literal, cast
 
 import msgspec
 
+from kilonova.cli.screen import tamed
+
 Form = Literal["table", "json", "yaml"]
 
 
@@ -43,11 +45,12 @@ def _camel_case(name: str) -> str:
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Columns as wide as what is in them, as kubectl prints them."""
-    widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
+    """Columns as wide as what is in them, as kubectl prints them; cells may hold anything."""
+    cells = [head, *([*map(tamed, row)] for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     lines = (
         "   ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in (head, *rows)
+        for row in cells
     )
     return "\n".join(lines)
 

@@ -46,6 +46,7 @@ def why(
     """
     from kilonova.cli.clusters import cluster_meant, namespace_meant
     from kilonova.cli.picturing import picture_from
+    from kilonova.cli.screen import tamed
     from kilonova.cli.tables import in_form
     from kilonova.cli.whytext import answer_text
     from kilonova.scheduler.answering import answer, names_in
@@ -60,7 +61,7 @@ def why(
     if found is None:
         raise CommandFailed(
             f"no pod or gang {plain!r} in namespace {namespace} has a node or waits for "
-            f"kilonova-scheduler: {_hint(names_in(picture), namespace, plain)}"
+            f"kilonova-scheduler: {tamed(_hint(names_in(picture), namespace, plain))}"
         )
     typer.echo(answer_text(found, picture.now) if output == "table" else in_form(found, output))
 

@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from typing import assert_never
 
 from kilonova.api.times import human_duration, rfc3339
+from kilonova.cli.screen import tamed
 from kilonova.cli.tables import counted, table
 from kilonova.scheduler.answering import Answer, StandingPod
 from kilonova.scheduler.core.explaining import Explanation, NodeScore, PlacementScore
@@ -17,7 +18,7 @@ _LONE = lone_name("")
 
 def answer_text(answer: Answer, now: float) -> str:
     """All of it, for people."""
-    return "\n".join(_lines(answer, now))
+    return "\n".join(map(tamed, _lines(answer, now)))
 
 
 def _lines(answer: Answer, now: float) -> Iterator[str]:
@@ -79,16 +80,15 @@ def _explanation(explanation: Explanation, now: float) -> Iterator[str]:
 
 def _next(given: PlacedGang) -> Iterator[str]:
     yield ""
-    yield table(
-        ("POD", "NODE", "DEVICES"), [(pod.pod, pod.node, pod.devices or "-") for pod in given.pods]
-    )
+    rows = [(pod.pod, pod.node, pod.devices or "-") for pod in given.pods]
+    yield from table(("POD", "NODE", "DEVICES"), rows).split("\n")
     for unit in given.evicted:
         yield f"For it go: {', '.join(unit.pods)} of {unit.gang.removeprefix(_LONE)}."
 
 
 def _pods(pods: tuple[StandingPod, ...]) -> Iterator[str]:
     rows = [(pod.pod, pod.node, pod.devices or "-", _total(pod.score)) for pod in pods]
-    yield table(("POD", "NODE", "DEVICES", "SCORE"), rows)
+    yield from table(("POD", "NODE", "DEVICES", "SCORE"), rows).split("\n")
     for pod in pods:
         if pod.trouble:
             yield f"Trouble of {pod.pod} on {pod.node}: {pod.trouble}"
