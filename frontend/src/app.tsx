@@ -17,10 +17,11 @@ import { Mark } from "./ui/state";
 export function App(): JSX.Element {
   const at = path.value;
   const page = pages.find((each) => at === each.path || at.startsWith(`${each.path}/`));
+  const cluster = hello.value?.cluster ?? "Kilonova";
   useEffect(() => {
     if (!page) go(pages[0]?.path ?? "/fleet", { replace: true });
-    else document.title = `${page.title} · ${hello.value?.cluster ?? "Kilonova"}`;
-  });
+    else document.title = `${page.title} · ${cluster}`;
+  }, [page, cluster]);
   return (
     <div class="app">
       <a class="skip" href="#main" onClick={skip}>Skip to the content</a>
@@ -87,8 +88,8 @@ function howLive(names: readonly string[]): "live" | "partly" | "stale" {
 }
 
 function Live(): JSX.Element {
-  const words = { connecting: "Connecting", live: "Live", partly: "Partly live", stale: "Not live", lost: "Not connected", denied: "Not allowed" };
-  const tones = { connecting: "busy", live: "good", partly: "warn", stale: "bad", lost: "bad", denied: "bad" } as const;
+  const words = { connecting: "Connecting", live: "Live", resting: "Paused", partly: "Partly live", stale: "Not live", lost: "Not connected", denied: "Not allowed" };
+  const tones = { connecting: "busy", live: "good", resting: "idle", partly: "warn", stale: "bad", lost: "bad", denied: "bad" } as const;
   const said = hello.value;
   const at = connection.value.state;
   const state = at === "live" ? howLive(said?.tables ?? []) : at;

@@ -20,6 +20,8 @@ function Words(): JSX.Element | null {
       return filling.value.length ? (
         <p class="banner tone-busy">The console is still reading {filling.value.join(", ")}.</p>
       ) : null;
+    case "resting":
+      return null;
     case "connecting":
       return <p class="banner tone-busy">Connecting…</p>;
     case "denied":

@@ -1,5 +1,6 @@
 import { render } from "preact";
 import { App } from "./app";
+import { startAttention } from "./attention";
 import { startKeys } from "./keys";
 import { pages } from "./pages";
 import { startRouting } from "./router";
@@ -12,4 +13,5 @@ startRouting();
 startKeys(new Map(pages.map((page) => [page.key, page.path])));
 const root = document.getElementById("app");
 if (root) render(<App />, root);
+startAttention();
 void follow();

@@ -41,10 +41,17 @@ export function keepingQuery(to: string, ...without: string[]): string {
   return withQuery(to, kept);
 }
 
-/** The parts of the path below a page's own, decoded. */
+/** The parts of the path below a page's own, decoded; as they stand where they cannot be. */
 export function below(base: string): string[] {
-  const rest = path.value.slice(base.length).split("/").filter(Boolean);
-  return rest.map(decodeURIComponent);
+  return path.value.slice(base.length).split("/").filter(Boolean).map(decoded);
+}
+
+function decoded(part: string): string {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part;
+  }
 }
 
 /** A path of parts, each encoded. */

@@ -4,8 +4,11 @@
  * It reads the event stream by fetch rather than EventSource, which hides two things the page has
  * to know: the status of a refusal (401: the link has to be opened again), and the comments that
  * the server sends when nothing changes (25 s without even those means that it is gone).
+ *
+ * While nobody looks at the tab it rests: that is no loss, and nothing is said of it.
  */
 import { signal } from "@preact/signals";
+import { claimStream, watched } from "./attention";
 import { now, setClock } from "./clock";
 import type { Hello, Trouble } from "./rows";
 import { messageReader, type Message } from "./sse";
@@ -14,10 +17,12 @@ import { forget, loaded, receive } from "./store";
 const SILENCE_MS = 25_000;
 const FIRST_RETRY_MS = 500;
 const LAST_RETRY_MS = 5_000;
+const SOON_MS = 1_000;
 
 export type Connection =
   | { state: "connecting" }
   | { state: "live" }
+  | { state: "resting" }
   | { state: "lost"; since: number; nextTry: number }
   | { state: "denied" };
 
@@ -37,11 +42,13 @@ export function tryNow(): void {
   wake?.();
 }
 
-/** Keeps the connection up for as long as the page lives. */
+/** Keeps the connection up for as long as the page lives and somebody looks at it. */
 export async function follow(): Promise<void> {
   let delay = FIRST_RETRY_MS;
   let lostSince: number | undefined;
+  watched.subscribe(tryNow);
   for (;;) {
+    if (!watched.peek()) await rest();
     const ended = await readOnce();
     if (ended.denied) {
       connection.value = { state: "denied" };
@@ -52,6 +59,7 @@ export async function follow(): Promise<void> {
       delay = FIRST_RETRY_MS;
       lostSince = undefined;
     }
+    if (ended.rests) continue;
     lostSince ??= now.peek();
     connection.value = { state: "lost", since: lostSince, nextTry: now.peek() + delay / 1000 };
     await pause(delay * (0.8 + 0.4 * Math.random()));
@@ -59,10 +67,31 @@ export async function follow(): Promise<void> {
   }
 }
 
-async function readOnce(): Promise<{ wasLive: boolean; denied?: boolean }> {
+/** Waits until somebody looks. Whoever comes back has everything in a moment, else is told why not. */
+async function rest(): Promise<void> {
+  const { state } = connection.peek();
+  if (state === "live" || state === "connecting") connection.value = { state: "resting" };
+  let unsubscribe = () => {};
+  await new Promise<void>((resolve) => {
+    unsubscribe = watched.subscribe((seen) => seen && resolve());
+  });
+  unsubscribe();
+  setTimeout(() => {
+    if (watched.peek() && connection.peek().state === "resting") connection.value = { state: "connecting" };
+  }, SOON_MS);
+}
+
+async function readOnce(): Promise<{ wasLive: boolean; denied?: boolean; rests?: boolean }> {
   const aborter = new AbortController();
   let watchdog = setTimeout(() => aborter.abort(), SILENCE_MS);
   let wasLive = false;
+  let rests = false;
+  const unsubscribe = watched.subscribe((seen) => {
+    if (seen) return;
+    rests = true;
+    aborter.abort();
+  });
+  claimStream();
   try {
     const answer = await fetch("/api/stream", {
       headers: { accept: "text/event-stream" },
@@ -84,8 +113,9 @@ async function readOnce(): Promise<{ wasLive: boolean; denied?: boolean }> {
       }
     }
   } catch {
-    return { wasLive }; // Lost, however it came: the banner says so and the next try follows.
+    return { wasLive, rests }; // Lost, however it came: the banner says so and the next try follows.
   } finally {
+    unsubscribe();
     clearTimeout(watchdog);
     aborter.abort();
   }

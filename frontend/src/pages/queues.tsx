@@ -5,6 +5,7 @@ import { queueHref } from "../links";
 import { Legend, ShareBar } from "../queues/bar";
 import { QueueDetails } from "../queues/details";
 import { GPU, lineage, resourcesOf, scaleOf, shareOf, treeOf, type Branch } from "../queues/tree";
+import { allQueues } from "../queues/usual";
 import { WaitingList, waitingIn, waitingIsKnown, type Waiting } from "../queues/waiting";
 import { below, go, keepingQuery, useQuery } from "../router";
 import { tables } from "../store";
@@ -20,7 +21,7 @@ export function Queues(): JSX.Element {
   const [resource] = useQuery("resource", GPU);
   const [q] = useQuery("q");
   const [selected] = below("/queues");
-  const queues = [...tables.queues.all.values()];
+  const queues = allQueues.value;
   const branches = treeOf(queues).filter(({ queue }) => queue.id.toLowerCase().includes(q.toLowerCase()));
   const waiting = waitingIn();
   const mine = waiting.filter((each) => !q || `${each.id} ${each.queue} ${each.why}`.toLowerCase().includes(q.toLowerCase()));
@@ -50,9 +51,11 @@ export function Queues(): JSX.Element {
   );
 }
 
+const AS_THEY_COME = "All share the cluster as they come. A Queue gives a team its share, and a limit.";
+
 function NoQueues(): JSX.Element {
   if (!areKnown(["queues"])) return <NotThere of={["queues"]} what="Queues" />;
-  return <Empty title="There are no queues">All share the cluster as they come. A Queue gives a team its share, and a limit.</Empty>;
+  return <Empty title="Nobody has made a queue">{AS_THEY_COME}</Empty>;
 }
 
 function Tree({ branches, resource, scale, selected, waiting }: {
@@ -105,6 +108,7 @@ function Tree({ branches, resource, scale, selected, waiting }: {
           })}
         </tbody>
       </table>
+      {tables.queues.all.size === 0 && <p class="muted">Nobody has made a queue. {AS_THEY_COME}</p>}
     </div>
   );
 }

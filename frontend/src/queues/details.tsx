@@ -12,6 +12,7 @@ import { areKnown, NotThere } from "../ui/unread";
 import { workloads, type WorkloadRow } from "../workloads/rows";
 import { states } from "../workloads/states";
 import { lineage, resourcesOf, shareOf } from "./tree";
+import { allQueues } from "./usual";
 import { WaitingList, waitingIn, waitingIsKnown, type Waiting } from "./waiting";
 
 const SHOWN = 30;
@@ -22,10 +23,12 @@ export function QueueDetails({ name, onClose }: { name: string; onClose: () => v
   const waiting = waitingIn(withChildren(name));
   const standing = workloads.value.filter((row) => row.queue === name && !["Waiting", "Done", "Empty"].includes(row.state));
   if (!queue) {
+    const usual = allQueues.value.find((each) => each.id === name);
     const words = name === "default" ? "Gangs that name no queue are here. There is no Queue of that name that gives them a share or a limit." : "There is no such queue.";
     return (
       <Panel title={name} subtitle="Queue" onClose={onClose}>
         {areKnown(["queues"]) ? <p class="notice tone-idle">{words}</p> : <NotThere of={["queues"]} what="The queue" />}
+        {usual && <Resources queue={usual} />}
         <Members waiting={waiting} standing={standing} />
       </Panel>
     );

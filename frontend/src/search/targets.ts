@@ -2,6 +2,7 @@
 import { apart, counted } from "../format";
 import { gangHref, nodeHref, podHref, queueHref, workloadHref } from "../links";
 import { pages } from "../pages";
+import { allQueues } from "../queues/usual";
 import { tables } from "../store";
 import { workloads } from "../workloads/rows";
 import type { Target } from "./find";
@@ -11,7 +12,7 @@ export function* targets(): Generator<Target> {
   for (const page of pages) yield { kind: "Page", name: page.title, detail: `g ${page.key}`, href: () => page.path };
   for (const row of workloads.peek())
     yield { kind: "Workload", name: row.name, detail: `${row.kind} in ${row.namespace}, ${row.state}`, href: () => workloadHref(row.id) };
-  for (const queue of tables.queues.peek().values())
+  for (const queue of allQueues.peek())
     yield { kind: "Queue", name: queue.id, detail: queue.parent ? `below ${queue.parent}` : "", href: () => queueHref(queue.id) };
   for (const node of tables.nodes.peek().values()) {
     const where = [node.zone, node.block, node.rack].filter(Boolean).join(" / ");

@@ -1,5 +1,6 @@
 """Every page of the console loads without complaint, for everybody who has the link."""
 
+import json
 import re
 from typing import Literal
 
@@ -76,6 +77,37 @@ def test_the_navigation_leads_to_every_page(page: Page) -> None:
         page.get_by_role("navigation", name="Pages").get_by_role("link", name=name.title()).click()
         expect(page).to_have_url(re.compile(f"/{name}$"))
         expect(page.get_by_role("heading", level=1, name=name.title())).to_be_visible()
+
+
+def test_the_title_names_the_page_and_the_cluster(page: Page) -> None:
+    open_page(page, "nodes")
+    expect(page).to_have_title("Nodes · kilonova")
+    page.get_by_role("navigation", name="Pages").get_by_role("link", name="Events").click()
+    expect(page).to_have_title("Events · kilonova")
+
+
+def test_an_address_that_cannot_be_decoded_is_shown_as_it_stands(page: Page) -> None:
+    for name in ("workloads", "queues"):
+        page.goto(f"/{name}/%zz")
+        expect(page.get_by_role("heading", level=1, name=name.title())).to_be_visible()
+    expect(page.get_by_role("dialog", name="%zz")).to_be_visible()
+
+
+def test_the_usual_queue_is_shown_as_the_command_shows_it(page: Page, place: Place) -> None:
+    assert place.run("get queues -o name") == ""
+    done = place.kilonova("queues", "-o", "json", "--data", place.data)
+    (told,) = json.loads(done.out)
+    assert told["name"] == "default"
+    open_page(page, "queues")
+    row = page.get_by_role("row", name=re.compile("default"))
+    cells = row.get_by_role("cell")
+    expect(cells.nth(2)).to_have_text(str(told["used"]["nvidia.com/gpu"]))
+    expect(cells.last).to_have_text(str(told["pendingGangs"]))
+    asked = told["requested"]["nvidia.com/gpu"]
+    expect(row.get_by_role("img", name=re.compile(f"asks for {asked}"))).to_be_visible()
+    row.click()
+    details = page.get_by_role("dialog", name="default")
+    expect(details.get_by_role("row", name=re.compile("GPU"))).to_contain_text(str(asked))
 
 
 def test_nothing_can_be_done_unless_it_was_allowed(page: Page, place: Place) -> None:

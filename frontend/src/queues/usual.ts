@@ -1,0 +1,36 @@
+/** The queue of whatever names none: it is there even if nobody made it. */
+import { computed, type ReadonlySignal } from "@preact/signals";
+import type { PodRow, QueueRow } from "../rows";
+import { loaded, queueOf, tables } from "../store";
+import { isOver } from "../workloads/states";
+import { GPU } from "./tree";
+
+const USUAL = "default";
+
+/** All queues, as `kilonova queues` has them: with the usual one, made or not. */
+export const allQueues: ReadonlySignal<readonly QueueRow[]> = computed(() => {
+  const made = [...tables.queues.all.values()];
+  const isKnown = ["queues", "gangs", "pods"].every((table) => loaded.value.has(table));
+  if (!isKnown || tables.queues.get(USUAL)) return made;
+  const gangs = tables.gangs.all;
+  const mine = [...tables.pods.all.values()].filter((pod) => {
+    const gang = gangs.get(pod.gang ?? "");
+    return !isOver(pod) && (gang ? queueOf(gang) : (pod.queue ?? USUAL)) === USUAL;
+  });
+  return [...made, usualQueue(mine)];
+});
+
+/** Nobody writes how it is used: that is told from its pods. */
+function usualQueue(pods: readonly PodRow[]): QueueRow {
+  return { id: USUAL, weight: 1, ready: true, used: sums(pods.filter((pod) => pod.node)), requested: sums(pods) };
+}
+
+function sums(pods: readonly PodRow[]): Record<string, number> {
+  const total = { [GPU]: 0, cpu: 0, memory: 0 };
+  for (const pod of pods) {
+    total[GPU] += pod.devices?.reduce((sum, [, share]) => sum + share, 0) ?? pod.gpus ?? 0;
+    total.cpu += pod.cpu ?? 0;
+    total.memory += pod.ram ?? 0;
+  }
+  return Object.fromEntries(Object.entries(total).map(([resource, sum]) => [resource, Math.round(sum * 1000) / 1000]));
+}
