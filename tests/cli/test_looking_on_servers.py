@@ -5,6 +5,7 @@ import json
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
+from kilonova.api.times import parse_time
 from kilonova.cli.install import install_definitions
 from kilonova.kube import Client
 from kilonova.kube.resource import plain
@@ -63,6 +64,30 @@ async def test_queues_and_reasons_are_told_on_any_server(api: Api, kilonova: Kil
         assert sorted(each["state"] for each in answers) == ["Placed", "Waiting"]
         saved = await said("snapshot", "save", "it.json")
         assert saved.code == 0, saved.err
+
+
+async def test_why_tells_since_when_a_pod_stands_of_which_no_kubelet_tells(
+    api: Api, kilonova: Kilonova
+) -> None:
+    where = ("-n", api.namespace, "-o", "json", "--kubeconfig", str(api.access.kubeconfig))
+
+    async def since(name: str) -> float:
+        done = await asyncio.to_thread(kilonova, "why", name, *where)
+        return json.loads(done.out)["since"]
+
+    async with stage(api) as client:
+        for name in ("bound", "made-there"):
+            body = pod(name, 1)
+            body["metadata"] |= {"namespace": api.namespace}
+            body["spec"]["nodeName"] = f"looked-{api.namespace}"
+            made = await client.create(PODS, body, api.namespace)
+        then = "2026-01-01T00:00:00Z"
+        told = {"type": "PodScheduled", "status": "True", "lastTransitionTime": then}
+        status = {"status": {"conditions": [told]}}
+        await client.patch(PODS, "bound", status, api.namespace, subresource="status")
+        assert await since("bound") == parse_time(then).timestamp()
+        created = parse_time(made["metadata"]["creationTimestamp"])
+        assert await since("made-there") == created.timestamp()
 
 
 def _is_told(client: Client, queue: str) -> Callable[[], Awaitable[bool]]:

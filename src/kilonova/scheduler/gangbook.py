@@ -262,11 +262,8 @@ class GangBook:
             self._cluster.stand(gang, more, self._started(more))
 
     def _started(self, bookings: Iterable[Booking]) -> float:
-        times = [
-            parse_time(pod.status.start_time).timestamp()
-            for booking in bookings
-            if (pod := self.find(booking.pod)) is not None and pod.status.start_time
-        ]
+        pods = filter(None, (self.find(booking.pod) for booking in bookings))
+        times = [parse_time(known).timestamp() for pod in pods if (known := _stands_since(pod))]
         return min(times, default=self._now().timestamp())
 
     def _nodes_of_base(self, gang: PodGang) -> tuple[str, ...] | None:
@@ -326,6 +323,22 @@ _TOLD = {MISREAD, NO_GROUP, *REASONS}
 def _key(name: str) -> tuple[str, str]:
     namespace, _, plain = name.rpartition("/")
     return namespace, plain
+
+
+def _stands_since(pod: Pod) -> str:
+    """When a pod came to its node, as far as is told; empty for one that has none yet.
+
+    A kubelet tells when it began, and may be away. Whoever binds a pod says when; one that was made
+    with a node has stood there ever since.
+    """
+    if pod.status.start_time or not pod.spec.node_name:
+        return pod.status.start_time or ""
+    bound = (
+        each.last_transition_time
+        for each in pod.status.conditions
+        if each.type == "PodScheduled" and each.status == "True" and each.last_transition_time
+    )
+    return next(bound, pod.metadata.creation_timestamp)
 
 
 def _wants_peers(gang: Gang) -> bool:
