@@ -66,6 +66,23 @@ async def test_queues_and_reasons_are_told_on_any_server(api: Api, kilonova: Kil
         assert saved.code == 0, saved.err
 
 
+async def test_top_and_queues_count_the_same_on_any_server(api: Api, kilonova: Kilonova) -> None:
+    where = ("--kubeconfig", str(api.access.kubeconfig))
+    async with stage(api) as client:
+        for name, scheduler in (("ours", "kilonova-scheduler"), ("theirs", "default-scheduler")):
+            for place in ({}, {"nodeName": f"looked-{api.namespace}"}):
+                body = pod(f"{name}-{len(place)}", 1 if place else 64, **place)
+                body["metadata"] |= {"namespace": api.namespace}
+                body["spec"]["schedulerName"] = scheduler
+                await client.create(PODS, body, api.namespace)
+        told = await asyncio.to_thread(kilonova, "queues", "default", "-o", "json", *where)
+        drawn = await asyncio.to_thread(kilonova, "top", "--once", *where)
+    queue = json.loads(told.out)
+    rows = drawn.out.partition("QUEUES\n")[2].splitlines()
+    (words,) = [row.split() for row in rows if row.split()[0] == "default"]
+    assert (words[2], words[-2]) == (queue["used"]["nvidia.com/gpu"], str(queue["pendingGangs"]))
+
+
 async def test_why_tells_since_when_a_pod_stands_of_which_no_kubelet_tells(
     api: Api, kilonova: Kilonova
 ) -> None:

@@ -1,12 +1,14 @@
 """What `kilonova top` draws of rows, and what keys do, without a terminal."""
 
 import pytest
+from msgspec.structs import replace
 
 from kilonova.cli.screen import cropped, width_of
+from kilonova.cli.served import SERVED, SERVED_IN_UP
 from kilonova.cli.topframe import Scene, frame, head_line, page_lines, whole
 from kilonova.cli.toplook import ORDERS, Look, Page, keys_in, pressed
 from kilonova.cli.views import Tables
-from kilonova.console.rows import GangRow, NodeRow, PodRow, QueueRow
+from kilonova.console.rows import GangGroup, GangRow, NodeRow, PodRow, QueueRow
 
 NODES = [
     NodeRow(
@@ -61,7 +63,8 @@ QUEUES = [
 
 def scene(**other: object) -> Scene:
     tables = Tables(nodes=NODES, pods=PODS, queues=QUEUES)
-    return Scene(**{"tables": tables, "cluster": "lab", "now": 0.0, "coloured": False} | other)  # type: ignore[arg-type]
+    usual = {"tables": tables, "cluster": "lab", "now": 0.0, "coloured": False}
+    return Scene(**usual | {"served": SERVED_IN_UP} | other)  # type: ignore[arg-type]
 
 
 def lines(look: Look, **other: object) -> list[str]:
@@ -169,6 +172,25 @@ def test_the_usual_queue_is_there_even_if_nobody_made_it():
     assert shown[0].split() == ["default", "·" * 20, "0", "used", *_unlimited(waiting=1)]
     made = QueueRow(id="default", weight=1, ready=True, waiting=7)
     assert len(lines(Look(page="queues"), tables=Tables(queues=[made], pods=PODS))) == 1
+
+
+def test_queues_have_only_what_our_scheduler_places():
+    ours = PodRow(
+        id="y/ours",
+        phase="Pending",
+        state="Pending",
+        workload="Pod/y/ours",
+        scheduler="kilonova-scheduler",
+    )
+    gated = replace(ours, id="y/gated", state="SchedulingGated")
+    group = GangGroup("g", 1, ("y/late",))
+    tables = Tables(
+        nodes=NODES,
+        pods=[*PODS, ours, gated],
+        gangs=[GangRow(id="y/others", phase="Pending", groups=(group,))],
+    )
+    shown = lines(Look(page="queues"), tables=tables, served=SERVED)
+    assert shown[0].split() == ["default", "·" * 20, "0", "used", *_unlimited(waiting=1)]
 
 
 def _unlimited(*, waiting: int) -> list[str]:

@@ -15,7 +15,7 @@ from kilonova.cli.doctorcluster import (
 from kilonova.cli.doctorfacts import Cluster, Facts, Folder, Machine, Target, Version
 from kilonova.cli.doctorfinding import Finding, ok, problem, warning
 from kilonova.cli.doctorwebhooks import webhook_findings
-from kilonova.cli.embeddedsettings import EMBEDDED
+from kilonova.cli.served import EMBEDDED
 
 OLDEST_PYTHON = (3, 11)
 OLDEST_SERVER: Version = (1, 29)

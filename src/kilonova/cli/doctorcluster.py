@@ -7,8 +7,8 @@ from kilonova.api.json import JsonObject
 from kilonova.api.times import human_duration
 from kilonova.cli.doctorfacts import Cluster, Lease, Right
 from kilonova.cli.doctorfinding import Finding, ok, problem, warning
-from kilonova.cli.embeddedsettings import EMBEDDED
 from kilonova.cli.process import NAMESPACE
+from kilonova.cli.served import EMBEDDED
 from kilonova.cli.tables import counted
 
 _PARTS = ("operator", "scheduler")

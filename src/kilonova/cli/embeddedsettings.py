@@ -1,10 +1,6 @@
-"""Of a cluster that `kilonova up` runs: how to know it, and how its scheduler decides."""
+"""How the scheduler of a cluster that `kilonova up` runs decides."""
 
-from kilonova.api.schedulingnames import SCHEDULER
+from kilonova.cli.served import SERVED_IN_UP
 from kilonova.scheduler.settings import Settings
 
-EMBEDDED = "+kilonova"
-"""In the version of its server."""
-_DEFAULT_SCHEDULER = "default-scheduler"
-SETTINGS = Settings(serves=frozenset({SCHEDULER, _DEFAULT_SCHEDULER}))
-"""Pods that name no scheduler are placed, too."""
+SETTINGS = Settings(serves=SERVED_IN_UP)

@@ -4,11 +4,12 @@ import asyncio
 from pathlib import Path
 
 from kilonova.cli.clusters import cluster_meant
-from kilonova.cli.embeddedsettings import EMBEDDED, SETTINGS
+from kilonova.cli.embeddedsettings import SETTINGS
 from kilonova.cli.failure import CommandFailed
 from kilonova.cli.reasons import explained
 from kilonova.cli.schedulerconfig import read_scheduler_configuration
-from kilonova.kube import Client, Request, connect
+from kilonova.cli.served import is_embedded
+from kilonova.kube import Client, connect
 from kilonova.scheduler.capturing import Captured, capture
 from kilonova.scheduler.files import UnreadableFile, load
 from kilonova.scheduler.picture import Picture
@@ -72,5 +73,4 @@ async def _capture(
 
 async def usual_settings(client: Client) -> Settings:
     """How the scheduler of a cluster decides that nobody configured."""
-    reply = await client.send(Request("GET", "/version"))
-    return SETTINGS if EMBEDDED.encode() in reply.body else Settings()
+    return SETTINGS if await is_embedded(client) else Settings()

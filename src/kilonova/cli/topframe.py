@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kilonova.cli.colours import of_state, painted
 from kilonova.cli.printing import age, amount
@@ -37,6 +37,8 @@ class Scene:
     cluster: str
     now: float
     coloured: bool
+    served: frozenset[str]
+    """The schedulers whose pods are in queues."""
     namespace: str | None = None
     """Whose workloads are shown; None is all."""
     trouble: str = ""
@@ -218,7 +220,7 @@ def _badness(status: str) -> float:
 
 
 def _queues(scene: Scene, look: Look) -> list[str]:
-    known = {row.id: row for row in queue_rows(scene.tables)}
+    known = {row.id: row for row in queue_rows(_queued(scene))}
     rows = [row for row in known.values() if _has(look, row.id, row.parent, row.message)]
     if not rows:
         return [_none(look, "queues")]
@@ -246,6 +248,24 @@ def _queues(scene: Scene, look: Look) -> list[str]:
             f"{row.waiting:>4} waiting  {state}".rstrip()
         )
     return lines
+
+
+def _queued(scene: Scene) -> Tables:
+    """Without what is in no queue: pods of other schedulers, or that must not be placed yet, and
+    gangs that have no others."""
+    tables = scene.tables
+    pods = [
+        pod
+        for pod in tables.pods
+        if pod.scheduler in scene.served and pod.state != "SchedulingGated"
+    ]
+    ids, named = {pod.id for pod in pods}, {pod.gang for pod in pods}
+    gangs = [
+        gang
+        for gang in tables.gangs
+        if gang.id in named or any(pod in ids for group in gang.groups for pod in group.pods)
+    ]
+    return replace(tables, pods=pods, gangs=gangs)
 
 
 def _path(row: QueueRow, rows: dict[str, QueueRow]) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from pathlib import Path
 import typer
 
 from kilonova.cli import colours
+from kilonova.cli.served import served_on
 from kilonova.cli.sources import Following, Source, listed, owner_sources, readable
 from kilonova.cli.topframe import Frame, Scene, frame, whole
 from kilonova.cli.toplook import Look, keys_in, pressed
@@ -36,7 +37,8 @@ async def print_once(kubeconfig: Path | None, context: str | None, namespace: st
     name = _cluster_name(kubeconfig, context)
     async with connect(kubeconfig, context) as client:
         tables = await listed(client, await readable(client, _SOURCES))
-    scene = Scene(tables, name, time.time(), colours.wanted(sys.stdout), namespace)
+        served = await served_on(client)
+    scene = Scene(tables, name, time.time(), colours.wanted(sys.stdout), served, namespace)
     typer.echo("\n".join(whole(scene)), color=scene.coloured)
 
 
@@ -46,21 +48,28 @@ async def live(kubeconfig: Path | None, context: str | None, namespace: str | No
     async with connect(kubeconfig, context) as client:
         # What is wrong from the start is better said on the usual screen.
         sources = await readable(client, _SOURCES)
+        served = await served_on(client)
         with taken_terminal() as terminal:
             terminal.draw([f"{name}: looking …"])
             async with followed(client, sources) as following:
-                await _Show(following, terminal, name, namespace).run()
+                await _Show(following, terminal, name, served, namespace).run()
 
 
 class _Show:
     """Draws when something changed, or a key was pressed."""
 
     def __init__(
-        self, following: Following, terminal: Terminal, name: str, namespace: str | None
+        self,
+        following: Following,
+        terminal: Terminal,
+        name: str,
+        served: frozenset[str],
+        namespace: str | None,
     ) -> None:
         self._following = following
         self._terminal = terminal
         self._name = name
+        self._served = served
         self._namespace = namespace
         self._look: Look | None = Look()
         self._drawn = Frame([], 0, 1)
@@ -113,6 +122,7 @@ class _Show:
             self._name,
             time.time(),
             colours.wanted(sys.stdout),
+            self._served,
             self._namespace,
             self._following.trouble,
         )

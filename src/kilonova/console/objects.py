@@ -162,8 +162,12 @@ class PodSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """What a pod asks for."""
 
     node_name: str = ""
+    scheduler_name: str = "default-scheduler"
     containers: tuple[Container, ...] = ()
     init_containers: tuple[Container, ...] = ()
+
+    def __post_init__(self) -> None:
+        force_setattr(self, "scheduler_name", shared(self.scheduler_name))
 
 
 class Waiting(msgspec.Struct, frozen=True, gc=False):

@@ -37,6 +37,7 @@ def pod_row(pod: Pod) -> PodRow:
         clique=_clique(pod),
         workload=_workload(pod),
         queue=queue_of(labels),
+        scheduler=pod.spec.scheduler_name,
         gpus=int(asked_for(pod.spec, GPU)),
         devices=_devices(metadata.annotations.devices),
         cpu=asked_for(pod.spec, "cpu"),

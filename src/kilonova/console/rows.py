@@ -64,6 +64,8 @@ class PodRow(Row, frozen=True, gc=False, rename="camel", omit_defaults=True, kw_
     set: str = ""
     clique: str = ""
     queue: str = ""
+    scheduler: str = "default-scheduler"
+    """The one that is to place it."""
     gpus: int = 0
     devices: tuple[tuple[int, float], ...] = ()
     """Index and share, 0 to 1, of each device that it was given."""
