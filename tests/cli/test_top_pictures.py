@@ -174,6 +174,12 @@ def test_the_usual_queue_is_there_even_if_nobody_made_it():
     assert len(lines(Look(page="queues"), tables=Tables(queues=[made], pods=PODS))) == 1
 
 
+def test_a_queue_at_which_no_scheduler_has_looked_is_new_and_no_trouble():
+    unseen = QueueRow(id="q", weight=1, ready=False, new=True, message="nobody has looked")
+    line = lines(Look(page="queues"), tables=Tables(queues=[unseen]), coloured=True)[1]
+    assert line.endswith("\x1b[2mnew: nobody has looked\x1b[0m"), line
+
+
 def test_queues_have_only_what_our_scheduler_places():
     ours = PodRow(
         id="y/ours",

@@ -241,13 +241,20 @@ def _queues(scene: Scene, look: Look) -> list[str]:
         top = row.limit.get(GPU) or row.deserved.get(GPU) or row.fair_share.get(GPU) or gpus
         filled = min(_BAR, round(_BAR * used / top)) if top else 0
         bar = _paint(scene, "█" * filled, "Running") + "·" * (_BAR - filled)
-        state = "" if row.ready else _paint(scene, one_line(row.message), "NotReady")
         lines.append(
             f"  {indent[row.id] + row.id:<{name}}  {bar}  {amount(used):>5} used  "
             f"{_or_dash(row, 'deserved'):>5} deserved  {_or_dash(row, 'limit'):>5} limit  "
-            f"{row.waiting:>4} waiting  {state}".rstrip()
+            f"{row.waiting:>4} waiting  {_state(scene, row)}".rstrip()
         )
     return lines
+
+
+def _state(scene: Scene, row: QueueRow) -> str:
+    """What is wrong with a queue; of one at which no scheduler has looked, nothing is."""
+    if row.ready:
+        return ""
+    message = one_line(row.message)
+    return _dim(scene, f"new: {message}") if row.new else _paint(scene, message, "NotReady")
 
 
 def _queued(scene: Scene) -> Tables:
