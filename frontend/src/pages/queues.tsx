@@ -108,7 +108,7 @@ function Tree({ branches, resource, scale, selected, waiting }: {
           })}
         </tbody>
       </table>
-      {tables.queues.all.size === 0 && <p class="muted">Nobody has made a queue. {AS_THEY_COME}</p>}
+      {tables.queues.all.size === 0 && <p class="queue-note muted">Nobody has made a queue. {AS_THEY_COME}</p>}
     </div>
   );
 }
