@@ -3,6 +3,7 @@
 Markers are `Meta(…)` of msgspec; beyond its own words, `extra` may hold
 
 - `format`, `default`: as in the schema;
+- `maximum`: asked of what is written, not of what is read;
 - `required`: the field must be there, though the type has a value for when it is not;
 - `kubernetes`, `kubernetes items`: a definition of Kubernetes' own that stands in this place;
 - `int or string`, `duration`: a number or a percentage, a length of time;
@@ -90,7 +91,7 @@ def _schema(annotation: Any) -> JsonObject:
     schema = _bare_schema(bare, extra)
     for meta in metas:
         schema |= _limits(meta, schema)
-    for key in ("format", "default"):
+    for key in ("format", "default", "maximum"):
         if key in extra:
             schema[key] = extra[key]
     if "list" in extra:

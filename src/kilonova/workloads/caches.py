@@ -119,6 +119,12 @@ def build_caches(
     )
 
 
+def scaled_parts(caches: Caches, key: Key) -> list[PodCliqueScalingGroup | PodClique]:
+    """The scaling groups and cliques of a set that are there and stay."""
+    found = (*caches.groups.store.find(BY_SET, key), *caches.cliques.store.find(BY_SET, key))
+    return [each for each in found if each.metadata.deletion_timestamp is None]
+
+
 _Kept = Child | Revision | PodClique | PodCliqueScalingGroup | PodGang
 
 

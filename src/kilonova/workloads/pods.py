@@ -1,13 +1,18 @@
 """What a pod's state says. Pure."""
 
 from kilonova.api.grove import names
+from kilonova.api.grove.parts import MOST_REPLICAS
 from kilonova.workloads.keys import index_of
 from kilonova.workloads.resources import Pod
 
+_PLACES = 2 * MOST_REPLICAS
+"""In an update a clique may have twice as many pods as replicas."""
+
 
 def pod_index(pod: Pod) -> int | None:
-    """The pod's place in its clique."""
-    return index_of(pod.metadata, names.POD_INDEX)
+    """The pod's place in its clique; None for one that no clique has, whatever a label says."""
+    index = index_of(pod.metadata, names.POD_INDEX)
+    return index if index is not None and index < _PLACES else None
 
 
 def is_ending(pod: Pod) -> bool:

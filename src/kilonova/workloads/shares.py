@@ -11,3 +11,9 @@ def count_of(amount: IntOrPercent | None, whole: int, default: int, *, up: bool 
         return amount
     percent = int(amount.removesuffix("%"))
     return -(-whole * percent // 100) if up else whole * percent // 100
+
+
+def surge_of(amount: IntOrPercent | None, whole: int) -> int:
+    """How many more than `whole` an amount means, rounded up: none where it is not said, and never
+    more than as many again, of which an update has no use."""
+    return min(count_of(amount, whole, 0, up=True), whole)

@@ -26,7 +26,11 @@ Counted = Annotated[int, Meta(extra={"format": "int32", "default": 0})]
 RequiredCount = Annotated[Counted, Meta(extra={"required": True})]
 Natural = Annotated[int, Meta(ge=0, extra={"format": "int32"})]
 """A count that people choose."""
-One = Annotated[Natural, Meta(extra={"default": 1})]
+MOST_REPLICAS = 100_000
+"""Of anything: no set may have more pods. Said to the API alone, which also asks it of /scale: what
+has come past it must still be read, to be told of."""
+Replicas = Annotated[Natural, Meta(extra={"maximum": MOST_REPLICAS})]
+One = Annotated[Replicas, Meta(extra={"default": 1})]
 """1 where it is not said."""
 RequiredOne = Annotated[One, Meta(extra={"required": True})]
 

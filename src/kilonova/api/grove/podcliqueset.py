@@ -14,6 +14,7 @@ from kilonova.api.grove.parts import (
     LastError,
     Natural,
     One,
+    Replicas,
     RollingUpdate,
     Scope,
 )
@@ -166,7 +167,7 @@ class PodCliqueSetSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """How many replicas of which template."""
 
     template: Template
-    replicas: Annotated[Natural, Meta(extra={"default": 0})] = 0
+    replicas: Annotated[Replicas, Meta(extra={"default": 0})] = 0
     """How many whole systems."""
     update_strategy: UpdateStrategy | None = None
 

@@ -2,11 +2,19 @@
 
 from collections.abc import Iterator
 
+from msgspec.structs import replace
+
 from kilonova.api.grove.parts import AutoScaling
-from kilonova.api.grove.podcliqueset import CliqueTemplate, ScalingGroupTemplate, Template
+from kilonova.api.grove.podcliqueset import (
+    CliqueTemplate,
+    PodCliqueSetSpec,
+    ScalingGroupTemplate,
+    Template,
+)
 from kilonova.kube.admission import Problem
 from kilonova.workloads.admission.composition import CLIQUES, GROUPS
 from kilonova.workloads.admission.findings import forbidden, invalid_value, required
+from kilonova.workloads.limits import MOST_PODS, Excess, replica_demand, set_excess
 
 
 def amount_problems(template: Template) -> Iterator[Problem]:
@@ -26,6 +34,21 @@ def amount_problems(template: Template) -> Iterator[Problem]:
         yield from _group_problems(f"{GROUPS}[{index}]", group)
 
 
+def excess_problems(spec: PodCliqueSetSpec) -> Iterator[Problem]:
+    """More than a set may have, with one replica at least, and as far as autoscalers may go."""
+    excess = set_excess(replace(spec, replicas=max(1, spec.replicas)))
+    if excess is not None:
+        yield _too_much(excess)
+        return
+    for path, scaling, more in _scaled_to_the_most(spec.template):
+        pods = replica_demand(more).pods
+        if pods > MOST_PODS:
+            rule = (
+                f"a replica of the set would come to {pods} pods, more than {MOST_PODS}: lower it"
+            )
+            yield _too_much(Excess(f"{path}.maxReplicas", scaling.max_replicas, rule))
+
+
 def amount_warnings(old: Template, new: Template) -> Iterator[str]:
     """Where somebody changes how many there are to begin with, and may mean how many there are."""
     cliques = {each.name: each.spec.replicas for each in old.cliques}
@@ -36,6 +59,28 @@ def amount_warnings(old: Template, new: Template) -> Iterator[str]:
     for index, group in enumerate(new.pod_clique_scaling_groups):
         if groups.get(group.name) != group.replicas:
             yield _only_new(f"{GROUPS}[{index}].replicas", "podcliquescalinggroup")
+
+
+def _too_much(excess: Excess) -> Problem:
+    return invalid_value(excess.field, excess.value, excess.rule)
+
+
+def _scaled_to_the_most(template: Template) -> Iterator[tuple[str, AutoScaling, Template]]:
+    """The template with each part that is scaled by load as big as its autoscaler may make it."""
+    cliques, groups = template.cliques, template.pod_clique_scaling_groups
+    for index, clique in enumerate(cliques):
+        scaling = clique.spec.auto_scaling_config
+        if scaling is not None:
+            spec = replace(clique.spec, replicas=scaling.max_replicas)
+            bigger = (*cliques[:index], replace(clique, spec=spec), *cliques[index + 1 :])
+            path = f"{CLIQUES}[{index}].spec.autoScalingConfig"
+            yield path, scaling, replace(template, cliques=bigger)
+    for index, group in enumerate(groups):
+        if group.scale_config is not None:
+            most = replace(group, replicas=group.scale_config.max_replicas)
+            grown = (*groups[:index], most, *groups[index + 1 :])
+            path = f"{GROUPS}[{index}].scaleConfig"
+            yield path, group.scale_config, replace(template, pod_clique_scaling_groups=grown)
 
 
 def _clique_problems(path: str, clique: CliqueTemplate) -> Iterator[Problem]:

@@ -8,11 +8,10 @@ from kilonova.kube.admission import Problem
 from kilonova.workloads.admission.drafts import SetDraft
 from kilonova.workloads.admission.findings import duplicate, invalid_value, not_found, required
 from kilonova.workloads.admission.syntax import dns_label, dns_subdomain, label_key, label_value
+from kilonova.workloads.limits import CLIQUES, GROUPS
 from kilonova.workloads.templates.clashes import name_clashes
 from kilonova.workloads.templates.labels import is_reserved_annotation, is_reserved_label
 
-CLIQUES = "spec.template.cliques"
-GROUPS = "spec.template.podCliqueScalingGroups"
 _NAME = "metadata.name"
 _ANNOTATIONS_LIMIT = 256 * 1024
 _RESERVED = f"keys that begin with {names.RESERVED_PREFIX} are the operator's own: remove it"

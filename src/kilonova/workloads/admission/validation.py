@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from kilonova.api.json import JsonObject
 from kilonova.kube.admission import Problem
-from kilonova.workloads.admission.amounts import amount_problems, amount_warnings
+from kilonova.workloads.admission.amounts import amount_problems, amount_warnings, excess_problems
 from kilonova.workloads.admission.composition import clash_problems, composition_problems
 from kilonova.workloads.admission.defaults import defaulted
 from kilonova.workloads.admission.drafts import SetDraft, read_set
@@ -83,6 +83,10 @@ def validate_update(old: JsonObject, new: JsonObject, context: Context) -> Findi
 
 
 def _general_problems(draft: SetDraft, context: Context, *, creating: bool) -> list[Problem]:
+    excess = list(excess_problems(draft.spec))
+    if excess:
+        # Looking for more may take as long as there is much of it.
+        return excess
     own = list(_own_problems(draft, context, creating=creating))
     return own or list(clash_problems(draft.template))
 

@@ -12,7 +12,7 @@ from functools import partial
 
 from msgspec.structs import replace
 
-from kilonova.api.grove import PodClique, PodCliqueStatus, names
+from kilonova.api.grove import PodClique, PodCliqueSet, PodCliqueStatus, names
 from kilonova.api.podgang import PodGang
 from kilonova.kube import (
     ApiStatusError,
@@ -24,7 +24,7 @@ from kilonova.kube import (
 )
 from kilonova.kube.batches import Trust
 from kilonova.kube.echo import Echo
-from kilonova.workloads.caches import BY_BASE, BY_CLIQUE, BY_REPLICA
+from kilonova.workloads.caches import BY_BASE, BY_CLIQUE, BY_REPLICA, scaled_parts
 from kilonova.workloads.cliques.concerns import Concerns
 from kilonova.workloads.cliques.desire import Plan, Seen, desire
 from kilonova.workloads.cliques.hands import Hands
@@ -33,6 +33,7 @@ from kilonova.workloads.cliques.retries import Retries
 from kilonova.workloads.cliques.roster import is_own
 from kilonova.workloads.cliques.status import failed_status, has_lost_all, is_pressing
 from kilonova.workloads.keys import replica_of, set_of
+from kilonova.workloads.limits import LIMIT_EXCEEDED, MOST_PODS, Excess, scale_excess
 from kilonova.workloads.means import Means
 from kilonova.workloads.pace import Pace
 from kilonova.workloads.pods import is_ending
@@ -45,6 +46,8 @@ _NAME = "cliques"
 _WORKERS = 64
 _RETRIES = Backoff(0.005, 10.0)
 """A quota that refuses pods is not ours to watch: that there is more is found by trying again."""
+_AGAIN = 10.0
+"""Seconds: what makes a set too big may be scaled in elsewhere."""
 _LOOK_SECONDS = 0.0001
 """Between two rounds, for each pod of a clique; looking at one takes about a tenth of it."""
 _SHORTEST_PAUSE = 0.005
@@ -114,10 +117,13 @@ class _Rounds:
         status = plan.status
         if failure is not None:
             status = failed_status(seen.clique, status, failure.message, self._now())
+        if seen.excess is not None:
+            status = failed_status(seen.clique, status, str(seen.excess), self._now())
+            self._report(seen.clique, status, seen.excess)
         pause = await self._tell(seen.clique, status)
         if failure is not None:
             raise failure
-        waits = [each for each in (pause, plan.after) if each]
+        waits = [each for each in (pause, plan.after, _AGAIN if seen.excess else None) if each]
         return Result(min(waits)) if waits else None
 
     def _wait_to_look(self, key: Key) -> float:
@@ -142,17 +148,29 @@ class _Rounds:
             self._retries.forget(key)
             return None
         set_key = set_of(clique.metadata)
+        set_ = None if set_key is None else self._caches.sets.store.get(set_key)
         pods = self._caches.pods.store.find(BY_CLIQUE, key)
         return Seen(
             clique,
-            None if set_key is None else self._caches.sets.store.get(set_key),
+            set_,
             pods,
             self._gang(clique, names.POD_GANG),
             self._gang(clique, names.BASE_POD_GANG),
             self._retries.waits(clique, pods),
             partial(self._dependencies_ready, clique),
             partial(self._replica_is_of_one_version, clique),
+            self._excess(clique, set_),
         )
+
+    def _excess(self, clique: PodClique, set_: PodCliqueSet | None) -> Excess | None:
+        """Why there may not be as many pods as a clique asks for."""
+        if clique.spec.replicas > MOST_PODS:
+            rule = f"must not be greater than {MOST_PODS}: lower it"
+            return Excess("spec.replicas", clique.spec.replicas, rule)
+        if set_ is None:
+            return None
+        key = set_.metadata.namespace, set_.metadata.name
+        return scale_excess(set_, (clique,), partial(scaled_parts, self._caches, key))
 
     def _gang(self, clique: PodClique, label: str) -> PodGang | None:
         name = clique.metadata.labels.get(label)
@@ -234,6 +252,11 @@ class _Rounds:
             message = "No pod of the clique has a node any more"
             self._hands.tell(clique, "AllScheduledReplicasLost", message, bad=True)
         return None
+
+    def _report(self, clique: PodClique, status: PodCliqueStatus, excess: Excess) -> None:
+        """Tell once that a clique asks for too much."""
+        if status.last_errors != clique.status.last_errors:
+            self._hands.tell(clique, LIMIT_EXCEEDED, str(excess), bad=True)
 
     async def _write(self, clique: PodClique, status: PodCliqueStatus) -> None:
         known = clique.metadata

@@ -26,10 +26,14 @@ from kilonova.workloads.cliques.updates import (
     has_turn,
     next_step,
 )
+from kilonova.workloads.limits import Excess
 from kilonova.workloads.pods import is_gated, is_ready, is_scheduled
 from kilonova.workloads.resources import Pod
 from kilonova.workloads.sets.desire import is_coherent
 from kilonova.workloads.templates.pods import pod_name
+
+_AT_ONCE = 1000
+"""Pods made in a round: those that come after are planned when these are there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +54,8 @@ class Seen:
     replica_is_of_one_version: Callable[[], bool] = lambda: True
     """Whether nothing in the replica is left of another version; asked only where it must not be,
     and only if a pod waits for it."""
+    excess: Excess | None = None
+    """Why there may not be as many pods as the clique asks for; then there are no more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +99,8 @@ def desire(seen: Seen, now: datetime) -> Plan:
         step = Step(len(roster.members) - len(running), running)
     elif complete:
         step = Step(min(len(roster.members), clique.spec.replicas))
+    elif seen.excess is not None:
+        step = Step(len(roster.members))
     else:
         step = next_step(clique, roster, turn, progress, now)
     progress = carried_on(progress, clique, set_, roster, step, now)
@@ -100,16 +108,13 @@ def desire(seen: Seen, now: datetime) -> Plan:
     staying = _staying(clique, roster, step)
     kept = {pod.metadata.name for pod in staying}
     waiting = unreleased(clique, staying)
-    free = _free_indexes(seen, staying, step.size)
-    waits = [seen.held_back[index] for index in free if index in seen.held_back]
+    free, waits = _free_indexes(seen, staying, step.size)
     for then in (deadline, step.after):
         if then and then > now:
             waits.append((then - now).total_seconds())
     return Plan(
         status=status_of(clique, roster, Course(progress, deadline, complete, failed), now),
-        create=tuple(
-            _new_pods(seen, roster, [index for index in free if index not in seen.held_back])
-        ),
+        create=tuple(_new_pods(seen, roster, free)),
         delete=(
             *roster.dismissed,
             *(pod for pod in roster.members if pod.metadata.name not in kept),
@@ -144,13 +149,22 @@ def _worth(clique: PodClique, pod: Pod) -> tuple[bool, bool, bool, bool, int]:
     )
 
 
-def _free_indexes(seen: Seen, staying: Sequence[Pod], size: int) -> list[int]:
-    """The lowest indexes that nobody holds, as many as pods are missing."""
+def _free_indexes(seen: Seen, staying: Sequence[Pod], size: int) -> tuple[list[int], list[float]]:
+    """The lowest indexes that nobody holds, as many as pods are missing, but not more than are
+    made at once; and the seconds until pods may be made at others of them."""
     missing = size - len(staying)
+    free, waits = list[int](), list[float]()
     if missing <= 0 or not has_gang(seen.clique, seen.gang):
-        return []
+        return free, waits
     held = {index_in(pod) for pod in staying}
-    return list(islice((each for each in count() if each not in held), missing))
+    for index in islice((each for each in count() if each not in held), missing):
+        if index in seen.held_back:
+            waits.append(seen.held_back[index])
+        else:
+            free.append(index)
+        if len(free) == _AT_ONCE:
+            break
+    return free, waits
 
 
 def _new_pods(seen: Seen, roster: Roster, indexes: Sequence[int]) -> Iterator[NewPod]:

@@ -26,7 +26,7 @@ from kilonova.workloads.keys import index_of
 from kilonova.workloads.resources import Pod
 from kilonova.workloads.room import homeless_from
 from kilonova.workloads.sets.desire import replicas_in_turn, waits_for_deletion
-from kilonova.workloads.shares import count_of
+from kilonova.workloads.shares import count_of, surge_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,7 +219,7 @@ def _allowed(clique: PodClique) -> tuple[int, int]:
     if asked is None:
         return 1, 0
     unavailable = count_of(asked.max_unavailable, replicas, 1)
-    surge = count_of(asked.max_surge, replicas, 0, up=True)
+    surge = surge_of(asked.max_surge, replicas)
     return (unavailable, surge) if unavailable or surge else (1, 0)
 
 

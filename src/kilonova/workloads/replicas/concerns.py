@@ -13,6 +13,7 @@ from kilonova.api.podgang import PodGang
 from kilonova.kube import Comparison, Key, Watch
 from kilonova.workloads.caches import BY_TOPOLOGY, Caches
 from kilonova.workloads.keys import Replica, replica_of, set_of
+from kilonova.workloads.limits import set_excess
 from kilonova.workloads.pods import is_ending
 from kilonova.workloads.resources import Child, Pod, Revision
 from kilonova.workloads.sets.desire import wanted_replicas
@@ -46,14 +47,14 @@ class Concerns:
         known = new or old
         if known is not None and (old is None or new is None or old.spec != new.spec):
             for set_ in self._caches.sets.store.find(BY_TOPOLOGY, known.metadata.name):
-                yield from _keys(set_, range(wanted_replicas(set_)))
+                yield from _keys(set_, range(_size(set_)))
 
     def of_revision(self, old: Revision | None, new: Revision | None) -> Iterator[Key]:
         """All replicas of its set, when it has been written down."""
         key = None if new is None else set_of(new.metadata)
         set_ = None if key is None else self._caches.sets.store.get(key)
         if set_ is not None:
-            yield from _keys(set_, range(wanted_replicas(set_)))
+            yield from _keys(set_, range(_size(set_)))
 
     def _children(self) -> list[Any]:
         caches = self._caches
@@ -66,9 +67,9 @@ def of_set(old: PodCliqueSet | None, new: PodCliqueSet | None) -> Iterator[Key]:
     if new is None:
         return
     if old is None or _edited(old, new):
-        yield from _keys(new, range(wanted_replicas(new)))
+        yield from _keys(new, range(_size(new)))
         return
-    yield from _keys(new, range(wanted_replicas(old), wanted_replicas(new)))
+    yield from _keys(new, range(_size(old), _size(new)))
     yield from _keys(new, _turns(old) ^ _turns(new))
 
 
@@ -145,6 +146,11 @@ def stated(metadata: Metadata) -> tuple[object, ...]:
         metadata.finalizers,
         metadata.deletion_timestamp,
     )
+
+
+def _size(set_: PodCliqueSet) -> int:
+    """How many replicas are looked after: none of a set that asks for too much."""
+    return 0 if set_excess(set_.spec) is not None else wanted_replicas(set_)
 
 
 def _keys(set_: PodCliqueSet, indexes: Iterable[int]) -> Iterator[Key]:

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Awaitable
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from kilonova.api.grove import PodCliqueScalingGroup, names
@@ -21,9 +22,16 @@ from kilonova.kube import (
     Result,
 )
 from kilonova.kube.batches import raise_first
-from kilonova.workloads.caches import BY_REPLICA
+from kilonova.workloads.caches import BY_REPLICA, scaled_parts
 from kilonova.workloads.conditions import holds
 from kilonova.workloads.keys import Replica
+from kilonova.workloads.limits import (
+    LIMIT_EXCEEDED,
+    OVER_LIMIT,
+    Excess,
+    scale_excess,
+    set_excess,
+)
 from kilonova.workloads.means import Means
 from kilonova.workloads.pace import Pace
 from kilonova.workloads.replicas.concerns import Concerns
@@ -45,6 +53,8 @@ _NAME = "replicas"
 _WORKERS = 64
 _RETRIES = Backoff(0.005, 10.0)
 """What is in the way is often not ours to watch: its departure is found by trying again."""
+_AGAIN = 10.0
+"""Seconds: what makes a set too big may be scaled in elsewhere."""
 _STEPS = 5
 """More than a replica ever takes from nothing: what still differs then is no use writing again."""
 
@@ -85,6 +95,7 @@ class _Round:
     claim_templates: dict[Key, JsonObject] = field(default_factory=dict[Key, JsonObject])
     has_fetched: bool = False
     refused: Refused | None = None
+    excess: Excess | None = None
 
 
 class _Rounds:
@@ -104,6 +115,8 @@ class _Rounds:
         round_ = _Round(Replica.of_key(key))
         await self._let_groups_go(round_.replica)
         look = await self._act(round_)
+        if round_.excess is not None:
+            return self._refuse(round_.replica, round_.excess)
         error = _complaint(round_.refused, self._now()) if look is not None else None
         self._complaints.set(round_.replica, error)
         if look is None:
@@ -114,6 +127,15 @@ class _Rounds:
             raise round_.refused.error
         left = [each for each in waits if each is not None]
         return Result(min(left)) if left else None
+
+    def _refuse(self, replica: Replica, excess: Excess) -> Result:
+        """Leave all of the replica as it is, and say why."""
+        error = LastError(OVER_LIMIT, str(excess), rfc3339(self._now()))
+        self._complaints.set(replica, error)
+        set_ = self._caches.sets.store.get((replica.namespace, replica.set_name))
+        if set_ is not None:
+            self._hands.tell(SETS, set_.metadata, LIMIT_EXCEEDED, str(excess), bad=True)
+        return Result(_AGAIN)
 
     async def _act(self, round_: _Round) -> _Look | None:
         """Write until nothing differs; the replica as it is then, or None if there is to be none.
@@ -150,7 +172,7 @@ class _Rounds:
         set_ = self._caches.sets.store.get((replica.namespace, replica.set_name))
         if set_ is None or is_going(set_.metadata):
             return None
-        if replica.index >= wanted_replicas(set_):
+        if replica.index >= wanted_replicas(set_) or set_excess(set_.spec) is not None:
             return None
         known = self._revisions.of(set_)
         seen = observe(
@@ -165,8 +187,17 @@ class _Rounds:
         revision = revision_of_replica(seen)
         if revision is None:
             return None
+        round_.excess = self._excess(seen)
+        if round_.excess is not None:
+            return None
         groups = units_of(seen, revision)
         return _Look(seen, revision, groups, judge(seen, groups, self._now()))
+
+    def _excess(self, seen: Observed) -> Excess | None:
+        """Why the set is too big as this replica is scaled."""
+        key = seen.set_.metadata.namespace, seen.set_.metadata.name
+        own = (*seen.groups.values(), *seen.cliques.values())
+        return scale_excess(seen.set_, own, partial(scaled_parts, self._caches, key))
 
     async def _fetch(self, round_: _Round, wanted: frozenset[Key]) -> None:
         """Read claim templates; one that is missing is looked for again and again."""

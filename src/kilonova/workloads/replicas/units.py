@@ -11,7 +11,7 @@ from kilonova.workloads.replicas.tally import Tally, tally
 from kilonova.workloads.revisions import SetRevision
 from kilonova.workloads.room import homeless_from
 from kilonova.workloads.sets.desire import is_updating, rolling_update, waits_for_deletion
-from kilonova.workloads.shares import count_of
+from kilonova.workloads.shares import surge_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +145,7 @@ def _surge(
 def max_surge(template: ScalingGroupTemplate, asked: int) -> int:
     """How many units beyond those asked for an update may have."""
     pace = template.rolling_update
-    return count_of(pace.max_surge if pace else None, asked, 0, up=True)
+    return surge_of(pace.max_surge if pace else None, asked)
 
 
 def _unit(

@@ -15,6 +15,7 @@ from kilonova.api.grove import (
     PodCliqueSetStatus,
     names,
 )
+from kilonova.api.grove.parts import LastError
 from kilonova.api.json import JsonObject
 from kilonova.api.podgang import PodGang
 from kilonova.api.times import later, rfc3339
@@ -30,6 +31,7 @@ from kilonova.kube import (
 from kilonova.kube.echo import Echo
 from kilonova.kube.events import Reference
 from kilonova.workloads.caches import BY_CLIQUE, BY_SET
+from kilonova.workloads.limits import LIMIT_EXCEEDED, OVER_LIMIT, Excess, set_excess
 from kilonova.workloads.means import Means
 from kilonova.workloads.pace import Pace
 from kilonova.workloads.resources import SETS
@@ -94,6 +96,11 @@ class _Rounds:
             self._looked.pop(key, None)
             await self._let_go(key, set_)
             return None
+        excess = set_excess(set_.spec)
+        if excess is not None:
+            self._looked.pop(key, None)
+            await self._refuse(set_, excess)
+            return None
         wait = self._wait_to_look(key, set_)
         if wait > 0:
             return Result(after=wait)
@@ -105,6 +112,15 @@ class _Rounds:
             # Its next try has a delay of its own.
             self._looked.pop(key, None)
             raise
+
+    async def _refuse(self, set_: PodCliqueSet, excess: Excess) -> None:
+        """Leave all as it is, and say why: what was asked for before stays until it is mended."""
+        time, known = rfc3339(self._now()), set_.status.last_errors
+        error = LastError(OVER_LIMIT, str(excess), time)
+        errors = Troubles(time).lasting(known, [error])
+        if errors != known:
+            self._recorder.event(_about(set_), LIMIT_EXCEEDED, str(excess), warning=True)
+            await self._tell(set_, replace(set_.status, last_errors=errors))
 
     async def _round(self, key: Key, set_: PodCliqueSet) -> Result | None:
         now = self._now()
@@ -175,7 +191,7 @@ class _Rounds:
         )
 
     async def _remove_beyond(self, set_: PodCliqueSet, wanted: int) -> None:
-        about = Reference.to(SETS, set_.metadata.name, set_.metadata.namespace, set_.metadata.uid)
+        about = _about(set_)
         try:
             removed = await self._removal.remove_beyond(set_, wanted)
         except ApiStatusError as error:
@@ -273,6 +289,11 @@ def _orders(status: PodCliqueSetStatus) -> tuple[str, bool, frozenset[int]]:
         is_under_way(progress),
         frozenset(each.replica_index for each in turns),
     )
+
+
+def _about(set_: PodCliqueSet) -> Reference:
+    known = set_.metadata
+    return Reference.to(SETS, known.name, known.namespace, known.uid)
 
 
 def _owner(child: PodClique | PodCliqueScalingGroup | PodGang) -> str | None:

@@ -4,7 +4,7 @@ from kilonova.api.grove import PodCliqueSet, names
 from kilonova.api.grove.podcliqueset import SetRollingUpdate, SetUpdateProgress
 from kilonova.api.meta import Metadata
 from kilonova.workloads.keys import index_of
-from kilonova.workloads.shares import count_of
+from kilonova.workloads.shares import count_of, surge_of
 
 
 def wanted_replicas(set_: PodCliqueSet) -> int:
@@ -21,7 +21,7 @@ def surge(set_: PodCliqueSet, progress: SetUpdateProgress | None) -> int:
 
 def most_surge(set_: PodCliqueSet) -> int:
     """How many replicas more than asked for an update may have."""
-    return count_of(rolling_update(set_).max_surge, set_.spec.replicas, 0, up=True)
+    return surge_of(rolling_update(set_).max_surge, set_.spec.replicas)
 
 
 def most_unavailable(set_: PodCliqueSet) -> int:

@@ -74,7 +74,7 @@ def member_named(template: Template, set_name: str, index: int, name: str) -> Me
     """The place of the clique whose full name this is, among those that groups must have."""
     for group in template.pod_clique_scaling_groups:
         group_name = names.scaling_group(set_name, index, group.name)
-        for group_index in range(group.min_available):
+        for group_index in range(min(group.min_available, group.replicas)):
             member = Member(group, group_name, group_index)
             if name in (full_name(set_name, index, each, member) for each in group.clique_names):
                 return member

@@ -34,7 +34,7 @@ def starts_after(
         group_name = names.scaling_group(set_name, index, group.name)
         result += [
             names.member_clique(group_name, group_index, each)
-            for group_index in range(group.min_available)
+            for group_index in range(min(group.min_available, group.replicas))
         ]
     return tuple(result)
 
