@@ -52,6 +52,8 @@ export interface PodRow {
   workload: string;
   /** Absent for "default". */
   queue?: string;
+  /** Who is to place it; absent for "default-scheduler". */
+  scheduler?: string;
   gpus?: number;
   /** [index, share from 0 to 1] that it was given. */
   devices?: [number, number][];

@@ -19,11 +19,13 @@ test("the usual queue is there though nobody made it, with what its pods hold an
   tables.pods.apply({
     table: "pods",
     put: [
-      pod("a/1", { gpus: 2, cpu: 1.5, ram: 1024 }),
+      pod("a/1", { scheduler: "kilonova-scheduler", gpus: 2, cpu: 1.5, ram: 1024 }),
       pod("a/2", { devices: [[0, 0.25], [1, 0.25]] }),
       pod("a/3", { gpus: 4, phase: "Pending", node: undefined }),
       pod("a/4", { gpus: 8, queue: "team" }),
       pod("a/5", { gpus: 8, gang: "a/g" }),
+      pod("a/7", { gpus: 8, scheduler: "another" }),
+      pod("a/8", { gpus: 8, phase: "Pending", state: "SchedulingGated", node: undefined }),
       pod("a/6", { gpus: 8, phase: "Succeeded" }),
     ],
   });

@@ -6,6 +6,7 @@ import { isOver } from "../workloads/states";
 import { GPU } from "./tree";
 
 const USUAL = "default";
+const OURS = "kilonova-scheduler";
 
 /** All queues, as `kilonova queues` has them: with the usual one, made or not. */
 export const allQueues: ReadonlySignal<readonly QueueRow[]> = computed(() => {
@@ -15,10 +16,15 @@ export const allQueues: ReadonlySignal<readonly QueueRow[]> = computed(() => {
   const gangs = tables.gangs.all;
   const mine = [...tables.pods.all.values()].filter((pod) => {
     const gang = gangs.get(pod.gang ?? "");
-    return !isOver(pod) && (gang ? queueOf(gang) : (pod.queue ?? USUAL)) === USUAL;
+    return isQueued(pod) && (gang ? queueOf(gang) : (pod.queue ?? USUAL)) === USUAL;
   });
   return [...made, usualQueue(mine)];
 });
+
+/** Not what another scheduler places, what must not be placed yet, and what is over. */
+function isQueued(pod: PodRow): boolean {
+  return (pod.scheduler ?? OURS) === OURS && pod.state !== "SchedulingGated" && !isOver(pod);
+}
 
 /** Nobody writes how it is used: that is told from its pods. */
 function usualQueue(pods: readonly PodRow[]): QueueRow {
