@@ -139,18 +139,22 @@ def scale_excess(
     if not out:
         return None
     live = list(everything())
-    groups = (each for each in live if not isinstance(each, PodClique))
+    groups = [each for each in live if not isinstance(each, PodClique)]
     cliques = [each for each in live if isinstance(each, PodClique)]
-    demand = sum((_extra(set_, each) for each in groups), set_demand(set_.spec))
-    if not (demand + _at_most(set_, cliques)).is_too_much:
+    if not (live_demand(set_, groups) + _at_most(set_, cliques)).is_too_much:
         return None
-    demand = sum((_extra(set_, each) for each in cliques), demand)
+    demand = live_demand(set_, live)
     if not demand.is_too_much:
         return None
     most, _ = max(out, key=lambda each: each[1].pods + each[1].objects)
     kind = "PodClique" if isinstance(most, PodClique) else "PodCliqueScalingGroup"
     rule = f"the set {_told(demand)}: lower it"
     return Excess(f"{kind} {most.metadata.name}: spec.replicas", most.spec.replicas, rule)
+
+
+def live_demand(set_: PodCliqueSet, live: Iterable[Scaled]) -> Demand:
+    """What a set comes to as its parts that are there are scaled."""
+    return sum((_extra(set_, each) for each in live), set_demand(set_.spec))
 
 
 def _told(demand: Demand) -> str:
