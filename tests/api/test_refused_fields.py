@@ -43,6 +43,21 @@ REFUSED: dict[str, tuple[str, dict[str, Any], str]] = {
         {"spec.replicas": 2**31},
         "must be of type integer with format int32 in spec.replicas",
     ),
+    "more replicas than a set may have pods": (
+        "podcliquesets",
+        {"spec.replicas": 100_001},
+        "spec.replicas in body should be less than or equal to 100000",
+    ),
+    "more pods of a role than a set may have": (
+        "podcliquesets",
+        {f"{FIRST}.spec.replicas": 100_001},
+        "spec.template.cliques[0].spec.replicas in body should be less than or equal to 100000",
+    ),
+    "more units than a set may have pods": (
+        "podcliquesets",
+        {GROUPS: group(replicas=100_001)},
+        "spec.template.podCliqueScalingGroups[0].replicas in body should be less than or equal to",
+    ),
     "replicas as text": (
         "podcliquesets",
         {"spec.replicas": "3"},

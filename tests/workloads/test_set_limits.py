@@ -180,7 +180,7 @@ def test_what_is_scaled_by_itself_is_counted_as_it_is_made(set_: PodCliqueSet, c
                 startup=IN_ORDER,
             ),
             "spec.template.podCliqueScalingGroups[0].minAvailable: Invalid value: 2000: "
-            "PodCliques would wait for 4000000 others in all, more than 1000000: lower it, or let "
+            "comes to 4000000 cliques that others wait for, more than 1000000: lower it, or let "
             "cliques start in any order",
         ),
         (

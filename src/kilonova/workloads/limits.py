@@ -69,6 +69,14 @@ class Demand:
         """Whether no set may ask for it."""
         return self.pods > MOST_PODS or self.objects > MOST_OBJECTS or self.waits > MOST_WAITS
 
+    def __str__(self) -> str:
+        """What there is too much of."""
+        if self.pods > MOST_PODS:
+            return f"{self.pods} pods, more than {MOST_PODS}"
+        if self.objects > MOST_OBJECTS:
+            return f"{self.objects} objects beside its pods, more than {MOST_OBJECTS}"
+        return f"{self.waits} cliques that others wait for, more than {MOST_WAITS}"
+
 
 @dataclass(frozen=True, slots=True)
 class Excess:
@@ -118,11 +126,11 @@ def set_excess(spec: PodCliqueSetSpec) -> Excess | None:
     if not demand.is_too_much:
         return None
     if demand.pods <= MOST_PODS and demand.objects <= MOST_OBJECTS:
-        return _too_many_waits(template, demand.waits)
+        return _too_many_waits(template, demand)
     factors = max(_products(spec), key=lambda each: prod(value for _, value in each))
     field, value = max(factors, key=lambda each: each[1])
     together = " × ".join(f"{path} ({count})" for path, count in factors)
-    return Excess(field, value, f"{_told(demand)}: lower one of {together}")
+    return Excess(field, value, f"comes to {demand}: lower one of {together}")
 
 
 def scale_excess(
@@ -148,7 +156,7 @@ def scale_excess(
         return None
     most, _ = max(out, key=lambda each: each[1].pods + each[1].objects)
     kind = "PodClique" if isinstance(most, PodClique) else "PodCliqueScalingGroup"
-    rule = f"the set {_told(demand)}: lower it"
+    rule = f"the set comes to {demand}: lower it"
     return Excess(f"{kind} {most.metadata.name}: spec.replicas", most.spec.replicas, rule)
 
 
@@ -157,20 +165,11 @@ def live_demand(set_: PodCliqueSet, live: Iterable[Scaled]) -> Demand:
     return sum((_extra(set_, each) for each in live), set_demand(set_.spec))
 
 
-def _told(demand: Demand) -> str:
-    if demand.pods > MOST_PODS:
-        return f"comes to {demand.pods} pods, more than {MOST_PODS}"
-    return f"comes to {demand.objects} objects beside its pods, more than {MOST_OBJECTS}"
-
-
-def _too_many_waits(template: Template, waits: int) -> Excess:
+def _too_many_waits(template: Template, demand: Demand) -> Excess:
     groups = template.pod_clique_scaling_groups
     index, group = max(enumerate(groups), key=lambda each: each[1].min_available, default=(0, None))
     value = 0 if group is None else group.min_available
-    rule = (
-        f"PodCliques would wait for {waits} others in all, more than {MOST_WAITS}: "
-        "lower it, or let cliques start in any order"
-    )
+    rule = f"comes to {demand}: lower it, or let cliques start in any order"
     return Excess(f"{GROUPS}[{index}].minAvailable", value, rule)
 
 

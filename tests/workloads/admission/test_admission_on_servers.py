@@ -57,6 +57,26 @@ async def test_a_broken_rule_is_told_as_kubernetes_tells_it(api: Api, tmp_path: 
         )
 
 
+async def test_more_than_anybody_can_have_is_refused_with_its_factors(
+    api: Api, tmp_path: Path
+) -> None:
+    async with webhooks(api, tmp_path) as client:
+        written = named(api.namespace, clique("a", 400), groups=(group("g", "a", replicas=50),))
+        absurd = with_value(written, "spec.replicas", 6)
+        with pytest.raises(ApiStatusError) as refusal:
+            await client.create(SETS, absurd, api.namespace)
+        assert refusal.value.code == 422
+        assert refusal.value.causes[0]["field"] == "spec.template.cliques[0].spec.replicas"
+        assert refusal.value.message.endswith(
+            "Invalid value: 400: comes to 120000 pods, more than 100000: lower one of "
+            "spec.replicas (6) × spec.template.podCliqueScalingGroups[0].replicas (50) × "
+            "spec.template.cliques[0].spec.replicas (400)"
+        )
+        await client.create(SETS, with_value(written, "spec.replicas", 5), api.namespace)
+        with pytest.raises(ApiStatusError, match="comes to 120000 pods"):
+            await client.patch(SETS, "set", {"spec": {"replicas": 6}}, api.namespace)
+
+
 async def test_what_is_immutable_stays_and_the_rest_changes(api: Api, tmp_path: Path) -> None:
     async with webhooks(api, tmp_path) as client:
         await client.create(SETS, named(api.namespace, clique("a")), api.namespace)

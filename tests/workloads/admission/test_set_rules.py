@@ -184,6 +184,43 @@ def test_a_set_with_everything_in_it_is_valid() -> None:
                 "minReplicas (2)"
             ],
         ),
+        # Ours: how much a set may come to
+        (
+            changed("spec.replicas", 2_000_000_000),
+            [
+                "spec.replicas: Invalid value: 2000000000: comes to 22000000000 pods, more than "
+                f"100000: lower one of spec.replicas (2000000000) × {GROUPS}[0].replicas (2) × "
+                f"{CLIQUES}[2].spec.replicas (3)"
+            ],
+        ),
+        (
+            with_value(changed("spec.replicas", 0), f"{GROUPS}[0].replicas", 2_000_000_000),
+            [
+                f"{GROUPS}[0].replicas: Invalid value: 2000000000: comes to 8000000003 pods, more "
+                f"than 100000: lower one of {GROUPS}[0].replicas (2000000000) × "
+                f"{CLIQUES}[2].spec.replicas (3)"
+            ],
+        ),
+        (
+            changed(f"{CLIQUES}[0].spec.autoScalingConfig.maxReplicas", 2_000_000_000),
+            [
+                f"{CLIQUES}[0].spec.autoScalingConfig.maxReplicas: Invalid value: 2000000000: a "
+                "replica of the set would come to 2000000009 pods, more than 100000: lower it"
+            ],
+        ),
+        (changed(f"{GROUPS}[0].scaleConfig.maxReplicas", 24_999), []),
+        (
+            changed(f"{GROUPS}[0].scaleConfig.maxReplicas", 50_000),
+            [
+                f"{GROUPS}[0].scaleConfig.maxReplicas: Invalid value: 50000: a replica of the set "
+                "would come to 200003 pods, more than 100000: lower it"
+            ],
+        ),
+        (pod_clique_set(*(clique(f"c{each}") for each in range(256))), []),
+        (
+            pod_clique_set(*(clique(f"c{each}") for each in range(10_000))),
+            [f"{CLIQUES}: Invalid value: 10000: a set has at most 256: make several sets of it"],
+        ),
         # 14: the termination delay
         (
             changed("spec.template.terminationDelay", "0s"),

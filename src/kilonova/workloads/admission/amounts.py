@@ -14,7 +14,7 @@ from kilonova.api.grove.podcliqueset import (
 from kilonova.kube.admission import Problem
 from kilonova.workloads.admission.composition import CLIQUES, GROUPS
 from kilonova.workloads.admission.findings import forbidden, invalid_value, required
-from kilonova.workloads.limits import MOST_PODS, Excess, replica_demand, set_excess
+from kilonova.workloads.limits import replica_demand, set_excess
 
 
 def amount_problems(template: Template) -> Iterator[Problem]:
@@ -38,15 +38,13 @@ def excess_problems(spec: PodCliqueSetSpec) -> Iterator[Problem]:
     """More than a set may have, with one replica at least, and as far as autoscalers may go."""
     excess = set_excess(replace(spec, replicas=max(1, spec.replicas)))
     if excess is not None:
-        yield _too_much(excess)
+        yield invalid_value(excess.field, excess.value, excess.rule)
         return
     for path, scaling, more in _scaled_to_the_most(spec.template):
-        pods = replica_demand(more).pods
-        if pods > MOST_PODS:
-            rule = (
-                f"a replica of the set would come to {pods} pods, more than {MOST_PODS}: lower it"
-            )
-            yield _too_much(Excess(f"{path}.maxReplicas", scaling.max_replicas, rule))
+        demand = replica_demand(more)
+        if demand.is_too_much:
+            rule = f"a replica of the set would come to {demand}: lower it"
+            yield invalid_value(f"{path}.maxReplicas", scaling.max_replicas, rule)
 
 
 def amount_warnings(old: Template, new: Template) -> Iterator[str]:
@@ -59,10 +57,6 @@ def amount_warnings(old: Template, new: Template) -> Iterator[str]:
     for index, group in enumerate(new.pod_clique_scaling_groups):
         if groups.get(group.name) != group.replicas:
             yield _only_new(f"{GROUPS}[{index}].replicas", "podcliquescalinggroup")
-
-
-def _too_much(excess: Excess) -> Problem:
-    return invalid_value(excess.field, excess.value, excess.rule)
 
 
 def _scaled_to_the_most(template: Template) -> Iterator[tuple[str, AutoScaling, Template]]:
