@@ -204,6 +204,15 @@ async def test_the_answer_of_a_door_that_failed_protects_who_reads_it_too() -> N
         assert reply.headers["cache-control"] == "no-store"
 
 
+async def test_the_refusal_of_a_body_protects_who_reads_it_too(console: Console) -> None:
+    async with (
+        browser(console) as session,
+        session.post("/api/actions", data=b"x" * 100_000) as reply,
+    ):
+        assert reply.status == 413
+        assert "default-src 'none'" in reply.headers["content-security-policy"]
+
+
 async def test_other_methods_are_refused(console: Console) -> None:
     async with browser(console) as session:
         for method, path in (("POST", "/api/stream"), ("GET", "/api/actions"), ("PUT", "/fleet")):

@@ -10,7 +10,7 @@ from kilonova.api.json import JsonObject
 from kilonova.console.actions import Action, perform
 from kilonova.console.files import INDEX, File
 from kilonova.console.gate import Gate
-from kilonova.console.replies import Refused, as_json, message, refusal_page, with_headers
+from kilonova.console.replies import Refused, as_json, message, refusal_page
 from kilonova.console.tables import Table
 from kilonova.console.viewers import Viewers
 from kilonova.kube import (
@@ -81,7 +81,7 @@ class Doors:
             "/api/": self._guarded("", self._unknown),
             "/": self._page,
         }
-        return {path: _protected(door) for path, door in doors.items()}
+        return {path: _answering(door) for path, door in doors.items()}
 
     def _guarded(self, method: str, endpoint: Endpoint) -> Endpoint:
         """Answers only who has the token, and every failure in words."""
@@ -171,15 +171,15 @@ class Doors:
         raise Refused(404, f"there is no {request.path}")
 
 
-def _protected(door: Endpoint) -> Endpoint:
-    """Gives every answer what protects who reads it, that of a door that failed as well."""
+def _answering(door: Endpoint) -> Endpoint:
+    """Answers for a door that failed, in words."""
 
     async def answer(request: Request) -> Reply | StreamReply:
         try:
-            return with_headers(await door(request))
+            return await door(request)
         except Exception:
             log.exception("door failed", path=request.path)
-            return with_headers(message("the console failed: its log says how", 500))
+            return message("the console failed: its log says how", 500)
 
     return answer
 

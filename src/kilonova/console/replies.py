@@ -2,9 +2,9 @@
 
 import msgspec
 
-from kilonova.kube import Reply, StreamReply
+from kilonova.kube import Reply
 
-_HEADERS = {
+HEADERS = {
     "content-security-policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
         "font-src 'self'; connect-src 'self'; manifest-src 'self'; base-uri 'none'; "
@@ -16,6 +16,7 @@ _HEADERS = {
     "cross-origin-opener-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
 }
+"""What protects who reads an answer; every one has them."""
 
 _NO_STORE = {"cache-control": "no-store"}
 
@@ -53,9 +54,3 @@ def refusal_page() -> Reply:
     """For people who come without the token."""
     headers = {"content-type": "text/html; charset=utf-8", **_NO_STORE}
     return Reply(401, _REFUSAL.encode(), headers)
-
-
-def with_headers(reply: Reply | StreamReply) -> Reply | StreamReply:
-    """An answer with what protects who reads it."""
-    reply.headers = {**_HEADERS, **reply.headers}
-    return reply

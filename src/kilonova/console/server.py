@@ -11,6 +11,7 @@ from kilonova.console.doors import Doors, Explain
 from kilonova.console.feeds import Feed
 from kilonova.console.files import read_files
 from kilonova.console.gate import Gate, checked_token
+from kilonova.console.replies import HEADERS
 from kilonova.console.tables import TABLES, Table
 from kilonova.console.troubles import Troubles
 from kilonova.console.usage import UsagePoller, usage_store, usage_table
@@ -110,6 +111,7 @@ def build_console(
         port=settings.port,
         body_limit=64 * 1024,
         grace=_GRACE_SECONDS,
+        headers=HEADERS,
     )
     return Console(settings, server, (*caches, viewers, poller))
 

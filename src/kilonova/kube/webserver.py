@@ -56,7 +56,8 @@ class WebServer:
 
     A path that ends with `/` stands for what is directly below it, and `/` itself for all that no
     other stands for. The context may be given a new certificate at any time: connections that exist
-    keep theirs, later ones get the new one.
+    keep theirs, later ones get the new one. `headers` are in every answer, its own refusals
+    included, that does not say otherwise.
     """
 
     def __init__(
@@ -69,6 +70,7 @@ class WebServer:
         tls: ssl.SSLContext | None = None,
         body_limit: int = 4 * 1024 * 1024,
         grace: int = 20,
+        headers: Mapping[str, str] | None = None,
     ) -> None:
         self.name = name
         self._endpoints = dict(endpoints)
@@ -76,6 +78,7 @@ class WebServer:
         self._tls = tls
         self._body_limit = body_limit
         self._grace = grace
+        self._headers = dict(headers or {})
         self._socket: socket.socket | None = None
         self._server: HttpServer | None = None
         self._stopping = False
@@ -132,7 +135,8 @@ class WebServer:
 
     async def _app(self, scope: Message, receive: Receive, send: Send) -> None:
         reply = await self._answer(scope, receive)
-        headers = [(name.encode(), value.encode()) for name, value in reply.headers.items()]
+        whole = {**self._headers, **reply.headers}
+        headers = [(name.encode(), value.encode()) for name, value in whole.items()]
         start: Message = {"type": "http.response.start", "status": reply.status, "headers": headers}
         if isinstance(reply, StreamReply):
             await send(start)
