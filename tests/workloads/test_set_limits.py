@@ -174,14 +174,20 @@ def test_what_is_scaled_by_itself_is_counted_as_it_is_made(set_: PodCliqueSet, c
                 clique("a"),
                 clique("b"),
                 groups=[
-                    group("g", "a", replicas=2000, min_available=2000),
-                    group("h", "b", replicas=2000, min_available=2000),
+                    group("g", "a", replicas=400, min_available=400),
+                    group("h", "b", replicas=400, min_available=400),
                 ],
                 startup=IN_ORDER,
             ),
-            "spec.template.podCliqueScalingGroups[0].minAvailable: Invalid value: 2000: "
-            "comes to 4000000 cliques that others wait for, more than 1000000: lower it, or let "
-            "cliques start in any order",
+            "spec.template.podCliqueScalingGroups[0].minAvailable: Invalid value: 400: a "
+            "replica comes to 160000 cliques that others wait for, more than 100000: lower it, or "
+            "let cliques start in any order",
+        ),
+        (
+            pod_clique_set(clique("a"), groups=[group("g", "a", replicas=5000)], replicas=2),
+            "spec.template.podCliqueScalingGroups[0].replicas: Invalid value: 5000: a replica "
+            "comes to 10002 objects beside its pods, more than 10000: lower one of "
+            "spec.template.podCliqueScalingGroups[0].replicas (5000)",
         ),
         (
             pod_clique_set(*(clique(f"c{each}") for each in range(257))),
@@ -189,7 +195,7 @@ def test_what_is_scaled_by_itself_is_counted_as_it_is_made(set_: PodCliqueSet, c
             "of it",
         ),
     ],
-    ids=["set", "clique", "product", "no pods", "start order", "roles"],
+    ids=["set", "clique", "product", "no pods", "start order", "replica", "roles"],
 )
 def test_too_much_is_told_with_what_makes_it_so(set_: PodCliqueSet, told: str) -> None:
     assert str(set_excess(set_.spec)) == told
@@ -205,14 +211,14 @@ def test_only_what_is_scaled_out_is_to_blame() -> None:
     set_ = pod_clique_set(clique("a"), clique("b"), groups=[group("g", "b")], replicas=2)
     calm = pod_clique(set_, "b", 1, member(set_, "g", 0, 1))
     out = _scaled(pod_clique(set_, "a"), BILLIONS)
-    grown = _scaled(scaling_group(set_, "g"), 40_000)
+    grown = _scaled(scaling_group(set_, "g"), 4_000)
     everything = [calm, out, grown]
     assert scale_excess(set_, [calm], lambda: everything) is None
     assert str(scale_excess(set_, [out], lambda: everything)) == (
-        "PodClique sys-0-a: spec.replicas: Invalid value: 2000000000: the set comes to 2000040002 "
-        "pods, more than 100000: lower it"
+        "PodClique sys-0-a: spec.replicas: Invalid value: 2000000000: the set's replica comes to "
+        "2000000001 pods, more than 100000: lower it"
     )
     assert scale_excess(set_, [grown], lambda: [calm, grown]) is None
-    assert "PodCliqueScalingGroup sys-0-g: spec.replicas: Invalid value: 40000" in str(
+    assert "PodCliqueScalingGroup sys-0-g: spec.replicas: Invalid value: 4000" in str(
         scale_excess(set_, [grown], lambda: everything)
     )

@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from math import prod
 
+from msgspec.structs import replace
+
 from kilonova.api.grove import (
     CliqueTemplate,
     PodClique,
@@ -26,10 +28,6 @@ from kilonova.workloads.templates.startup import dependencies
 
 MOST_PODS = MOST_REPLICAS
 """Of a set: two thirds of the pods that Kubernetes is made for in a whole cluster."""
-MOST_OBJECTS = 100_000
-"""Of a set, beside pods; the gangs of fewer fill a status to what the API takes."""
-MOST_WAITS = 1_000_000
-"""Names of PodCliques that others start after, of all PodCliques of a set together."""
 MOST_ROLES = 256
 """Cliques of a template, and scaling groups: each is compared with all others."""
 
@@ -64,18 +62,22 @@ class Demand:
         """So much, so many times."""
         return Demand(self.pods * count, self.objects * count, self.waits * count)
 
-    @property
-    def is_too_much(self) -> bool:
-        """Whether no set may ask for it."""
-        return self.pods > MOST_PODS or self.objects > MOST_OBJECTS or self.waits > MOST_WAITS
+    def beyond(self, most: "Demand") -> str | None:
+        """What there is more of than there may be, in words."""
+        for mine, allowed, noun in (
+            (self.pods, most.pods, "pods"),
+            (self.objects, most.objects, "objects beside its pods"),
+            (self.waits, most.waits, "cliques that others wait for"),
+        ):
+            if mine > allowed:
+                return f"{mine} {noun}, more than {allowed}"
+        return None
 
-    def __str__(self) -> str:
-        """What there is too much of."""
-        if self.pods > MOST_PODS:
-            return f"{self.pods} pods, more than {MOST_PODS}"
-        if self.objects > MOST_OBJECTS:
-            return f"{self.objects} objects beside its pods, more than {MOST_OBJECTS}"
-        return f"{self.waits} cliques that others wait for, more than {MOST_WAITS}"
+
+MOST_OF_SET = Demand(pods=MOST_PODS, objects=100_000, waits=1_000_000)
+"""Gangs of fewer objects than these fill a set's status to what the API takes."""
+MOST_OF_REPLICA = Demand(pods=MOST_PODS, objects=10_000, waits=100_000)
+"""All of a replica is looked at when any of it changes: so much takes about a second."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,15 +124,13 @@ def set_excess(spec: PodCliqueSetSpec) -> Excess | None:
         if len(parts) > MOST_ROLES:
             rule = f"a set has at most {MOST_ROLES}: make several sets of it"
             return Excess(field, len(parts), rule)
-    demand = set_demand(spec)
-    if not demand.is_too_much:
-        return None
-    if demand.pods <= MOST_PODS and demand.objects <= MOST_OBJECTS:
-        return _too_many_waits(template, demand)
-    factors = max(_products(spec), key=lambda each: prod(value for _, value in each))
-    field, value = max(factors, key=lambda each: each[1])
-    together = " × ".join(f"{path} ({count})" for path, count in factors)
-    return Excess(field, value, f"comes to {demand}: lower one of {together}")
+    whole = set_demand(spec)
+    if told := whole.beyond(MOST_OF_SET):
+        return _blamed(spec, whole, f"comes to {told}")
+    one = replica_demand(template)
+    if spec.replicas and (told := one.beyond(MOST_OF_REPLICA)):
+        return _blamed(replace(spec, replicas=1), one, f"a replica comes to {told}")
+    return None
 
 
 def scale_excess(
@@ -146,18 +146,20 @@ def scale_excess(
     out = [(each, extra) for each in own if (extra := _extra(set_, each)).pods + extra.objects > 0]
     if not out:
         return None
+    most, _ = max(out, key=lambda each: each[1].pods + each[1].objects)
+    kind = "PodClique" if isinstance(most, PodClique) else "PodCliqueScalingGroup"
+    field, value = f"{kind} {most.metadata.name}: spec.replicas", most.spec.replicas
+    one = sum((extra for _, extra in out), replica_demand(set_.spec.template))
+    if told := one.beyond(MOST_OF_REPLICA):
+        return Excess(field, value, f"the set's replica comes to {told}: lower it")
     live = list(everything())
     groups = [each for each in live if not isinstance(each, PodClique)]
     cliques = [each for each in live if isinstance(each, PodClique)]
-    if not (live_demand(set_, groups) + _at_most(set_, cliques)).is_too_much:
+    if not (live_demand(set_, groups) + _at_most(set_, cliques)).beyond(MOST_OF_SET):
         return None
-    demand = live_demand(set_, live)
-    if not demand.is_too_much:
-        return None
-    most, _ = max(out, key=lambda each: each[1].pods + each[1].objects)
-    kind = "PodClique" if isinstance(most, PodClique) else "PodCliqueScalingGroup"
-    rule = f"the set comes to {demand}: lower it"
-    return Excess(f"{kind} {most.metadata.name}: spec.replicas", most.spec.replicas, rule)
+    if told := live_demand(set_, live).beyond(MOST_OF_SET):
+        return Excess(field, value, f"the set comes to {told}: lower it")
+    return None
 
 
 def live_demand(set_: PodCliqueSet, live: Iterable[Scaled]) -> Demand:
@@ -165,12 +167,17 @@ def live_demand(set_: PodCliqueSet, live: Iterable[Scaled]) -> Demand:
     return sum((_extra(set_, each) for each in live), set_demand(set_.spec))
 
 
-def _too_many_waits(template: Template, demand: Demand) -> Excess:
-    groups = template.pod_clique_scaling_groups
-    index, group = max(enumerate(groups), key=lambda each: each[1].min_available, default=(0, None))
-    value = 0 if group is None else group.min_available
-    rule = f"comes to {demand}: lower it, or let cliques start in any order"
-    return Excess(f"{GROUPS}[{index}].minAvailable", value, rule)
+def _blamed(spec: PodCliqueSetSpec, demand: Demand, rule: str) -> Excess:
+    """The greatest of the factors that make so much."""
+    groups = spec.template.pod_clique_scaling_groups
+    if demand.pods <= MOST_PODS and demand.objects <= MOST_OF_REPLICA.objects and groups:
+        index, group = max(enumerate(groups), key=lambda each: each[1].min_available)
+        rule = f"{rule}: lower it, or let cliques start in any order"
+        return Excess(f"{GROUPS}[{index}].minAvailable", group.min_available, rule)
+    factors = max(_products(spec), key=lambda each: prod(value for _, value in each))
+    field, value = max(factors, key=lambda each: each[1])
+    together = " × ".join(f"{path} ({count})" for path, count in factors)
+    return Excess(field, value, f"{rule}: lower one of {together}")
 
 
 def _products(spec: PodCliqueSetSpec) -> Iterator[list[tuple[str, int]]]:

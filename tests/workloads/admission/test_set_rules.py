@@ -208,12 +208,19 @@ def test_a_set_with_everything_in_it_is_valid() -> None:
                 "replica of the set would come to 2000000009 pods, more than 100000: lower it"
             ],
         ),
-        (changed(f"{GROUPS}[0].scaleConfig.maxReplicas", 24_999), []),
+        (changed(f"{GROUPS}[0].scaleConfig.maxReplicas", 3000), []),
         (
             changed(f"{GROUPS}[0].scaleConfig.maxReplicas", 50_000),
             [
                 f"{GROUPS}[0].scaleConfig.maxReplicas: Invalid value: 50000: a replica of the set "
                 "would come to 200003 pods, more than 100000: lower it"
+            ],
+        ),
+        (
+            changed(f"{GROUPS}[0].scaleConfig.maxReplicas", 4000),
+            [
+                f"{GROUPS}[0].scaleConfig.maxReplicas: Invalid value: 4000: a replica of the set "
+                "would come to 12007 objects beside its pods, more than 10000: lower it"
             ],
         ),
         (pod_clique_set(*(clique(f"c{each}") for each in range(256))), []),

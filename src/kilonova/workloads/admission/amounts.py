@@ -14,7 +14,7 @@ from kilonova.api.grove.podcliqueset import (
 from kilonova.kube.admission import Problem
 from kilonova.workloads.admission.composition import CLIQUES, GROUPS
 from kilonova.workloads.admission.findings import forbidden, invalid_value, required
-from kilonova.workloads.limits import replica_demand, set_excess
+from kilonova.workloads.limits import MOST_OF_REPLICA, replica_demand, set_excess
 
 
 def amount_problems(template: Template) -> Iterator[Problem]:
@@ -41,9 +41,8 @@ def excess_problems(spec: PodCliqueSetSpec) -> Iterator[Problem]:
         yield invalid_value(excess.field, excess.value, excess.rule)
         return
     for path, scaling, more in _scaled_to_the_most(spec.template):
-        demand = replica_demand(more)
-        if demand.is_too_much:
-            rule = f"a replica of the set would come to {demand}: lower it"
+        if told := replica_demand(more).beyond(MOST_OF_REPLICA):
+            rule = f"a replica of the set would come to {told}: lower it"
             yield invalid_value(f"{path}.maxReplicas", scaling.max_replicas, rule)
 
 
