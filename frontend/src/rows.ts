@@ -211,6 +211,8 @@ export interface Hello {
   version: string;
   cluster: string;
   actions: boolean;
+  /** Those whose pods count in queues. */
+  schedulers: string[];
   tables: string[];
   now: number;
 }

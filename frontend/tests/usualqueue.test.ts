@@ -2,17 +2,23 @@ import { afterEach, expect, test } from "vitest";
 import { allQueues } from "../src/queues/usual";
 import type { PodRow, QueueRow } from "../src/rows";
 import { loaded, tables } from "../src/store";
+import { hello } from "../src/stream";
 
 const GPU = "nvidia.com/gpu";
 const pod = (id: string, more: Partial<PodRow>): PodRow => ({ id, phase: "Running", state: "Running", node: "n", workload: `Pod/${id}`, ...more });
+const served = (...schedulers: string[]): void => {
+  hello.value = { version: "1", cluster: "c", actions: false, schedulers, tables: [], now: 0 };
+};
 const team: QueueRow = { id: "team", weight: 1, ready: true };
 
 afterEach(() => {
   for (const table of Object.values(tables)) table.apply({ table: "", reset: true });
   loaded.value = new Set();
+  hello.value = undefined;
 });
 
 test("the usual queue is there though nobody made it, with what its pods hold and ask for", () => {
+  served("kilonova-scheduler", "default-scheduler");
   loaded.value = new Set(["queues", "gangs", "pods"]);
   tables.queues.apply({ table: "queues", put: [team] });
   tables.gangs.apply({ table: "gangs", put: [{ id: "a/g", phase: "Running", groups: [], queue: "team" }] });
@@ -33,6 +39,13 @@ test("the usual queue is there though nobody made it, with what its pods hold an
     team,
     { id: "default", weight: 1, ready: true, used: { [GPU]: 2.5, cpu: 1.5, memory: 1024 }, requested: { [GPU]: 6.5, cpu: 1.5, memory: 1024 } },
   ]);
+});
+
+test("pods that name no scheduler do not count where another places them", () => {
+  served("kilonova-scheduler");
+  loaded.value = new Set(["queues", "gangs", "pods"]);
+  tables.pods.apply({ table: "pods", put: [pod("a/1", { gpus: 2, scheduler: "kilonova-scheduler" }), pod("a/2", { gpus: 4 })] });
+  expect(allQueues.value[0]?.used?.[GPU]).toBe(2);
 });
 
 test("a usual queue that somebody made stands as they made it", () => {

@@ -57,6 +57,7 @@ def test_it_prints_a_link_that_works(kilonova: Kilonova, embedded: Access, tmp_p
             assert reply.readline() == b"event: hello\n"
             hello = json.loads(reply.readline().removeprefix(b"data: "))
         assert (hello["actions"], bool(hello["cluster"])) == (False, True)
+        assert hello["schedulers"] == ["default-scheduler", "kilonova-scheduler"]
 
 
 def test_it_says_why_as_the_command_does_also_where_up_runs(

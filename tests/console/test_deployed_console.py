@@ -104,6 +104,8 @@ async def test_with_these_rights_it_shows_everything_and_says_why(
             async with session.get("/api/why", params=query) as reply:
                 assert (reply.status, "no pod or gang" in await reply.text()) == (404, True)
         assert set(page.resets) == set(page.hello["tables"])
+        also = ["default-scheduler"] if api.server == "embedded" else []
+        assert page.hello["schedulers"] == [*also, "kilonova-scheduler"]
         log = running.process.log.read_text()
         assert "forbidden" not in log.lower()
         assert TOKEN not in log

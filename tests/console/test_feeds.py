@@ -35,7 +35,9 @@ class Stage:
         self.table = Table("nodes", NODES, self._row)
         feed = Feed(self.table, self.store)
         self.troubles = Troubles(now=lambda: 5.0)
-        self.viewers = Viewers(Greeting("1", "test", False), [feed], [], self.troubles)
+        self.viewers = Viewers(
+            Greeting("1", "test", False, ["kilonova-scheduler"]), [feed], [], self.troubles
+        )
 
     def put(self, number: int, version: int = 0) -> None:
         taints = [{"key": f"v{version}", "effect": "NoSchedule"}]

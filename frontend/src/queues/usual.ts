@@ -2,11 +2,12 @@
 import { computed, type ReadonlySignal } from "@preact/signals";
 import type { PodRow, QueueRow } from "../rows";
 import { loaded, queueOf, tables } from "../store";
+import { hello } from "../stream";
 import { isOver } from "../workloads/states";
 import { GPU } from "./tree";
 
 const USUAL = "default";
-const OURS = "kilonova-scheduler";
+const NONE_NAMED = "default-scheduler";
 
 /** All queues, as `kilonova queues` has them: with the usual one, made or not. */
 export const allQueues: ReadonlySignal<readonly QueueRow[]> = computed(() => {
@@ -23,7 +24,8 @@ export const allQueues: ReadonlySignal<readonly QueueRow[]> = computed(() => {
 
 /** Not what another scheduler places, what must not be placed yet, and what is over. */
 function isQueued(pod: PodRow): boolean {
-  return (pod.scheduler ?? OURS) === OURS && pod.state !== "SchedulingGated" && !isOver(pod);
+  const counts = hello.value?.schedulers.includes(pod.scheduler ?? NONE_NAMED) ?? false;
+  return counts && pod.state !== "SchedulingGated" && !isOver(pod);
 }
 
 /** Nobody writes how it is used: that is told from its pods. */

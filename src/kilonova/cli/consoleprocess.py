@@ -3,7 +3,7 @@
 import os
 import secrets
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import typer
@@ -12,6 +12,7 @@ from kilonova.cli.consolewhy import explainer
 from kilonova.cli.failure import CommandFailed
 from kilonova.cli.process import Process, ProcessOptions, run_process
 from kilonova.cli.reasons import explained
+from kilonova.cli.served import served_on
 from kilonova.cli.sources import Source, readable
 from kilonova.console import Console, ConsoleSettings, build_console
 from kilonova.kube.kubeconfig import kubeconfig_files, read_kubeconfig
@@ -41,7 +42,8 @@ def run_console(options: ConsoleOptions) -> None:
         client = process.client
         with explained("look", _RIGHTS):
             await readable(client, (Source("nodes"), Source("pods")))
-        console = build_console(client, settings, explainer(client), instruments=process.metrics)
+            whose = replace(settings, schedulers=await served_on(client))
+        console = build_console(client, whose, explainer(client), instruments=process.metrics)
         _bind(console, options)
         process.manager.add(*console.parts)
         # Not into the log of a pod: who runs it there knows the token.

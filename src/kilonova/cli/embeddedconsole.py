@@ -9,6 +9,7 @@ from functools import cache
 
 from kilonova.cli.failure import CommandFailed
 from kilonova.cli.options import UpOptions
+from kilonova.cli.served import SERVED_IN_UP
 from kilonova.console import Console, ConsoleSettings, Explain, Explained, build_console
 from kilonova.console.gate import checked_token
 from kilonova.kube import Part
@@ -72,6 +73,7 @@ class EmbeddedConsole:
             host=self._options.console_host,
             port=port,
             allow_actions=self._options.allow_actions,
+            schedulers=SERVED_IN_UP,
         )
         console = build_console(cluster.client(USER), settings, _explain(cluster))
         console.bind()

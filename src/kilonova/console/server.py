@@ -7,6 +7,7 @@ from ipaddress import ip_address
 from typing import Any
 
 from kilonova import __version__
+from kilonova.api.schedulingnames import SCHEDULER
 from kilonova.console.doors import Doors, Explain
 from kilonova.console.feeds import Feed
 from kilonova.console.files import read_files
@@ -37,6 +38,8 @@ class ConsoleSettings:
     port: int = 0
     """0 takes a free one."""
     allow_actions: bool = False
+    schedulers: frozenset[str] = frozenset({SCHEDULER})
+    """Those whose pods count in queues."""
 
     def __post_init__(self) -> None:
         checked_token(self.token)
@@ -97,7 +100,9 @@ def build_console(
     )
     usage = usage_store()
     feeds.append(Feed(usage_table(nodes), usage))
-    greeting = Greeting(__version__, settings.cluster, settings.allow_actions)
+    greeting = Greeting(
+        __version__, settings.cluster, settings.allow_actions, sorted(settings.schedulers)
+    )
     viewers = Viewers(greeting, feeds, caches, troubles)
     poller = UsagePoller(client, usage, viewers.somebody_looks)
     gate = Gate(settings.token, lambda: server.bind())

@@ -30,6 +30,8 @@ class Greeting(msgspec.Struct, frozen=True):
     version: str
     cluster: str
     actions: bool
+    schedulers: Sequence[str]
+    """Those whose pods count in queues."""
 
 
 class Viewers:
