@@ -12,7 +12,7 @@ from kilonova.api.grove.parts import MOST_REPLICAS
 from kilonova.api.grove.podcliqueset import SetRollingUpdate, UpdateStrategy
 from kilonova.kube.resource import Resource, plain
 from kilonova.local.nodes import NO_NODES
-from tests.local.embedded_cluster import eventually, settle
+from tests.local.embedded_cluster import eventually, gone, settle
 from tests.workloads.builders import clique, group, pod_clique_set, pod_template
 from tests.workloads.ground import (
     CHILDREN,
@@ -46,11 +46,17 @@ def normal(name: str = "normal", **more: Any) -> PodCliqueSet:
 async def older_ground() -> AsyncGenerator[Ground]:
     """A cluster whose definitions know no greatest number of replicas, with an operator."""
     async with ground() as place:
-        for each in definitions():
-            body = {"spec": {"versions": _unlimited(each["spec"]["versions"])}}
-            await place.client.patch(DEFINITIONS, each["metadata"]["name"], body)
+        await define(place, limited=False)
         async with operating(place.cluster):
             yield place
+
+
+async def define(place: Ground, *, limited: bool) -> None:
+    """Put definitions of today in place, or those of a time without limits."""
+    for each in definitions():
+        versions = each["spec"]["versions"]
+        body = {"spec": {"versions": versions if limited else _unlimited(versions)}}
+        await place.client.patch(DEFINITIONS, each["metadata"]["name"], body)
 
 
 def _unlimited(value: Any) -> Any:
@@ -148,6 +154,23 @@ async def test_a_set_goes_on_when_its_replicas_are_lowered() -> None:
             return await place.names(CLIQUES) == []
 
         await eventually(is_empty)
+
+
+async def test_a_set_from_before_there_were_limits_is_told_of_mended_and_deleted() -> None:
+    async with ground() as place:
+        await define(place, limited=False)
+        for name in ("mended", "deleted"):
+            await place.apply(normal(name, replicas=BILLIONS))
+            held = {"metadata": {"finalizers": [names.SET_FINALIZER]}}
+            await place.client.patch(SETS, name, held, NAMESPACE)
+        await define(place, limited=True)
+        async with operating(place.cluster):
+            for name in ("mended", "deleted"):
+                await until_told(place, SETS, name, "spec.replicas: Invalid value: 2000000000")
+            await place.client.set_scale(SETS, "mended", NAMESPACE, 1)
+            await until_well(place, "mended")
+            await place.client.delete(SETS, "deleted", NAMESPACE)
+            await gone(place.client, SETS, "deleted")
 
 
 @pytest.mark.parametrize(

@@ -176,6 +176,8 @@ def _blamed(spec: PodCliqueSetSpec, demand: Demand, rule: str) -> Excess:
         return Excess(f"{GROUPS}[{index}].minAvailable", group.min_available, rule)
     factors = max(_products(spec), key=lambda each: prod(value for _, value in each))
     field, value = max(factors, key=lambda each: each[1])
+    if len(factors) == 1:
+        return Excess(field, value, f"{rule}: lower it")
     together = " × ".join(f"{path} ({count})" for path, count in factors)
     return Excess(field, value, f"{rule}: lower one of {together}")
 

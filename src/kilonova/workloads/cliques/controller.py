@@ -33,7 +33,7 @@ from kilonova.workloads.cliques.retries import Retries
 from kilonova.workloads.cliques.roster import is_own
 from kilonova.workloads.cliques.status import failed_status, has_lost_all, is_pressing
 from kilonova.workloads.keys import replica_of, set_of
-from kilonova.workloads.limits import LIMIT_EXCEEDED, MOST_PODS, Excess, scale_excess
+from kilonova.workloads.limits import LIMIT_EXCEEDED, MOST_PODS, OVER_LIMIT, Excess, scale_excess
 from kilonova.workloads.means import Means
 from kilonova.workloads.pace import Pace
 from kilonova.workloads.pods import is_ending
@@ -118,7 +118,8 @@ class _Rounds:
         if failure is not None:
             status = failed_status(seen.clique, status, failure.message, self._now())
         if seen.excess is not None:
-            status = failed_status(seen.clique, status, str(seen.excess), self._now())
+            told, now = str(seen.excess), self._now()
+            status = failed_status(seen.clique, status, told, now, code=OVER_LIMIT)
             self._report(seen.clique, status, seen.excess)
         pause = await self._tell(seen.clique, status)
         if failure is not None:

@@ -79,14 +79,19 @@ def status_of(clique: PodClique, roster: Roster, course: Course, now: datetime) 
 
 
 def failed_status(
-    clique: PodClique, status: PodCliqueStatus, problem: str, now: datetime
+    clique: PodClique,
+    status: PodCliqueStatus,
+    problem: str,
+    now: datetime,
+    *,
+    code: str = SYNC_PODS,
 ) -> PodCliqueStatus:
     """A status after a round in which not all could be done."""
     known = next(
         (
             each
             for each in clique.status.last_errors
-            if (each.code, each.description) == (SYNC_PODS, problem)
+            if (each.code, each.description) == (code, problem)
         ),
         None,
     )
@@ -96,7 +101,7 @@ def failed_status(
         observed_generation=observed,
         # Before the spec has been acted on once, conditions would tell of nothing but that.
         conditions=() if observed is None else status.conditions,
-        last_errors=(known or LastError(SYNC_PODS, problem, rfc3339(now)),),
+        last_errors=(known or LastError(code, problem, rfc3339(now)),),
     )
 
 
