@@ -37,7 +37,7 @@ from kilonova.workloads.pace import Pace
 from kilonova.workloads.replicas.concerns import Concerns
 from kilonova.workloads.replicas.desire import desire
 from kilonova.workloads.replicas.gangstatus import SCHEDULED, gang_status, gives_way, is_pressing
-from kilonova.workloads.replicas.groupstatus import group_report
+from kilonova.workloads.replicas.groupstatus import group_report, refused_status
 from kilonova.workloads.replicas.hands import Hands, Refused
 from kilonova.workloads.replicas.known import RevisionReader
 from kilonova.workloads.replicas.observed import Observed, is_going, observe
@@ -116,7 +116,7 @@ class _Rounds:
         await self._let_groups_go(round_.replica)
         look = await self._act(round_)
         if round_.excess is not None:
-            return self._refuse(round_.replica, round_.excess)
+            return await self._refuse(round_.replica, round_.excess)
         error = _complaint(round_.refused, self._now()) if look is not None else None
         self._complaints.set(round_.replica, error)
         if look is None:
@@ -128,13 +128,17 @@ class _Rounds:
         left = [each for each in waits if each is not None]
         return Result(min(left)) if left else None
 
-    def _refuse(self, replica: Replica, excess: Excess) -> Result:
+    async def _refuse(self, replica: Replica, excess: Excess) -> Result:
         """Leave all of the replica as it is, and say why."""
         error = LastError(OVER_LIMIT, str(excess), rfc3339(self._now()))
         self._complaints.set(replica, error)
         set_ = self._caches.sets.store.get((replica.namespace, replica.set_name))
         if set_ is not None:
             self._hands.tell(SETS, set_.metadata, LIMIT_EXCEEDED, str(excess), bad=True)
+        for group in self._caches.groups.store.find(BY_REPLICA, replica):
+            patch = status_patch(group.status, refused_status(group, error))
+            if patch is not None and not is_going(group.metadata):
+                await self._hands.write_status(GROUPS, group.metadata, patch)
         return Result(_AGAIN)
 
     async def _act(self, round_: _Round) -> _Look | None:

@@ -75,6 +75,11 @@ def group_report(
     return GroupReport(status, min(left, default=None))
 
 
+def refused_status(group: PodCliqueScalingGroup, error: LastError) -> PodCliqueScalingGroupStatus:
+    """The status of a group of whose replica nothing is done: as it was, and why."""
+    return replace(group.status, last_errors=(_kept_error(group.status, error),))
+
+
 def _progress(
     seen: Observed,
     units: Units,
