@@ -9,13 +9,19 @@ import pytest
 from kilonova.api.crds import definitions
 from kilonova.api.grove import PodCliqueSet, names
 from kilonova.api.grove.parts import MOST_REPLICAS
-from kilonova.api.grove.podcliqueset import SetRollingUpdate, UpdateStrategy
+from kilonova.api.grove.podcliqueset import (
+    ResourceClaimTemplate,
+    ResourceSharing,
+    SetRollingUpdate,
+    UpdateStrategy,
+)
 from kilonova.kube.resource import Resource, plain
 from kilonova.local.nodes import NO_NODES
 from tests.local.embedded_cluster import eventually, gone, settle
 from tests.workloads.builders import clique, group, pod_clique_set, pod_template
 from tests.workloads.ground import (
     CHILDREN,
+    CLAIMS,
     CLIQUES,
     GROUPS,
     NAMESPACE,
@@ -225,6 +231,30 @@ async def test_a_clique_of_nobody_makes_no_end_of_pods() -> None:
 
         await eventually(has_two)
         assert await errors_of(place, CLIQUES, "stray") == []
+
+
+async def test_a_pod_that_is_said_to_have_a_place_beyond_all_measure_is_replaced() -> None:
+    device = {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "gpu"}}]}
+    templates = (ResourceClaimTemplate("gpu", {"spec": {"devices": device}}),)
+    shared = clique("a", resource_sharing=(ResourceSharing("gpu", "PerReplica"),))
+    async with ground(fleet=NO_NODES) as place, operating(place.cluster):
+        await place.apply(pod_clique_set(shared, resource_claim_templates=templates))
+
+        async def has_one_pod() -> bool:
+            return len(await place.names(PODS)) == 1
+
+        await eventually(has_one_pod)
+        (pod,) = await place.all(PODS)
+        body = {"metadata": {"labels": {names.POD_INDEX: str(BILLIONS)}}}
+        await place.client.patch(PODS, pod["metadata"]["name"], body, NAMESPACE)
+
+        async def is_another() -> bool:
+            uids = [each["metadata"]["uid"] for each in await place.all(PODS)]
+            return len(uids) == 1 and uids != [pod["metadata"]["uid"]]
+
+        await eventually(is_another)
+        await settle(30)
+        assert await place.names(CLAIMS) == ["sys-0-a-0-gpu"]
 
 
 async def test_a_surge_is_never_more_than_as_many_again() -> None:
