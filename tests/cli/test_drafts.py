@@ -94,11 +94,19 @@ def test_what_is_not_planned_with_is_noted():
     assert "here: its device claims are not looked at" in notes
 
 
+_CLIQUE = {"name": "a", "spec": {"roleName": "a", "replicas": 1, "podSpec": {"containers": []}}}
+
+
 @pytest.mark.parametrize(
     ("body", "said"),
     [
         (owner("Deployment"), "Deployment x has no template"),
         (owner("Deployment", replicas=-1, template=template()), "spec.replicas is -1"),
+        (owner("Deployment", replicas=2 * 10**9, template=template()), "a number from 0 to 100000"),
+        (
+            owner("PodCliqueSet", replicas=2 * 10**9, template={"cliques": [_CLIQUE]}),
+            "PodCliqueSet: spec.replicas: Invalid value: 2000000000",
+        ),
         (owner("Job", parallelism="two", template=template()), "spec.parallelism is 'two'"),
         (
             owner("Pod", containers="none"),

@@ -25,6 +25,7 @@ from kilonova.scheduler.reading.podgroups import Group
 
 T = TypeVar("T")
 
+_MOST_PODS = 100_000
 _NOT_PLANNED = ("DaemonSet", "CronJob", "PodClique", "PodCliqueScalingGroup", "LeaderWorkerSet")
 _BUILT_IN = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 
@@ -183,9 +184,10 @@ def _count(manifest: Manifest, spec: JsonObject, name: str, usual: int) -> int:
     found = spec.get(name)
     if found is None:
         return usual
-    if not isinstance(found, int) or found < 0:
+    if not isinstance(found, int) or not 0 <= found <= _MOST_PODS:
         where = f"{manifest.where}: {manifest.kind} {manifest.name}"
-        raise CommandFailed(f"{where}: spec.{name} is {found!r}: write a number from 0 on")
+        wanted = f"a number from 0 to {_MOST_PODS}"
+        raise CommandFailed(f"{where}: spec.{name} is {found!r}: write {wanted}")
     return found
 
 

@@ -8,6 +8,7 @@ import msgspec
 from kilonova.api.grove import ClusterTopologyBinding, PodClique, PodCliqueSet, names
 from kilonova.api.json import JsonObject
 from kilonova.workloads.admission.defaults import defaulted
+from kilonova.workloads.limits import set_excess
 from kilonova.workloads.revisions import SetRevision, current_revision
 from kilonova.workloads.settings import Settings
 from kilonova.workloads.templates.cliques import clique_object
@@ -32,6 +33,8 @@ def objects_of_set(
     """All pods and gangs of a set; or what is wrong with it."""
     try:
         set_ = msgspec.convert(defaulted(body), PodCliqueSet)
+        if excess := set_excess(set_.spec):
+            return f"PodCliqueSet: {excess}"
         revision = current_revision(set_, ())
         levels = levels_of(set_, topologies)
         made = SetObjects([], [], [])
