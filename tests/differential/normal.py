@@ -66,7 +66,7 @@ class _Walk:
         if isinstance(value, dict):
             return self._object(value)
         if isinstance(value, list):
-            if key == "cells":
+            if key.rpartition(".")[2] == "cells":  # as a whole row has it, or as a case picks it
                 return [self._cell(item) for item in value]
             items = [self._value(key, item) for item in value]
             return sorted(items, key=_owner) if key == "managedFields" else items
