@@ -22,10 +22,10 @@ from kilonova.cli.manifests import Manifest
 from kilonova.scheduler.groupobjects import COSCHEDULED, NATIVE, CoscheduledGroup, NativeGroup
 from kilonova.scheduler.objects import Pod
 from kilonova.scheduler.reading.podgroups import Group
+from kilonova.workloads.limits import MOST_PODS
 
 T = TypeVar("T")
 
-_MOST_PODS = 100_000
 _NOT_PLANNED = ("DaemonSet", "CronJob", "PodClique", "PodCliqueScalingGroup", "LeaderWorkerSet")
 _BUILT_IN = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 
@@ -184,9 +184,9 @@ def _count(manifest: Manifest, spec: JsonObject, name: str, usual: int) -> int:
     found = spec.get(name)
     if found is None:
         return usual
-    if not isinstance(found, int) or not 0 <= found <= _MOST_PODS:
+    if not isinstance(found, int) or not 0 <= found <= MOST_PODS:
         where = f"{manifest.where}: {manifest.kind} {manifest.name}"
-        wanted = f"a number from 0 to {_MOST_PODS}"
+        wanted = f"a number from 0 to {MOST_PODS}"
         raise CommandFailed(f"{where}: spec.{name} is {found!r}: write {wanted}")
     return found
 
