@@ -153,6 +153,7 @@ class Round:
         reservation."""
         self._complete: list[Gang] = []
         """Gangs that have all they must have."""
+        self._nodes_at = cluster.snapshot.node_changes
         self._turns = self._in_order(list(gangs))
 
     @property
@@ -187,6 +188,7 @@ class Round:
 
     def take_turn(self, gang: Gang) -> Placement | Refusal:
         """Books one gang, or says why not."""
+        self._follow_nodes()
         if gang.room in self._cluster.standing:
             self._open = OpenRoom(self._cluster, gang.room, self._turns)
         outcome = self._decide(self._cluster.apart(gang))
@@ -198,6 +200,18 @@ class Round:
         else:
             self.refusals.append(outcome)
         return outcome
+
+    def _follow_nodes(self) -> None:
+        """Nodes that changed since the last turn may hold what found no place before, and the
+        shadow knows nothing of them: it is made anew for the same gang."""
+        changes = self._cluster.snapshot.node_changes
+        if self._nodes_at == changes:
+            return
+        self._nodes_at = changes
+        self._hopeless.clear()
+        if self._shadow is not None:
+            gang = self._cluster.apart(self._shadow.reservation.gang)
+            self._shadow = reserve(self._cluster, self._rooms, self._placer, gang, self._now)
 
     def _decide(self, gang: Gang) -> Placement | Refusal:
         flaw = flaw_of(gang, self._cluster.snapshot.bookings)

@@ -106,6 +106,8 @@ class Snapshot:
         self._ranks: NDArray[np.int64] | None = None
         self.rank_changes = 0
         """Counts how often the order of names changed."""
+        self.node_changes = 0
+        """Counts how often a node joined, left, or became another."""
 
     # Nodes.
 
@@ -156,6 +158,7 @@ class Snapshot:
             row = self._new_row(node.name)
         layout = node.layout or Layout.of_unknown(_held(node.allocatable.get(GPU, 0), MOST_GPUS))
         relaid = self._nodes[row] is None or self.layout(row) != layout
+        self.node_changes += self._nodes[row] != node
         self._nodes[row] = node
         self.labels.put(row, node.name, node.labels)
         self.claims.forget(row)
@@ -189,6 +192,7 @@ class Snapshot:
         self.changes.note(row)
         self.fact_changes.note(row)
         self._vacant.append(row)
+        self.node_changes += 1
         self._reorder()
 
     def column(self, resource: str) -> int:
