@@ -140,3 +140,27 @@ async def test_a_pod_that_a_disruption_budget_guards_makes_no_way() -> None:
             return bool((await nodes_of(client)).get("urgent"))
 
         await eventually(made_way)
+
+
+async def test_gangs_that_ask_for_the_same_are_told_of_their_own_groups() -> None:
+    async with scheduling(fleet(1)) as (cluster, _):
+        client = cluster.client("tester")
+        for name in ("alpha", "beta"):
+            await client.create(PODS, pod(f"{name}-0", 16, of=name), "default")
+            await client.create(GANGS, gang(name, {f"of-{name}": [f"{name}-0"]}), "default")
+
+        async def messages() -> dict[str, str]:
+            found = [await client.get(GANGS, name, "default") for name in ("alpha", "beta")]
+            return {
+                each["metadata"]["name"]: condition["message"]
+                for each in found
+                for condition in each.get("status", {}).get("conditions", [])
+                if condition["type"] == "Unschedulable"
+            }
+
+        async def both_told() -> bool:
+            return len(await messages()) == 2
+
+        await eventually(both_told)
+        for name, message in (await messages()).items():
+            assert f"a pod of group of-{name}:" in message

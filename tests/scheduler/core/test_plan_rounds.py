@@ -8,11 +8,14 @@ from kilonova.scheduler.core.cluster import Cluster
 from kilonova.scheduler.core.forest import forest_of
 from kilonova.scheduler.core.gangs import Apart, Gang, Member, Pack
 from kilonova.scheduler.core.ledgers import Blocked
-from kilonova.scheduler.core.plan import NoRoom, Plan, Planner, Policy
+from kilonova.scheduler.core.peers import Kind, Peers, Term
+from kilonova.scheduler.core.plan import NoRoom, Plan, Planner, Policy, ask_of
 from kilonova.scheduler.core.queues import Problem, QueueSpec
 from kilonova.scheduler.core.snapshot import GPU
 from tests.scheduler.core.clusters import BLOCK, RACK, gang, group, node, shape, tight
+from tests.scheduler.core.waiting import waiting
 
+HOSTNAME = "kubernetes.io/hostname"
 NEVER = Policy((BLOCK, RACK), reserve_after=1e9)
 AT_ONCE = Policy((BLOCK, RACK), reserve_after=0)
 
@@ -231,3 +234,25 @@ def test_a_domain_is_chosen_that_holds_more_than_the_minimum(
     assert {cluster.snapshot.names[booking.row] for booking in placement.bookings} == {where}
     room = 6 if where == "small" else 20
     assert len(placement.bookings) == len(cluster.snapshot.bookings) == min(members, room)
+
+
+def test_extras_that_do_not_fit_do_not_keep_smaller_extras_of_others_out() -> None:
+    cluster = cluster_of(1, gpus=4)
+    elastic = {
+        name: gang(name, replace(group(name, 1), members=(first, extra)))
+        for name, first, extra in (
+            ("a", Member("ns/a-0", shape(1)), Member("ns/a-1", shape(4))),
+            ("b", Member("ns/b-0", shape(1)), Member("ns/b-1", shape(1))),
+        )
+    }
+    planner(cluster).decide([each.at_least() for each in elastic.values()], 0)
+    plan = planner(cluster).decide(waiting(elastic.values(), cluster), 100)
+    assert placed(plan) == ["b"]
+    assert isinstance(refused(plan)["a"], NoRoom)
+
+
+def test_extras_with_rules_about_others_are_tried_each_by_themselves() -> None:
+    apart = Peers(apart=(Term(Kind(None, ()), HOSTNAME),))
+    members = [Member(f"ns/{name}", replace(shape(1), peers=apart)) for name in "ab"]
+    gangs = [gang(each.pod, replace(group("g", 0), members=(each,))) for each in members]
+    assert [ask_of(each, cluster_of(1).snapshot.neighbours) for each in gangs] == [None, None]

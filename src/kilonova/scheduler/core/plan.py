@@ -6,7 +6,7 @@ cluster as it was; `decide` is the same and keeps what it booked.
 """
 
 from collections import Counter
-from collections.abc import Collection, Hashable, Iterable, Iterator
+from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from kilonova.scheduler.core.cluster import Cluster, asked
@@ -14,7 +14,7 @@ from kilonova.scheduler.core.defragmenting import Consolidation, consolidate
 from kilonova.scheduler.core.evicting import Evictor, Room
 from kilonova.scheduler.core.flaws import Flaw, flaw_of
 from kilonova.scheduler.core.fragments import Worth
-from kilonova.scheduler.core.gangs import Gang
+from kilonova.scheduler.core.gangs import Gang, Group, Member
 from kilonova.scheduler.core.keeping import OpenRoom, place_as_before
 from kilonova.scheduler.core.ledgers import Blocked
 from kilonova.scheduler.core.neighbours import Neighbours
@@ -332,18 +332,19 @@ def _divided(gang: Gang, bookings: Iterable[Booking]) -> tuple[list[Booking], li
 def ask_of(gang: Gang, neighbours: Neighbours) -> Hashable | None:
     """What is equal for gangs that find a place only together, or not at all; None where pods that
     come may make a place, or room is kept."""
-    members = [member for group in gang.groups for member in group.members[: group.needed]]
+    decisive = [_decisive(gang, group) for group in gang.groups]
+    members = [member for some in decisive for member in some]
     if gang.room or any(member.shape.peers is not None for member in members):
         return None
     kept_away = {neighbours.repelling(each) for each in members} if neighbours.repels else ()
     groups = tuple(
         (
-            tuple(Counter(member.shape for member in group.members[: group.needed]).items()),
+            tuple(Counter(member.shape for member in some).items()),
             group.pack,
             group.segments,
             group.placed if group.pack or gang.pack else (),
         )
-        for group in gang.groups
+        for group, some in zip(gang.groups, decisive, strict=True)
     )
     return (
         groups,
@@ -355,3 +356,9 @@ def ask_of(gang: Gang, neighbours: Neighbours) -> Hashable | None:
         gang.priority,
         frozenset(kept_away),
     )
+
+
+def _decisive(gang: Gang, group: Group) -> Sequence[Member]:
+    """The pods of a group without which its gang gets no place: those that it must have, or where
+    the gang has its minimum, the first that it could have beyond (see `placing.one_more`)."""
+    return group.members[: group.needed if gang.needed else 1]
