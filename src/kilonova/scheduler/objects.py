@@ -160,6 +160,7 @@ class Resources(msgspec.Struct, frozen=True, gc=False):
 class Container(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """A container of a pod."""
 
+    name: str = ""
     resources: Resources = Resources()
     ports: tuple[Port, ...] = ()
     restart_policy: str = ""
@@ -232,10 +233,26 @@ class ContainerState(msgspec.Struct, frozen=True, gc=False):
     terminated: Terminated | None = None
 
 
-class ContainerStatus(msgspec.Struct, frozen=True, gc=False):
-    """How a container is doing."""
+class ReportedAmounts(msgspec.Struct, frozen=True, gc=False):
+    """What may be resized in place of what a container has."""
 
+    cpu: str | int | float | None = None
+    memory: str | int | float | None = None
+
+
+class ReportedResources(msgspec.Struct, frozen=True, gc=False):
+    """What a container has, as its kubelet says."""
+
+    requests: ReportedAmounts = ReportedAmounts()
+
+
+class ContainerStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """How a container is doing, and what it has on its node."""
+
+    name: str = ""
     state: ContainerState = ContainerState()
+    resources: ReportedResources | None = None
+    allocated_resources: ReportedAmounts | None = None
 
 
 class PodStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
@@ -248,11 +265,15 @@ class PodStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """The node that was promised to it, while others leave it."""
     conditions: tuple[Condition, ...] = ()
     container_statuses: tuple[ContainerStatus, ...] = ()
+    init_container_statuses: tuple[ContainerStatus, ...] = ()
     resource_claim_statuses: tuple[PodClaimStatus, ...] = ()
 
     def __post_init__(self) -> None:
         force_setattr(self, "conditions", shared(self.conditions))
         force_setattr(self, "container_statuses", shared(self.container_statuses))
+        if self.init_container_statuses:
+            shared_ones = shared(self.init_container_statuses)
+            force_setattr(self, "init_container_statuses", shared_ones)
 
 
 class Pod(msgspec.Struct, gc=False):

@@ -31,6 +31,11 @@ from kilonova.scheduler.reading.bookings import booking_of
 from kilonova.scheduler.reading.claims import claim_keys
 from kilonova.scheduler.reading.gangs import is_placeable
 from kilonova.scheduler.reading.nodes import node_of
+from kilonova.scheduler.reading.podchanges import (
+    counts_otherwise,
+    reads_otherwise,
+    was_given_others,
+)
 from kilonova.scheduler.reading.queues import forest_from
 from kilonova.scheduler.reading.reservations import is_reservation
 from kilonova.scheduler.reservationbook import ReservationBook
@@ -271,7 +276,7 @@ class World:
         if old is not None and new is not None and old.metadata.uid != new.metadata.uid:
             self._pod_changed(old, None)
             old = None
-        if old is None or new is None or _reads_otherwise(old, new):
+        if old is None or new is None or reads_otherwise(old, new):
             self._gangs.forget_member(key)
         if new is None or new.ended:
             self.leavers.discard(key)
@@ -286,10 +291,23 @@ class World:
                 self._gain_for_peers()
             elif old is not None and not old.spec.node_name and volume_claim_keys(new):
                 self._read_again([key], False)
-            elif new.metadata.deletion_timestamp:
+            elif key not in self.leavers:
+                self._recount(old, new)
+            if new.metadata.deletion_timestamp:
                 self._gangs.touch_pod(key)
         elif old is None or is_placeable(old) != is_placeable(new) or not self._gangs.has_read(key):
             self._gangs.touch_pod(key)
+
+    def _recount(self, old: Pod | None, pod: Pod) -> None:
+        """Counts a pod on its node as it is now: it may have been resized, relabelled, or given
+        other devices than those that were booked."""
+        booking = self.cluster.snapshot.bookings[pod.key]
+        others = was_given_others(old, pod, booking)
+        if self._gangs.has_read(pod.key) and not others:
+            return
+        if others or counts_otherwise(booking.member, self._gangs.used_by(pod)):
+            self._book(pod)
+        self._gangs.touch_pod(pod.key)
 
     def _read_again(self, pods: Iterable[str], gained: bool) -> None:
         """Something changed that these pods refer to, and with it what they ask for or have."""
@@ -299,7 +317,7 @@ class World:
             if pod is not None and booking is not None and self._is_booked_there(pod):
                 known = tuple(claim_keys(pod)) == booking.member.claims
                 now = self._gangs.used_by(pod)
-                if not known or None in booking.claims or _counts_otherwise(booking.member, now):
+                if not known or None in booking.claims or counts_otherwise(booking.member, now):
                     self._book(pod)
             self._gangs.touch_pod(key)
         if gained:
@@ -325,14 +343,18 @@ class World:
     def _book(self, pod: Pod) -> None:
         """Counts a pod where it is, wherever it was thought to be."""
         snapshot = self.cluster.snapshot
-        if pod.key in snapshot.bookings:
+        before = snapshot.bookings.get(pod.key)
+        if before is not None:
             self._release(pod.key, again=True)
         if pod.spec.node_name not in snapshot:
             self._homeless.setdefault(pod.spec.node_name, set()).add(pod.key)
             return
         row = snapshot.row(pod.spec.node_name)
         book = self._gangs
-        booking = booking_of(snapshot, row, pod, book.used_by(pod), book.name_of(pod))
+        member = book.used_by(pod)
+        if before is not None and before.member.budgets:
+            member = dataclasses.replace(member, budgets=before.member.budgets)
+        booking = booking_of(snapshot, row, pod, member, book.name_of(pod))
         snapshot.book(booking)
         self.reservations.crowded(row)
 
@@ -367,19 +389,3 @@ class World:
 
 def _members_of(gang: Gang) -> Iterable[Member]:
     return (member for group in gang.groups for member in group.members)
-
-
-def _counts_otherwise(old: Member, new: Member) -> bool:
-    """Whether a pod takes something else of its node, or is something else to its neighbours."""
-    was, now = old.shape, new.shape
-    return (was.requests, was.peers, old.labels) != (now.requests, now.peers, new.labels)
-
-
-def _reads_otherwise(old: Pod, new: Pod) -> bool:
-    """Whether what a pod asks for may have changed: a node is chosen by its annotations, too."""
-    return (
-        old.metadata.annotations != new.metadata.annotations
-        or old.metadata.labels != new.metadata.labels
-        or old.spec.containers != new.spec.containers
-        or old.status.resource_claim_statuses != new.status.resource_claim_statuses
-    )

@@ -23,6 +23,7 @@ from kilonova.scheduler.core.snapshot import GPU, PODS
 from kilonova.scheduler.objects import Pod
 from kilonova.scheduler.reading.amounts import MOST, amounts_of
 from kilonova.scheduler.reading.peers import Namespaces, peers_of
+from kilonova.scheduler.reading.resizes import is_infeasible, requests_in_use, statuses_of
 from kilonova.scheduler.reading.selectors import node_term_of, node_terms_of
 
 KAI_FRACTION = "gpu-fraction"
@@ -99,11 +100,13 @@ def requests_of(pod: Pod) -> dict[str, int]:
 
     Init containers run one after the other, each beside the sidecars started before it; then
     all containers and sidecars run together. What the pod asks for as a whole counts instead.
+    While containers are resized in place, what they have counts, too (`resizes`).
     """
+    statuses, infeasible = statuses_of(pod), is_infeasible(pod)
     sidecars: dict[str, int] = {}
     peak: dict[str, int] = {}
     for container in pod.spec.init_containers:
-        amounts = amounts_of(container.resources.requests)
+        amounts = requests_in_use(container, statuses, infeasible=infeasible)
         if container.restart_policy == "Always":
             _add(sidecars, amounts)
         else:
@@ -111,7 +114,7 @@ def requests_of(pod: Pod) -> dict[str, int]:
                 peak[name] = max(peak.get(name, 0), amount + sidecars.get(name, 0))
     total = dict(sidecars)
     for each in pod.spec.containers:
-        _add(total, amounts_of(each.resources.requests))
+        _add(total, requests_in_use(each, statuses, infeasible=infeasible))
     for name, amount in peak.items():
         total[name] = max(total.get(name, 0), amount)
     total.update(amounts_of(pod.spec.resources.requests))
