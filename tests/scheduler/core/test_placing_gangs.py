@@ -1,10 +1,11 @@
 from collections import Counter
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kilonova.scheduler.core.gangs import Apart, Bundle, Gang, Group, Pack, Segments
+from kilonova.scheduler.core.gangs import Apart, Bundle, Gang, Group, Member, Pack, Segments
 from kilonova.scheduler.core.snapshot import GPU, Booking, Snapshot
 from tests.scheduler.core.clusters import (
     BLOCK,
@@ -193,3 +194,62 @@ def _domains(snapshot: Snapshot, level: str, placed: list[Booking], group_name: 
         for booking in placed
         if booking.pod.startswith(f"ns/{group_name}")
     }
+
+
+def big(racks: int, nodes: int) -> Snapshot:
+    return snapshot_of(
+        *(
+            node(f"r{rack:03d}n{index}", rack=f"r{rack:03d}")
+            for rack in range(racks)
+            for index in range(nodes)
+        )
+    )
+
+
+def test_many_groups_each_in_a_rack_have_their_places() -> None:
+    groups = [group(f"g{index}", 2, pack=Pack(required=RACK)) for index in range(300)]
+    assert len(placer(big(100, 4)).place(gang("g", *groups)) or ()) == 600
+
+
+@pytest.mark.parametrize(("size", "segments"), [(1, 250), (2, 260)])
+def test_many_segments_of_two_shapes_have_their_places(size: int, segments: int) -> None:
+    """A place after the other, not a place within the other: the stack of calls is finite."""
+    shapes = (shape(1), shape(2))
+    members = tuple(Member(f"ns/{index}", shapes[index % 2]) for index in range(size * segments))
+    wanted = Group("w", members, len(members), segments=Segments(size, RACK))
+    snapshot = big(100, 4)
+    placed = placer(snapshot).place(gang("g", wanted))
+    assert placed is not None
+    racks = [name[:4] for name in names(snapshot, placed)]
+    assert all(len({*racks[each : each + size]}) == 1 for each in range(0, len(racks), size))
+
+
+def test_many_segments_that_do_not_fit_are_refused_after_a_bounded_search() -> None:
+    """Three of them use 15 of the 16 GPUs of a rack, so that 300 fit and not 310; 1,550 GPUs are
+    free, however."""
+    shapes = (shape(3), shape(2))
+    members = tuple(Member(f"ns/{index}", shapes[index % 2]) for index in range(620))
+    wanted = Group("w", members, len(members), segments=Segments(2, RACK))
+    snapshot = big(100, 2)
+    assert placer(snapshot).place(gang("g", wanted)) is None
+    assert not snapshot.bookings
+
+
+def test_a_group_that_needs_nothing_keeps_nobody_back() -> None:
+    snapshot = snapshot_of(node("n0"))
+    main, extra = group("main", 1), group("extra", 1, 0, pack=Pack(required=RACK))
+    assert names(snapshot, placer(snapshot).place(gang("g", main, extra))) == ["n0"]
+
+
+def test_a_group_that_stands_in_two_racks_does_not_keep_another_from_its_place() -> None:
+    snapshot = snapshot_of(node("n0", rack="r0"), node("n1", rack="r1"), node("n2", rack="r1"))
+    router = Group("router", (), 2, Pack(required=RACK), placed=("n0", "n1"))
+    assert placer(snapshot).place(gang("g", router, group("worker", 1))) is not None
+
+
+def test_what_a_group_has_beyond_nothing_stands_in_one_rack_where_there_is_one() -> None:
+    snapshot = racks(2)
+    extra = group("extra", 3, 0, pack=Pack(required=RACK))
+    where = names(snapshot, placer(snapshot).place(gang("g", group("main", 1), extra)))
+    assert len(where) == 4
+    assert len({name[:2] for name in where[1:]}) == 1

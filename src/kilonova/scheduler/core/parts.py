@@ -20,6 +20,11 @@ class Part:
     wanted: tuple[tuple[Shape, int], ...] = ()
     """How many of each shape a group must have now, in order of rank."""
 
+    @property
+    def needs_pods(self) -> bool:
+        """Whether a pod of this part must be placed now."""
+        return any(leaf.wanted for leaf in self.leaves())
+
     def leaves(self) -> Iterator["Part"]:
         """The parts with a group."""
         if self.group is not None:

@@ -22,12 +22,14 @@ from kilonova.scheduler.core.nearness import objections
 from kilonova.scheduler.core.parts import Part, tree
 from kilonova.scheduler.core.rivals import kept_apart, one_per_domain
 from kilonova.scheduler.core.rooms import NOWHERE, BothRooms, Counts, Rooms
+from kilonova.scheduler.core.search_budget import SearchBudget
 from kilonova.scheduler.core.seating import Seating, best_row
 from kilonova.scheduler.core.snapshot import Booking, Snapshot
 from kilonova.scheduler.core.whole import wholes, without_coming
 
-_MOST_TRIALS = 256
-"""Domains that are tried for one gang. The bound on domains leaves few that fail."""
+_TRIALS, _TRIALS_PER_PART = 256, 3
+"""Domains that are tried for one gang: the larger it is, the more it takes to place it at all. The
+bound on domains leaves few that fail."""
 
 _MOST_DOMAINS = 16
 """So many domains are tried for pods that want to be near each other."""
@@ -112,8 +114,8 @@ class _Attempt:
         self._rooms = rooms
         self._levels = levels
         self._gang = gang
-        self._trials = 0
-        self._seating = Seating(snapshot, rooms, gang.name, self._reachable, self._tried)
+        self._budget = SearchBudget(_TRIALS + _TRIALS_PER_PART * _parts(gang))
+        self._seating = Seating(snapshot, rooms, gang.name, self._reachable, self._budget)
         self._stands: dict[str, Rows] = {}
         """Rows among which a group's minimum was placed."""
         self._pins: Mapping[str, int] = {}
@@ -121,6 +123,8 @@ class _Attempt:
 
     def place(self, rows: Rows) -> list[Booking] | None:
         root = tree(self._gang)
+        if not could_hold(self._snapshot, self._rooms, root, rows):
+            return None
         mark = self._snapshot.mark()
         for allowed in self._narrowed(root, rows):
             for pins in self._possible_pins(root, allowed):
@@ -195,6 +199,10 @@ class _Attempt:
             yield rows[(met <= most) & (domains >= 0)] if apart.required else rows[met <= most]
 
     def _place(self, part: Part, rows: Rows) -> bool:
+        # What needs nothing now keeps nobody back; what it has beyond that follows if it can.
+        return self._place_packed(part, rows) or not part.needs_pods
+
+    def _place_packed(self, part: Part, rows: Rows) -> bool:
         if not part.pack.required:
             return self._place_near(part, rows)
         for domain in candidates(self._snapshot, self._rooms, part, part.pack.required, rows):
@@ -211,9 +219,8 @@ class _Attempt:
         return self._place_inside(part, rows)
 
     def _tried(self, place: Callable[[T, Rows], bool], what: T, rows: Rows) -> bool:
-        if self._trials >= _MOST_TRIALS:
+        if not self._budget.spend():
             return False
-        self._trials += 1
         mark = self._snapshot.mark()
         if place(what, rows):
             self._snapshot.keep(mark)
@@ -370,6 +377,16 @@ class _Attempt:
         missing = group.segments.size - begun
         self._seating.seat(extras[:missing], rows[domains[:-1] == domains[-1]])
         return extras[missing:]
+
+
+def _parts(gang: Gang) -> int:
+    """How many domains are chosen at most for a gang."""
+    segments = sum(
+        len(group.members) // max(1, group.segments.size) + 1
+        for group in gang.groups
+        if group.segments is not None
+    )
+    return len(gang.groups) + len(gang.bundles) + segments
 
 
 def _near_levels(root: Part) -> list[str]:

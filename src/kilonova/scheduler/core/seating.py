@@ -1,5 +1,5 @@
 """Pods of a gang that are seated one after the other, because each changes where the next may
-stand; and segments of them, each in one domain."""
+stand; and segments of them, each in one domain. A domain that is tried is a step of the budget."""
 
 from collections.abc import Callable, Iterator, Sequence
 
@@ -10,10 +10,8 @@ from kilonova.scheduler.core.giving import bookings_for
 from kilonova.scheduler.core.labels import Rows
 from kilonova.scheduler.core.nearness import objections
 from kilonova.scheduler.core.rooms import NOWHERE, Rooms
+from kilonova.scheduler.core.search_budget import SearchBudget
 from kilonova.scheduler.core.snapshot import Snapshot
-
-Tried = Callable[[Callable[[list[Member], Rows], bool], list[Member], Rows], bool]
-"""Tries to seat pods on rows, and takes it back if it fails."""
 
 
 def best_row(snapshot: Snapshot, rooms: Rooms, member: Member, rows: Rows | None = None) -> int:
@@ -43,13 +41,13 @@ class Seating:
         rooms: Rooms,
         gang: str,
         reachable: Callable[[Member, Rows], Rows],
-        tried: Tried,
+        budget: SearchBudget,
     ) -> None:
         self._snapshot = snapshot
         self._rooms = rooms
         self._gang = gang
         self._reachable = reachable
-        self._tried = tried
+        self._budget = budget
 
     def seat_whole(self, group: Group, members: list[Member], rows: Rows) -> bool:
         """Books one pod, or one segment, after the other: all of them, or it is no use."""
@@ -58,15 +56,29 @@ class Seating:
         return self._fill_segments(_segments(group.segments, members), group.segments.level, rows)
 
     def _fill_segments(self, segments: Sequence[list[Member]], level: str, rows: Rows) -> bool:
-        """The first where the others find their places, too."""
-
-        def fill(first: list[Member], domain: Rows) -> bool:
-            return self._all(first, domain) and self._fill_segments(segments[1:], level, rows)
-
-        if not segments:
-            return True
-        domains = self._domains_for(segments[0], level, rows)
-        return any(self._tried(fill, segments[0], domain) for domain in domains)
+        """Each in the first domain where the others find their places, too: where one finds none,
+        the one before it goes on to its next."""
+        snapshot = self._snapshot
+        untried = [self._domains_for(segments[0], level, rows)]
+        marks: list[int] = []
+        """Where in the journal each segment begins that has a place."""
+        while len(marks) < len(segments):
+            domain = next(untried[-1], None)
+            if domain is None or not self._budget.spend():
+                untried.pop()
+                if not marks:
+                    return False
+                snapshot.undo(marks.pop())
+                continue
+            mark = snapshot.mark()
+            if not self._all(segments[len(marks)], domain):
+                snapshot.undo(mark)
+                continue
+            marks.append(mark)
+            if len(marks) < len(segments):
+                untried.append(self._domains_for(segments[len(marks)], level, rows))
+        snapshot.keep(marks[0])
+        return True
 
     def seat_some(self, group: Group, members: list[Member], rows: Rows) -> int:
         """As many pods, or segments, as find a place one after the other; says how many pods."""
@@ -75,10 +87,21 @@ class Seating:
         seated, level = 0, group.segments.level
         for segment in _segments(group.segments, members):
             domains = self._domains_for(segment, level, rows)
-            if not any(self._tried(self._all, segment, domain) for domain in domains):
+            if not any(self._tried(segment, domain) for domain in domains):
                 break
             seated += len(segment)
         return seated
+
+    def _tried(self, segment: list[Member], domain: Rows) -> bool:
+        """Books a segment in a domain, or nothing."""
+        if not self._budget.spend():
+            return False
+        mark = self._snapshot.mark()
+        if self._all(segment, domain):
+            self._snapshot.keep(mark)
+            return True
+        self._snapshot.undo(mark)
+        return False
 
     def _domains_for(self, segment: list[Member], level: str, rows: Rows) -> Iterator[Rows]:
         """Domains that may hold a segment, those with the most room first."""
