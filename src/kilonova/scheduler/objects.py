@@ -160,10 +160,10 @@ class Resources(msgspec.Struct, frozen=True, gc=False):
 class Container(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """A container of a pod."""
 
-    name: str = ""
     resources: Resources = Resources()
     ports: tuple[Port, ...] = ()
     restart_policy: str = ""
+    name: str = ""
 
 
 class SchedulingGate(msgspec.Struct, frozen=True, gc=False):
@@ -249,8 +249,8 @@ class ReportedResources(msgspec.Struct, frozen=True, gc=False):
 class ContainerStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """How a container is doing, and what it has on its node."""
 
-    name: str = ""
     state: ContainerState = ContainerState()
+    name: str = ""
     resources: ReportedResources | None = None
     allocated_resources: ReportedAmounts | None = None
 
