@@ -21,8 +21,11 @@ Handler: TypeAlias = Callable[[T | None, T | None], None]
 """Called with (old, new): (None, new) on arrival, (old, None) on departure.
 
 `old` is always the very object that the handler last got as `new`. The store already shows
-the new state. A handler must be quick and must not raise.
+the new state. A handler must be quick and must not raise; where it does, see `Store.contain`.
 """
+
+HandlerFailed: TypeAlias = Callable[[T | None, T | None, Exception], None]
+"""Called while the error of a handler is being handled, with what the handler was called with."""
 
 
 class Store(Generic[T]):
@@ -33,6 +36,7 @@ class Store(Generic[T]):
         self._identity = identity_of(type_)
         self._indexes: dict[str, _Index[T]] = {}
         self._handlers: tuple[Handler[T], ...] = ()
+        self._handler_failed: HandlerFailed[T] | None = None
         self.synced = False
         """Whether the first complete list has been taken in and told to the handlers."""
         for name, values in (indexes or {}).items():
@@ -95,6 +99,11 @@ class Store(Generic[T]):
 
         return unsubscribe
 
+    def contain(self, failed: HandlerFailed[T]) -> None:
+        """Report errors of handlers instead of raising them: other handlers, and the objects that
+        come after, are not affected."""
+        self._handler_failed = failed
+
     def put(self, obj: T) -> None:
         """Take in an object, new or changed."""
         key = self._identity.key(obj)
@@ -102,8 +111,7 @@ class Store(Generic[T]):
         self._objects[key] = obj
         for index in self._indexes.values():
             index.put(key, obj)
-        for handler in self._handlers:
-            handler(old, obj)
+        self._notify(old, obj)
 
     def remove(self, key: Key) -> None:
         """Drop an object; nothing happens if it is not here."""
@@ -112,8 +120,16 @@ class Store(Generic[T]):
             return
         for index in self._indexes.values():
             index.remove(key)
+        self._notify(old, None)
+
+    def _notify(self, old: T | None, new: T | None) -> None:
         for handler in self._handlers:
-            handler(old, None)
+            try:
+                handler(old, new)
+            except Exception as error:
+                if self._handler_failed is None:
+                    raise
+                self._handler_failed(old, new, error)
 
     def replace(self, objects: Mapping[Key, T], keep: Collection[Key] = ()) -> None:
         """Make this the whole content, telling handlers only of what differs.

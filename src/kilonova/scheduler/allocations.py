@@ -26,6 +26,7 @@ from kilonova.kube import (
     NotFound,
 )
 from kilonova.kube.logging import get_logger
+from kilonova.scheduler.containment import ErrorReporter
 from kilonova.scheduler.core.claimbook import ClaimBook
 from kilonova.scheduler.core.claims import MOST_CONSUMERS, Allocation
 from kilonova.scheduler.core.plan import NoRoom, Refusal
@@ -93,6 +94,7 @@ class Allocations:
         book: ClaimBook,
         find: Callable[[str], Pod | None],
         slots: asyncio.Semaphore,
+        errors: ErrorReporter,
         *,
         patience: float,
         new_share: Callable[[], str] = lambda: str(uuid4()),
@@ -102,6 +104,7 @@ class Allocations:
         self._book = book
         self._find = find
         self._slots = slots
+        self._errors = errors
         self._patience = patience
         self._new_share = new_share
         self._stranded: dict[str, list[Pod]] = {}
@@ -153,7 +156,7 @@ class Allocations:
             stranded, self._stranded = self._stranded, {}
             for key, pods in stranded.items():
                 if self._is_only_for(key, pods):
-                    await self._unreserve(key, pods)
+                    await self._errors.contain("claim", key, self._unreserve(key, pods))
 
     def _is_only_for(self, key: str, pods: Iterable[Pod]) -> bool:
         """Whether a claim has devices, and only for pods of these, which have no node."""

@@ -25,6 +25,7 @@ from kilonova.kube import (
 )
 from kilonova.kube.logging import get_logger
 from kilonova.scheduler.allocations import Allocations
+from kilonova.scheduler.containment import ErrorReporter
 from kilonova.scheduler.core.plan import Placement
 from kilonova.scheduler.core.snapshot import Booking
 from kilonova.scheduler.metrics import SchedulerMetrics
@@ -54,6 +55,7 @@ class Binder:
         metrics: SchedulerMetrics,
         allocations: Allocations,
         volumes: VolumePromises,
+        errors: ErrorReporter,
     ) -> None:
         self._client = client
         self._world = world
@@ -63,9 +65,9 @@ class Binder:
         self._allocations = allocations
         self._volumes = volumes
         self._metrics = metrics
+        self._errors = errors
         self._tasks: dict[asyncio.Task[None], bool] = {}
         """What is under way, and whether it writes bindings already."""
-        self._failed: BaseException | None = None
         self._changed = asyncio.Event()
         self._stopping = False
 
@@ -76,7 +78,9 @@ class Binder:
 
     def bind(self, placement: Placement) -> None:
         """Begins to write a placement; its bookings are made already."""
-        task = asyncio.create_task(self._bind(placement), name=f"bind {placement.gang.name}")
+        task = asyncio.create_task(
+            self._bind_contained(placement), name=f"bind {placement.gang.name}"
+        )
         self._tasks[task] = False
         task.add_done_callback(self._ended)
 
@@ -86,22 +90,34 @@ class Binder:
         self._changed.set()
 
     async def run(self) -> None:
-        """Waits for a failure that is nobody's but ours, or for the end."""
+        """Waits for the end."""
         try:
-            while self._failed is None and not (self._stopping and not any(self._tasks.values())):
+            while not (self._stopping and not any(self._tasks.values())):
                 await self._changed.wait()
                 self._changed.clear()
         finally:
             for task in self._tasks:
                 task.cancel()
-        if self._failed is not None:
-            raise self._failed
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._tasks.pop(task)
-        error = None if task.cancelled() else task.exception()
-        self._failed = self._failed or error
         self._changed.set()
+
+    async def _bind_contained(self, placement: Placement) -> None:
+        """Binds; an unexpected error costs this gang its turn. Pods whose binding was written
+        before the error keep their capacity."""
+        try:
+            await self._bind(placement)
+        except Exception as error:
+            self._errors.report("binding", placement.gang.name, error)
+            names = self._world.cluster.snapshot.names
+            failed = [
+                booking
+                for booking in placement.bookings
+                if (pod := self._world.find(booking.pod)) is None
+                or not await self._is_there_after_all(pod, names[booking.row])
+            ]
+            self._give_back(placement, failed)
 
     async def _bind(self, placement: Placement) -> None:
         if self._stopping or not (await self._clear(placement) and self._holds(placement)):

@@ -60,6 +60,7 @@ class GangBook:
         groups: ForeignGroups | None,
         arrived: Callable[[Shape], None],
         mindful: Callable[[Gang], Gang],
+        failed: Callable[[str, Exception], NotYet] | None,
     ) -> None:
         self.waiting: dict[str, Gang] = {}
         self.not_yet: dict[str, NotYet] = {}
@@ -80,6 +81,7 @@ class GangBook:
         self._groups = groups
         self._arrived = arrived
         self._mindful = mindful
+        self._failed = failed
         self._members: dict[str, Member] = {}
         self._gang_of: dict[str, str] = {}
         self._whole: set[str] = set()
@@ -96,7 +98,13 @@ class GangBook:
             self._groups.refresh()
         touched, self._touched = self._touched, {}
         for name in touched:
-            self._read(name)
+            try:
+                self._read(name)
+            except Exception as error:
+                if self._failed is None:
+                    raise
+                self.waiting.pop(name, None)
+                self.not_yet[name] = self.misread[name] = self._failed(name, error)
 
     def find(self, pod: str) -> Pod | None:
         """A pod as the cache shows it."""

@@ -12,6 +12,7 @@ from datetime import datetime
 from kilonova.api.podgang import PodGang
 from kilonova.kube import Store
 from kilonova.kube.logging import get_logger
+from kilonova.scheduler.containment import ErrorReporter
 from kilonova.scheduler.evictions import Evictions
 from kilonova.scheduler.world import World
 
@@ -32,6 +33,7 @@ class Halves:
         gangs: Store[PodGang],
         evictions: Evictions,
         now: Callable[[], datetime],
+        errors: ErrorReporter,
         *,
         after: float,
     ) -> None:
@@ -39,6 +41,7 @@ class Halves:
         self._gangs = gangs
         self._evictions = evictions
         self._now = now
+        self._errors = errors
         self._after = after
 
     async def run(self) -> None:
@@ -46,7 +49,7 @@ class Halves:
             await asyncio.sleep(self._after / _LOOKS)
             due = self._now().timestamp() - self._after
             for name in [name for name, since in self._world.halves.items() if since <= due]:
-                await self._give_back(name)
+                await self._errors.contain("partial gang", name, self._give_back(name))
 
     async def _give_back(self, name: str) -> None:
         namespace, _, plain = name.rpartition("/")

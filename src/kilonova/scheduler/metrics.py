@@ -58,6 +58,12 @@ class SchedulerMetrics:
             ["outcome"],
             registry=registry,
         )
+        self._errors = Counter(
+            "kilonova_scheduler_errors",
+            "Unexpected errors that were contained, by the part of the scheduler.",
+            ["part"],
+            registry=registry,
+        )
         self._time_to_place = Histogram(
             "kilonova_scheduler_gang_placed_seconds",
             "From the creation of a gang until all that it needs is bound for the first time.",
@@ -84,6 +90,9 @@ class SchedulerMetrics:
 
     def moved(self, outcome: str) -> None:
         self._moves.labels(outcome).inc()
+
+    def error_contained(self, part: str) -> None:
+        self._errors.labels(part).inc()
 
     def gang_placed(self, seconds: float) -> None:
         self._time_to_place.observe(max(0.0, seconds))

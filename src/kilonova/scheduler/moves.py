@@ -13,6 +13,7 @@ from datetime import datetime
 from kilonova.api.podgang import PodGang
 from kilonova.scheduler.announcing import Announcements
 from kilonova.scheduler.carrying import Carrier
+from kilonova.scheduler.containment import ErrorReporter
 from kilonova.scheduler.core.fit import LearntFit
 from kilonova.scheduler.core.gangs import Gang
 from kilonova.scheduler.core.plan import NoRoom, Planner, Policy, Refusal
@@ -46,6 +47,7 @@ class Moves:
         weights: Mapping[str, float],
         fit: LearntFit,
         now: Callable[[], datetime],
+        errors: ErrorReporter,
         aside: Aside = asyncio.to_thread,
     ) -> None:
         """Without `limits` nothing is moved; what was begun before is finished all the same."""
@@ -57,6 +59,7 @@ class Moves:
         self._weights = weights
         self._fit = fit
         self._now = now
+        self._errors = errors
         self._aside = aside
         self._refused: dict[str, Gang] = {}
         """Gangs for which there was no room when they were tried last."""
@@ -86,20 +89,26 @@ class Moves:
         """Looks for ever; what is under way at the end is left to the next scheduler."""
         async with asyncio.TaskGroup() as group:
             for hold in self._recalled:
-                group.create_task(self._carrier.wait(hold))
+                group.create_task(self._contained(self._carrier.wait(hold)))
             group.create_task(self._announcements.withdraw(self._left))
             if self._limits is None:
                 await asyncio.Future[None]()
                 return
             while True:
                 await asyncio.sleep(self._limits.every)
-                found = await self._look(self._limits)
-                holds = None if found is None else self._carrier.begin(found)
-                if found is None or holds is None:
-                    continue
-                now = self._now().timestamp()
-                self._made += [Made(now, move.work) for move in found.consolidation.moves]
-                group.create_task(self._carrier.finish(found, holds))
+                await self._contained(self._move(self._limits, group))
+
+    async def _move(self, limits: MoveLimits, group: asyncio.TaskGroup) -> None:
+        found = await self._look(limits)
+        holds = None if found is None else self._carrier.begin(found)
+        if found is None or holds is None:
+            return
+        now = self._now().timestamp()
+        self._made += [Made(now, move.work) for move in found.consolidation.moves]
+        group.create_task(self._contained(self._carrier.finish(found, holds)))
+
+    async def _contained(self, work: Awaitable[None]) -> None:
+        await self._errors.contain("moves", "", work)
 
     async def _look(self, limits: MoveLimits) -> Found | None:
         world, now = self._world, self._now().timestamp()

@@ -16,6 +16,7 @@ from kilonova.api.scheduling import Queue, QueueStatus
 from kilonova.api.times import rfc3339
 from kilonova.kube import Client, KubeError, NotFound, Reflector
 from kilonova.kube.logging import get_logger
+from kilonova.scheduler.containment import ErrorReporter
 from kilonova.scheduler.core.queues import Amounts, Forest, Problem
 from kilonova.scheduler.objects import QUEUES
 from kilonova.scheduler.queuefigures import Figures, queue_figures
@@ -40,6 +41,7 @@ class QueueStatuses:
         queues: Reflector[Queue],
         caches: Iterable[Reflector[Any]],
         now: Callable[[], datetime],
+        errors: ErrorReporter,
         *,
         pace: float,
     ) -> None:
@@ -47,6 +49,7 @@ class QueueStatuses:
         self._world = world
         self._queues = queues.store
         self._now = now
+        self._errors = errors
         self._pace = pace
         self._happened = asyncio.Event()
         self._caches = list(caches)
@@ -62,7 +65,7 @@ class QueueStatuses:
             await self._happened.wait()
             await asyncio.sleep(self._pace)
             self._happened.clear()
-            await self._write_all()
+            await self._errors.contain("queue status", "", self._write_all())
 
     def _note(self, _old: object, _new: object) -> None:
         self._happened.set()

@@ -11,15 +11,20 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Se
 from datetime import datetime
 from typing import Protocol
 
+from kilonova.kube import Backoff
 from kilonova.kube.breath import Breath
+from kilonova.scheduler.containment import ErrorReporter
 from kilonova.scheduler.core.gangs import Gang
-from kilonova.scheduler.core.plan import Placement, Planner, Refusal, Reservation
+from kilonova.scheduler.core.plan import Placement, Planner, Refusal, Reservation, Round
 from kilonova.scheduler.metrics import SchedulerMetrics
 from kilonova.scheduler.nominations import recall_nominated
 from kilonova.scheduler.reading.gangs import NotYet
 from kilonova.scheduler.resting import Rests
 from kilonova.scheduler.verdicts import reason_of
 from kilonova.scheduler.world import World
+
+_PAUSES = Backoff(1.0, 60.0)
+"""After cycles that failed as a whole."""
 
 
 class Teller(Protocol):
@@ -48,6 +53,7 @@ class Rounds:
         retry: float,
         learn: Callable[[], None],
         begin: Callable[[], Awaitable[None]],
+        errors: ErrorReporter,
         returned: Callable[[], Iterable[Placement]] = tuple,
     ) -> None:
         """`returned` gives gangs that come back after a move, booked where room was held."""
@@ -60,6 +66,7 @@ class Rounds:
         self._learn = learn
         self._begin = begin
         self._returned = returned
+        self._errors = errors
         self._rests = rests
         self._woken = woken
         self._metrics = metrics
@@ -76,14 +83,38 @@ class Rounds:
         self._world.refresh()
         await self._take_round(recall_nominated(self._world))
         self._woken.set()
+        failures = 0
         while True:
             await self._pause()
-            self._world.refresh()
-            self._teller.unreadable(self._world.misread)
-            for placement in self._returned():
-                self._world.assume(placement)
-                self._bind(placement)
-            await self._take_round(list(self._world.waiting.values()))
+            try:
+                await self._schedule()
+                failures = 0
+            except Exception as error:
+                failures += 1
+                self._errors.report("cycle", "", error)
+                self._world.recount()
+                await asyncio.sleep(_PAUSES.delay(failures))
+                self._woken.set()
+
+    async def _schedule(self) -> None:
+        """One scheduling cycle. Where it fails as a whole, gangs are decided about one by one, so
+        that only the one at fault loses its turn."""
+        self._world.refresh()
+        self._teller.unreadable(self._world.misread)
+        for placement in self._returned():
+            self._world.assume(placement)
+            self._bind(placement)
+        waiting = list(self._world.waiting.values())
+        try:
+            await self._take_round(waiting)
+        except Exception as error:
+            self._errors.report("cycle", "", error)
+            self._world.recount()
+            for gang in waiting:
+                try:
+                    await self._take_round([gang])
+                except Exception as fault:
+                    self._teller.refused([self._failed(gang, fault)], None)
 
     def reasons(self) -> Iterator[str]:
         """Why gangs wait, one word for each."""
@@ -106,6 +137,7 @@ class Rounds:
 
     async def _take_round(self, gangs: Sequence[Gang]) -> None:
         world, breath, now = self._world, Breath(), self._now().timestamp()
+        failed: list[Refusal] = []
         due = [gang for gang in gangs if self._is_due(gang, now)]
         self._refused = {
             name: refused
@@ -124,12 +156,12 @@ class Rounds:
         for gang in turn.turns:
             if world.waiting.get(gang.name) is gang:
                 since = time.perf_counter()
-                outcome = turn.take_turn(gang)
-                placed = isinstance(outcome, Placement)
+                try:
+                    placed = self._decide(turn, gang)
+                except Exception as error:
+                    placed = False
+                    failed.append(self._failed(gang, error))
                 self._metrics.decided(placed, time.perf_counter() - since)
-                if isinstance(outcome, Placement):
-                    world.assume(outcome)
-                    self._bind(outcome)
             await breath.take_if_due()
         for refusal in turn.refusals:
             name = refusal.gang.name
@@ -137,7 +169,28 @@ class Rounds:
             self._reasons[name] = reason_of(refusal.why)
         self._kept = turn.reservation.gang.name if turn.reservation is not None else ""
         self._metrics.round_taken(time.perf_counter() - began)
-        self._teller.refused(turn.refusals, turn.reservation)
+        self._teller.refused([*turn.refusals, *failed], turn.reservation)
+
+    def _decide(self, turn: Round, gang: Gang) -> bool:
+        """Whether a gang got its place."""
+        outcome = turn.take_turn(gang)
+        if isinstance(outcome, Refusal):
+            return False
+        try:
+            self._world.assume(outcome)
+            self._bind(outcome)
+        except Exception:
+            self._world.give_back(outcome.bookings)
+            raise
+        return True
+
+    def _failed(self, gang: Gang, error: Exception) -> Refusal:
+        """A gang lost its turn to an unexpected error, and is tried again with backoff."""
+        refusal = Refusal(gang, self._errors.report("decision", gang.name, error))
+        self._rests.failed(gang.name)
+        self._reasons[gang.name] = reason_of(refusal.why)
+        self._world.recount()
+        return refusal
 
     def _is_due(self, gang: Gang, now: float) -> bool:
         if gang.name in self._rests:

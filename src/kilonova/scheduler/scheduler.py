@@ -26,6 +26,7 @@ from kilonova.scheduler.avoidance import Avoidance
 from kilonova.scheduler.binding import Binder
 from kilonova.scheduler.budgets import BUDGETS, Budget, Budgets
 from kilonova.scheduler.carrying import Carrier
+from kilonova.scheduler.containment import ErrorReporter
 from kilonova.scheduler.core.fit import LearntFit
 from kilonova.scheduler.core.plan import Placement, Planner, Refusal, Reservation
 from kilonova.scheduler.core.scores import Scoring, default_scoring
@@ -63,6 +64,7 @@ from kilonova.scheduler.settings import Settings
 from kilonova.scheduler.storagecaches import Storage
 from kilonova.scheduler.takeover import catch_up
 from kilonova.scheduler.telling import Teller
+from kilonova.scheduler.verdicts import internal_error
 from kilonova.scheduler.volumepromises import VolumePromises
 from kilonova.scheduler.volumes import Volumes
 from kilonova.scheduler.world import World
@@ -185,6 +187,11 @@ def build_scheduler(
         settings.serves,
         woken.set,
     )
+    errors = ErrorReporter(metrics)
+
+    def read_failed(name: str, error: Exception) -> NotYet:
+        return NotYet("SchedulerError", internal_error(errors.report("gang", name, error)))
+
     avoidance = Avoidance(caches.pods.store, now, lasting=settings.avoid_for)
     world = World(
         caches.nodes.store,
@@ -202,7 +209,26 @@ def build_scheduler(
         reservations=caches.reservations.store,
         arrived=fit.note,
         mindful=avoidance.mindful,
+        failed=read_failed,
     )
+
+    def handler_failed(old: object, new: object, error: Exception) -> None:
+        subject = new or old
+        match subject:
+            case Pod():
+                name, node = subject.key, subject.spec.node_name
+            case Node():
+                name = node = subject.metadata.name
+            case _:
+                name, node = type(subject).__name__, ""
+        errors.report("cache", name, error)
+        try:
+            world.exclude_node(node)
+        except Exception as also:
+            errors.report("cache", node, also)
+
+    for cache in caches.all:
+        cache.store.contain(handler_failed)
     avoidance.attach(world.cluster.snapshot, world.touch)
     Budgets(world.cluster, caches.budgets.store, caches.pods.store)
     scoring = scoring_of(settings.weights, fit)
@@ -247,6 +273,7 @@ def build_scheduler(
         world.cluster.snapshot.claims,
         world.find,
         slots,
+        errors,
         patience=settings.patience,
     )
     volumes = VolumePromises(
@@ -258,7 +285,9 @@ def build_scheduler(
         slots,
         patience=settings.patience,
     )
-    binder = Binder(client, world, evictions.clear, done, slots, metrics, allocations, volumes)
+    binder = Binder(
+        client, world, evictions.clear, done, slots, metrics, allocations, volumes, errors
+    )
     announcements = Announcements(client, world, slots, now)
     carrier = Carrier(
         world,
@@ -280,6 +309,7 @@ def build_scheduler(
         settings.weights,
         fit,
         now,
+        errors,
         aside,
     )
     reservations = Reservations(
@@ -314,11 +344,14 @@ def build_scheduler(
         retry=settings.retry,
         learn=lambda: fit.learn(world.cluster.snapshot),
         begin=begin,
+        errors=errors,
         returned=carrier.returned,
     )
     metrics.show_pending(rounds.reasons)
-    halves = Halves(world, groups.gangs, evictions, now, after=settings.half_after)
-    queues = QueueStatuses(client, world, caches.queues, caches.all, now, pace=settings.pace)
+    halves = Halves(world, groups.gangs, evictions, now, errors, after=settings.half_after)
+    queues = QueueStatuses(
+        client, world, caches.queues, caches.all, now, errors, pace=settings.pace
+    )
     statuses = GroupStatuses(client, caches.podgroups, caches.pods, groups, now)
     told = (teller.controller, queues, statuses.controller, reservations.controller)
     leading = (binder, rounds, halves, allocations, moves, *told)

@@ -5,7 +5,14 @@ from dataclasses import dataclass
 
 from kilonova.scheduler.core.flaws import Flaw
 from kilonova.scheduler.core.ledgers import Blocked
-from kilonova.scheduler.core.plan import NoRoom, Placement, Refusal, Reservation, Why
+from kilonova.scheduler.core.plan import (
+    NoRoom,
+    Placement,
+    Refusal,
+    Reservation,
+    SchedulerError,
+    Why,
+)
 from kilonova.scheduler.core.queues import Problem
 from kilonova.scheduler.reading.amounts import amount_text
 
@@ -44,6 +51,8 @@ def reason_of(why: Why) -> str:
             return "Malformed"
         case NoRoom():
             return "NoRoom"
+        case SchedulerError():
+            return "SchedulerError"
 
 
 def refused_verdict(
@@ -69,6 +78,14 @@ def refused_verdict(
             return Verdict(False, reason, str(flaw)[:_LONGEST], gated=True)
         case NoRoom():
             return Verdict(False, reason, explain(refusal, reservation)[:_LONGEST])
+        case SchedulerError() as failed:
+            return Verdict(False, reason, internal_error(failed), gated=True)
+
+
+def internal_error(failed: SchedulerError) -> str:
+    """What is said of a gang that could not be decided about because of a defect."""
+    details = "retried with backoff, details are in the scheduler's log"
+    return f"internal error while scheduling: {failed.error[: _LONGEST // 2]}; {details}"
 
 
 def _many(count: int, what: str) -> str:

@@ -29,7 +29,7 @@ from kilonova.scheduler.namespaces import NamespaceLabels
 from kilonova.scheduler.objects import Node, Pod
 from kilonova.scheduler.reading.bookings import booking_of
 from kilonova.scheduler.reading.claims import claim_keys
-from kilonova.scheduler.reading.gangs import is_placeable
+from kilonova.scheduler.reading.gangs import NotYet, is_placeable
 from kilonova.scheduler.reading.nodes import node_of
 from kilonova.scheduler.reading.podchanges import (
     counts_otherwise,
@@ -64,12 +64,14 @@ class World:
         reservations: Store[Reservation] | None = None,
         arrived: Callable[[Shape], None] = lambda _: None,
         mindful: Callable[[Gang], Gang] = lambda gang: gang,
+        failed: Callable[[str, Exception], NotYet] | None = None,
     ) -> None:
         """`serves` are the names of schedulers whose pods are placed; `others_gangs` says that
         gangs of pods which others place are of interest, too. Without `devices` and `volumes`,
         claims of pods are not looked at; without `namespaces`, they have no labels; `groups` keeps
         `gangs` where some are groups of others. `arrived` hears what pods ask for that wait for a
-        node; `mindful` has gangs that wait avoid nodes."""
+        node; `mindful` has gangs that wait avoid nodes; `failed` hears of errors about one gang,
+        which are raised without it."""
         self.cluster = Cluster()
         self._gangs = book = GangBook(
             self.cluster,
@@ -85,6 +87,7 @@ class World:
             groups=groups,
             arrived=arrived,
             mindful=mindful,
+            failed=failed,
         )
         self.waiting = book.waiting
         """Gangs that have pods to place."""
@@ -189,6 +192,24 @@ class World:
                 self._gangs.forget_member(booking.pod)
             self._gangs.touch_pod(booking.pod)
 
+    def recount(self) -> None:
+        """Has standing gangs agree with bookings again, after a decision that failed midway."""
+        bookings = self.cluster.snapshot.bookings
+        for name, standing in list(self.cluster.standing.items()):
+            gone = [pod for pod in standing.pods if pod not in bookings]
+            if gone:
+                self.cluster.leave(name, gone)
+        for booking in bookings.values():
+            standing = self.cluster.standing.get(booking.gang)
+            if booking.gang and (standing is None or booking.pod not in standing.pods):
+                self._gangs.touch(booking.gang)
+
+    def exclude_node(self, name: str) -> None:
+        """Gives nothing more on a node of which it is not known what is used there, until something
+        happens to it."""
+        if name in self.cluster.snapshot:
+            self._node_gone(name)
+
     def let_go(self, pods: Iterable[str]) -> None:
         """Pods on their way out make room for those to whom it was promised."""
         for pod in pods:
@@ -255,19 +276,21 @@ class World:
                 if found is not None:
                     self._pod_changed(None, found)
         elif old is not None and old.metadata.name in snapshot:
-            name = old.metadata.name
-            self.reservations.node_goes(name)
-            lost = list(snapshot.pods_on[snapshot.row(name)])
-            for pod in lost:
-                self._release(pod)
-                self._gangs.touch_pod(pod)
-                if (found := self.find(pod)) is not None and found.spec.node_name == name:
-                    self._homeless.setdefault(name, set()).add(pod)
-            snapshot.remove_node(name)
+            self._node_gone(old.metadata.name)
         node = new or old
         if self._volumes is not None and node is not None and (old is None or new is None):
             self._volumes.node_came_or_went(node.metadata.name)
         self._gain()
+
+    def _node_gone(self, name: str) -> None:
+        snapshot = self.cluster.snapshot
+        self.reservations.node_goes(name)
+        for pod in list(snapshot.pods_on[snapshot.row(name)]):
+            self._release(pod)
+            self._gangs.touch_pod(pod)
+            if (found := self.find(pod)) is not None and found.spec.node_name == name:
+                self._homeless.setdefault(name, set()).add(pod)
+        snapshot.remove_node(name)
 
     def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
         pod = new or old

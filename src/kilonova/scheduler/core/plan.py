@@ -44,8 +44,16 @@ class NoRoom:
     """A gang for which the nodes have no place now."""
 
 
-Why = Problem | Flaw | Blocked | NoRoom
-"""Its queue or the gang itself is at fault, its queue's limit holds it back, or the nodes do."""
+@dataclass(frozen=True, slots=True)
+class SchedulerError:
+    """The decision about a gang failed unexpectedly: a defect, nothing that the gang lacks."""
+
+    error: str
+
+
+Why = Problem | Flaw | Blocked | NoRoom | SchedulerError
+"""Its queue or the gang itself is at fault, its queue's limit holds it back, the nodes do, or the
+decision failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,14 +195,21 @@ class Round:
         return turns
 
     def take_turn(self, gang: Gang) -> Placement | Refusal:
-        """Books one gang, or says why not."""
+        """Books one gang, or says why not. An error undoes what was booked for it, and the cycle
+        can go on with the next gang."""
         self._follow_nodes()
         if gang.room in self._cluster.standing:
             self._open = OpenRoom(self._cluster, gang.room, self._turns)
-        outcome = self._decide(self._cluster.apart(gang))
-        if self._open is not None:
-            self._open.close(outcome.bookings if isinstance(outcome, Placement) else ())
-            self._open = None
+        mark = self._cluster.snapshot.mark()
+        try:
+            outcome = self._decide(self._cluster.apart(gang))
+        except BaseException:
+            self._cluster.snapshot.undo(mark)
+            self._close(())
+            self._forget_trials()
+            raise
+        self._cluster.snapshot.end(mark)
+        self._close(outcome.bookings if isinstance(outcome, Placement) else ())
         if isinstance(outcome, Placement):
             self.placements.append(outcome)
         else:
@@ -205,9 +220,18 @@ class Round:
         """Nodes that changed since the last turn may hold what found no place before, and the
         shadow knows nothing of them: it is made anew for the same gang."""
         changes = self._cluster.snapshot.node_changes
-        if self._nodes_at == changes:
-            return
-        self._nodes_at = changes
+        if self._nodes_at != changes:
+            self._nodes_at = changes
+            self._forget_trials()
+
+    def _close(self, users: Iterable[Booking]) -> None:
+        if self._open is not None:
+            self._open.close(users)
+            self._open = None
+
+    def _forget_trials(self) -> None:
+        """What was worked out before may be wrong by now; a reservation is renewed."""
+        self._evictor = None
         self._hopeless.clear()
         if self._shadow is not None:
             gang = self._cluster.apart(self._shadow.reservation.gang)

@@ -302,7 +302,7 @@ class Snapshot:
             self.changes.note_all(self.claims.unbook(_uses(booked)))
             self.changes.note_all(self.claims.release(_uses(released), -1))
         del self._journal[self._marks[mark] :]
-        self._end_trial(mark)
+        self.end(mark)
 
     def keep(self, mark: int) -> list[Booking]:
         """Ends a trial; says what was booked in it and is still."""
@@ -311,11 +311,11 @@ class Snapshot:
             for was_booked, booking in self._journal[self._marks[mark] :]
             if was_booked and self.bookings.get(booking.pod) is booking
         ]
-        self._end_trial(mark)
+        self.end(mark)
         return booked
 
-    def _end_trial(self, mark: int) -> None:
-        """Ends a trial and those within it, which an error may have left open."""
+    def end(self, mark: int) -> None:
+        """Ends a trial and those within it, which an error may have left open; all of it stays."""
         del self._marks[mark:]
         if not self._marks:
             self._journal.clear()

@@ -28,7 +28,7 @@ from kilonova.scheduler.core.gangs import Gang
 from kilonova.scheduler.core.ledgers import Blocked
 from kilonova.scheduler.core.nearness import objections
 from kilonova.scheduler.core.parts import tree
-from kilonova.scheduler.core.plan import NoRoom, Why
+from kilonova.scheduler.core.plan import NoRoom, SchedulerError, Why
 from kilonova.scheduler.core.queues import Problem
 from kilonova.scheduler.core.reserving import Reservation
 
@@ -44,7 +44,7 @@ def binding_constraint(
             return Binding("GangFault", str(why))
         case Blocked():
             return _limit(trial, gang, why, now)
-        case NoRoom():
+        case NoRoom() | SchedulerError():
             blocked = trial.cluster.used.blocked(gang.queue, asked(gang))
     if blocked is not None:  # by now, or for what is beyond the minimum
         return _limit(trial, gang, blocked, now)

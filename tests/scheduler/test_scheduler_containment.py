@@ -1,0 +1,176 @@
+"""An unexpected error about one object costs that object its turn, and nobody else anything."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from kilonova.kube import Client
+from kilonova.kube.metrics import Metrics
+from kilonova.scheduler.avoidance import Avoidance
+from kilonova.scheduler.core import plan
+from kilonova.scheduler.core.gangs import Gang
+from kilonova.scheduler.core.placing import Placer
+from kilonova.scheduler.objects import Pod
+from kilonova.scheduler.volumepromises import VolumePromises
+from tests.local.embedded_cluster import PODS, eventually, virtual_time
+from tests.scheduler.scheduling import (
+    GANGS,
+    a_cluster,
+    all_placed,
+    create_gang,
+    fleet,
+    nodes_of,
+    pod,
+    scheduler_on,
+)
+
+pytestmark = virtual_time
+
+POISON = "default/poison"
+
+
+class Fault:
+    """Makes a function fail for the gang `poison`, until it is repaired."""
+
+    def __init__(self, name_of: Callable[..., str]) -> None:
+        self.active = True
+        self._name_of = name_of
+
+    def around(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        def failing(*args: Any, **named: Any) -> Any:
+            if self.active and self._name_of(*args) == POISON:
+                raise ArithmeticError("operands could not be broadcast")
+            return function(*args, **named)
+
+        return failing
+
+
+def break_decisions(patch: pytest.MonkeyPatch) -> Fault:
+    fault = Fault(lambda _, gang, *__: gang.name)
+    patch.setattr(Placer, "place", fault.around(Placer.place))
+    return fault
+
+
+def break_cycles(patch: pytest.MonkeyPatch) -> Fault:
+    fault = Fault(lambda gang: gang.name)
+    patch.setattr(plan, "asked", fault.around(plan.asked))
+    return fault
+
+
+def break_reading(patch: pytest.MonkeyPatch) -> Fault:
+    fault = Fault(lambda _, gang: gang.name)
+    patch.setattr(Avoidance, "mindful", fault.around(Avoidance.mindful))
+    return fault
+
+
+def failed(client: Client, gang: str) -> Callable[[], Awaitable[bool]]:
+    """Whether a gang says that the scheduler failed to decide about it."""
+
+    async def holds() -> bool:
+        found = await client.get(GANGS, gang, "default")
+        conditions = found.get("status", {}).get("conditions", [])
+        return any(each["reason"] == "SchedulerError" for each in conditions)
+
+    return holds
+
+
+@pytest.mark.parametrize("breaking", [break_decisions, break_cycles, break_reading])
+async def test_a_gang_that_cannot_be_decided_about_holds_up_no_other(
+    breaking: Callable[[pytest.MonkeyPatch], Fault], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fault, metrics = breaking(monkeypatch), Metrics()
+    async with a_cluster(fleet(2)) as cluster, scheduler_on(cluster, instruments=metrics) as ours:
+        client = cluster.client("tester")
+        poisoned = await create_gang(client, "poison", 2, gpus=1)
+        healthy = await create_gang(client, "healthy", 2, gpus=1)
+        await eventually(all_placed(client, healthy))
+        await eventually(failed(client, "poison"))
+        (condition,) = (await client.get(GANGS, "poison", "default"))["status"]["conditions"]
+        assert "ArithmeticError: operands could not be broadcast" in condition["message"]
+        nodes = await nodes_of(client)
+        assert [nodes[name] for name in poisoned] == ["", ""]
+        errors = [
+            sample.value
+            for family in metrics.registry.collect()
+            for sample in family.samples
+            if sample.name == "kilonova_scheduler_errors_total"
+        ]
+        assert sum(errors) > 0
+        assert ours.world.cluster.snapshot.bookings.keys() == {f"default/{n}" for n in healthy}
+        fault.active = False
+        ours.world.touch(POISON)
+        await eventually(all_placed(client, poisoned))
+
+
+async def test_a_gang_whose_decision_failed_is_tried_again_by_itself(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    fault = break_decisions(monkeypatch)
+    async with a_cluster(fleet(1)) as cluster, scheduler_on(cluster):
+        client = cluster.client("tester")
+        names = await create_gang(client, "poison", 2, gpus=1)
+        await eventually(failed(client, "poison"))
+        fault.active = False
+        await eventually(all_placed(client, names))
+
+
+async def test_a_gang_whose_binding_fails_gives_its_capacity_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    fault = Fault(lambda _, bookings: bookings[0].gang)
+    monkeypatch.setattr(VolumePromises, "write", fault.around(VolumePromises.write))
+    metrics = Metrics()
+    async with a_cluster(fleet(1)) as cluster, scheduler_on(cluster, instruments=metrics):
+        client = cluster.client("tester")
+        poisoned = await create_gang(client, "poison", 2, gpus=4)
+
+        async def contained() -> bool:
+            labels = {"part": "binding"}
+            name = "kilonova_scheduler_errors_total"
+            return bool(metrics.registry.get_sample_value(name, labels))
+
+        await eventually(contained)
+        healthy = await create_gang(client, "healthy", 2, gpus=4)
+        await eventually(all_placed(client, healthy))
+        fault.active = False
+        for name in healthy:
+            await client.delete(PODS, name, "default")
+        await eventually(all_placed(client, poisoned))
+
+
+async def test_a_pod_that_breaks_the_cache_excludes_its_node_only() -> None:
+    async with a_cluster(fleet(2, gpus=2)) as cluster, scheduler_on(cluster) as ours:
+        client = cluster.client("tester")
+
+        def fail(_: Pod | None, new: Pod | None) -> None:
+            if new is not None and new.metadata.name == "bad" and new.spec.node_name:
+                raise ArithmeticError("not to be counted")
+
+        ours.caches.pods.store.subscribe(fail)
+        await client.create(PODS, pod("bad", 1), "default")
+        await eventually(all_placed(client, ["bad"]))
+        bad = (await nodes_of(client))["bad"]
+
+        async def excluded() -> bool:
+            return bad not in ours.world.cluster.snapshot
+
+        await eventually(excluded)
+        await client.create(PODS, pod("good", 1), "default")
+        await eventually(all_placed(client, ["good"]))
+        assert (await nodes_of(client))["good"] != bad
+
+
+async def test_a_failed_turn_leaves_the_cluster_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail_after_booking(self: plan.Round, gang: Gang, bookings: object) -> object:
+        raise ArithmeticError("late")
+
+    async with a_cluster(fleet(1)) as cluster, scheduler_on(cluster) as ours:
+        client = cluster.client("tester")
+        with monkeypatch.context() as patch:
+            patch.setattr(plan.Round, "_within_limits", fail_after_booking)
+            names = await create_gang(client, "late", 2, gpus=4)
+            await eventually(failed(client, "late"))
+            assert not ours.world.cluster.snapshot.bookings
+            assert not ours.world.cluster.standing
+        await eventually(all_placed(client, names))
