@@ -13,6 +13,7 @@ from kilonova.cli.drafts import Drafting, Drafts
 from kilonova.cli.failure import CommandFailed
 from kilonova.cli.manifests import Manifest, read_manifests
 from kilonova.kube.resource import plain
+from kilonova.scheduler.core.taints import Taint, tolerates
 from kilonova.scheduler.objects import GANGS, PODS
 from kilonova.scheduler.reading.pods import shape_of
 from tests.local.embedded_cluster import DEFINITIONS, eventually, running, virtual_time
@@ -27,8 +28,12 @@ TOPOLOGIES = plain(
 )
 
 
-def drafted(*bodies: dict[str, Any], priorities: dict[str, int] | None = None) -> Drafts:
-    drafting = Drafting(NOW, priorities or {}, {})
+def drafted(
+    *bodies: dict[str, Any],
+    priorities: dict[str, int] | None = None,
+    process_node: bool = False,
+) -> Drafts:
+    drafting = Drafting(NOW, priorities or {}, {}, process_node=process_node)
     drafting.take(Manifest(body["kind"], body, "here") for body in bodies)
     return drafting.drafts
 
@@ -65,6 +70,23 @@ def test_a_drafted_pod_asks_for_its_limits():
     assert pod.key == "default/x-0"
     assert pod.metadata.labels == {"app": "x"}
     assert ("nvidia.com/gpu", 2) in shape_of(pod).requests
+
+
+@pytest.mark.parametrize(
+    ("spec", "tolerated"),
+    [
+        ({}, False),
+        ({"containers": [{"name": "main", "command": ["sh"]}]}, True),
+        ({"nodeSelector": {"kilonova.dev/node-kind": "process"}}, True),
+    ],
+)
+def test_a_drafted_pod_tolerates_a_node_that_pulls_no_images_as_a_real_one_would(
+    spec: dict[str, Any], tolerated: bool
+):
+    body = owner("Deployment", template=template(**spec))
+    (pod,) = drafted(body, process_node=True).pods
+    taint = Taint("kilonova.dev/images", "NoSchedule", "not-pulled")
+    assert tolerates(shape_of(pod).tolerations, taint) == tolerated
 
 
 def test_priorities_are_those_of_their_classes():

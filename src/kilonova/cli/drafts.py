@@ -13,6 +13,7 @@ from typing import Any, TypeVar, cast
 import msgspec
 
 from kilonova.api.grove import ClusterTopologyBinding
+from kilonova.api.imagetaint import TOLERATION
 from kilonova.api.json import JsonObject
 from kilonova.api.podgang import PodGang
 from kilonova.api.scheduling import Queue
@@ -45,10 +46,19 @@ Topologies = Mapping[str, ClusterTopologyBinding]
 
 
 class Drafting:
-    """Reads objects into drafts."""
+    """Reads objects into drafts. `process_node` says that this machine is a node: pods that can
+    run on it get the toleration that admission gives them there."""
 
-    def __init__(self, now: str, priorities: Mapping[str, int], topologies: Topologies) -> None:
+    def __init__(
+        self,
+        now: str,
+        priorities: Mapping[str, int],
+        topologies: Topologies,
+        *,
+        process_node: bool = False,
+    ) -> None:
         self._now = now
+        self._process_node = process_node
         self._priorities = _BUILT_IN | dict(priorities)
         self._topologies = topologies
         self.drafts = Drafts()
@@ -144,6 +154,8 @@ class Drafting:
             }
             resources["requests"] = requests
         spec["tolerations"] = _with_usual_tolerations(spec.get("tolerations") or [])
+        if self._process_node and _may_run_on_a_process_node(spec):
+            spec["tolerations"].append(TOLERATION)
         body.pop("status", None)
         self.drafts.pods.append(self._read(manifest, body, Pod))
 
@@ -202,6 +214,13 @@ def _with_usual_tolerations(own: list[JsonObject]) -> list[JsonObject]:
         )
     ]
     return [*own, *added]
+
+
+def _may_run_on_a_process_node(spec: JsonObject) -> bool:
+    """Whether a pod chooses its nodes, or brings its commands; what programs that machine has is
+    not known here."""
+    chooses = bool(spec.get("nodeSelector") or spec.get("affinity"))
+    return chooses or all(each.get("command") for each in _containers(spec))
 
 
 def _passed_over(spec: JsonObject) -> Iterator[str]:

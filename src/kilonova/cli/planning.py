@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 
 from kilonova.api.grove import ClusterTopologyBinding
+from kilonova.api.imagetaint import KEY
 from kilonova.api.times import rfc3339
 from kilonova.cli.clusters import cluster_meant, namespace_meant
 from kilonova.cli.drafts import Drafting, Drafts, Topologies
@@ -57,7 +58,12 @@ def planned(
     if namespace:
         manifests = [replace(each, usual_namespace=namespace) for each in manifests]
     now = rfc3339(datetime.fromtimestamp(picture.now, UTC))
-    drafting = Drafting(now, picture.priorities, {**topologies, **_bindings(manifests)})
+    drafting = Drafting(
+        now,
+        picture.priorities,
+        {**topologies, **_bindings(manifests)},
+        process_node=any(each.key == KEY for node in picture.nodes for each in node.taints),
+    )
     drafting.take(manifests)
     drafts = drafting.drafts
     if not drafts.pods and not drafts.gangs:

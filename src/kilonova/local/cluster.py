@@ -20,7 +20,7 @@ from kilonova.kube import Client, InProcessTransport, Part
 from kilonova.kube.certificates import Authority
 from kilonova.kube.logging import get_logger
 from kilonova.kube.transport import Reply, Request, StreamReply
-from kilonova.local.admission import Admission, Caller, Scope, standard_plugins
+from kilonova.local.admission import Admission, Caller, Plugin, Scope, standard_plugins
 from kilonova.local.admission.deviceclaims import DeviceClaims
 from kilonova.local.admission.inprocess import WebhooksOf
 from kilonova.local.api import Api
@@ -290,6 +290,7 @@ class Cluster:
         scope = Scope(self.store, catalog, rbac)
         webhooks = self._webhooks(self.client) if self._webhooks is not None else ()
         plugins = standard_plugins(scope, caller, self.identities, webhooks)
+        plugins += self._image_tolerations()
         claims = DeviceClaims(self.store, rbac)
         admission = Admission([*plugins, definitions, Escalation(rbac), claims])
         registry = Registry(self.store, catalog, self.clock, self.identities, admission)
@@ -326,6 +327,17 @@ class Cluster:
         verbs = Verbs(registry, subresources, gate, self.identities.random)
         self.metrics.gauge("apiserver_resource_version", "Newest version.", lambda: self.store.rv)
         self.api = Api(registry, documents, verbs, gate, self.metrics)
+
+    def _image_tolerations(self) -> list[Plugin]:
+        if not self.settings.process_node:
+            return []
+        from kilonova.local.admission.imagetolerations import ImageTolerations
+        from kilonova.local.nodes.process.commands import can_run
+
+        nodes = self.store.collection("nodes")
+        return [
+            ImageTolerations(nodes, lambda: self._process.name if self._process else "", can_run)
+        ]
 
     def client(self, user: str) -> Client:
         """A client in this process, acting as `user` with all rights."""

@@ -30,6 +30,7 @@ from kilonova.local.controllers.apps.objects import (
     Strategy,
 )
 from kilonova.local.controllers.apps.revisions import reckon, revision_data, template_of
+from kilonova.local.controllers.nodes import imagetaint
 from kilonova.local.controllers.objects import (
     Affinity,
     Node,
@@ -113,6 +114,10 @@ AFFINITY = {
             node(Taint("gpu", "NoSchedule")),
             RUNS,
         ),
+        # Admission will let pods of these templates onto a node that pulls no images.
+        ({}, node(imagetaint.TAINT), STAYS),
+        ({"containers": [{"name": "c", "command": ["sh"]}]}, node(imagetaint.TAINT), RUNS),
+        ({"nodeSelector": {"a": "b"}}, node(imagetaint.TAINT, a="b"), RUNS),
     ],
 )
 def test_nodes_are_judged(spec: Any, where: Node, expected: Verdict) -> None:

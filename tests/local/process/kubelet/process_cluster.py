@@ -119,7 +119,7 @@ async def process_cluster(
         await cluster.start()
         await cluster.wait_settled()
         client = cluster.client("test")
-        nodes = (await client.list(NODES)).items
+        nodes = (await client.list(NODES, labels="kilonova.dev/node-kind=process")).items
         yield ProcessCluster(cluster, client, nodes[0]["metadata"]["name"], data)
     finally:
         await cluster.stop()

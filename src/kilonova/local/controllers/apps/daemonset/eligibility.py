@@ -6,6 +6,7 @@ import msgspec
 
 from kilonova.api.json import JsonObject
 from kilonova.local.controllers.nodematch import selects
+from kilonova.local.controllers.nodes import imagetaint
 from kilonova.local.controllers.nodes.tolerance import tolerates
 from kilonova.local.controllers.objects import Affinity, Node, Pod, Taint, Toleration
 from kilonova.local.kinds.walk import objects, part
@@ -74,13 +75,16 @@ class Eligibility:
     def __init__(self, template: JsonObject) -> None:
         spec = with_tolerations(part(template, "spec"))
         self._wishes = msgspec.convert(spec, _Wishes)
+        self._spec = spec
 
     def of(self, node: Node) -> Verdict:
         """The verdict on a node. Whether it has room is for the scheduler to say."""
         wishes = self._wishes
         if wishes.node_name not in ("", node.metadata.name) or not self._is_wanted(node):
             return Verdict(False, False)
-        untolerated = {taint.effect for taint in node.spec.taints if not self._is_tolerated(taint)}
+        untolerated = {
+            taint.effect for taint in node.spec.taints if not self._is_tolerated(taint, node)
+        }
         stay = "NoExecute" not in untolerated
         return Verdict(stay and "NoSchedule" not in untolerated, stay)
 
@@ -93,5 +97,11 @@ class Eligibility:
         required = affinity.required if affinity else None
         return required is None or selects(required, node.metadata.name, labels)
 
-    def _is_tolerated(self, taint: Taint) -> bool:
-        return any(tolerates(toleration, taint) for toleration in self._wishes.tolerations)
+    def _is_tolerated(self, taint: Taint, node: Node) -> bool:
+        if any(tolerates(toleration, taint) for toleration in self._wishes.tolerations):
+            return True
+        # What admission adds to a pod is not in the template yet.
+        return taint.key == imagetaint.TAINT.key and (
+            imagetaint.has_commands(self._spec)
+            or imagetaint.selects_node(self._spec, node.metadata.name, node.metadata.labels)
+        )

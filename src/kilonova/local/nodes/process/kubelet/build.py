@@ -1,6 +1,5 @@
 """Putting the process node together."""
 
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,6 +7,7 @@ from pathlib import Path
 from kilonova.kube import Client, Part, Reflector
 from kilonova.kube.events import Recorder
 from kilonova.local.clock import Clock
+from kilonova.local.nodes.process.commands import machine_path
 from kilonova.local.nodes.process.kubelet.abilities import Abilities
 from kilonova.local.nodes.process.kubelet.addresses import Addresses, pod_network
 from kilonova.local.nodes.process.kubelet.answers import ProcessKubelet
@@ -23,8 +23,6 @@ from kilonova.local.nodes.process.kubelet.registration import NodeRegistration
 from kilonova.local.nodes.process.kubelet.sources import FollowedObjects
 from kilonova.local.nodes.process.runtime import Runtime
 from kilonova.local.nodes.process.services import SERVICES
-
-_USUAL_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +72,7 @@ def build_process_node(
         allowed_paths=allowed_paths,
         claimed=ClaimedVolumes(account, data / "volumes"),
         allocatable=capacity(facts),
-        path=os.environ.get("PATH") or _USUAL_PATH,
+        path=machine_path(),
     )
     registration = NodeRegistration(account, clock, facts, network, data)
     node = ProcessNode(means, registration, pods, services)

@@ -7,6 +7,7 @@ from ipaddress import IPv4Network
 from kilonova import __version__
 from kilonova.api.json import JsonObject
 from kilonova.api.times import rfc3339
+from kilonova.local.controllers.nodes.imagetaint import TAINT
 from kilonova.local.documents import KUBERNETES
 from kilonova.local.nodes.objects import NODE_KIND
 from kilonova.local.nodes.process.kubelet.devices import GPU_RESOURCE
@@ -47,9 +48,12 @@ def node_object(name: str, labels: Mapping[str, str], network: IPv4Network) -> J
             "podCIDR": str(network),
             "podCIDRs": [str(network)],
             "providerID": f"{RUNTIME}://{name}",
-            # Most pods name an image and no command: where there are simulated nodes, those
-            # that do not choose go there.
-            "taints": [{"key": NODE_KIND, "value": "process", "effect": "PreferNoSchedule"}],
+            "taints": [
+                # A pod that leaves its command to an image cannot run here …
+                {"key": TAINT.key, "value": TAINT.value, "effect": TAINT.effect},
+                # … and one that can, and does not ask for this node, prefers any other.
+                {"key": NODE_KIND, "value": "process", "effect": "PreferNoSchedule"},
+            ],
         },
     }
 

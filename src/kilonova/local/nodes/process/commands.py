@@ -1,0 +1,53 @@
+"""Whether this machine has the programs that the containers of a pod execute."""
+
+import os
+import shutil
+from collections.abc import Sequence
+
+from kilonova.api.json import JsonObject
+from kilonova.local.controllers.nodes.imagetaint import all_containers
+from kilonova.local.kinds.walk import objects
+
+USUAL_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+
+def can_run(spec: JsonObject) -> bool:
+    """Whether every container has a command that can be executed here.
+
+    What is only known when a container starts (a program in a volume, or named by a variable) is
+    taken to be there.
+    """
+    return all(_is_executable(each) for each in all_containers(spec))
+
+
+def machine_path() -> str:
+    """Where programs are looked for, unless the container says otherwise."""
+    return os.environ.get("PATH") or USUAL_PATH
+
+
+def _is_executable(container: JsonObject) -> bool:
+    command: Sequence[str] = container.get("command") or ()
+    if not command:
+        return False
+    program = command[0]
+    if "$(" in program:
+        return True
+    mounts = [each.get("mountPath", "") for each in objects(container, "volumeMounts")]
+    if "/" in program:
+        file = os.path.join(container.get("workingDir") or "/", program)
+        return _is_below(file, mounts) or (os.path.isfile(file) and os.access(file, os.X_OK))
+    path = _path_of(container)
+    if any(_is_below(folder, mounts) for folder in path.split(":")):
+        return True
+    return shutil.which(program, path=path) is not None
+
+
+def _path_of(container: JsonObject) -> str:
+    for variable in objects(container, "env"):
+        if variable.get("name") == "PATH":
+            return variable.get("value") or machine_path()
+    return machine_path()
+
+
+def _is_below(path: str, folders: Sequence[str]) -> bool:
+    return any(f"{path}/".startswith(f"{folder.rstrip('/')}/") for folder in folders if folder)
