@@ -84,8 +84,10 @@ bench: $(DEV) ## Run the benchmarks (ARGS="NAME --json FILE")
 	$(BIN)/python -m bench $(or $(ARGS),home)
 
 .PHONY: faults
-faults: $(DEV) ## Run only the tests that kill and break things, with 1,000 kills
-	KILONOVA_KILLS=$${KILONOVA_KILLS:-1000} $(BIN)/pytest -o faulthandler_timeout=1800 tests/faults $(ARGS)
+faults: $(DEV) ## Run only the tests that kill and break things, with 1,000 kills, and long searches
+	KILONOVA_KILLS=$${KILONOVA_KILLS:-1000} KILONOVA_WORLDS=$${KILONOVA_WORLDS:-10000} \
+		$(BIN)/pytest -o faulthandler_timeout=1800 tests/faults \
+		tests/scheduler/core/test_smallest_release.py $(ARGS)
 
 .PHONY: control-plane
 control-plane: | $(BIN)/python ## Build a real Kubernetes control plane, once; prints its folder

@@ -125,13 +125,14 @@ class Fit:
 def earliest(
     cluster: Cluster, placer: Placer, gang: Gang, now: float, most: int | None = None
 ) -> Fit | None:
-    """The first moment at which a gang fits if what runs ends as expected; None if there is none,
-    or if more than `most` pods would have to end before.
+    """The first moment at which a gang fits if others end as expected; None if there is none, or
+    if more than `most` pods would have to end before. A gang that wants more pods than it has does
+    not wait for its own end.
 
     It costs what has to end, not all that runs: first a bound is looked for, then the place.
     """
     root = tree(gang)
-    search = _Search(cluster, now, most)
+    search = _Search(cluster, gang.name, now, most)
     bound = search.first(0, lambda: placer.could_fit(root))
     found = None if bound is None else search.first(bound, lambda: placer.fits(gang))
     if found is None:
@@ -143,10 +144,12 @@ def earliest(
 class _Search:
     """Looks ever further ahead, then back between what will do and what will not."""
 
-    def __init__(self, cluster: Cluster, now: float, most: int | None) -> None:
+    def __init__(self, cluster: Cluster, gang: str, now: float, most: int | None) -> None:
         self._cluster = cluster
         self._most = most
-        self.ends = sorted((expected_end(one, now), name) for name, one in cluster.standing.items())
+        self.ends = sorted(
+            (expected_end(one, now), name) for name, one in cluster.standing.items() if name != gang
+        )
 
     def first(self, least: int, holds: Callable[[], bool]) -> int | None:
         """How many gangs, at least so many, must have ended for something to hold."""

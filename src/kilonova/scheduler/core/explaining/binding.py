@@ -27,7 +27,8 @@ class Binding:
     """What binds, as a sentence and as facts; facts that say nothing about a kind are empty.
 
     `wanted` and `room` count pods (segments, where segments bind), `lacking` is an amount of
-    `resource`; of a queue's limit, `wanted` is what is asked for and `room` what is left.
+    `resource`, a fraction where pods share GPUs; of a queue's limit, `wanted` is what is asked for
+    and `room` what is left.
     """
 
     kind: Kind
@@ -39,7 +40,7 @@ class Binding:
     queue: str = ""
     wanted: int = 0
     room: int = 0
-    lacking: int = 0
+    lacking: float = 0
     gangs: tuple[str, ...] = ()
     at: float | None = None
     protected: tuple[Protected, ...] = ()

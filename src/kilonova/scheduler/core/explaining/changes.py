@@ -83,7 +83,7 @@ class Free:
     Where it is not what they use that is in the way, there is no resource."""
 
     resource: str
-    amount: int
+    amount: float
     level: str
     domain: str
     gangs: tuple[str, ...]

@@ -7,7 +7,9 @@ from functools import reduce
 
 import numpy as np
 
+from kilonova.scheduler.core.asks import Shape
 from kilonova.scheduler.core.cluster import asked
+from kilonova.scheduler.core.devices import WHOLE
 from kilonova.scheduler.core.explaining import wording
 from kilonova.scheduler.core.explaining.binding import Binding
 from kilonova.scheduler.core.explaining.constraints import (
@@ -135,7 +137,7 @@ def _lacks(trial: Trial, demand: Demand, place: Place, *, alone: bool) -> Bindin
     fits = place.rows[trial.rooms.reasons(shape)[place.rows] == Reason.FITS]
     names, which = short_of(trial, shape, fits)
     resource = names[int(np.bincount(which, minlength=len(names)).argmax())]
-    each = dict(shape.requests).get(resource) or (shape.gpu.count if shape.gpu else 1)
+    each = dict(shape.requests).get(resource) or _devices(shape)
     lacking = demand.lacking * each
     free = int(np.maximum(snapshot.free[snapshot.column(resource), fits], 0).sum())
     text = (
@@ -147,10 +149,11 @@ def _lacks(trial: Trial, demand: Demand, place: Place, *, alone: bool) -> Bindin
     if resource in dict(shape.requests) and free >= demand.wanted * each:
         amount = wording.amount(resource, free)
         text += f"{amount} are free, but in pieces too small for {wording.figure(resource, each)}"
-    elif resource == CLAIMED:
-        # Claims say what they want of devices, not how many of a kind that nodes have.
+    elif resource == CLAIMED or not each:
+        # Claims say what they want of devices, not how many of a kind that nodes have; and how much
+        # of a GPU has the memory that is asked for depends on the GPU.
         more = "pod" if demand.lacking == 1 else "pods"
-        text += f"{CLAIMED} for {demand.lacking} more {more} are needed"
+        text += f"{resource} for {demand.lacking} more {more} are needed"
     else:
         are = "is" if lacking == 1 else "are"
         text += f"{wording.figure(resource, lacking)} more {resource} {are} needed"
@@ -163,6 +166,13 @@ def _lacks(trial: Trial, demand: Demand, place: Place, *, alone: bool) -> Bindin
         room=demand.room,
         lacking=lacking,
     )
+
+
+def _devices(shape: Shape) -> float:
+    """How many GPUs a pod has, or which part of them; 0 where that depends on the GPU."""
+    if shape.gpu is None:
+        return 1
+    return shape.gpu.count if shape.gpu.profile else shape.gpu.count * shape.gpu.milli / WHOLE
 
 
 def _repelled(trial: Trial, gang: Gang) -> Binding | None:

@@ -60,6 +60,11 @@ def everywhere(trial: Trial, part: Part) -> Place:
 
 def nearest(trial: Trial, part: Part, level: str) -> Place | None:
     """The domain of a level where a part lacks the least; None if there is no domain for it."""
+    return next(iter(_nearest(trial, part, level, 1)), None)
+
+
+def _nearest(trial: Trial, part: Part, level: str, most: int) -> list[Place]:
+    """The domains of a level where a part lacks the least."""
     snapshot = trial.snapshot
     rows = trial.rows()
     domains = snapshot.labels.domains(level, rows)
@@ -69,7 +74,7 @@ def nearest(trial: Trial, part: Part, level: str) -> Place | None:
         inside &= np.isin(domains, anchors) if len(anchors) == 1 else False
     rows, domains = rows[inside], domains[inside]
     if not len(rows):
-        return None
+        return []
     names = snapshot.labels.column(level).values
     there: Flags = np.bincount(domains, minlength=len(names)) > 0
     lacking: Counts = np.zeros(len(names), np.int64)
@@ -79,20 +84,34 @@ def nearest(trial: Trial, part: Part, level: str) -> Place | None:
         total = np.bincount(domains, weights=room, minlength=len(names)).astype(np.int64)
         lacking += np.maximum(0, wanted - total)
         totals.append(total)
-    best = min(np.flatnonzero(there).tolist(), key=lambda one: (int(lacking[one]), names[one]))
-    demands = [
-        Demand(group, shape, wanted, int(total[best]))
-        for (group, shape, wanted), total in zip(_wanted(part), totals, strict=True)
+    order = sorted(np.flatnonzero(there).tolist(), key=lambda one: (int(lacking[one]), names[one]))
+    return [
+        Place(
+            level,
+            names[domain],
+            rows[domains == domain],
+            tuple(
+                Demand(group, shape, wanted, int(total[domain]))
+                for (group, shape, wanted), total in zip(_wanted(part), totals, strict=True)
+            ),
+            anchors is not None,
+        )
+        for domain in order[:most]
     ]
-    return Place(level, names[best], rows[domains == best], tuple(demands), anchors is not None)
 
 
 def place_of(trial: Trial, gang: Gang) -> Place | None:
     """Where a gang as a whole lacks the least: in a domain of the level that it requires, or that
     its only group does, else anywhere."""
+    return next(iter(places_of(trial, gang, 1)), None)
+
+
+def places_of(trial: Trial, gang: Gang, most: int) -> list[Place]:
+    """The domains in which a gang as a whole lacks the least."""
     root = tree(gang)
     part = root if root.pack.required or len(root.children) != 1 else root.children[0]
-    return nearest(trial, part, level) if (level := part.pack.required) else everywhere(trial, root)
+    level = part.pack.required
+    return _nearest(trial, part, level, most) if level else [everywhere(trial, root)]
 
 
 def _wanted(part: Part) -> list[tuple[str, Shape, int]]:

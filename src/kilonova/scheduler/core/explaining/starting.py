@@ -58,7 +58,8 @@ def _allowed(trial: Trial, gang: Gang, now: float) -> Fit | None:
     used, wanted = trial.cluster.used.copy(), asked(gang)
     ended: list[str] = []
     pods = 0
-    for at, name in sorted((expected_end(one, now), name) for name, one in standing.items()):
+    others = (each for each in standing.items() if each[0] != gang.name)
+    for at, name in sorted((expected_end(one, now), name) for name, one in others):
         ended.append(name)
         pods += len(standing[name].pods)
         for amounts in standing[name].pods.values():

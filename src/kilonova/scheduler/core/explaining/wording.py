@@ -9,13 +9,15 @@ _BYTES = ("memory", "ephemeral-storage")
 _UNITS = (("Ti", 1 << 40), ("Gi", 1 << 30), ("Mi", 1 << 20), ("Ki", 1 << 10))
 
 
-def amount(resource: str, number: int) -> str:
+def amount(resource: str, number: float) -> str:
     """So much of a resource of a node: `8 nvidia.com/gpu`, `1500m cpu`, `12Gi memory`."""
     return f"{figure(resource, number)} {resource}"
 
 
-def figure(resource: str, number: int) -> str:
+def figure(resource: str, number: float) -> str:
     """The number alone."""
+    if resource == GPU:
+        return _decimal(number)
     if resource == "cpu":
         return f"{number // 1000}" if number % 1000 == 0 else f"{number}m"
     if resource in _BYTES or resource.startswith("hugepages-"):
@@ -29,7 +31,11 @@ def queue_figure(resource: str, number: int) -> str:
     """A number as queues count it: GPUs in milli."""
     if resource != GPU:
         return figure(resource, number)
-    return f"{number / WHOLE:.3f}".rstrip("0").rstrip(".")
+    return _decimal(number / WHOLE)
+
+
+def _decimal(number: float) -> str:
+    return f"{number:.3f}".rstrip("0").rstrip(".")
 
 
 def pods(number: int) -> str:
