@@ -115,11 +115,6 @@ REFUSED: dict[str, tuple[str, dict[str, Any], str]] = {
         {f"{TEMPLATE}.cliques": [CLIQUE, CLIQUE]},
         'spec.template.cliques[1]: Duplicate value: {"name":"worker"}',
     ),
-    "a clique without a role": (
-        "podcliquesets",
-        {f"{FIRST}.spec.roleName": ABSENT},
-        "spec.template.cliques[0].spec.roleName: Required value",
-    ),
     "a clique without pods": (
         "podcliquesets",
         {f"{FIRST}.spec.podSpec": ABSENT},
@@ -287,7 +282,6 @@ REFUSED: dict[str, tuple[str, dict[str, Any], str]] = {
         'unknown field "spec.template.cliques[0].topologyConstraint.spread"',
     ),
     # The other kinds.
-    "a clique of no role": ("podcliques", {"spec.roleName": ABSENT}, "spec.roleName: Required"),
     "a clique of no pods": ("podcliques", {"spec.podSpec": ABSENT}, "spec.podSpec: Required"),
     "a clique of fewer than no pods": (
         "podcliques",

@@ -68,7 +68,7 @@ def set_row(set_: PodCliqueSet) -> SetRow:
         cliques=tuple(
             SetClique(
                 name=each.name,
-                role=each.spec.role_name,
+                role=each.spec.role_name or each.name,
                 replicas=each.spec.replicas,
                 min=each.spec.least,
                 after=each.spec.starts_after,

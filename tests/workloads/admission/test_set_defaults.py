@@ -73,6 +73,15 @@ def test_no_replicas_at_all_are_one_and_the_author_is_told():
     )
 
 
+def test_the_role_is_the_name_of_the_clique_unless_the_set_had_another():
+    written = pod_clique_set(clique("a", roleName=""), clique("b"))
+    filled = defaulted(with_value(written, "spec.template.cliques[1].spec.roleName", None))
+    roles = [each["spec"]["roleName"] for each in filled["spec"]["template"]["cliques"]]
+    assert roles == ["a", "b"]
+    assert spec_of(defaulted(written, pod_clique_set(clique("a"))))["roleName"] == "a-role"
+    assert validate_create(filled, Context()).problems == ()
+
+
 def test_min_available_that_is_left_out_later_stays_what_it_was():
     old = defaulted(pod_clique_set(clique("a", 2)))
     assert spec_of(defaulted(pod_clique_set(clique("a", 5)), old))["minAvailable"] == 2

@@ -297,8 +297,8 @@ def test_a_set_with_everything_in_it_is_valid() -> None:
             [f'{CLIQUES}[0].spec.replicas: Invalid value: "two": expected `int`, got `str`'],
         ),
         (
-            changed(f"{CLIQUES}[0].spec.roleName", None),
-            [f"{CLIQUES}[0].spec.roleName: Required value: must be set"],
+            changed(f"{CLIQUES}[0].spec.podSpec", None),
+            [f"{CLIQUES}[0].spec.podSpec: Required value: must be set"],
         ),
     ],
 )

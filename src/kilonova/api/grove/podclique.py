@@ -19,12 +19,13 @@ from kilonova.api.times import Time
 class PodCliqueSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """The pods of a role."""
 
-    role_name: str
-    """What the pods do, in a word; no two cliques of a set do the same."""
     pod_spec: PodSpec
     """The pods, as in any template of pods."""
     replicas: RequiredOne
     """How many pods; changed through /scale once the clique is there."""
+    role_name: str = ""
+    """What the pods do, in a word; no two cliques of a set do the same. The name of the clique,
+    where it is not said."""
     min_available: Natural | None = None
     """With fewer pods than this the clique is of no use; all, where it is not said."""
     starts_after: tuple[str, ...] = ()

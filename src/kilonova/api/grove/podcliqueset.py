@@ -119,6 +119,11 @@ class CliqueTemplate(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     topology_constraint: TopologyConstraint | None = None
     resource_sharing: tuple[ResourceSharing, ...] = ()
 
+    @property
+    def role_name(self) -> str:
+        """The role of its pods; the name of the clique where the set has not been defaulted."""
+        return self.spec.role_name or self.name
+
 
 class ScalingGroupTemplate(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """Cliques that are scaled as one, in every replica of the set."""

@@ -25,10 +25,7 @@ def composition_problems(draft: SetDraft) -> Iterator[Problem]:
         yield required(CLIQUES, "a set has at least one clique")
     yield from _repeated([(f"{CLIQUES}[{i}].name", c.name) for i, c in enumerate(template.cliques)])
     yield from _repeated(
-        [
-            (f"{CLIQUES}[{i}].spec.roleName", c.spec.role_name)
-            for i, c in enumerate(template.cliques)
-        ]
+        [(f"{CLIQUES}[{i}].spec.roleName", c.role_name) for i, c in enumerate(template.cliques)]
     )
     for index, clique in enumerate(template.cliques):
         yield from name_problems(f"{CLIQUES}[{index}].name", clique.name)

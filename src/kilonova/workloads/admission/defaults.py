@@ -33,6 +33,10 @@ def defaulted(obj: JsonObject, old: JsonObject | None = None) -> JsonObject:
         spec = _object(clique.get("spec"))
         if spec is not None:
             was = _object(before.get(clique.get("name"), {}).get("spec")) or {}
+            if not spec.get("roleName"):
+                role = was.get("roleName") or clique.get("name")
+                if isinstance(role, str) and role:
+                    spec["roleName"] = role
             _fill_clique(spec, was.get("minAvailable"))
     for group in _objects(template, "podCliqueScalingGroups"):
         scaling = _object(group.get("scaleConfig"))

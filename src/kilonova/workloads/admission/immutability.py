@@ -60,7 +60,7 @@ def _clique_changes(old: Template, new: Template) -> Iterator[Problem]:
 
 def _changes_of_clique(path: str, old: CliqueTemplate, new: CliqueTemplate) -> Iterator[Problem]:
     spec = f"{path}.spec"
-    yield from _changed(f"{spec}.roleName", old.spec.role_name, new.spec.role_name)
+    yield from _changed(f"{spec}.roleName", old.role_name, new.role_name)
     yield from _changed(f"{spec}.minAvailable", old.spec.min_available, new.spec.min_available)
     yield from _changed(f"{spec}.startsAfter", old.spec.starts_after, new.spec.starts_after)
     yield from _changed(

@@ -47,7 +47,7 @@ def clique_object(
     name = full_name(set_name, index, clique, member)
     wanted, parts = find_clique(template, clique), revision.templates[clique]
     spec: JsonObject = {
-        "roleName": wanted.spec.role_name,
+        "roleName": wanted.role_name,
         "podSpec": _pod_spec(set_, index, revision, clique, member, settings),
         "replicas": wanted.spec.replicas,
         "minAvailable": (
