@@ -26,7 +26,12 @@ def _fields(type_: type[msgspec.Struct]) -> tuple[msgspec.structs.FieldInfo, ...
 
 
 def _change(value: Any) -> Any:
-    """In an object a null takes a field away; a list is written whole, and has none."""
+    """In an object a null takes a field away; a list is written whole, and has none.
+
+    What is empty is absent, as in statuses that Go writes: clients compare by it.
+    """
+    if _is_empty(value):
+        return None
     if isinstance(value, dict):
         return {name: _change(item) for name, item in cast("JsonObject", value).items()}
     return _whole(value)
@@ -35,7 +40,12 @@ def _change(value: Any) -> Any:
 def _whole(value: Any) -> Any:
     if isinstance(value, dict):
         items = cast("JsonObject", value).items()
-        return {name: _whole(item) for name, item in items if item is not None}
+        kept = ((name, item) for name, item in items if item is not None and not _is_empty(item))
+        return {name: _whole(item) for name, item in kept}
     if isinstance(value, (list, tuple)):
         return [_whole(item) for item in cast("list[Any]", value)]
     return value
+
+
+def _is_empty(value: Any) -> bool:
+    return isinstance(value, (dict, list, tuple)) and not value

@@ -26,7 +26,8 @@ def marks(scheduler: str, *backends: str, **metadata: Any) -> tuple[Any, Any]:
     plain, found = built(Settings())["metadata"], built(settings)["metadata"]
 
     def added(kind: str) -> Any:
-        return {key: each for key, each in found[kind].items() if plain[kind].get(key) != each}
+        before = plain.get(kind, {})
+        return {key: each for key, each in found.get(kind, {}).items() if before.get(key) != each}
 
     return added("labels"), added("annotations")
 

@@ -85,7 +85,7 @@ CASES: dict[str, tuple[PodGang, Any]] = {
         gang(("g-0-x", 0), ("a", 1), together={"g-0": ["g-0-x"]}, at=within("rack")),
         {"minMember": 1, "queue": "q", "subGroups": [{"name": "a", "minMember": 1}]},
     ),
-    "gang without pods": (gang(("a", 0)), {"minMember": 1, "queue": "q", "subGroups": []}),
+    "gang without pods": (gang(("a", 0)), {"minMember": 1, "queue": "q"}),
 }
 
 

@@ -50,7 +50,7 @@ def test_an_old_volcano_knows_only_the_pods_in_all() -> None:
 
 def test_gang_without_pods_still_wants_one() -> None:
     spec, _ = mapped(gang(("a", 0)))
-    assert spec == {"minMember": 1, "queue": "default", "subGroupPolicy": []}
+    assert spec == {"minMember": 1, "queue": "default"}
 
 
 def test_cliques_in_different_queues_get_no_pod_group() -> None:

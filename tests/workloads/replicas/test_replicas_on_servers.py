@@ -123,7 +123,7 @@ async def test_nothing_is_left_to_write_and_edits_are_mended(api: Api) -> None:
             (SERVICES, "sys-0", {"spec": {"selector": {"more": "x"}}}),
             (AUTOSCALERS, "sys-0-x", {"spec": {"maxReplicas": 9}}),
             (CLIQUES, "sys-0-a", {"spec": {"podSpec": {"hostNetwork": True}}}),
-            (CLIQUES, "sys-0-x-0-b", {"spec": {"startsAfter": []}}),
+            (CLIQUES, "sys-0-x-0-b", {"spec": {"startsAfter": None}}),
             (GROUPS, "sys-0-x", {"spec": {"rollingUpdate": None}}),
             (GANGS, "sys-0-x-0", {"spec": {"baseRef": None}}),
         ]

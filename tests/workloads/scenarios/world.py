@@ -25,6 +25,7 @@ from kilonova.workloads.operator import build_operator
 from kilonova.workloads.settings import Settings
 from tests.conftest import Api
 from tests.local.embedded_cluster import DEFINITIONS, NODES, eventually
+from tests.workloads.emptiness import EmptyFields
 from tests.workloads.ground import (
     CHILDREN,
     CLIQUES,
@@ -194,6 +195,8 @@ async def world(
             await stack.enter_async_context(parts_running(binder.parts, []))
             others += binder.parts
             made.binder = binder
+        empties = EmptyFields(client, api.namespace)
+        await stack.enter_async_context(parts_running(empties.reflectors, []))
         await made.start_operator()
         try:
             yield made
@@ -201,6 +204,7 @@ async def world(
             await _clear(made)
             await made.stop_operator()
             await asyncio.gather(*(client.delete(NODES, node) for node in made.nodes))
+        assert not empties.found, sorted(empties.found)
 
 
 async def _install(client: Client) -> None:

@@ -45,7 +45,7 @@ class Kai:
             "queue": queue,
             "priorityClassName": gang.spec.priority_class_name or None,
             "topologyConstraint": _constraint(gang.spec.topology_constraint, topology),
-            "subGroups": _sub_groups(gang, topology),
+            "subGroups": _sub_groups(gang, topology) or None,
         }
         return Mapped({"metadata": metadata_of(gang), "spec": spec})
 

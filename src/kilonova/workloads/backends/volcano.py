@@ -64,7 +64,7 @@ class Volcano:
         }
         problem = ""
         if _SUB_GROUPS in around.spec_fields:
-            spec[_SUB_GROUPS] = _sub_groups(gang)
+            spec[_SUB_GROUPS] = _sub_groups(gang) or None
         else:
             problem = f"Volcano's PodGroup has no {_SUB_GROUPS}, which came with Volcano 1.14: "
             problem += "only the number of pods in all is kept, not that of each clique"

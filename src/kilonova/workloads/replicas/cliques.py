@@ -215,7 +215,8 @@ def _incarnation(clique: PodClique) -> int:
 
 def _count(body: JsonObject, incarnation: int) -> None:
     if incarnation:
-        body["metadata"]["annotations"][names.INCARNATION] = str(incarnation)
+        annotations = body["metadata"].setdefault("annotations", {})
+        annotations[names.INCARNATION] = str(incarnation)
 
 
 def _revision_of(seen: Observed, clique: PodClique) -> SetRevision | None:
@@ -232,9 +233,7 @@ def _take_back(seen: Observed, live: PodClique, clique: str, body: JsonObject) -
     if parts is None:
         return
     metadata = body["metadata"]
-    for had, has in (
-        (parts.labels, metadata["labels"]),
-        (parts.annotations, metadata["annotations"]),
-    ):
-        gone = had.keys() - has.keys() - {names.INCARNATION}
-        has.update(dict.fromkeys(gone))
+    for field, had in (("labels", parts.labels), ("annotations", parts.annotations)):
+        gone = had.keys() - metadata.get(field, {}).keys() - {names.INCARNATION}
+        if gone:
+            metadata.setdefault(field, {}).update(dict.fromkeys(gone))

@@ -188,15 +188,8 @@ def _claims(
         own_labels: dict[str, str] = own.get("labels") or {}
         base = base_labels(set_.metadata.name, names.RESOURCE_CLAIM_COMPONENT, each.name)
         all_labels = {**own_labels, **base, **labels, **each.labels}
-        result.append(
-            {
-                "metadata": {
-                    **owned_by_set(set_, each.name, all_labels),
-                    "annotations": dict(own.get("annotations") or {}),
-                },
-                "spec": template.get("spec") or {},
-            }
-        )
+        metadata = owned_by_set(set_, each.name, all_labels, dict(own.get("annotations") or {}))
+        result.append({"metadata": metadata, "spec": template.get("spec") or {}})
     return result
 
 

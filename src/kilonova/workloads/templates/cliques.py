@@ -53,28 +53,28 @@ def clique_object(
         "minAvailable": (
             wanted.spec.replicas if wanted.spec.min_available is None else wanted.spec.min_available
         ),
-        "startsAfter": list(starts_after(template, set_name, index, clique, member)),
     }
+    if after := starts_after(template, set_name, index, clique, member):
+        spec["startsAfter"] = list(after)
     if wanted.spec.auto_scaling_config is not None:
         spec["autoScalingConfig"] = written(wanted.spec.auto_scaling_config)
     if wanted.spec.rolling_update is not None:
         spec["rollingUpdate"] = written(wanted.spec.rolling_update)
-    return {
-        "metadata": {
-            "name": name,
-            "namespace": set_.metadata.namespace,
-            "labels": {
-                **_without(is_reserved_label, parts.labels),
-                **_labels(set_name, index, name, member),
-                names.GENERATION_HASH: revision.hash,
-                names.POD_TEMPLATE_HASH: revision.hashes[clique],
-            },
-            "annotations": _without(is_reserved_annotation, parts.annotations),
-            "finalizers": [names.CLIQUE_FINALIZER],
-            "ownerReferences": [owner or owner_reference(SETS, set_.metadata)],
+    metadata: JsonObject = {
+        "name": name,
+        "namespace": set_.metadata.namespace,
+        "labels": {
+            **_without(is_reserved_label, parts.labels),
+            **_labels(set_name, index, name, member),
+            names.GENERATION_HASH: revision.hash,
+            names.POD_TEMPLATE_HASH: revision.hashes[clique],
         },
-        "spec": spec,
+        "finalizers": [names.CLIQUE_FINALIZER],
+        "ownerReferences": [owner or owner_reference(SETS, set_.metadata)],
     }
+    if annotations := _without(is_reserved_annotation, parts.annotations):
+        metadata["annotations"] = annotations
+    return {"metadata": metadata, "spec": spec}
 
 
 def _without(is_reserved: Callable[[str], bool], marks: Mapping[str, str]) -> dict[str, str]:

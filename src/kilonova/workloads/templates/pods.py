@@ -43,17 +43,17 @@ def pod_object(
     annotations = {**clique.metadata.annotations, **stamps.annotations}
     if released and waits:
         annotations[names.RELEASED] = "true"
-    return {
-        "metadata": {
-            "name": name,
-            "generateName": f"{clique.metadata.name}-",
-            "namespace": clique.metadata.namespace,
-            "labels": {**_labels(clique, set_, place, index), **stamps.labels},
-            "annotations": annotations,
-            "ownerReferences": [owner_reference(CLIQUES, clique.metadata)],
-        },
-        "spec": _spec(clique, set_, place, index, gated=gated, waits=waits, settings=settings),
+    metadata: JsonObject = {
+        "name": name,
+        "generateName": f"{clique.metadata.name}-",
+        "namespace": clique.metadata.namespace,
+        "labels": {**_labels(clique, set_, place, index), **stamps.labels},
+        "ownerReferences": [owner_reference(CLIQUES, clique.metadata)],
     }
+    if annotations:
+        metadata["annotations"] = annotations
+    spec = _spec(clique, set_, place, index, gated=gated, waits=waits, settings=settings)
+    return {"metadata": metadata, "spec": spec}
 
 
 def _labels(
@@ -87,8 +87,11 @@ def _spec(
     replica = replica_of(clique.metadata)
     if replica is not None:
         spec["subdomain"] = names.replica(replica.set_name, replica.index)
-    gates = [each for each in spec.get("schedulingGates") or () if each["name"] != names.GATE]
-    spec["schedulingGates"] = [*gates, {"name": names.GATE}] if gated else gates
+    gates = [each for each in spec.pop("schedulingGates", ()) or () if each["name"] != names.GATE]
+    if gated:
+        gates.append({"name": names.GATE})
+    if gates:
+        spec["schedulingGates"] = gates
     spec = with_environment(spec, _environment(clique, set_, place))
     if place is not None:
         spec = with_own_claims(spec, place.clique.resource_sharing, clique.metadata.name, index)

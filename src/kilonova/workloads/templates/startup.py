@@ -103,11 +103,12 @@ def _waiting_container(pod_spec: JsonObject, settings: Settings) -> JsonObject:
     # without it, keeps its quality of service, and breaks no rule that it did not break.
     first: JsonObject = pod_spec["containers"][0]
     identity: JsonObject = first.get("securityContext") or {}
+    resources = _cpu_and_memory(first.get("resources") or {})
     return {
         "name": names.STARTUP_CONTAINER,
         "image": settings.startup_image,
         "command": ["sh", "-c", _WAIT],
-        "resources": _cpu_and_memory(first.get("resources") or {}),
+        **({"resources": resources} if resources else {}),
         "securityContext": {
             "allowPrivilegeEscalation": False,
             "capabilities": {"drop": ["ALL"]},
