@@ -17,6 +17,7 @@ from kilonova.scheduler.containment import ErrorReporter
 from kilonova.scheduler.core.gangs import Gang
 from kilonova.scheduler.core.plan import Placement, Planner, Refusal, Reservation, Round
 from kilonova.scheduler.metrics import SchedulerMetrics
+from kilonova.scheduler.nodebatch import NodeBatch
 from kilonova.scheduler.nominations import recall_nominated
 from kilonova.scheduler.reading.gangs import NotYet
 from kilonova.scheduler.resting import Rests
@@ -51,6 +52,7 @@ class Rounds:
         rests: Rests,
         metrics: SchedulerMetrics,
         retry: float,
+        node_batch: float,
         learn: Callable[[], None],
         begin: Callable[[], Awaitable[None]],
         errors: ErrorReporter,
@@ -63,6 +65,7 @@ class Rounds:
         self._teller = teller
         self._now = now
         self._retry = retry
+        self._batch = NodeBatch(node_batch, woken.set)
         self._learn = learn
         self._begin = begin
         self._returned = returned
@@ -138,7 +141,12 @@ class Rounds:
     async def _take_round(self, gangs: Sequence[Gang]) -> None:
         world, breath, now = self._world, Breath(), self._now().timestamp()
         failed: list[Refusal] = []
-        due = [gang for gang in gangs if self._is_due(gang, now)]
+        extras_wait = self._batch.is_open(
+            world.node_events, any(gang.needed for gang in world.waiting.values())
+        )
+        due = [
+            gang for gang in gangs if (gang.needed or not extras_wait) and self._is_due(gang, now)
+        ]
         self._refused = {
             name: refused
             for name, refused in self._refused.items()

@@ -342,6 +342,7 @@ def build_scheduler(
         rests=rests,
         metrics=metrics,
         retry=settings.retry,
+        node_batch=settings.node_batch,
         learn=lambda: fit.learn(world.cluster.snapshot),
         begin=begin,
         errors=errors,

@@ -19,6 +19,9 @@ class Settings:
     """How much parts of a node's score count, other than usual."""
     concurrency: int = 96
     """Bindings that are on their way at once."""
+    node_batch: float = 1.0
+    """Seconds for which pods beyond a gang's minimum wait after a node came or changed, while
+    another gang waits for its minimum: nodes that come together are seen together."""
     retry: float = 10.0
     """Seconds after which gangs without a place are tried again though nothing happened: rights to
     push others out come with time."""

@@ -121,6 +121,8 @@ class World:
         self.leavers = Leavers()
         self.gains = 0
         """Counts what may have made room: nothing is tried again before."""
+        self.node_events = 0
+        """Counts nodes that came or changed."""
         self._queues = queues
         self._volumes = volumes
         self._wake = wake
@@ -269,6 +271,7 @@ class World:
     def _node_changed(self, old: Node | None, new: Node | None) -> None:
         snapshot = self.cluster.snapshot
         if new is not None:
+            self.node_events += 1
             node, _ = node_of(new)
             snapshot.put_node(node if self._volumes is None else self._volumes.added_to(node))
             for pod in sorted(self._homeless.pop(node.name, ())):
