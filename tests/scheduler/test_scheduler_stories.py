@@ -1,7 +1,7 @@
 """The whole scheduler on an embedded cluster."""
 
 from kilonova.kube.resource import plain
-from tests.local.embedded_cluster import PODS, eventually, virtual_time
+from tests.local.embedded_cluster import EVENTS, PODS, eventually, virtual_time
 from tests.scheduler.scheduling import GANGS, fleet, gang, nodes_of, pod, scheduling
 
 pytestmark = virtual_time
@@ -164,3 +164,37 @@ async def test_gangs_that_ask_for_the_same_are_told_of_their_own_groups() -> Non
         await eventually(both_told)
         for name, message in (await messages()).items():
             assert f"a pod of group of-{name}:" in message
+
+
+async def test_every_pod_of_a_gang_has_events_of_its_scheduling() -> None:
+    async with scheduling(fleet(2)) as (cluster, _):
+        client = cluster.client("tester")
+        names = [f"w{index}" for index in range(3)]
+        for name in names:
+            await client.create(PODS, pod(name, 8, of="g"), "default")
+        await client.create(GANGS, gang("g", {"w": names}), "default")
+
+        async def told(reason: str) -> dict[str, str]:
+            events = (await client.list(EVENTS, "default")).items
+            return {
+                each["involvedObject"]["name"]: each["message"]
+                for each in events
+                if each["involvedObject"]["kind"] == "Pod" and each["reason"] == reason
+            }
+
+        async def failed() -> bool:
+            return set(await told("FailedScheduling")) == set(names)
+
+        await eventually(failed)
+        for name in names[1:]:
+            await client.delete(PODS, name, "default")
+            await client.create(PODS, pod(name, 4, of="g"), "default")
+
+        async def scheduled() -> bool:
+            return set(await told("Scheduled")) == set(names)
+
+        await eventually(scheduled)
+        nodes = await nodes_of(client)
+        assert await told("Scheduled") == {
+            name: f"Successfully assigned default/{name} to {nodes[name]}" for name in names
+        }

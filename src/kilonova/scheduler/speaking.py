@@ -10,7 +10,7 @@ from kilonova.api.times import rfc3339
 from kilonova.kube import Resource
 from kilonova.scheduler.groupobjects import COSCHEDULED, NATIVE, SCHEDULED
 from kilonova.scheduler.objects import GANGS
-from kilonova.scheduler.reading.podgroups import COSCHEDULED_KIND, NATIVE_KIND, GroupGang
+from kilonova.scheduler.reading.podgroups import NATIVE_KIND, GroupGang
 from kilonova.scheduler.verdicts import Verdict
 
 UNSCHEDULABLE = "Unschedulable"
@@ -34,11 +34,6 @@ def told_by(gang: PodGang, verdict: Verdict) -> Condition | None:
     if resource is not NATIVE or verdict.placed or gang.status.last_scheduled:
         return None
     return Condition(SCHEDULED, "False", UNSCHEDULABLE, verdict.message)
-
-
-def is_silent(gang: str) -> bool:
-    """Whether the object of a gang says nothing of why it waits: others write its status."""
-    return gang.startswith(COSCHEDULED_KIND)
 
 
 def wire(new: Condition, old: Condition | None, now: datetime) -> JsonObject:

@@ -8,8 +8,8 @@
   they do not.
 
 Each is written only where the caches show something else, and what changes again and again at most
-every few seconds. Nothing here is written for pods that find a place at once, but for a gang its
-score and one event.
+every few seconds. For pods that find a place at once only events are written, and for a gang its
+score.
 """
 
 import time
@@ -39,7 +39,7 @@ from kilonova.scheduler.core.plan import Placement, Refusal, Reservation
 from kilonova.scheduler.core.snapshot import Booking
 from kilonova.scheduler.objects import GANGS, PODS, Pod
 from kilonova.scheduler.reading.gangs import NotYet, is_lone, is_placeable, pod_of_lone
-from kilonova.scheduler.speaking import is_silent, subject_of, told_by, wire
+from kilonova.scheduler.speaking import subject_of, told_by, wire
 from kilonova.scheduler.verdicts import Verdict, placed_verdict, refused_verdict
 from kilonova.scheduler.world import World
 
@@ -47,7 +47,8 @@ _WORKERS = 8
 _SOON = 0.001
 """A wait shorter than this is none: a clock may not be able to tell it."""
 _FEW = 50
-"""So many lone pods may be told of in one go; of more, their binding says it."""
+"""So many lone pods may be told of in one go; of more, their binding says it. And so many pods of a
+gang get an event whenever the message about it changes."""
 
 T = TypeVar("T")
 
@@ -107,7 +108,7 @@ class Teller:
         """A gang whose bindings are written, but for some."""
         if not failed:
             key = _key(placement.gang.name)
-            if _is_lone(key) and len(self._news) < _FEW:
+            if not _is_lone(key) or len(self._news) < _FEW:
                 self._announce(placement)
             known = self._news.pop(key, None)
             if not _is_lone(key) or known is not None:
@@ -144,11 +145,9 @@ class Teller:
             self._news.pop(key, None)
             self._told_at.pop(key, None)
             return None
-        told: list[bool] = []
-        for pod in self._waiting(gang):
-            # Where no object of the gang has an event, one of its pods has.
-            speaks = _is_lone(key) or (not told and is_silent(gang.name))
-            told.append(await self._tell_pod(pod, verdict, speaks=speaks))
+        waiting = self._waiting(gang)
+        speaks = len(waiting) <= _FEW
+        told = [await self._tell_pod(pod, verdict, speaks=speaks) for pod in waiting]
         if _is_lone(key) and not told:
             self._news.pop(key, None)
             self._told_at.pop(key, None)
@@ -192,14 +191,15 @@ class Teller:
 
     async def _tell_pod(self, pod: Pod, verdict: Verdict, *, speaks: bool) -> bool:
         """Whether a pod says what it should; not if it has changed since the cache saw it. It may
-        have been bound, and is not to say afterwards that it was not."""
+        have been bound, and is not to say afterwards that it was not. The first time it gets an
+        event; later ones only if it `speaks`: in a large gang the gang's own event is enough."""
         reason = "SchedulingGated" if verdict.gated else "Unschedulable"
         new = Condition("PodScheduled", "False", reason, verdict.message)
         old = next((each for each in pod.status.conditions if each.type == new.type), None)
         if _says(old, new):
             return True
         key = pod.metadata.namespace, pod.metadata.name
-        if speaks:
+        if speaks or old is None or old.status != new.status:
             about = Reference.to(PODS, key[1], key[0], pod.metadata.uid)
             self._events.event(about, "FailedScheduling", verdict.message, warning=True)
         condition = wire(new, old, self._now()) | {"lastProbeTime": None}
@@ -232,7 +232,7 @@ class Teller:
         return [pod for pod in pods if pod is not None and is_placeable(pod)]
 
     def _announce(self, placement: Placement) -> None:
-        """Tells of a pod that has no gang to tell of."""
+        """Records on each pod where it was placed, as `kubectl describe pod` shows it."""
         for booking in placement.bookings:
             pod = self._world.find(booking.pod)
             if pod is not None:
