@@ -75,7 +75,9 @@ def _explanation(explanation: Explanation, now: float) -> Iterator[str]:
     if start is None:
         yield "Expected start: nobody can tell."
     else:
-        yield f"Expected start: {_moment(start)} (in {human_duration(max(0.0, start - now))})."
+        delayed = any(each.taken_by for each in explanation.changes if each.change.kind == "Wait")
+        about = f"{_moment(start)} (in {human_duration(max(0.0, start - now))})"
+        yield f"Expected start: {'not before ' * delayed}{about}."
 
 
 def _next(given: PlacedGang) -> Iterator[str]:

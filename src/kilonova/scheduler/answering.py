@@ -155,5 +155,6 @@ def _explained(
         refusal.why,
         picture.now,
         plan.reservation,
+        pending=[each.gang for each in plan.refusals],
     )
     return found, None

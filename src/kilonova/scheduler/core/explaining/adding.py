@@ -60,7 +60,7 @@ def _only_cordoned(trial: Trial, shape: Shape) -> Rows:
 
 
 def _fits_open(trial: Trial, gang: Gang, rows: list[int]) -> bool:
-    with trial.with_nodes([_open(trial.snapshot.node(row)) for row in rows]):
+    with trial.with_nodes([uncordon(trial.snapshot.node(row)) for row in rows]):
         return trial.fits(gang)
 
 
@@ -73,7 +73,8 @@ def _thinned(trial: Trial, gang: Gang, rows: list[int]) -> list[int]:
     return rows
 
 
-def _open(node: Node) -> Node:
+def uncordon(node: Node) -> Node:
+    """A node that takes pods again."""
     return replace(node, taints=tuple(taint for taint in node.taints if taint != CORDON))
 
 
@@ -120,7 +121,7 @@ def _fewest(trial: Trial, gang: Gang, place: Place, like: Node, most: int) -> in
     failed = max(0, *(-(-demand.lacking // empty) - 1 for demand in place.demands))
     count, found, step = failed + 1, 0, 1
     while count <= most and not trial.spent:
-        with trial.with_nodes([_another(like, number) for number in range(count)]):
+        with trial.with_nodes([another(like, number) for number in range(count)]):
             fits = trial.fits(gang)
         failed, found = (failed, count) if fits else (count, found)
         if found - failed == 1 or (not found and failed > gang.needed):
@@ -130,13 +131,14 @@ def _fewest(trial: Trial, gang: Gang, place: Place, like: Node, most: int) -> in
 
 
 def _room_when_empty(trial: Trial, shape: Shape, like: Node) -> int:
-    node = _another(like, 0)
+    node = another(like, 0)
     with trial.with_nodes([node]):
         row = np.array([trial.snapshot.row(node.name)], np.intp)
         return int(fitting(trial.snapshot, shape, row)[0])
 
 
-def _another(like: Node, number: int) -> Node:
+def another(like: Node, number: int) -> Node:
+    """A further node like one that is there."""
     name = f"{like.name}-another-{number}"
     labels = {**like.labels, _HOSTNAME: name} if _HOSTNAME in like.labels else like.labels
     return replace(like, name=name, labels=labels)

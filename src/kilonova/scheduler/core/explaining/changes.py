@@ -179,6 +179,8 @@ class Proposal:
     change: Change
     size: int
     text: str
+    taken_by: tuple[str, ...] = ()
+    """Other pending gangs that are ahead in the queue and would take the capacity first."""
 
 
 def _groups(names: tuple[str, ...]) -> str:

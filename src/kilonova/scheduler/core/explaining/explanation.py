@@ -1,12 +1,14 @@
 """Why a gang waits: what binds, what the nodes say, what would let it in, when it should start."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kilonova.scheduler.core.cluster import Cluster
 from kilonova.scheduler.core.explaining import wording
 from kilonova.scheduler.core.explaining.binding import Binding
 from kilonova.scheduler.core.explaining.changes import Proposal, Wait
+from kilonova.scheduler.core.explaining.contention import contended
 from kilonova.scheduler.core.explaining.judging import binding_constraint
 from kilonova.scheduler.core.explaining.proposing import proposals
 from kilonova.scheduler.core.explaining.starting import expected_start
@@ -36,6 +38,7 @@ class Explanation:
     changes: tuple[Proposal, ...]
     """The smallest change that lets it in, and some others. None were found where this is empty."""
     expected_start: float | None
+    """When it should start if no pending gang takes the capacity first."""
     message: str
     """One line for conditions and events, of at most a thousand bytes."""
 
@@ -51,9 +54,16 @@ class Explainer:
         self._trial = Trial(cluster, score, policy)
 
     def explain(
-        self, gang: Gang, why: Why, now: float, reservation: Reservation | None = None
+        self,
+        gang: Gang,
+        why: Why,
+        now: float,
+        reservation: Reservation | None = None,
+        pending: Sequence[Gang] = (),
     ) -> Explanation:
-        """Why a gang was refused; `reservation` is the one of the plan that refused it."""
+        """Why a gang was refused; `reservation` is the one of the plan that refused it. With all
+        that are `pending`, changes say whether others would take the capacity first: that costs a
+        scheduling cycle for each."""
         trial = self._trial
         trial.begin(gang)
         # The copy may be from before a node of theirs went, or a binding failed.
@@ -62,6 +72,8 @@ class Explainer:
         binding = binding_constraint(trial, wanted, why, now, reservation)
         wait = expected_start(trial, wanted, binding, now, reservation)
         found = proposals(trial, wanted, binding, now, wait)
+        if len(pending) > 1:
+            found = contended(trial, gang, found, pending, now)
         tallies = () if binding.kind == "GangFault" else _tallies(trial, wanted, binding)
         start = None if wait is None else wait.until
         message = _message(binding, tallies, found, None if start is None else _about(start, now))
@@ -76,9 +88,10 @@ def explain(
     why: Why,
     now: float,
     reservation: Reservation | None = None,
+    pending: Sequence[Gang] = (),
 ) -> Explanation:
     """Why one gang was refused."""
-    return Explainer(cluster, score, policy).explain(gang, why, now, reservation)
+    return Explainer(cluster, score, policy).explain(gang, why, now, reservation, pending)
 
 
 def _tallies(trial: Trial, gang: Gang, binding: Binding) -> tuple[Tally, ...]:
@@ -111,7 +124,8 @@ def _message(
     if done is not None:
         parts.append(f"Smallest change: {done.text}.")
     if start is not None and binding.kind != "RoomNow":
-        parts.append(f"Expected start: {wording.moment(start)}.")
+        delayed = any(each.taken_by for each in found if isinstance(each.change, Wait))
+        parts.append(f"Expected start: {'not before ' * delayed}{wording.moment(start)}.")
     text = " ".join(parts)
     if len(text.encode()) > _MOST_BYTES:
         text = text.encode()[: _MOST_BYTES - 3].decode(errors="ignore") + "…"

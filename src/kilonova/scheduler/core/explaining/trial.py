@@ -29,6 +29,7 @@ class Trial:
         self.cluster = cluster.copy()
         self.snapshot = self.cluster.snapshot
         self.policy = policy
+        self.score = score
         self.rooms = Rooms(self.snapshot, score)
         self.placer = Placer(self.snapshot, self.rooms, policy.levels)
         self.trials = self.pods = 0
