@@ -11,7 +11,15 @@ from kilonova.kube.transport import Reply, Request
 from kilonova.local.cluster import Cluster
 from kilonova.scheduler.scheduler import build_scheduler
 from kilonova.scheduler.settings import Settings
-from tests.local.embedded_cluster import NODES, PODS, LoopClock
+from tests.local.embedded_cluster import NODES, PODS, LoopClock, eventually, settle
+from tests.scheduler.scheduling import (
+    a_cluster,
+    all_placed,
+    create_gang,
+    fleet,
+    make_priority,
+    scheduler_on,
+)
 from tests.workloads.mortal import Mortal, is_write
 
 
@@ -112,3 +120,29 @@ async def assert_nothing_twice(client: Client) -> None:
         if node in nodes and count > int(nodes[node]["status"]["allocatable"]["nvidia.com/gpu"])
     }
     assert over == {}
+
+
+@asynccontextmanager
+async def full_cluster() -> AsyncGenerator[tuple[Cluster, Client]]:
+    """One node, full of a gang that takes its time to go."""
+    async with a_cluster(fleet(1)) as cluster:
+        client = cluster.client("tester")
+        await make_priority(client, "high", 1000)
+        async with scheduler_on(cluster):
+            names = await create_gang(client, "low", 2, gpus=4)
+            await eventually(all_placed(client, names))
+            for name in names:
+                await hold(client, name)
+            await settle(5)
+        yield cluster, client
+
+
+async def hold(client: Client, name: str, *, held: bool = True) -> None:
+    """Keep a pod from being gone when it is deleted."""
+    finalizers = ["example.com/slow"] if held else None
+    await client.patch(PODS, name, {"metadata": {"finalizers": finalizers}}, "default")
+
+
+async def nominated(client: Client, name: str) -> str:
+    found = await client.get(PODS, name, "default")
+    return found.get("status", {}).get("nominatedNodeName", "")

@@ -1,23 +1,23 @@
 """Pods that make way for others: who comes waits until they are gone, whatever happens."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 
 import pytest
 
-from kilonova.kube import Client
 from kilonova.kube.transport import Request
-from kilonova.local.cluster import Cluster
 from kilonova.scheduler.settings import Settings
 from tests.local.embedded_cluster import PODS, eventually, find, settle, virtual_time
-from tests.scheduler.faults import assert_nothing_twice, mortal_scheduler
+from tests.scheduler.faults import (
+    assert_nothing_twice,
+    full_cluster,
+    hold,
+    mortal_scheduler,
+    nominated,
+)
 from tests.scheduler.scheduling import (
-    a_cluster,
     all_placed,
     create_gang,
-    fleet,
-    make_priority,
     nodes_of,
     pod,
     scheduler_on,
@@ -27,32 +27,6 @@ pytestmark = virtual_time
 
 SLOW = 40
 """Seconds that pods take to go."""
-
-
-@asynccontextmanager
-async def full_cluster() -> AsyncGenerator[tuple[Cluster, Client]]:
-    """One node, full of a gang that takes its time to go."""
-    async with a_cluster(fleet(1)) as cluster:
-        client = cluster.client("tester")
-        await make_priority(client, "high", 1000)
-        async with scheduler_on(cluster):
-            names = await create_gang(client, "low", 2, gpus=4)
-            await eventually(all_placed(client, names))
-            for name in names:
-                await hold(client, name)
-            await settle(5)
-        yield cluster, client
-
-
-async def hold(client: Client, name: str, *, held: bool = True) -> None:
-    """Keep a pod from being gone when it is deleted."""
-    finalizers = ["example.com/slow"] if held else None
-    await client.patch(PODS, name, {"metadata": {"finalizers": finalizers}}, "default")
-
-
-async def nominated(client: Client, name: str) -> str:
-    found = await client.get(PODS, name, "default")
-    return found.get("status", {}).get("nominatedNodeName", "")
 
 
 async def test_who_comes_is_bound_only_when_the_others_are_gone() -> None:

@@ -132,6 +132,7 @@ class Binder:
         self._tasks[task] = True
         failed = list(placement.bookings)
         if written and self._holds(placement):
+            self._world.begin_binding(placement.bookings)
             if len(placement.bookings) == 1:
                 bound = [await self._bind_measured(placement.bookings[0])]
             else:
@@ -148,7 +149,7 @@ class Binder:
         )
 
     def _give_back(self, placement: Placement, failed: list[Booking]) -> None:
-        self._world.give_back(failed)
+        self._world.end_binding(placement, failed)
         self._done(placement, failed)
 
     async def _bind_measured(self, booking: Booking) -> bool:

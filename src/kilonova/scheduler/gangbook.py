@@ -4,7 +4,7 @@ A gang is **touched** when something happened to it, and read again at the next 
 as what they will be: one that is assumed has its node already.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from datetime import datetime
 
 from msgspec.structs import replace
@@ -168,6 +168,15 @@ class GangBook:
             self.touch(lone_name(pod))
         return pods
 
+    def bound(self, gang: Gang, pods: Collection[str]) -> None:
+        """Pods of a gang were bound, as the API says: it may have all that it needs now."""
+        if all(
+            sum(member.pod in pods for member in group.members) >= group.needed
+            for group in gang.groups
+        ):
+            self._whole.add(gang.name)
+            self.halves.pop(gang.name, None)
+
     def touch_pod(self, pod: str) -> None:
         """Something happened to a pod."""
         self.touch(self._gang_of.get(pod) or lone_name(pod))
@@ -211,12 +220,23 @@ class GangBook:
         gang = self._gangs.get(_key(name))
         if gang is None:
             self._whole.discard(name)
-        elif isinstance(read, Gang) and not read.needed:
+        elif isinstance(read, Gang) and self._is_bound(read):
             self._whole.add(name)
         elif name not in self._whole and self.bound_pods(gang):
             self.halves.setdefault(name, self._now().timestamp())
             return
         self.halves.pop(name, None)
+
+    def _is_bound(self, gang: Gang) -> bool:
+        """Whether a gang has all that it needs; a pod that is only assumed has nothing yet."""
+        return all(
+            sum(self._is_on_node(member) for member in group.standing) >= group.minimum
+            for group in gang.groups
+        )
+
+    def _is_on_node(self, member: Member) -> bool:
+        found = self.find(member.pod)
+        return found is not None and bool(found.spec.node_name)
 
     def _read_lone(self, name: str) -> Gang | NotYet | None:
         pod = self._find_assumed(pod_of_lone(name))

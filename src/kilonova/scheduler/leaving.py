@@ -24,9 +24,13 @@ class Leavers:
     def discard(self, pod: str) -> None:
         """A pod is gone, or stays after all."""
         if self._nodes.pop(pod, None) is not None:
-            for waiter in self._changed:
-                if not waiter.done():
-                    waiter.set_result(None)
+            self.notify()
+
+    def notify(self) -> None:
+        """Has those who wait look again."""
+        for waiter in self._changed:
+            if not waiter.done():
+                waiter.set_result(None)
 
     def still(self, pods: Collection[str], nodes: Collection[str]) -> list[str]:
         """Which of these pods are not gone, and who else leaves these nodes."""

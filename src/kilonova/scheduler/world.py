@@ -129,6 +129,11 @@ class World:
         self._homeless: dict[str, set[str]] = {}
         """Pods on nodes that are not known, by node."""
         self._queues_changed = False
+        self._assumed: dict[str, Booking] = {}
+        """Bookings as they were decided, by pod, until their bindings have come to an end. What is
+        booked may have been amended since."""
+        self._binding: set[str] = set()
+        """Those of them whose bindings are being written."""
         nodes.subscribe(self._node_changed)
         gangs.subscribe(self._gang_changed)
         pods.subscribe(self._pod_changed)
@@ -167,6 +172,7 @@ class World:
         if is_reservation(gang.name):
             self.reservations.assume(placement)
             return
+        self._assumed.update((booking.pod, booking) for booking in placement.bookings)
         self.reservations.settle(gang.room)
         self.waiting.pop(gang.name, None)
         if any(member.pod not in self.cluster.snapshot.bookings for member in _members_of(gang)):
@@ -178,18 +184,37 @@ class World:
         """Books a pod for which somebody else found a node; what waits of its gang is read anew."""
         booking = Booking(member, row, devices, self._gangs.name_of(pod))
         self.cluster.snapshot.book(booking)
+        self._assumed[pod.key] = booking
+        self._binding.add(pod.key)
         self._gangs.touch_pod(pod.key)
         return booking
+
+    def begin_binding(self, bookings: Iterable[Booking]) -> None:
+        """Bindings are written from now on: whatever changes, their room is taken until they have
+        come to an end."""
+        self._binding.update(booking.pod for booking in bookings)
+
+    def end_binding(self, placement: Placement, failed: Iterable[Booking]) -> None:
+        """All bindings of a gang were written, but for some, which are given back."""
+        failed = list(failed)
+        lost = {booking.pod for booking in failed}
+        bound = {booking.pod for booking in placement.bookings} - lost
+        for booking in placement.bookings:
+            if booking.pod in bound:
+                self._forget_assumed(booking)
+        self._gangs.bound(placement.gang, bound)
+        self.give_back(failed)
 
     def give_back(self, bookings: Iterable[Booking]) -> None:
         """Bindings that came to nothing: their room is free again, their gangs wait."""
         for booking in bookings:
             pod = self.find(booking.pod)
-            if self.cluster.snapshot.bookings.get(booking.pod) is booking:
+            if self._is_assumed(booking):
                 if pod is not None and pod.spec.node_name and not pod.ended:
                     self._book(pod)  # somebody else chose the same node
                 else:
                     self._release(booking.pod)
+            self._forget_assumed(booking)
             if pod is not None and volume_claim_keys(pod):
                 self._gangs.forget_member(booking.pod)
             self._gangs.touch_pod(booking.pod)
@@ -245,7 +270,7 @@ class World:
         pod = self.find(booking.pod)
         if pod is None or not is_placeable(pod):
             return None
-        return pod if self.cluster.snapshot.bookings.get(booking.pod) is booking else None
+        return pod if self._is_assumed(booking) else None
 
     def is_bound(self, booking: Booking) -> bool:
         """Whether the cache shows a booking's pod where it is booked."""
@@ -329,11 +354,23 @@ class World:
         other devices than those that were booked."""
         booking = self.cluster.snapshot.bookings[pod.key]
         others = was_given_others(old, pod, booking)
-        if self._gangs.has_read(pod.key) and not others:
-            return
-        if others or counts_otherwise(booking.member, self._gangs.used_by(pod)):
-            self._book(pod)
-        self._gangs.touch_pod(pod.key)
+        if others or not self._gangs.has_read(pod.key):
+            if others or counts_otherwise(booking.member, self._gangs.used_by(pod)):
+                self._book(pod)
+            self._gangs.touch_pod(pod.key)
+        elif booking.member.labels != pod.metadata.labels:
+            self._relabel(booking, pod)
+
+    def _relabel(self, booking: Booking, pod: Pod) -> None:
+        """A pod says something else to its neighbours, and uses the same."""
+        member = dataclasses.replace(booking.member, labels=pod.metadata.labels)
+        relabelled = dataclasses.replace(booking, member=member)
+        if self.cluster.snapshot.neighbours.awake:
+            self.cluster.snapshot.release(pod.key)
+            self.cluster.snapshot.book(relabelled)
+            self._gain_for_peers()
+        else:
+            self.cluster.snapshot.amend(relabelled)
 
     def _read_again(self, pods: Iterable[str], gained: bool) -> None:
         """Something changed that these pods refer to, and with it what they ask for or have."""
@@ -360,6 +397,16 @@ class World:
 
     # Bookings.
 
+    def _is_assumed(self, booking: Booking) -> bool:
+        """Whether a decision about a pod is the last one, and what it booked is still booked."""
+        known = self._assumed.get(booking.pod)
+        return known is booking and booking.pod in self.cluster.snapshot.bookings
+
+    def _forget_assumed(self, booking: Booking) -> None:
+        if self._assumed.get(booking.pod) is booking:
+            del self._assumed[booking.pod]
+            self._binding.discard(booking.pod)
+
     def _is_booked_there(self, pod: Pod) -> bool:
         booking = self.cluster.snapshot.bookings.get(pod.key)
         return (
@@ -385,13 +432,19 @@ class World:
         self.reservations.crowded(row)
 
     def _count_for_gang(self, pod: str) -> None:
-        """Has a booking count for the gang that its pod belongs to now."""
+        """Has a booking count for the gang that its pod belongs to now. A pod whose binding is not
+        being written yet was decided about as part of another gang: that decision is void."""
         booking, found = self.cluster.snapshot.bookings.get(pod), self.find(pod)
-        if booking is not None and found is not None and booking.gang != self._gangs.name_of(found):
+        if booking is None or found is None or booking.gang == self._gangs.name_of(found):
+            return
+        if found.spec.node_name or pod in self._binding:
             self._release(pod, again=True)
             self.cluster.snapshot.book(
                 dataclasses.replace(booking, gang=self._gangs.name_of(found))
             )
+        else:
+            self._release(pod)
+            self.leavers.notify()
 
     def _release(self, pod: str, *, again: bool = False) -> None:
         """Frees the room of a pod, unless it is kept for others; `again` is it booked at once."""

@@ -10,10 +10,10 @@ from kilonova.scheduler.reading.resizes import reports_otherwise
 
 def reads_otherwise(old: Pod, new: Pod) -> bool:
     """Whether what a pod asks for, uses or says may have changed: a node is chosen by its
-    annotations, too. The devices that a binding writes are no request."""
+    annotations, too. What every binding adds is no request: devices, and labels of the node."""
     return (
-        _annotated_otherwise(old.metadata.annotations, new.metadata.annotations)
-        or old.metadata.labels != new.metadata.labels
+        _differ(old.metadata.annotations, new.metadata.annotations)
+        or _differ(old.metadata.labels, new.metadata.labels)
         or old.spec.containers != new.spec.containers
         or old.spec.init_containers != new.spec.init_containers
         or old.spec.resources != new.spec.resources
@@ -36,8 +36,12 @@ def was_given_others(old: Pod | None, new: Pod, booking: Booking) -> bool:
     return text != devices_text(booking.devices)
 
 
-def _annotated_otherwise(old: dict[str, str], new: dict[str, str]) -> bool:
+def _differ(old: dict[str, str], new: dict[str, str]) -> bool:
     if old == new:
         return False
-    names = (old.keys() | new.keys()) - {DEVICES}
+    names = (old.keys() | new.keys()) - _OF_BINDINGS
     return any(old.get(name) != new.get(name) for name in names)
+
+
+_OF_BINDINGS = {DEVICES, "topology.kubernetes.io/zone", "topology.kubernetes.io/region"}
+"""Annotations and labels that a pod gets with its node."""
