@@ -129,3 +129,12 @@ def test_equal_asks_are_all_refused_for_the_limit() -> None:
     cluster = full(a=4)
     plan = planner(cluster).decide([job(f"b{i}", 1, queue="team") for i in range(3)], 100)
     assert set(map(type, refused(plan).values())) == {Blocked}
+
+
+def test_nobody_goes_for_a_gang_that_does_not_preempt_and_its_equal_is_not_held_back() -> None:
+    cluster = full(a=4)
+    wanted = [job(name, 1, queue="team", priority=5) for name in ("calm", "vip")]
+    plan = planner(cluster).decide([replace(wanted[0], preempts=False), wanted[1]], 100)
+    assert isinstance(refused(plan)["calm"], Blocked)
+    assert placed(plan) == ["vip"]
+    assert evicted(plan) == ["a"]

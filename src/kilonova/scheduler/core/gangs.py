@@ -104,6 +104,8 @@ class Gang:
     duration: float | None = None
     """Seconds that it will probably run; None is unknown."""
     preemptible: bool = True
+    preempts: bool = True
+    """Whether others may be evicted for it."""
     within: tuple[str, ...] = ()
     """Nodes of the gang that this one belongs to: what `pack` requires holds with them."""
     room: str = ""

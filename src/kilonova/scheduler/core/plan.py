@@ -301,7 +301,7 @@ class Round:
         return None
 
     def _evict(self, gang: Gang) -> Room | None:
-        if not self._policy.evicts or not gang.needed:
+        if not self._policy.evicts or not gang.preempts or not gang.needed:
             return None
         if self._evictor is None:
             newcomers = {placement.gang.name for placement in self.placements}
@@ -378,6 +378,7 @@ def ask_of(gang: Gang, neighbours: Neighbours) -> Hashable | None:
         gang.within,
         gang.queue,
         gang.priority,
+        gang.preempts,
         frozenset(kept_away),
     )
 
