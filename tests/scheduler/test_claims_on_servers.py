@@ -154,3 +154,19 @@ async def test_parts_of_a_shared_device_and_the_first_that_is_available(access: 
         assert [each["consumedCapacity"]["memory"] for each in results] == ["4Gi", "4Gi"]
         assert len({each["shareID"] for each in results}) == 2
         await remove(client, "x", "y")
+
+
+async def test_an_extended_resource_of_a_class_is_claimed_for_its_pod(access: Access) -> None:
+    async with stage(access, "x0", "x1") as client:
+        await make_class(client, "extended", extendedResourceName="example.com/extended")
+        await publish(client, "x1", 2)
+        wanted, amounts = pod("extended", 0), {"example.com/extended": "2"}
+        wanted["spec"]["containers"][0]["resources"] = {"requests": amounts, "limits": amounts}
+        await client.create(PODS, wanted, NS)
+        await eventually(all_placed(client, ["extended"]))
+        assert (await nodes_of(client))["extended"] == "x1"
+        (name, devices), *others = (await given(client, NS)).items()
+        assert (sorted(devices), others) == (["x1/gpu-0", "x1/gpu-1"], [])
+        status = (await client.get(PODS, "extended", NS))["status"]
+        assert status["extendedResourceClaimStatus"]["resourceClaimName"] == name
+        await remove(client, "extended")

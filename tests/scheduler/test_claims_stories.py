@@ -7,7 +7,7 @@ import pytest
 
 from kilonova.kube import Client
 from kilonova.kube.transport import Request
-from kilonova.local.nodes.fleet import Fleet
+from kilonova.scheduler.scheduler import Scheduler
 from tests.local.embedded_cluster import NODES, PODS, eventually, find, settle, virtual_time
 from tests.scheduler.dra import (
     CLAIMS,
@@ -276,17 +276,70 @@ async def test_a_pod_that_waits_for_a_claim_is_told_so(spec: dict[str, Any], sai
         assert said in why.message
 
 
-async def test_a_resource_that_only_devices_offer_is_refused_clearly() -> None:
-    async with scheduling(Fleet()) as (cluster, scheduler):
+async def test_an_extended_resource_that_devices_provide_is_claimed_for_the_pod() -> None:
+    async with scheduling(fleet(2, gpus=0)) as (cluster, scheduler):
+        client = cluster.client("tester")
+        there = (await node_names(client))[1]
+        await client.create(PODS, requesting("first", "example.com/gpu", 2), NS)
+        await make_class(client, extendedResourceName="example.com/gpu")
+        await publish(client, there, 3)
+        await eventually(all_placed(client, ["first"]))
+        assert (await nodes_of(client))["first"] == there
+        (claim,) = (await client.list(CLAIMS, NS)).items
+        assert claim["metadata"]["ownerReferences"][0]["name"] == "first"
+        found = (await client.get(PODS, "first", NS))["status"]["extendedResourceClaimStatus"]
+        assert found == {
+            "resourceClaimName": claim["metadata"]["name"],
+            "requestMappings": [
+                {
+                    "containerName": "main",
+                    "resourceName": "example.com/gpu",
+                    "requestName": "container-0-request-0",
+                }
+            ],
+        }
+        assert list((await given(client, NS)).values()) == [[f"{there}/gpu-0", f"{there}/gpu-1"]]
+        await client.create(
+            PODS, requesting("second", "deviceclass.resource.kubernetes.io/gpu", 2), NS
+        )
+        await eventually(lambda: _waits(scheduler, "second"))
+        await client.delete(PODS, "first", NS)
+        await eventually(all_placed(client, ["second"]))
+        await eventually(lambda: _has_claims(client, 1))
+
+
+@pytest.mark.parametrize("last_arrives", [True, False])
+@pytest.mark.parametrize("writes", range(1, 6))
+async def test_an_extended_resource_is_claimed_once_wherever_the_scheduler_dies(
+    writes: int, last_arrives: bool
+) -> None:
+    async with a_cluster(fleet(1, gpus=0)) as cluster:
         client = cluster.client("tester")
         await make_class(client, extendedResourceName="example.com/gpu")
-        asked = pod("p", 0)
-        resources = {"requests": {"example.com/gpu": "1"}, "limits": {"example.com/gpu": "1"}}
-        asked["spec"]["containers"][0]["resources"] = resources
-        await client.create(PODS, asked, NS)
-        await settle(30)
-        (why,) = scheduler.world.not_yet.values()
-        assert "only by devices of class gpu: claim them by spec.resourceClaims" in why.message
+        await publish(client, (await node_names(client))[0], 2)
+        await client.create(PODS, requesting("p", "example.com/gpu", 2), NS)
+        async with mortal_scheduler(cluster, writes, last_arrives=last_arrives) as died:
+            await asyncio.wait_for(died.wait(), 60)
+            await settle(1)
+        async with scheduler_on(cluster):
+            await eventually(all_placed(client, ["p"]))
+        assert await _has_claims(client, 1)
+        assert len(next(iter((await given(client, NS)).values()))) == 2
+
+
+def requesting(name: str, resource: str, count: int) -> dict[str, Any]:
+    """A pod that requests an extended resource."""
+    found, amounts = pod(name, 0), {resource: str(count)}
+    found["spec"]["containers"][0]["resources"] = {"requests": amounts, "limits": amounts}
+    return found
+
+
+async def _waits(scheduler: Scheduler, pod: str) -> bool:
+    return f"pod/{NS}/{pod}" in scheduler.world.waiting
+
+
+async def _has_claims(client: Client, count: int) -> bool:
+    return len((await client.list(CLAIMS, NS)).items) == count
 
 
 async def _any(listing: Any) -> bool:

@@ -7,6 +7,7 @@ nothing, claims that nobody else uses lose their devices again.
 """
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable, Collection, Iterable
 from itertools import count
 from uuid import uuid4
@@ -15,6 +16,7 @@ import msgspec
 
 from kilonova.api.json import JsonObject
 from kilonova.kube import (
+    AlreadyExists,
     ApiStatusError,
     Backoff,
     BadRequest,
@@ -33,8 +35,9 @@ from kilonova.scheduler.core.plan import NoRoom, Refusal
 from kilonova.scheduler.core.snapshot import Booking
 from kilonova.scheduler.deviceobjects import CLAIMS, PROTECTION, Consumer, ResourceClaim
 from kilonova.scheduler.devices import Devices
-from kilonova.scheduler.objects import Pod
+from kilonova.scheduler.objects import PODS, Pod
 from kilonova.scheduler.reading.allocations import allocation_body, allocation_of
+from kilonova.scheduler.reading.extendedresources import ExtendedClaim
 
 _log = get_logger(__name__)
 
@@ -114,8 +117,11 @@ class Allocations:
     async def write(self, bookings: Iterable[Booking]) -> bool:
         """Gives claims their devices, all those of a gang; False if one of them can not be."""
         wanted: dict[str, tuple[Allocation, list[Consumer]]] = {}
+        extended: list[tuple[Pod, ExtendedClaim]] = []
         for booking in bookings:
             pod = self._find(booking.pod) if booking.claims else None
+            if pod is not None and (claim := self._devices.extended_claim(pod)) is not None:
+                extended.append((pod, claim))
             for key, allocation in zip(booking.member.claims, booking.claims, strict=True):
                 if pod is None or allocation is None:
                     return False
@@ -123,8 +129,13 @@ class Allocations:
                 wanted.setdefault(key, (allocation, []))[1].append(consumer)
         if not wanted:
             return True
+        made = await asyncio.gather(*(self._create(pod, claim) for pod, claim in extended))
+        if not all(made):
+            return False
         writes = (self._reserve(key, *each) for key, each in wanted.items())
-        return all(await asyncio.gather(*writes))
+        if not all(await asyncio.gather(*writes)):
+            return False
+        return all(await asyncio.gather(*(self._map(pod, claim) for pod, claim in extended)))
 
     async def take_back(self, bookings: Iterable[Booking]) -> None:
         """Pods of these bookings will not use their claims."""
@@ -212,6 +223,44 @@ class Allocations:
                     await self._protect(claim, kept)
 
         await self._insist(key, write)
+
+    async def _create(self, pod: Pod, extended: ExtendedClaim) -> bool:
+        """Makes the claim of a pod's extended resources, unless it is there."""
+
+        async def create() -> None:
+            if self._devices.claim(extended.key) is None:
+                body, namespace = extended.body(pod), pod.metadata.namespace
+                with contextlib.suppress(AlreadyExists):
+                    await self._client.create(CLAIMS, body, namespace)
+
+        return await self._until_answered(extended.key, create)
+
+    async def _map(self, pod: Pod, extended: ExtendedClaim) -> bool:
+        """Writes to a pod which claim has the devices of its extended resources."""
+        known, meta = pod.status.extended_resource_claim_status, pod.metadata
+        if known is not None and extended.key.endswith(f"/{known.resource_claim_name}"):
+            return True
+        body: JsonObject = {"metadata": {"uid": meta.uid}, "status": extended.pod_status()}
+
+        async def patch() -> None:
+            await self._client.patch(PODS, meta.name, body, meta.namespace, subresource="status")
+
+        return await self._until_answered(extended.key, patch)
+
+    async def _until_answered(self, key: str, request: Callable[[], Awaitable[None]]) -> bool:
+        """Repeats a request until the server answers it; False if it says no."""
+        for failures in count(1):
+            try:
+                async with self._slots:
+                    await request()
+                return True
+            except (*_REFUSED, Conflict) as error:
+                _log.warning("claim refused", claim=key, error=str(error))
+                return False
+            except (ConnectionFailed, ApiStatusError) as error:
+                _log.warning("claim delayed", claim=key, error=str(error))
+            await asyncio.sleep(_PAUSES.delay(failures))
+        raise AssertionError
 
     async def _insist(self, key: str, write: Callable[[ResourceClaim], Awaitable[None]]) -> bool:
         """Writes to a claim as it is now, until it is written, or can not be."""

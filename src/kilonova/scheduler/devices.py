@@ -14,7 +14,12 @@ from kilonova.scheduler.deviceobjects import DeviceClass, ResourceClaim, Resourc
 from kilonova.scheduler.objects import Pod
 from kilonova.scheduler.reading.allocations import written_of
 from kilonova.scheduler.reading.cel import Selectors
-from kilonova.scheduler.reading.claims import check_resources, claim_keys, claimed
+from kilonova.scheduler.reading.claims import ANY_OF_CLASS, claim_keys, claimed
+from kilonova.scheduler.reading.extendedresources import (
+    ExtendedClaim,
+    extended_claim_of,
+    with_extended_claim,
+)
 from kilonova.scheduler.reading.pods import Misread
 from kilonova.scheduler.reading.slices import pool_of
 
@@ -57,16 +62,26 @@ class Devices:
 
     def claimed(self, pod: Pod, member: Member) -> Member:
         """A pod that asks for the devices of its claims, too; `Misread` if it has to wait."""
-        requests = (name for name, _ in member.shape.requests)
-        check_resources(requests, self._class_of, self._is_offered)
-        return claimed(pod, member, self.claim, self.device_class)
+        return self._with_extended(pod, claimed(pod, member, self.claim, self.device_class))
 
     def used(self, pod: Pod, member: Member) -> Member:
         """A pod that has a node, with its claims as far as they can be read."""
         try:
-            return claimed(pod, member, self.claim, self.device_class)
+            return self.claimed(pod, member)
         except Misread:
             return replace(member, claims=tuple(claim_keys(pod)))
+
+    def extended_claim(self, pod: Pod) -> ExtendedClaim | None:
+        """The claim that a pod has, or needs, for extended resources that devices provide."""
+        if not len(self._classes):
+            return None
+        return extended_claim_of(pod, self._class_of, self._is_advertised)
+
+    def _with_extended(self, pod: Pod, member: Member) -> Member:
+        extended = self.extended_claim(pod)
+        if extended is None:
+            return member
+        return with_extended_claim(member, extended, self.claim, self.device_class)
 
     def claim(self, key: str) -> ResourceClaim | None:
         """The claim of a key, NAMESPACE/NAME."""
@@ -87,7 +102,12 @@ class Devices:
 
     def _class_changed(self, old: DeviceClass | None, new: DeviceClass | None) -> None:
         if old is None or new is None or old.spec != new.spec:
-            pods = [pod.key for pod in self._pods.objects() if pod.spec.resource_claims]
+            resources = {name for each in (old, new) if each is not None for name in _names(each)}
+            pods = [
+                pod.key
+                for pod in self._pods.objects()
+                if pod.spec.resource_claims or _requests_any(pod, resources)
+            ]
             self._reread(pods, True)
 
     def _claim_changed(self, old: ResourceClaim | None, new: ResourceClaim | None) -> None:
@@ -100,12 +120,29 @@ class Devices:
         self._reread(pods, had and written is None)
 
     def _class_of(self, resource: str) -> str | None:
-        classes = self._classes.find(_BY_RESOURCE, resource)
-        return classes[0].metadata.name if classes else None
+        """The class that provides a resource: of several the newest, as in kube-scheduler."""
+        if resource.startswith(ANY_OF_CLASS):
+            return resource.removeprefix(ANY_OF_CLASS)
+        classes = sorted(self._classes.find(_BY_RESOURCE, resource), key=_name_of)
+        newest = max(classes, key=lambda each: each.metadata.creation_timestamp, default=None)
+        return newest.metadata.name if newest is not None else None
 
-    def _is_offered(self, resource: str) -> bool:
+    def _is_advertised(self, resource: str) -> bool:
         column = self._snapshot.resources.get(resource)
         return column is not None and bool(self._snapshot.allocatable[column].any())
+
+
+def _name_of(each: DeviceClass) -> str:
+    return each.metadata.name
+
+
+def _names(each: DeviceClass) -> list[str]:
+    return [*_extended_resource(each), f"{ANY_OF_CLASS}{each.metadata.name}"]
+
+
+def _requests_any(pod: Pod, resources: set[str]) -> bool:
+    containers = (*pod.spec.init_containers, *pod.spec.containers)
+    return any(not resources.isdisjoint(each.resources.requests) for each in containers)
 
 
 def _extended_resource(each: DeviceClass) -> list[str]:

@@ -187,6 +187,12 @@ class PodClaimStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     resource_claim_name: str | None = None
 
 
+class ExtendedResourceClaimStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """The claim that a scheduler made for a pod's extended resources."""
+
+    resource_claim_name: str = ""
+
+
 class SchedulingGroup(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """The PodGroup of Kubernetes that a pod belongs to."""
 
@@ -267,6 +273,7 @@ class PodStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     container_statuses: tuple[ContainerStatus, ...] = ()
     init_container_statuses: tuple[ContainerStatus, ...] = ()
     resource_claim_statuses: tuple[PodClaimStatus, ...] = ()
+    extended_resource_claim_status: ExtendedResourceClaimStatus | None = None
 
     def __post_init__(self) -> None:
         force_setattr(self, "conditions", shared(self.conditions))

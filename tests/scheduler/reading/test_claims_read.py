@@ -29,7 +29,7 @@ from kilonova.scheduler.deviceobjects import Consumer, DeviceClass, ResourceClai
 from kilonova.scheduler.objects import Pod
 from kilonova.scheduler.reading.allocations import allocation_body, allocation_of, written_of
 from kilonova.scheduler.reading.cel import SelectorError, check, matches
-from kilonova.scheduler.reading.claims import NoClaim, check_resources, claimed
+from kilonova.scheduler.reading.claims import NoClaim, claimed
 from kilonova.scheduler.reading.pods import Misread
 from kilonova.scheduler.reading.slices import pool_of
 
@@ -371,14 +371,6 @@ def test_a_pod_waits_for_its_claims(asked: Pod, known: list[ResourceClaim], said
 def test_a_claim_that_nobody_understands_is_told_so(devices: dict[str, Any], said: str) -> None:
     with pytest.raises(Misread, match=said):
         read(pod((), NAMED), claim(**devices))
-
-
-def test_resources_that_only_devices_offer_are_told_apart() -> None:
-    classes = {"example.com/gpu": "gpu"}
-    check_resources(["cpu", "example.com/gpu"], classes.get, lambda _: True)
-    for name in ("example.com/gpu", "deviceclass.resource.kubernetes.io/gpu"):
-        with pytest.raises(Misread, match="only by devices of class gpu"):
-            check_resources([name], classes.get, lambda _: False)
 
 
 # Allocations.

@@ -4,7 +4,7 @@ A pod waits until its claims are there: those that are made for it from template
 others make. Claims that have devices already, or that several pods may use, are known by name.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from kilonova.api.meta import shared
@@ -34,7 +34,7 @@ FindClaim = Callable[[str], ResourceClaim | None]
 """The claim of a key, NAMESPACE/NAME."""
 FindClass = Callable[[str], DeviceClass | None]
 
-_ANY_OF_CLASS = "deviceclass.resource.kubernetes.io/"
+ANY_OF_CLASS = "deviceclass.resource.kubernetes.io/"
 """How a resource is called that stands for any device of a class."""
 
 
@@ -45,8 +45,13 @@ class NoClaim(Misread):
 
 
 def claim_keys(pod: Pod) -> list[str]:
-    """The claims that a pod is known to use, each once, by their keys."""
-    return list(dict.fromkeys(key for key, _ in _named(pod) if key))
+    """The claims that a pod is known to use, each once, by their keys; that of its extended
+    resources comes last."""
+    keys = dict.fromkeys(key for key, _ in _named(pod) if key)
+    extended = pod.status.extended_resource_claim_status
+    if extended is not None and extended.resource_claim_name:
+        keys[f"{pod.metadata.namespace}/{extended.resource_claim_name}"] = None
+    return list(keys)
 
 
 def claimed(pod: Pod, member: Member, find: FindClaim, find_class: FindClass) -> Member:
@@ -62,22 +67,6 @@ def claimed(pod: Pod, member: Member, find: FindClaim, find_class: FindClass) ->
             asks[key] = _ask(pod, key, wanted.name, generated, find, find_class)
     shape = shared(replace(member.shape, claims=tuple(asks.values())))
     return replace(member, shape=shape, claims=tuple(asks))
-
-
-def check_resources(
-    requests: Iterable[str],
-    class_of: Callable[[str], str | None],
-    is_offered: Callable[[str], bool],
-) -> None:
-    """Raises `Misread` for a resource that no node offers, and that stands for devices of a class:
-    nobody here claims them for the pod. `class_of` is the class of a resource, if it has one."""
-    for name in requests:
-        class_ = class_of(name)
-        if name.startswith(_ANY_OF_CLASS):
-            class_ = name.removeprefix(_ANY_OF_CLASS)
-        if class_ is not None and not is_offered(name):
-            problem = f"is offered by no node, only by devices of class {class_}: claim them"
-            raise Misread("resources.requests", name, f"{problem} by spec.resourceClaims")
 
 
 def _named(pod: Pod) -> Iterator[tuple[str | None, bool]]:
@@ -117,7 +106,7 @@ def _ask(
     devices = claim.spec.devices
     return ClaimAsk(
         tuple(
-            tuple(_option(key, name, each, find_class) for name, each in request.options())
+            tuple(option_of(key, name, each, find_class) for name, each in request.options())
             for request in devices.requests
         ),
         tuple(_constraint(key, each) for each in devices.constraints),
@@ -125,7 +114,8 @@ def _ask(
     )
 
 
-def _option(claim: str, name: str, request: ExactRequest, find_class: FindClass) -> Option:
+def option_of(claim: str, name: str, request: ExactRequest, find_class: FindClass) -> Option:
+    """Devices of one class that would do for a request of a claim."""
     where = f"claim {claim}, request {name}"
     class_ = find_class(request.device_class_name)
     if class_ is None:
@@ -156,7 +146,7 @@ def _option(claim: str, name: str, request: ExactRequest, find_class: FindClass)
         )
         if request.capacity is not None
         else (),
-        class_.spec.extended_resource_name or f"{_ANY_OF_CLASS}{request.device_class_name}",
+        class_.spec.extended_resource_name or f"{ANY_OF_CLASS}{request.device_class_name}",
     )
 
 

@@ -18,6 +18,7 @@ def reads_otherwise(old: Pod, new: Pod) -> bool:
         or old.spec.init_containers != new.spec.init_containers
         or old.spec.resources != new.spec.resources
         or old.status.resource_claim_statuses != new.status.resource_claim_statuses
+        or old.status.extended_resource_claim_status != new.status.extended_resource_claim_status
         or reports_otherwise(old, new)
     )
 
