@@ -1,5 +1,6 @@
 """Decisions that become void, and bindings that fail: nothing stays booked, nobody is forgotten."""
 
+import json
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -10,13 +11,14 @@ from kilonova.kube import Client
 from kilonova.kube.transport import Reply, Request
 from kilonova.local.cluster import Cluster
 from kilonova.scheduler.settings import Settings
-from tests.local.embedded_cluster import PODS, eventually, find, settle, virtual_time
+from tests.local.embedded_cluster import EVENTS, PODS, eventually, find, settle, virtual_time
 from tests.scheduler.faults import (
     Disturbed,
     abandoned_scheduler,
     assert_nothing_twice,
     full_cluster,
     hold,
+    is_binding,
     transport_of,
 )
 from tests.scheduler.scheduling import (
@@ -25,6 +27,7 @@ from tests.scheduler.scheduling import (
     all_placed,
     fleet,
     gang,
+    make_priority,
     nodes_of,
     pod,
     scheduler_on,
@@ -145,3 +148,80 @@ async def create_spare(client: Client) -> None:
 
 def bound_once(client: Client, name: str) -> Any:
     return all_placed(client, [name])
+
+
+SAYS_NO = b'{"kind":"Status","code":400,"reason":"BadRequest","message":"the plug-in says no"}'
+
+
+@pytest.mark.parametrize("code", [400, 403, 413, 422])
+async def test_a_rejected_binding_is_told_and_another_node_tried(code: int) -> None:
+    async with a_cluster(fleet(2)) as cluster, disturbed(cluster) as way:
+        client = cluster.client("tester")
+        asked: list[str] = []
+
+        async def reject(request: Request) -> Reply | None:
+            if is_binding(request):
+                asked.append(json.loads(request.body)["target"]["name"])
+                if asked[-1] == asked[0]:
+                    return Reply(code, SAYS_NO.replace(b"400", b"%d" % code), {})
+            return None
+
+        way.before = reject
+        await client.create(PODS, pod("p"), "default")
+        await eventually(all_placed(client, ["p"]), within=30)
+        assert (await nodes_of(client))["p"] != asked[0]
+        assert len(asked) == 2
+        told = [each for each in await events_of(client, "p") if "rejected" in each["message"]]
+        assert [each["reason"] for each in told] == ["FailedScheduling"]
+        assert "the plug-in says no" in told[0]["message"]
+
+
+@pytest.mark.parametrize("code", [400, 500])
+async def test_a_binding_that_is_rejected_everywhere_says_so_and_is_tried_less_and_less(
+    code: int,
+) -> None:
+    async with a_cluster(fleet(2)) as cluster, disturbed(cluster) as way:
+        client = cluster.client("tester")
+        await make_priority(client, "high", 1000)
+        await client.create(PODS, pod("low", 8), "default")
+        await eventually(all_placed(client, ["low"]))
+        asked: list[str] = []
+
+        async def reject(request: Request) -> Reply | None:
+            if not is_binding(request) or "/p/" not in request.path:
+                return None
+            asked.append(json.loads(request.body)["target"]["name"])
+            return Reply(code, SAYS_NO.replace(b"400", b"%d" % code), {})
+
+        way.before = reject
+        await client.create(PODS, pod("p", 8, priorityClassName="high"), "default")
+
+        async def told() -> bool:
+            return (await condition_of(client, "p")).get("reason") == "SchedulerError"
+
+        await eventually(told, within=120)
+        await settle(300)
+        assert len(asked) <= (30 if code == 400 else 150)
+        assert "the plug-in says no" in (await condition_of(client, "p"))["message"]
+        assert (await nodes_of(client))["low"], "nobody is evicted for a pod that is rejected"
+        await client.create(PODS, pod("next", 8), "default")
+        await eventually(all_placed(client, ["next"]), within=120)
+        way.before = None
+        await client.delete(PODS, "next", "default", grace=0)
+        await eventually(all_placed(client, ["p"]), within=180)
+
+
+async def condition_of(client: Client, name: str) -> dict[str, Any]:
+    """What a pod says of its place."""
+    found: dict[str, Any] = await client.get(PODS, name, "default")
+    conditions = found.get("status", {}).get("conditions", [])
+    return next((each for each in conditions if each["type"] == "PodScheduled"), {})
+
+
+async def events_of(client: Client, name: str) -> list[dict[str, Any]]:
+    listing = await client.list(EVENTS, "default")
+    return [
+        {**each, "message": each.get("note") or each.get("message", "")}
+        for each in listing.items
+        if (each.get("regarding") or each.get("involvedObject", {})).get("name") == name
+    ]

@@ -2,9 +2,10 @@
 and claims get their devices and volumes.
 
 The pods of a gang are bound at the same time, once all of them are still there and those who leave
-their nodes are gone. A binding that the server cannot take now is tried again until it does; one
-that it will never take (the pod is gone, or has a node already) is given back. So a gang is
-finished, however long the server is away.
+their nodes are gone. A binding that the server cannot take now is tried again until it does, so a
+gang is finished, however long the server is away. One that it will never take is given back: the
+pod is gone or has a node already, or the server rejects it, or fails at it again and again though
+it answers otherwise. What it said is told, and the pod tries other nodes first for a while.
 """
 
 import asyncio
@@ -19,8 +20,6 @@ from kilonova.kube import (
     Client,
     Conflict,
     ConnectionFailed,
-    Forbidden,
-    Invalid,
     NotFound,
 )
 from kilonova.kube.logging import get_logger
@@ -31,13 +30,18 @@ from kilonova.scheduler.core.snapshot import Booking
 from kilonova.scheduler.metrics import SchedulerMetrics
 from kilonova.scheduler.objects import PODS, Pod
 from kilonova.scheduler.reading.gpus import devices_text
+from kilonova.scheduler.rejections import Rejection, is_rejection
 from kilonova.scheduler.volumepromises import VolumePromises
 from kilonova.scheduler.world import World
 
 _log = get_logger(__name__)
 
-_REFUSED = (NotFound, Conflict, Invalid, Forbidden)
 _PAUSES = Backoff(0.1, 5.0)
+_MOST_ERRORS = 12
+"""So often the server may fail at a binding, within about half a minute, before it is given up."""
+
+Done = Callable[[Placement, list[Booking], list[Rejection]], None]
+"""Hears of a placement that was written, but for some bookings, and what the server rejected."""
 
 
 class Binder:
@@ -50,7 +54,7 @@ class Binder:
         client: Client,
         world: World,
         clear: Callable[[Placement], Awaitable[bool]],
-        done: Callable[[Placement, list[Booking]], None],
+        done: Done,
         slots: asyncio.Semaphore,
         metrics: SchedulerMetrics,
         allocations: Allocations,
@@ -130,16 +134,18 @@ class Binder:
         task = asyncio.current_task()
         assert task is not None
         self._tasks[task] = True
-        failed = list(placement.bookings)
+        failed, rejected = list(placement.bookings), list[Rejection]()
         if written and self._holds(placement):
             self._world.begin_binding(placement.bookings)
             if len(placement.bookings) == 1:
-                bound = [await self._bind_measured(placement.bookings[0])]
+                ends = [await self._bind_measured(placement.bookings[0])]
             else:
-                bound = await asyncio.gather(*map(self._bind_measured, placement.bookings))
-            failed = [each for each, ok in zip(placement.bookings, bound, strict=True) if not ok]
+                ends = await asyncio.gather(*map(self._bind_measured, placement.bookings))
+            ended = zip(placement.bookings, ends, strict=True)
+            failed = [booking for booking, end in ended if end is not True]
+            rejected = [end for end in ends if isinstance(end, Rejection)]
         await self._allocations.take_back(failed)
-        self._give_back(placement, failed)
+        self._give_back(placement, failed, rejected)
 
     def _holds(self, placement: Placement) -> bool:
         """Whether a decision that may be old by now is still a good one."""
@@ -148,23 +154,30 @@ class Binder:
             for booking in placement.bookings
         )
 
-    def _give_back(self, placement: Placement, failed: list[Booking]) -> None:
+    def _give_back(
+        self,
+        placement: Placement,
+        failed: list[Booking],
+        rejected: list[Rejection] | None = None,
+    ) -> None:
         self._world.end_binding(placement, failed)
-        self._done(placement, failed)
+        self._done(placement, failed, rejected or [])
 
-    async def _bind_measured(self, booking: Booking) -> bool:
+    async def _bind_measured(self, booking: Booking) -> bool | Rejection:
         since = time.perf_counter()
-        bound = await self._bind_pod(booking)
-        self._metrics.binding_ended(bound, time.perf_counter() - since)
-        return bound
+        end = await self._bind_pod(booking)
+        self._metrics.binding_ended(end is True, time.perf_counter() - since)
+        return end
 
-    async def _bind_pod(self, booking: Booking) -> bool:
+    async def _bind_pod(self, booking: Booking) -> bool | Rejection:
+        """Whether a pod was bound; what the server says if it will not bind it there."""
         pod = self._world.unbound(booking)
         if pod is None:
             return False
         node = self._world.cluster.snapshot.names[booking.row]
         annotations = {DEVICES: devices_text(booking.devices)} if booking.devices else None
         meta = pod.metadata
+        errors = 0
         for failures in count(1):
             try:
                 async with self._slots:
@@ -172,10 +185,17 @@ class Binder:
                         meta.name, meta.namespace, node, uid=meta.uid, annotations=annotations
                     )
                 return True
-            except _REFUSED as error:
+            except (NotFound, Conflict) as error:
                 _log.warning("binding refused", pod=booking.pod, node=node, error=str(error))
                 return await self._is_there_after_all(pod, node)
-            except (ConnectionFailed, ApiStatusError) as error:
+            except ApiStatusError as error:
+                errors += error.code >= 500
+                if is_rejection(error) or errors >= _MOST_ERRORS:
+                    _log.warning("binding rejected", pod=booking.pod, node=node, error=str(error))
+                    there = await self._is_there_after_all(pod, node)
+                    return there or Rejection(booking.pod, node, str(error))
+                _log.warning("binding delayed", pod=booking.pod, node=node, error=str(error))
+            except ConnectionFailed as error:
                 _log.warning("binding delayed", pod=booking.pod, node=node, error=str(error))
             await asyncio.sleep(_PAUSES.delay(failures))
             if self._world.unbound(booking) is None or not self._world.fits(booking):

@@ -56,6 +56,7 @@ from kilonova.scheduler.queuestatus import QueueStatuses
 from kilonova.scheduler.reading.gangs import NotYet
 from kilonova.scheduler.reading.reservations import is_reservation
 from kilonova.scheduler.reasons import Reasons
+from kilonova.scheduler.rejections import Rejection
 from kilonova.scheduler.reservations import Reservations
 from kilonova.scheduler.reservations import catch_up as catch_up_reservations
 from kilonova.scheduler.resting import Rests
@@ -251,7 +252,8 @@ def build_scheduler(
     evictions = Evictions(client, world, nominations, recorder, metrics, patience=settings.patience)
     rests = Rests(woken.set)
 
-    def done(placement: Placement, failed: list[Booking]) -> None:
+    def done(placement: Placement, failed: list[Booking], rejected: Sequence[Rejection]) -> None:
+        avoidance.rejected(placement.gang.name, rejected)
         if failed:
             rests.failed(placement.gang.name)
         else:
@@ -259,6 +261,7 @@ def build_scheduler(
             if not any(group.placed for group in placement.gang.groups):
                 metrics.gang_placed(now().timestamp() - placement.gang.created)
         teller.placed(placement, failed)
+        teller.rejected(placement.gang, rejected)
 
     async def begin() -> None:
         await caches.wait_synced()
@@ -374,9 +377,10 @@ class _Refused:
         self.reservations.refused(kept, reservation)
         refusals = [each for each in refusals if not is_reservation(each.gang.name)]
         self.moves.refused(refusals)
-        self.avoidance.refused(refusals)
+        again = self.avoidance.refused(refusals)
         self.allocations.refused(refusals)
-        self.teller.refused(refusals, reservation)
+        told = [each for each in refusals if each.gang.name not in again]
+        self.teller.refused(told, reservation)
 
     def unreadable(self, misread: Mapping[str, NotYet]) -> None:
         self.teller.unreadable(misread)

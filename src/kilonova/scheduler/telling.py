@@ -39,8 +39,14 @@ from kilonova.scheduler.core.plan import Placement, Refusal, Reservation
 from kilonova.scheduler.core.snapshot import Booking
 from kilonova.scheduler.objects import GANGS, PODS, Pod
 from kilonova.scheduler.reading.gangs import NotYet, is_lone, is_placeable, pod_of_lone
+from kilonova.scheduler.rejections import Rejection
 from kilonova.scheduler.speaking import subject_of, told_by, wire
-from kilonova.scheduler.verdicts import Verdict, placed_verdict, refused_verdict
+from kilonova.scheduler.verdicts import (
+    Verdict,
+    placed_verdict,
+    refused_verdict,
+    rejected_verdict,
+)
 from kilonova.scheduler.world import World
 
 _WORKERS = 8
@@ -113,6 +119,11 @@ class Teller:
             known = self._news.pop(key, None)
             if not _is_lone(key) or known is not None:
                 self._tell(placement.gang, placed_verdict(placement))
+
+    def rejected(self, gang: Gang, rejections: Sequence[Rejection]) -> None:
+        """Bindings of a gang that the API server rejected."""
+        if rejections:
+            self._tell(gang, rejected_verdict(rejections))
 
     def _forget_gone(self) -> None:
         """Those who went while they waited are not told of any more; looked for now and then."""
@@ -193,8 +204,7 @@ class Teller:
         """Whether a pod says what it should; not if it has changed since the cache saw it. It may
         have been bound, and is not to say afterwards that it was not. The first time it gets an
         event; later ones only if it `speaks`: in a large gang the gang's own event is enough."""
-        reason = "SchedulingGated" if verdict.gated else "Unschedulable"
-        new = Condition("PodScheduled", "False", reason, verdict.message)
+        new = Condition("PodScheduled", "False", verdict.pod_reason, verdict.message)
         old = next((each for each in pod.status.conditions if each.type == new.type), None)
         if _says(old, new):
             return True

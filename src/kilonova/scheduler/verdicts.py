@@ -1,6 +1,6 @@
 """What is said about a gang after a decision, in the words of those who read it. Pure."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from kilonova.scheduler.core.flaws import Flaw
@@ -15,7 +15,9 @@ from kilonova.scheduler.core.plan import (
 )
 from kilonova.scheduler.core.queues import Problem
 from kilonova.scheduler.reading.amounts import amount_text
+from kilonova.scheduler.rejections import Rejection
 
+BINDING_REJECTED = "BindingRejected"
 _LONGEST = 1024
 
 
@@ -31,6 +33,13 @@ class Verdict:
     message: str
     gated: bool = False
 
+    @property
+    def pod_reason(self) -> str:
+        """The reason that pods give, as those of kube-scheduler do."""
+        if self.reason == BINDING_REJECTED:
+            return "SchedulerError"
+        return "SchedulingGated" if self.gated else "Unschedulable"
+
 
 def placed_verdict(placement: Placement) -> Verdict:
     """A gang that got its place."""
@@ -38,6 +47,14 @@ def placed_verdict(placement: Placement) -> Verdict:
     pods = len(placement.bookings)
     message = f"{_many(pods, 'pod')} on {_many(nodes, 'node')}"
     return Verdict(True, "Placed", message)
+
+
+def rejected_verdict(rejections: Sequence[Rejection]) -> Verdict:
+    """A gang of which bindings were rejected."""
+    first = rejections[0]
+    more = f" ({len(rejections)} bindings were rejected)" if len(rejections) > 1 else ""
+    message = f"binding of pod {first.pod} to node {first.node} was rejected: {first.message}{more}"
+    return Verdict(False, BINDING_REJECTED, message[:_LONGEST], gated=True)
 
 
 def reason_of(why: Why) -> str:

@@ -11,13 +11,11 @@ from itertools import count
 
 from kilonova.api.gpus import DEVICES
 from kilonova.kube import (
+    ApiStatusError,
     Backoff,
     Client,
     Conflict,
-    Forbidden,
-    Invalid,
     KubeError,
-    NotFound,
     Store,
 )
 from kilonova.kube.election import LeadershipLost
@@ -30,11 +28,11 @@ from kilonova.scheduler.extender.wire import BindingAsked
 from kilonova.scheduler.objects import PODS, Pod
 from kilonova.scheduler.reading.gangs import NotYet
 from kilonova.scheduler.reading.gpus import devices_text
+from kilonova.scheduler.rejections import is_rejection
 from kilonova.scheduler.world import World
 
 _log = get_logger(__name__)
 
-_REFUSED = (NotFound, Conflict, Invalid, Forbidden, LeadershipLost)
 _PAUSES = Backoff(0.1, 5.0)
 _PATIENCE = 4.0
 """Seconds; kube-scheduler waits five unless it is told otherwise."""
@@ -128,10 +126,12 @@ class Binding:
             try:
                 await self._send(pod, booking, node, again=failures > 1)
                 return
-            except _REFUSED as error:
-                self._world.give_back([booking])
-                raise Refused(f"the binding was refused: {error}") from error
             except KubeError as error:
+                if isinstance(error, LeadershipLost) or (
+                    isinstance(error, ApiStatusError) and is_rejection(error)
+                ):
+                    self._world.give_back([booking])
+                    raise Refused(f"the binding was refused: {error}") from error
                 _log.warning("binding delayed", pod=pod.key, node=node, error=str(error))
             await asyncio.sleep(_PAUSES.delay(failures))
 
