@@ -6,11 +6,13 @@ Files that take long come first, so that no worker is left alone with one at the
 
 import gc
 import os
+import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -90,6 +92,9 @@ LONGEST = (
 )
 """Files that take more than some ten seconds, the longest first, more or less."""
 
+INTERRUPTED_EVERY = 20.0
+"""Seconds between two attempts to end a test that has taken longer than it may."""
+
 CONTROLLERS = ",".join(
     f"{name}-controller"
     for name in (
@@ -113,6 +118,32 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     if missing:
         raise pytest.UsageError(f"no such files, named in LONGEST: {', '.join(missing)}")
     items.sort(key=lambda item: places.get(item.path, len(places)))
+
+
+_TIME_LIMIT = pytest.StashKey[Any]()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_timeout_set_timer(
+    item: pytest.Item, settings: Any
+) -> Generator[None, bool | None, bool | None]:
+    """Interrupt a test that is over its time again and again, until it has ended.
+
+    Whichever task of an event loop is running may swallow what the signal raises.
+    """
+    done = yield
+    item.stash[_TIME_LIMIT] = settings
+    if signal.getitimer(signal.ITIMER_REAL)[0]:
+        signal.setitimer(signal.ITIMER_REAL, settings.timeout, INTERRUPTED_EVERY)
+    return done
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_exception_interact(node: pytest.Item | pytest.Collector) -> None:
+    """Limit the time of a failed test's teardown, too: pytest-timeout stops at a failure."""
+    settings = node.stash.get(_TIME_LIMIT, None)
+    if settings is not None and not node.config.getoption("usepdb"):
+        node.ihook.pytest_timeout_set_timer(item=node, settings=settings)
 
 
 def pytest_collection_finish() -> None:

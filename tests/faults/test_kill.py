@@ -21,6 +21,7 @@ KILLS = int(os.environ.get("KILONOVA_KILLS", "200"))
 SEED = int(os.environ.get("KILONOVA_SEED", "1"))
 
 
+@pytest.mark.timeout(300 + 2 * KILLS)
 def test_kills_under_write_load_lose_nothing(tmp_path: Path) -> None:
     data, port = tmp_path / "data", free_port()
     arguments = ("up", "--no-demo", "--no-process-node", "--data", str(data), "--port", str(port))
