@@ -69,11 +69,19 @@ def _read_metadata(obj: JsonObject) -> list[str]:
     if metadata is None:
         return []
     schema = definition_schema(OBJECT_META)
+    unknown: list[str] = []
     try:
         conformer(schema)(metadata)
     except FAULTS:
-        return explain(schema, metadata, "metadata")
-    return []
+        unknown = explain(schema, metadata, "metadata")
+    for name in _OMITTED_IF_EMPTY:
+        if name in metadata and not metadata[name]:
+            del metadata[name]
+    return unknown
+
+
+_OMITTED_IF_EMPTY = ("labels", "annotations", "finalizers", "ownerReferences")
+"""Fields of metadata, which Kubernetes reads into a Go struct for custom kinds too."""
 
 
 def _some(schema: Schema, holds: Callable[[Schema], bool]) -> bool:
