@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from kilonova.scheduler.core.cluster import Cluster
-from kilonova.scheduler.core.evicting import fit_again
 from kilonova.scheduler.core.filters import Reason, reasons
 from kilonova.scheduler.core.gangs import Gang, Group, Member
 from kilonova.scheduler.core.plan import Placement
+from kilonova.scheduler.core.preemption_trial import fit_again
 from kilonova.scheduler.core.relocating import Move
 from kilonova.scheduler.core.snapshot import Booking
 

@@ -215,8 +215,8 @@ def check_evictions(
     plan: Plan,
     now: float,
 ) -> None:
-    """Only who may be taken is, wholly or what it can do without; `standing` and the rest are as
-    they were before."""
+    """Only who may be taken is, wholly or what it can do without, each by right when all the others
+    are gone; `standing` and the rest are as they were before."""
     used, left = used.copy(), dict(budgets)
     pods = {name: dict(one.pods) for name, one in standing.items()}
     for placement in plan.placements:
@@ -226,16 +226,6 @@ def check_evictions(
             victim = standing[unit.gang]
             assert victim.gang.name != gang.name
             _check_unit(victim.gang, pods[unit.gang], unit.pods)
-            holder = Holder(
-                victim.gang.queue,
-                unit.amounts,
-                victim.since,
-                victim.gang.priority,
-                victim.gang.preemptible,
-            )
-            same = victim.gang.queue == gang.queue
-            keeps = kept_from_preemption if same else kept_from_reclaim
-            assert keeps(used, claimant, holder, now) is None
             total: Counter[str] = Counter()
             for pod in unit.pods:
                 amounts = pods[unit.gang].pop(pod)
@@ -247,6 +237,20 @@ def check_evictions(
             assert {k: v for k, v in total.items() if v} == {
                 k: v for k, v in unit.amounts.items() if v
             }
+        for unit in placement.evicted:
+            victim = standing[unit.gang]
+            holder = Holder(
+                victim.gang.queue,
+                unit.amounts,
+                victim.since,
+                victim.gang.priority,
+                victim.gang.preemptible,
+            )
+            same = victim.gang.queue == gang.queue
+            keeps = kept_from_preemption if same else kept_from_reclaim
+            with_it = used.copy()
+            with_it.charge(victim.gang.queue, unit.amounts)
+            assert keeps(with_it, claimant, holder, now) is None
         for booking in placement.bookings:
             used.charge(gang.queue, charged(booking.shape))
 

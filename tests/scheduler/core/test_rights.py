@@ -158,6 +158,20 @@ def test_queues_that_deserve_different_things_do_not_take_them_in_turns() -> Non
     assert kept_from_reclaim(used, wants, has, NOW) is None
 
 
+def test_who_deserves_only_cpus_takes_no_gpus_that_another_deserves() -> None:
+    used = of_gpus_and_cpus(a=({"cpu": 8}, {}), b=({GPU: 4, "cpu": 1}, {GPU: 4, "cpu": 4}))
+    wants, has = claimant("a", gpus=2, cpu=2), holder("b", gpus=2, cpu=2)
+    assert kept_from_reclaim(used, wants, has, NOW) == "WithinDeserved"
+    used.charge("b", {GPU: 2})
+    assert kept_from_reclaim(used, wants, has, NOW) is None
+
+
+def test_who_deserves_only_cpus_takes_gpus_of_one_that_deserves_none() -> None:
+    used = of_gpus_and_cpus(a=({"cpu": 8}, {}), b=({"cpu": 1}, {GPU: 4, "cpu": 4}))
+    wants, has = claimant("a", gpus=2, cpu=2), holder("b", gpus=2, cpu=2)
+    assert kept_from_reclaim(used, wants, has, NOW) is None
+
+
 PREEMPTED: dict[str, tuple[str, int, bool, str | None]] = {
     "by a more important gang of the queue": ("chat", 1, True, None),
     "not by an equal": ("chat", 0, True, "NotMoreImportant"),

@@ -74,6 +74,10 @@ class Sharers:
         other._claims = {pod: list(claims) for pod, claims in self._claims.items()}
         return other
 
+    def has(self, pod: str) -> bool:
+        """Whether a pod uses a claim that has a name."""
+        return pod in self._claims
+
     def counts(self, claim: str) -> bool:
         """Whether a claim counts with some pod."""
         return claim in self._users

@@ -1,7 +1,8 @@
 """All that is decided from: nodes and bookings, queues and what they use, gangs that stand."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Protocol
@@ -57,9 +58,15 @@ class Cluster:
         self.used = Ledger(forest or forest_of(()))
         self.history = History(half_life)
         self.standing: dict[str, Standing] = {}
+        self.priorities: dict[str, Counter[int]] = {}
+        """How many gangs of which priority stand in each queue; none for queues without any."""
         self.budgets: dict[str, int] = {}
         """How many pods each disruption budget lets go now."""
         self._sharers = Sharers()
+        self._sharers_lent = False
+        """Whether the sharers are those of before a trial, which must not change."""
+        self._before: dict[str, Standing | None] | None = None
+        """In a trial, gangs that changed in it as they were."""
         self._capacity: Amounts = {}
         self._capacity_at = -1
 
@@ -74,6 +81,31 @@ class Cluster:
         for standing in self.standing.values():
             for amounts in standing.pods.values():
                 self.used.charge(standing.gang.queue, amounts)
+        self._count_priorities()
+
+    @contextmanager
+    def trial(self) -> Generator[None]:
+        """Whatever is changed within it, by `stand` and `leave` and in the snapshot, is as it was
+        before when it ends. Costs what changes, not what there is."""
+        outer = self._before, self._sharers, self._sharers_lent
+        used, budgets = self.used.copy(), dict(self.budgets)
+        mark = self.snapshot.mark()
+        before: dict[str, Standing | None] = {}
+        self._before = before
+        self._sharers_lent = True
+        try:
+            yield
+        finally:
+            self.snapshot.undo(mark)
+            for name, standing in before.items():
+                now = self.standing.pop(name, None)
+                if now is not None:
+                    self._count_priority(now.gang, -1)
+                if standing is not None:
+                    self.standing[name] = standing
+                    self._count_priority(standing.gang, 1)
+            self.used, self.budgets = used, budgets
+            self._before, self._sharers, self._sharers_lent = outer
 
     def save(self) -> "Saved":
         """Gangs and queues as they are, for `restore`; bookings are the snapshot's to undo."""
@@ -86,6 +118,7 @@ class Cluster:
     def restore(self, saved: "Saved") -> None:
         self.standing, self.used = saved.standing, saved.used
         self.budgets, self._sharers = saved.budgets, saved.sharers
+        self._count_priorities()
 
     def copy(self) -> "Cluster":
         """The same nodes, queues and gangs, which change by themselves from now on."""
@@ -116,10 +149,14 @@ class Cluster:
         charges: "Charges | None" = None,
     ) -> None:
         """Counts bookings, made already, as those of a gang."""
+        self._remember(gang.name)
         standing = self.standing.get(gang.name)
         if standing is None:
             standing = self.standing[gang.name] = Standing(gang, now)
+        else:
+            self._count_priority(standing.gang, -1)
         standing.gang = gang
+        self._count_priority(gang, 1)
         total: dict[str, int] = {}
         for shape, alike in _by_shape(bookings).items():
             if not shape.claims:
@@ -151,13 +188,16 @@ class Cluster:
 
     def leave(self, gang: str, pods: Iterable[str], charges: "Charges | None" = None) -> None:
         """Some pods of a gang have no place any more; their bookings are released by the caller."""
+        self._remember(gang)
         standing = self.standing[gang]
         for pod in pods:
             (charges or self.used).discharge(standing.gang.queue, standing.pods.pop(pod))
-            for heir in self._sharers.leave(pod):
-                self._inherit(heir, charges or self.used)
+            if self._sharers.has(pod):
+                for heir in self._own_sharers().leave(pod):
+                    self._inherit(heir, charges or self.used)
         if not standing.pods:
             del self.standing[gang]
+            self._count_priority(standing.gang, -1)
 
     def counted(self, bookings: Iterable[Booking], claimed: set[str] | None = None) -> Counter[str]:
         """What pods count in their queue by the very devices that they have. Claims that others
@@ -176,14 +216,40 @@ class Cluster:
     def _join(self, gang: str, booking: Booking) -> None:
         for claim, amounts in by_claim(booking):
             if claim:
-                self._sharers.join(claim, gang, booking.pod, amounts)
+                self._own_sharers().join(claim, gang, booking.pod, amounts)
 
     def _inherit(self, heir: Successor, charges: "Charges") -> None:
         """A claim counts with another pod now."""
+        self._remember(heir.gang)
         standing = self.standing[heir.gang]
         had = standing.pods[heir.pod]
         standing.pods[heir.pod] = Counter(had) + Counter(heir.amounts)
         charges.charge(standing.gang.queue, heir.amounts)
+
+    def _own_sharers(self) -> Sharers:
+        """Those that may be changed."""
+        if self._sharers_lent:
+            self._sharers, self._sharers_lent = self._sharers.copy(), False
+        return self._sharers
+
+    def _remember(self, name: str) -> None:
+        """In a trial, how a gang stood before it changes."""
+        if self._before is not None and name not in self._before:
+            one = self.standing.get(name)
+            self._before[name] = one and Standing(one.gang, one.since, dict(one.pods))
+
+    def _count_priority(self, gang: Gang, sign: int) -> None:
+        counts = self.priorities.setdefault(gang.queue, Counter())
+        counts[gang.priority] += sign
+        if not counts[gang.priority]:
+            del counts[gang.priority]
+            if not counts:
+                del self.priorities[gang.queue]
+
+    def _count_priorities(self) -> None:
+        self.priorities = {}
+        for standing in self.standing.values():
+            self._count_priority(standing.gang, 1)
 
     def _found_sharers(self) -> Sharers:
         """Who uses which claim, those first with whom it counts."""

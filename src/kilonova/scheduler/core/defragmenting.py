@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 from kilonova.scheduler.core.cluster import Cluster, asked
-from kilonova.scheduler.core.evicting import fit_again
 from kilonova.scheduler.core.flaws import flaw_of
 from kilonova.scheduler.core.gangs import Gang
 from kilonova.scheduler.core.labels import Rows
 from kilonova.scheduler.core.lacking import likely_domains
 from kilonova.scheduler.core.placing import Placer
+from kilonova.scheduler.core.preemption_trial import fit_again
 from kilonova.scheduler.core.relocating import Budget, Move, Movers
 from kilonova.scheduler.core.rooms import Rooms
 from kilonova.scheduler.core.snapshot import Booking

@@ -1,6 +1,7 @@
 """Where room could be made for a gang that has none: domains, by how much is missing in each."""
 
 from collections.abc import Iterator
+from itertools import islice
 
 import numpy as np
 
@@ -18,13 +19,20 @@ _DOMAINS = 16
 
 
 def likely_domains(snapshot: Snapshot, rooms: Rooms, gang: Gang) -> Iterator[Rows]:
+    """The domains in which room could be made for a gang that lack the least."""
+    return islice(all_domains(snapshot, rooms, gang), _DOMAINS)
+
+
+def all_domains(snapshot: Snapshot, rooms: Rooms, gang: Gang) -> Iterator[Rows]:
     """Rows within which room could be made for a gang, those first that lack the least: a node for
     a pod alone, a domain of the level that the gang requires, or all nodes. Where something of the
     gang stands already there is only the domain where it stands."""
     rows = np.flatnonzero(snapshot.alive[: snapshot.size])
     level = NAME if lone(gang) is not None else _level(gang)
     if not level:
-        yield rows
+        one = np.zeros(len(rows), np.int32)
+        if len(rows) and np.isfinite(_lacking(snapshot, rooms, gang, rows, one)[0]):
+            yield rows
         return
     domains = snapshot.labels.domains(level, rows)
     anchors = anchored(snapshot, tree(gang), level)
@@ -35,7 +43,7 @@ def likely_domains(snapshot: Snapshot, rooms: Rooms, gang: Gang) -> Iterator[Row
     lacking = _lacking(snapshot, rooms, gang, rows, domains)
     names = snapshot.labels.column(level).values
     able = np.flatnonzero(np.isfinite(lacking)).tolist()
-    for domain in sorted(able, key=lambda one: (lacking[one], names[one]))[:_DOMAINS]:
+    for domain in sorted(able, key=lambda one: (lacking[one], names[one])):
         yield rows[domains == domain]
 
 

@@ -96,13 +96,8 @@ class Planner:
 
     def plan(self, gangs: Iterable[Gang], now: float) -> Plan:
         """What would be decided; nothing changes."""
-        saved = self._cluster.save()
-        mark = self._cluster.snapshot.mark()
-        try:
+        with self._cluster.trial():
             return self.decide(gangs, now)
-        finally:
-            self._cluster.snapshot.undo(mark)
-            self._cluster.restore(saved)
 
     def decide(self, gangs: Iterable[Gang], now: float) -> Plan:
         """Books what gets a place, and says what does not."""
@@ -155,6 +150,7 @@ class Round:
         self._open: OpenRoom | None = None
         self.placements: list[Placement] = []
         self.refusals: list[Refusal] = []
+        self._newcomers: set[str] = set()
         self._hopeless: dict[Hashable, bool] = {}
         """Asks that found no place in this round, by whether a limit held them back: what was
         booked since makes none. And whether that holds of gangs, too, that end before a
@@ -212,6 +208,7 @@ class Round:
         self._close(outcome.bookings if isinstance(outcome, Placement) else ())
         if isinstance(outcome, Placement):
             self.placements.append(outcome)
+            self._newcomers.add(outcome.gang.name)
         else:
             self.refusals.append(outcome)
         return outcome
@@ -304,8 +301,9 @@ class Round:
         if not self._policy.evicts or not gang.preempts or not gang.needed:
             return None
         if self._evictor is None:
-            newcomers = {placement.gang.name for placement in self.placements}
-            self._evictor = Evictor(self._cluster, self._rooms, self._placer, self._now, newcomers)
+            self._evictor = Evictor(
+                self._cluster, self._rooms, self._placer, self._now, self._newcomers
+            )
         mark = self._cluster.snapshot.mark()
         room = self._evictor.make_room(gang)
         gone = [pod for unit in room.units for pod in unit.pods] if room is not None else []

@@ -2,7 +2,8 @@
 
 - **Reclaim**: a queue gets back what it deserves from queues that use more than they deserve. The
   one that reclaims stays within what it deserves, the other keeps what it deserves, and so do the
-  queues above them up to the first that both are part of.
+  queues above them up to the first that both are part of. Of a resource that it does not list a
+  queue deserves nothing: it never takes that from a queue which deserves it.
 - **Preemption**: a gang makes room for a more important one of its own queue.
 
 A gang is safe from either for a while after its start, as its queue says.
@@ -65,15 +66,13 @@ def kept_from_reclaim(
     queue = used.forest.queues.get(holder.queue)
     if queue and now - holder.started < queue.reclaim_min_runtime:
         return "TooYoung"
-    gaining, losing = _apart(used, claimant.queue, holder.queue)
-    if not gaining or not all(_deserves(used, name, claimant.amounts) for name in gaining):
+    gaining, losing = apart(used, claimant.queue, holder.queue)
+    if not gaining or not all(deserves(used, name, claimant.amounts) for name in gaining):
         return "AboveDeserved"
-    wanted = {
-        resource
-        for resource in used.forest.queues[claimant.queue].deserved
-        if claimant.amounts.get(resource)
-    }
-    if not losing or not all(_can_spare(used, name, holder.amounts, wanted) for name in losing):
+    wanted, beside = _wanted(used, claimant)
+    if not losing or not all(
+        _can_spare(used, name, holder.amounts, wanted, beside) for name in losing
+    ):
         return "WithinDeserved"
     return None
 
@@ -99,10 +98,21 @@ def may_reclaim(used: Ledger, claimant: Claimant) -> bool:
 
     Where this is not so, no holder needs to be looked at.
     """
-    return _deserves(used, claimant.queue, claimant.amounts)
+    return deserves(used, claimant.queue, claimant.amounts)
 
 
-def _apart(used: Ledger, one: str, other: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def borrows(used: Ledger, claimant: Claimant, queue: str) -> bool:
+    """Whether a queue uses more than it deserves of something that a gang may reclaim, and so do
+    those above it: where this is not so, none of its gangs needs to be looked at."""
+    wanted, _ = _wanted(used, claimant)
+    _, losing = apart(used, claimant.queue, queue)
+    return bool(losing) and all(
+        any(used.of(name).get(each, 0) > _deserved(used, name).get(each, 0) for each in wanted)
+        for name in losing
+    )
+
+
+def apart(used: Ledger, one: str, other: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The paths of two queues, up to the first queue that both are part of."""
     mine, theirs = used.forest.path(one), used.forest.path(other)
     shared = 0
@@ -111,26 +121,35 @@ def _apart(used: Ledger, one: str, other: str) -> tuple[tuple[str, ...], tuple[s
     return mine[: len(mine) - shared], theirs[: len(theirs) - shared]
 
 
-def _deserves(used: Ledger, name: str, asked: Amounts) -> bool:
-    """Whether a queue deserves amounts beside what it uses, of the resources that it speaks of."""
+def deserves(used: Ledger, name: str, asked: Amounts, *, all_of_it: bool = False) -> bool:
+    """Whether a queue deserves amounts beside what it uses, of the resources that it speaks of; or
+    with all of it, if it used nothing."""
     queue = used.forest.queues.get(name)
     if queue is None:
         return False
-    row = used.of(name)
+    row: Amounts = {} if all_of_it else used.of(name)
     about = [each for each in queue.deserved if asked.get(each)]
     return bool(about) and all(
         row.get(each, 0) + asked[each] <= queue.deserved[each] for each in about
     )
 
 
-def _can_spare(used: Ledger, name: str, given: Amounts, wanted: set[str]) -> bool:
+def _wanted(used: Ledger, claimant: Claimant) -> tuple[set[str], set[str]]:
+    """What a gang asks for of the resources that its queue deserves, and what it asks for beside
+    them: of the latter its queue deserves nothing."""
+    listed = _deserved(used, claimant.queue)
+    asked = {resource for resource, amount in claimant.amounts.items() if amount}
+    return asked & listed.keys(), asked - listed.keys()
+
+
+def _can_spare(used: Ledger, name: str, given: Amounts, wanted: set[str], beside: set[str]) -> bool:
     """Whether a queue that loses amounts keeps what it deserves of what is wanted.
 
     Being above in one wanted resource is enough: who borrows GPUs cannot keep them for having few
-    CPUs. Where the queue speaks of no such resource it must keep all that it does speak of.
+    CPUs. But of what the other takes beside, without deserving any, it must keep what it deserves.
+    Where the queue speaks of no wanted resource it must keep all that it does speak of.
     """
-    queue = used.forest.queues.get(name)
-    deserved: Amounts = queue.deserved if queue else {}
+    deserved = _deserved(used, name)
     row = used.of(name)
     lost = {resource: amount for resource, amount in given.items() if amount}
     spared = {
@@ -139,8 +158,13 @@ def _can_spare(used: Ledger, name: str, given: Amounts, wanted: set[str]) -> boo
         if row.get(resource, 0) - amount >= deserved.get(resource, 0)
     }
     useful = spared & wanted
-    if not useful:
+    if not useful or any(each in beside and each not in spared for each in lost):
         return False
     return any(each in deserved for each in useful) or all(
         each in spared for each in lost if each in deserved
     )
+
+
+def _deserved(used: Ledger, name: str) -> Amounts:
+    queue = used.forest.queues.get(name)
+    return queue.deserved if queue else {}

@@ -4,47 +4,29 @@ A **unit** is what leaves together: a whole gang, or one pod that a gang has bey
 can do without. Units are given out the cheapest first: less important gangs before others, extra
 pods before whole gangs, and what has the least work to lose before what has more.
 
-What a gang may take is its **claim**: by right, and as far as what was taken before leaves it one.
-A claim also knows the limits of the gang's queue, and of those above it, that the gang breaks as
-long as others stay.
+Most gangs that find no place have no right to anybody's: that is known from what queues use and
+from the priorities in them, before any running gang is looked at. Where there is a right, units are
+made of those gangs alone that come into question, in the order of their cost and no further than
+they are asked for.
 """
 
 import heapq
-from bisect import bisect_left
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from itertools import islice
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from itertools import chain, groupby
+
+import numpy as np
 
 from kilonova.scheduler.core.cluster import Cluster, Standing, asked
+from kilonova.scheduler.core.entitlement import Claim, Cost, Unit, summed
 from kilonova.scheduler.core.gangs import Gang
-from kilonova.scheduler.core.ledgers import Blocked
-from kilonova.scheduler.core.queues import Amounts
-from kilonova.scheduler.core.rights import (
-    Claimant,
-    Holder,
-    kept_from_preemption,
-    kept_from_reclaim,
-    may_reclaim,
-)
-from kilonova.scheduler.core.snapshot import GPU, Booking
-
-Cost = tuple[int, bool, float, int, int, str]
-"""Priority, whether a whole gang goes, GPU-seconds of work that are lost, GPUs, pods, a name. Those
-who have just begun lose nothing yet: of them the smaller goes."""
-
-
-@dataclass(frozen=True, slots=True)
-class Unit:
-    """Pods of one gang that leave together, and what their leaving costs."""
-
-    gang: str
-    pods: tuple[str, ...]
-    cost: Cost
-    amounts: Amounts
+from kilonova.scheduler.core.labels import Flags, Rows
+from kilonova.scheduler.core.ledgers import Ledger
+from kilonova.scheduler.core.rights import Claimant, apart, borrows, deserves
+from kilonova.scheduler.core.snapshot import GPU
 
 
 class Victims:
-    """The units of all gangs that stood when it was made, by queue and cost.
+    """The units of all gangs that stand, by queue and cost.
 
     Good for one round of decisions: newcomers, who got their place in it, are left out, so nobody
     is pushed out in the round in which they came.
@@ -53,36 +35,37 @@ class Victims:
     def __init__(self, cluster: Cluster, now: float, newcomers: Collection[str] = ()) -> None:
         self._cluster = cluster
         self._now = now
-        self._guards = {
-            pod: booking.member.budgets
-            for pod, booking in cluster.snapshot.bookings.items()
-            if booking.member.budgets
-        }
+        self._newcomers = newcomers
+        self._guards: dict[str, tuple[str, ...]] = {}
+        """Disruption budgets of the pods of which units were made, even while those are gone."""
         self._by_gang: dict[str, list[Unit]] = {}
-        self._by_queue: dict[str, list[tuple[Cost, Unit]]] = {}
-        self._firsts: dict[str, int] = {}
-        for name, standing in cluster.standing.items():
-            if standing.gang.preemptible and name not in newcomers:
-                units = self._by_gang[name] = _units_of(standing, now)
-                line = self._by_queue.setdefault(standing.gang.queue, [])
-                line.extend((unit.cost, unit) for unit in units)
-        for line in self._by_queue.values():
-            line.sort(key=_by_cost)
+        self._levels: dict[str, list[tuple[int, _Level]]] | None = None
 
-    def claim(self, gang: Gang, *, limited: bool = True) -> "Claim":
+    def claim(self, gang: Gang, *, limited: bool = True) -> Claim:
         """What a gang may take; as if there were no limits, if it is not limited."""
-        return Claim(self._cluster, gang, self._now, self._guards, limited=limited)
+        claimant = Claimant(gang.queue, asked(gang), gang.priority)
+        sources = self._sources(claimant)
+        return Claim(self._cluster, gang, self._now, self._guards, limited=limited, sources=sources)
 
-    def of(self, claim: "Claim", among: Iterable[str]) -> Iterator[Unit]:
-        """The units of some gangs that may be pushed out, one after the other. Each counts as
-        taken: a queue never loses what it deserves, no disruption budget is overdrawn."""
-        found = (unit for name in among for unit in self._by_gang.get(name, ()))
-        for unit in sorted(found, key=lambda unit: unit.cost):
-            if claim.may_take(unit):
+    def of(self, claim: Claim, rows: Rows | None, useful: Flags | None) -> Iterator[Unit]:
+        """Units that may be pushed out, one after the other, of gangs that stand on some rows, or
+        anywhere, and on a useful one. Each counts as taken: a queue never loses what it deserves,
+        no disruption budget is overdrawn."""
+        for unit in self._in_order(claim) if rows is None else self._on(rows):
+            if self._is_useful(unit, useful) and claim.may_take(unit):
                 claim.take(unit)
                 yield unit
 
-    def relieving(self, claim: "Claim") -> Iterator[Unit]:
+    def possible(self, claim: Claim, rows: Rows | None, useful: Flags | None) -> Iterator[Unit]:
+        """Units that may be pushed out, or might be if others were, too."""
+        for unit in self._in_order(claim) if rows is None else self._on(rows):
+            standing = self._cluster.standing.get(unit.gang)
+            if standing is not None and standing.gang.queue in claim.sources:
+                helps = self._is_useful(unit, useful) or claim.helped_by(unit)
+                if helps and claim.might_take(unit):
+                    yield unit
+
+    def relieving(self, claim: Claim) -> Iterator[Unit]:
         """Units that may be pushed out, until no limit is broken any more; each counts as taken."""
         if not claim.broken:
             return
@@ -93,11 +76,23 @@ class Victims:
                 if not claim.broken:
                     return
 
-    def instead(self, claim: "Claim") -> Iterator[Unit]:
+    def instead(self, claim: Claim) -> Iterator[Unit]:
         """The units that may be pushed out, of which one is to go, and then no limit is broken."""
         for unit in self._in_order(claim):
             if claim.settled_by(unit) and claim.may_take(unit):
                 yield unit
+
+    def are_on(self, claim: Claim, rows: Rows) -> bool:
+        """Whether a gang stands on some rows that might have to make way, by its queue."""
+        standing, sources, claimant = self._cluster.standing, claim.sources, claim.claimant
+        for row in map(int, rows):
+            for booking in self._cluster.snapshot.pods_on[row].values():
+                one = standing.get(booking.gang)
+                if one is None or one.gang.queue not in sources:
+                    continue
+                if one.gang.queue != claimant.queue or one.gang.priority < claimant.priority:
+                    return True
+        return False
 
     def count_out(self, units: Iterable[Unit]) -> None:
         """Notes what budgets no longer let go when units leave."""
@@ -107,155 +102,184 @@ class Victims:
                 for budget in self._guards.get(pod, ()):
                     budgets[budget] = budgets.get(budget, 0) - 1
 
-    def _in_order(self, claim: "Claim") -> Iterator[Unit]:
-        gang = claim.gang
-        lines: list[Iterator[tuple[Cost, Unit]]] = []
-        for queue, line in self._by_queue.items():
-            if queue == gang.queue:
-                weaker = bisect_left(line, gang.priority, key=lambda entry: entry[0][0])
-                lines.append(islice(line, self._first(queue), weaker))
-            elif claim.reclaims:
-                lines.append(islice(line, self._first(queue), None))
-        yield from (unit for _, unit in heapq.merge(*lines, key=_by_cost))
+    def _sources(self, claimant: Claimant) -> tuple[str, ...]:
+        """Queues with gangs that might have to make way, by what is known without looking at any.
+        Whom else a gang takes may give it the right to reclaim: that is taken to be so."""
+        used = self._cluster.used
+        priorities = self._cluster.priorities
+        weaker = any(each < claimant.priority for each in priorities.get(claimant.queue, ()))
+        found = [claimant.queue] if weaker else []
+        if not deserves(used, claimant.queue, claimant.amounts, all_of_it=weaker):
+            return tuple(found)
+        path = used.forest.path(claimant.queue)
+        relieved = set(path) if weaker else set[str]()
+        others = [each for each in priorities if borrows(used, claimant, each)]
+        ways = {each: apart(used, claimant.queue, each)[0] for each in others}
+        for queue in sorted(others, key=lambda each: len(ways[each])):
+            if _may_gain(claimant, used, ways[queue], relieved):
+                found.append(queue)
+                relieved.update(path[len(ways[queue]) :])
+        return tuple(found)
 
-    def _first(self, queue: str) -> int:
-        """Where in the line of a queue the first gang is that still stands."""
-        line, first = self._by_queue[queue], self._firsts.get(queue, 0)
-        while first < len(line) and line[first][1].gang not in self._cluster.standing:
-            first += 1
-        self._firsts[queue] = first
-        return first
+    def _in_order(self, claim: Claim) -> Iterator[Unit]:
+        """Units of all gangs that might have to make way, the cheapest first."""
+        lines: list[Iterator[Unit]] = []
+        for queue in claim.sources:
+            levels = self._by_priority(queue)
+            if queue == claim.claimant.queue:
+                levels = [each for each in levels if each[0] < claim.claimant.priority]
+            lines.append(chain.from_iterable(level.units() for _, level in levels))
+        return lines[0] if len(lines) == 1 else heapq.merge(*lines, key=_cost)
+
+    def _on(self, rows: Rows) -> list[Unit]:
+        """Units of gangs that stand on rows, the cheapest first."""
+        pods_on = self._cluster.snapshot.pods_on
+        names = {booking.gang for row in map(int, rows) for booking in pods_on[row].values()}
+        standing = self._cluster.standing
+        found: list[Unit] = []
+        for name in sorted(names):
+            if name in standing and self._may_go(standing[name]):
+                found.extend(self._units(standing[name]))
+        return sorted(found, key=_cost)
+
+    def _by_priority(self, queue: str) -> "list[tuple[int, _Level]]":
+        """The gangs of a queue by priority, the least important first."""
+        if self._levels is None:
+            found: dict[tuple[str, int], list[Standing]] = {}
+            for standing in self._cluster.standing.values():
+                gang = standing.gang
+                if gang.preemptible:
+                    found.setdefault((gang.queue, gang.priority), []).append(standing)
+            self._levels = {}
+            for name, priority in sorted(found):
+                level = _Level(found[name, priority], self._now, self._current)
+                self._levels.setdefault(name, []).append((priority, level))
+        return self._levels.get(queue, [])
+
+    def _current(self, name: str, unit: Unit | None) -> list[Unit]:
+        """Units of a gang as it stands now; or of one of its units what it is now."""
+        standing = self._cluster.standing.get(name)
+        if standing is None or not self._may_go(standing):
+            return []
+        if unit is None:
+            return self._units(standing)
+        if all(pod in standing.pods for pod in unit.pods):
+            return [unit]
+        return self._units(standing)[-1:] if unit.whole else []
+
+    def _may_go(self, standing: Standing) -> bool:
+        return standing.gang.preemptible and standing.gang.name not in self._newcomers
+
+    def _units(self, standing: Standing) -> list[Unit]:
+        name = standing.gang.name
+        known = self._by_gang.get(name)
+        if known is None or len(known[-1].pods) != len(standing.pods):
+            known = self._by_gang[name] = units_of(standing, self._now)
+            bookings = self._cluster.snapshot.bookings
+            for pod in standing.pods:
+                booking = bookings.get(pod)
+                if booking is not None and booking.member.budgets:
+                    self._guards[pod] = booking.member.budgets
+        return known
+
+    def _is_useful(self, unit: Unit, useful: Flags | None) -> bool:
+        bookings = self._cluster.snapshot.bookings
+        if useful is None:
+            return True
+        return any(pod not in bookings or bool(useful[bookings[pod].row]) for pod in unit.pods)
 
 
-class Claim:
-    """What a gang has the right to, and what it has taken of it."""
+class _Level:
+    """Gangs of one queue and priority. Their units are put in order once, as far as somebody asks
+    for them; those that left since are skipped."""
 
     def __init__(
         self,
-        cluster: Cluster,
-        gang: Gang,
+        standings: Sequence[Standing],
         now: float,
-        guards: Mapping[str, tuple[str, ...]],
-        *,
-        limited: bool,
+        current: "Callable[[str, Unit | None], list[Unit]]",
     ) -> None:
-        self.gang = gang
-        self._limited = limited
-        self._cluster = cluster
-        self._now = now
-        self._guards = guards
-        self._claimant = Claimant(gang.queue, asked(gang), gang.priority)
-        self.reclaims = may_reclaim(cluster.used, self._claimant)
-        self._used = cluster.used
-        self._budgets = cluster.budgets
-        self._gone: set[str] = set()
-        self.broken = self._broken()
-        """Limits that the gang breaks as long as nobody else goes."""
+        self._current = current
+        self._source = _in_order_of_cost(standings, now, current)
+        self._known: list[Unit] = []
+        self._first = 0
 
-    def relieved_by(self, unit: Unit) -> bool:
-        """Whether a limit is broken by less when a unit goes."""
-        return any(self._frees(unit, each) > 0 for each in self.broken)
-
-    def settled_by(self, unit: Unit) -> bool:
-        """Whether no limit is broken any more when a unit goes."""
-        return all(self._frees(unit, each) >= each.over for each in self.broken)
-
-    def may_take(self, unit: Unit) -> bool:
-        """Whether a unit has to make way for the gang."""
-        standing = self._cluster.standing.get(unit.gang)
-        if standing is None or not all(pod in standing.pods for pod in unit.pods):
-            return False
-        if self._gone.issuperset(unit.pods):
-            return False
-        gang = standing.gang
-        amounts = unit.amounts
-        if not self._gone.isdisjoint(unit.pods):
-            amounts = _summed(standing, [pod for pod in unit.pods if pod not in self._gone])
-        holder = Holder(gang.queue, amounts, standing.since, gang.priority, gang.preemptible)
-        keeps = kept_from_preemption if gang.queue == self._claimant.queue else kept_from_reclaim
-        if keeps(self._used, self._claimant, holder, self._now) is not None:
-            return False
-        guarded: dict[str, int] = {}
-        for pod in unit.pods:
-            if pod not in self._gone:
-                for budget in self._guards.get(pod, ()):
-                    guarded[budget] = guarded.get(budget, 0) + 1
-        return all(self._budgets.get(name, 0) >= count for name, count in guarded.items())
-
-    def take(self, unit: Unit) -> None:
-        """Counts a unit as gone."""
-        if not self._gone:
-            self._used = self._used.copy()
-            self._budgets = dict(self._budgets)
-        standing = self._cluster.standing[unit.gang]
-        for pod in unit.pods:
-            if pod not in self._gone:
-                self._gone.add(pod)
-                self._used.discharge(standing.gang.queue, standing.pods[pod])
-                for budget in self._guards.get(pod, ()):
-                    self._budgets[budget] -= 1
-        if self.broken:
-            self.broken = self._broken()
-
-    def admits(self, bookings: Iterable[Booking]) -> bool:
-        """Whether no limit is broken by the devices that the gang would really have."""
-        if not self._limited:
-            return True
-        amounts = self._cluster.counted(bookings)
-        return self._used.blocked(self._claimant.queue, amounts) is None
-
-    def may_return(self, gang: str, pods: Collection[str]) -> bool:
-        """Whether pods that were taken may stay after all: no limit is broken with them. They
-        count as there again then."""
-        standing = self._cluster.standing[gang]
-        amounts = _summed(standing, pods)
-        self._used.charge(standing.gang.queue, amounts)
-        if self._broken():
-            self._used.discharge(standing.gang.queue, amounts)
-            return False
-        return True
-
-    def _frees(self, unit: Unit, limit: Blocked) -> int:
-        """How much less counts in the queue of a limit when a unit goes."""
-        standing = self._cluster.standing.get(unit.gang)
-        if standing is None or limit.queue not in self._used.forest.path(standing.gang.queue):
-            return 0
-        return unit.amounts.get(limit.resource, 0)
-
-    def _broken(self) -> tuple[Blocked, ...]:
-        if not self._limited:
-            return ()
-        return tuple(self._used.broken(self._claimant.queue, self._claimant.amounts))
+    def units(self) -> Iterator[Unit]:
+        index = self._first
+        while True:
+            if index == len(self._known):
+                more = next(self._source, None)
+                if more is None:
+                    return
+                self._known.append(more)
+            now = self._current(self._known[index].gang, self._known[index])
+            if now:
+                self._known[index] = now[0]
+                yield now[0]
+            elif index == self._first:
+                self._first += 1
+            index += 1
 
 
-def _units_of(standing: Standing, now: float) -> list[Unit]:
-    """The whole gang, and each pod that it can do without."""
+def units_of(standing: Standing, now: float) -> list[Unit]:
+    """Each pod that a gang can do without, and the whole gang, which comes last."""
     age = max(0.0, now - standing.since)
-    units: list[Unit] = []
-    for group in standing.gang.groups:
-        members = (*group.standing, *group.members)
-        stands = [member.pod for member in members if member.pod in standing.pods]
-        for pod in stands[group.minimum :]:
-            units.append(_unit(standing, (pod,), age, whole=False))
+    units = [_unit(standing, (pod,), age, whole=False) for pod in _extras(standing)]
     units.append(_unit(standing, tuple(standing.pods), age, whole=True))
     return units
 
 
+def _extras(standing: Standing) -> Iterator[str]:
+    for group in standing.gang.groups:
+        members = (*group.standing, *group.members)
+        stands = [member.pod for member in members if member.pod in standing.pods]
+        yield from stands[group.minimum :]
+
+
 def _unit(standing: Standing, pods: tuple[str, ...], age: float, *, whole: bool) -> Unit:
-    amounts = _summed(standing, pods)
+    amounts = summed(standing, pods)
     gang = standing.gang
     gpus, name = amounts.get(GPU, 0), gang.name if whole else pods[0]
     cost = gang.priority, whole, age * gpus, gpus, len(pods), name
     return Unit(gang.name, pods, cost, amounts)
 
 
-def _summed(standing: Standing, pods: Iterable[str]) -> dict[str, int]:
-    amounts: dict[str, int] = {}
-    for pod in pods:
-        for name, amount in standing.pods[pod].items():
-            amounts[name] = amounts.get(name, 0) + amount
-    return amounts
+def _in_order_of_cost(
+    standings: Sequence[Standing], now: float, current: Callable[[str, Unit | None], list[Unit]]
+) -> Iterator[Unit]:
+    """Units of gangs of one priority by cost: extra pods, then whole gangs. Costs of whole gangs
+    are compared before any unit is made: there may be a hundred thousand."""
+    elastic = [each for each in standings if _may_have_extras(each)]
+    extras = (unit for each in elastic for unit in current(each.gang.name, None)[:-1])
+    yield from sorted(extras, key=_cost)
+    gpus = np.array([_gpus(each) for each in standings], np.int64)
+    ages = np.maximum(0.0, now - np.array([each.since for each in standings]))
+    pods = np.array([len(each.pods) for each in standings])
+    work = ages * gpus
+    order: list[int] = np.lexsort((pods, gpus, work)).tolist()
+    for _, equal in groupby(order, key=lambda at: (work[at], gpus[at], pods[at])):
+        names = [standings[at].gang.name for at in equal]
+        heapq.heapify(names)
+        while names:
+            yield from current(heapq.heappop(names), None)[-1:]
 
 
-def _by_cost(entry: tuple[Cost, Unit]) -> Cost:
-    return entry[0]
+def _may_have_extras(standing: Standing) -> bool:
+    groups = standing.gang.groups
+    return len(groups) != 1 or groups[0].minimum < len(standing.pods)
+
+
+def _gpus(standing: Standing) -> int:
+    return sum([amounts.get(GPU, 0) for amounts in standing.pods.values()])
+
+
+def _may_gain(
+    claimant: Claimant, used: Ledger, gaining: Sequence[str], relieved: Collection[str]
+) -> bool:
+    return bool(gaining) and all(
+        deserves(used, each, claimant.amounts, all_of_it=each in relieved) for each in gaining
+    )
+
+
+def _cost(unit: Unit) -> Cost:
+    return unit.cost

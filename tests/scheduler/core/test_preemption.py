@@ -1,0 +1,88 @@
+"""Who is pushed out, in small worlds that were found by an exact search."""
+
+from kilonova.scheduler.core.cluster import Cluster
+from kilonova.scheduler.core.forest import forest_of
+from kilonova.scheduler.core.gangs import Gang
+from kilonova.scheduler.core.plan import Plan, Planner, Policy
+from kilonova.scheduler.core.queues import QueueSpec
+from kilonova.scheduler.core.scores import default_scoring
+from kilonova.scheduler.core.snapshot import GPU
+from tests.scheduler.core.small_worlds import NOW, ZONE, node, pending, running, stand
+
+
+def cluster_of(*nodes: tuple[str, int, str], queues: tuple[QueueSpec, ...] = ()) -> Cluster:
+    """Nodes by name, GPUs and zone."""
+    cluster = Cluster(forest_of(queues))
+    for name, gpus, zone in nodes:
+        cluster.snapshot.put_node(node(name, gpus, zone))
+    return cluster
+
+
+def decide(cluster: Cluster, gang: Gang) -> Plan:
+    return Planner(cluster, default_scoring(), Policy((ZONE,))).decide([gang], NOW)
+
+
+def evicted(plan: Plan) -> list[str]:
+    return [unit.gang for placement in plan.placements for unit in placement.evicted]
+
+
+def test_a_queue_above_what_it_deserves_takes_nobody_elses_place() -> None:
+    queues = (QueueSpec("a", deserved={GPU: 2000}), QueueSpec("b", deserved={GPU: 1000}))
+    cluster = cluster_of(("n0", 2, ""), ("n1", 2, ""), ("n2", 3, ""), queues=queues)
+    own = [("n0", (1,)), ("n1", (1,)), ("n0", (0,)), ("n2", (1,))]
+    stand(cluster, running("own", own, 3, queue="a"), own, age=100)
+    other = [("n2", (2,)), ("n2", (0,))]
+    stand(cluster, running("other", other, queue="b", priority=1), other, age=10)
+    last = [("n1", (0,))]
+    stand(cluster, running("last", last, queue="b"), last, age=1)
+    plan = decide(cluster, pending("w", 2, 1, queue="a", priority=2))
+    assert evicted(plan) == ["own"]
+
+
+def test_own_gangs_make_way_for_the_right_to_reclaim_and_really_go() -> None:
+    queues = (QueueSpec("b", deserved={GPU: 2000}), QueueSpec("c", deserved={GPU: 0}))
+    cluster = cluster_of(("n0", 1, ""), ("n2", 2, ""), queues=queues)
+    stand(cluster, running("mine", [("n0", (0,))], queue="b"), [("n0", (0,))])
+    stand(cluster, running("theirs", [("n2", (0, 1))], queue="c"), [("n2", (0, 1))])
+    plan = decide(cluster, pending("w", 1, 2, queue="b", priority=3))
+    assert sorted(evicted(plan)) == ["mine", "theirs"]
+    assert cluster.used.of("b")[GPU] == 2000
+
+
+def test_a_victim_stays_that_is_not_needed_with_other_devices() -> None:
+    cluster = cluster_of(("n0", 4, "r"), ("n1", 4, ""))
+    large = [("n1", (0,)), ("n1", (1,)), ("n1", (2,)), ("n0", (1,))]
+    stand(cluster, running("keepme", large), large, age=100)
+    enough = [("n0", (0, 3))]
+    stand(cluster, running("enough", enough, priority=1), enough, age=40)
+    plan = decide(cluster, pending("w", 3, 1, priority=2, zone=True))
+    assert evicted(plan) == ["enough"]
+    assert "keepme" in cluster.standing
+
+
+def test_a_cheap_victim_does_not_use_up_the_right_to_the_one_that_is_needed() -> None:
+    queues = (QueueSpec("a", deserved={GPU: 1000}), QueueSpec("b", deserved={GPU: 5000}))
+    cluster = cluster_of(("n0", 1, "z0"), ("n1", 3, "z1"), queues=queues)
+    cheap = [("n1", (0,)), ("n0", (0,))]
+    stand(cluster, running("cheap", cheap, queue="a"), cheap)
+    stand(cluster, running("needed", [("n1", (1, 2))], queue="a", priority=1), [("n1", (1, 2))])
+    plan = decide(cluster, pending("w", 1, 2, queue="b", zone=True))
+    assert evicted(plan) == ["needed"]
+
+
+def test_a_queue_that_deserves_only_cpu_takes_no_gpus_that_another_deserves() -> None:
+    queues = (
+        QueueSpec("a", deserved={"cpu": 8000}),
+        QueueSpec("b", deserved={GPU: 4000, "cpu": 1000}),
+    )
+    cluster = cluster_of(("n0", 4, ""), queues=queues)
+    for name, devices in (("s0", (0, 1)), ("s1", (2, 3))):
+        place = [("n0", devices)]
+        stand(cluster, running(name, place, queue="b", cpu=2000), place, age=1000)
+    assert not decide(cluster, pending("w", 1, 2, queue="a", cpu=2000)).placements
+    assert set(cluster.standing) == {"s0", "s1"}
+
+
+def test_a_queue_that_deserves_only_cpu_uses_idle_gpus() -> None:
+    cluster = cluster_of(("n0", 4, ""), queues=(QueueSpec("a", deserved={"cpu": 8000}),))
+    assert decide(cluster, pending("w", 1, 2, queue="a")).placements
