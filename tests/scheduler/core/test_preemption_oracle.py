@@ -3,7 +3,7 @@
 Whoever is pushed out is so by right, judged by what is left in the end; nobody is who could have
 stayed; and a gang gets its place whenever some set of victims is right and enough.
 
-`KILONOVA_WORLDS` is how many worlds are looked at (`make faults`: 50,000), `KILONOVA_SEED` makes
+`KILONOVA_WORLDS` is how many worlds are looked at (`make faults`: 10,000), `KILONOVA_SEED` makes
 others of them.
 """
 
