@@ -40,11 +40,16 @@ class Reply:
 
 @dataclass(slots=True)
 class StreamReply:
-    """An answer that goes on: a watch, a log. `chunks` ends when the server ends it."""
+    """An answer that goes on: a watch, a log. `chunks` ends when the server ends it.
+
+    A `paced` one waits for a client that does not read for as long as that takes, as `kubectl logs`
+    into a pager needs; others may be ended.
+    """
 
     status: int
     chunks: AsyncIterator[bytes]
     headers: dict[str, str] = field(default_factory=dict[str, str])
+    paced: bool = False
 
 
 class Transport(Protocol):

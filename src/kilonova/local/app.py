@@ -1,8 +1,8 @@
 """The API over HTTP: an ASGI application.
 
 Request bodies are read whole, up to a limit, unless they are for a pod behind a proxy; answers go
-out whole or as they come. A watch ends when its client goes away, or when the server stops; so
-does a session on a connection that was upgraded.
+out whole or as they come, at the pace of the client. A watch ends when its client goes away, or
+when the server stops; so does a session on a connection that was upgraded.
 """
 
 import asyncio
@@ -21,6 +21,13 @@ from kilonova.kube.transport import Reply, Request, StreamReply
 from kilonova.local.api import Api, refusal
 from kilonova.local.auth import Authenticator, User, impersonation, may_be_anonymous
 from kilonova.local.errors import ApiError, too_large, unauthorized
+from kilonova.local.responses import (
+    PIECE_BYTES,
+    ClientConnection,
+    PendingWrites,
+    ResponseWriter,
+    Send,
+)
 from kilonova.local.streaming import (
     Proxied,
     ProxyRequest,
@@ -33,37 +40,40 @@ from kilonova.local.verbs import BODY_LIMIT
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
-Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 BODY_SECONDS = 60
 
+_NO_CONNECTION = ClientConnection()
 _ANONYMOUS = User("system:anonymous", groups=("system:unauthenticated",))
 
 
 class App:
     """Serves an `Api` to ASGI servers."""
 
-    def __init__(self, api: Api, authenticator: Authenticator) -> None:
+    def __init__(self, api: Api, authenticator: Authenticator, pending: PendingWrites) -> None:
         self._api = api
         self._authenticator = authenticator
+        self._pending = pending
         self._streams: set[asyncio.Task[None]] = set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             raise NotImplementedError(f"{scope['type']} is not served")
         request = _request(scope)
+        connection: ClientConnection = scope.get("state", {}).get("connection") or _NO_CONNECTION
+        writer = ResponseWriter(send, connection, self._pending, path=request.path)
         try:
             user = self._user(request, scope)
             if isinstance(request, ProxyRequest):
-                await self._relay(request, user, receive, send)
+                await self._relay(request, user, receive, send, writer)
                 return
             async with asyncio.timeout(BODY_SECONDS):
                 request.body = await _body(receive)
         except ApiError as error:
-            await _whole(refusal(error), send)
+            await _whole(refusal(error), send, writer)
             return
         except TimeoutError:
-            await _whole(refusal(_slow_body()), send)
+            await _whole(refusal(_slow_body()), send, writer)
             return
         except _ClientGone:
             return
@@ -71,9 +81,9 @@ class App:
         if isinstance(answer, Upgrade):
             await self._switch(answer, scope)
         elif isinstance(answer, StreamReply):
-            await self._until(_copy(answer, send), _disconnected(receive))
+            await self._until(_copy(answer, send, writer), _disconnected(receive))
         else:
-            await _whole(answer, send)
+            await _whole(answer, send, writer)
 
     async def end_streams(self) -> None:
         """End every watch and session, so that clients know at once that the server stops."""
@@ -102,16 +112,23 @@ class App:
         finally:
             await session.cleanup()
 
-    async def _relay(self, request: ProxyRequest, user: User, receive: Receive, send: Send) -> None:
+    async def _relay(
+        self,
+        request: ProxyRequest,
+        user: User,
+        receive: Receive,
+        send: Send,
+        writer: ResponseWriter,
+    ) -> None:
         upload = _Upload(receive)
         request.chunks = upload.chunks()
 
         async def answer() -> None:
             reply = await self._api.handle(request, user)
             if isinstance(reply, StreamReply):
-                await _copy(reply, send)
+                await _copy(reply, send, writer)
             else:
-                await _whole(reply, send)
+                await _whole(reply, send, writer)
 
         await self._until(answer(), upload.run())
 
@@ -152,7 +169,9 @@ class _Upload:
             yield chunk
 
 
-async def _copy(answer: StreamReply, send: Send) -> None:
+async def _copy(answer: StreamReply, send: Send, writer: ResponseWriter) -> None:
+    if answer.paced or isinstance(answer, Proxied):
+        writer.is_timed = False
     pairs = answer.pairs if isinstance(answer, Proxied) else answer.headers.items()
     start = {"type": "http.response.start", "status": answer.status, "headers": _encoded(pairs)}
     await send(start)
@@ -162,13 +181,16 @@ async def _copy(answer: StreamReply, send: Send) -> None:
     is_whole = not isinstance(answer, Proxied)
     try:
         async for chunk in answer.chunks:
-            await send({"type": "http.response.body", "body": chunk, "more_body": True})
+            await writer.write(chunk)
+            del chunk  # while the next one is waited for, this one need not be there
         is_whole = True
     finally:
         close: Any = getattr(answer.chunks, "aclose", None)
         if close is not None:
             await close()
-        if is_whole:
+        if writer.connection.is_blocked():
+            writer.connection.abort()  # the end would wait for the client as well
+        elif is_whole:
             await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
@@ -177,11 +199,15 @@ async def _disconnected(receive: Receive) -> None:
         pass
 
 
-async def _whole(reply: Reply, send: Send) -> None:
+async def _whole(reply: Reply, send: Send, writer: ResponseWriter) -> None:
     headers = _encoded(reply.headers.items())
     headers.append((b"content-length", str(len(reply.body)).encode()))
     await send({"type": "http.response.start", "status": reply.status, "headers": headers})
-    await send({"type": "http.response.body", "body": reply.body})
+    body = reply.body
+    if len(body) > PIECE_BYTES:
+        await writer.write(body)
+        body = b""
+    await send({"type": "http.response.body", "body": body})
 
 
 def _slow_body() -> ApiError:

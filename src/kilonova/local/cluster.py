@@ -61,6 +61,7 @@ from kilonova.local.nodes import NO_NODES, Fleet, SimulatedKubelet, SimulatedNod
 from kilonova.local.nodes.heartbeats import StoredHeartbeats
 from kilonova.local.registry.core import Registry
 from kilonova.local.registry.objects import read_entry
+from kilonova.local.responses import PendingWrites
 from kilonova.local.reviews import Reviews
 from kilonova.local.services import ServiceAddresses
 from kilonova.local.storage import Durability, Log, Store
@@ -137,6 +138,7 @@ class Cluster:
         self._parts = parts
         self.folder = Folder(settings.data) if settings.data else None
         self.metrics = ServerMetrics()
+        self._pending = PendingWrites()
         self.kubelets = Kubelets()
         self.url = ""
         self.broken: asyncio.Future[Exception] | None = None
@@ -271,7 +273,7 @@ class Cluster:
         names = list(dict.fromkeys([self.settings.host, *_NAMES]))
         certificate, key = folder.serving_files(authority, names, now)
         tls = TlsFiles(certificate, key, folder.authority_certificate)
-        app = App(self.api, self._authenticator)
+        app = App(self.api, self._authenticator, self._pending)
         listener = Listener(app, address, tls)
         self._ending.push_async_callback(listener.stop)
         self._ending.push_async_callback(app.end_streams)
@@ -326,6 +328,21 @@ class Cluster:
         gate = Gate(rbac)
         verbs = Verbs(registry, subresources, gate, self.identities.random)
         self.metrics.gauge("apiserver_resource_version", "Newest version.", lambda: self.store.rv)
+        self.metrics.gauge(
+            "apiserver_pending_response_bytes",
+            "Bytes of answers that wait for clients that do not read.",
+            lambda: self._pending.bytes,
+        )
+        self.metrics.gauge(
+            "apiserver_blocked_clients",
+            "Clients that do not read what is sent to them.",
+            lambda: self._pending.clients,
+        )
+        self.metrics.counter(
+            "apiserver_stalled_clients_disconnected",
+            "Clients that were disconnected because they did not read.",
+            lambda: self._pending.terminated,
+        )
         self.api = Api(registry, documents, verbs, gate, self.metrics)
 
     def _image_tolerations(self) -> list[Plugin]:

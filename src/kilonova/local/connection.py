@@ -4,13 +4,17 @@ import asyncio
 import socket
 
 from kilonova.kube.connection import BoundedConnection
+from kilonova.local.responses import ClientConnection
 from kilonova.local.streaming import SocketWire
 
 _KEEP_ALIVE_SECONDS = 15
+_WRITE_BUFFER = 16 << 10
+"""Bytes above which a connection counts as blocked; the socket below it has a buffer too."""
 
 
-class Connection(BoundedConnection):
-    """A connection which also tells the application who is at the other end."""
+class Connection(BoundedConnection, ClientConnection):
+    """A connection which also tells the application who is at the other end, and whether they read
+    what they are sent."""
 
     _awaits_upgrade = False
 
@@ -18,7 +22,22 @@ class Connection(BoundedConnection):
         super().connection_made(transport)
         tls = transport.get_extra_info("ssl_object")
         peer = None if tls is None else tls.getpeercert()
-        self.app_state = {**self.app_state, "peer": peer, "take_over": self.take_over}
+        transport.set_write_buffer_limits(_WRITE_BUFFER)
+        self.app_state = {
+            **self.app_state,
+            "peer": peer,
+            "take_over": self.take_over,
+            "connection": self,
+        }
+
+    def is_blocked(self) -> bool:
+        return self.flow.write_paused
+
+    def buffered(self) -> int:
+        return self.transport.get_write_buffer_size()
+
+    def abort(self) -> None:
+        self.transport.abort()
 
     def data_received(self, data: bytes) -> None:
         if self._awaits_upgrade:

@@ -32,7 +32,7 @@ class PodLogs:
             return Reply(204)
         kubelet = self._kubelets.find(node)
         _check_started(pod, wanted)
-        return StreamReply(200, kubelet.logs(pod, wanted), dict(_TEXT))
+        return StreamReply(200, kubelet.logs(pod, wanted), dict(_TEXT), paced=True)
 
 
 def _wanted(pod: JsonObject, request: Request) -> LogRequest:

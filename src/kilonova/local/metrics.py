@@ -1,8 +1,10 @@
 """What the server counts: requests by method and code, and the state of the store."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.metrics_core import CounterMetricFamily, Metric
+from prometheus_client.registry import Collector
 
 
 class ServerMetrics:
@@ -43,5 +45,17 @@ class ServerMetrics:
         """Something that is read when somebody asks."""
         Gauge(name, text, registry=self.registry).set_function(value)
 
+    def counter(self, name: str, text: str, value: Callable[[], float]) -> None:
+        """Something counted elsewhere, read when somebody asks."""
+        self.registry.register(_Counted(name, text, value))
+
     def render(self) -> bytes:
         return generate_latest(self.registry)
+
+
+class _Counted(Collector):
+    def __init__(self, name: str, text: str, value: Callable[[], float]) -> None:
+        self._name, self._text, self._value = name, text, value
+
+    def collect(self) -> Iterator[Metric]:
+        yield CounterMetricFamily(self._name, self._text, self._value())

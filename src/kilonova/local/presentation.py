@@ -1,6 +1,7 @@
 """How stored objects are shown: whole, as rows of a table, or by their metadata alone."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
+from itertools import islice
 
 import yaml
 
@@ -61,9 +62,10 @@ def present_list(
         if form.media_type == YAML:
             return document(_decoded(pieces), form)
         headers = {"content-type": form.content_type}
-        if len(pieces) == 1:
-            return Reply(200, pieces[0], headers)
-        return StreamReply(200, _pieces(pieces), headers)
+        beginning = list(islice(pieces, 2))
+        if len(beginning) == 1:
+            return Reply(200, beginning[0], headers)
+        return StreamReply(200, _pieces(beginning, pieces), headers)
     metadata: JsonObject = {"resourceVersion": str(page.rv)}
     if page.continue_token:
         metadata["continue"] = page.continue_token
@@ -180,12 +182,15 @@ class _Shown:
         return encode({"type": "BOOKMARK", "object": self._form(kind, obj)}) + b"\n"
 
 
-def _decoded(pieces: list[bytes]) -> JsonObject:
+def _decoded(pieces: Iterator[bytes]) -> JsonObject:
     import msgspec
 
     return msgspec.json.decode(b"".join(pieces))
 
 
-async def _pieces(pieces: list[bytes]) -> AsyncIterator[bytes]:
-    for piece in pieces:
+async def _pieces(beginning: list[bytes], rest: Iterator[bytes]) -> AsyncIterator[bytes]:
+    while beginning:
+        yield beginning.pop(0)
+    for piece in rest:
         yield piece
+        del piece  # gone before the next one is made

@@ -37,9 +37,12 @@ async def read(cluster: Cluster, url: str, method: str = "GET", body: Any = None
 
 async def lines(chunks: AsyncIterator[bytes]) -> AsyncGenerator[Any]:
     """The events of a watch, one by one."""
+    torn = b""
     async for chunk in chunks:
-        for line in chunk.splitlines():
+        *whole, torn = (torn + chunk).split(b"\n")
+        for line in whole:
             yield json.loads(line)
+    assert not torn
 
 
 async def watch(cluster: Cluster, url: str) -> AsyncGenerator[Any]:

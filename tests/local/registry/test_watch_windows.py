@@ -200,3 +200,41 @@ async def test_a_list_from_the_future_is_refused(cluster: Cluster) -> None:
     reply = await ask(cluster, f"{MAPS}?resourceVersion=99999999")
     assert isinstance(reply, Reply)
     assert reply.status == 504
+
+
+@pytest.mark.parametrize(
+    "where", [f"{MAPS}?", "/api/v1/configmaps?fieldSelector=metadata.namespace%3Ddefault&"]
+)
+async def test_large_objects_come_whole_between_small_ones(cluster: Cluster, where: str) -> None:
+    """In the initial state and as events; no chunk is as large as they are."""
+    sizes = [1, 300_000, 1, 1, 131_072, 131_072, 500_000] + [1_000] * 600
+    names = [f"m{number:03}" for number in range(len(sizes))]
+    after = [*names, "later", *names[:2]]
+
+    async def put(name: str, size: int, method: str = "POST") -> None:
+        body = {"metadata": {"name": name}, "data": {"a": "x" * size}}
+        at = MAPS if method == "POST" else f"{MAPS}/{name}"
+        assert "code" not in await read(cluster, at, method, body)
+
+    for name, size in zip(names, sizes, strict=True):
+        await put(name, size)
+    url = f"{where}watch=1&resourceVersion=0&timeoutSeconds=5"
+    reply = await ask(cluster, url)
+    assert isinstance(reply, StreamReply)
+    chunks: list[bytes] = []
+
+    async def noted() -> AsyncIterator[bytes]:
+        async for chunk in reply.chunks:
+            chunks.append(chunk)
+            yield chunk
+
+    stream = lines(noted())
+    seen = [await anext(stream) for _ in names]
+    for name, size in [("later", 400_000), (names[0], 400_000), (names[1], 2)]:
+        await put(name, size, "POST" if name == "later" else "PUT")
+    seen += [event async for event in stream]
+    assert [event["object"]["metadata"]["name"] for event in seen] == after
+    expected = [*sizes, 400_000, 400_000, 2]
+    assert [len(event["object"]["data"]["a"]) for event in seen] == expected
+    assert max(map(len, chunks)) < 300_000
+    assert len(chunks) < 40

@@ -1,6 +1,6 @@
 """Objects as stored and as shown: bytes on both sides, decoded only where it must be."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
 import msgspec
@@ -68,7 +68,7 @@ def shown(kind: Kind, entry: Entry) -> JsonObject:
 
 def render(kind: Kind, entry: Entry) -> bytes:
     """The object's JSON in the version of `kind`; without decoding, where that can be."""
-    if kind.from_storage is None and entry.rv >= kind.fresh_rv:
+    if _is_stored_as_shown(kind, entry):
         return _head(kind.kind, kind.api_version) + entry.body[1:]
     return encode(shown(kind, entry))
 
@@ -86,8 +86,9 @@ def render_item(kind: Kind, entry: Entry) -> bytes:
 
 def render_list(
     kind: Kind, items: Iterable[bytes], rv: int, continue_token: str, remaining: int | None
-) -> list[bytes]:
-    """A list in pieces of about a megabyte, so that a long one need not exist twice in memory."""
+) -> Iterator[bytes]:
+    """A list in pieces of about a megabyte, each made when it is wanted: of a long one, no more
+    than a piece need be in memory."""
     metadata: JsonObject = {"resourceVersion": str(rv)}
     if continue_token or kind.custom:
         metadata["continue"] = continue_token
@@ -95,23 +96,44 @@ def render_list(
         metadata["remainingItemCount"] = remaining
     list_kind = kind.list_kind or f"{kind.kind}List"
     head = encode({"kind": list_kind, "apiVersion": kind.api_version, "metadata": metadata})
-    pieces: list[bytes] = []
     part: list[bytes] = []
     size = 0
-    opening = head[:-1] + b',"items":['
+    opening = first = head[:-1] + b',"items":['
     for item in items:
         part.append(item)
         size += len(item)
         if size > 1 << 20:
-            pieces.append(opening + b",".join(part))
+            yield opening + b",".join(part)
             opening, part, size = b",", [], 0
-    pieces.append((opening if part or not pieces else b"") + b",".join(part) + b"]}\n")
-    return pieces
+    yield (opening if part or opening is first else b"") + b",".join(part) + b"]}\n"
 
 
 def watch_line(kind: Kind, event: Event, as_type: EventType) -> bytes:
     """One line of a watch."""
     return _line(as_type, render(kind, event.entry))
+
+
+def watch_line_pieces(kind: Kind, event: Event, as_type: EventType, size: int) -> Iterator[bytes]:
+    """The same line in pieces of `size`, cut from the stored bytes, which all watches share: a long
+    one never exists as a whole."""
+    if not _is_stored_as_shown(kind, event.entry):
+        line = watch_line(kind, event, as_type)
+        for start in range(0, len(line), size):
+            yield line[start : start + size]
+        return
+    body = event.entry.body
+    opening = b'{"type":"%s","object":%s' % (
+        as_type.name.encode(),
+        _head(kind.kind, kind.api_version),
+    )
+    yield opening + body[1:size]
+    for start in range(size, len(body), size):
+        yield body[start : start + size]
+    yield b"}\n"
+
+
+def _is_stored_as_shown(kind: Kind, entry: Entry) -> bool:
+    return kind.from_storage is None and entry.rv >= kind.fresh_rv
 
 
 def _line(event_type: EventType, body: bytes) -> bytes:

@@ -4,10 +4,13 @@ A watch keeps a cursor into its collection's window, not a queue of its own: a t
 watches of pods share one list of events and, mostly, the bytes of their lines. A watch that
 is slower than the writers takes several events at once when its turn comes; one that falls
 behind the window is told to list again.
+
+Lines are made when they are asked for, at most a chunk of them. While a watch waits for its client
+it holds that chunk, and of the initial state only references.
 """
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable, Iterator
 from dataclasses import dataclass
 from random import Random
 from typing import Protocol
@@ -25,7 +28,7 @@ from kilonova.local.errors import (
 )
 from kilonova.local.kinds.base import Kind
 from kilonova.local.registry.core import Registry
-from kilonova.local.registry.objects import encode, watch_line
+from kilonova.local.registry.objects import encode, watch_line, watch_line_pieces
 from kilonova.local.registry.reads import read_everything, too_large_version, version_asked
 from kilonova.local.registry.selection import Selection, selection
 from kilonova.local.routes import Target
@@ -34,6 +37,8 @@ from kilonova.local.storage import Collection, Entry, Event, EventType, WindowEx
 BOOKMARK_SECONDS = 60.0
 _LONGEST = (1800, 3600)
 _EVENTS_PER_CHUNK = 500
+_CHUNK_BYTES = 128 << 10
+"""A chunk has no more events than come to this; a larger event is cut into pieces of the size."""
 _TICK = 0.001
 """What is nearer than this is now: a timer may ring a moment early."""
 
@@ -110,8 +115,9 @@ class _Stream:
 
     async def lines(self) -> AsyncIterator[bytes]:
         if self.options.initial:
-            async for chunk in self._initial():
+            for chunk in self._initial():
                 yield chunk
+                del chunk  # an idle watch holds nothing
         loop = asyncio.get_running_loop()
         end = loop.time() + self.options.seconds
         next_bookmark = loop.time() + BOOKMARK_SECONDS
@@ -123,11 +129,12 @@ class _Stream:
                 yield _error_line(expired("too old resource version: the watch fell behind"))
                 return
             if events:
-                del events[_EVENTS_PER_CHUNK:]
-                chunk = self._chunk(events)
+                del events[_together(events) :]
                 self.cursor += len(events)
-                if chunk:
+                for chunk in self._chunks(events):
                     yield chunk
+                    del chunk
+                del events
                 continue
             if not self._is_served():
                 return
@@ -141,29 +148,59 @@ class _Stream:
             until = min(end, next_bookmark) if self.options.bookmarks else end
             self.cursor = await self.collection.changed(self.cursor, until, chosen.interest)
 
-    async def _initial(self) -> AsyncIterator[bytes]:
+    def _initial(self) -> Iterator[bytes]:
         """The state of one moment, from which the events go on."""
         rv, added = self.registry.store.rv, EventType.ADDED
-        present = list(read_everything(self.collection, self.options.chosen))
+        present = self._present()
         self.cursor = self.collection.end
-        for start in range(0, len(present), _EVENTS_PER_CHUNK):
-            yield b"".join(
-                self.writer.line(self.kind, Event(added, entry, None, 0.0), added)
-                for entry in present[start : start + _EVENTS_PER_CHUNK]
-            )
+        lines: list[bytes] = []
+        size = 0
+        for entry in present:
+            event = Event(added, entry, None, 0.0)
+            large = self._is_large(event)
+            if not large:
+                lines.append(self.writer.line(self.kind, event, added))
+                size += len(lines[-1])
+            if lines and (large or size >= _CHUNK_BYTES or len(lines) == _EVENTS_PER_CHUNK):
+                chunk = b"".join(lines)
+                lines.clear()
+                size = 0
+                yield chunk
+                del chunk
+            if large:
+                yield from watch_line_pieces(self.kind, event, added, _CHUNK_BYTES)
+        if lines:
+            yield b"".join(lines)
         if self.options.mark_end:
             yield self._bookmark(rv, {"k8s.io/initial-events-end": "true"})
 
-    def _chunk(self, events: list[Event]) -> bytes:
+    def _chunks(self, events: list[Event]) -> Iterator[bytes]:
         """The lines of these events; watches without selectors that keep pace share one text."""
+        if self._is_large(events[0]):
+            seen = self._seen(events[0])
+            if seen is not None:
+                yield from watch_line_pieces(self.kind, *seen, _CHUNK_BYTES)
+            return
         chosen = self.options.chosen
         whole = isinstance(self.writer, WholeObjects) and not self._is_early(events[0])
         if not whole or not chosen.is_everything:
-            return b"".join(self._told(event) for event in events)
+            if chunk := b"".join(self._told(event) for event in events):
+                yield chunk
+            return
         part = (self.cursor, len(events), self.kind, chosen.namespace)
         if self.collection.shared is None or self.collection.shared[0] != part:
             self.collection.shared = (part, b"".join(self._told(event) for event in events))
-        return self.collection.shared[1]
+        if self.collection.shared[1]:
+            yield self.collection.shared[1]
+
+    def _present(self) -> Iterable[Entry]:
+        chosen = self.options.chosen
+        if chosen.is_everything and not chosen.namespace:
+            return self.collection.snapshot()
+        return list(read_everything(self.collection, chosen))
+
+    def _is_large(self, event: Event) -> bool:
+        return len(event.entry.body) > _CHUNK_BYTES and isinstance(self.writer, WholeObjects)
 
     def _is_served(self) -> bool:
         """A custom kind may go, or become another, while it is watched."""
@@ -176,20 +213,23 @@ class _Stream:
         return event.entry.rv <= self.options.rv and not self.options.initial
 
     def _told(self, event: Event) -> bytes:
+        seen = self._seen(event)
+        return b"" if seen is None else self.writer.line(self.kind, *seen)
+
+    def _seen(self, event: Event) -> tuple[Event, EventType] | None:
         """The event as this watch sees it: an object may enter or leave what it selects."""
         if self._is_early(event):
-            return b""
+            return None
         chosen = self.options.chosen
         if not chosen.namespace and chosen.is_everything:
-            return self.writer.line(self.kind, event, event.type)
+            return event, event.type
         after = event.type is not EventType.DELETED and chosen.holds(event.entry)
         before = event.previous is not None and chosen.holds(event.previous)
         if after:
-            seen = EventType.MODIFIED if before else EventType.ADDED
-            return self.writer.line(self.kind, event, seen)
+            return event, EventType.MODIFIED if before else EventType.ADDED
         if before:
-            return self.writer.line(self.kind, _last_state(event), EventType.DELETED)
-        return b""
+            return _last_state(event), EventType.DELETED
+        return None
 
     def _bookmark(self, rv: int, annotations: dict[str, str]) -> bytes:
         metadata: JsonObject = {"resourceVersion": str(rv)}
@@ -197,6 +237,16 @@ class _Stream:
             metadata["annotations"] = annotations
         obj = {"kind": self.kind.kind, "apiVersion": self.kind.api_version, "metadata": metadata}
         return self.writer.bookmark(self.kind, obj)
+
+
+def _together(events: list[Event]) -> int:
+    """How many of them make a chunk: at least one."""
+    size = 0
+    for count, event in enumerate(events[:_EVENTS_PER_CHUNK]):
+        size += len(event.entry.body)
+        if size > _CHUNK_BYTES:
+            return max(count, 1)
+    return min(len(events), _EVENTS_PER_CHUNK)
 
 
 def _last_state(event: Event) -> Event:

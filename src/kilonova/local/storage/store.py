@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
+from weakref import ReferenceType, ref
 
 import msgspec
 from sortedcontainers import SortedDict
@@ -46,6 +47,19 @@ class WindowExceeded(Exception):
     """A resourceVersion that is older than the window of events."""
 
 
+class Snapshot:
+    """All entries of a collection at one moment, in the order of their keys."""
+
+    __slots__ = ("__weakref__", "_entries", "end")
+
+    def __init__(self, entries: tuple[Entry, ...], end: int) -> None:
+        self._entries = entries
+        self.end = end
+
+    def __iter__(self) -> Iterator[Entry]:
+        return iter(self._entries)
+
+
 class Collection:
     """The objects of one resource, and the recent changes to them."""
 
@@ -66,6 +80,7 @@ class Collection:
         self.sleepers = Sleepers()
         self.shared: tuple[object, bytes] | None = None
         """The last chunk that watches have in common, and which events it tells."""
+        self._snapshot: ReferenceType[Snapshot] | None = None
 
     def get(self, key: str) -> Entry | None:
         return self.entries.get(key)
@@ -85,6 +100,14 @@ class Collection:
         high = f"{namespace}{_PREFIX_END}" if namespace else None
         start, inclusive = (after, (False, False)) if after > low else (low or None, (True, False))
         return (entries[key] for key in self._keys_between(start, high, inclusive))
+
+    def snapshot(self) -> Snapshot:
+        """All entries as they are now; whoever asks before the next change shares it."""
+        found = self._snapshot() if self._snapshot is not None else None
+        if found is None or found.end != self.end:
+            found = Snapshot(tuple(self.entries.values()), self.end)
+            self._snapshot = ref(found)
+        return found
 
     def with_field(self, field: str, value: str, field_of: FieldOf) -> Iterator[Entry]:
         """Entries with this value in a field, in the order of their keys, by an index."""

@@ -1,0 +1,144 @@
+"""Clients that ask and do not read: what waits for them is bounded, each and in total."""
+
+import asyncio
+import contextlib
+import gc
+import json
+import tracemalloc
+from collections.abc import AsyncGenerator
+from socket import SO_RCVBUF, SOL_SOCKET
+
+import pytest
+
+from kilonova.local import responses
+from tests.local.bad_input.test_over_the_wire import CONFIG_MAPS, Wire, status_of, wire
+
+__all__ = ["wire"]
+
+SIZE = 1_000_000
+OBJECTS = 6  # the system keeps some megabytes of its own for a connection
+WATCH = f"{CONFIG_MAPS}?watch=1&resourceVersion=0&timeoutSeconds=600"
+COUNT = 30
+LIMIT = 100_000
+EACH = 1_000_000
+"""Bytes for a client that does not read, in this process that is both of its ends: far less than
+the object, and more than the buffers of two TLS connections."""
+
+
+async def store_something_large(wire: Wire) -> None:
+    for number in range(OBJECTS):
+        obj = {"metadata": {"name": f"large-{number}"}, "data": {"a": "x" * SIZE}}
+        body = json.dumps(obj).encode()
+        answer = await wire.say(
+            wire.head("POST", CONFIG_MAPS, f"Content-Length: {len(body)}") + body
+        )
+        assert status_of(answer) == 201
+
+
+async def metric(wire: Wire, name: str) -> float:
+    reader, writer = await wire.connect()
+    writer.write(wire.head("GET", "/metrics"))
+    text = (await reader.read()).decode()
+    writer.close()
+    return next(float(line.split()[1]) for line in text.splitlines() if line.startswith(name))
+
+
+async def until(wire: Wire, name: str, least: float) -> None:
+    async with asyncio.timeout(60):
+        while await metric(wire, name) < least:
+            await asyncio.sleep(0.02)
+
+
+@contextlib.asynccontextmanager
+async def not_reading(
+    wire: Wire, path: str, count: int
+) -> AsyncGenerator[list[asyncio.StreamReader]]:
+    """Clients that have asked and take nothing."""
+    clients = [await wire.connect() for _ in range(count)]
+    try:
+        for _, writer in clients:
+            transport: asyncio.Transport = writer.transport  # pyright: ignore[reportAssignmentType]
+            transport.pause_reading()
+            transport.get_extra_info("socket").setsockopt(SOL_SOCKET, SO_RCVBUF, 4096)
+            writer.write(wire.head("GET", path))
+        yield [reader for reader, _ in clients]
+    finally:
+        for _, writer in clients:
+            writer.transport.abort()
+
+
+@contextlib.contextmanager
+def memory_below(limit: int):
+    """At the end, and what is left when all is over."""
+    gc.collect()
+    tracemalloc.start()
+    try:
+        yield
+        gc.collect()
+        now, _ = tracemalloc.get_traced_memory()
+        assert now < limit
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("path", [WATCH, CONFIG_MAPS], ids=["watch", "list"])
+async def test_little_is_kept_for_a_client_that_does_not_read(wire: Wire, path: str) -> None:
+    await store_something_large(wire)
+    # A list is made for one client; of a watch, the bytes are the store's.
+    each = EACH if path == WATCH else EACH + 2 * SIZE
+    with memory_below(COUNT * each):
+        async with not_reading(wire, path, COUNT):
+            await until(wire, "apiserver_blocked_clients", COUNT)
+            gc.collect()
+            now, _ = tracemalloc.get_traced_memory()
+            assert now < COUNT * each
+            assert await metric(wire, "apiserver_pending_response_bytes") > 0
+
+
+async def test_a_watch_that_was_read_keeps_nothing_of_it(wire: Wire) -> None:
+    await store_something_large(wire)
+    clients = [await wire.connect() for _ in range(COUNT)]
+    with memory_below(COUNT * EACH):
+        for reader, writer in clients:
+            writer.write(wire.head("GET", WATCH))
+            taken = 0
+            while taken < OBJECTS * SIZE:
+                taken += len(await reader.read(1 << 16))
+    for _, writer in clients:
+        writer.transport.abort()
+
+
+async def test_a_client_that_takes_nothing_is_disconnected_in_the_end(
+    wire: Wire, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(responses, "STALLED_SECONDS", 1.0)
+    await store_something_large(wire)
+    async with not_reading(wire, WATCH, 3):
+        await until(wire, "apiserver_stalled_clients_disconnected_total", 3)
+    assert await metric(wire, "apiserver_pending_response_bytes") == 0
+
+
+async def test_where_all_together_leave_too_much_the_slowest_go_first(
+    wire: Wire, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(responses, "PENDING_LIMIT", LIMIT)
+    await store_something_large(wire)
+    async with not_reading(wire, CONFIG_MAPS, 20):
+        await until(wire, "apiserver_stalled_clients_disconnected_total", 1)
+        async with asyncio.timeout(60):
+            while await metric(wire, "apiserver_pending_response_bytes") > LIMIT:
+                await asyncio.sleep(0.02)
+        reader, writer = await wire.connect()
+        writer.write(wire.head("GET", CONFIG_MAPS))
+        answer = await reader.read()
+        assert status_of(answer) == 200
+        assert len(answer) > OBJECTS * SIZE
+        writer.close()
+
+
+async def test_the_server_stops_although_a_client_does_not_read(wire: Wire) -> None:
+    await store_something_large(wire)
+    async with not_reading(wire, WATCH, 1):
+        await until(wire, "apiserver_blocked_clients", 1)
+        async with asyncio.timeout(60):
+            await wire.cluster.stop()
