@@ -5,7 +5,9 @@ import contextlib
 import json
 import os
 import signal
+import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -63,3 +65,23 @@ class Kilonova:
                 os.kill(pid, signal.SIGKILL)
             # Processes of pods outlive the cluster by design.
             asyncio.run(KeeperRuntime(data / "keeper").shutdown())
+
+
+def completed(kilonova: Kilonova, words: Sequence[str], tries: int = 5) -> list[str]:
+    """What the shell offers. It has two seconds for it, which may be few on a busy machine."""
+    found: list[str] = []
+    while tries and not found:
+        found, tries = _offered(kilonova, words), tries - 1
+    return found
+
+
+def _offered(kilonova: Kilonova, words: Sequence[str]) -> list[str]:
+    environment = kilonova.environment() | {
+        "_KILONOVA_COMPLETE": "complete_bash",
+        "COMP_WORDS": " ".join(["kilonova", *words]),
+        "COMP_CWORD": str(len(words)),
+    }
+    done = subprocess.run(
+        kilonova.command(), env=environment, capture_output=True, text=True, check=False
+    )
+    return done.stdout.split()

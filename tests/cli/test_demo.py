@@ -66,10 +66,10 @@ def test_the_gang_that_cannot_run_says_what_is_missing(
     assert "add 6 nodes like nvl72-" in why.out or "add 12 nodes like nvl72-" in why.out
 
 
-def test_why_of_a_workload_names_its_gang(cluster_command: Kilonova, shown: Path):
+def test_why_of_a_set_is_that_of_its_gangs(cluster_command: Kilonova, shown: Path):
     done = cluster_command("why", "-n", "demo", "frontier", "--data", shown)
-    assert done.code == 1
-    assert "did you mean frontier-0 -n demo or " in done.err
+    assert done.code == 0, done.err
+    assert "Gang demo/frontier-0 (queue default) waits." in done.out
 
 
 def test_what_was_deleted_stays_deleted_and_the_rest_is_there(

@@ -26,6 +26,14 @@ _WORKLOADS: tuple[_Place, ...] = (
     ("apps", "v1", "statefulsets", "StatefulSet", True),
     ("batch", "v1", "jobs", "Job", True),
 )
+_OWNERS: tuple[_Place, ...] = (
+    *_WORKLOADS,
+    ("apps", "v1", "replicasets", "ReplicaSet", True),
+    ("apps", "v1", "daemonsets", "DaemonSet", True),
+    ("batch", "v1", "cronjobs", "CronJob", True),
+    ("grove.io", "v1alpha1", "podcliques", "PodClique", True),
+    ("grove.io", "v1alpha1", "podcliquescalinggroups", "PodCliqueScalingGroup", True),
+)
 
 
 def node_names(context: typer.Context, incomplete: str) -> list[str]:
@@ -43,9 +51,17 @@ def gang_names(context: typer.Context, incomplete: str) -> list[str]:
     return _listed(incomplete, context.params, (_GANGS,))
 
 
-def pod_and_gang_names(context: typer.Context, incomplete: str) -> list[str]:
-    """Pods and gangs of the namespace whose names begin so."""
-    return _listed(incomplete, context.params, (_GANGS, _PODS))
+def names_with_reasons(context: typer.Context, incomplete: str) -> list[str]:
+    """Pods, gangs and sets of the namespace whose names begin so; after `KIND/`, what has pods of
+    that kind."""
+    from kilonova.cli.owners import owner_kind
+
+    typed, stroke, text = incomplete.partition("/")
+    if not stroke:
+        return _listed(incomplete, context.params, (_GANGS, _PODS, _WORKLOADS[0]))
+    kind = {"pod": "pod", "podgang": "podgang"}.get(typed) or owner_kind(typed)
+    places = [each for each in (_PODS, _GANGS, *_OWNERS) if each[3].lower() == kind]
+    return [f"{typed}/{name}" for name in _listed(text, context.params, places)]
 
 
 def workload_names(context: typer.Context, incomplete: str) -> list[str]:

@@ -31,9 +31,9 @@ def explainer(client: Client, now: Callable[[], datetime] = lambda: datetime.now
         return await capture(client, await usual_settings(client), now=now)
 
     def work_out(client: Client, namespace: str, name: str) -> Explained | None:
-        picture = asyncio.run(captured(client)).picture
-        found = answer(picture, namespace, name)
-        return None if found is None else Explained(answer_text(found, picture.now), found)
+        seen = asyncio.run(captured(client))
+        found = answer(seen.picture, namespace, name, seen.unserved)
+        return None if found is None else Explained(answer_text(found, seen.picture.now), found)
 
     return explain
 

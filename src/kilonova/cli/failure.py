@@ -1,8 +1,8 @@
 """How commands fail: exit codes, and the one exception that stands for them."""
 
 FAILED = 1
+USAGE = 2
 NOT_RUNNING = 3
-"""2 is taken by wrong usage, as everywhere."""
 NO_COMPUTE_DOMAINS = 7
 """`run operator`: as in Grove."""
 
@@ -13,6 +13,13 @@ class CommandFailed(Exception):
     def __init__(self, message: str, code: int = FAILED) -> None:
         super().__init__(message)
         self.code = code
+
+
+class WrongUsage(CommandFailed):
+    """Options or arguments that nobody can understand, or that do not go together."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, USAGE)
 
 
 def unusable_folder(error: OSError) -> CommandFailed:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from kilonova.cli.clusters import cluster_meant
 from kilonova.cli.embeddedsettings import SETTINGS
-from kilonova.cli.failure import CommandFailed
+from kilonova.cli.failure import CommandFailed, WrongUsage
 from kilonova.cli.reasons import explained
 from kilonova.cli.schedulerconfig import read_scheduler_configuration
 from kilonova.cli.served import is_embedded
@@ -27,15 +27,26 @@ def picture_from(
     config: Path | None = None,
 ) -> Picture:
     """A picture from a snapshot file, if one is named, else of the cluster that is meant."""
+    return looked_at(snapshot, kubeconfig, context, data, config).picture
+
+
+def looked_at(
+    snapshot: Path | None,
+    kubeconfig: Path | None,
+    context: str | None,
+    data: Path | None,
+    config: Path | None = None,
+) -> Captured:
+    """The same with the objects behind the picture, which a snapshot file does not hold."""
     if snapshot is None:
-        return captured_from(kubeconfig, context, data, config).picture
+        return captured_from(kubeconfig, context, data, config)
     if kubeconfig is not None or context is not None:
-        raise CommandFailed("--snapshot names a file, and --kubeconfig a cluster: give one of them")
+        raise WrongUsage("--snapshot names a file, and --kubeconfig a cluster: give one of them")
     picture = picture_in(snapshot)
     if config is None:
-        return picture
+        return Captured(picture, ())
     settings = settings_in(config)
-    return picture.by_rules(settings.policy, scoring_of(settings.weights))
+    return Captured(picture.by_rules(settings.policy, scoring_of(settings.weights)), ())
 
 
 def settings_in(config: Path | None) -> Settings:

@@ -1,26 +1,33 @@
 """`kilonova why`: why a pod or a gang has the place that it has, or none."""
 
 from collections.abc import Iterable
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kilonova.cli.completing import pod_and_gang_names
-from kilonova.cli.failure import CommandFailed
+from kilonova.cli.completing import names_with_reasons
+from kilonova.cli.failure import CommandFailed, WrongUsage
 from kilonova.cli.lookoptions import Config, Context, Data, Kubeconfig, Namespace, Output, Snapshot
 
-_GANGS = ("gang/", "podgang/", "podgangs/", "podgroup/", "podgroups/", "pg/")
+if TYPE_CHECKING:
+    from kilonova.scheduler.answering import Answer
+    from kilonova.scheduler.capturing import Captured
+
+_PODS = ("pod", "pods", "po")
+_GANGS = ("gang", "podgang", "podgangs", "podgroup", "podgroups", "pg")
+_RESERVATIONS = ("rsv", "reservation", "reservations")
 _SUGGESTED = 3
-_KINDS = ("pod/", "pods/", *_GANGS, "rsv/", "reservation/", "reservations/")
+_SHOWN = 8
+"""So many pods and gangs of a workload are answered for, those that wait first."""
 
 
 def why(
     name: Annotated[
         str,
         typer.Argument(
-            metavar="POD|GANG",
-            help="Name of a pod, a PodGang or a PodGroup.",
-            autocompletion=pod_and_gang_names,
+            metavar="[KIND/]NAME",
+            help="A pod, a PodGang or PodGroup, or a workload (KIND/NAME, as job/x).",
+            autocompletion=names_with_reasons,
         ),
     ],
     namespace: Namespace = None,
@@ -31,39 +38,92 @@ def why(
     config: Config = None,
     output: Output = "table",
 ) -> None:
-    """Say why a pod or a gang waits, or stands where it does.
+    """Say why a pod, a gang or a workload waits, or stands where it does.
 
     Of one that waits: what would let it in, and when it should start. Of one that has its place:
     where, since when, which devices, and how the node scores beside the next best. It is worked out
     anew from the cluster as it is; the scheduler need not run.
+
+    Of a workload (a PodCliqueSet, Deployment, StatefulSet, ReplicaSet, DaemonSet, Job or the like)
+    each gang and each pod without a gang is answered for, those that wait first.
 
     \b
     Examples:
       kilonova why trainer-0
       kilonova why llama-0 -n research
       kilonova why podgang/llama-0 -o json
+      kilonova why job/train
+      kilonova why pcs/llama -n research
       kilonova why trainer-0 --snapshot monday.json.gz
     """
     from kilonova.cli.clusters import cluster_meant, namespace_meant
-    from kilonova.cli.picturing import picture_from
-    from kilonova.cli.screen import tamed
+    from kilonova.cli.picturing import looked_at
     from kilonova.cli.tables import in_form
     from kilonova.cli.whytext import answer_text
-    from kilonova.scheduler.answering import answer, names_in
 
-    plain = next((name.removeprefix(kind) for kind in _KINDS if name.startswith(kind)), name)
-    picture = picture_from(snapshot, kubeconfig, context, data, config)
+    kind, plain = _kind_and_name(name)
+    seen = looked_at(snapshot, kubeconfig, context, data, config)
     if snapshot is None:
         meant = cluster_meant(kubeconfig, context, data)
         namespace = namespace_meant(namespace, meant, context)
-    namespace = namespace or "default"
-    found = answer(picture, namespace, plain)
-    if found is None:
+    found = _answers(seen, kind, namespace or "default", plain)
+    if isinstance(found, list):
+        shown = [answer_text(each, seen.picture.now) for each in found[:_SHOWN]]
+        if len(found) > _SHOWN:
+            left = ", ".join(each.gang for each in found[_SHOWN:][:_SUGGESTED])
+            shown.append(f"And {len(found) - _SHOWN} more: {left} …")
+        text = "\n\n".join(shown)
+    else:
+        text = answer_text(found, seen.picture.now)
+    typer.echo(text if output == "table" else in_form(found, output))
+
+
+def _kind_and_name(typed: str) -> tuple[str, str]:
+    """The kind of a workload, "" where a pod or a gang is named, and the name; "*" where no kind
+    is."""
+    from kilonova.cli.owners import KINDS, owner_kind
+
+    kind, stroke, name = typed.partition("/")
+    if not stroke:
+        return "*", typed
+    if kind.lower().partition(".")[0] in (*_PODS, *_GANGS, *_RESERVATIONS):
+        return "", name
+    owner = owner_kind(kind)
+    if owner is None:
+        known = ", ".join(("pod", "podgang", "podgroup", "reservation", *KINDS))
+        raise WrongUsage(f"{typed}: there is no kind {kind!r} here; there are {known}")
+    return owner, name
+
+
+def _answers(seen: "Captured", kind: str, namespace: str, name: str) -> "Answer | list[Answer]":
+    """The answer about a pod or a gang; those about all that a workload has."""
+    from kilonova.cli.owners import members_of
+    from kilonova.cli.screen import tamed
+    from kilonova.scheduler.answering import answer, names_in
+
+    picture = seen.picture
+    found = answer(picture, namespace, name, seen.unserved) if kind in ("", "*") else None
+    if found is not None:
+        return found
+    owner = None if kind == "*" else kind
+    members = members_of(owner, namespace, name, seen.pods, seen.gangs) if kind else []
+    asked = (answer(picture, namespace, each, seen.unserved) for each in members)
+    several = {each.gang: each for each in asked if each is not None}
+    if several:
+        return sorted(several.values(), key=lambda each: (_ORDER.index(each.state), each.gang))
+    if members:
         raise CommandFailed(
-            f"no pod or gang {plain!r} in namespace {namespace} has a node or waits for "
-            f"kilonova-scheduler: {tamed(_hint(names_in(picture), namespace, plain))}"
+            f"none of the {len(members)} pods and gangs of {tamed(name)} in namespace {namespace} "
+            "has a node or waits for kilonova-scheduler: they have ended, or are gated"
         )
-    typer.echo(answer_text(found, picture.now) if output == "table" else in_form(found, output))
+    what = "pod or gang" if kind in ("", "*") else f"pod or gang of {kind}"
+    raise CommandFailed(
+        f"no {what} {name!r} in namespace {namespace} has a node or waits for "
+        f"kilonova-scheduler: {tamed(_hint(names_in(picture), namespace, name))}"
+    )
+
+
+_ORDER = ("Waiting", "NotYet", "Next", "Placed")
 
 
 def _hint(known: Iterable[str], namespace: str, name: str) -> str:

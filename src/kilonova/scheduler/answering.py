@@ -1,7 +1,7 @@
 """Answers why a pod or a gang has the place that it has, or none. Plain values, whose fields are
 their JSON."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -60,14 +60,18 @@ class Answer:
         return self.next.evicted if self.next is not None else ()
 
 
-def answer(picture: Picture, namespace: str, name: str) -> Answer | None:
-    """Why a gang, or else a pod, of that name is where it is; None if nobody has heard of it."""
+def answer(
+    picture: Picture, namespace: str, name: str, unserved: Mapping[str, NotYet] | None = None
+) -> Answer | None:
+    """Why a gang, or else a pod, of that name is where it is; None if nobody has heard of it.
+    `unserved` are pods that no scheduler of ours serves."""
     key = f"{namespace}/{name}"
     cluster = picture.cluster()
     gang = _gang_named(picture, key)
     booking = cluster.snapshot.bookings.get(key)
     if gang is None and booking is None:
-        return None
+        other = (unserved or {}).get(key)
+        return other and Answer(key, lone_name(key), "", "NotYet", None, (), None, None, other)
     if gang is None and booking is not None:
         gang = booking.gang or key
     assert gang is not None

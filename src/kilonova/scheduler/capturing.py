@@ -4,23 +4,27 @@ What only the memory of a running scheduler has is not in it: pods that it decid
 bound yet still wait here, and what queues used in the past is not known.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
 
 from kilonova.api.meta import Metadata
+from kilonova.api.podgang import PodGang
 from kilonova.kube import Client, Forbidden, NotFound, Reflector, Resource, Store
 from kilonova.scheduler.core.claimbook import Pool, PoolId
 from kilonova.scheduler.deviceobjects import ResourceSlice
+from kilonova.scheduler.objects import Pod
 from kilonova.scheduler.picture import Picture, picture_of
 from kilonova.scheduler.reading.allocations import written_of
+from kilonova.scheduler.reading.gangs import NotYet
 from kilonova.scheduler.reading.queues import spec_of
 from kilonova.scheduler.reading.slices import pool_of
 from kilonova.scheduler.scheduler import build_scheduler, scoring_of
 from kilonova.scheduler.settings import Settings
+from kilonova.scheduler.unserved import unserved_gangs, unserved_pods
 
 
 class _PriorityClass(msgspec.Struct):
@@ -40,6 +44,10 @@ class Captured:
 
     picture: Picture
     unknown: tuple[str, ...]
+    pods: tuple[Pod, ...] = ()
+    gangs: tuple[PodGang, ...] = ()
+    unserved: Mapping[str, NotYet] = field(default_factory=dict[str, NotYet])
+    """Pods that name a scheduler which does not serve them."""
 
 
 async def capture(
@@ -59,6 +67,8 @@ async def capture(
             unknown.append(cache.resource.full_name)
     world = scheduler.world
     world.refresh()
+    pods = tuple(caches.pods.store.objects())
+    by_key = {pod.key: pod for pod in pods}
     picture = picture_of(
         world.cluster,
         world.waiting.values(),
@@ -66,7 +76,10 @@ async def capture(
         settings.policy,
         now().timestamp(),
         scoring=scoring_of(settings.weights),
-        not_yet=world.not_yet,
+        not_yet={
+            **world.not_yet,
+            **unserved_gangs(world.not_yet, by_key.get, settings.serves),
+        },
         pools=_pools(caches.slices.store),
         claims={
             claim.key: written
@@ -75,7 +88,13 @@ async def capture(
         },
         priorities=await _priorities(client),
     )
-    return Captured(picture, tuple(unknown))
+    return Captured(
+        picture,
+        tuple(unknown),
+        pods,
+        tuple(caches.gangs.store.objects()),
+        unserved_pods(pods, settings.serves),
+    )
 
 
 def _pools(slices: Store[ResourceSlice]) -> dict[PoolId, Pool]:
