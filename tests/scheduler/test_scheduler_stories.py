@@ -1,5 +1,7 @@
 """The whole scheduler on an embedded cluster."""
 
+import pytest
+
 from kilonova.kube.resource import plain
 from tests.local.embedded_cluster import EVENTS, PODS, eventually, virtual_time
 from tests.scheduler.scheduling import GANGS, fleet, gang, nodes_of, pod, scheduling
@@ -140,6 +142,39 @@ async def test_a_pod_that_a_disruption_budget_guards_makes_no_way() -> None:
             return bool((await nodes_of(client)).get("urgent"))
 
         await eventually(made_way)
+
+
+@pytest.mark.parametrize("gang_of", ["", "patient"])
+async def test_pods_that_never_preempt_wait_until_capacity_is_free(gang_of: str) -> None:
+    async with scheduling(fleet(1)) as (cluster, _):
+        client = cluster.client("tester")
+        await client.create(CLASSES, {"metadata": {"name": "low"}, "value": 1})
+        never = {"metadata": {"name": "never"}, "value": 9, "preemptionPolicy": "Never"}
+        await client.create(CLASSES, never)
+        await client.create(PODS, pod("low", 8, priorityClassName="low"), "default")
+
+        async def runs() -> bool:
+            return bool((await nodes_of(client))["low"])
+
+        await eventually(runs)
+        patient = pod("patient-0", 8, of=gang_of, priorityClassName="never")
+        await client.create(PODS, patient, "default")
+        if gang_of:
+            await client.create(GANGS, gang(gang_of, {"w": ["patient-0"]}), "default")
+
+        async def told() -> bool:
+            found = await client.get(PODS, "patient-0", "default")
+            conditions = found.get("status", {}).get("conditions", [])
+            return any(each.get("reason") == "Unschedulable" for each in conditions)
+
+        await eventually(told)
+        assert (await nodes_of(client))["low"]
+        await client.delete(PODS, "low", "default")
+
+        async def placed() -> bool:
+            return bool((await nodes_of(client))["patient-0"])
+
+        await eventually(placed)
 
 
 async def test_gangs_that_ask_for_the_same_are_told_of_their_own_groups() -> None:

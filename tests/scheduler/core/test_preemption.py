@@ -1,9 +1,12 @@
 """Who is pushed out, in small worlds that were found by an exact search."""
 
+from dataclasses import replace
+
 from kilonova.scheduler.core.cluster import Cluster
+from kilonova.scheduler.core.explaining import explain
 from kilonova.scheduler.core.forest import forest_of
 from kilonova.scheduler.core.gangs import Gang
-from kilonova.scheduler.core.plan import Plan, Planner, Policy
+from kilonova.scheduler.core.plan import NoRoom, Plan, Planner, Policy
 from kilonova.scheduler.core.queues import QueueSpec
 from kilonova.scheduler.core.scores import default_scoring
 from kilonova.scheduler.core.snapshot import GPU
@@ -81,6 +84,28 @@ def test_a_queue_that_deserves_only_cpu_takes_no_gpus_that_another_deserves() ->
         stand(cluster, running(name, place, queue="b", cpu=2000), place, age=1000)
     assert not decide(cluster, pending("w", 1, 2, queue="a", cpu=2000)).placements
     assert set(cluster.standing) == {"s0", "s1"}
+
+
+def test_a_gang_that_never_preempts_neither_preempts_nor_reclaims() -> None:
+    queues = (QueueSpec("a", deserved={GPU: 2000}), QueueSpec("b"))
+    cluster = cluster_of(("n0", 1, ""), ("n1", 1, ""), queues=queues)
+    stand(cluster, running("own", [("n0", (0,))], queue="a"), [("n0", (0,))], age=10)
+    stand(cluster, running("other", [("n1", (0,))], queue="b"), [("n1", (0,))], age=10)
+    gang = pending("w", 1, 1, queue="a", priority=5)
+    assert not decide(cluster, replace(gang, preempts=False)).placements
+    assert set(cluster.standing) == {"own", "other"}
+    assert decide(cluster, gang).placements
+
+
+def test_why_names_nobody_whom_a_gang_that_never_preempts_could_push_out() -> None:
+    cluster = cluster_of(("n0", 1, ""))
+    place = [("n0", (0,))]
+    stand(cluster, running("guarded", place, preemptible=False), place)
+    gang = pending("w", 1, 1, priority=5)
+    for never in (False, True):
+        asked = replace(gang, preempts=not never)
+        told = explain(cluster, default_scoring(), Policy((ZONE,)), asked, NoRoom(), NOW).message
+        assert ("not preemptible" in told) != never, told
 
 
 def test_a_queue_that_deserves_only_cpu_uses_idle_gpus() -> None:

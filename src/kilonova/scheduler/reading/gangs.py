@@ -85,6 +85,7 @@ def _read_gang(
             apart=_apart(gang),
             within=tuple(base or ()) if pack.required else (),
             priority=max((pod.spec.priority for pod in pods), default=0),
+            preempts=_preempt(pods),
             created=parse_time(gang.metadata.creation_timestamp).timestamp(),
             **_said(gang.metadata.labels, gang.metadata.annotations, pods),
         )
@@ -159,6 +160,7 @@ def read_lone_pod(pod: Pod, member: Read = member_of) -> Gang | NotYet:
             name=lone_name(pod.key),
             groups=tuple(_avoiding(groups, pod.metadata.annotations)),
             priority=pod.spec.priority,
+            preempts=_preempt((pod,)),
             created=parse_time(pod.metadata.creation_timestamp).timestamp(),
             **_said(pod.metadata.labels, pod.metadata.annotations, ()),
         )
@@ -284,6 +286,12 @@ def _said(labels: Mapping[str, str], annotations: Mapping[str, str], pods: Seque
         ) from None
     preemptible = of(PREEMPTIBLE, annotations, pod_annotations) != "false"
     return _Said(queue=queue, duration=duration, preemptible=preemptible)
+
+
+def _preempt(pods: Iterable[Pod]) -> bool:
+    """Whether others may be evicted for a gang: not if one of its pods says never. Admission copies
+    the policy of its PriorityClass to each pod."""
+    return all(pod.spec.preemption_policy != "Never" for pod in pods)
 
 
 def _avoiding(groups: Iterable[Group], annotations: Mapping[str, str]) -> Iterable[Group]:

@@ -40,7 +40,7 @@ class Trial:
     def begin(self, gang: Gang) -> None:
         """Counts from here: another gang is looked at."""
         self.trials = self.pods = 0
-        self.evicts = self.policy.evicts and gang.needed > 0
+        self.evicts = self.policy.evicts and gang.preempts and gang.needed > 0
         self._loosened.clear()
 
     def forget_places_of(self, gang: Gang) -> None:
