@@ -9,6 +9,7 @@ import { go, path } from "./router";
 import { SearchPalette } from "./search/palette";
 import { connection, hello, troubles } from "./stream";
 import { choice, nextTheme } from "./theme";
+import { Empty } from "./ui/bits";
 import { Confirm } from "./ui/confirm";
 import { Icon } from "./ui/icons";
 import { Mark } from "./ui/state";
@@ -16,23 +17,37 @@ import { Mark } from "./ui/state";
 /** Chooses the page by the path. */
 export function App(): JSX.Element {
   const at = path.value;
-  const page = pages.find((each) => at === each.path || at.startsWith(`${each.path}/`));
+  const page = pages.find((each) => at === each.path || (each.hasDetails && at.startsWith(`${each.path}/`)));
   const cluster = hello.value?.cluster ?? "Kilonova";
   useEffect(() => {
-    if (!page) go(pages[0]?.path ?? "/fleet", { replace: true });
-    else document.title = `${page.title} · ${cluster}`;
-  }, [page, cluster]);
+    if (at === "/") go(pages[0]?.path ?? "/fleet", { replace: true });
+    else document.title = `${page?.title ?? "Not found"} · ${cluster}`;
+  }, [at, page, cluster]);
   return (
     <div class="app">
       <a class="skip" href="#main" onClick={skip}>Skip to the content</a>
       <Rail at={page?.path} />
       <main id="main" tabIndex={-1}>
         <Banner />
-        {page && <page.view />}
+        {page ? <page.view /> : at !== "/" && <NotFound path={at} />}
       </main>
       <Confirm />
       {showKeys.value && <KeyHelp />}
       {showSearch.value && <SearchPalette />}
+    </div>
+  );
+}
+
+/** For an address that no page has. */
+function NotFound({ path }: { path: string }): JSX.Element {
+  return (
+    <div class="page">
+      <div class="page-main">
+        <header class="page-head"><h1>Not found</h1></header>
+        <div class="page-body">
+          <Empty title={`There is no page at ${path}`}>The pages are at {pages.map((page, at) => <>{at > 0 && ", "}<a class="link" href={page.path}>{page.path}</a></>)}.</Empty>
+        </div>
+      </div>
     </div>
   );
 }
@@ -80,11 +95,13 @@ function Rail({ at }: { at: string | undefined }): JSX.Element {
   );
 }
 
-/** Usage is asked for now and then, and never in trouble. */
+/** What is asked for now and then, or made of other tables, is never in trouble. */
+const MADE = ["usage", "workloads"];
+
 function howLive(names: readonly string[]): "live" | "partly" | "stale" {
   const stuck = new Set<string>(troubles.value.map((trouble) => trouble.table));
   if (stuck.size === 0) return "live";
-  return names.every((name) => name === "usage" || stuck.has(name)) ? "stale" : "partly";
+  return names.every((name) => MADE.includes(name) || stuck.has(name)) ? "stale" : "partly";
 }
 
 function Live(): JSX.Element {

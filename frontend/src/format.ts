@@ -40,9 +40,15 @@ export function number(amount: number): string {
   return part ? `${spaced}.${part}` : spaced;
 }
 
+/** A plain number with up to two digits after the point, as commands have it: for GPUs, of which there are parts. */
+export function exact(amount: number): string {
+  const rounded = Math.round(amount * 100) / 100;
+  return Number.isInteger(rounded) ? number(rounded) : String(rounded);
+}
+
 /** An amount of a resource: bytes where the resource is memory or storage. */
 export function amount(resource: string, value: number): string {
-  return isBytes(resource) ? bytes(value) : number(value);
+  return isBytes(resource) ? bytes(value) : resource === "nvidia.com/gpu" ? exact(value) : number(value);
 }
 
 /** What people call a resource. */
@@ -69,7 +75,7 @@ export function money(dollars: number): string {
 
 /** "1 pod", "3 pods"; `many` where an s is not enough. */
 export function counted(count: number, one: string, many = `${one}s`): string {
-  return `${number(count)} ${count === 1 ? one : many}`;
+  return `${exact(count)} ${count === 1 ? one : many}`;
 }
 
 /** The time of day, with the date where it is not today's. */

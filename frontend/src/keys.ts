@@ -31,6 +31,7 @@ export function startKeys(pages: ReadonlyMap<string, string>): void {
     if (document.querySelector("dialog[open]")) return;
     if (event.key === "Escape") return closers.at(-1)?.();
     if (isTyping(event.target)) return;
+    if (ARROWS.includes(event.key) && isNowhere(event.target)) return start(event);
     const target = pages.get(event.key);
     if (target && event.timeStamp - goSince < 1200) {
       goSince = 0;
@@ -46,6 +47,22 @@ export function startKeys(pages: ReadonlyMap<string, string>): void {
       else showSearch.value = true;
     }
   });
+}
+
+const ARROWS = ["ArrowDown", "ArrowUp", "ArrowLeft", "ArrowRight", "Home", "End", "PageDown", "PageUp"];
+
+/** Nothing has the focus: a fresh page, or what had it is gone. */
+function isNowhere(target: EventTarget | null): boolean {
+  return target === document.body || target === document.documentElement || (target instanceof HTMLElement && target.id === "main");
+}
+
+/** Gives the focus, and the key, to what the page moves in. */
+function start(event: KeyboardEvent): void {
+  const moved = document.querySelector<HTMLElement>("main [data-arrows]");
+  if (!moved) return;
+  event.preventDefault();
+  moved.focus();
+  moved.dispatchEvent(new KeyboardEvent("keydown", { key: event.key, cancelable: true }));
 }
 
 function isTyping(target: EventTarget | null): boolean {

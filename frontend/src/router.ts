@@ -15,7 +15,9 @@ export const query: ReadonlySignal<URLSearchParams> = computed(
 export function go(to: string, options: { replace?: boolean } = {}): void {
   if (to === address.peek()) return;
   history[options.replace ? "replaceState" : "pushState"](null, "", to);
-  address.value = location.pathname + location.search;
+  // Not what the address bar says: browsers leave out changes that come too fast.
+  const { pathname, search } = new URL(to, location.href);
+  address.value = pathname + search;
 }
 
 /** Sets or (empty) removes parts of the query; a step in the history only where it is asked for. */

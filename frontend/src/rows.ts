@@ -21,6 +21,10 @@ export interface NodeRow {
   /** Indices of GPUs that are not healthy. */
   lost?: number[];
   ready: boolean;
+  /** Its kubelet does not report. */
+  unknown?: boolean;
+  /** "Ready", "NotReady" or "Unknown", and what else it is: "Ready,GPULost,Cordoned". */
+  state: string;
   cordoned?: boolean;
   /** In words: why not ready, pressure, lost GPUs. */
   problem?: string;
@@ -57,6 +61,10 @@ export interface PodRow {
   gpus?: number;
   /** [index, share from 0 to 1] that it was given. */
   devices?: [number, number][];
+  /** GPUs that it holds now, parts of devices included. */
+  held?: number;
+  /** It failed or cannot run, rather than being late. */
+  broken?: boolean;
   cpu?: number;
   ram?: number;
   restarts?: number;
@@ -116,6 +124,7 @@ export interface SetRow {
   cliques: CliqueOfSet[];
   problem?: string;
   updating?: boolean;
+  deleting?: boolean;
   created?: number;
 }
 
@@ -129,6 +138,58 @@ export interface CliqueRow {
   min: number;
   ready?: number;
   scheduled?: number;
+  created?: number;
+}
+
+/** A condition of an object. */
+export interface ConditionRow {
+  type: string;
+  status: string;
+  reason?: string;
+  message?: string;
+  since?: number;
+}
+
+/** A Deployment, StatefulSet or Job. Its id is "namespace/name". */
+export interface OwnerRow {
+  id: string;
+  kind: string;
+  /** Pods that it should have; of a Job, those that have to succeed. */
+  replicas: number;
+  /** Of a Job that is decided: "Completed" or "Failed". */
+  finished?: string;
+  suspended?: boolean;
+  updating?: boolean;
+  deleting?: boolean;
+  stuck?: boolean;
+  parallelism?: number;
+  ready?: number;
+  updated?: number;
+  available?: number;
+  active?: number;
+  succeeded?: number;
+  failed?: number;
+  /** Of one pod. */
+  gpus?: number;
+  queue?: string;
+  problem?: string;
+  conditions?: ConditionRow[];
+  created?: number;
+}
+
+/** What somebody runs, and how it is. Its id is "Kind/namespace/name". */
+export interface WorkloadRow {
+  id: string;
+  state: string;
+  /** Pods that it should have. */
+  pods?: number;
+  /** Pods that are ready, or have succeeded. */
+  ready?: number;
+  gpus?: number;
+  /** Absent for "default". */
+  queue?: string;
+  /** Why it is not running as it should. */
+  why?: string;
   created?: number;
 }
 
@@ -178,8 +239,13 @@ export interface Rows {
   gangs: GangRow;
   sets: SetRow;
   cliques: CliqueRow;
+  deployments: OwnerRow;
+  statefulsets: OwnerRow;
+  jobs: OwnerRow;
   queues: QueueRow;
   events: EventRow;
+  /** Made of the others, by the server: so commands show the same. */
+  workloads: WorkloadRow;
   usage: UsageRow;
 }
 

@@ -109,8 +109,12 @@ export const tables: { [N in TableName]: Table<Rows[N]> } = {
   gangs: new Table(),
   sets: new Table(),
   cliques: new Table(),
+  deployments: new Table(),
+  statefulsets: new Table(),
+  jobs: new Table(),
   queues: new Table(),
   events: new Table(),
+  workloads: new Table(),
   usage: new Table(),
 };
 

@@ -9,11 +9,12 @@ import { describe as inWords } from "../src/fleet/words";
 import type { NodeRow, PodRow } from "../src/rows";
 
 function node(id: string, more: Partial<NodeRow> = {}): NodeRow {
-  return { id, ready: true, cpu: 64, ram: 2 ** 39, gpus: 8, rack: "rack-0", zone: "z1", block: "b1", ...more };
+  return { id, ready: true, state: "Ready", cpu: 64, ram: 2 ** 39, gpus: 8, rack: "rack-0", zone: "z1", block: "b1", ...more };
 }
 
 function pod(id: string, on: string, devices: [number, number][], more: Partial<PodRow> = {}): PodRow {
-  return { id, node: on, phase: "Running", state: "Running", workload: `Job/default/${id.split("/")[1]}`, devices, ...more };
+  const held = devices.length ? devices.reduce((sum, [, share]) => sum + share, 0) : (more.gpus ?? 0);
+  return { id, node: on, held, phase: "Running", state: "Running", workload: `Job/default/${id.split("/")[1]}`, devices, ...more };
 }
 
 function holdingsOf(nodes: NodeRow[], pods: PodRow[]): Holdings {

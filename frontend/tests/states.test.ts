@@ -1,33 +1,17 @@
 import { expect, test } from "vitest";
-import type { GangRow, PodRow, SetRow } from "../src/rows";
-import { firstSentence, shortWords, stateOf, whyOf, type Parts } from "../src/workloads/states";
+import type { PodRow } from "../src/rows";
+import { firstSentence, podTone, shortWords } from "../src/workloads/states";
 
 const running: PodRow = { id: "a/1", phase: "Running", state: "Running", ready: true, node: "n", workload: "Job/a/b" };
-const pending: PodRow = { id: "a/2", phase: "Pending", state: "Pending", workload: "Job/a/b", message: "no room. Really." };
-const set: SetRow = { id: "a/b", replicas: 1, cliques: [{ name: "w", replicas: 2, min: 2 }] };
-const gang: GangRow = { id: "a/b-0", phase: "Running", groups: [] };
-const parts = (some: Partial<Parts>): Parts => ({ gangs: [], cliques: [], pods: [], ...some });
 
-test.each<[string, Partial<Parts>, string]>([
-  ["all pods ready", { pods: [running] }, "Running"],
-  ["no pod has a node", { pods: [pending] }, "Waiting"],
-  ["some have a node", { pods: [running, pending] }, "Partial"],
-  ["a pod starts", { pods: [{ ...running, ready: false }] }, "Starting"],
-  ["a pod crashes beside a ready one", { pods: [running, { ...running, ready: false, state: "CrashLoopBackOff" }] }, "Degraded"],
-  ["all crash", { pods: [{ ...running, ready: false, state: "ImagePullBackOff" }] }, "Failed"],
-  ["all succeeded", { pods: [{ ...running, ready: false, phase: "Succeeded", state: "Completed" }] }, "Done"],
-  ["a set lacks pods", { set, gangs: [gang], pods: [running] }, "Starting"],
-  ["a set's gang has no place", { set, gangs: [{ ...gang, phase: "Pending" }] }, "Waiting"],
-  ["a set of none", { set: { ...set, replicas: 0 } }, "Empty"],
-  ["all are going", { pods: [{ ...running, state: "Terminating" }] }, "Stopping"],
-])("when %s", (_, some, state) => {
-  expect(stateOf(parts(some))).toBe(state);
-});
-
-test("a gang says why before its pods do", () => {
-  const waits = { ...gang, phase: "Pending", waits: "the queue is full" };
-  expect(whyOf(parts({ gangs: [waits], pods: [pending] }), "Waiting")).toBe("the queue is full");
-  expect(whyOf(parts({ pods: [pending] }), "Waiting")).toBe("no room. Really.");
+test.each<[string, PodRow, string]>([
+  ["is ready", running, "good"],
+  ["starts", { ...running, ready: false }, "busy"],
+  ["has no node", { id: "a/2", phase: "Pending", state: "Pending", workload: "Job/a/b" }, "wait"],
+  ["cannot run", { ...running, ready: false, state: "CrashLoopBackOff", broken: true }, "bad"],
+  ["leaves", { ...running, state: "Terminating" }, "idle"],
+])("a pod that %s", (_, pod, tone) => {
+  expect(podTone(pod)).toBe(tone);
 });
 
 test.each([

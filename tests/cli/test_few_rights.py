@@ -74,7 +74,7 @@ def test_workloads_of_a_namespace_need_no_more_than_its_pods(
     done = kilonova(*words)
     assert done.code == 0, done.err
     assert [each["name"] for each in json.loads(done.out)] == ["mine"]
-    unseen = "podgangs, nodes, podcliquesets, deployments, statefulsets, jobs"
+    unseen = "podgangs, nodes, podcliquesets, podcliques, deployments, statefulsets, jobs"
     assert done.err == f"kilonova: you may not list {unseen}: what they say is left out\n"
 
 

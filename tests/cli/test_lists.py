@@ -229,7 +229,7 @@ def test_a_watch_in_json_is_a_line_for_each_and_tells_what_is_gone(
         names = [json.loads(process.stdout.readline())["name"] for _ in range(3)]
         assert names == ["a-0", "a-1", "b-0"]
         asyncio.run(_node(busy, "guest", there=True))
-        assert json.loads(process.stdout.readline())["status"] == "NotReady"
+        assert json.loads(process.stdout.readline())["status"] == "Unknown"
         asyncio.run(_node(busy, "guest", there=False))
         last = json.loads(process.stdout.readline())
         while last["status"] != "Deleted":

@@ -73,7 +73,7 @@ async def test_workloads_without_pods_are_listed_on_any_server(api: Api, kilonov
     done = await asyncio.to_thread(_said, kilonova, api, "workloads", "-n", api.namespace)
     assert [line.split()[:4] for line in done.out.splitlines()[1:]] == [
         ["Deployment", "idle", "Empty", "0/0"],
-        ["Job", "idle", "Suspended", "0/0"],
+        ["Job", "idle", "Suspended", "0/1"],
         ["StatefulSet", "idle", "Empty", "0/0"],
     ]
     named = ("workloads", "deployment/idle", "-o", "name", "-n", api.namespace)

@@ -1,14 +1,14 @@
 """What lists show of rows: who holds what, and one word for how a thing is."""
 
-from collections.abc import Sequence
+from dataclasses import replace
 
 import msgspec
 import pytest
 
 from kilonova.cli.kindsoflists import GANGS, NODES, WORKLOADS
-from kilonova.cli.ownerrows import Owner, OwnerRow, owner_row
-from kilonova.cli.views import Tables, gang_views, gpus_of, node_views, workload_views
-from kilonova.console.rows import GangGroup, GangRow, NodeRow, PodRow, SetRow
+from kilonova.cli.views import Tables, gang_views, node_views, workload_views
+from kilonova.console.ownerrows import Job, Replicated, deployment_row, job_row
+from kilonova.console.rows import GangGroup, GangRow, NodeRow, OwnerRow, PodRow, SetClique, SetRow
 
 
 def pod(name: str, **other: object) -> PodRow:
@@ -39,7 +39,7 @@ NODE = NodeRow(id="n", ready=True, cpu=4, ram=1 << 30, gpus=8, price=2.0)
     ids=lambda value: value.id if isinstance(value, PodRow) else "",
 )
 def test_who_holds_gpus(row: PodRow, held: float):
-    assert gpus_of(row) == held
+    assert row.held == held
 
 
 def test_a_node_counts_only_pods_that_stand_on_it():
@@ -57,6 +57,15 @@ def test_the_status_of_a_node(ready: bool, cordoned: bool, status: str):
     assert node_views(Tables(nodes=[node]))[0].status == status
 
 
+def test_a_node_that_does_not_report_is_unknown_and_one_that_lost_a_gpu_says_so():
+    silent = NodeRow(id="n", ready=False, unknown=True, cpu=1, ram=1)
+    lossy = NodeRow(id="n", ready=True, lost=(3,), cordoned=True, cpu=1, ram=1)
+    assert [node_views(Tables(nodes=[each]))[0].status for each in (silent, lossy)] == [
+        "Unknown",
+        "Ready,GPULost,Cordoned",
+    ]
+
+
 def test_a_gang_knows_its_pods_also_those_that_are_not_there_yet():
     groups = (GangGroup("g", 2, ("x/a", "x/b", "x/later")),)
     gang = GangRow(id="x/gang", phase="Starting", groups=groups, prefers="rack")
@@ -64,21 +73,6 @@ def test_a_gang_knows_its_pods_also_those_that_are_not_there_yet():
     (view,) = gang_views(Tables(gangs=[gang], pods=pods))
     assert (view.pods, view.ready, view.gpus, view.nodes) == (3, 1, 8, ["n2"])
     assert (view.queue, view.topology) == ("default", "prefers rack")
-
-
-STATES: dict[str, Sequence[PodRow]] = {
-    "Running": [pod("a"), pod("b")],
-    "Starting": [pod("a"), pod("b", ready=False)],
-    "Waiting": [pod("a"), waiting("b")],
-    "Completed": [ended("a", "Succeeded")],
-    "Failed": [ended("a", "Succeeded"), ended("b", "Failed")],
-    "Terminating": [pod("a", state="Terminating")],
-}
-
-
-@pytest.mark.parametrize(("status", "pods"), STATES.items(), ids=STATES)
-def test_a_workload_is_as_its_pods_are(status: str, pods: Sequence[PodRow]):
-    assert workload_views(Tables(pods=pods))[0].status == status
 
 
 def test_pods_that_ended_do_not_count_while_others_run():
@@ -94,57 +88,62 @@ def test_a_workload_costs_what_it_holds():
 
 
 def test_a_set_is_there_before_its_pods_and_tells_why_it_waits():
-    set_ = SetRow(id="x/s", replicas=1, cliques=())
+    set_ = SetRow(id="x/s", replicas=1, cliques=(SetClique(name="w", replicas=1, min=1),))
     gang = GangRow(id="x/s-0", phase="Pending", groups=(), set="x/s", waits="no room")
     (view,) = workload_views(Tables(sets=[set_], gangs=[gang]))
     assert (view.kind, view.name, view.status, view.why) == (
         "PodCliqueSet",
         "s",
-        "Pending",
+        "Waiting",
         "no room",
     )
-    empty = SetRow(id="x/s", replicas=0, cliques=())
-    assert workload_views(Tables(sets=[empty]))[0].status == "Empty"
 
 
-OWNERS = {
-    "Empty": {"spec": {"replicas": 0}},
-    "Pending": {"spec": {"replicas": 2}},
-    "Suspended": {"spec": {"parallelism": 1, "suspend": True}},
-    "Completed": {"status": {"conditions": [{"type": "Complete", "status": "True"}]}},
-    "Failed": {"status": {"conditions": [{"type": "Failed", "status": "True", "message": "late"}]}},
-}
+def test_a_completed_job_is_shown_as_such_although_a_pod_of_it_failed():
+    done = job("Complete", succeeded=1, failed=1)
+    pods = [ended("a", "Failed"), ended("b", "Succeeded")]
+    for selected in (False, True):
+        (view,) = workload_views(Tables(pods=pods, jobs=[done], are_selected=selected))
+        assert (view.status, view.ready, view.pods, view.why) == ("Completed", 1, 1, "")
 
 
-@pytest.mark.parametrize(("status", "fields"), OWNERS.items(), ids=OWNERS)
-def test_what_makes_pods_is_there_without_any(status: str, fields: dict[str, object]):
-    (view,) = workload_views(Tables(jobs=[owner("Job", "j", **fields)]))
-    assert (view.kind, view.name, view.status, view.pods) == ("Job", "j", status, 0)
-    assert view.why == ("late" if status == "Failed" else "")
+def test_what_has_no_pods_is_there_unless_pods_were_chosen_by_labels():
+    tables = Tables(jobs=[job()], sets=[SetRow(id="x/s", replicas=1, cliques=())])
+    assert [view.name for view in workload_views(tables)] == ["j", "s"]
+    assert workload_views(replace(tables, are_selected=True)) == []
+
+
+def test_a_gang_without_pods_is_there_and_one_with_pods_is_what_made_them():
+    gang = GangRow(id="x/g", phase="Pending", groups=(), waits="no pods")
+    (view,) = workload_views(Tables(gangs=[gang]))
+    assert (view.kind, view.name, view.status, view.why) == ("PodGang", "g", "Waiting", "no pods")
+    (view,) = workload_views(Tables(gangs=[gang], pods=[waiting("a", gang="x/g")], jobs=[job()]))
+    assert (view.kind, view.why) == ("Job", "no pods")
 
 
 def test_what_makes_pods_tells_its_queue_and_why_it_has_none():
     refused = {"type": "ReplicaFailure", "status": "True", "message": "exceeded quota"}
     labels = {"scheduling.kilonova.dev/queue": "team"}
-    web = owner(
-        "Deployment",
-        "web",
-        spec={"replicas": 1, "template": {"metadata": {"labels": labels}}},
-        status={"conditions": [refused]},
-    )
+    metadata = {"name": "web", "namespace": "x"}
+    spec = {"replicas": 1, "template": {"metadata": {"labels": labels}}}
+    body = {"metadata": metadata, "spec": spec, "status": {"conditions": [refused]}}
+    web = deployment_row(msgspec.convert(body, Replicated))
     (view,) = workload_views(Tables(deployments=[web]))
     assert (view.queue, view.status, view.why) == ("team", "Pending", "exceeded quota")
 
 
 def test_what_has_pods_is_as_they_are():
-    job = owner("Job", "j", spec={"parallelism": 1})
-    (view,) = workload_views(Tables(pods=[pod("a")], jobs=[job]))
+    (view,) = workload_views(Tables(pods=[pod("a")], jobs=[job()]))
     assert (view.status, view.pods) == ("Running", 1)
 
 
-def owner(kind: str, name: str, **fields: object) -> OwnerRow:
-    metadata = {"name": name, "namespace": "x", "uid": "u", "resourceVersion": "1"}
-    return owner_row(kind)(msgspec.convert({"metadata": metadata, **fields}, Owner))
+def job(*conditions: str, **status: object) -> OwnerRow:
+    told = [{"type": each, "status": "True"} for each in conditions]
+    body = {
+        "metadata": {"name": "j", "namespace": "x"},
+        "status": {"conditions": told, **status},
+    }
+    return job_row(msgspec.convert(body, Job))
 
 
 def test_why_of_a_workload_is_what_its_pods_tell():

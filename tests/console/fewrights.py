@@ -19,6 +19,9 @@ OTHERS: tuple[Kind, ...] = (
     ("", "events"),
     ("grove.io", "podcliquesets"),
     ("grove.io", "podcliques"),
+    ("apps", "deployments"),
+    ("apps", "statefulsets"),
+    ("batch", "jobs"),
     ("scheduler.grove.io", "podgangs"),
 )
 

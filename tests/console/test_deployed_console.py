@@ -25,6 +25,10 @@ LOOKS: list[Act] = [
         for plural in ("nodes", "pods", "events")
     ),
     ("get", "", "pods", "team"),
+    ("get", "", "pods/log", "team"),
+    ("watch", "apps", "deployments", ""),
+    ("watch", "apps", "statefulsets", ""),
+    ("watch", "batch", "jobs", ""),
     ("watch", "scheduler.grove.io", "podgangs", ""),
     ("watch", "grove.io", "podcliquesets", ""),
     ("watch", "grove.io", "podcliques", ""),

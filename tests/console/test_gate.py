@@ -1,5 +1,6 @@
 """Who is let in, by the link, a cookie or a bearer token; and what protects every answer."""
 
+import re
 import socket
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest_asyncio
 from yarl import URL
 
 from kilonova.console import Console, ConsoleSettings, Explained, build_console
+from kilonova.console.files import PAGES
 from kilonova.kube import connect
 from tests.console.looking import TOKEN, address, browser, console_on
 from tests.harness.embedded import EmbeddedServer
@@ -17,6 +19,7 @@ from tests.local.embedded_cluster import running
 from tests.workloads.process.operator_process import token_kubeconfig
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
+FRONTEND = Path(__file__).parents[2] / "frontend"
 API = ("/api/stream", "/api/why?namespace=a&name=b", "/api/object?table=pods&id=a/b", "/api/none")
 
 
@@ -122,9 +125,36 @@ async def test_the_link_leads_to_no_other_host(
 
 
 async def test_a_bearer_token_will_do(console: Console) -> None:
-    async with browser(console) as session, session.get("/nodes/n1") as reply:
+    async with browser(console) as session, session.get("/workloads/Job/team/train") as reply:
         assert reply.status == 200
         assert "text/html" in reply.headers["content-type"]
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        *((path, 200) for path in PAGES),
+        ("/workloads/Job/team/train", 200),
+        ("/queues/research", 200),
+        ("/nodes/n1", 404),
+        ("/fleetx", 404),
+        ("/none", 404),
+        ("/none/workloads", 404),
+    ],
+)
+async def test_an_address_that_no_page_has_is_not_found(
+    console: Console, path: str, status: int
+) -> None:
+    async with browser(console) as session, session.get(path) as reply:
+        assert reply.status == status
+        # The page itself says so, with the way to the others.
+        assert '<div id="app">' in await reply.text()
+
+
+async def test_the_server_knows_the_pages_that_there_are() -> None:
+    source = (FRONTEND / "src" / "pages" / "index.ts").read_text()
+    listed = re.findall(r'\{ path: "([^"]+)"[^}]*?(, hasDetails: true)? \}', source)
+    assert {path: bool(details) for path, details in listed} | {"/": False} == PAGES
 
 
 async def test_a_cluster_that_does_not_know_the_console_is_not_taken_for_a_wrong_token(

@@ -59,6 +59,7 @@ def test_a_node_of_gpus_is_shown_with_its_place_and_its_devices() -> None:
     assert row == {
         "id": "n1",
         "ready": True,
+        "state": "Ready,GPULost",
         "zone": "zone-a",
         "block": "b0",
         "rack": "r3",
@@ -86,6 +87,7 @@ def test_what_is_not_known_is_left_out() -> None:
     assert shown(status={"conditions": [ready()]}) == {
         "id": "n1",
         "ready": True,
+        "state": "Ready",
         "cpu": 0.0,
         "ram": 0,
     }

@@ -19,6 +19,8 @@ from tests.local.embedded_cluster import PODS as ALL_PODS
 from tests.local.embedded_cluster import pod
 from tests.workloads.process.operator_process import token_kubeconfig
 
+MADE = ("workloads", "usage")
+"""Tables that are made of others, or asked for now and then."""
 ALL_QUEUES = plain("scheduling.kilonova.dev", "v1alpha1", "queues", "Queue", False)
 
 
@@ -58,16 +60,17 @@ async def test_what_may_not_be_read_is_named_with_the_reason_and_comes_with_the_
     api: Api, tmp_path: Path, queue: str
 ) -> None:
     async with stage(api, tmp_path, NODES, PODS) as at, page_of(at.console) as page:
-        refused = ["gangs", "sets", "cliques", "queues", "events"]
+        owners = ["deployments", "statefulsets", "jobs"]
+        refused = ["gangs", "sets", "cliques", *owners, "queues", "events"]
         await page.until(lambda page: list(page.troubles) == refused)
-        await page.until(lambda page: {"nodes", "pods", "usage"} <= set(page.resets))
+        await page.until(lambda page: {"nodes", "pods", "workloads", "usage"} <= set(page.resets))
         await page.until(lambda page: not any(page.loading[-1:]))
         trouble = page.troubles["sets"]
         assert (trouble["what"], trouble["reason"]) == ("podcliquesets", "forbidden")
         user = f"system:serviceaccount:{api.namespace}:viewer"
         assert f'podcliquesets.grove.io is forbidden: User "{user}" cannot' in trouble["message"]
         id = await at.add_pod("seen")
-        await page.until(lambda page: page.row("pods", id))
+        await page.until(lambda page: page.row("pods", id) and page.row("workloads", f"Pod/{id}"))
 
         await at.admin.create(ALL_QUEUES, {"metadata": {"name": queue}, "spec": {}})
         at.viewer.grant(*OTHERS)
@@ -111,7 +114,7 @@ async def test_a_cluster_that_no_longer_answers_is_told_of_until_it_does(
         await page.filled()
         at.relay.leads_on = False
         at.relay.cut()
-        watched = [table for table in page.hello["tables"] if table != "usage"]
+        watched = [table for table in page.hello["tables"] if table not in MADE]
         await page.until(lambda page: list(page.troubles) == watched)
         assert {each["reason"] for each in page.troubles.values()} == {"unreachable"}
         id = await at.add_pod("meanwhile")

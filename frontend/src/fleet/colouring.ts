@@ -8,7 +8,7 @@ import { heldShare, type FleetNode } from "./holdings";
 import { costColour, skins, STATE_TEXTURE, useColour, type Texture, type ThemeName } from "./skin";
 import { gpuState, nodeState, type State } from "./state";
 
-export const MODES = ["owner", "health", "utilisation", "cost"] as const;
+export const MODES = ["owner", "health", "allocation", "cost"] as const;
 export type Mode = (typeof MODES)[number];
 
 export interface Segment {
@@ -68,7 +68,7 @@ function cellOf(node: FleetNode, gpu: number, { mode, theme, owner, dearest }: C
       });
     case "health":
       return [stateSegment(theme, gpuState(node.row, gpu))];
-    case "utilisation": {
+    case "allocation": {
       const given = heldShare(holders);
       return given > 0 ? [{ share: 1, colour: useColour(theme, given), pale: given < 0.5 }] : [];
     }
@@ -83,7 +83,7 @@ function cellOf(node: FleetNode, gpu: number, { mode, theme, owner, dearest }: C
 }
 
 function meterOf(node: FleetNode, { mode, theme }: Colouring): Segment | undefined {
-  if (mode === "utilisation") {
+  if (mode === "allocation") {
     const share = node.usage ? node.usage.cpu : cpuRequested(node);
     return { share, colour: useColour(theme, share) };
   }

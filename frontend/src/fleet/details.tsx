@@ -17,7 +17,7 @@ import { cpuRequested } from "./colouring";
 import { beat, holdings } from "./follow";
 import { heldShare, ownerName, type FleetNode, type Holder } from "./holdings";
 import { nodeState, STATE_TONE } from "./state";
-import { placeOf, stateWord } from "./words";
+import { placeOf, stateWords } from "./words";
 
 export function NodeDetails({ id, onClose }: { id: string; onClose: () => void }): JSX.Element {
   beat.value;
@@ -36,7 +36,7 @@ export function NodeDetails({ id, onClose }: { id: string; onClose: () => void }
     <Panel
       title={row.id}
       subtitle={placeOf(node) || (row.kind === "process" ? "this machine" : undefined)}
-      badge={<State tone={STATE_TONE[state]}>{stateWord(state)}</State>}
+      badge={<State tone={STATE_TONE[state]}>{stateWords(row)}</State>}
       actions={mayAct.value && <Actions node={node} />}
       onClose={onClose}
     >

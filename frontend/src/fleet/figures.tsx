@@ -1,27 +1,28 @@
 /** The numbers above the map. */
 import type { JSX } from "preact";
-import { money, number } from "../format";
+import { counted, exact, money, number } from "../format";
 import { workloads } from "../workloads/rows";
 import type { Totals } from "./totals";
 
 export function Figures({ totals }: { totals: Totals }): JSX.Element {
   const waiting = workloads.value.filter((row) => row.state === "Waiting").length;
-  const { nodes, ready, gpus, held, spent, idle } = totals;
+  const { nodes, ready, gpus, held, spent, idle, unpriced } = totals;
+  const notes = [idle > 0 && `${money(idle)} idle`, unpriced > 0 && `+ ${counted(unpriced, "GPU")} without a price`];
   return (
     <dl class="fleet-figures">
       <Figure name="Nodes ready" value={number(ready)} of={number(nodes)} bad={ready < nodes} />
-      <Figure name="GPUs held" value={number(held)} of={number(gpus)} share={gpus ? held / gpus : 0} />
+      <Figure name="GPUs held" value={exact(held)} of={number(gpus)} share={gpus ? held / gpus : 0} />
       <Figure name="Workloads waiting" value={number(waiting)} href={waiting ? "/workloads?state=Waiting" : undefined} />
-      <Figure name="USD per hour" value={money(spent + idle)} note={idle > 0 ? `${money(idle)} idle` : undefined} />
+      <Figure name="USD per hour" value={money(spent + idle)} notes={notes.filter((note) => note !== false)} />
     </dl>
   );
 }
 
-function Figure({ name, value, of, note, share, bad, href }: {
+function Figure({ name, value, of, notes = [], share, bad, href }: {
   name: string;
   value: string;
   of?: string;
-  note?: string | undefined;
+  notes?: readonly string[];
   share?: number;
   bad?: boolean;
   href?: string | undefined;
@@ -32,7 +33,7 @@ function Figure({ name, value, of, note, share, bad, href }: {
       <dd>
         <span class={bad ? "fleet-figure-value tone-warn" : "fleet-figure-value"}>{href ? <a href={href}>{value}</a> : value}</span>
         {of && <span class="fleet-figure-of"> / {of}</span>}
-        {note && <span class="fleet-figure-of note">{note}</span>}
+        {notes.map((note) => <span key={note} class="fleet-figure-of note">{note}</span>)}
       </dd>
       {share !== undefined && <span class="fleet-figure-bar" aria-hidden="true"><i style={{ width: `${share * 100}%` }} /></span>}
     </div>

@@ -160,7 +160,8 @@ function seat(node: FleetNode): boolean {
   }
   const before = node.gpus;
   node.gpus = gpus;
-  node.held = gpus.reduce((sum, holders) => sum + heldShare(holders), 0);
+  node.held = 0;
+  for (const pod of node.pods.values()) node.held += pod.held ?? 0;
   node.version++;
   return before.length === count && gpus.some((holders, gpu) => !sameHolders(holders, before[gpu]));
 }

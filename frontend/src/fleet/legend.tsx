@@ -17,7 +17,7 @@ export function Legend({ view, totals }: { view: View; totals: Totals }): JSX.El
     <div class="fleet-legend" aria-label="Legend" role="group">
       {view.mode === "owner" && <Owners view={view} totals={totals} />}
       {view.mode === "health" && <Health theme={view.theme} totals={totals} />}
-      {view.mode === "utilisation" && <Utilisation theme={view.theme} totals={totals} />}
+      {view.mode === "allocation" && <Allocation theme={view.theme} totals={totals} />}
       {view.mode === "cost" && <Cost theme={view.theme} totals={totals} />}
     </div>
   );
@@ -69,7 +69,7 @@ function Health({ theme, totals }: { theme: ThemeName; totals: Totals }): JSX.El
   );
 }
 
-function Utilisation({ theme, totals }: { theme: ThemeName; totals: Totals }): JSX.Element {
+function Allocation({ theme, totals }: { theme: ThemeName; totals: Totals }): JSX.Element {
   const share = totals.gpus ? totals.held / totals.gpus : 0;
   return (
     <>

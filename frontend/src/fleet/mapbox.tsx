@@ -83,6 +83,7 @@ export function MapBox({ selected, onOpen }: { selected: string; onOpen: (node: 
             <canvas
               ref={canvas}
               tabIndex={0}
+              data-arrows
               role="application"
               aria-label="Map of the fleet"
               aria-describedby="map-keys"

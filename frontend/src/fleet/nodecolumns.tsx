@@ -1,13 +1,13 @@
 /** The columns of the table of nodes. */
 import type { ComponentChildren, JSX } from "preact";
-import { bytes, money, number, percent } from "../format";
+import { bytes, exact, money, number, percent } from "../format";
 import { Age, Meter } from "../ui/bits";
 import { State } from "../ui/state";
 import type { Column } from "../ui/table";
 import type { FleetNode } from "./holdings";
 import "./nodecolumns.css";
 import { STATE_TONE, STATES, type State as NodeState } from "./state";
-import { stateWord } from "./words";
+import { stateWord, stateWords } from "./words";
 
 /** A node as the table has it; the same object while nothing about the node changed. */
 export interface Line {
@@ -80,8 +80,8 @@ export const COLUMNS = ([
     cell: ({ node }) =>
       node.gpus.length === 0 ? <span class="faint">none</span> : (
         <span class="node-share">
-          <span class="num">{number(node.held)} / {node.gpus.length}</span>
-          <Meter share={node.held / node.gpus.length} label={`${number(node.held)} of ${node.gpus.length} GPUs held`} />
+          <span class="num">{exact(node.held)} / {node.gpus.length}</span>
+          <Meter share={node.held / node.gpus.length} label={`${exact(node.held)} of ${node.gpus.length} GPUs held`} />
         </span>
       ),
   },
@@ -98,7 +98,7 @@ export const COLUMNS = ([
     id: "state", title: "State", sort: (line) => STATES.indexOf(line.state),
     cell: ({ node, state }) => (
       <span class="two-lines node-lines" title={node.row.problem}>
-        <State tone={STATE_TONE[state]}>{stateWord(state)}</State>
+        <State tone={STATE_TONE[state]}>{stateWords(node.row)}</State>
         {node.row.problem && <span class="muted">{node.row.problem}</span>}
       </span>
     ),

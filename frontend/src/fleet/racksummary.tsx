@@ -2,7 +2,7 @@
 import type { JSX } from "preact";
 import { memo } from "preact/compat";
 import { useMemo, useState, useEffect } from "preact/hooks";
-import { counted, number } from "../format";
+import { counted, exact, number } from "../format";
 import { holdings } from "./follow";
 import { placesOf, THIS_MACHINE } from "./places";
 
@@ -35,7 +35,7 @@ function rackLines(): [string, string][] {
         const held = rack.nodes.reduce((sum, row) => sum + (holdings.nodes.get(row.id)?.held ?? 0), 0);
         const here = zone.name === THIS_MACHINE;
         const where = [!here && zone.name && `zone ${zone.name}`, block.name && `block ${block.name}`].filter(Boolean).join(", ");
-        const gpus = rack.gpus ? `, ${number(held)} of ${number(rack.gpus)} GPUs held` : "";
+        const gpus = rack.gpus ? `, ${exact(held)} of ${number(rack.gpus)} GPUs held` : "";
         const domain = rack.domain ? ", one NVLink domain" : "";
         const name = rack.name ? `Rack ${rack.name}` : here ? "This machine" : "Nodes without a rack";
         lines.push([

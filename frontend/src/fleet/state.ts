@@ -5,17 +5,14 @@ import type { Tone } from "../ui/state";
 export const STATES = ["healthy", "lost", "not ready", "cordoned", "unknown"] as const;
 export type State = (typeof STATES)[number];
 
-/** What the node controller and the console's server say of nodes that report nothing. */
-const NOT_HEARD_OF = /stopped posting|never posted|has not said|unknown/i;
-
 /** How each is shown where states have a mark. */
 export const STATE_TONE: Record<State, Tone> = {
   healthy: "good", lost: "bad", "not ready": "warn", cordoned: "wait", unknown: "warn",
 };
 
-/** The state of a node; "lost" if any of its GPUs is. */
+/** How a node is coloured: by the worst of its states; "lost" if any of its GPUs is. */
 export function nodeState(row: NodeRow): State {
-  if (!row.ready) return NOT_HEARD_OF.test(row.problem ?? "") ? "unknown" : "not ready";
+  if (!row.ready) return row.unknown ? "unknown" : "not ready";
   if (row.lost?.length) return "lost";
   return row.cordoned ? "cordoned" : "healthy";
 }

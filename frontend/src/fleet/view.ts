@@ -19,7 +19,9 @@ export interface View {
 
 export const view = computed<View>(() => {
   const asked = query.value;
-  const mode = MODES.find((each) => each === asked.get("colour")) ?? "owner";
+  const colour = asked.get("colour");
+  // Links from before it was called by its name.
+  const mode = MODES.find((each) => each === (colour === "utilisation" ? "allocation" : colour)) ?? "owner";
   return {
     mode,
     theme: theme.value,

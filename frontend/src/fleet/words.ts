@@ -1,5 +1,6 @@
 /** Nodes and GPUs in words. */
-import { counted, number } from "../format";
+import { counted, exact } from "../format";
+import type { NodeRow } from "../rows";
 import type { Spot } from "./hit";
 import { heldShare, ownerName, ownersOf, type FleetNode } from "./holdings";
 import { nodeState, type State } from "./state";
@@ -20,7 +21,7 @@ export function describe(node: FleetNode, spot: Spot): string {
   if (!row.gpus) return `${row.id}${where}: no GPUs, ${counted(node.pods.size, "pod")}.${trouble}`;
   const owners = ownersOf(node).map(([workload]) => ownerName(workload));
   const by = owners.length ? ` held by ${listed(owners)}` : " held";
-  return `${row.id}${where}: ${number(node.held)} of ${row.gpus} GPUs${by}.${trouble}`;
+  return `${row.id}${where}: ${exact(node.held)} of ${row.gpus} GPUs${by}.${trouble}`;
 }
 
 /** Who holds one GPU: "held by disagg", "30 % held by a, 20 % by b", "free", "lost". */
@@ -33,7 +34,12 @@ export function gpuWords(node: FleetNode, gpu: number): string {
   return `${lost}held ${listed(parts)}`;
 }
 
-/** What people call the state of a node. */
+/** The states of a node as `kilonova nodes` has them: "Ready, Cordoned". */
+export function stateWords(row: NodeRow): string {
+  return row.state.replaceAll(",", ", ");
+}
+
+/** What people call the state by which a node is coloured. */
 export function stateWord(state: State): string {
   return state === "healthy" ? "Ready" : state === "lost" ? "GPU lost" : capital(state);
 }

@@ -8,19 +8,21 @@ import { Queues } from "./queues";
 import { Workloads } from "./workloads";
 
 export interface Page {
-  /** Its path; what is below it is the page's own. */
+  /** Its path. */
   path: string;
   title: string;
   /** The letter that goes to it after "g". */
   key: string;
   icon: IconName;
   view: ComponentType;
+  /** Whether there are addresses below its path; src/kilonova/console/files.py has the same. */
+  hasDetails?: boolean;
 }
 
 export const pages: Page[] = [
   { path: "/fleet", title: "Fleet", key: "f", icon: "fleet", view: Fleet },
-  { path: "/workloads", title: "Workloads", key: "w", icon: "workloads", view: Workloads },
-  { path: "/queues", title: "Queues", key: "q", icon: "queues", view: Queues },
+  { path: "/workloads", title: "Workloads", key: "w", icon: "workloads", view: Workloads, hasDetails: true },
+  { path: "/queues", title: "Queues", key: "q", icon: "queues", view: Queues, hasDetails: true },
   { path: "/nodes", title: "Nodes", key: "n", icon: "nodes", view: Nodes },
   { path: "/events", title: "Events", key: "e", icon: "events", view: Events },
 ];

@@ -58,6 +58,16 @@ function NoQueues(): JSX.Element {
   return <Empty title="Nobody has made a queue">{AS_THEY_COME}</Empty>;
 }
 
+/** Arrows go from queue to queue, by their links. */
+function moveAlong(event: KeyboardEvent): void {
+  const links = [...(event.currentTarget as HTMLElement).querySelectorAll<HTMLElement>("tbody a")];
+  const at = links.findIndex((link) => link === document.activeElement);
+  const target = { ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: links.length - 1 }[event.key];
+  if (target === undefined) return;
+  event.preventDefault();
+  links[Math.min(links.length - 1, Math.max(0, target))]?.focus();
+}
+
 function Tree({ branches, resource, scale, selected, waiting }: {
   branches: Branch[];
   resource: string;
@@ -71,7 +81,7 @@ function Tree({ branches, resource, scale, selected, waiting }: {
   return (
     <div class="queues">
       <Legend />
-      <table class="queue-tree">
+      <table class="queue-tree" tabIndex={-1} data-arrows onKeyDown={moveAlong}>
         <thead>
           <tr>
             <th>Queue</th>

@@ -1,7 +1,7 @@
 /** Everything that runs or waits, in one list. */
 import { useMemo } from "preact/hooks";
 import type { JSX } from "preact";
-import { counted, number } from "../format";
+import { counted, exact, number } from "../format";
 import { workloadHref } from "../links";
 import { narrow } from "../media";
 import { below, go, keepingQuery, useQuery } from "../router";
@@ -14,7 +14,7 @@ import { WorkloadDetails } from "../workloads/details";
 import { workloads, type WorkloadRow } from "../workloads/rows";
 import { firstSentence, states, type StateName } from "../workloads/states";
 
-const TABLES = ["pods", "sets", "gangs", "cliques"] as const;
+const TABLES = ["pods", "sets", "gangs", "cliques", "deployments", "statefulsets", "jobs"] as const;
 
 const columns: Column<WorkloadRow>[] = [
   { id: "name", title: "Name", width: "20%", sort: (row) => row.name, cell: (row) => <Name row={row} /> },
@@ -22,7 +22,7 @@ const columns: Column<WorkloadRow>[] = [
   { id: "namespace", title: "Namespace", width: "86px", roomyOnly: true, sort: (row) => row.namespace, cell: (row) => <span class="muted" title={row.namespace}>{row.namespace}</span> },
   { id: "state", title: "State", width: "100px", sort: (row) => Object.keys(states).indexOf(row.state), cell: (row) => <State tone={states[row.state]}>{row.state}</State> },
   { id: "pods", title: "Pods", width: "84px", numeric: true, sort: (row) => row.ready / (row.wanted || 1), cell: (row) => <Pods row={row} /> },
-  { id: "gpus", title: "GPUs", width: "54px", numeric: true, wideOnly: true, sort: (row) => row.gpus, cell: (row) => (row.gpus ? number(row.gpus) : <span class="faint">–</span>) },
+  { id: "gpus", title: "GPUs", width: "54px", numeric: true, wideOnly: true, sort: (row) => row.gpus, cell: (row) => (row.gpus ? exact(row.gpus) : <span class="faint">–</span>) },
   { id: "queue", title: "Queue", width: "104px", roomyOnly: true, sort: (row) => row.queue, cell: (row) => <span class={row.queue === "default" ? "faint" : "muted"} title={row.queue}>{row.queue}</span> },
   { id: "age", title: "Age", width: "46px", numeric: true, roomyOnly: true, sort: (row) => -(row.created ?? 0), cell: (row) => <Age since={row.created} /> },
   { id: "why", title: "Why", wideOnly: true, cell: (row) => <span class="clamp muted" title={row.why}>{firstSentence(row.why)}</span> },
@@ -57,7 +57,7 @@ export function Workloads(): JSX.Element {
     <PageFrame
       title="Workloads"
       tables={TABLES}
-      summary={areKnown(["pods"]) && <Summary shown={shown} of={all.length} />}
+      summary={areKnown(["workloads"]) && <Summary shown={shown} of={all.length} />}
       filters={
         <>
           <SearchBox label="Filter workloads" />
@@ -125,7 +125,7 @@ function Summary({ shown, of }: { shown: readonly WorkloadRow[]; of: number }): 
 
 function Nothing({ all }: { all: number }): JSX.Element {
   if (all) return <Empty title="No workload is like that">Take a filter away.</Empty>;
-  if (!areKnown(TABLES)) return <NotThere of={TABLES} what="Workloads" />;
+  if (!areKnown(["workloads", ...TABLES])) return <NotThere of={TABLES} what="Workloads" />;
   return <Empty title="Nothing runs here yet">Apply a PodCliqueSet, a Job or any pod with kubectl, and it appears.</Empty>;
 }
 

@@ -21,7 +21,7 @@ const SHOWN = 30;
 export function QueueDetails({ name, onClose }: { name: string; onClose: () => void }): JSX.Element {
   const queue = tables.queues.get(name);
   const waiting = waitingIn(withChildren(name));
-  const standing = workloads.value.filter((row) => row.queue === name && !["Waiting", "Done", "Empty"].includes(row.state));
+  const standing = workloads.value.filter((row) => row.queue === name && !["Waiting", "Pending", "Suspended", "Completed", "Empty"].includes(row.state));
   if (!queue) {
     const usual = allQueues.value.find((each) => each.id === name);
     const words = name === "default" ? "Gangs that name no queue are here. There is no Queue of that name that gives them a share or a limit." : "There is no such queue.";

@@ -1,10 +1,10 @@
 /** Small parts that every page uses. */
 import type { ComponentChildren, JSX } from "preact";
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { now } from "../clock";
 import { ownerColour } from "../colours";
 import { age, duration, moment } from "../format";
-import { setQuery, useQuery } from "../router";
+import { query, setQuery, useQuery } from "../router";
 import { Icon } from "./icons";
 
 /** How long ago something was; moves on by itself. */
@@ -52,7 +52,16 @@ export function Swatch({ owner }: { owner: string }): JSX.Element {
 export function SearchBox({ label, name = "q" }: { label: string; name?: string }): JSX.Element {
   const [value, setValue] = useQuery(name);
   const [typed, setTyped] = useState(value);
-  useEffect(() => setTyped(value), [value]);
+  const latest = useRef(value);
+  const take = (text: string) => {
+    latest.current = text;
+    setTyped(text);
+  };
+  useEffect(() => {
+    // Effects run late: who types fast is ahead of the address that this one was made for.
+    const now = query.peek().get(name) ?? "";
+    if (now !== latest.current) take(now);
+  }, [value]);
   return (
     <label class="searchbox">
       <Icon name="search" size={14} />
@@ -63,7 +72,7 @@ export function SearchBox({ label, name = "q" }: { label: string; name?: string 
         placeholder={label}
         value={typed}
         onInput={(event) => {
-          setTyped(event.currentTarget.value);
+          take(event.currentTarget.value);
           setValue(event.currentTarget.value);
         }}
         onKeyDown={(event) => {

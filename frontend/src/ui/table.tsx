@@ -110,6 +110,7 @@ export function Table<R extends { id: string }>({ label, rows, columns, lines = 
         aria-label={label}
         aria-rowcount={sorted.length + 1}
         tabIndex={0}
+        data-arrows
         aria-activedescendant={active && ROW + active}
         onKeyDown={move}
       >

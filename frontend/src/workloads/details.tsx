@@ -1,7 +1,7 @@
 /** The details of one workload. */
 import type { ComponentChildren, JSX } from "preact";
 import { ask, mayAct } from "../actions";
-import { apart, counted, number } from "../format";
+import { apart, counted, exact, number } from "../format";
 import { queueHref } from "../links";
 import type { TableName } from "../rows";
 import { eventsByObject, tables } from "../store";
@@ -19,6 +19,8 @@ import { isOver, shortWords, states, waitsForPlace, type Parts } from "./states"
 import { TimelineView } from "./timelineview";
 import { WhyHere, WhyPending } from "./why";
 
+const PARTS = ["pods", "gangs", "sets", "cliques", "deployments", "statefulsets", "jobs"] as const;
+
 /** A panel beside the list. */
 export function WorkloadDetails({ id, onClose }: { id: string; onClose: () => void }): JSX.Element {
   const row = workloads.value.find((each) => each.id === id);
@@ -27,10 +29,11 @@ export function WorkloadDetails({ id, onClose }: { id: string; onClose: () => vo
   if (!row) {
     return (
       <Panel title={name} subtitle={subtitle} onClose={onClose}>
-        {areKnown(["pods", "sets"]) ? <Empty title="It is not there">It may have been deleted or have finished and been cleaned up.</Empty> : <NotThere of={["pods", "sets"]} what="It" />}
+        {areKnown(["workloads"]) ? <Empty title="It is not there">It may have been deleted or have finished and been cleaned up.</Empty> : <NotThere of={["pods", "sets", "deployments", "statefulsets", "jobs"]} what="It" />}
       </Panel>
     );
   }
+  for (const table of PARTS) tables[table].version.value;
   const parts = partsOf(id);
   return (
     <Panel
@@ -68,7 +71,7 @@ function Overview({ row, parts }: { row: WorkloadRow; parts: Parts }): JSX.Eleme
     <Facts
       of={[
         ["Pods ready", `${number(row.ready)} of ${number(row.wanted)}`],
-        ["GPUs", row.gpus ? number(row.gpus) : "none"],
+        ["GPUs", row.gpus ? exact(row.gpus) : "none"],
         ["Queue", <a href={queueHref(row.queue)}>{row.queue}</a>],
         ["Age", <Age since={row.created} />],
         ["Replicas", set && `${set.available ?? 0} of ${set.replicas} available`],

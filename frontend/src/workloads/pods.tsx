@@ -10,7 +10,7 @@ import { Age } from "../ui/bits";
 import { DeletePod } from "../ui/deletepod";
 import { Section } from "../ui/panel";
 import { State } from "../ui/state";
-import { isBroken, podTone, shortWords } from "./states";
+import { podTone, shortWords } from "./states";
 
 const SHOWN = 50;
 
@@ -40,7 +40,7 @@ export function Pods({ pods }: { pods: readonly PodRow[] }): JSX.Element | null 
             <tr key={pod.id} ref={pod.id === marked ? row : undefined} class={pod.id === marked ? "marked" : undefined}>
               <td>
                 {apart(pod.id).name}
-                {isBroken(pod) && pod.message && <p class="faint">{shortWords(pod.message)}</p>}
+                {pod.broken && pod.message && <p class="faint">{shortWords(pod.message)}</p>}
               </td>
               <td>
                 <State tone={podTone(pod)}>{pod.state}</State>

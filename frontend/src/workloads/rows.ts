@@ -1,8 +1,9 @@
-/** All that runs or waits, as one list: worked out anew only where something changed. */
+/** All that runs or waits, as one list. */
 import { computed, type ReadonlySignal } from "@preact/signals";
 import { apart } from "../format";
-import { cliquesBySet, gangsBySet, podsByGang, podsByWorkload, queueOf, tables } from "../store";
-import { isOver, stateOf, states, wanted, whyOf, type Parts, type StateName } from "./states";
+import type { OwnerRow, WorkloadRow as Told } from "../rows";
+import { cliquesBySet, gangsBySet, podsByWorkload, tables } from "../store";
+import { states, type Parts, type StateName } from "./states";
 
 /** A workload; its id is "Kind/namespace/name". */
 export interface WorkloadRow {
@@ -22,39 +23,15 @@ export interface WorkloadRow {
 const SET = "PodCliqueSet/";
 const GANG = "PodGang/";
 const kept = new Map<string, WorkloadRow>();
-const dirty = new Set<string>();
 
-tables.pods.watch((after, before) => {
-  for (const pod of [after, before]) {
-    if (!pod) continue;
-    dirty.add(pod.workload);
-    if (pod.gang && !pod.set) dirty.add(GANG + pod.gang);
-  }
-});
-tables.sets.watch((after, before) => dirty.add(SET + (after ?? before)?.id));
-tables.cliques.watch((after, before) => {
-  const set = (after ?? before)?.set;
-  if (set) dirty.add(SET + set);
-});
-tables.gangs.watch((after, before) => {
-  const gang = after ?? before;
-  if (!gang) return;
-  if (gang.set) dirty.add(SET + gang.set);
-  else {
-    dirty.add(GANG + gang.id);
-    for (const pod of podsByGang.peek(gang.id).values()) dirty.add(pod.workload);
-  }
+tables.workloads.watch((after, before) => {
+  if (after) kept.set(after.id, rowOf(after));
+  else if (before) kept.delete(before.id);
 });
 
 /** All workloads, those that need a look first, then the newest. */
 export const workloads: ReadonlySignal<readonly WorkloadRow[]> = computed(() => {
-  for (const table of [tables.pods, tables.sets, tables.cliques, tables.gangs]) table.version.value;
-  for (const id of dirty) {
-    const row = rowOf(id);
-    if (row) kept.set(id, row);
-    else kept.delete(id);
-  }
-  dirty.clear();
+  tables.workloads.version.value;
   return [...kept.values()].sort(
     (one, other) =>
       order[one.state] - order[other.state] ||
@@ -79,43 +56,32 @@ export function partsOf(id: string): Parts {
   }
   const ids = id.startsWith(GANG) ? [id.slice(GANG.length)] : new Set(pods.map((pod) => pod.gang));
   const gangs = [...ids].flatMap((gang) => (gang ? (tables.gangs.peek().get(gang) ?? []) : []));
-  return { gangs, cliques: [], pods };
+  return { owner: ownerOf(id), gangs, cliques: [], pods };
 }
 
-function rowOf(id: string): WorkloadRow | undefined {
-  const parts = partsOf(id);
-  const { set, gangs, pods } = parts;
-  if (id.startsWith(GANG)) {
-    // A gang whose pods are known stands in the list as whatever made them.
-    if (!gangs[0] || gangs[0].set || podsByGang.peek(gangs[0].id).size) return undefined;
-  } else if (!set && pods.length === 0) return undefined;
+/** The tables of those that make pods, by their kind. */
+export const OWNERS = { Deployment: "deployments", StatefulSet: "statefulsets", Job: "jobs" } as const;
+
+function ownerOf(id: string): OwnerRow | undefined {
   const kind = id.slice(0, id.indexOf("/"));
-  const { namespace, name } = apart(id.slice(kind.length + 1));
-  const alive = pods.filter((pod) => !isOver(pod));
-  const state = stateOf(parts);
-  const wantedPods = wanted(parts);
+  const table = OWNERS[kind as keyof typeof OWNERS];
+  return table && tables[table].peek().get(id.slice(kind.length + 1));
+}
+
+function rowOf(told: Told): WorkloadRow {
+  const kind = told.id.slice(0, told.id.indexOf("/"));
+  const { namespace, name } = apart(told.id.slice(kind.length + 1));
   return {
-    id,
+    id: told.id,
     kind,
     namespace,
     name,
-    state,
-    why: whyOf(parts, state),
-    ready: pods.filter((pod) => pod.ready || pod.phase === "Succeeded").length,
-    wanted: wantedPods,
-    gpus: pods.length ? alive.reduce((total, pod) => total + (pod.gpus ?? 0), 0) : gpusOfTemplate(parts),
-    queue: gangs[0] ? queueOf(gangs[0]) : (pods[0]?.queue ?? "default"),
-    created: set?.created ?? oldest([...gangs, ...pods]),
+    state: told.state in states ? (told.state as StateName) : "Pending",
+    why: told.why ?? "",
+    ready: told.ready ?? 0,
+    wanted: told.pods ?? 0,
+    gpus: told.gpus ?? 0,
+    queue: told.queue ?? "default",
+    created: told.created,
   };
-}
-
-function gpusOfTemplate({ set }: Parts): number {
-  if (!set) return 0;
-  return set.replicas * set.cliques.reduce((total, each) => total + each.replicas * (each.gpus ?? 0), 0);
-}
-
-function oldest(rows: readonly { created?: number }[]): number | undefined {
-  let found: number | undefined;
-  for (const { created } of rows) if (created !== undefined && (found === undefined || created < found)) found = created;
-  return found;
 }

@@ -9,9 +9,15 @@ Colour = Literal["", "green", "yellow", "red", "blue", "grey"]
 _CODES: dict[Colour, str] = {"green": "32", "yellow": "33", "red": "31", "blue": "36", "grey": "90"}
 
 _STATES: dict[Colour, tuple[str, ...]] = {
-    "red": ("NotReady", "Failed", "Error", "Unknown", "CrashLoopBackOff", "problem", "Lost", "no"),
-    "yellow": ("Pending", "Starting", "Waiting", "Updating", "Cordoned", "warning"),
-    "grey": ("Deleted", "Terminating"),
+    "red": (
+        *("NotReady", "Unknown", "GPULost", "Failed", "Degraded", "Error", "CrashLoopBackOff"),
+        *("problem", "Lost", "no"),
+    ),
+    "yellow": (
+        *("Pending", "Waiting", "Partial", "Starting", "Updating", "Suspended", "Cordoned"),
+        "warning",
+    ),
+    "grey": ("Deleted", "Terminating", "Empty"),
     "green": ("Ready", "Running", "Succeeded", "Completed", "yes", "ok"),
 }
 """The worst first."""

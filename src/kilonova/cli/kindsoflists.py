@@ -30,9 +30,7 @@ def _gang_sources(namespace: str | None, selector: str) -> tuple[Source, ...]:
 def _workload_sources(namespace: str | None, selector: str) -> tuple[Source, ...]:
     pods = Source("pods", namespace, selector)
     gangs = Source("gangs", namespace, optional=True)
-    # What has no pods has no labels of pods to be chosen by.
-    owners = () if selector else owner_sources(namespace)
-    return (pods, gangs, Source("nodes", optional=True), *owners)
+    return (pods, gangs, Source("nodes", optional=True), *owner_sources(namespace))
 
 
 NODES: Kind[NodeView] = Kind(

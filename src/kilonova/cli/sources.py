@@ -2,21 +2,14 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import typer
 
-from kilonova.cli.ownerrows import DEPLOYMENTS, JOBS, STATEFUL_SETS, owner_row
 from kilonova.cli.views import Tables
-from kilonova.console.gangrows import gang_row, set_row
-from kilonova.console.noderows import node_row
-from kilonova.console.objects import GANGS, NODES, PODS, QUEUES, SETS
-from kilonova.console.podrows import pod_row
-from kilonova.console.queuerows import queue_row
-from kilonova.console.rows import Row
+from kilonova.console.tables import TABLES
 from kilonova.kube import (
     Backoff,
     Client,
@@ -25,7 +18,6 @@ from kilonova.kube import (
     NotFound,
     Reflector,
     Request,
-    Resource,
 )
 from kilonova.kube.instruments import RelistCause, Unmeasured
 
@@ -33,18 +25,11 @@ _LONGEST_PAUSE = 4.0
 _MENDED = 2 * _LONGEST_PAUSE + 10.0
 """Seconds: also those that a connection may take to fail."""
 
-Table = Literal["nodes", "pods", "gangs", "sets", "queues", "deployments", "statefulsets", "jobs"]
+Table = Literal[
+    "nodes", "pods", "gangs", "sets", "cliques", "queues", "deployments", "statefulsets", "jobs"
+]
 
-_TABLES: Mapping[Table, tuple[Resource[Any], Callable[[Any], Row]]] = {
-    "nodes": (NODES, node_row),
-    "pods": (PODS, pod_row),
-    "gangs": (GANGS, gang_row),
-    "sets": (SETS, set_row),
-    "queues": (QUEUES, queue_row),
-    "deployments": (DEPLOYMENTS, owner_row("Deployment")),
-    "statefulsets": (STATEFUL_SETS, owner_row("StatefulSet")),
-    "jobs": (JOBS, owner_row("Job")),
-}
+_TABLES = {table.name: table for table in TABLES}
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +45,7 @@ class Source:
 
 def owner_sources(namespace: str | None = None) -> tuple[Source, ...]:
     """All that makes pods: so a workload is there also while it has none."""
-    tables: tuple[Table, ...] = ("sets", "deployments", "statefulsets", "jobs")
+    tables: tuple[Table, ...] = ("sets", "cliques", "deployments", "statefulsets", "jobs")
     return tuple(Source(table, namespace, optional=True) for table in tables)
 
 
@@ -74,7 +59,7 @@ async def readable(client: Client, sources: tuple[Source, ...]) -> tuple[Source,
         if isinstance(may, BaseException):
             raise may
         known[source] = may
-    refused = [_TABLES[each.table][0].plural for each in sources if not known[each]]
+    refused = [_TABLES[each.table].resource.plural for each in sources if not known[each]]
     if refused:
         names = ", ".join(refused)
         typer.echo(f"kilonova: you may not list {names}: what they say is left out", err=True)
@@ -82,7 +67,7 @@ async def readable(client: Client, sources: tuple[Source, ...]) -> tuple[Source,
 
 
 async def _may_read(client: Client, source: Source) -> bool:
-    resource, _ = _TABLES[source.table]
+    resource = _TABLES[source.table].resource
     try:
         await client.send(Request("GET", resource.path(source.namespace), [("limit", "1")]))
     except NotFound:
@@ -98,11 +83,12 @@ async def _may_read(client: Client, source: Source) -> bool:
 async def listed(client: Client, sources: tuple[Source, ...]) -> Tables:
     """The rows as they are now."""
     rows = await asyncio.gather(*(_list(client, each) for each in sources))
-    return Tables(**{each.table: some for each, some in zip(sources, rows, strict=True)})
+    found = {each.table: some for each, some in zip(sources, rows, strict=True)}
+    return Tables(**found, are_selected=_are_selected(sources))
 
 
 async def _list(client: Client, source: Source) -> list[Any]:
-    resource, row = _TABLES[source.table]
+    resource, row = _TABLES[source.table].resource, _TABLES[source.table].row
     try:
         found = await client.list(
             resource, source.namespace, labels=source.labels, on_undecodable=lambda _: None
@@ -114,6 +100,11 @@ async def _list(client: Client, source: Source) -> list[Any]:
     return [row(each) for each in found.items]
 
 
+def _are_selected(sources: tuple[Source, ...]) -> bool:
+    """Whether pods are chosen by labels."""
+    return any(each.labels for each in sources if each.table == "pods")
+
+
 class Following:
     """Rows that are kept as the cluster has them, while `run` runs."""
 
@@ -121,6 +112,7 @@ class Following:
         self._client = client
         self._changed = asyncio.Event()
         self._rows: dict[Table, dict[Key, Any]] = {each.table: {} for each in sources}
+        self._are_selected = _are_selected(sources)
         self._hearing = _Hearing(self._changed)
         self._reflectors = [self._reflector(each) for each in sources]
 
@@ -136,7 +128,8 @@ class Following:
 
     def tables(self) -> Tables:
         """The rows as they are now."""
-        return Tables(**{table: list(rows.values()) for table, rows in self._rows.items()})
+        found = {table: list(rows.values()) for table, rows in self._rows.items()}
+        return Tables(**found, are_selected=self._are_selected)
 
     def touch(self) -> None:
         """Let `changed` return."""
@@ -156,7 +149,7 @@ class Following:
                 tasks.create_task(each.run())
 
     def _reflector(self, source: Source) -> Reflector[Any]:
-        resource, row = _TABLES[source.table]
+        resource, row = _TABLES[source.table].resource, _TABLES[source.table].row
         reflector: Reflector[Any] = Reflector(
             self._client,
             resource,

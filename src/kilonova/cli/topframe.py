@@ -14,19 +14,18 @@ from kilonova.cli.views import (
     NodeView,
     Tables,
     WorkloadView,
-    gpus_of,
     natural,
     node_views,
     workload_views,
 )
 from kilonova.console.noderows import GPU
 from kilonova.console.rows import PodRow, QueueRow
+from kilonova.console.workloadrows import STATES
 
 _KEYS = "q quit   tab page   / filter   s sort   ↑↓ scroll"
 _BAR = 20
 _AROUND = 3
 """Lines that are no part of a page: head, tabs, keys."""
-_WORST = ("Failed", "Waiting", "Pending", "Starting", "Updating", "Terminating", "Running")
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +82,8 @@ def head_line(scene: Scene) -> str:
     tables = scene.tables
     prices = {node.id: node.price or 0.0 for node in tables.nodes}
     ready = sum(node.ready for node in tables.nodes)
-    held = sum(map(gpus_of, tables.pods))
-    cost = sum(gpus_of(pod) * prices.get(pod.node, 0.0) for pod in tables.pods)
+    held = sum(pod.held for pod in tables.pods)
+    cost = sum(pod.held * prices.get(pod.node, 0.0) for pod in tables.pods)
     worth = sum(node.gpus * prices[node.id] for node in tables.nodes)
     waiting = _waiting(tables)
     nodes = f"{ready}/{len(tables.nodes)} nodes ready"
@@ -125,7 +124,7 @@ def page_lines(scene: Scene, look: Look) -> list[str]:
 def _nodes(scene: Scene, look: Look) -> list[str]:
     standing: dict[str, list[PodRow]] = defaultdict(list)
     for pod in scene.tables.pods:
-        if gpus_of(pod):
+        if pod.held:
             standing[pod.node].append(pod)
     owners = _owners(scene)
     rows = {node.id: node for node in scene.tables.nodes}
@@ -177,7 +176,7 @@ def _by_rack(scene: Scene, views: Sequence[NodeView], line: Callable[[NodeView],
 
 
 def _owners(scene: Scene) -> Owners:
-    return Owners.of((pod.workload for pod in scene.tables.pods if gpus_of(pod)), scene.coloured)
+    return Owners.of((pod.workload for pod in scene.tables.pods if pod.held), scene.coloured)
 
 
 def _passes(look: Look, view: NodeView, pods: Sequence[PodRow]) -> bool:
@@ -216,7 +215,7 @@ def _workloads(scene: Scene, look: Look) -> list[str]:
 
 
 def _badness(status: str) -> float:
-    return _WORST.index(status) if status in _WORST else len(_WORST)
+    return STATES.index(status) if status in STATES else len(STATES)
 
 
 def _queues(scene: Scene, look: Look) -> list[str]:

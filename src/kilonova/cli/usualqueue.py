@@ -1,7 +1,7 @@
 """The queue of whatever names none, which is there even if nobody made it. Pure."""
 
 from kilonova.api.scheduling import DEFAULT_QUEUE
-from kilonova.cli.views import Tables, gpus_of, queue_of_gang
+from kilonova.cli.views import Tables, queue_of_gang
 from kilonova.console.noderows import GPU
 from kilonova.console.rows import PodRow, QueueRow
 
@@ -31,6 +31,6 @@ def _usual_queue(tables: Tables) -> QueueRow:
         id=DEFAULT_QUEUE,
         weight=1,
         ready=True,
-        used={GPU: round(sum(map(gpus_of, unnamed)), 3)},
+        used={GPU: round(sum(pod.held for pod in unnamed), 3)},
         waiting=gangs + sum(map(waits_alone, unnamed)),
     )

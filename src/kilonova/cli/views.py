@@ -3,15 +3,23 @@ pods are. Pure, from the rows of the console; fields are their JSON, every one a
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import msgspec
 
 from kilonova.api.scheduling import DEFAULT_QUEUE
-from kilonova.cli.ownerrows import SET, OwnerRow, row_of_set
-from kilonova.console.podstate import ENDED
-from kilonova.console.rows import GangRow, NodeRow, PodRow, QueueRow, SetRow
+from kilonova.console.rows import (
+    ENDED,
+    CliqueRow,
+    GangRow,
+    NodeRow,
+    OwnerRow,
+    PodRow,
+    QueueRow,
+    SetRow,
+)
+from kilonova.console.workloadrows import GANG, SET, Parts, wanted_gpus, workload_row
 
 _NUMBERS = re.compile("([0-9]+)")
 
@@ -24,15 +32,19 @@ class Tables:
     pods: Sequence[PodRow] = ()
     gangs: Sequence[GangRow] = ()
     sets: Sequence[SetRow] = ()
+    cliques: Sequence[CliqueRow] = ()
     queues: Sequence[QueueRow] = ()
     deployments: Sequence[OwnerRow] = ()
     statefulsets: Sequence[OwnerRow] = ()
     jobs: Sequence[OwnerRow] = ()
+    are_selected: bool = False
+    """Whether the pods were chosen by labels, so that what has none of them was not."""
 
     @property
-    def owners(self) -> list[OwnerRow]:
-        """All that makes pods."""
-        return [*map(row_of_set, self.sets), *self.deployments, *self.statefulsets, *self.jobs]
+    def owners(self) -> dict[str, OwnerRow]:
+        """Deployments, StatefulSets and Jobs, by what their pods name as their workload."""
+        known = (*self.deployments, *self.statefulsets, *self.jobs)
+        return {f"{each.kind}/{each.id}": each for each in known}
 
 
 class NodeView(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
@@ -85,7 +97,9 @@ class WorkloadView(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     name: str
     status: str
     pods: int
+    """That it should have."""
     ready: int
+    """Or that have succeeded."""
     gpus: float
     """Asked for; where only parts of devices are, those that are held."""
     queue: str
@@ -94,19 +108,8 @@ class WorkloadView(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     price: float | None
     """USD per hour, of the GPUs that it holds; None where it holds none with a known price."""
     why: str
-    """Why it waits or failed."""
+    """Why it is not running as it should."""
     created: float | None
-
-
-def gpus_of(pod: PodRow) -> float:
-    """How many GPUs a pod holds, parts of devices included; none once it has ended."""
-    if not pod.node or pod.phase in ENDED:
-        return 0.0
-    return sum(share for _, share in pod.devices) if pod.devices else float(pod.gpus)
-
-
-def _wanted(pod: PodRow) -> float:
-    return float(pod.gpus) or gpus_of(pod)
 
 
 def node_views(tables: Tables) -> list[NodeView]:
@@ -121,14 +124,14 @@ def node_views(tables: Tables) -> list[NodeView]:
 def _node_view(node: NodeRow, pods: Sequence[PodRow]) -> NodeView:
     return NodeView(
         name=node.id,
-        status=("Ready" if node.ready else "NotReady") + (",Cordoned" if node.cordoned else ""),
+        status=node.state,
         zone=node.zone,
         block=node.block,
         rack=node.rack,
         kind=node.kind,
         product=node.product,
         gpus=node.gpus,
-        gpus_held=round(sum(map(gpus_of, pods)), 3),
+        gpus_held=round(sum(pod.held for pod in pods), 3),
         pods=len(pods),
         cpu=node.cpu,
         memory=node.ram,
@@ -154,7 +157,7 @@ def _gang_view(gang: GangRow, pods: dict[str, PodRow]) -> GangView:
         phase=gang.phase,
         pods=len(named),
         ready=sum(pod.ready for pod in mine),
-        gpus=round(sum(map(_wanted, mine)), 3),
+        gpus=round(sum(map(wanted_gpus, mine)), 3),
         queue=queue_of_gang(gang, mine) or DEFAULT_QUEUE,
         nodes=_nodes(mine),
         topology=gang.pack or (f"prefers {gang.prefers}" if gang.prefers else ""),
@@ -172,68 +175,60 @@ def queue_of_gang(gang: GangRow, pods: Sequence[PodRow]) -> str:
 
 
 def workload_views(tables: Tables) -> list[WorkloadView]:
-    """Workloads by namespace, kind and name."""
-    owners = {each.id: each for each in tables.owners}
-    waits = {f"{SET}/{gang.set}": gang.waits for gang in tables.gangs if gang.waits}
+    """Workloads by namespace, kind and name, as the console has them."""
     prices = {node.id: node.price for node in tables.nodes}
-    pods: dict[str, list[PodRow]] = {name: [] for name in owners}
-    for pod in tables.pods:
-        pods.setdefault(pod.workload, []).append(pod)
-    views = (
-        _workload_view(name, mine, owners.get(name), waits.get(name, ""), prices)
-        for name, mine in pods.items()
-    )
+    views = (_workload_view(parts, prices) for parts in _workloads(tables))
     return sorted(views, key=lambda view: (view.namespace, view.kind, view.name))
 
 
-def _workload_view(
-    id: str,
-    pods: Sequence[PodRow],
-    owner: OwnerRow | None,
-    waits: str,
-    prices: dict[str, float | None],
-) -> WorkloadView:
-    kind, namespace, name = id.split("/", 2)
-    costs = [gpus_of(pod) * price for pod in pods if (price := prices.get(pod.node)) is not None]
+def _workloads(tables: Tables) -> Iterator[Parts]:
+    """What each workload is made of."""
+    owners = tables.owners
+    sets = {f"{SET}/{each.id}": each for each in tables.sets}
+    gangs = {gang.id: gang for gang in tables.gangs}
+    of_sets: dict[str, list[GangRow]] = defaultdict(list)
+    for gang in tables.gangs:
+        of_sets[gang.set].append(gang)
+    cliques: dict[str, list[CliqueRow]] = defaultdict(list)
+    for clique in tables.cliques:
+        cliques[clique.set].append(clique)
+    pods: dict[str, list[PodRow]] = {}
+    if not tables.are_selected:
+        members = {pod.gang for pod in tables.pods}
+        lone = (gang.id for gang in of_sets[""] if gang.id not in members)
+        pods = {id: [] for id in (*owners, *sets, *(f"{GANG}/{gang}" for gang in lone))}
+    for pod in tables.pods:
+        pods.setdefault(pod.workload, []).append(pod)
+    for id, mine in pods.items():
+        kind, _, rest = id.partition("/")
+        if kind == SET:
+            yield Parts(id, sets.get(id), None, of_sets[rest], cliques[rest], mine)
+        else:
+            named = [rest] if kind == GANG else dict.fromkeys(pod.gang for pod in mine)
+            theirs = [gangs[each] for each in named if each in gangs]
+            yield Parts(id, None, owners.get(id), theirs, (), mine)
+
+
+def _workload_view(parts: Parts, prices: dict[str, float | None]) -> WorkloadView:
+    row, pods = workload_row(parts), parts.pods
+    kind, namespace, name = row.id.split("/", 2)
+    costs = (pod.held * price for pod in pods if (price := prices.get(pod.node)) is not None)
     held = sum(costs)
-    created = [pod.created for pod in pods if pod.created is not None]
-    queues = (*(pod.queue for pod in pods), owner.queue if owner else "")
     return WorkloadView(
         namespace=namespace,
         kind=kind,
         name=name,
-        status=_status(pods, owner),
-        pods=len(pods),
-        ready=sum(pod.ready for pod in pods),
-        gpus=round(sum(_wanted(pod) for pod in pods if pod.phase not in ENDED), 3),
-        queue=next(filter(None, queues), DEFAULT_QUEUE),
+        status=row.state,
+        pods=row.pods,
+        ready=row.ready,
+        gpus=row.gpus,
+        queue=row.queue or DEFAULT_QUEUE,
         nodes=_nodes(pods),
         restarts=sum(pod.restarts for pod in pods),
         price=round(held, 2) if held else None,
-        why=waits or (owner.why if owner else "") or _trouble(pods),
-        created=owner.created if owner else min(created, default=None),
+        why=row.why,
+        created=row.created,
     )
-
-
-def _status(pods: Sequence[PodRow], owner: OwnerRow | None) -> str:
-    """One word: the worst that is true of it."""
-    alive = [pod for pod in pods if pod.phase not in ENDED]
-    if not pods:
-        return owner.status if owner is not None else "Empty"
-    if not alive:
-        return "Failed" if any(pod.phase == "Failed" for pod in pods) else "Completed"
-    if all(pod.state == "Terminating" for pod in alive):
-        return "Terminating"
-    if not all(pod.node for pod in alive):
-        return "Waiting"
-    if owner is not None and owner.updating:
-        return "Updating"
-    return "Running" if all(pod.ready for pod in alive) else "Starting"
-
-
-def _trouble(pods: Iterable[PodRow]) -> str:
-    told = (pod for pod in pods if not pod.ready and pod.phase != "Succeeded")
-    return next((pod.message or pod.reason for pod in told if pod.message or pod.reason), "")
 
 
 def _nodes(pods: Iterable[PodRow]) -> list[str]:

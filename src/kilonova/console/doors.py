@@ -8,7 +8,7 @@ import msgspec
 
 from kilonova.api.json import JsonObject
 from kilonova.console.actions import Action, perform
-from kilonova.console.files import INDEX, File
+from kilonova.console.files import INDEX, File, is_page
 from kilonova.console.gate import Gate
 from kilonova.console.replies import Refused, as_json, message, refusal_page
 from kilonova.console.tables import Table
@@ -126,7 +126,7 @@ class Doors:
         index = self._files.get(INDEX)
         if index is None:
             return text(503, "this installation has no page: its files are missing\n")
-        return index.reply(request)
+        return index.reply(request) if is_page(request.path) else index.reply_not_found()
 
     async def _stream(self, _: Request) -> StreamReply:
         return StreamReply(200, self._viewers.stream(), dict(_STREAM))

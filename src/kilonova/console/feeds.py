@@ -8,7 +8,7 @@ the log says so once.
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Sequence
 from heapq import nlargest
 from itertools import islice
 from typing import Any, Generic, Protocol, TypeVar
@@ -16,7 +16,7 @@ from typing import Any, Generic, Protocol, TypeVar
 import msgspec
 
 from kilonova.console.tables import Table
-from kilonova.kube import Key, Store
+from kilonova.kube import Key
 from kilonova.kube.logging import get_logger
 
 T = TypeVar("T")
@@ -38,11 +38,32 @@ class Follower(Protocol):
         ...
 
 
+class Objects(Protocol[T]):
+    """What a feed follows: a `Store`, or what is joined from several."""
+
+    @property
+    def synced(self) -> bool:
+        """Whether all that there is has come."""
+        ...
+
+    def get(self, key: Key) -> T | None: ...
+
+    def keys(self) -> Collection[Key]: ...
+
+    def objects(self) -> Collection[T]: ...
+
+    def key_of(self, obj: T) -> Key: ...
+
+    def subscribe(self, handler: Callable[[T | None, T | None], None]) -> Callable[[], None]:
+        """Tell a handler of each change from now on; call what is returned to stop."""
+        ...
+
+
 class Feed(Generic[T]):
     """One table, live."""
 
     def __init__(
-        self, table: Table[T], store: Store[T], *, now: Callable[[], float] = time.time
+        self, table: Table[T], store: Objects[T], *, now: Callable[[], float] = time.time
     ) -> None:
         self.table = table
         self._store = store

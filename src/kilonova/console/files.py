@@ -13,6 +13,16 @@ from kilonova.kube import Reply, Request
 STATIC = Path(__file__).parent / "static"
 INDEX = "/index.html"
 
+PAGES = {
+    "/": False,
+    "/fleet": False,
+    "/workloads": True,
+    "/queues": True,
+    "/nodes": False,
+    "/events": False,
+}
+"""Paths of pages, and whether there are others below: as `frontend/src/pages/index.ts` has them."""
+
 _TYPES = {
     ".html": "text/html; charset=utf-8",
     ".js": "text/javascript; charset=utf-8",
@@ -23,6 +33,12 @@ _TYPES = {
     ".json": "application/json",
     ".txt": "text/plain; charset=utf-8",
 }
+
+
+def is_page(path: str) -> bool:
+    """Whether a page has this path."""
+    first = "/" + path[1:].partition("/")[0]
+    return path in PAGES or PAGES.get(first, False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +59,11 @@ class File:
         if self.etag in request.headers.get("if-none-match", ""):
             return Reply(304, b"", headers)
         return Reply(200, self.content, headers)
+
+    def reply_not_found(self) -> Reply:
+        """The file as the answer to an address that nothing has: the page says so itself."""
+        headers = {"content-type": self.content_type, "cache-control": "no-store"}
+        return Reply(404, self.content, headers)
 
 
 def read_files(folder: Path = STATIC) -> Mapping[str, File]:

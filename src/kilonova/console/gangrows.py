@@ -78,6 +78,7 @@ def set_row(set_: PodCliqueSet) -> SetRow:
         ),
         problem=max(_problems(set_), default=("", ""))[1],
         updating=updating is not None and updating.status != "False",
+        deleting=metadata.deletion_timestamp is not None,
         created=moment(metadata.creation_timestamp),
     )
 

@@ -24,7 +24,7 @@ def node_row(node: Node) -> NodeRow:
     topology = _topology(annotations.topology)
     lost = tuple(index for index, gpu in enumerate(topology.gpus) if not gpu.healthy)
     product = labels.product or topology.product
-    ready = any(each.type == "Ready" and each.status == "True" for each in status.conditions)
+    told = next((each for each in status.conditions if each.type == "Ready"), None)
     prices = (stated_price(annotations.price), stated_price(labels.price), list_price(product))
     return NodeRow(
         id=metadata.name,
@@ -38,7 +38,8 @@ def node_row(node: Node) -> NodeRow:
         gpus=max(min(int(amount(status.capacity.get(GPU))), _MOST_GPUS), len(topology.gpus)),
         memory=topology.memory or _number(labels.memory),
         lost=lost,
-        ready=ready,
+        ready=told is not None and told.status == "True",
+        unknown=told is None or told.status == "Unknown",
         cordoned=node.spec.unschedulable,
         problem="; ".join(_problems(status.conditions, lost)),
         taints=tuple(

@@ -239,7 +239,7 @@ class Pod(msgspec.Struct, gc=False):
 
 
 class GroveMeta(_NamespacedMeta, frozen=True, gc=False, rename="camel", kw_only=True):
-    """Metadata of a set or a clique; the labels by which it is placed are those of its pods."""
+    """Metadata of what makes pods; the labels by which it is placed are those of its pods."""
 
     labels: PodLabels = PodLabels()
 

@@ -9,8 +9,8 @@ from kilonova.api.scheduling import DEFAULT_QUEUE
 from kilonova.console.amounts import asked_for
 from kilonova.console.noderows import GPU
 from kilonova.console.objects import ContainerStatus, Pod, PodLabels
-from kilonova.console.podstate import ENDED, condition_of, is_true, pod_state, why
-from kilonova.console.rows import PodRow, moment
+from kilonova.console.podstate import condition_of, is_true, pod_state, why
+from kilonova.console.rows import ENDED, PodRow, moment
 
 _COMPUTE_SLICES = 7
 _CALLED = re.compile(r"[A-Za-z][A-Za-z0-9]*/[A-Za-z0-9][A-Za-z0-9.:_-]*", re.ASCII)
@@ -35,7 +35,7 @@ def pod_row(pod: Pod) -> PodRow:
         gang=f"{metadata.namespace}/{labels.gang}" if labels.gang else "",
         set=set_of(labels, metadata.namespace),
         clique=_clique(pod),
-        workload=_workload(pod),
+        workload=workload_of(pod),
         queue=queue_of(labels),
         scheduler=pod.spec.scheduler_name,
         gpus=int(asked_for(pod.spec, GPU)),
@@ -73,7 +73,8 @@ def _clique(pod: Pod) -> str:
     return f"{pod.metadata.namespace}/{name}" if name else ""
 
 
-def _workload(pod: Pod) -> str:
+def workload_of(pod: Pod) -> str:
+    """Whom a pod belongs to in people's eyes: `Kind/namespace/name`."""
     metadata, labels = pod.metadata, pod.metadata.labels
     if of_set := set_of(labels, metadata.namespace):
         return f"PodCliqueSet/{of_set}"

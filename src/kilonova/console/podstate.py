@@ -7,9 +7,7 @@ from collections.abc import Sequence
 
 from kilonova.api.meta import Condition
 from kilonova.console.objects import Pod, Terminated
-
-ENDED = ("Succeeded", "Failed")
-"""Phases of pods that will not run again."""
+from kilonova.console.rows import ENDED
 
 
 def pod_state(pod: Pod) -> str:

@@ -4,12 +4,21 @@ Camel case on the wire; a field that has its default is left out. Times are seco
 None where they are not known.
 """
 
+import re
+
 import msgspec
+from msgspec.structs import force_setattr
 
 from kilonova.api.times import parse_time
 
 Amounts = dict[str, int | float]
 """Plain numbers by the name of a resource: `{"nvidia.com/gpu": 8}`."""
+
+
+ENDED = ("Succeeded", "Failed")
+"""Phases of pods that will not run again."""
+
+_BROKEN = re.compile(r"BackOff|Err|OOMKilled|Invalid|Failed|Lost|Evicted|Unexpected", re.ASCII)
 
 
 class Row(msgspec.Struct, frozen=True, gc=False, rename="camel", omit_defaults=True, kw_only=True):
@@ -22,6 +31,11 @@ class NodeRow(Row, frozen=True, gc=False, rename="camel", omit_defaults=True, kw
     """A node. `problem` says in words why it is not ready, or what else is wrong with it."""
 
     ready: bool
+    unknown: bool = False
+    """Whether its kubelet does not report."""
+    state: str = ""
+    """`Ready`, `NotReady` or `Unknown`, and then what else it is: `Ready,GPULost,Cordoned`. Follows
+    from the rest."""
     cpu: float
     """Cores that can be given to pods."""
     ram: int
@@ -48,6 +62,12 @@ class NodeRow(Row, frozen=True, gc=False, rename="camel", omit_defaults=True, kw
     """USD per GPU and hour."""
     created: float | None = None
 
+    def __post_init__(self) -> None:
+        words = ["Ready" if self.ready else "Unknown" if self.unknown else "NotReady"]
+        words += ["GPULost"] if self.lost else []
+        words += ["Cordoned"] if self.cordoned else []
+        force_setattr(self, "state", ",".join(words))
+
 
 class PodRow(Row, frozen=True, gc=False, rename="camel", omit_defaults=True, kw_only=True):
     """A pod. `state` is one word, as in `kubectl get pods`."""
@@ -69,6 +89,11 @@ class PodRow(Row, frozen=True, gc=False, rename="camel", omit_defaults=True, kw_
     gpus: int = 0
     devices: tuple[tuple[int, float], ...] = ()
     """Index and share, 0 to 1, of each device that it was given."""
+    held: float = 0.0
+    """GPUs that it holds, parts of devices included: none before it has a node and once it has
+    ended. Follows from the rest."""
+    broken: bool = False
+    """Whether it failed or cannot run, rather than being late. Follows from the rest."""
     cpu: float = 0.0
     ram: int = 0
     restarts: int = 0
@@ -77,6 +102,13 @@ class PodRow(Row, frozen=True, gc=False, rename="camel", omit_defaults=True, kw_
     started: float | None = None
     ready_at: float | None = None
     finished: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.node and self.phase not in ENDED:
+            shares = sum(share for _, share in self.devices)
+            force_setattr(self, "held", shares if self.devices else float(self.gpus))
+        broken = self.phase == "Failed" or _BROKEN.search(self.state) is not None
+        force_setattr(self, "broken", broken)
 
 
 class GangGroup(msgspec.Struct, frozen=True, gc=False):
@@ -129,6 +161,7 @@ class SetRow(Row, frozen=True, gc=False, rename="camel", omit_defaults=True, kw_
     startup: str = ""
     problem: str = ""
     updating: bool = False
+    deleting: bool = False
     created: float | None = None
 
 
@@ -142,6 +175,60 @@ class CliqueRow(Row, frozen=True, gc=False, rename="camel", omit_defaults=True, 
     role: str = ""
     ready: int = 0
     scheduled: int = 0
+    created: float | None = None
+
+
+class ConditionRow(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True):
+    """A condition of an object, and since when it is so."""
+
+    type: str
+    status: str
+    reason: str = ""
+    message: str = ""
+    since: float | None = None
+
+
+class OwnerRow(Row, frozen=True, gc=False, rename="camel", omit_defaults=True, kw_only=True):
+    """A Deployment, StatefulSet or Job. `problem` is what keeps it from having its pods."""
+
+    kind: str
+    replicas: int
+    """Pods that it should have; of a Job, those that have to succeed."""
+    finished: str = ""
+    """Of a Job that is decided: `Completed` or `Failed`."""
+    suspended: bool = False
+    updating: bool = False
+    deleting: bool = False
+    stuck: bool = False
+    """Whether a rollout makes no progress."""
+    parallelism: int = 0
+    ready: int = 0
+    updated: int = 0
+    available: int = 0
+    active: int = 0
+    succeeded: int = 0
+    failed: int = 0
+    gpus: int = 0
+    """Of one pod."""
+    queue: str = ""
+    problem: str = ""
+    conditions: tuple[ConditionRow, ...] = ()
+    created: float | None = None
+
+
+class WorkloadRow(Row, frozen=True, gc=False, rename="camel", omit_defaults=True, kw_only=True):
+    """What somebody runs, and how it is. Its id is `Kind/namespace/name`."""
+
+    state: str
+    pods: int = 0
+    """Pods that it should have."""
+    ready: int = 0
+    """Pods that are ready, or have succeeded."""
+    gpus: float = 0.0
+    """Asked for; where only parts of devices are, those that are held."""
+    queue: str = ""
+    why: str = ""
+    """Why it is not running as it should, in words."""
     created: float | None = None
 
 

@@ -17,6 +17,7 @@ from kilonova.console.tables import TABLES, Table
 from kilonova.console.troubles import Troubles
 from kilonova.console.usage import UsagePoller, usage_store, usage_table
 from kilonova.console.viewers import Greeting, Viewers
+from kilonova.console.workloads import WorkloadFeed, Workloads
 from kilonova.kube import UNMEASURED, Backoff, Client, Instruments, Part, Reflector
 from kilonova.kube.webserver import WebServer
 
@@ -94,12 +95,10 @@ def build_console(
     feeds: list[Feed[Any]] = [
         Feed(table, cache.store) for table, cache in zip(tables, caches, strict=True)
     ]
-    nodes = next(
-        (cache.store for table, cache in zip(tables, caches, strict=True) if table.name == "nodes"),
-        None,
-    )
+    stores = {table.name: cache.store for table, cache in zip(tables, caches, strict=True)}
+    feeds.append(WorkloadFeed(Workloads(stores, lambda name: troubles.of(name) is not None)))
     usage = usage_store()
-    feeds.append(Feed(usage_table(nodes), usage))
+    feeds.append(Feed(usage_table(stores.get("nodes")), usage))
     greeting = Greeting(
         __version__, settings.cluster, settings.allow_actions, sorted(settings.schedulers)
     )

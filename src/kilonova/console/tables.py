@@ -12,6 +12,14 @@ from kilonova.console.eventrows import event_row, last_seen
 from kilonova.console.gangrows import clique_row, gang_row, set_row
 from kilonova.console.noderows import node_row
 from kilonova.console.objects import CLIQUES, EVENTS, GANGS, NODES, PODS, QUEUES, SETS
+from kilonova.console.ownerrows import (
+    DEPLOYMENTS,
+    JOBS,
+    STATEFUL_SETS,
+    deployment_row,
+    job_row,
+    stateful_set_row,
+)
 from kilonova.console.podrows import pod_row
 from kilonova.console.queuerows import queue_row
 from kilonova.console.rows import Row
@@ -59,6 +67,9 @@ TABLES: tuple[Table[Any], ...] = (
     Table("gangs", GANGS, gang_row),
     Table("sets", SETS, set_row),
     Table("cliques", CLIQUES, clique_row),
+    Table("deployments", DEPLOYMENTS, deployment_row),
+    Table("statefulsets", STATEFUL_SETS, stateful_set_row),
+    Table("jobs", JOBS, job_row),
     Table("queues", QUEUES, queue_row),
     Table("events", EVENTS, event_row, age_of=last_seen),
 )
