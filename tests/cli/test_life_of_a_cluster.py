@@ -9,8 +9,10 @@ from pathlib import Path
 import psutil
 import pytest
 
+from kilonova.local.folder import Folder
 from kilonova.local.nodes.fleets import FLEETS
 from tests.cli.command import Kilonova
+from tests.cli.forked import Done, run_forked
 from tests.harness.access import Access
 from tests.harness.embedded import EmbeddedServer
 
@@ -33,7 +35,10 @@ def test_down_ends_the_process_before_it_returns(kilonova: Kilonova, tmp_path: P
     done = kilonova("down", "--data", data)
     assert (done.code, done.out) == (0, f"Stopped. The data stays in {data}.\n")
     assert not is_alive(pid)
-    assert kilonova("status", "--data", data).code == 3
+    status = kilonova("status", "--data", data)
+    assert status.code == 3
+    assert "not running: it was stopped at 20" in status.out
+    assert kilonova.status(data)["stopped"]["reason"] == "asked"
 
 
 def test_down_without_waiting_only_asks(kilonova: Kilonova, tmp_path: Path):
@@ -108,9 +113,46 @@ def test_what_a_killed_process_left_misleads_nobody(kilonova: Kilonova, tmp_path
     pid = kilonova.status(data)["pid"]
     os.kill(pid, signal.SIGKILL)
     assert kilonova("down", "--data", data).out.startswith("Nothing runs on")
-    assert kilonova("status", "--data", data).code == 3
+    status = kilonova("status", "--data", data)
+    assert status.code == 3
+    assert f"not running: process {pid} was killed or crashed" in status.out
+    assert kilonova.status(data)["stopped"]["reason"] == "killed"
     kilonova.detach(data, "--no-demo")
     assert kilonova.status(data)["pid"] != pid
+    assert kilonova.status(data)["stopped"] is None
+
+
+def test_commands_about_a_cluster_follow_the_kubeconfig_that_is_in_its_folder(
+    kilonova: Kilonova, tmp_path: Path
+):
+    data, other = tmp_path / "data", tmp_path / "other"
+    kilonova.detach(data, "--no-demo")
+    named = kilonova.environment() | {"KUBECONFIG": str(data / "kubeconfig")}
+
+    def ask(*words: str, **more: str) -> Done:
+        return run_forked([*words], named | more, kilonova.home)
+
+    assert f"data        {data}\n" in ask("status").out
+    assert str(data) in ask("doctor").out
+    assert str(other) in ask("status", "--data", str(other)).out
+    assert str(other) in ask("status", KILONOVA_DATA_DIR=str(other)).out
+    elsewhere = tmp_path / "config"
+    elsewhere.write_bytes((data / "kubeconfig").read_bytes())
+    assert ask("status", KUBECONFIG=str(elsewhere)).code == 3
+    several = f"{tmp_path / 'none'}:{data / 'kubeconfig'}"
+    assert ask("status", KUBECONFIG=several).code == 0
+    assert ask("down").out == f"Stopped. The data stays in {data}.\n"
+
+
+def test_status_tells_why_a_cluster_failed(kilonova: Kilonova, tmp_path: Path):
+    folder = Folder(tmp_path / "data")
+    folder.acquire()
+    folder.will_stop("failed", "store.db: no space left on device")
+    folder.release()
+    done = kilonova("status", "--data", folder.path)
+    assert done.code == 3
+    assert "not running: it failed at 20" in done.out
+    assert ": store.db: no space left on device\n" in done.out
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

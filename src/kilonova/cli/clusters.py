@@ -7,8 +7,8 @@ from pathlib import Path
 from kilonova.cli.failure import CommandFailed
 from kilonova.cli.options import default_data
 from kilonova.cli.reasons import explained
-from kilonova.kube import find_access
-from kilonova.kube.kubeconfig import kubeconfig_files
+from kilonova.kube import ConfigError, find_access
+from kilonova.kube.kubeconfig import kubeconfig_files, read_kubeconfig
 from kilonova.local.folder import Folder
 
 
@@ -38,6 +38,33 @@ def cluster_meant(
         usual = Folder(default_data(environment))
         if usual.is_taken():
             return usual.kubeconfig
+    return None
+
+
+def folder_meant(data: Path | None, environment: Mapping[str, str] = os.environ) -> Path:
+    """The data folder that `status`, `down` and `doctor` mean.
+
+    That of --data or KILONOVA_DATA_DIR, else the one in which the file lies that KUBECONFIG names,
+    if it is a cluster's of ours, else the usual one.
+    """
+    chosen = data or folder_of_kubeconfig(environment) or default_data(environment)
+    return Path(os.path.abspath(chosen.expanduser()))
+
+
+def folder_of_kubeconfig(environment: Mapping[str, str] = os.environ) -> Path | None:
+    """The data folder whose kubeconfig KUBECONFIG names. Of several files, the first that has a
+    current context decides, as for kubectl."""
+    if not environment.get("KUBECONFIG"):
+        return None
+    for file in kubeconfig_files(environment):
+        try:
+            current = read_kubeconfig([file]).current_context
+        except ConfigError:
+            return None
+        if current:
+            places = (Path(os.path.abspath(file)), file.resolve())
+            ours = (each.parent for each in places if Folder(each.parent).kubeconfig == each)
+            return next((each for each in ours if Folder(each).is_ours()), None)
     return None
 
 

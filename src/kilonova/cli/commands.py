@@ -65,6 +65,17 @@ _Data = Annotated[
         file_okay=False,
     ),
 ]
+_DataThere = Annotated[
+    Path | None,
+    typer.Option(
+        "--data",
+        metavar="DIR",
+        envvar=DATA_VARIABLE,
+        help="Folder of the cluster.  [default: that of KUBECONFIG, if it is in a folder of ours, "
+        "else kilonova/default in the user's data folder]",
+        file_okay=False,
+    ),
+]
 
 
 def main(command: Callable[..., object] = app, program: str = "kilonova") -> None:
@@ -218,7 +229,7 @@ def up(
 
 @app.command()
 def down(
-    data: _Data = None,
+    data: _DataThere = None,
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Return when it is gone.")] = True,
     keep_pods: Annotated[
         bool,
@@ -247,10 +258,11 @@ def down(
       kilonova down --wipe --dry-run
       kilonova down --wipe --yes
     """
+    from kilonova.cli.clusters import folder_meant
     from kilonova.cli.down import stop_cluster
     from kilonova.cli.wipe import find_belongings, wipe_data
 
-    folder = _folder(data)
+    folder = folder_meant(data)
     if not wipe and (yes or dry_run):
         raise typer.BadParameter(f"{'--yes' if yes else '--dry-run'} belongs to --wipe")
     if wipe and (keep_pods or not wait):
@@ -275,12 +287,14 @@ def down(
 
 @app.command()
 def status(
-    data: _Data = None,
+    data: _DataThere = None,
     output: Output = "table",
 ) -> None:
     """Say whether a cluster runs, where, what it has, and how far each room of it is.
 
-    The link to the console lets in whoever has it: `-o json` gives it as `console`.
+    Of one that does not run: whether it was stopped, failed or was killed, and what of its pods
+    still runs on this machine. The link to the console lets in whoever has it: `-o json` gives it
+    as `console`.
 
     Exits with 3 when nothing runs, and with 1 when what runs does not answer.
 
@@ -289,9 +303,10 @@ def status(
       kilonova status
       kilonova status -o json --data ./try
     """
+    from kilonova.cli.clusters import folder_meant
     from kilonova.cli.status import find_status, written
 
-    found = find_status(_folder(data))
+    found = find_status(folder_meant(data))
     typer.echo(written(found.status, output))
     if found.problem:
         raise CommandFailed(found.problem)

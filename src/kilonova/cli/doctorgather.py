@@ -20,7 +20,7 @@ import msgspec
 from kilonova.api.crds import definitions
 from kilonova.api.json import JsonObject
 from kilonova.api.times import parse_time
-from kilonova.cli.clusters import cluster_meant
+from kilonova.cli.clusters import cluster_meant, folder_meant
 from kilonova.cli.doctorfacts import (
     Cluster,
     Facts,
@@ -44,7 +44,7 @@ from kilonova.cli.doctorobjects import (
 from kilonova.cli.extenderprocess import NAME as EXTENDER
 from kilonova.cli.failure import CommandFailed
 from kilonova.cli.operatoroptions import NAME as OPERATOR
-from kilonova.cli.options import PORT, default_data
+from kilonova.cli.options import PORT
 from kilonova.cli.preflight import user_name
 from kilonova.cli.process import NAMESPACE
 from kilonova.cli.schedulerprocess import NAME as SCHEDULER
@@ -88,7 +88,7 @@ RIGHTS = (
 
 def gather(kubeconfig: Path | None, context: str | None, data: Path | None) -> Facts:
     """Find out everything that can be found out; nothing here fails because something is wrong."""
-    folder = (data or default_data()).expanduser().absolute()
+    folder = folder_meant(data)
     machine = _machine(folder)
     target, file = _target(kubeconfig, context, data)
     cluster = None if target.problem else asyncio.run(_cluster(file, context))

@@ -114,8 +114,14 @@ async def _run(options: UpOptions, audience: Audience, steps: Steps, begun: floa
         if await _outruns(set_up(), asked, cluster.broken):
             await asyncio.wait({asked, cluster.broken}, return_when=asyncio.FIRST_COMPLETED)
         audience.stopping()
+        folder.will_stop("asked")
+        if cluster.broken.done():
+            folder.will_stop("failed", str(cluster.broken.result()))
         if asked.done() and not asked.result():
             await cluster.stop_pods(_progress(folder, audience))
+    except BaseException as error:
+        folder.will_stop("failed", f"{type(error).__name__}: {error}")
+        raise
     finally:
         await cluster.stop()
     if cluster.broken.done():

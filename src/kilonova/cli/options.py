@@ -100,5 +100,7 @@ def program() -> str:
 
 
 def _is_meant_by_default(data: Path) -> bool:
+    from kilonova.cli.clusters import folder_meant
+
     named = os.environ.get(DATA_VARIABLE)
-    return data == (Path(named).expanduser().absolute() if named else default_data().absolute())
+    return data == folder_meant(Path(named) if named else None)

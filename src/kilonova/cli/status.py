@@ -3,17 +3,34 @@
 import asyncio
 from dataclasses import dataclass
 from pathlib import Path
-from typing import assert_never
+from typing import Literal, assert_never
 
 import msgspec
 
 from kilonova import __version__
+from kilonova.api.times import parse_time
 from kilonova.cli.census import Census, NodeCount, PodCount, take_census
-from kilonova.cli.tables import Form, in_form
+from kilonova.cli.screen import tamed
+from kilonova.cli.tables import Form, counted, in_form
 from kilonova.kube import KubeError, connect
 from kilonova.local.folder import Folder
 
 _PATIENCE = 15.0
+_TAIL, _LONGEST = 4096, 400
+"""Bytes of a log in which its last line is looked for, and characters of it that are told."""
+_UNTIL = "`kilonova up` adopts them, `kilonova down` ends them"
+
+
+class End(msgspec.Struct, frozen=True, rename="camel"):
+    """How a cluster ended: `asked` to stop, `failed`, or `killed`, which may be a crash."""
+
+    reason: Literal["asked", "failed", "killed"]
+    at: str | None = None
+    """When it stopped; nobody knows of one that was killed."""
+    pid: int | None = None
+    """The process that was killed."""
+    message: str = ""
+    """Why it failed, else what it wrote last."""
 
 
 class Status(msgspec.Struct, frozen=True, rename="camel"):
@@ -31,6 +48,10 @@ class Status(msgspec.Struct, frozen=True, rename="camel"):
     nodes: NodeCount | None = None
     pods: PodCount | None = None
     resource_version: int | None = None
+    stopped: End | None = None
+    """How the last one ended, where none runs."""
+    containers: int | None = None
+    """Containers of pods that still run on this machine, where no cluster does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +67,10 @@ def find_status(data: Path) -> Findings:
     folder = Folder(data)
     running = folder.running() if folder.is_taken() else None
     if running is None:
-        return Findings(Status(running=False, data=str(data)))
+        left = asyncio.run(_left_running(data))
+        return Findings(
+            Status(running=False, data=str(data), stopped=_end(folder), containers=left)
+        )
     census, problem = asyncio.run(_ask(Path(running.kubeconfig)))
     return Findings(
         Status(
@@ -64,6 +88,40 @@ def find_status(data: Path) -> Findings:
         ),
         problem,
     )
+
+
+def _end(folder: Folder) -> End | None:
+    """How the last cluster on a folder ended; one that could not say so has left its word."""
+    if folder.is_taken() or not folder.is_ours():
+        return None
+    stopped, killed = folder.stopped(), folder.running()
+    if stopped is not None:
+        return End(stopped.reason, stopped.at, message=stopped.message)
+    if killed is not None:
+        return End("killed", pid=killed.pid, message=_last_line(folder.log, killed.started))
+    return None
+
+
+def _last_line(log: Path, started: str) -> str:
+    """What a process in the background wrote last; one at a terminal has no log of its own."""
+    try:
+        with log.open("rb") as file:
+            if log.stat().st_mtime < parse_time(started).timestamp():
+                return ""
+            file.seek(max(0, log.stat().st_size - _TAIL))
+            lines = file.read().decode(errors="replace").splitlines()
+    except OSError:
+        return ""
+    return tamed(lines[-1][:_LONGEST]) if lines else ""
+
+
+async def _left_running(data: Path) -> int:
+    from kilonova.local.nodes.process.keeper.client import KeeperRuntime
+
+    try:
+        return await KeeperRuntime(data / "keeper").running()
+    except OSError:  # of another user
+        return 0
 
 
 async def _ask(kubeconfig: Path) -> tuple[Census | None, str]:
@@ -91,7 +149,13 @@ def written(status: Status, form: Form) -> str:
 
 def _rows(status: Status) -> list[tuple[str, str]]:
     if not status.running:
-        return [("cluster", "not running"), ("data", status.data)]
+        rows = [("cluster", f"not running{_ended(status.stopped)}"), ("data", status.data)]
+        if status.stopped is not None and status.stopped.reason == "killed":
+            rows.append(("log", status.stopped.message or "it left no last line"))
+        if status.containers:
+            containers = counted(status.containers, "container")
+            rows.append(("pods", f"{containers} still running here: {_UNTIL}"))
+        return rows
     nodes, pods = status.nodes, status.pods
     rows = [
         ("cluster", f"running since {status.started}, process {status.pid}"),
@@ -109,6 +173,20 @@ def _rows(status: Status) -> list[tuple[str, str]]:
     if status.resource_version is not None:
         rows.append(("store", f"at resource version {status.resource_version}"))
     return rows
+
+
+def _ended(end: End | None) -> str:
+    if end is None:
+        return ""
+    match end.reason:
+        case "asked":
+            return f": it was stopped at {end.at}"
+        case "failed":
+            return f": it failed at {end.at}: {tamed(end.message)}"
+        case "killed":
+            return f": process {end.pid} was killed or crashed"
+        case _:
+            assert_never(end.reason)
 
 
 def _phases(pods: PodCount) -> str:

@@ -9,6 +9,7 @@ from base64 import b64encode
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 import yaml
@@ -26,7 +27,7 @@ _LOCK_PAUSE = 0.01
 
 _OURS = re.compile(
     r"store\.db(-wal|-shm|-journal)?|lock|log|pki|keeper|pods|volumes"
-    r"|(kubeconfig|console-token)(\.\d+)?|(running|ending)\.(json|\d+)"
+    r"|(kubeconfig|console-token)(\.\d+)?|(running|ending|stopped)\.(json|\d+)"
 )
 """What is put into a data folder by whoever runs on it, unfinished files of theirs included."""
 
@@ -56,6 +57,15 @@ class Ending(msgspec.Struct):
     """Seconds since 1970."""
 
 
+class Stopped(msgspec.Struct):
+    """How the last process on a folder ended, if it could say so."""
+
+    reason: Literal["asked", "failed"]
+    at: str
+    message: str = ""
+    """Why it failed."""
+
+
 class Folder:
     """Files of one embedded cluster. Only the owner of the lock writes them."""
 
@@ -68,6 +78,7 @@ class Folder:
         self._pki = path / "pki"
         self._lock: int | None = None
         self._word: Running | None = None
+        self._stopped: Stopped | None = None
 
     def is_ours(self) -> bool:
         """Whether a cluster has ever run on it."""
@@ -100,6 +111,8 @@ class Folder:
     def release(self) -> None:
         if self._lock is not None:
             self._forget_words()
+            if self._stopped is not None:
+                _replace(self.path / "stopped.json", msgspec.json.encode(self._stopped), 0o600)
             os.close(self._lock)
             self._lock = None
 
@@ -132,8 +145,7 @@ class Folder:
 
     def announce(self, url: str) -> None:
         """Leave word of this process for other commands."""
-        started = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        self._leave_word(Running(os.getpid(), url, str(self.kubeconfig), started))
+        self._leave_word(Running(os.getpid(), url, str(self.kubeconfig), _now()))
 
     def announce_rooms(self, rooms: Mapping[str, str], console: str | None) -> None:
         """Add to the word what this process consists of, and where its web page is."""
@@ -163,8 +175,19 @@ class Folder:
         except (FileNotFoundError, msgspec.MsgspecError):
             return None
 
+    def will_stop(self, reason: Literal["asked", "failed"], message: str = "") -> None:
+        """What `stopped` tells after `release`."""
+        self._stopped = Stopped(reason, _now(), message)
+
+    def stopped(self) -> Stopped | None:
+        """How the last process ended; None if it could not say so, or none ever ran."""
+        try:
+            return msgspec.json.decode((self.path / "stopped.json").read_bytes(), type=Stopped)
+        except (FileNotFoundError, msgspec.MsgspecError):
+            return None
+
     def _forget_words(self) -> None:
-        for name in ("running.json", "ending.json"):
+        for name in ("running.json", "ending.json", "stopped.json"):
             (self.path / name).unlink(missing_ok=True)
 
     def authority(self, now: datetime) -> Authority:
@@ -232,6 +255,10 @@ class Folder:
             "current-context": _CONTEXT,
         }
         _replace(self.kubeconfig, yaml.safe_dump(config, sort_keys=False).encode(), 0o600)
+
+
+def _now() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _is_good(path: Path, authority: Authority, now: datetime) -> bool:

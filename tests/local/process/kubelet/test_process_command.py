@@ -107,6 +107,10 @@ def test_down_ends_pods_that_a_killed_cluster_left(kilonova: Kilonova) -> None:
     pid = kilonova.status(data)["pid"]
     os.kill(pid, signal.SIGKILL)
     until(lambda: not kilonova.status(data)["running"])
+    assert kilonova.status(data)["containers"] == 1
+    told = kilonova("status", "--data", data).out
+    assert f"not running: process {pid} was killed or crashed" in told
+    assert "1 container still running here: `kilonova up` adopts them" in told
     nothing = f"Nothing runs on {data}.\n"
     assert kilonova("down", "--keep-pods", "--data", data).out == nothing
     assert Path(f"/proc/{left.pid}").exists()
