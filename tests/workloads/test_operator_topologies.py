@@ -57,20 +57,25 @@ async def test_binding_that_refers_to_nothing_has_no_drift() -> None:
 async def test_drift_is_told_as_it_comes_and_goes() -> None:
     async with ground(fleet=NO_NODES) as place, operating(place.cluster):
         await place.client.create(TOPOLOGIES, binding("kai-scheduler"))
-        await becomes(place, "Unknown TopologyNotFound")
+        await becomes(place, "True Drift")
         served = definition("kai.scheduler", "Topology", "topologies", scope="Cluster")
         served["spec"]["versions"][0]["name"] = "v1alpha1"
         await place.client.create(DEFINITIONS, served)
         await settle()
         await place.client.create(KAI, kai("z"))
-        await becomes(place, "True Drift")
-        [one] = (await place.client.get(TOPOLOGIES, "plant"))["status"]["schedulerTopologyStatuses"]
-        assert one["inSync"] is False
-        assert one["message"] == "topology 'theirs' has levels z instead of z, r"
+
+        async def levels_differ() -> bool:
+            status = (await place.client.get(TOPOLOGIES, "plant"))["status"]
+            [one] = status["schedulerTopologyStatuses"]
+            assert one["inSync"] is False
+            return one["message"] == "topology 'theirs' has levels z instead of z, r"
+
+        await eventually(levels_differ, within=120)
+        assert await drift(place) == "True Drift"
         await place.client.patch(KAI, "theirs", {"spec": kai("z", "r")["spec"]})
         await becomes(place, "False InSync")
         await place.client.delete(KAI, "theirs")
-        await becomes(place, "Unknown TopologyNotFound")
+        await becomes(place, "True Drift")
 
 
 async def test_scheduler_without_topologies_of_its_own_is_said_to_have_none() -> None:

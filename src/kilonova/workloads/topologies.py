@@ -64,7 +64,7 @@ def binding_status(
         conditions = without_condition(conditions, DRIFT)
         return ClusterTopologyBindingStatus(generation, conditions)
     amiss = [each for each in compared if not each.in_sync]
-    unknown = any(each.scheduler_backend_topology_observed_generation is None for each in amiss)
+    unknown = any(_is_unavailable(binding, each) for each in amiss)
     if not amiss:
         status, reason, message = "False", "InSync", "All schedulers have the same levels"
     else:
@@ -72,6 +72,17 @@ def binding_status(
         message = "; ".join(each.message for each in amiss)
     conditions = with_condition(conditions, DRIFT, status, reason, message, now, generation)
     return ClusterTopologyBindingStatus(generation, conditions, compared)
+
+
+def _is_unavailable(binding: ClusterTopologyBinding, compared: SchedulerTopologyStatus) -> bool:
+    """Whether a scheduler has no topologies of its own, or none could be made for the binding.
+
+    One that the binding refers to and that is not there differs from it like any other.
+    """
+    if compared.scheduler_backend_topology_observed_generation is not None:
+        return False
+    declared = {each.scheduler_name for each in binding.spec.scheduler_topology_bindings}
+    return compared.scheduler_name != KAI or KAI not in declared
 
 
 def build_topology_controller(
