@@ -48,6 +48,22 @@ def test_it_listens_where_the_url_leads(url: str, place: tuple[str, int]) -> Non
     assert (webhooks.host, webhooks.port) == place
 
 
+@pytest.mark.parametrize(
+    ("asked", "port"),
+    [
+        (Asked(webhook_url="https://10.0.0.5:9000"), 9000),
+        (Asked(webhook_url="https://127.0.0.1:0"), 0),
+        (Asked(webhook_url="https://10.0.0.5:9000", port=9001), 9001),
+        (Asked(webhook_url="https://10.0.0.5"), 1),
+        (Asked(), 1),
+    ],
+)
+def test_the_port_of_the_url_counts_more_than_the_file(asked: Asked, port: int) -> None:
+    webhooks = choose(asked, file(server={"webhooks": {"port": 1}})).webhooks
+    assert webhooks is not None
+    assert webhooks.port == port
+
+
 def test_an_option_counts_more_than_the_file() -> None:
     written = file(
         leaderElection={

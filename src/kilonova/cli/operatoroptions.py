@@ -19,6 +19,7 @@ T = TypeVar("T")
 NAME = "kilonova-operator"
 """Of the Service, the Lease and the Secret, as `deploy/operator` has them."""
 WEBHOOK_PORT = 9443
+HTTPS_PORT = 443
 
 Certificates = Literal["own", "given"]
 
@@ -97,34 +98,40 @@ def _webhooks(asked: Asked, file: OperatorConfiguration, namespace: str) -> Webh
     given = file.server.webhooks
     by_others = asked.certs is None and given.cert_provision_mode == "manual"
     folder = Path(given.server_cert_dir) if by_others and given.server_cert_dir else None
-    host, port = "", WEBHOOK_PORT
+    host, usual = "", WEBHOOK_PORT
+    port: int | None = None
     address: AtService | AtUrl
     if asked.webhook_url is not None:
         if asked.webhook_service is not None:
             raise ValueError("--webhook-url and --webhook-service exclude each other")
         address = AtUrl(asked.webhook_url)
         host, port = _listening_place(asked.webhook_url)
+        usual = HTTPS_PORT
     else:
         address = _service(asked.webhook_service, namespace)
     return Webhooks(
         address,
         given.bind_address or host,
-        _first(port, asked.port, given.port),
+        # Options win over the file, and --port over the port in a URL, which may be a proxy's.
+        _first(usual, asked.port, port, given.port),
         asked.certs or folder,
         "given" if by_others else "own",
         given.secret_name or NAME,
     )
 
 
-def _listening_place(url: str) -> tuple[str, int]:
-    """Where to listen for calls to a URL: other machines may reach this one by another name."""
+def _listening_place(url: str) -> tuple[str, int | None]:
+    """Where to listen for calls to a URL: other machines may reach this one by another name.
+
+    The port is None where the URL names none.
+    """
     parts = urlsplit(url)
     try:
         port = parts.port
     except ValueError as error:
         raise ValueError(f'webhook URL "{url}": {error}') from error
     host = parts.hostname or ""
-    return host if _is_loopback(host) else "", 443 if port is None else port
+    return host if _is_loopback(host) else "", port
 
 
 def _is_loopback(host: str) -> bool:
