@@ -23,7 +23,7 @@ from tests.workloads.admission.written import JsonObject, clique, pod_clique_set
             changed(f"{CLIQUES}[0].spec.podSpec.schedulerName", "nobody"),
             [
                 f'{CLIQUES}[0].spec.podSpec.schedulerName: Unsupported value: "nobody": supported '
-                'values: "default-scheduler", "kai-scheduler", "kilonova-scheduler"',
+                'values: "default-scheduler", "kilonova-scheduler"',
                 *(
                     f"{CLIQUES}[{index}].spec.podSpec.schedulerName: Invalid value: "
                     '"default-scheduler": must be the same for all cliques; the first has "nobody"'
@@ -89,6 +89,18 @@ from tests.workloads.admission.written import JsonObject, clique, pod_clique_set
                 f'"none" or the name of a group, {LABEL_RULE}'
             ],
         ),
+    ],
+)
+def test_pods_that_cannot_run_are_refused(obj: JsonObject, problems: list[str]) -> None:
+    assert found(obj) == problems
+
+
+KAI_ENABLED = Settings(backends=("kai-scheduler",))
+
+
+@pytest.mark.parametrize(
+    ("obj", "problems"),
+    [
         # 16: what a scheduler wants
         (
             pod_clique_set(with_value(clique("a"), "spec.podSpec.schedulerName", "kai-scheduler")),
@@ -115,8 +127,26 @@ from tests.workloads.admission.written import JsonObject, clique, pod_clique_set
         ),
     ],
 )
-def test_pods_that_cannot_run_are_refused(obj: JsonObject, problems: list[str]) -> None:
-    assert found(obj) == problems
+def test_kai_wants_one_queue(obj: JsonObject, problems: list[str]) -> None:
+    assert found(obj, KAI_ENABLED) == problems
+
+
+@pytest.mark.parametrize("scheduler", ["kai-scheduler", "volcano"])
+def test_a_new_set_names_a_scheduler_that_is_served(scheduler: str) -> None:
+    named = with_value(clique("a"), "spec.podSpec.schedulerName", scheduler)
+    obj = with_value(pod_clique_set(named), "metadata.labels", {"kai.scheduler/queue": "x"})
+    known = ("default-scheduler", scheduler)
+    (problem,) = found(obj, Settings(schedulers=known))
+    assert problem == (
+        f'{CLIQUES}[0].spec.podSpec.schedulerName: Unsupported value: "{scheduler}": supported '
+        'values: "default-scheduler"; or enable its backend: run the operator with '
+        f"--scheduler {scheduler}"
+    )
+    assert found(obj, Settings(schedulers=known, backends=(scheduler,))) == []
+    # Its scheduler cannot be changed: a set that is there already can still be edited.
+    edited = with_value(obj, "spec.template.terminationDelay", "1h")
+    context = Context(Settings(schedulers=known))
+    assert validate_update(defaulted(obj), defaulted(edited), context).problems == ()
 
 
 @pytest.mark.parametrize("value", ["none", "pair"])
@@ -128,14 +158,15 @@ def test_nvlink_groups_are_taken_where_nvlink_is_on(value: str) -> None:
 @pytest.mark.parametrize("where", ["metadata.labels", f"{CLIQUES}[0].labels"])
 def test_a_queue_may_be_named_by_the_set_or_a_clique(where: str) -> None:
     kai = with_value(clique("a"), "spec.podSpec.schedulerName", "kai-scheduler")
-    assert found(with_value(pod_clique_set(kai), where, {"kai.scheduler/queue": "x"})) == []
+    written = with_value(pod_clique_set(kai), where, {"kai.scheduler/queue": "x"})
+    assert found(written, KAI_ENABLED) == []
 
 
 @pytest.mark.parametrize("scheduler", ["volcano", "lpx-scheduler"])
 def test_a_scheduler_without_topologies_is_given_no_constraints(scheduler: str) -> None:
     plain = with_value(clique("a"), "spec.podSpec.schedulerName", scheduler)
     packed = {**plain, "topologyConstraint": {"topologyName": "t", "pack": {"required": "rack"}}}
-    settings = Settings(schedulers=("default-scheduler", scheduler))
+    settings = Settings(schedulers=("default-scheduler", scheduler), backends=(scheduler,))
     context = Context(settings, {"t": ("rack",)})
     assert validate_create(defaulted(pod_clique_set(plain)), context).problems == ()
     (problem,) = validate_create(defaulted(pod_clique_set(packed)), context).problems
@@ -149,7 +180,7 @@ def test_queues_of_volcano_agree() -> None:
     volcano = with_value(clique("a"), "spec.podSpec.schedulerName", "volcano")
     key = "scheduling.grove.io/volcano-queue"
     written = pod_clique_set({**volcano, "annotations": {key: "b"}})
-    settings = Settings(schedulers=("volcano",))
+    settings = Settings(schedulers=("volcano",), backends=("volcano",))
     assert found(written, settings) == []
     assert found(with_value(written, "metadata.annotations", {key: "c"}), settings) == [
         f'{CLIQUES}[0].annotations[{key}]: Invalid value: "b": must be the same everywhere; '

@@ -67,7 +67,9 @@ def test_scale_manifests_differ_in_their_replicas_only() -> None:
 def test_admission_has_nothing_against_them(name: str) -> None:
     (topology,) = manifest("topology")
     levels = tuple(each["domain"] for each in topology["spec"]["levels"])
-    context = Context(Settings(mnnvl=True), {topology["metadata"]["name"]: levels})
+    context = Context(
+        Settings(mnnvl=True, backends=("kai-scheduler",)), {topology["metadata"]["name"]: levels}
+    )
     assert validate_create(defaulted(set_of(name)), context).problems == ()
 
 

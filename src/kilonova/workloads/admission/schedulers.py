@@ -14,8 +14,9 @@ from kilonova.workloads.admission.findings import (
     unsupported,
 )
 from kilonova.workloads.admission.packing import constraints_of
-from kilonova.workloads.backends import KAI, LPX, VOLCANO
+from kilonova.workloads.backends import BACKENDS, KAI, LPX, VOLCANO
 from kilonova.workloads.backends.queues import QUEUE_KEYS, named_queues, queue_of
+from kilonova.workloads.settings import Settings
 
 WITHOUT_TOPOLOGY = ("default-scheduler", VOLCANO, LPX)
 """Schedulers that have no topologies of their own."""
@@ -27,19 +28,28 @@ def scheduler_of(clique: CliqueTemplate, schedulers: Sequence[str]) -> str:
     return clique.spec.pod_spec.get("schedulerName") or schedulers[0]
 
 
-def scheduler_problems(draft: SetDraft, schedulers: Sequence[str]) -> Iterator[Problem]:
-    """What is wrong with the choice of a scheduler."""
-    cliques = draft.template.cliques
+def scheduler_problems(draft: SetDraft, settings: Settings, *, creating: bool) -> Iterator[Problem]:
+    """What is wrong with the choice of a scheduler.
+
+    A set that exists may not name another: where its scheduler is served no longer, the rest of it
+    can still be changed.
+    """
+    cliques, schedulers = draft.template.cliques, settings.schedulers
     if not cliques:
         return
     first = scheduler_of(cliques[0], schedulers)
+    served = [each for each in schedulers if each not in BACKENDS or each in settings.backends]
     for index, clique in enumerate(cliques):
         path, name = _path(index), scheduler_of(clique, schedulers)
         if name != first:
             rule = f'must be the same for all cliques; the first has "{first}"'
             yield invalid_value(path, name, rule)
         elif name not in schedulers:
-            yield unsupported(path, name, schedulers)
+            yield unsupported(path, name, served)
+        elif creating and name not in served:
+            problem = unsupported(path, name, served)
+            fix = f"or enable its backend: run the operator with --scheduler {name}"
+            yield Problem(problem.field, f"{problem.message}; {fix}")
     if first == KAI:
         yield from _agreement_problems(draft, KAI, needed=True)
     elif first == VOLCANO:

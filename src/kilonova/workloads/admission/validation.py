@@ -100,7 +100,7 @@ def _own_problems(draft: SetDraft, context: Context, *, creating: bool) -> Itera
     yield from sharing_problems(template)
     yield from lifecycle_problems(draft.spec)
     yield from mnnvl_problems(draft, enabled=settings.mnnvl, creating=creating)
-    yield from scheduler_problems(draft, settings.schedulers)
+    yield from scheduler_problems(draft, settings, creating=creating)
 
 
 def _queue_problems(draft: SetDraft, context: Context) -> Iterator[Problem]:
