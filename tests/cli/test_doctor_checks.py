@@ -275,6 +275,12 @@ CASES = {
         "operator",
         "is starting, inside of `kilonova up`",
     ),
+    "a component that failed inside of up": (
+        of_cluster(version=UP, rooms=ROOMS | {"scheduler": "degraded"}, leaders={}),
+        "problem",
+        "scheduler",
+        "failed inside of `kilonova up`, and is being restarted",
+    ),
     "a part that up is without": (
         of_cluster(version=UP, rooms=ROOMS | {"scheduler": "off"}, leaders={}),
         "warning",

@@ -77,7 +77,8 @@ def test_status_of_nothing_has_all_its_keys(kilonova: Kilonova, tmp_path: Path):
     status = kilonova.status(tmp_path / "data")
     assert status["running"] is False
     keys = (
-        "running pid url kubeconfig started console rooms version nodes pods data resourceVersion"
+        "running stopped pid url kubeconfig started console rooms problems version nodes pods "
+        "containers data resourceVersion"
     )
     assert set(status) == set(keys.split())
     assert not (tmp_path / "data").exists()

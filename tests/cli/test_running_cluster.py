@@ -25,15 +25,17 @@ def test_status_tells_how_far_each_room_is(cluster_command: Kilonova, cluster: P
     status = cluster_command.status(cluster)
     assert status["rooms"] == {
         "api": "running",
+        "controllers": "running",
         "nodes": "running",
         "processNode": "off",
         "operator": "running",
         "scheduler": "running",
         "console": "off",
     }
+    assert status["problems"] == {}
     assert status["console"] is None
     table = cluster_command("status", "--data", cluster).out
-    assert "rooms       api running, nodes running, processNode off" in table
+    assert "rooms       api running, controllers running, nodes running, processNode off" in table
 
 
 def test_status_says_the_same_in_every_form(cluster_command: Kilonova, cluster: Path):

@@ -91,7 +91,15 @@ def lease_findings(cluster: Cluster) -> Iterator[Finding]:
     rooms = cluster.rooms or {}
     inside = {name: rooms[name] for name in _PARTS if rooms.get(name, "off") != "off"}
     for name, state in inside.items():
-        yield ok(name, f"is {state}, inside of `kilonova up`")
+        if state != "degraded":
+            yield ok(name, f"is {state}, inside of `kilonova up`")
+    for name, state in rooms.items():
+        if state == "degraded":
+            yield problem(
+                name,
+                "failed inside of `kilonova up`, and is being restarted",
+                "`kilonova status` says why; its log is the file `log` in the data folder",
+            )
     outside = [name for name in _PARTS if name not in inside]
     if not outside:
         return

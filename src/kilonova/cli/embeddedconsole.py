@@ -30,6 +30,8 @@ class EmbeddedConsole:
         self._options = options
         self._console: Console | None = None
         self._token = ""
+        self._port = 0
+        self._started = False
 
     @property
     def link(self) -> str | None:
@@ -43,6 +45,7 @@ class EmbeddedConsole:
         self._token = _token(cluster)
         try:
             self._console = self._listening(cluster, self._token)
+            self._port = self._console.bind()
         except OSError as error:
             raise PortInUse(
                 f"port {options.console_port or 0} of {options.console_host} cannot be used for "
@@ -51,9 +54,13 @@ class EmbeddedConsole:
             ) from error
 
     def parts(self, cluster: Cluster) -> Sequence[Part]:
-        """What runs in the cluster."""
+        """What runs in the cluster: the console that has its port, and for a restart a new one on
+        the same port."""
         assert self._console is not None
         assert cluster.folder is not None
+        if self._started:
+            self._console = self._bound(cluster, self._token, self._port)
+        self._started = True
         cluster.folder.keep_console_token(self._token)
         return self._console.parts
 

@@ -54,5 +54,7 @@ class EmbeddedOperator:
             monotonic=clock.monotonic,
             new_id=cluster.identities.token,
         )
-        metrics = WorkloadMetrics(operator.caches, cluster.metrics.registry, clock.now)
+        metrics = WorkloadMetrics(
+            operator.caches, cluster.metrics.registry_of("operator"), clock.now
+        )
         return [*operator.parts, *operator.leading, metrics]

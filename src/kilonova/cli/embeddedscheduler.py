@@ -23,7 +23,7 @@ def scheduler_parts(cluster: Cluster) -> Sequence[Part]:
         SETTINGS,
         now=clock.now,
         monotonic=clock.monotonic,
-        registry=cluster.metrics.registry,
+        registry=cluster.metrics.registry_of("scheduler"),
         new_id=cluster.identities.token,
     )
     return [*scheduler.parts, *scheduler.leading]

@@ -100,8 +100,8 @@ async def _run(options: UpOptions, audience: Audience, steps: Steps, begun: floa
     welcome = partial(Welcome, cluster.url, str(folder.kubeconfig), str(options.data), console=link)
 
     async def set_up() -> None:
-        def tell(states: Mapping[str, str]) -> None:
-            folder.announce_rooms(states, link)
+        def tell(states: Mapping[str, str], problems: Mapping[str, str]) -> None:
+            folder.announce_rooms(states, problems, link)
 
         await _settle(cluster, rooms.open(tell), steps)
         demo = _has_demo(options) and await _demonstrate(cluster, options, steps)
@@ -154,8 +154,10 @@ def _built(options: UpOptions) -> "tuple[Cluster, Rooms, EmbeddedConsole | None]
         console = EmbeddedConsole(options)
     rooms = Rooms()
     residents = Residents(options.operator, options.scheduler, console and console.parts)
-    cluster = residents.cluster(settings, built=rooms.add_parts)
+    cluster = residents.cluster(settings, built=rooms.add_parts, report=rooms.report)
     rooms.add("api", _at_once)
+    if options.controllers:
+        rooms.add("controllers", _at_once)
     if fleet.nodes and options.controllers:
         rooms.add("nodes", cluster.wait_fleet)
     if options.process_node and options.controllers:

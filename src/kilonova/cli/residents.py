@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from kilonova.api.json import JsonObject
 from kilonova.api.schedulingnames import SCHEDULER
-from kilonova.kube import Part
+from kilonova.kube import ComponentHealth, Part
 from kilonova.local.admission.inprocess import WebhooksOf
 from kilonova.local.clock import Clock, Identities
 from kilonova.local.cluster import Cluster, Settings
@@ -30,10 +30,12 @@ class Residents:
         clock: Clock | None = None,
         identities: Identities | None = None,
         built: Callable[[str, Sequence[Part]], None] = lambda room, parts: None,
+        report: Callable[[str, ComponentHealth], None] = lambda name, health: None,
     ) -> Cluster:
         """A cluster with them. What nobody asked for is not even loaded.
 
-        `built` hears, while the cluster starts, of which parts each of them consists.
+        `built` hears of which parts each of them consists, whenever one is started, and `report`
+        how components do that fail.
         """
         webhooks: WebhooksOf | None = None
         builders: dict[str, Build] = {}
@@ -54,13 +56,13 @@ class Residents:
         if self.console is not None:
             builders["console"] = self.console
 
-        def parts(cluster: Cluster) -> list[Part]:
-            found: list[Part] = []
-            for room, build in builders.items():
+        def announced(room: str, build: Build) -> Build:
+            def parts(cluster: Cluster) -> Sequence[Part]:
                 own = build(cluster)
                 built(room, own)
-                found += own
-            return found
+                return own
+
+            return parts
 
         return Cluster(
             settings,
@@ -68,7 +70,8 @@ class Residents:
             identities,
             webhooks=webhooks,
             definitions=self._definitions(),
-            parts=parts,
+            components={room: announced(room, build) for room, build in builders.items()},
+            report=report,
         )
 
     def _definitions(self) -> Sequence[JsonObject]:

@@ -45,6 +45,7 @@ class Status(msgspec.Struct, frozen=True, rename="camel"):
     started: str | None = None
     console: str | None = None
     rooms: dict[str, str] | None = None
+    problems: dict[str, str] | None = None
     nodes: NodeCount | None = None
     pods: PodCount | None = None
     resource_version: int | None = None
@@ -82,6 +83,7 @@ def find_status(data: Path) -> Findings:
             started=running.started,
             console=running.console,
             rooms=running.rooms,
+            problems=running.problems,
             nodes=census.nodes if census else None,
             pods=census.pods if census else None,
             resource_version=census.resource_version if census else None,
@@ -170,6 +172,7 @@ def _rows(status: Status) -> list[tuple[str, str]]:
         rows.append(("pods", f"{pods.total}{_phases(pods)}"))
     if status.rooms:
         rows.append(("rooms", ", ".join(f"{name} {state}" for name, state in status.rooms.items())))
+    rows += [("degraded", f"{name} {what}") for name, what in (status.problems or {}).items()]
     if status.resource_version is not None:
         rows.append(("store", f"at resource version {status.resource_version}"))
     return rows

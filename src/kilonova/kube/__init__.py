@@ -23,7 +23,8 @@ only which object, never what happened, so that missing an event cannot lead it 
 
 A **manager** runs reflectors, servers and controllers of a process together: starts them,
 knows when the caches are filled, lets controllers run only while an **election** makes this
-process the leader, and stops everything in good order.
+process the leader, and stops everything in good order. A **supervisor** runs a component, a group
+of parts, and builds and runs it again when one of them fails.
 
 All of it lives in one event loop, without threads: between two awaits the world stands still.
 """
@@ -55,6 +56,7 @@ from kilonova.kube.queue import Priority, Queue, QueueClosed
 from kilonova.kube.reflector import Reflector
 from kilonova.kube.resource import Resource, plain
 from kilonova.kube.store import Handler, IndexValues, Store
+from kilonova.kube.supervisor import ComponentHealth, Supervisor
 from kilonova.kube.transport import Reply, Request, StreamReply, Transport
 from kilonova.kube.verbs import Listing, PatchKind, Scale
 from kilonova.kube.watch import Added, Bookmark, Deleted, Modified, WatchStream
@@ -70,6 +72,7 @@ __all__ = [
     "Bookmark",
     "Client",
     "Comparison",
+    "ComponentHealth",
     "ConfigError",
     "Conflict",
     "ConnectionFailed",
@@ -104,6 +107,7 @@ __all__ = [
     "Stoppable",
     "Store",
     "StreamReply",
+    "Supervisor",
     "TooManyRequests",
     "Transport",
     "Unauthorized",

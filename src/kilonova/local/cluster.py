@@ -7,7 +7,7 @@ objects are there; `stop` ends watches, then controllers, then the store.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -16,7 +16,7 @@ from socket import socket
 from typing import TYPE_CHECKING, Any
 
 from kilonova.api.json import JsonObject
-from kilonova.kube import Client, InProcessTransport, Part
+from kilonova.kube import Client, ComponentHealth, InProcessTransport, Part, Supervisor
 from kilonova.kube.certificates import Authority
 from kilonova.kube.logging import get_logger
 from kilonova.kube.transport import Reply, Request, StreamReply
@@ -46,7 +46,7 @@ from kilonova.local.bootstrap import (
 )
 from kilonova.local.catalog import Catalog
 from kilonova.local.clock import Clock, Identities, SystemClock
-from kilonova.local.controllers import Controllers, Workshop, chosen
+from kilonova.local.controllers import Controllers, Workshop, chosen, controller_parts
 from kilonova.local.controllers.indexes import BY_NODE, pods_by_node
 from kilonova.local.definitions import Definitions
 from kilonova.local.documents import Documents
@@ -70,6 +70,7 @@ from kilonova.local.tokens import TokenRequests, object_exists
 from kilonova.local.verbs import Verbs
 
 if TYPE_CHECKING:
+    from kilonova.local.nodes.process.keeper.client import KeeperRuntime
     from kilonova.local.nodes.process.kubelet.build import BuiltNode
 
 ISSUER = "https://kubernetes.default.svc.cluster.local"
@@ -84,6 +85,10 @@ _NAMES = (
     "10.96.0.1",
 )
 _MASTER = User("system:apiserver", groups=("system:masters", "system:authenticated"))
+
+_NO_COMPONENTS: Mapping[str, Callable[[Cluster], Sequence[Part]]] = {}
+_GRACE_SECONDS = 10.0
+"""How long all components may take to end, one after the other."""
 
 _log = get_logger(__name__)
 
@@ -113,8 +118,9 @@ class Cluster:
     """One embedded cluster, from `start` to `stop`.
 
     Programs may live in it: `definitions` of their kinds are there from the start, `webhooks` are
-    asked before writes like any others, but in this process, and `parts` run beside the
-    controllers.
+    asked before writes like any others, but in this process, and `components` run beside the
+    controllers. Each component has a supervisor: one that fails is built and started again, and
+    nothing else ends with it; `report` hears of it.
     """
 
     def __init__(
@@ -124,7 +130,8 @@ class Cluster:
         identities: Identities | None = None,
         webhooks: WebhooksOf | None = None,
         definitions: Sequence[JsonObject] = (),
-        parts: Callable[[Cluster], Sequence[Part]] | None = None,
+        components: Mapping[str, Callable[[Cluster], Sequence[Part]]] = _NO_COMPONENTS,
+        report: Callable[[str, ComponentHealth], None] = lambda name, health: None,
     ) -> None:
         if settings.port is not None and settings.data is None:
             raise ValueError("a cluster that listens needs a data folder for its certificates")
@@ -135,14 +142,15 @@ class Cluster:
         self.identities = identities or Identities()
         self._webhooks = webhooks
         self._definitions = definitions
-        self._parts = parts
+        self._components = components
+        self._report = report
         self.folder = Folder(settings.data) if settings.data else None
         self.metrics = ServerMetrics()
         self._pending = PendingWrites()
         self.kubelets = Kubelets()
         self.url = ""
         self.broken: asyncio.Future[Exception] | None = None
-        """Done when the cluster cannot go on: the store or a controller failed."""
+        """Done when the cluster cannot go on: the store failed."""
         self._controllers: Controllers | None = None
         self._simulated: SimulatedNodes | None = None
         self._process: BuiltNode | None = None
@@ -198,11 +206,27 @@ class Cluster:
         self._ready = True
 
     def _built_controllers(self, ca: str) -> Controllers:
-        workshop = Workshop(
-            self.client, self.clock, self.identities, ca, self.kubelets, self.settings.data
-        )
-        others = [*self._nodes(workshop), *(self._parts(self) if self._parts is not None else ())]
-        return Controllers(workshop, self.settings.controllers, others)
+        """All that runs beside the API."""
+        runtime = self._keeper()
+
+        def own() -> list[Part]:
+            workshop = Workshop(
+                self.client, self.clock, self.identities, ca, self.kubelets, self.settings.data
+            )
+            nodes = self._supervised("nodes", partial(self._nodes, workshop))
+            services = self._services(workshop, runtime) if runtime is not None else ()
+            return controller_parts(workshop, self.settings.controllers, [nodes, *services])
+
+        supervised = [self._supervised("controllers", own)]
+        if runtime is not None:
+            node = partial(self._process_node, runtime)
+            supervised.append(self._supervised("processNode", node))
+        for name, build in self._components.items():
+            supervised.append(self._supervised(name, partial(build, self)))
+        return Controllers(supervised, grace=_GRACE_SECONDS)
+
+    def _supervised(self, name: str, build: Callable[[], Sequence[Part]]) -> Supervisor:
+        return Supervisor(name, build, report=self._report)
 
     def _nodes(self, workshop: Workshop) -> list[Part]:
         client = self.client("system:serviceaccount:kube-system:simulated-nodes")
@@ -215,19 +239,31 @@ class Cluster:
         for name in self._simulated.names:
             bound = partial(pods.store.find, BY_NODE, name)
             self.kubelets.register(name, SimulatedKubelet(name, bound, self.clock.now))
-        return [self._simulated, *self._process_node(workshop)]
+        return [self._simulated]
 
-    def _process_node(self, workshop: Workshop) -> Sequence[Part]:
+    def _keeper(self) -> KeeperRuntime | None:
+        """What runs the containers of the process node, if this machine is one."""
         settings = self.settings
         if not settings.process_node or settings.data is None:
-            return ()
+            return None
         # What only a process node needs is loaded with one.
         from kilonova.local.nodes.process.keeper.client import KeeperRuntime
-        from kilonova.local.nodes.process.kubelet.build import build_process_node
-        from kilonova.local.nodes.process.kubelet.devices import installed_gpus
-        from kilonova.local.nodes.process.services import service_parts
 
         runtime = KeeperRuntime(settings.data / "keeper")
+
+        async def end_keeper() -> None:
+            if self._pods_stopped:
+                await runtime.shutdown()
+
+        self._ending.push_async_callback(end_keeper)
+        return runtime
+
+    def _process_node(self, runtime: KeeperRuntime) -> Sequence[Part]:
+        from kilonova.local.nodes.process.kubelet.build import build_process_node
+        from kilonova.local.nodes.process.kubelet.devices import installed_gpus
+
+        settings = self.settings
+        assert settings.data is not None
         self._process = build_process_node(
             self.client,
             self.clock,
@@ -237,14 +273,12 @@ class Cluster:
             allowed_paths=settings.allowed_host_paths,
         )
         self.kubelets.register(self._process.name, self._process.kubelet)
+        return self._process.parts
 
-        async def end_keeper() -> None:
-            if self._pods_stopped:
-                await runtime.shutdown()
+    def _services(self, workshop: Workshop, runtime: KeeperRuntime) -> Sequence[Part]:
+        from kilonova.local.nodes.process.services import service_parts
 
-        self._ending.push_async_callback(end_keeper)
-        services = service_parts(workshop, runtime.set_routes, self.url)
-        return [*self._process.parts, *services]
+        return service_parts(workshop, runtime.set_routes, self.url)
 
     async def stop_pods(self, progress: Callable[[int, float], None]) -> None:
         """End the processes of all pods; `progress` hears how many are left, for how long at most.

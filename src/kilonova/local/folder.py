@@ -47,6 +47,8 @@ class Running(msgspec.Struct):
     """The link to its web page, token included."""
     rooms: dict[str, str] = {}
     """What it consists of, and how far each is."""
+    problems: dict[str, str] = {}
+    """What is wrong with those that are degraded."""
 
 
 class Ending(msgspec.Struct):
@@ -147,10 +149,15 @@ class Folder:
         """Leave word of this process for other commands."""
         self._leave_word(Running(os.getpid(), url, str(self.kubeconfig), _now()))
 
-    def announce_rooms(self, rooms: Mapping[str, str], console: str | None) -> None:
+    def announce_rooms(
+        self, rooms: Mapping[str, str], problems: Mapping[str, str], console: str | None
+    ) -> None:
         """Add to the word what this process consists of, and where its web page is."""
         assert self._word is not None
-        self._leave_word(msgspec.structs.replace(self._word, rooms=dict(rooms), console=console))
+        word = msgspec.structs.replace(
+            self._word, rooms=dict(rooms), problems=dict(problems), console=console
+        )
+        self._leave_word(word)
 
     def _leave_word(self, word: Running) -> None:
         self._word = word

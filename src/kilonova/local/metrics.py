@@ -12,6 +12,7 @@ class ServerMetrics:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
+        self._components: dict[str, CollectorRegistry] = {}
         self._requests = Counter(
             "apiserver_request",
             "Requests answered.",
@@ -49,8 +50,13 @@ class ServerMetrics:
         """Something counted elsewhere, read when somebody asks."""
         self.registry.register(_Counted(name, text, value))
 
+    def registry_of(self, component: str) -> CollectorRegistry:
+        """A fresh registry for a component; it replaces that of an earlier run of it."""
+        registry = self._components[component] = CollectorRegistry()
+        return registry
+
     def render(self) -> bytes:
-        return generate_latest(self.registry)
+        return b"".join(map(generate_latest, (self.registry, *self._components.values())))
 
 
 class _Counted(Collector):

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from kilonova.cli.residents import Residents
-from kilonova.kube import PartFailed
+from kilonova.kube import ComponentHealth
 from kilonova.kube.access import connect
 from kilonova.local.cluster import Cluster, Settings
 from kilonova.local.folder import Folder, FolderInUse
@@ -18,7 +18,7 @@ from kilonova.local.listener import PortInUse, bind
 from kilonova.local.nodes import Fleet, small_fleet
 from kilonova.local.nodes.fleet import NodeGroup
 from kilonova.local.storage import StorageBroken
-from tests.local.embedded_cluster import CONFIG_MAPS, NODES, SERVICES, find
+from tests.local.embedded_cluster import CONFIG_MAPS, NAMESPACES, NODES, SERVICES, find
 
 
 def open_files() -> set[str]:
@@ -142,17 +142,24 @@ async def test_a_cancelled_start_leaves_nothing(tmp_path: Path) -> None:
     assert not Folder(tmp_path).is_taken()
 
 
-async def test_a_controller_that_fails_breaks_the_cluster(tmp_path: Path) -> None:
+async def test_nodes_that_cannot_be_made_leave_the_rest_alone(tmp_path: Path) -> None:
     refused = NodeGroup("n", labels={"not a key": "x"})
-    cluster = Cluster(Settings(data=tmp_path, fleet=Fleet(nodes=(refused,))))
+    problem: asyncio.Future[tuple[str, str]] = asyncio.get_running_loop().create_future()
+
+    def report(name: str, health: ComponentHealth) -> None:
+        if not problem.done():
+            problem.set_result((name, health.problem))
+
+    cluster = Cluster(Settings(data=tmp_path, fleet=Fleet(nodes=(refused,))), report=report)
     await cluster.start()
     try:
+        name, text = await asyncio.wait_for(problem, 10)
+        assert name == "nodes"
+        assert "simulated nodes failed" in text
+        assert "not a key" in text
         assert cluster.broken is not None
-        error = await asyncio.wait_for(cluster.broken, 10)
-        assert isinstance(error, PartFailed)
-        assert "simulated nodes failed" in str(error)
-        assert "not a key" in str(error)
-        await cluster.wait_settled()
+        assert not cluster.broken.done()
+        assert (await cluster.client("test").list(NAMESPACES)).items
     finally:
         await cluster.stop()
     assert other_tasks() == []

@@ -109,14 +109,19 @@ def chosen(selection: str) -> list[str]:
     ]
 
 
-class Controllers:
-    """Runs the chosen controllers and, beside them, other parts of the cluster."""
+def controller_parts(workshop: Workshop, selection: str, others: Sequence[Part] = ()) -> list[Part]:
+    """The chosen controllers, before them what they share, and after them what else was made in
+    the same workshop."""
+    parts = [part for name in chosen(selection) for part in CONTROLLERS[name](workshop)]
+    return [*workshop.shared, *parts, *others]
 
-    def __init__(self, workshop: Workshop, selection: str, others: Sequence[Part] = ()) -> None:
-        names = chosen(selection)
-        parts = [part for name in names for part in CONTROLLERS[name](workshop)]
-        self._manager = Manager(grace=2.0)
-        self._manager.add(*workshop.shared, *parts, *others)
+
+class Controllers:
+    """Runs the parts of a cluster beside its API: supervised components, or controllers."""
+
+    def __init__(self, parts: Sequence[Part], grace: float = 2.0) -> None:
+        self._manager = Manager(grace=grace)
+        self._manager.add(*parts)
         self._task: asyncio.Task[None] | None = None
 
     def start(self, on_failure: Callable[[Exception], None]) -> None:

@@ -65,9 +65,20 @@ class PodLives:
         """By the uid of a pod that ended and was started again."""
         index_by_node(pods.store)
 
-    def begin(self) -> Callable[[], None]:
-        """Play from now on; call what is returned to stop."""
-        unsubscribe = self._pods.store.subscribe(self._changed)
+    def begin(self, fail: Callable[[Exception], None]) -> Callable[[], None]:
+        """Play from now on; call what is returned to stop.
+
+        `fail` hears of what goes wrong in here: the cache of pods is others' too, and must not
+        end with it.
+        """
+
+        def changed(old: Pod | None, new: Pod | None) -> None:
+            try:
+                self._changed(old, new)
+            except Exception as error:
+                fail(error)
+
+        unsubscribe = self._pods.store.subscribe(changed)
         for pod in list(self._pods.store.objects()):
             self._changed(None, pod)
         return unsubscribe

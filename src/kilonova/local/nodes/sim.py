@@ -102,9 +102,20 @@ class SimulatedNodes:
             group.create_task(self._registration.keep_alive(machines))
             await self._nodes.wait_synced()
             await self._pods.wait_synced()
-            stops = [self._trouble.begin(self._fleet), self._lives.begin()]
+            failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+            def fail(error: Exception) -> None:
+                if not failed.done():
+                    failed.set_exception(error)
+
+            stops = [self._trouble.begin(self._fleet), self._lives.begin(fail)]
             try:
+                group.create_task(_result_of(failed))
                 await self._timetable.run()
             finally:
                 for stop in stops:
                     stop()
+
+
+async def _result_of(future: asyncio.Future[None]) -> None:
+    await future

@@ -14,6 +14,7 @@ Act = Callable[[], Awaitable[None]]
 
 _AT_ONCE = 64
 _RETRY_SECONDS = 1.0
+_RETRY_FAILED_SECONDS = 60.0
 _TICK = 1e-6
 """As exactly as a clock goes: a timer may ring that much too early."""
 _log = get_logger(__name__)
@@ -68,5 +69,9 @@ class Timetable:
         except KubeError as error:
             _log.warning("will try again", error=str(error))
             self.after(_RETRY_SECONDS, act)
+        except Exception:
+            # One pod or node that cannot be played must not stop the others.
+            _log.exception("act failed, will try again", after=_RETRY_FAILED_SECONDS)
+            self.after(_RETRY_FAILED_SECONDS, act)
         finally:
             self._slots.release()

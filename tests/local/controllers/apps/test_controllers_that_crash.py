@@ -12,7 +12,7 @@ from kilonova.kube.transport import Reply, Request, StreamReply
 from kilonova.local.auth import User
 from kilonova.local.clock import Identities
 from kilonova.local.cluster import Cluster
-from kilonova.local.controllers import Controllers, Workshop
+from kilonova.local.controllers import Controllers, Workshop, controller_parts
 from kilonova.local.kubelets import Kubelets
 from kilonova.local.nodes.fleet import Fleet, NodeGroup
 from tests.local.controllers.apps.scenes import picture
@@ -43,7 +43,7 @@ class Mortal:
         self.died = asyncio.Event()
         kubelets = Kubelets()
         workshop = Workshop(self._client, LoopClock(), Identities(), "", kubelets)
-        self._controllers = Controllers(workshop, ",".join(_APPS))
+        self._controllers = Controllers(controller_parts(workshop, ",".join(_APPS)))
         self._controllers.start(on_failure=_fail)
 
     def _client(self, user: str) -> Client:

@@ -57,7 +57,12 @@ class Metered(Cluster):
 async def metered() -> AsyncGenerator[Metered]:
     group = NodeGroup("n", 4, cpu=64, memory="64Gi", stop="1s")
     settings = Settings(port=None, fleet=Fleet(nodes=(group,)))
-    cluster = Metered(settings, clock=LoopClock(), definitions=definitions(), parts=scheduler_parts)
+    cluster = Metered(
+        settings,
+        clock=LoopClock(),
+        definitions=definitions(),
+        components={"scheduler": scheduler_parts},
+    )
     await cluster.start()
     try:
         await cluster.wait_settled()
