@@ -83,3 +83,27 @@ async def test_another_protocol_is_not_spoken(caplog: pytest.LogCaptureFixture) 
         writer.write(HEAD + b"Upgrade: websocket\r\nConnection: Upgrade\r\n\r\n")
         assert (await reader.read()).startswith(b"HTTP/1.1 200 ")
     assert not caplog.records
+
+
+async def test_of_too_many_half_heads_the_oldest_is_given_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(connection, "AWAITED_HEADS", 3)
+    async with connected() as (reader, writer):
+        writer.write(HEAD)
+        await writer.drain()
+        address = writer.get_extra_info("peername")
+        others = [await asyncio.open_connection(*address) for _ in range(3)]
+        for _, other in others:
+            other.write(HEAD)
+        assert await reader.read() == b""
+        for its_reader, other in others:
+            other.write(b"Content-Length: 0\r\n\r\n")
+            assert (await its_reader.readuntil(b"\r\n")).startswith(b"HTTP/1.1 200 ")
+        # Connections that are idle after a request do not count.
+        more = [await asyncio.open_connection(*address) for _ in range(3)]
+        for its_reader, other in more:
+            other.write(HEAD + b"Content-Length: 0\r\n\r\n")
+            assert (await its_reader.readuntil(b"\r\n")).startswith(b"HTTP/1.1 200 ")
+        for _, other in [*others, *more]:
+            other.close()

@@ -6,11 +6,16 @@ reaches the port could do that: tokens are looked at later.
 """
 
 import asyncio
+from weakref import WeakKeyDictionary
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.server import ServerState
 
-HEAD_SECONDS = 32
+HEAD_SECONDS = 15
 HEAD_LIMIT = 1 << 20
+AWAITED_HEADS = 1000
+"""Connections of a server that have sent no whole head, at most: where there are more, the one
+that has had the most time is closed."""
 
 _HEAD_TOO_LARGE = (
     b"HTTP/1.1 431 Request Header Fields Too Large\r\n"
@@ -20,7 +25,7 @@ _HEAD_TOO_LARGE = (
 
 class BoundedConnection(HttpToolsProtocol):
     """Gives whoever is at the other end only so much time for the head of a request, and so much
-    room for what is not its body: head, trailers, sizes of chunks. As in Kubernetes."""
+    room for what is not its body: head, trailers, sizes of chunks."""
 
     _head_timer: asyncio.TimerHandle | None = None
     _beside_body = 0
@@ -64,12 +69,22 @@ class BoundedConnection(HttpToolsProtocol):
 
     def _await_head(self) -> None:
         self._head_timer = self.loop.call_later(HEAD_SECONDS, self._give_up)
+        awaited = _awaited.setdefault(self.server_state, {})
+        awaited[self] = None
+        if len(awaited) > AWAITED_HEADS:
+            next(iter(awaited))._give_up()
 
     def _end_head(self) -> None:
         if self._head_timer is not None:
             self._head_timer.cancel()
             self._head_timer = None
+            _awaited[self.server_state].pop(self, None)
 
     def _give_up(self) -> None:
-        self._head_timer = None
-        self.transport.close()
+        self._end_head()
+        # Not closed in order: that would wait for the client once more.
+        self.transport.abort()
+
+
+_awaited: WeakKeyDictionary[ServerState, dict[BoundedConnection, None]] = WeakKeyDictionary()
+"""The connections of each server whose head is awaited, longest first."""

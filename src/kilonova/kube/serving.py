@@ -4,8 +4,13 @@ import asyncio
 import contextlib
 import socket
 from collections.abc import Generator
+from functools import partial
+from typing import Any
 
 import uvicorn
+
+HANDSHAKE_SECONDS = 10.0
+GOODBYE_SECONDS = 5.0
 
 
 def listening(host: str, port: int, backlog: int) -> socket.socket:
@@ -27,7 +32,27 @@ class HttpServer(uvicorn.Server):
         self.listening = asyncio.Event()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets=sockets)
+        """As uvicorn's on sockets that are given, with less patience for TLS."""
+        await self.lifespan.startup()
+        config = self.config
+        limits: dict[str, Any] = {}
+        if config.ssl is not None:
+            limits["ssl_handshake_timeout"] = HANDSHAKE_SECONDS
+            limits["ssl_shutdown_timeout"] = GOODBYE_SECONDS
+        protocol: Any = partial(
+            config.http_protocol_class,
+            config=config,
+            server_state=self.server_state,
+            app_state=self.lifespan.state,
+        )
+        loop = asyncio.get_running_loop()
+        self.servers = [
+            await loop.create_server(
+                protocol, sock=each, ssl=config.ssl, backlog=config.backlog, **limits
+            )
+            for each in sockets or ()
+        ]
+        self.started = True
         self.listening.set()
 
     @contextlib.contextmanager

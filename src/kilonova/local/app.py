@@ -42,6 +42,9 @@ Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 
 BODY_SECONDS = 60
+BODY_PAUSE_SECONDS = 15
+"""A body must come within the former, and no part of it later than the latter after the one
+before."""
 
 _NO_CONNECTION = ClientConnection()
 _ANONYMOUS = User("system:anonymous", groups=("system:unauthenticated",))
@@ -67,13 +70,12 @@ class App:
             if isinstance(request, ProxyRequest):
                 await self._relay(request, user, receive, send, writer)
                 return
-            async with asyncio.timeout(BODY_SECONDS):
-                request.body = await _body(receive)
+            request.body = await _body(receive)
         except ApiError as error:
-            await _whole(refusal(error), send, writer)
+            await _whole(_last(refusal(error)), send, writer)
             return
         except TimeoutError:
-            await _whole(refusal(_slow_body()), send, writer)
+            await _whole(_last(refusal(_slow_body())), send, writer)
             return
         except _ClientGone:
             return
@@ -210,6 +212,13 @@ async def _whole(reply: Reply, send: Send, writer: ResponseWriter) -> None:
     await send({"type": "http.response.body", "body": body})
 
 
+def _last(reply: Reply) -> Reply:
+    """What is left of the request's body is not read, so its connection cannot be used again."""
+    if reply.status in (413, 504):
+        reply.headers["connection"] = "close"
+    return reply
+
+
 def _slow_body() -> ApiError:
     return ApiError(
         504, "Timeout", "Timeout: request did not complete within the allotted timeout", {}
@@ -223,17 +232,21 @@ class _ClientGone(Exception):
 async def _body(receive: Receive) -> bytes:
     parts: list[bytes] = []
     size = 0
-    while True:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise _ClientGone
-        part: bytes = message.get("body", b"")
-        size += len(part)
-        if size > BODY_LIMIT:
-            raise too_large(BODY_LIMIT)
-        parts.append(part)
-        if not message.get("more_body"):
-            return parts[0] if len(parts) == 1 else b"".join(parts)
+    loop = asyncio.get_running_loop()
+    end = loop.time() + BODY_SECONDS
+    async with asyncio.timeout(BODY_PAUSE_SECONDS) as limit:
+        while True:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                raise _ClientGone
+            part: bytes = message.get("body", b"")
+            size += len(part)
+            if size > BODY_LIMIT:
+                raise too_large(BODY_LIMIT)
+            parts.append(part)
+            if not message.get("more_body"):
+                return parts[0] if len(parts) == 1 else b"".join(parts)
+            limit.reschedule(min(end, loop.time() + BODY_PAUSE_SECONDS))
 
 
 def _request(scope: Scope) -> Request:

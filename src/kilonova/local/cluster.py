@@ -319,6 +319,7 @@ class Cluster:
         settings = self.settings
         catalog = Catalog([*builtin_kinds(), *metrics_kinds()])
         definitions = Definitions(self.store, catalog, self.clock)
+        self._ending.callback(definitions.close)
         ServiceAddresses(self.store, catalog, self.identities.random)
         rbac = Rbac(Policy.observing(self.store))
         caller = Caller(self.store)

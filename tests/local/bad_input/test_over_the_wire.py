@@ -1,6 +1,7 @@
 """What only a socket can carry: bad credentials, half requests, silence, sudden ends."""
 
 import asyncio
+import contextlib
 import json
 import logging
 import re
@@ -14,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from kilonova.kube import connection
+from kilonova.kube import connection, serving
 from kilonova.kube.certificates import Authority
 from kilonova.local import app
 from kilonova.local.cluster import Cluster, Settings
@@ -197,14 +198,54 @@ async def test_a_slow_head_and_a_slow_body_are_given_up(
     wire: Wire, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connection, "HEAD_SECONDS", 0.1)
-    monkeypatch.setattr(app, "BODY_SECONDS", 0.1)
+    monkeypatch.setattr(app, "BODY_PAUSE_SECONDS", 0.1)
     reader, writer = await wire.connect()
     writer.write(b"GET /version HTTP/1.1\r\nHost:")
     async with asyncio.timeout(3):
-        assert await reader.read() == b""
+        with contextlib.suppress(ConnectionError):
+            assert await reader.read() == b""
     writer.close()
-    answer = await wire.say(wire.head("POST", CONFIG_MAPS, "Content-Length: 100") + b"{")
+    keep_alive = "Connection: keep-alive"
+    reader, writer = await wire.connect()
+    writer.write(wire.head("POST", CONFIG_MAPS, "Content-Length: 100", keep_alive) + b"{")
+    async with asyncio.timeout(10):
+        answer = await reader.read()  # to the end: the connection is of no use any more
     assert status_of(answer) == 504
+    writer.close()
+
+
+async def test_a_body_that_never_pauses_must_end_as_well(
+    wire: Wire, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(app, "BODY_SECONDS", 0.5)
+    reader, writer = await wire.connect()
+    writer.write(wire.head("POST", CONFIG_MAPS, "Content-Length: 1000000"))
+    answer = asyncio.create_task(reader.read())
+    async with asyncio.timeout(20):
+        with contextlib.suppress(ConnectionError):
+            while not answer.done():
+                writer.write(b" ")
+                await writer.drain()
+                await asyncio.sleep(0.02)
+        assert status_of(await answer) == 504
+    writer.close()
+
+
+async def test_a_handshake_that_does_not_come_is_given_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(serving, "HANDSHAKE_SECONDS", 0.2)
+    cluster = Cluster(Settings(data=tmp_path, port=0, controllers=""))
+    await cluster.start()
+    try:
+        port = int(cluster.url.rpartition(":")[2])
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        async with asyncio.timeout(10):
+            with contextlib.suppress(ConnectionError):
+                assert await reader.read() == b""
+        writer.close()
+    finally:
+        await cluster.stop()
 
 
 @pytest.mark.parametrize("method", ["POST", "DELETE", "PATCH"])

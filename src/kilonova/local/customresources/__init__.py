@@ -23,7 +23,11 @@ from kilonova.local.customresources.acceptance import (
     mark_terminating,
 )
 from kilonova.local.customresources.behavior import CustomBehavior
-from kilonova.local.customresources.definition import change_problems, definition_problems
+from kilonova.local.customresources.definition import (
+    change_problems,
+    definition_problems,
+    judgement_is_slow,
+)
 from kilonova.local.customresources.kinds import kinds_of
 from kilonova.local.customresources.scale import CustomScale
 from kilonova.local.customresources.vouched import vouch_for
@@ -36,6 +40,7 @@ __all__ = [
     "change_problems",
     "definition_problems",
     "is_established",
+    "judgement_is_slow",
     "kinds_of",
     "mark_terminating",
     "vouch_for",

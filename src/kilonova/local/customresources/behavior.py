@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from kilonova.api.json import JsonObject
 from kilonova.local.customresources.columns import printed_columns, selectable_fields
 from kilonova.local.customresources.scale import CustomScale
-from kilonova.local.customresources.version import has_rules
-from kilonova.local.errors import Problem, internal, invalid_value
+from kilonova.local.customresources.version import MANY_RULES, has_rules, rule_count
+from kilonova.local.errors import ApiError, Problem, internal, invalid_value
 from kilonova.local.kinds.base import Behavior
 from kilonova.local.kinds.walk import objects, part, strings
 from kilonova.local.names import qualified_name
@@ -51,6 +51,7 @@ class CustomBehavior(Behavior):
         self._version: str = version["name"]
         self._load_schema = load_schema
         self._scale = scale
+        self._rules: tuple[RuleSet, ...] | ApiError | None = None
         self.columns = printed_columns(objects(version, "additionalPrinterColumns"))
         self.selectable = selectable_fields(objects(version, "selectableFields"))
         self.status_by_subresource = "status" in part(version, "subresources")
@@ -59,18 +60,34 @@ class CustomBehavior(Behavior):
     def _checker(self) -> Checker:
         return checker(self._load_schema())
 
-    @cached_property
-    def _rules(self) -> RuleSet | None:
+    @property
+    def is_slow_to_compile(self) -> bool:
+        """Whether `compile` is still to be done, and takes long."""
+        return self._rules is None and rule_count(self._load_schema().source) >= MANY_RULES
+
+    def prepare_rules(self, obj: JsonObject) -> None:
+        """Compile what is needed to validate `obj`, and all rules: for another thread."""
+        self._checker.validate(obj)
+        self.compile()
+
+    def compile(self) -> None:
+        """Compile the rules, if that is still to be done. May be called on another thread, which
+        is why no cached property has them: it would lock all others of the class out."""
+        if self._rules is not None:
+            return
         schema = self._load_schema()
         if not has_rules(schema.source):
-            return None
+            self._rules = ()
+            return
         from kilonova.local.schema.cel import CompileError, rule_set
 
         try:
-            return rule_set(schema)
+            compiled = rule_set(schema)
         except CompileError as error:
             # A definition that was taken by an earlier version of the server.
-            raise internal(f"rules of {self._kind} {self._version}: {error}") from None
+            self._rules = internal(f"rules of {self._kind} {self._version}: {error}")
+        else:
+            self._rules = () if compiled is None else (compiled,)
 
     def fill(self, obj: JsonObject) -> None:
         self._checker.default(obj)
@@ -98,7 +115,10 @@ class CustomBehavior(Behavior):
         problems = self._checker.validate(obj, old)
         if self._scale is not None:
             problems += self._scale.problems(obj)
-        if self._rules is None:
+        self.compile()
+        if isinstance(self._rules, ApiError):
+            raise self._rules
+        if not self._rules:
             return problems
         if any(problem.reason in _BLOCKING for problem in problems):
             detail = (
@@ -106,7 +126,7 @@ class CustomBehavior(Behavior):
                 "the existing errors to complete validation"
             )
             return [*problems, invalid_value("<nil>", None, detail)]
-        return problems + self._rules.check(obj, old)
+        return problems + self._rules[0].check(obj, old)
 
 
 def _is_new(obj: JsonObject) -> bool:

@@ -15,6 +15,7 @@ from kilonova.local.customresources.version import (
     column_problems,
     deprecation_problems,
     has_status,
+    is_slow_to_judge,
     schema_problems,
     selectable_problems,
     subresource_problems,
@@ -40,6 +41,11 @@ def definition_problems(definition: JsonObject) -> list[Problem]:
         )
         problems.append(invalid_value("spec.preserveUnknownFields", True, detail))
     return problems
+
+
+def judgement_is_slow(definition: JsonObject) -> bool:
+    """Whether `definition_problems` takes long, unless it was asked the same a moment ago."""
+    return any(map(is_slow_to_judge, objects(definition, "spec", "versions")))
 
 
 def name_problems(definition: JsonObject) -> list[Problem]:

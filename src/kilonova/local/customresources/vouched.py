@@ -18,13 +18,14 @@ _vouched: set[bytes] = set()
 def vouch_for(definition: JsonObject) -> None:
     """From now on, take the schemas of this definition as good in this process."""
     for version in objects(definition, "spec", "versions"):
-        _vouched.add(_digest(part(version, "schema", "openAPIV3Schema")))
+        _vouched.add(digest(part(version, "schema", "openAPIV3Schema")))
 
 
 def is_vouched_for(source: JsonObject) -> bool:
     """Whether an `openAPIV3Schema` is one of those."""
-    return bool(_vouched) and _digest(source) in _vouched
+    return bool(_vouched) and digest(source) in _vouched
 
 
-def _digest(source: JsonObject) -> bytes:
+def digest(source: JsonObject) -> bytes:
+    """What a schema is known by."""
     return sha256(msgspec.json.encode(source, order="deterministic")).digest()
