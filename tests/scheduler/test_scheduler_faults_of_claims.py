@@ -5,15 +5,18 @@ from collections.abc import Callable
 
 import pytest
 
-from kilonova.kube.transport import Request
+from kilonova.kube.transport import Reply, Request
 from kilonova.scheduler.settings import Settings
 from tests.local.embedded_cluster import PODS, eventually, find, settle, virtual_time
 from tests.scheduler.faults import (
+    Disturbed,
+    abandoned_scheduler,
     assert_nothing_twice,
     full_cluster,
     hold,
     mortal_scheduler,
     nominated,
+    transport_of,
 )
 from tests.scheduler.scheduling import (
     all_placed,
@@ -94,19 +97,31 @@ async def test_whatever_is_done_last_the_next_scheduler_keeps_the_promise(
             assert not any(nodes[name] for name in greedy)
 
 
-async def test_when_pods_do_not_go_the_promise_is_taken_back() -> None:
-    settings = Settings(patience=SLOW)
-    async with full_cluster() as (cluster, client), scheduler_on(cluster, settings):
-        await client.create(PODS, pod("chief", 8, priorityClassName="high"), "default")
-        await settle(SLOW / 2)
-        assert await nominated(client, "chief") == "node-0"
-        await settle(SLOW)
-        assert await nominated(client, "chief") == ""
-        assert (await nodes_of(client))["chief"] == ""
-        for name in ("low-0", "low-1"):
-            await hold(client, name, held=False)
-        await eventually(all_placed(client, ["chief"]))
-        await assert_nothing_twice(client)
+async def test_when_pods_may_not_be_evicted_the_promise_is_taken_back() -> None:
+    async with full_cluster() as (cluster, client):
+        way = Disturbed(transport_of(cluster))
+
+        async def protect(request: Request) -> Reply | None:
+            if not is_eviction(request):
+                return None
+            return Reply(429, b'{"kind":"Status","code":429,"message":"a budget says no"}', {})
+
+        way.before = protect
+        async with abandoned_scheduler(way, Settings(patience=SLOW)):
+            await client.create(PODS, pod("chief", 8, priorityClassName="high"), "default")
+            await settle(SLOW / 2)
+            assert await nominated(client, "chief") == "node-0"
+
+            async def taken_back() -> bool:
+                return await nominated(client, "chief") == ""
+
+            await eventually(taken_back, within=SLOW)
+            assert (await nodes_of(client))["chief"] == ""
+            way.before = None
+            for name in ("low-0", "low-1"):
+                await hold(client, name, held=False)
+            await eventually(all_placed(client, ["chief"]))
+            await assert_nothing_twice(client)
 
 
 async def test_when_who_comes_goes_itself_the_room_is_free_for_others() -> None:

@@ -53,7 +53,7 @@ class Binder:
         self,
         client: Client,
         world: World,
-        clear: Callable[[Placement], Awaitable[bool]],
+        make_way: Callable[[Placement], Awaitable[bool | Placement]],
         done: Done,
         slots: asyncio.Semaphore,
         metrics: SchedulerMetrics,
@@ -63,7 +63,7 @@ class Binder:
     ) -> None:
         self._client = client
         self._world = world
-        self._clear = clear
+        self._make_way = make_way
         self._done = done
         self._slots = slots
         self._allocations = allocations
@@ -124,7 +124,11 @@ class Binder:
             self._give_back(placement, failed)
 
     async def _bind(self, placement: Placement) -> None:
-        if self._stopping or not (await self._clear(placement) and self._holds(placement)):
+        cleared = not self._stopping and await self._make_way(placement)
+        if isinstance(cleared, Placement):
+            self.bind(cleared)  # elsewhere, without those who did not go
+            return
+        if not cleared or not self._holds(placement):
             self._give_back(placement, list(placement.bookings))
             return
         # Devices may take long to be given up, and volumes to be made; who stops meanwhile leaves

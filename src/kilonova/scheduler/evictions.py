@@ -1,7 +1,8 @@
 """Makes way: tells pods to go, and waits until they are gone.
 
-Their disruption budgets are asked for each of them. Where one says no for too long, or a pod does
-not go, those that are still there stay, and the gang that wanted their room waits again.
+Their disruption budgets are asked for each of them. Where one says no for too long, those that were
+not told to go stay, and the gang that wanted their room waits again. Those that were told and are
+terminating still count as leaving: what becomes of them is the business of `releases`.
 """
 
 import asyncio
@@ -68,11 +69,16 @@ class Evictions:
                 await self._world.leavers.gone(pods, nodes)
             return True
         except TimeoutError:
-            staying = self._world.leavers.still(pods, nodes)
-            _log.warning("pods do not make way", gang=placement.gang.name, pods=staying)
-            self._world.keep(staying)
-            if pods:
-                await self._nominations.withdraw(placement)
+            staying = [
+                pod
+                for pod in self._world.leavers.still(pods, nodes)
+                if (found := self._world.find(pod)) and not found.metadata.deletion_timestamp
+            ]
+            if staying:
+                _log.warning("pods do not make way", gang=placement.gang.name, pods=staying)
+                self._world.keep(staying)
+                if pods:
+                    await self._nominations.withdraw(placement)
             return False
 
     async def give_up(self, pods: Iterable[Pod], gang: str) -> None:

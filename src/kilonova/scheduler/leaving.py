@@ -38,12 +38,20 @@ class Leavers:
             return []
         return [pod for pod, node in self._nodes.items() if pod in pods or node in nodes]
 
+    def nodes(self) -> set[str]:
+        """Which nodes somebody leaves."""
+        return set(self._nodes.values())
+
     async def gone(self, pods: Collection[str], nodes: Collection[str]) -> None:
         """Waits until none is left of them."""
         while self.still(pods, nodes):
-            waiter = asyncio.get_running_loop().create_future()
-            self._changed.add(waiter)
-            try:
-                await waiter
-            finally:
-                self._changed.discard(waiter)
+            await self.changed(None)
+
+    async def changed(self, within: float | None) -> None:
+        """Waits until one is gone, or stays after all; not for longer than `within` seconds."""
+        waiter = asyncio.get_running_loop().create_future()
+        self._changed.add(waiter)
+        try:
+            await asyncio.wait({waiter}, timeout=within)
+        finally:
+            self._changed.discard(waiter)

@@ -57,6 +57,7 @@ from kilonova.scheduler.reading.gangs import NotYet
 from kilonova.scheduler.reading.reservations import is_reservation
 from kilonova.scheduler.reasons import Reasons
 from kilonova.scheduler.rejections import Rejection
+from kilonova.scheduler.releases import Releases
 from kilonova.scheduler.reservations import Reservations
 from kilonova.scheduler.reservations import catch_up as catch_up_reservations
 from kilonova.scheduler.resting import Rests
@@ -209,7 +210,7 @@ def build_scheduler(
         groups=groups,
         reservations=caches.reservations.store,
         arrived=fit.note,
-        mindful=avoidance.mindful,
+        mindful=lambda gang: releases.patient(avoidance.mindful(gang)),
         failed=read_failed,
     )
 
@@ -288,8 +289,18 @@ def build_scheduler(
         slots,
         patience=settings.patience,
     )
+    releases = Releases(
+        world,
+        evictions,
+        nominations,
+        planner.place,
+        teller.waits,
+        now,
+        patience=settings.patience,
+    )
+    releases.attach(caches.pods.store, caches.nodes.store)
     binder = Binder(
-        client, world, evictions.clear, done, slots, metrics, allocations, volumes, errors
+        client, world, releases.make_way, done, slots, metrics, allocations, volumes, errors
     )
     announcements = Announcements(client, world, slots, now)
     carrier = Carrier(

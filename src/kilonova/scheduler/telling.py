@@ -42,10 +42,12 @@ from kilonova.scheduler.reading.gangs import NotYet, is_lone, is_placeable, pod_
 from kilonova.scheduler.rejections import Rejection
 from kilonova.scheduler.speaking import subject_of, told_by, wire
 from kilonova.scheduler.verdicts import (
+    TERMINATING,
     Verdict,
     placed_verdict,
     refused_verdict,
     rejected_verdict,
+    waiting_verdict,
 )
 from kilonova.scheduler.world import World
 
@@ -120,6 +122,13 @@ class Teller:
             if not _is_lone(key) or known is not None:
                 self._tell(placement.gang, placed_verdict(placement))
 
+    def waits(self, gang: Gang, pods: Sequence[str]) -> None:
+        """A gang has a place, and waits until pods have left it."""
+        verdict = waiting_verdict(pods)
+        known = self._news.get(_key(gang.name))
+        if known is None or known[1] != verdict:
+            self._tell(gang, verdict)
+
     def rejected(self, gang: Gang, rejections: Sequence[Rejection]) -> None:
         """Bindings of a gang that the API server rejected."""
         if rejections:
@@ -156,7 +165,7 @@ class Teller:
             self._news.pop(key, None)
             self._told_at.pop(key, None)
             return None
-        waiting = self._waiting(gang)
+        waiting = self._waiting(gang, booked=verdict.reason == TERMINATING)
         speaks = len(waiting) <= _FEW
         told = [await self._tell_pod(pod, verdict, speaks=speaks) for pod in waiting]
         if _is_lone(key) and not told:
@@ -232,13 +241,14 @@ class Teller:
         except NotFound:
             return  # it went; nobody needs to know any more
 
-    def _waiting(self, gang: Gang) -> list[Pod]:
-        """The pods of a gang that have no node, nor will have one in a moment."""
+    def _waiting(self, gang: Gang, *, booked: bool) -> list[Pod]:
+        """The pods of a gang that have no node, nor will have one in a moment; unless those that
+        are `booked` are meant, too."""
         keys = [member.pod for group in gang.groups for member in group.members]
         if _is_lone(_key(gang.name)):
             keys = [pod_of_lone(gang.name)]
         bookings = self._world.cluster.snapshot.bookings
-        pods = [self._world.find(key) for key in keys if key not in bookings]
+        pods = [self._world.find(key) for key in keys if booked or key not in bookings]
         return [pod for pod in pods if pod is not None and is_placeable(pod)]
 
     def _announce(self, placement: Placement) -> None:

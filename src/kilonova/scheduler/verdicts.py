@@ -18,7 +18,10 @@ from kilonova.scheduler.reading.amounts import amount_text
 from kilonova.scheduler.rejections import Rejection
 
 BINDING_REJECTED = "BindingRejected"
+TERMINATING = "WaitingForTermination"
 _LONGEST = 1024
+_NAMED = 5
+"""Of so many pods the names are told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +50,14 @@ def placed_verdict(placement: Placement) -> Verdict:
     pods = len(placement.bookings)
     message = f"{_many(pods, 'pod')} on {_many(nodes, 'node')}"
     return Verdict(True, "Placed", message)
+
+
+def waiting_verdict(pods: Sequence[str]) -> Verdict:
+    """A gang whose place is still in use by pods that are terminating."""
+    names = ", ".join(sorted(pods)[:_NAMED])
+    more = f" and {len(pods) - _NAMED} more" if len(pods) > _NAMED else ""
+    message = f"waiting for {_many(len(pods), 'pod')} to terminate: {names}{more}"
+    return Verdict(False, TERMINATING, message[:_LONGEST])
 
 
 def rejected_verdict(rejections: Sequence[Rejection]) -> Verdict:

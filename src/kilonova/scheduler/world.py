@@ -8,7 +8,7 @@ Which gangs wait is the business of `gangbook`.
 """
 
 import dataclasses
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from datetime import datetime
 
 from kilonova.api.podgang import PodGang
@@ -254,6 +254,41 @@ class World:
                 self._book(found)
                 self._gangs.touch_pod(pod)
 
+    def relocate(
+        self,
+        placement: Placement,
+        leaving: Collection[str],
+        place: Callable[[Gang], list[Booking] | None],
+    ) -> Placement | None:
+        """Books a gang that waits for others to leave where nobody has to, if it fits; those whom
+        it waited for count as using what they have again. None, and nothing changes, if not."""
+        snapshot, pods = self.cluster.snapshot, {booking.pod for booking in placement.bookings}
+        if placement.gang.room or any(
+            booking.claims or self._has_volumes(booking) for booking in placement.bookings
+        ):
+            return None
+        mark = snapshot.mark()
+        rows = [booking.row for booking in snapshot.release_all(sorted(pods))]
+        for key in leaving:
+            found = self.find(key)
+            if found is not None and key not in snapshot.bookings and not found.ended:
+                self._count_in(found)
+        bookings = place(placement.gang.only(pods))
+        names = snapshot.names
+        busy = self.leavers.nodes()
+        if bookings is None or any(names[booking.row] in busy for booking in bookings):
+            snapshot.undo(mark)
+            return None
+        snapshot.keep(mark)
+        for key in leaving:
+            self.leavers.discard(key)
+        for row in rows:
+            self.reservations.left(row)
+        self._assumed.update((booking.pod, booking) for booking in bookings)
+        self._gangs.touch(placement.gang.name)
+        self._gain()
+        return Placement(placement.gang, tuple(bookings))
+
     def take_in(self, pod: Pod) -> bool:
         """Counts a pod that the API shows on a node, though the cache may not yet; False if the
         cache does not know it at all."""
@@ -422,14 +457,23 @@ class World:
         if pod.spec.node_name not in snapshot:
             self._homeless.setdefault(pod.spec.node_name, set()).add(pod.key)
             return
+        self._count_in(pod, before)
+        self.reservations.crowded(snapshot.row(pod.spec.node_name))
+
+    def _count_in(self, pod: Pod, before: Booking | None = None) -> None:
+        """Books a pod on its node."""
+        snapshot, book = self.cluster.snapshot, self._gangs
+        if pod.spec.node_name not in snapshot:
+            return
         row = snapshot.row(pod.spec.node_name)
-        book = self._gangs
         member = book.used_by(pod)
         if before is not None and before.member.budgets:
             member = dataclasses.replace(member, budgets=before.member.budgets)
-        booking = booking_of(snapshot, row, pod, member, book.name_of(pod))
-        snapshot.book(booking)
-        self.reservations.crowded(row)
+        snapshot.book(booking_of(snapshot, row, pod, member, book.name_of(pod)))
+
+    def _has_volumes(self, booking: Booking) -> bool:
+        pod = self.find(booking.pod)
+        return pod is not None and bool(volume_claim_keys(pod))
 
     def _count_for_gang(self, pod: str) -> None:
         """Has a booking count for the gang that its pod belongs to now. A pod whose binding is not
@@ -444,7 +488,6 @@ class World:
             )
         else:
             self._release(pod)
-            self.leavers.notify()
 
     def _release(self, pod: str, *, again: bool = False) -> None:
         """Frees the room of a pod, unless it is kept for others; `again` is it booked at once."""
@@ -454,6 +497,7 @@ class World:
             self.cluster.leave(booking.gang, [pod])
         if not again:
             self.reservations.left(booking.row)
+            self.leavers.notify()
         self._gain()
 
     def _gain_for_peers(self) -> None:

@@ -1,6 +1,6 @@
 """What is placed: gangs, of groups, of members."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 from kilonova.scheduler.core.asks import Shape
@@ -123,6 +123,14 @@ class Gang:
         if all(len(group.members) == group.needed for group in self.groups):
             return self
         groups = (replace(each, members=each.members[: each.needed]) for each in self.groups)
+        return replace(self, groups=tuple(groups))
+
+    def only(self, pods: Collection[str]) -> "Gang":
+        """The gang with no other members to place than some of its pods."""
+        groups = (
+            replace(each, members=tuple(one for one in each.members if one.pod in pods))
+            for each in self.groups
+        )
         return replace(self, groups=tuple(groups))
 
 

@@ -110,6 +110,10 @@ class Planner:
         """A round of decisions, to be taken turn by turn; what is booked stays booked."""
         return Round(self._cluster, self._rooms, self._placer, self._policy, gangs, now)
 
+    def place(self, gang: Gang) -> list[Booking] | None:
+        """Books a gang on capacity that is free, whoever else waits; None if it does not fit."""
+        return self._placer.place(self._cluster.apart(gang))
+
     def consolidate(
         self,
         waiting: Gang | None,
