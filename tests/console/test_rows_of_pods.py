@@ -41,18 +41,12 @@ def init(state: Any, name: str = "prepare", **more: Any) -> Any:
 
 WITH_INIT = {"initContainers": [{"name": "prepare"}, {"name": "side", "restartPolicy": "Always"}]}
 
+GATED = {"conditions": [{"type": "PodScheduled", "status": "False", "reason": "SchedulingGated"}]}
+"""What stays of gates until a scheduler has looked."""
 STATES: list[tuple[str, dict[str, Any]]] = [
     ("Pending", body()),
-    (
-        "SchedulingGated",
-        body(
-            status={
-                "conditions": [
-                    {"type": "PodScheduled", "status": "False", "reason": "SchedulingGated"}
-                ]
-            }
-        ),
-    ),
+    ("SchedulingGated", body(spec={"schedulingGates": [{"name": "g"}]}, status=GATED)),
+    ("Pending", body(status=GATED)),
     (
         "ContainerCreating",
         body(

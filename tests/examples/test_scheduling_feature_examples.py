@@ -312,7 +312,7 @@ async def test_quota_is_no_reason_to_buy_nodes() -> None:
         await shown.apply("quota")
         await shown.is_placed("within", 1)
         await settle()
-        assert await shown.reason("over") == "SchedulingGated"
+        assert await shown.reason("over") == "QueueLimit"
         assert await shown.reason("huge") == "Unschedulable"
 
 

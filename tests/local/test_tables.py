@@ -49,6 +49,10 @@ def pod(phase: str, *containers: Any, init: Any = (), **more: Any) -> Any:
     return {"spec": spec, "status": status, **more}
 
 
+def gated(pod: Any) -> Any:
+    return {**pod, "spec": {**pod["spec"], "schedulingGates": [{"name": "g"}]}}
+
+
 RUNNING = {"running": {}}
 ENDED = {"terminated": {"exitCode": 0, "reason": "Completed"}}
 FAILED = {"terminated": {"exitCode": 1, "reason": "Error"}}
@@ -62,7 +66,8 @@ DELETED = {"deletionTimestamp": "2026-01-02T03:04:00Z"}
     ("given", "ready", "status", "restarts"),
     [
         (pod("Pending"), "0/1", "Pending", "0"),
-        (pod("Pending", status=GATED), "0/1", "SchedulingGated", "0"),
+        (gated(pod("Pending", status=GATED)), "0/1", "SchedulingGated", "0"),
+        (pod("Pending", status=GATED), "0/1", "Pending", "0"),
         (pod("Running", (RUNNING, True, 2)), "1/1", "Running", "2"),
         (pod("Running", (CRASHING, False, 5)), "0/1", "CrashLoopBackOff", "5"),
         (pod("Succeeded", (ENDED, False, 0)), "0/1", "Completed", "0"),

@@ -236,7 +236,7 @@ async def test_a_gang_that_only_its_queue_holds_back_is_no_reason_to_buy_nodes()
             return all([await reason(client, name) for name in ("held", "large")])
 
         await eventually(told)
-        assert await reason(client, "held") == "SchedulingGated"
+        assert await reason(client, "held") == "QueueLimit"
         assert await reason(client, "large") == "Unschedulable"
         await client.patch(QUEUES, "team", {"spec": {"limit": {"nvidia.com/gpu": 4}}})
         await eventually(all_placed(client, ["held"]))

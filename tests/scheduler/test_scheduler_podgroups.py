@@ -90,7 +90,7 @@ async def test_a_pod_whose_group_is_not_there_waits_and_says_so() -> None:
         await client.create(PODS, older, "default")
 
         async def told() -> bool:
-            return (await condition_of(client, "a")).get("reason") == "SchedulingGated"
+            return (await condition_of(client, "a")).get("reason") == "NoPodGroup"
 
         await eventually(told)
         message = (await condition_of(client, "a"))["message"]
@@ -111,7 +111,7 @@ async def test_pods_wait_where_the_server_does_not_know_groups_until_it_does() -
         names = await create_members(client, "train", 1, gpus=1)
 
         async def told() -> bool:
-            return (await condition_of(client, names[0])).get("reason") == "SchedulingGated"
+            return (await condition_of(client, names[0])).get("reason") == "NoPodGroup"
 
         await eventually(told)
         await install_coscheduling(client)

@@ -56,7 +56,7 @@ async def test_a_pod_waits_for_a_group_that_is_not_there(api: Api) -> None:
         await place.create(labelled(place.pod("early", 1), "late"))
 
         async def told() -> bool:
-            return await place.reason("early") == "SchedulingGated"
+            return await place.reason("early") == "NoPodGroup"
 
         await eventually(told, within=20)
         await place.client.create(COSCHEDULED, coscheduled("late", 1, api.namespace), api.namespace)

@@ -158,11 +158,18 @@ class Container(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     restart_policy: str = ""
 
 
+class SchedulingGate(msgspec.Struct, frozen=True, gc=False):
+    """What a pod waits for before a scheduler looks for a node for it."""
+
+    name: str = ""
+
+
 class PodSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """What a pod asks for."""
 
     node_name: str = ""
     scheduler_name: str = "default-scheduler"
+    scheduling_gates: tuple[SchedulingGate, ...] = ()
     containers: tuple[Container, ...] = ()
     init_containers: tuple[Container, ...] = ()
 

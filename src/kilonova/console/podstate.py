@@ -19,8 +19,8 @@ def pod_state(pod: Pod) -> str:
         if status.phase not in ENDED:
             return "Terminating"
     word = status.reason or status.phase
-    scheduled = condition_of(status.conditions, "PodScheduled")
-    if scheduled is not None and scheduled.reason == "SchedulingGated":
+    # The condition outlives the gates until a scheduler has looked at the pod.
+    if pod.spec.scheduling_gates and not pod.spec.node_name:
         word = "SchedulingGated"
     initializing = _initializing(pod)
     if initializing and not is_true(status.conditions, "Initialized"):
@@ -32,7 +32,12 @@ def why(pod: Pod) -> tuple[str, str]:
     """Reason and message of what a pod waits for, or why it failed; empty where all is well."""
     status = pod.status
     scheduled = condition_of(status.conditions, "PodScheduled")
-    if scheduled is not None and scheduled.status == "False" and not pod.spec.node_name:
+    if (
+        scheduled is not None
+        and scheduled.status == "False"
+        and not pod.spec.node_name
+        and (scheduled.reason != "SchedulingGated" or pod.spec.scheduling_gates)
+    ):
         return scheduled.reason, scheduled.message
     if status.reason or status.message:
         return status.reason, status.message

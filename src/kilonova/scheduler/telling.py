@@ -4,8 +4,8 @@
   one is that it has. `PodGroupScheduled` of a PodGroup of Kubernetes says why it has none. To
   PodGroups of coscheduling nothing is written: their controller does.
 - A pod for which there is no room gets `PodScheduled` False with the reason `Unschedulable`, for
-  which autoscalers buy nodes. One that only its queue holds back gets `SchedulingGated`, for which
-  they do not.
+  which autoscalers buy nodes. One that only its queue holds back gets `QueueLimit`, for which they
+  do not.
 
 Each is written only where the caches show something else, and what changes again and again at most
 every few seconds. For pods that find a place at once only events are written, and for a gang its

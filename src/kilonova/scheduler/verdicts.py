@@ -38,10 +38,11 @@ class Verdict:
 
     @property
     def pod_reason(self) -> str:
-        """The reason that pods give, as those of kube-scheduler do."""
+        """The reason that pods give. Autoscalers buy nodes for those that are `Unschedulable`, as
+        kube-scheduler has it, and for no others; `SchedulingGated` is for pods that have gates."""
         if self.reason == BINDING_REJECTED:
             return "SchedulerError"
-        return "SchedulingGated" if self.gated else "Unschedulable"
+        return self.reason if self.gated else "Unschedulable"
 
 
 def placed_verdict(placement: Placement) -> Verdict:

@@ -12,14 +12,15 @@ from kilonova.workloads.resources import Pod
 
 _PATIENCE = 30.0
 """Seconds; three times what the scheduler of Kubernetes waits before it looks again."""
-_WAITS_FOR_GATES = "SchedulingGated"
-"""What the API says of a pod that nobody has looked for a node for."""
+_NO_NODE = frozenset({"Unschedulable", "SchedulerError"})
+"""What schedulers say of a pod that they found no node for. Other reasons are of pods that have
+gates, or that their queue holds back."""
 
 
 def is_unplaceable(pod: Pod) -> bool:
     """Whether a scheduler says that there is no node for it."""
     return not pod.spec.node_name and any(
-        each.type == "PodScheduled" and each.status == "False" and each.reason != _WAITS_FOR_GATES
+        each.type == "PodScheduled" and each.status == "False" and each.reason in _NO_NODE
         for each in pod.status.conditions
     )
 

@@ -247,6 +247,7 @@ def unplaced(clique_: PodClique, index: int = 0, reason: str = "Unschedulable") 
     [
         ({"front": [unplaced(FRONT)]}, True),
         ({"front": [unplaced(FRONT, reason="SchedulingGated")]}, False),
+        ({"front": [unplaced(FRONT, reason="QueueLimit")]}, False),
         ({"front": [unplaced(FRONT), pod(FRONT, 1, node="node", ending=True)]}, False),
         ({"front": [pod(FRONT)]}, False),
         ({"front": [pod(FRONT, ready=True), unplaced(FRONT, 1)]}, False),

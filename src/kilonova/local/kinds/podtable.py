@@ -82,11 +82,9 @@ class _Summary:
     def read(self) -> "_Summary":
         spec, status = part(self.pod, "spec"), part(self.pod, "status")
         self.reason = status.get("reason") or status.get("phase") or ""
-        for condition in objects(status, "conditions"):
-            if condition.get("type") == "PodScheduled" and (
-                condition.get("reason") == "SchedulingGated"
-            ):
-                self.reason = "SchedulingGated"
+        # The condition outlives the gates until a scheduler has looked at the pod.
+        if spec.get("schedulingGates") and not spec.get("nodeName"):
+            self.reason = "SchedulingGated"
         sidecars = {
             each.get("name")
             for each in objects(spec, "initContainers")
