@@ -78,6 +78,8 @@ def reason_of(why: Why) -> str:
             return why.reason
         case Flaw():
             return "Malformed"
+        case NoRoom(search_exceeded=True):
+            return "SearchBudgetExceeded"
         case NoRoom():
             return "NoRoom"
         case SchedulerError():

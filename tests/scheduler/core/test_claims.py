@@ -23,6 +23,7 @@ from kilonova.scheduler.core.claims import (
 )
 from kilonova.scheduler.core.deviceuse import DeviceUse, amounts_taken
 from kilonova.scheduler.core.requirements import NodeTerm, Requirement
+from kilonova.scheduler.core.search_budget import SearchBudget
 
 DRIVER = "gpu.example.com"
 ROOT = "resource.example.com/root"
@@ -52,7 +53,8 @@ def found(
     use = DeviceUse(known, counters or {})
     for name in held:
         use.take("ns/other", Given("r", DeviceId(DRIVER, "pool", name)))
-    return allocate(asks, lambda option: suiting(option, devices), use, node)
+    budget = SearchBudget(20_000)
+    return allocate(asks, lambda option: suiting(option, devices), use, node, budget)
 
 
 def suiting(option: Option, devices: Sequence[Device]) -> list[Candidate]:

@@ -1,8 +1,8 @@
 """Finds devices for all claims of a pod on one node, or says that there are none.
 
 The search is complete: options in the order in which they are listed, for each the devices one
-after the other, back where that leads nowhere. Devices that nothing tells apart are tried once. A
-search that takes very long is given up, as if there were none.
+after the other, back where that leads nowhere. Devices that nothing tells apart are tried once.
+Each way back is a step of a budget; once that is exceeded, it is as if there were no devices.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,8 +21,10 @@ from kilonova.scheduler.core.claims import (
 )
 from kilonova.scheduler.core.deviceuse import Amounts, DeviceUse
 from kilonova.scheduler.core.requirements import NodeTerm, Requirement
+from kilonova.scheduler.core.search_budget import SearchBudget
 
-_MOST_STEPS = 20_000
+_MOST_DEPTH = 400
+"""Of devices and requests of one pod: each is a call within the one before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +40,15 @@ Candidates = Callable[[Option], Sequence[Candidate]]
 
 
 def allocate(
-    asks: Sequence[ClaimAsk], candidates: Candidates, use: DeviceUse, node: str
+    asks: Sequence[ClaimAsk],
+    candidates: Candidates,
+    use: DeviceUse,
+    node: str,
+    budget: SearchBudget,
 ) -> list[Allocation] | None:
     """Devices for each of some claims on a node; None if not all can have theirs. `use` is as it
     was afterwards."""
-    return _Search(asks, candidates, use).allocations(node)
+    return _Search(asks, candidates, use, budget).allocations(node)
 
 
 Kind = tuple[object, ...]
@@ -51,9 +57,16 @@ Kind = tuple[object, ...]
 class _Search:
     """One search. `_chosen` are the devices of each claim so far."""
 
-    def __init__(self, asks: Sequence[ClaimAsk], candidates: Candidates, use: DeviceUse) -> None:
+    def __init__(
+        self,
+        asks: Sequence[ClaimAsk],
+        candidates: Candidates,
+        use: DeviceUse,
+        budget: SearchBudget,
+    ) -> None:
         self._asks = asks
         self._use = use
+        self._budget = budget
         self._chosen: list[list[tuple[Given, Device]]] = [[] for _ in asks]
         self._candidates = {
             option: _packed(candidates(option), use)
@@ -62,9 +75,11 @@ class _Search:
             for option in request
         }
         self._suits: dict[DeviceId, Kind] | None = None
-        self._steps = 0
 
     def allocations(self, node: str) -> list[Allocation] | None:
+        if self._depth() > _MOST_DEPTH:
+            self._budget.exceeded = True
+            return None
         if not self._serve(0, 0):
             return None
         found: list[Allocation] = []
@@ -74,6 +89,15 @@ class _Search:
             found.append(_allocation(chosen, node))
         return found
 
+    def _depth(self) -> int:
+        """How many calls are within each other, at most."""
+        requests = [request for ask in self._asks for request in ask.requests]
+        devices = sum(max(self._count(option) for option in request) for request in requests)
+        return devices + len(requests) + len(self._asks)
+
+    def _count(self, option: Option) -> int:
+        return option.count if option.count != ALL else len(self._candidates[option])
+
     def _serve(self, claim: int, request: int) -> bool:
         """All requests from this one on."""
         if claim == len(self._asks):
@@ -82,7 +106,7 @@ class _Search:
         if request == len(ask.requests):
             return self._serve(claim + 1, 0)
         for option in ask.requests[request]:
-            count = option.count if option.count != ALL else len(self._candidates[option])
+            count = self._count(option)
             if count and self._choose(claim, request, option, 0, count):
                 return True
         return False
@@ -101,12 +125,11 @@ class _Search:
                 continue
             if not self._take(claim, option, candidate):
                 continue
-            self._steps += 1
             if self._choose(claim, request, option, index + 1, lacking - 1):
                 return True
             given, device = self._chosen[claim].pop()
             self._use.give_back(_key(claim), given)
-            if self._steps > _MOST_STEPS:
+            if not self._budget.spend():
                 return False
             in_vain.add(self._kind(device))
         return False

@@ -18,6 +18,7 @@ from kilonova.scheduler.core.claims import ALL, MOST_CONSUMERS, Allocation, Clai
 from kilonova.scheduler.core.deviceuse import DeviceUse
 from kilonova.scheduler.core.inventory import Inventory, Matches, Pool, PoolId
 from kilonova.scheduler.core.labels import Flags, Labels, Rows
+from kilonova.scheduler.core.search_budget import SearchBudget
 
 Asks = tuple[ClaimAsk, ...]
 Allocations = tuple[Allocation | None, ...]
@@ -26,6 +27,9 @@ Uses = Iterable[tuple[str, Sequence[str], Allocations]]
 """Pods, the names of their claims, and what these have."""
 
 T = TypeVar("T")
+
+_SEARCH_STEPS = 20_000
+"""Of the search for devices, on all nodes, in one gang's turn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +62,12 @@ class ClaimBook:
         self._holding: dict[str, set[Allocation]] = {}
         self._asked: set[str] = set()
         """Claims that somebody asked for by name: where they are matters to all nodes."""
+        self.budget = SearchBudget(_SEARCH_STEPS)
+        """Of all searches for devices until `renew_budget`."""
+
+    def renew_budget(self) -> None:
+        """Another gang's turn begins."""
+        self.budget = SearchBudget(_SEARCH_STEPS)
 
     def copy(self, names: list[str], rows: dict[str, int], labels: Labels) -> "ClaimBook":
         """The same, which changes by itself from now on."""
@@ -216,7 +226,8 @@ class ClaimBook:
     def give(self, asks: Asks, row: int, count: int) -> list[Allocations]:
         """What the claims of so many pods get on a row that has room for them."""
         known = {ask.name: self.allocation(ask.name) for ask in asks if ask.name}
-        served = self._served(self._lacking(asks), row, count)
+        # There is room: whoever found it may have spent what was left for the search.
+        served = self._served(self._lacking(asks), row, count, SearchBudget(_SEARCH_STEPS))
         given: list[Allocations] = []
         for pod in range(count):
             fresh = iter(served[pod] if pod < len(served) else ())
@@ -242,7 +253,8 @@ class ClaimBook:
         lacking = [ask for ask in asks if ask.name not in self._written]
         unused = DeviceUse(self._inventory.devices, self._inventory.counters)
         return np.array(
-            [self._allocate(lacking, row, unused) is None for row in rows.tolist()], np.bool_
+            [self._allocate(lacking, row, unused, self.budget) is None for row in rows.tolist()],
+            np.bool_,
         )
 
     def _room(self, asks: Asks, row: int, most: int) -> int:
@@ -258,13 +270,15 @@ class ClaimBook:
         lacking = self._lacking(asks)
         if most <= 0 or not lacking:
             return max(most, 0)
-        served = len(self._served(lacking, row, most))
+        served = len(self._served(lacking, row, most, self.budget))
         return most if served and all(ask.name for ask in lacking) else served
 
     def _lacking(self, asks: Asks) -> list[ClaimAsk]:
         return [ask for ask in asks if not ask.name or self.allocation(ask.name) is None]
 
-    def _served(self, lacking: list[ClaimAsk], row: int, most: int) -> list[list[Allocation]]:
+    def _served(
+        self, lacking: list[ClaimAsk], row: int, most: int, budget: SearchBudget
+    ) -> list[list[Allocation]]:
         """What claims of one pod after the other get, as long as there are devices. Those that
         have a name get it once."""
         served: list[list[Allocation]] = []
@@ -272,7 +286,7 @@ class ClaimBook:
         own = [ask for ask in lacking if not ask.name]
         wanted = lacking
         while wanted and len(served) < most:
-            found = self._allocate(wanted, row, self._use)
+            found = self._allocate(wanted, row, self._use, budget)
             if found is None:
                 break
             for number, allocation in enumerate(found):
@@ -285,13 +299,17 @@ class ClaimBook:
         return served
 
     def _allocate(
-        self, asks: Sequence[ClaimAsk], row: int, use: DeviceUse
+        self, asks: Sequence[ClaimAsk], row: int, use: DeviceUse, budget: SearchBudget
     ) -> list[Allocation] | None:
         inventory = self._inventory
         if _wants_all(asks) and not inventory.is_settled(row):
             return None
         return allocate(
-            asks, lambda option: inventory.suiting(option, row), use, inventory.name(row)
+            asks,
+            lambda option: inventory.suiting(option, row),
+            use,
+            inventory.name(row),
+            budget,
         )
 
     def _reaches(self, allocation: Allocation, row: int) -> bool:

@@ -67,6 +67,26 @@ def devices_for(snapshot: Snapshot, row: int, shape: Shape, count: int) -> list[
     return given
 
 
+def shares_of(
+    snapshot: Snapshot, row: int, shape: Shape, free: Sequence[int]
+) -> tuple[Share, ...] | None:
+    """Shares of devices of which so much is free as is listed; None if nothing is listed."""
+    ask, chosen = shape.gpu, list[int]()
+    if ask is None or not free:
+        return None
+    for milli in free:
+        chosen.append(
+            next(
+                gpu.index
+                for gpu in snapshot.layout(row).gpus
+                if snapshot.gpu_free[row, gpu.index] == milli
+                and not snapshot.gpu_mask[row, gpu.index]
+                and gpu.index not in chosen
+            )
+        )
+    return tuple(Share(index, ask.milli) for index in sorted(chosen))
+
+
 @lru_cache(maxsize=4096)
 def _whole_devices(
     layout: Layout, idle: int, ask: GpuAsk, count: int

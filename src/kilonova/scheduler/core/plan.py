@@ -18,11 +18,12 @@ from kilonova.scheduler.core.gangs import Gang, Group, Member
 from kilonova.scheduler.core.keeping import OpenRoom, place_as_before
 from kilonova.scheduler.core.ledgers import Blocked
 from kilonova.scheduler.core.neighbours import Neighbours
-from kilonova.scheduler.core.placing import Placer
+from kilonova.scheduler.core.placing import SEARCH_STEPS, Placer
 from kilonova.scheduler.core.queues import Problem
 from kilonova.scheduler.core.relocating import Budget
 from kilonova.scheduler.core.reserving import Reservation, Shadow, reserve
 from kilonova.scheduler.core.rooms import Rooms, Score
+from kilonova.scheduler.core.search_budget import SearchBudget
 from kilonova.scheduler.core.shares import fair_shares
 from kilonova.scheduler.core.snapshot import Booking
 from kilonova.scheduler.core.tidying import Aims
@@ -41,7 +42,10 @@ class Placement:
 
 @dataclass(frozen=True, slots=True)
 class NoRoom:
-    """A gang for which the nodes have no place now."""
+    """A gang for which the nodes have no place now, or none that was found within the budget of the
+    search."""
+
+    search_exceeded: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,9 +131,20 @@ class Planner:
         changes. The gangs in `keep` stay: those on their way to a place, or not known well."""
         aims = Aims(self._policy.levels, worth=worth)
         gang = None if waiting is None else self._cluster.apart(waiting)
+        placer = self._placer.with_budget(SearchBudget(SEARCH_STEPS))
+        self._cluster.snapshot.claims.renew_budget()
         return consolidate(
-            self._cluster, self._rooms, self._placer, gang, budget, now, aims=aims, keep=keep
+            self._cluster, self._rooms, placer, gang, budget, now, aims=aims, keep=keep
         )
+
+
+@dataclass(frozen=True, slots=True)
+class _Vain:
+    """How an ask was tried in vain."""
+
+    passes: bool = False
+    """Whether it is hopeless for gangs, too, that end before a reservation."""
+    search_exceeded: bool = False
 
 
 class Round:
@@ -146,7 +161,7 @@ class Round:
     ) -> None:
         self._cluster = cluster
         self._rooms = rooms
-        self._placer = placer
+        self._placer = placer.with_budget(SearchBudget(SEARCH_STEPS))
         self._policy = policy
         self._now = now
         self._evictor: Evictor | None = None
@@ -155,10 +170,9 @@ class Round:
         self.placements: list[Placement] = []
         self.refusals: list[Refusal] = []
         self._newcomers: set[str] = set()
-        self._hopeless: dict[Hashable, bool] = {}
+        self._hopeless: dict[Hashable, _Vain] = {}
         """Asks that found no place in this round, by whether a limit held them back: what was
-        booked since makes none. And whether that holds of gangs, too, that end before a
-        reservation."""
+        booked since makes none."""
         self._complete: list[Gang] = []
         """Gangs that have all they must have."""
         self._nodes_at = cluster.snapshot.node_changes
@@ -197,6 +211,7 @@ class Round:
     def take_turn(self, gang: Gang) -> Placement | Refusal:
         """Books one gang, or says why not. An error undoes what was booked for it, and the cycle
         can go on with the next gang."""
+        self._renew_budgets()
         self._follow_nodes()
         if gang.room in self._cluster.standing:
             self._open = OpenRoom(self._cluster, gang.room, self._turns)
@@ -216,6 +231,16 @@ class Round:
         else:
             self.refusals.append(outcome)
         return outcome
+
+    def _renew_budgets(self) -> None:
+        """What one gang's searches cost is not taken from the next one."""
+        self._placer.budget = SearchBudget(SEARCH_STEPS)
+        self._cluster.snapshot.claims.renew_budget()
+
+    @property
+    def _search_exceeded(self) -> bool:
+        budgets = (self._placer.budget, self._cluster.snapshot.claims.budget)
+        return any(budget is not None and budget.exceeded for budget in budgets)
 
     def _follow_nodes(self) -> None:
         """Nodes that changed since the last turn may hold what found no place before, and the
@@ -245,16 +270,19 @@ class Round:
         over = self._cluster.used.blocked(gang.queue, asked(gang))
         passes = self._shadow is None or self._shadow.ends_before(gang, self._now)
         known = self._known(gang, over) if self._hopeless else None
-        tried = known in self._hopeless and (self._hopeless[known] or not passes)
+        vain = self._hopeless.get(known)
+        tried = vain is not None and (vain.passes or not passes)
         room = None if tried else (over is None and self._place(gang)) or self._evict(gang)
         if room is None or not room.bookings:
             known = known or self._known(gang, over)
+            before = vain or _Vain()
+            vain = _Vain(passes or before.passes, self._search_exceeded or before.search_exceeded)
             if known is not None:
-                self._hopeless[known] = passes or self._hopeless.get(known, False)
+                self._hopeless[known] = vain
             if over is not None:
                 return Refusal(gang, over)
             self._reserve(gang)
-            return Refusal(gang, NoRoom())
+            return Refusal(gang, NoRoom(vain.search_exceeded))
         if self._evictor is not None and room.units:
             self._evictor.victims.count_out(room.units)
             self._hopeless.clear()

@@ -105,7 +105,8 @@ def reserve(
         for name in fit.ended:
             snapshot.release_all(list(cluster.standing[name].pods))
         bookings = placer.place(least)
-        assert bookings is not None
+        if bookings is None:  # the budget of the search went on finding out when
+            return None
         pods = [booking.pod for booking in bookings]
         nodes = tuple(sorted({snapshot.names[booking.row] for booking in bookings}))
         copied = snapshot.copy()

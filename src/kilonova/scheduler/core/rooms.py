@@ -18,6 +18,7 @@ from kilonova.scheduler.core.choosing import rooms as whole_rooms
 from kilonova.scheduler.core.devices import WHOLE, idle_devices
 from kilonova.scheduler.core.filters import Reasons, reasons
 from kilonova.scheduler.core.labels import Rows
+from kilonova.scheduler.core.search_budget import SearchBudget
 from kilonova.scheduler.core.snapshot import Snapshot, mig_resource
 
 Counts = NDArray[np.int64]
@@ -49,6 +50,8 @@ class _Vectors:
     keys_at: int = _NEVER
     ranked_by: tuple[int, int] = (_NEVER, _NEVER)
     """The order of names, and the version of the score."""
+    incomplete_by: SearchBudget | None = None
+    """The budget of a search for devices that was exceeded: with another, there may be more."""
 
 
 class Rooms:
@@ -141,7 +144,11 @@ class Rooms:
     def _fresh(self, shape: Shape) -> _Vectors:
         snapshot = self._snapshot
         vectors = self._vectors.get(shape)
-        if vectors is None or len(vectors.room) != snapshot.size:
+        if (
+            vectors is None
+            or len(vectors.room) != snapshot.size
+            or vectors.incomplete_by not in (None, snapshot.claims.budget)
+        ):
             vectors = self._vectors[shape] = _Vectors(
                 np.zeros(snapshot.size, np.int8),
                 np.zeros(snapshot.size, np.int64),
@@ -159,6 +166,8 @@ class Rooms:
             room[vectors.reasons[rows] != 0] = 0
             vectors.room[rows] = room
             vectors.room_at = snapshot.changes.position
+        if shape.claims and snapshot.claims.budget.exceeded:
+            vectors.incomplete_by = snapshot.claims.budget
         return vectors
 
 

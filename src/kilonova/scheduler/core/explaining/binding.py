@@ -19,6 +19,7 @@ Kind = Literal[
     "Segments",
     "Apart",
     "Neighbours",
+    "SearchBudgetExceeded",
 ]
 
 

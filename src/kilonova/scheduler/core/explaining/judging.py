@@ -50,15 +50,24 @@ def binding_constraint(
             blocked = trial.cluster.used.blocked(gang.queue, asked(gang))
     if blocked is not None:  # by now, or for what is beyond the minimum
         return _limit(trial, gang, blocked, now)
-    if trial.fits(gang):
+    exceeded = isinstance(why, NoRoom) and why.search_exceeded
+    if not exceeded and trial.fits(gang):
         return _passed_by(gang, now, reservation)
     return (
         _no_node(trial, gang)
         or _protected(trial, gang, now)
         or _too_little(trial, gang)
         or _repelled(trial, gang)
+        or (_not_found() if exceeded else None)
         or _together(trial, gang)
         or domains_that_bind(trial, gang)
+    )
+
+
+def _not_found() -> Binding:
+    text = "no place was found within the budget of the search, though there may be one"
+    return Binding(
+        "SearchBudgetExceeded", f"{text}: fewer groups, shapes or shared claims cost less"
     )
 
 

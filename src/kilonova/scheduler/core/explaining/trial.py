@@ -13,13 +13,16 @@ from kilonova.scheduler.core.gangs import Gang
 from kilonova.scheduler.core.labels import Rows
 from kilonova.scheduler.core.nodes import Node
 from kilonova.scheduler.core.parts import tree
-from kilonova.scheduler.core.placing import Placer, one_more
+from kilonova.scheduler.core.placing import SEARCH_STEPS, Placer, one_more
 from kilonova.scheduler.core.plan import Policy
 from kilonova.scheduler.core.rooms import Rooms, Score
+from kilonova.scheduler.core.search_budget import SearchBudget
 
 _MOST_PODS = 2048
 _MOST_TRIALS = 96
 """After so many pods, or so many attempts, nothing more is tried for one gang."""
+_SEARCHES = 4
+"""All that is tried for one gang may cost as much as so many complete searches."""
 
 
 class Trial:
@@ -40,6 +43,8 @@ class Trial:
     def begin(self, gang: Gang) -> None:
         """Counts from here: another gang is looked at."""
         self.trials = self.pods = 0
+        self.placer.budget = SearchBudget(_SEARCHES * SEARCH_STEPS)
+        self.snapshot.claims.renew_budget()
         self.evicts = self.policy.evicts and gang.preempts and gang.needed > 0
         self._loosened.clear()
 
