@@ -1,9 +1,14 @@
 """A picture of a live cluster shows what a scheduler that runs there has in mind."""
 
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
+from kilonova.kube import Client, Forbidden
 from kilonova.kube.resource import plain
+from kilonova.kube.transport import Reply, Request
 from kilonova.scheduler.capturing import capture
 from kilonova.scheduler.core.plan import Policy
 from kilonova.scheduler.decisions import replay
@@ -11,8 +16,9 @@ from kilonova.scheduler.files import read, written
 from kilonova.scheduler.picture import Picture, picture_of
 from kilonova.scheduler.reading.queues import spec_of
 from tests.local.embedded_cluster import PODS, LoopClock, eventually, running, settle, virtual_time
+from tests.scheduler.faults import Disturbed, transport_of
 from tests.scheduler.pictures import HERE
-from tests.scheduler.scheduling import all_placed, create_gang, fleet, pod, scheduling
+from tests.scheduler.scheduling import a_cluster, all_placed, create_gang, fleet, pod, scheduling
 
 pytestmark = virtual_time
 
@@ -69,3 +75,32 @@ async def test_a_cluster_without_our_kinds_has_a_picture_too() -> None:
         assert len(captured.picture.nodes) == 1
         assert "queues.scheduling.kilonova.dev" in captured.unknown
         assert captured.picture.priorities["system-node-critical"] > 10**9
+
+
+def forbidding(plural: str) -> Callable[[Request], Awaitable[Reply | None]]:
+    """Answers of a server that shows no objects of a kind to the one who asks."""
+
+    async def forbid(request: Request) -> Reply | None:
+        if not request.path.endswith(f"/{plural}"):
+            return None
+        return Reply(403, b'{"kind":"Status","code":403,"message":"not allowed"}', {})
+
+    return forbid
+
+
+async def test_who_may_not_see_groups_of_others_captures_the_rest() -> None:
+    async with a_cluster(fleet(1)) as cluster:
+        await create_gang(cluster.client("tester"), "g", 2, gpus=1)
+        way = Disturbed(transport_of(cluster))
+        way.before = forbidding("podgroups")
+        captured = await capture(Client(way), now=LoopClock().now)
+        assert [each.name for each in captured.picture.waiting] == ["default/g"]
+        assert captured.unknown == ()
+
+
+async def test_who_may_not_see_queues_captures_nothing() -> None:
+    async with a_cluster(fleet(1)) as cluster:
+        way = Disturbed(transport_of(cluster))
+        way.before = forbidding("queues")
+        with pytest.raises(Forbidden):
+            await capture(Client(way), now=LoopClock().now)

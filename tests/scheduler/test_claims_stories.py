@@ -12,6 +12,7 @@ from tests.local.embedded_cluster import NODES, PODS, eventually, find, settle, 
 from tests.scheduler.dra import (
     CLAIMS,
     DRIVER,
+    SLICES,
     asking,
     given,
     make_claim,
@@ -362,3 +363,18 @@ async def _allocate_by_hand(client: Client, node: str, device: str) -> None:
         "reservedFor": [{"resource": "pods", "name": "p", "uid": found["metadata"]["uid"]}],
     }
     await client.patch(CLAIMS, name, {"status": status}, NS, subresource="status")
+
+
+async def test_a_device_that_changes_under_its_name_is_judged_anew() -> None:
+    large = f'device.capacity["{DRIVER}"].memory.compareTo(quantity("100Gi")) >= 0'
+    async with scheduling(fleet(1)) as (cluster, _):
+        client = cluster.client("tester")
+        await make_class(client)
+        await publish(client, "node-0", 1, "80Gi")
+        await make_template(client, NS, "large", asking(selector=large))
+        await client.create(PODS, pod("p", 0, **of_template("large")), NS)
+        await settle(10)
+        assert (await nodes_of(client))["p"] == ""
+        device = {"name": "gpu-0", "capacity": {"memory": {"value": "141Gi"}}}
+        await client.patch(SLICES, "node-0-slice", {"spec": {"devices": [device]}})
+        await eventually(all_placed(client, ["p"]))
