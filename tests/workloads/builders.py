@@ -30,6 +30,7 @@ from kilonova.api.grove.topology import ClusterTopologyBindingSpec, Level
 from kilonova.api.json import JsonObject
 from kilonova.api.meta import Condition, Metadata
 from kilonova.workloads.resources import (
+    CLIQUES,
     GROUPS,
     SETS,
     ContainerState,
@@ -253,6 +254,11 @@ def pod(
             container_statuses=(container,) if node else (),
         ),
     )
+
+
+def owners_of(*children: str) -> dict[str, JsonObject]:
+    """References to scaling groups and cliques that are there, by full name."""
+    return {each: owner_reference(CLIQUES, metadata(each)) for each in children}
 
 
 def topology(name: str, **keys: str) -> ClusterTopologyBinding:

@@ -68,6 +68,8 @@ class World:
         default_factory=dict[str, ClusterTopologyBinding]
     )
     claim_templates: dict[Key, JsonObject] = field(default_factory=dict[Key, JsonObject])
+    set_claims: set[str] = field(default_factory=set[str])
+    """Names of the claims of the whole set that are there."""
 
     def __post_init__(self) -> None:
         self.record()
@@ -124,6 +126,7 @@ class World:
             compute_domains=self.of("ComputeDomain"),
             topologies=self.topologies,
             claim_templates=self.claim_templates,
+            has_claim=self.set_claims.__contains__,
         )
 
     def plan(self, anew: Iterable[str] = ()) -> Plan:

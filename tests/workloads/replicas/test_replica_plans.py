@@ -8,7 +8,12 @@ from msgspec.structs import replace
 
 from kilonova.api.grove import names
 from kilonova.api.grove.parts import AutoScaling
-from kilonova.api.grove.podcliqueset import ResourceClaimTemplate, ResourceSharing
+from kilonova.api.grove.podcliqueset import (
+    GroupResourceSharing,
+    ResourceClaimTemplate,
+    ResourceSharing,
+    SetResourceSharing,
+)
 from kilonova.api.meta import OwnerReference
 from kilonova.workloads.replicas.plan import Patch, Plan
 from kilonova.workloads.resources import CLIQUES, GANGS, GROUPS, Child, Pod
@@ -171,12 +176,71 @@ def test_claims_from_a_template_elsewhere_wait_for_it_and_stay_when_it_goes() ->
     assert world.plan().claim_templates == {("default", "their-gpu")}
     world.settle()
     assert world.of("ResourceClaim") == {}
+    assert world.cliques == {}, "its pods would wait for claims that nobody can make"
+    assert world.gangs
     world.claim_templates["default", "their-gpu"] = {"spec": {"devices": {}}}
     world.settle()
+    assert list(world.cliques) == ["sys-0-a"]
     assert list(world.of("ResourceClaim")) == ["sys-0-a-all-their-gpu"]
     world.claim_templates.clear()
     assert world.plan().is_empty
     assert not world.plan().claim_templates
+
+
+def test_no_clique_is_made_without_the_template_of_a_claim_of_the_whole_set() -> None:
+    sharing = (SetResourceSharing("their-gpu", "AllReplicas"),)
+    world = World(pod_clique_set(clique("a"), resource_sharing=sharing))
+    assert world.plan().claim_templates == {("default", "their-gpu")}
+    world.settle()
+    assert world.cliques == {}
+    world.set_claims.add("sys-all-their-gpu")
+    world.settle()
+    assert list(world.cliques) == ["sys-0-a"]
+
+
+SHARED_AT_EVERY_LEVEL = pod_clique_set(
+    clique("a", resource_sharing=(ResourceSharing("gpu", "AllReplicas"),)),
+    clique("b", resource_sharing=(ResourceSharing("gpu", "PerReplica"),)),
+    groups=[group("x", "b", resource_sharing=(GroupResourceSharing("gpu", "AllReplicas"),))],
+    resource_sharing=(SetResourceSharing("gpu", "PerReplica"),),
+    resource_claim_templates=(ResourceClaimTemplate("gpu", {"spec": {"devices": {}}}),),
+)
+OWNERS = {
+    "sys-0-gpu": ("PodCliqueSet", "sys"),
+    "sys-0-x-all-gpu": ("PodCliqueScalingGroup", "sys-0-x"),
+    "sys-0-a-all-gpu": ("PodClique", "sys-0-a"),
+    "sys-0-x-0-b-0-gpu": ("PodClique", "sys-0-x-0-b"),
+}
+
+
+def _owners(world: World) -> dict[str, tuple[str, str]]:
+    claims = world.of("ResourceClaim")
+    owners = {name: each.metadata.owner_references for name, each in claims.items()}
+    return {name: (owner.kind, owner.name) for name, (owner,) in owners.items()}
+
+
+def test_claims_are_owned_by_what_the_sharing_belongs_to() -> None:
+    world = started(SHARED_AT_EVERY_LEVEL)
+    assert _owners(world) == OWNERS
+    uids = {
+        name: each.metadata.owner_references[0].uid
+        for name, each in world.of("ResourceClaim").items()
+    }
+    assert uids["sys-0-a-all-gpu"] == world.cliques["sys-0-a"].metadata.uid
+
+
+def test_claims_that_the_set_owned_are_handed_over() -> None:
+    world = started(SHARED_AT_EVERY_LEVEL)
+    of_set = world.of("ResourceClaim")["sys-0-gpu"].metadata.owner_references
+    theirs = OwnerReference("v1", "ConfigMap", "theirs", "u")
+    for name, each in world.of("ResourceClaim").items():
+        owned = replace(each.metadata, owner_references=(theirs, *of_set))
+        world.change("ResourceClaim", name, metadata=owned)
+    world.settle()
+    for name, each in world.of("ResourceClaim").items():
+        kept, owner = each.metadata.owner_references
+        assert kept == theirs
+        assert (owner.kind, owner.name) == OWNERS[name]
 
 
 def test_autoscaler_that_is_asked_for_no_more_goes() -> None:

@@ -50,6 +50,14 @@ async def test_rs1_claims_come_and_go_with_what_shares_them(api: Api) -> None:
         await start(stage)
         await until_claims(stage, claims_of(0))
         assert len(await stage.all(CLAIMS)) == 12
+        owners = {
+            each["metadata"]["name"]: [one["name"] for one in each["metadata"]["ownerReferences"]]
+            for each in await stage.all(CLAIMS)
+        }
+        assert owners["rs-all-set-all"] == owners["rs-0-set-each"] == ["rs"]
+        assert owners["rs-0-sga-all-group-all"] == owners["rs-0-sga-1-group-each"] == ["rs-0-sga"]
+        assert owners["rs-0-worker-a-all-a-all"] == ["rs-0-worker-a"]
+        assert owners["rs-0-sga-1-worker-b-0-b-each"] == ["rs-0-sga-1-worker-b"]
         await stage.scale(GROUPS, "rs-0-sga", 3)
         await until_claims(stage, claims_of(0, groups=3))
         assert len(await stage.all(CLAIMS)) == 15
@@ -129,11 +137,30 @@ def index(pod: Any) -> str:
 async def test_rs1_template_that_comes_late_is_used_when_it_comes(api: Api) -> None:
     async with world(api, nodes=10, free=10) as stage:
         await stage.apply(MANIFEST)
-        late: list[str] = [each for each in claims_of(0) if not each.endswith("external")]
-        await until_claims(stage, late)
+
+        async def says_why() -> bool:
+            found = (await stage.get(SETS, "rs")).get("status", {}).get("lastErrors", [])
+            return any(
+                each["code"] == "ERR_SYNC_RESOURCE_CLAIMS"
+                and "Cannot read ResourceClaimTemplate external" in each["description"]
+                for each in found
+            )
+
+        await stage.until(says_why)
+        # The set and the group are there; cliques, and so pods, would wait for claims in vain.
+        early = ("-set-each", "-group-all", "-group-each")
+        await until_claims(stage, [each for each in claims_of(0) if each.endswith(early)])
+        assert await stage.all(CLIQUES) == []
+        assert await stage.all(PODS) == []
         (external,) = [each for each in manifest(MANIFEST) if each["kind"] != "PodCliqueSet"]
         await stage.client.create(TEMPLATES, external, stage.namespace)
         await until_claims(stage, claims_of(0))
+        await stage.until_running(3)
+
+        async def says_nothing() -> bool:
+            return "lastErrors" not in (await stage.get(SETS, "rs"))["status"]
+
+        await stage.until(says_nothing)
 
 
 async def test_rs1_claims_without_filters_reach_all_pods(api: Api) -> None:

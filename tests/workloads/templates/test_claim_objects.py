@@ -22,6 +22,7 @@ from tests.workloads.builders import (
     clique,
     group,
     member,
+    owners_of,
     pod_clique,
     pod_clique_set,
     pod_template,
@@ -182,6 +183,7 @@ def test_claims_of_a_replica_follow_the_live_replicas() -> None:
         1,
         {"sys-1-router": 2, "sys-1-sg-0-worker": 1, "sys-1-sg-1-worker": 0},
         {"sys-1-sg": 2},
+        owners=owners_of("sys-1-router", "sys-1-sg-0-worker", "sys-1-sg-1-worker", "sys-1-sg"),
     )
 
     assert named(found) == [
@@ -201,6 +203,24 @@ def test_claims_of_a_replica_follow_the_live_replicas() -> None:
     assert labels["sys-1-sg-1-u"][names.SCALING_GROUP_REPLICA_INDEX] == "1"
     assert labels["sys-1-router-1-u"][names.POD_INDEX] == "1"
     assert labels["sys-1-sg-0-worker-0-u"][names.POD_CLIQUE] == "sys-1-sg-0-worker"
+    owners = {
+        each["metadata"]["name"]: [owner["name"] for owner in each["metadata"]["ownerReferences"]]
+        for each in found
+    }
+    assert owners["sys-1-u"] == ["sys"]
+    assert owners["sys-1-sg-all-t"] == owners["sys-1-sg-1-u"] == ["sys-1-sg"]
+    assert owners["sys-1-router-all-t"] == owners["sys-1-router-1-u"] == ["sys-1-router"]
+    assert owners["sys-1-sg-0-worker-0-u"] == ["sys-1-sg-0-worker"]
+
+
+def test_what_is_not_there_yet_has_no_claims() -> None:
+    sharing = (ResourceSharing("t", "AllReplicas"),)
+    set_ = system(router=sharing, sg=(GroupResourceSharing("t", "AllReplicas"),))
+    sizes, groups = {"sys-0-router": 2}, {"sys-0-sg": 2}
+
+    assert named(replica_claims(set_, 0, sizes, groups, owners={})) == []
+    found = replica_claims(set_, 0, sizes, groups, owners=owners_of("sys-0-router"))
+    assert named(found) == ["sys-0-router-all-t"]
 
 
 def test_a_template_of_the_set_shadows_one_outside() -> None:
@@ -251,7 +271,8 @@ def test_claims_at_every_level_and_scope_follow_scaling() -> None:
     def count(group_replicas: int, pods: int) -> int:
         cliques = {f"sys-0-sga-{each}-worker-b": 1 for each in range(group_replicas)}
         cliques["sys-0-worker-a"] = pods
-        found = replica_claims(set_, 0, cliques, {"sys-0-sga": group_replicas})
+        owners = owners_of(*cliques, "sys-0-sga")
+        found = replica_claims(set_, 0, cliques, {"sys-0-sga": group_replicas}, owners=owners)
         return len(set_claims(set_)) + len(found)
 
     assert count(2, 1) == 11

@@ -30,7 +30,7 @@ from kilonova.workloads.templates.lookup import group_of
 from kilonova.workloads.templates.pods import pod_name, pod_object
 from kilonova.workloads.templates.services import service_object
 from kilonova.workloads.templates.topology import Levels
-from tests.workloads.builders import clique, group, made, pod_clique_set, revision_of
+from tests.workloads.builders import clique, group, made, owners_of, pod_clique_set, revision_of
 
 LABEL = 63
 ON = Settings(mnnvl=True)
@@ -141,7 +141,7 @@ def replica_objects(set_: PodCliqueSet, index: int) -> Iterator[tuple[str, JsonO
             )
     replicas = {name: each.replicas for name, each in groups.items()}
     sizes = {each.metadata.name: each.spec.replicas for each in cliques}
-    for each in replica_claims(set_, index, sizes, replicas):
+    for each in replica_claims(set_, index, sizes, replicas, owners=owners_of(*sizes, *replicas)):
         yield "ResourceClaim", each
     gangs = gang_objects(set_, index, pods, replicas, Levels(), ON)
     placed = [each["name"] for gang in gangs for each in gang["spec"]["podgroups"]]

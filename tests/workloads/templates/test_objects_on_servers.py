@@ -34,6 +34,7 @@ from tests.workloads.builders import (
     made,
     manifest,
     member,
+    owners_of,
     pod_clique_set,
     revision_of,
     topology,
@@ -125,7 +126,12 @@ def built(set_: PodCliqueSet) -> list[tuple[Resource[Any], JsonObject]]:
         (resources.GROUPS, group_object(set_, 0, revision, template)),
         *((resources.AUTOSCALERS, each) for each in autoscaler_objects(set_, 0)),
         *((resources.CLAIMS, each) for each in set_claims(set_)),
-        *((resources.CLAIMS, each) for each in replica_claims(set_, 0, sizes, {"sys-0-sg": 2})),
+        *(
+            (resources.CLAIMS, each)
+            for each in replica_claims(
+                set_, 0, sizes, {"sys-0-sg": 2}, owners=owners_of(*sizes, "sys-0-sg")
+            )
+        ),
         *((resources.CLIQUES, each) for each in cliques),
         *((resources.PODS, each) for each in pods),
         *(

@@ -20,8 +20,16 @@ _NOTHING: tuple[object, ...] = (None, "", [], ())
 def child_patch(
     live: Child, wanted: JsonObject, *, spec_is_fixed: bool = False
 ) -> JsonObject | None:
-    """What to write to an object of which the server and others hold parts too."""
+    """What to write to an object of which the server and others hold parts too.
+
+    One that another object of the set controlled is handed over: an object has one controller.
+    """
     desired = _kept_metadata(cast("JsonObject", wanted["metadata"]))
+    owners, controller = wanted["metadata"]["ownerReferences"], live.metadata.controller
+    if controller is not None and all(each["uid"] != controller.uid for each in owners):
+        left = [_plain(each) for each in live.metadata.owner_references if not each.controller]
+        version = {"resourceVersion": live.metadata.resource_version}
+        return {"metadata": {**version, "ownerReferences": [*left, *owners]}}
     if not spec_is_fixed:
         spec = cast("JsonObject", wanted["spec"])
         selector = spec.get("selector")

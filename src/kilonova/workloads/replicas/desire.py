@@ -3,23 +3,31 @@
 A clique is made when its gang and its group are seen; everything else may come at any time.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
+from kilonova.api.grove import PodClique, PodCliqueScalingGroup
 from kilonova.api.json import JsonObject
-from kilonova.kube import Key
+from kilonova.kube import Resource
 from kilonova.workloads import resources
 from kilonova.workloads.replicas.cliques import WantedClique, settle_cliques, wanted_cliques
-from kilonova.workloads.replicas.observed import Observed
+from kilonova.workloads.replicas.observed import Observed, is_going
 from kilonova.workloads.replicas.plan import Plan, names_of
 from kilonova.workloads.replicas.references import indexes_in_use, pod_names
 from kilonova.workloads.replicas.units import Units
 from kilonova.workloads.revisions import SetRevision
 from kilonova.workloads.settings import Settings
 from kilonova.workloads.templates.autoscalers import autoscaler_objects
-from kilonova.workloads.templates.claims import external_templates, replica_claims
+from kilonova.workloads.templates.claims import (
+    external_templates,
+    replica_claim_names,
+    replica_claims,
+    set_claim_names,
+)
 from kilonova.workloads.templates.computedomains import compute_domain_objects
 from kilonova.workloads.templates.gangs import CliquePods, gang_objects
 from kilonova.workloads.templates.groups import group_object
+from kilonova.workloads.templates.labels import owner_reference
 from kilonova.workloads.templates.services import service_object
 from kilonova.workloads.templates.topology import levels_of
 
@@ -77,17 +85,34 @@ def _gangs(
 def _settle_claims(
     plan: Plan, seen: Observed, groups: Sequence[Units], wanted: Sequence[WantedClique]
 ) -> None:
+    """Make the claims of all that is there; without the templates of some, no new cliques."""
+    set_, index = seen.set_, seen.index
     in_use = {each.name: indexes_in_use(each.pods, each.roster) for each in wanted}
     replicas = {each.name: each.replicas for each in groups}
-    claims = replica_claims(seen.set_, seen.index, in_use, replicas, seen.claim_templates)
+    owners = _claim_owners(seen)
+    claims = replica_claims(set_, index, in_use, replicas, seen.claim_templates, owners=owners)
     plan.keep(resources.CLAIMS, seen.claims, claims, spec_is_fixed=True)
-    kept = names_of(claims)
-    unknown = external_templates(seen.set_) - seen.claim_templates.keys()
+    named = replica_claim_names(set_, index, in_use, replicas)
+    unknown = external_templates(set_) - seen.claim_templates.keys()
     if unknown:
-        # Of a template that is not known, the names of its claims are.
-        empty: dict[Key, JsonObject] = {each: {} for each in unknown}
-        named = names_of(replica_claims(seen.set_, seen.index, in_use, replicas, empty))
-        if named - kept - seen.claims.keys():
+        known = replica_claim_names(set_, index, in_use, replicas, without=unknown)
+        if named - known - seen.claims.keys() or not all(
+            map(seen.has_claim, set_claim_names(set_, unknown))
+        ):
             plan.claim_templates = unknown
-        kept |= named
-    plan.remove(resources.CLAIMS, seen.claims, kept)
+            plan.creates = [each for each in plan.creates if each.resource is not resources.CLIQUES]
+    plan.remove(resources.CLAIMS, seen.claims, named)
+
+
+def _claim_owners(seen: Observed) -> dict[str, JsonObject]:
+    """References to the scaling groups and cliques that are there, by full name."""
+    kinds: tuple[tuple[Resource[Any], Mapping[str, PodClique | PodCliqueScalingGroup]], ...] = (
+        (resources.GROUPS, seen.groups),
+        (resources.CLIQUES, seen.cliques),
+    )
+    return {
+        name: owner_reference(resource, each.metadata)
+        for resource, live in kinds
+        for name, each in live.items()
+        if not is_going(each.metadata)
+    }

@@ -50,14 +50,16 @@ class Observed:
     )
     claim_templates: Mapping[Key, JsonObject] = field(default_factory=dict[Key, JsonObject])
     """Specs of the ResourceClaimTemplates that the set names but does not hold."""
+    has_claim: Callable[[str], bool] = lambda _: False
+    """Whether a claim of the whole set is there."""
     now: datetime | None = None
     """When it was; not known, no time is over."""
 
     @property
     def owners(self) -> frozenset[str]:
         """Uids of what objects of this replica belong to."""
-        groups = (group.metadata.uid for group in self.groups.values())
-        return frozenset((self.set_.metadata.uid, *groups))
+        parts = (*self.groups.values(), *self.cliques.values())
+        return frozenset((self.set_.metadata.uid, *(each.metadata.uid for each in parts)))
 
     def roster(self, clique: str) -> Roster:
         """The pods of a clique; of one that is not there, only names that are still in use."""
@@ -105,6 +107,7 @@ def observe(
         compute_domains={} if domains is None else found(domains),
         topologies={each.metadata.name: each for each in caches.topologies.store.objects()},
         claim_templates=claim_templates,
+        has_claim=lambda name: (replica.namespace, name) in caches.claims.store,
         now=now,
     )
 

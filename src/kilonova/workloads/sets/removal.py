@@ -41,6 +41,7 @@ class Removal:
         self._domains = caches.compute_domains
         self._sets = caches.sets.store
         self._groups = caches.groups.store
+        self._cliques = caches.cliques.store
 
     async def remove_beyond(self, set_: PodCliqueSet, wanted: int) -> tuple[int, ...]:
         """Delete every object of replicas from index `wanted` on; which replicas these were.
@@ -50,6 +51,8 @@ class Removal:
         key, uid = (set_.metadata.namespace, set_.metadata.name), set_.metadata.uid
         groups = (each.metadata for each in self._groups.find(BY_SET, key))
         owners = {uid, *(each.uid for each in groups if _is_owned(each, {uid}))}
+        cliques = (each.metadata for each in self._cliques.find(BY_SET, key))
+        owners |= {each.uid for each in cliques if _is_owned(each, owners)}
         surplus = [
             (resource, each, echo)
             for resource, store, echo in self._kept

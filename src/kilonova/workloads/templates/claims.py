@@ -1,10 +1,10 @@
 """Resource sharing: ResourceClaims that several pods use.
 
 A claim belongs to a set, a scaling group or a clique, for all of its owner's replicas together or
-for each of them. The operator makes the claims; pods refer to them by name.
+for each of them, and goes with its owner. The operator makes claims; pods refer to them by name.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from kilonova.api.grove import CliqueTemplate, PodCliqueSet, names
@@ -39,10 +39,9 @@ def set_claims(
     `external` holds the `spec` of each of the `external_templates`; what is not in it is not there
     yet, and nothing is made of it.
     """
-    owner = _Owner(set_.metadata.name, {})
-    return _claims(
-        set_, [owner.shared(each) for each in set_.spec.template.resource_sharing], external
-    )
+    owner = _Owner(set_.metadata.name, {}, is_set=True)
+    wanted = [owner.shared(each) for each in set_.spec.template.resource_sharing]
+    return _claims(set_, [each for each in wanted if each is not None], external)
 
 
 def replica_claims(
@@ -51,23 +50,68 @@ def replica_claims(
     clique_replicas: Mapping[str, int],
     group_replicas: Mapping[str, int],
     external: Mapping[Key, JsonObject] = NO_TEMPLATES,
+    *,
+    owners: Mapping[str, JsonObject],
 ) -> list[JsonObject]:
     """Claims of one replica of a set: its own, and those of its scaling groups and cliques.
 
-    The replicas of PodCliques and PodCliqueScalingGroups are given by their full names. A clique
-    has as many as there are indexes to claim for: where its pods have gaps, one more than the
-    greatest index.
+    The replicas of PodCliques and PodCliqueScalingGroups are given by their full names, and so are
+    the references to them in `owners`: what is not in there has no claims yet. A clique has as many
+    replicas as there are indexes to claim for: where its pods have gaps, one more than the greatest
+    index.
     """
+    wanted = _wanted_in_replica(set_, index, clique_replicas, group_replicas)
+    in_replica = {names.SET_REPLICA_INDEX: str(index)}
+    return _claims(set_, wanted, external, in_replica, owners)
+
+
+def replica_claim_names(
+    set_: PodCliqueSet,
+    index: int,
+    clique_replicas: Mapping[str, int],
+    group_replicas: Mapping[str, int],
+    without: Set[Key] = frozenset(),
+) -> set[str]:
+    """Names of all claims that one replica of a set is to have in the end.
+
+    `without` those that are made from these of the `external_templates`.
+    """
+    wanted = _wanted_in_replica(set_, index, clique_replicas, group_replicas)
+    internal = {each.name for each in set_.spec.template.resource_claim_templates}
+    return {
+        each.name
+        for each in wanted
+        if each.sharing.name in internal or _external_key(set_, each.sharing) not in without
+    }
+
+
+def set_claim_names(set_: PodCliqueSet, templates: Set[Key]) -> set[str]:
+    """Names of claims for all replicas together that are made from these external templates."""
+    internal = {each.name for each in set_.spec.template.resource_claim_templates}
+    return {
+        names.shared_claim(set_.metadata.name, each.name)
+        for each in set_.spec.template.resource_sharing
+        if each.scope == "AllReplicas"
+        and each.name not in internal
+        and _external_key(set_, each) in templates
+    }
+
+
+def _wanted_in_replica(
+    set_: PodCliqueSet,
+    index: int,
+    clique_replicas: Mapping[str, int],
+    group_replicas: Mapping[str, int],
+) -> list["_Wanted"]:
     wanted: list[_Wanted | None] = []
-    of_set = _Owner(set_.metadata.name, {})
+    of_set = _Owner(set_.metadata.name, {}, is_set=True)
     for sharing in set_.spec.template.resource_sharing:
         wanted.append(of_set.of_replica(sharing, index, names.SET_REPLICA_INDEX))
     for owner, replicas, label, sharings in _owners(set_, index, clique_replicas, group_replicas):
         for sharing in sharings:
             wanted.append(owner.shared(sharing))
             wanted += [owner.of_replica(sharing, each, label) for each in range(replicas)]
-    in_replica = {names.SET_REPLICA_INDEX: str(index)}
-    return _claims(set_, wanted, external, in_replica)
+    return [each for each in wanted if each is not None]
 
 
 def with_shared_claims(
@@ -116,6 +160,8 @@ class _Wanted:
     name: str
     sharing: ResourceSharing
     labels: Mapping[str, str]
+    owner: str | None
+    """Full name of the scaling group or clique that it belongs to; None if that is the set."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,17 +170,23 @@ class _Owner:
 
     name: str
     labels: Mapping[str, str]
+    is_set: bool = False
+
+    @property
+    def _child(self) -> str | None:
+        return None if self.is_set else self.name
 
     def shared(self, sharing: ResourceSharing) -> _Wanted | None:
         if sharing.scope != "AllReplicas":
             return None
-        return _Wanted(names.shared_claim(self.name, sharing.name), sharing, self.labels)
+        name = names.shared_claim(self.name, sharing.name)
+        return _Wanted(name, sharing, self.labels, self._child)
 
     def of_replica(self, sharing: ResourceSharing, index: int, label: str) -> _Wanted | None:
         if sharing.scope != "PerReplica":
             return None
         name = names.replica_claim(self.name, index, sharing.name)
-        return _Wanted(name, sharing, {**self.labels, label: str(index)})
+        return _Wanted(name, sharing, {**self.labels, label: str(index)}, self._child)
 
 
 def _owners(
@@ -168,16 +220,17 @@ def _owners(
 
 def _claims(
     set_: PodCliqueSet,
-    wanted: Sequence[_Wanted | None],
+    wanted: Sequence[_Wanted],
     external: Mapping[Key, JsonObject],
     labels: Mapping[str, str] = {},
+    owners: Mapping[str, JsonObject] = {},
 ) -> list[JsonObject]:
     internal = {
         each.name: each.template_spec for each in set_.spec.template.resource_claim_templates
     }
     result: list[JsonObject] = []
     for each in wanted:
-        if each is None:
+        if each.owner is not None and each.owner not in owners:
             continue
         template = internal.get(each.sharing.name)
         if template is None:
@@ -189,6 +242,8 @@ def _claims(
         base = base_labels(set_.metadata.name, names.RESOURCE_CLAIM_COMPONENT, each.name)
         all_labels = {**own_labels, **base, **labels, **each.labels}
         metadata = owned_by_set(set_, each.name, all_labels, dict(own.get("annotations") or {}))
+        if each.owner is not None:
+            metadata["ownerReferences"] = [owners[each.owner]]
         result.append({"metadata": metadata, "spec": template.get("spec") or {}})
     return result
 
