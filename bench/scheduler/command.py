@@ -9,7 +9,7 @@ from rich.console import Console
 
 from bench.comparing import JsonFile, Number, Quick, Table, chosen, present
 from bench.report import Row
-from bench.scheduler import deciding, weighing
+from bench.scheduler import deciding, preemption, weighing
 from bench.scheduler.inputs import QUICK, Inputs
 
 _TABLE = Table(
@@ -26,11 +26,13 @@ class Family(StrEnum):
     """A family of rows."""
 
     TIME = "time"
+    PREEMPTION = "preemption"
     MEMORY = "memory"
 
 
 _MEASURES: dict[Family, Callable[[Inputs], list[Row]]] = {
     Family.TIME: deciding.measure,
+    Family.PREEMPTION: preemption.measure,
     Family.MEMORY: weighing.measure,
 }
 
@@ -46,7 +48,7 @@ def scheduler(
     gang: Number = None,
     runs: Number = None,
 ) -> None:
-    """Decisions about placement in memory: single pods, gangs, refusals, reclaim; memory."""
+    """Decisions about placement in memory: pods, gangs, rejections, reclaim, plans; memory."""
     given = {"nodes": nodes, "singles": singles, "gang": gang, "runs": runs}
     inputs = chosen(QUICK if quick else Inputs(), given)
 

@@ -14,6 +14,7 @@ class Inputs:
     reclaim_nodes: int = 500
     full_nodes: int = 10_000
     full_pods: int = 100_000
+    shapes: int = 1_000
     runs: int = 5
 
 
@@ -25,5 +26,6 @@ QUICK = Inputs(
     reclaim_nodes=10,
     full_nodes=200,
     full_pods=1_000,
+    shapes=20,
     runs=2,
 )

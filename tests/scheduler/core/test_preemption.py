@@ -1,8 +1,11 @@
 """Who is pushed out, in small worlds that were found by an exact search."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 
-from kilonova.scheduler.core.cluster import Cluster
+import pytest
+
+from kilonova.scheduler.core.cluster import Cluster, Standing
 from kilonova.scheduler.core.explaining import explain
 from kilonova.scheduler.core.forest import forest_of
 from kilonova.scheduler.core.gangs import Gang
@@ -10,6 +13,7 @@ from kilonova.scheduler.core.plan import NoRoom, Plan, Planner, Policy
 from kilonova.scheduler.core.queues import QueueSpec
 from kilonova.scheduler.core.scores import default_scoring
 from kilonova.scheduler.core.snapshot import GPU
+from tests.scheduler.core import naive
 from tests.scheduler.core.small_worlds import NOW, ZONE, node, pending, running, stand
 
 
@@ -111,3 +115,44 @@ def test_why_names_nobody_whom_a_gang_that_never_preempts_could_push_out() -> No
 def test_a_queue_that_deserves_only_cpu_uses_idle_gpus() -> None:
     cluster = cluster_of(("n0", 4, ""), queues=(QueueSpec("a", deserved={"cpu": 8000}),))
     assert decide(cluster, pending("w", 1, 2, queue="a")).placements
+
+
+class Unlisted(dict[str, Standing]):
+    """Gangs that may be looked up, but not all of them one after the other."""
+
+    def __iter__(self) -> Iterator[str]:
+        raise AssertionError("all gangs that run are looked at")
+
+    keys = values = items = __iter__  # type: ignore[assignment]
+
+
+@pytest.mark.parametrize("pods", [1, 2])
+def test_a_rejection_looks_at_no_gang_where_nobody_may_be_evicted(pods: int) -> None:
+    queues = (QueueSpec("a", deserved={GPU: 1000}), QueueSpec("b", deserved={GPU: 1000}))
+    cluster = cluster_of(("n0", 1, ""), ("n1", 1, ""), queues=queues)
+    stand(cluster, running("s0", [("n0", (0,))], queue="a", priority=5), [("n0", (0,))])
+    stand(cluster, running("s1", [("n1", (0,))], queue="b"), [("n1", (0,))])
+    cluster.standing = Unlisted(cluster.standing.copy())
+    assert not decide(cluster, pending("w", pods, 1, queue="a", priority=5)).placements
+
+
+def test_a_plan_copies_no_gang_that_stays_as_it_is() -> None:
+    cluster = cluster_of(("n0", 2, ""))
+    stand(cluster, running("s0", [("n0", (0,))]), [("n0", (0,))])
+    cluster.standing = Unlisted(cluster.standing.copy())
+    plan = Planner(cluster, default_scoring()).plan([pending("w", 1, 1)], NOW)
+    assert [placement.gang.name for placement in plan.placements] == ["w"]
+    assert "w" not in cluster.standing
+    assert cluster.used.of("default")[GPU] == 1000
+
+
+def test_a_plan_gives_back_whom_it_pushed_out() -> None:
+    cluster = cluster_of(("n0", 2, ""))
+    places = [("n0", (0,)), ("n0", (1,))]
+    stand(cluster, running("s0", places, 1), places)
+    before = naive.facts(cluster)
+    planner = Planner(cluster, default_scoring())
+    for gpus in (1, 2):
+        assert evicted(planner.plan([pending("w", 1, gpus, priority=1)], NOW)) == ["s0"]
+        assert naive.facts(cluster) == before
+        assert cluster.priorities == {"default": {0: 1}}

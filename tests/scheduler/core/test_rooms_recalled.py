@@ -1,6 +1,7 @@
 """What is remembered of rows in the same state is what would be worked out anew."""
 
 from dataclasses import replace
+from random import Random
 
 import numpy as np
 from hypothesis import given, settings
@@ -42,6 +43,58 @@ def test_ranks_are_the_same_as_if_all_rows_were_ranked_anew(
             snapshot.release(sorted(snapshot.bookings)[number % len(snapshot.bookings)])
         for each in SHAPES:
             assert np.array_equal(rooms.keys(each), Rooms(snapshot, scoring).keys(each))
+
+
+def test_many_rows_in_few_states_are_ranked_as_if_each_were_asked_about() -> None:
+    def each(snapshot: Snapshot, wanted: Shape, rows: Rows) -> Scores:
+        return default_scoring()(snapshot, wanted, rows)  # nobody knows that it goes by state
+
+    dice = Random(7)
+    sizes = [(f"n{number:03}", dice.choice((8, 8, 8, 4, 0))) for number in range(200)]
+    snapshot = snapshot_of(*(node(name, gpus) for name, gpus in sizes))
+    rooms = Rooms(snapshot, default_scoring())
+    for number in range(60):
+        wanted = dice.choice(SHAPES[:4])
+        rows = np.flatnonzero(rooms.room(wanted) > 0)
+        member = Member(f"ns/p{number}", wanted)
+        snapshot.book_all(bookings_for(snapshot, int(dice.choice(rows)), [member], "g"))
+        if number % 20 == 19:
+            snapshot.put_node(node(f"new-{number}", 8))
+            asked = shape(1, 100 + number)
+            assert np.array_equal(rooms.keys(asked), Rooms(snapshot, each).keys(asked))
+
+
+def test_rows_in_the_same_state_are_asked_about_once() -> None:
+    asked: list[int] = []
+
+    class Counting(Scoring):
+        def __call__(self, snapshot: Snapshot, shape: Shape, rows: Rows) -> Scores:
+            asked.append(len(rows))
+            return super().__call__(snapshot, shape, rows)
+
+    snapshot = snapshot_of(*(node(f"n{number}") for number in range(500)))
+    rooms = Rooms(snapshot, Counting(default_scoring().parts))
+    for number in range(20):
+        row = rooms.best(shape(1, 1000 + number))
+        member = Member(f"ns/p{number}", shape(1))
+        snapshot.book_all(bookings_for(snapshot, row, [member], "g"))
+    assert max(asked) <= 21
+
+
+def test_more_shapes_in_turn_than_once_were_kept_are_remembered() -> None:
+    asked: list[Shape] = []
+
+    class Counting(Scoring):
+        def __call__(self, snapshot: Snapshot, shape: Shape, rows: Rows) -> Scores:
+            asked.append(shape)
+            return super().__call__(snapshot, shape, rows)
+
+    rooms = Rooms(nodes(), Counting(default_scoring().parts))
+    shapes = [shape(1, 1000 + number) for number in range(1000)]
+    for _ in range(3):
+        for each in shapes:
+            rooms.best(each)
+    assert len(asked) == len(set(asked))
 
 
 def test_what_is_plugged_in_may_look_at_names() -> None:

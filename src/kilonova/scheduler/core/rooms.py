@@ -7,6 +7,7 @@ since the last one for the same shape, and one search for the largest of a vecto
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,8 +37,13 @@ _RANK_BITS = 24
 _LEVELS = 2000
 """Scores are compared in so many steps; equals by name."""
 
-_KEPT_SHAPES = 512
+_FEWEST_KEPT, _MOST_KEPT = 512, 4096
+"""Of so many shapes at least, and at most, the vectors are kept, within `_KEPT_BYTES`."""
+_KEPT_BYTES = 128 << 20
+_BYTES_PER_ROW = 17
 _KEPT_LEVELS = 1 << 16
+_FEW = 64
+"""So few rows are not worth being compared with each other."""
 
 
 @dataclass(slots=True)
@@ -64,6 +70,7 @@ class Rooms:
         self._levels: dict[tuple[Shape, bytes], int] = {}
         """What a row in some state is worth to a shape, by the score of one version."""
         self._levels_by = _NEVER
+        self._states = _States(snapshot)
 
     def of(self, snapshot: Snapshot) -> "Rooms":
         """The same score on another snapshot."""
@@ -114,7 +121,7 @@ class Rooms:
             chosen = rows[open_]
             levels = self._known_level(shape, chosen) if len(rows) == 1 else None
             if levels is None:
-                levels = self._leveled(shape, chosen)
+                levels = self._leveled_by_state(shape, chosen)
             ranks = (1 << _RANK_BITS) - 1 - self._snapshot.ranks[chosen]
             keys[open_] = (levels << _RANK_BITS) | ranks
         return keys
@@ -124,10 +131,21 @@ class Rooms:
         sound = np.fmin(np.fmax(scores, 0.0), 100.0)  # what is no number counts as nothing
         return np.rint(sound * (_LEVELS / 100)).astype(np.int64)
 
+    def _leveled_by_state(self, shape: Shape, rows: Rows) -> Keys:
+        """What rows are worth: where only their state counts, those in the same are asked about
+        once. Most nodes of a cluster are in one of a few states."""
+        if len(rows) < _FEW or not self._goes_by_state(shape):
+            return self._leveled(shape, rows)
+        _, first, which = np.unique(self._states.of(rows), return_index=True, return_inverse=True)
+        return self._leveled(shape, rows[first])[which]
+
+    def _goes_by_state(self, shape: Shape) -> bool:
+        return getattr(self._score, "by_state", False) and _by_state(shape)
+
     def _known_level(self, shape: Shape, rows: Rows) -> int | None:
         """What one row is worth, as another in the same state was; None where more than its state
         counts. Pods that come one by one meet few states."""
-        if not getattr(self._score, "by_state", False) or not _by_state(shape):
+        if not self._goes_by_state(shape):
             return None
         version = self._ranking()[1]
         if self._levels_by != version or len(self._levels) > _KEPT_LEVELS:
@@ -154,8 +172,11 @@ class Rooms:
                 np.zeros(snapshot.size, np.int64),
                 np.full(snapshot.size, NOWHERE, np.int64),
             )
-            if len(self._vectors) > _KEPT_SHAPES:
+            kept = _KEPT_BYTES // (_BYTES_PER_ROW * max(1, snapshot.size))
+            while len(self._vectors) > min(_MOST_KEPT, max(_FEWEST_KEPT, kept)):
                 self._vectors.popitem(last=False)
+        else:
+            self._vectors.move_to_end(shape)
         if vectors.facts_at != snapshot.fact_changes.position:
             rows = _changed(snapshot.fact_changes, vectors.facts_at, snapshot)
             vectors.reasons[rows] = reasons(snapshot, shape, rows)
@@ -186,6 +207,51 @@ class BothRooms(Rooms):
 
     def keys(self, shape: Shape) -> Keys:
         return np.where(self._shadow.room(shape) > 0, self._present.keys(shape), NOWHERE)
+
+
+class _States:
+    """A number for the state of each row, equal for rows that have and use the same: a hash of all
+    that `Snapshot.state` says, brought up to date where rows changed."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+        self._hashes: NDArray[np.uint64] = np.zeros(0, np.uint64)
+        self._columns = (0, 0)
+        self._at = _NEVER
+
+    def of(self, rows: Rows) -> NDArray[np.uint64]:
+        snapshot = self._snapshot
+        columns = len(snapshot.allocatable), snapshot.gpu_free.shape[1]
+        if len(self._hashes) != snapshot.size or self._columns != columns:
+            self._hashes, self._columns = np.zeros(snapshot.size, np.uint64), columns
+            self._at = _NEVER
+        if self._at != snapshot.changes.position:
+            changed = _changed(snapshot.changes, self._at, snapshot)
+            self._hashes[changed] = self._hashed(changed)
+            self._at = snapshot.changes.position
+        return self._hashes[rows]
+
+    def _hashed(self, rows: Rows) -> NDArray[np.uint64]:
+        snapshot = self._snapshot
+        facts = (snapshot.layouts[rows], snapshot.taints[rows], snapshot.gpu_missing[rows])
+        parts = (
+            *(each for one in _AMOUNTS for each in getattr(snapshot, one)[:, rows]),
+            *snapshot.gpu_free[rows].T,
+            *snapshot.gpu_mask[rows].T,
+            *facts,
+        )
+        total = np.zeros(len(rows), np.uint64)
+        for factor, part in zip(_factors(len(parts)).tolist(), parts, strict=True):
+            total += part.astype(np.uint64) * np.uint64(factor)
+        return total
+
+
+_AMOUNTS = ("allocatable", "used", "free")
+
+
+@lru_cache(maxsize=64)
+def _factors(count: int) -> NDArray[np.uint64]:
+    return np.random.default_rng(0).integers(1, 1 << 63, count, np.uint64) | np.uint64(1)
 
 
 def _by_state(shape: Shape) -> bool:

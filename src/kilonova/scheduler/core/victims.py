@@ -11,8 +11,9 @@ they are asked for.
 """
 
 import heapq
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from itertools import chain, groupby
+from itertools import chain
 
 import numpy as np
 
@@ -145,11 +146,11 @@ class Victims:
     def _by_priority(self, queue: str) -> "list[tuple[int, _Level]]":
         """The gangs of a queue by priority, the least important first."""
         if self._levels is None:
-            found: dict[tuple[str, int], list[Standing]] = {}
+            found: defaultdict[tuple[str, int], list[Standing]] = defaultdict(list)
             for standing in self._cluster.standing.values():
                 gang = standing.gang
                 if gang.preemptible:
-                    found.setdefault((gang.queue, gang.priority), []).append(standing)
+                    found[gang.queue, gang.priority].append(standing)
             self._levels = {}
             for name, priority in sorted(found):
                 level = _Level(found[name, priority], self._now, self._current)
@@ -249,28 +250,27 @@ def _in_order_of_cost(
 ) -> Iterator[Unit]:
     """Units of gangs of one priority by cost: extra pods, then whole gangs. Costs of whole gangs
     are compared before any unit is made: there may be a hundred thousand."""
-    elastic = [each for each in standings if _may_have_extras(each)]
+    # Each of these loops is over all gangs: what is done in them is little, and not in functions.
+    elastic = [
+        each
+        for each in standings
+        if len(each.gang.groups) != 1 or each.gang.groups[0].minimum < len(each.pods)
+    ]
     extras = (unit for each in elastic for unit in current(each.gang.name, None)[:-1])
     yield from sorted(extras, key=_cost)
-    gpus = np.array([_gpus(each) for each in standings], np.int64)
-    ages = np.maximum(0.0, now - np.array([each.since for each in standings]))
     pods = np.array([len(each.pods) for each in standings])
-    work = ages * gpus
-    order: list[int] = np.lexsort((pods, gpus, work)).tolist()
-    for _, equal in groupby(order, key=lambda at: (work[at], gpus[at], pods[at])):
-        names = [standings[at].gang.name for at in equal]
+    of_pods = [amounts.get(GPU, 0) for each in standings for amounts in each.pods.values()]
+    gpus = np.add.reduceat(np.array(of_pods, np.int64), np.cumsum(pods) - pods)
+    work = np.maximum(0.0, now - np.array([each.since for each in standings])) * gpus
+    order = np.lexsort((pods, gpus, work))
+    costs = np.stack((work, gpus, pods))[:, order]
+    starts = np.flatnonzero((costs[:, 1:] != costs[:, :-1]).any(axis=0)) + 1
+    for equal in np.split(order, starts):
+        at: list[int] = equal.tolist()
+        names = [standings[each].gang.name for each in at]
         heapq.heapify(names)
         while names:
             yield from current(heapq.heappop(names), None)[-1:]
-
-
-def _may_have_extras(standing: Standing) -> bool:
-    groups = standing.gang.groups
-    return len(groups) != 1 or groups[0].minimum < len(standing.pods)
-
-
-def _gpus(standing: Standing) -> int:
-    return sum([amounts.get(GPU, 0) for amounts in standing.pods.values()])
 
 
 def _may_gain(

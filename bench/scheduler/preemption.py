@@ -1,0 +1,93 @@
+"""Rows about gangs that find no free place on a full cluster, and about plans there."""
+
+import time
+from collections.abc import Callable, Iterable
+from functools import partial
+
+from bench.report import Quantity, Row
+from bench.scheduler.inputs import Inputs
+from bench.scheduler.worlds import GPUS, cluster_of, gang_of, planner_of, shape, singles
+from kilonova.scheduler.core.gangs import Gang, Member, single
+from kilonova.scheduler.core.plan import Plan, Planner
+from kilonova.scheduler.core.queues import QueueSpec
+from kilonova.scheduler.core.snapshot import GPU
+
+_LATER = 3600.0
+_REJECTED = 40
+
+
+def measure(inputs: Inputs) -> list[Row]:
+    """All of them: the clusters are made once, and each figure is the best of some runs."""
+    return [*_rejections(inputs), _many_rejections(inputs), _reclaim(inputs), *_others(inputs)]
+
+
+def _full(nodes: int, *queues: QueueSpec, queue: str = "default") -> Planner:
+    """Every GPU is used by a pod of its own."""
+    planner = planner_of(cluster_of(nodes, *queues))
+    assert not planner.decide(singles(nodes * GPUS, queue), 0.0).refusals
+    return planner
+
+
+def _rejections(inputs: Inputs) -> Iterable[Row]:
+    for nodes in (inputs.nodes, inputs.many_nodes):
+        planner = _full(nodes)
+        for pods, words in ((1, "a pod"), (2, "a gang of 2")):
+            gang = gang_of(pods, name="late")
+            seconds = _best(inputs.runs, partial(_refused, planner, [gang]))
+            title = f"rejection of {words}, nobody to evict, {nodes:,} nodes full"
+            yield Row(Quantity(title, "ms", "less", 50), seconds * 1e3)
+
+
+def _many_rejections(inputs: Inputs) -> Row:
+    planner = _full(inputs.nodes)
+    gangs = [gang_of(2 + index, name=f"late-{index}") for index in range(_REJECTED)]
+    seconds = _best(inputs.runs, lambda: _refused(planner, gangs))
+    title = f"a cycle of {_REJECTED} rejected gangs of different sizes, {inputs.nodes:,} nodes full"
+    return Row(Quantity(title, "s", "less", 0.3), seconds)
+
+
+def _reclaim(inputs: Inputs) -> Row:
+    queues = QueueSpec("theirs"), QueueSpec("ours", deserved={GPU: inputs.nodes * GPUS * 1000})
+    planner = _full(inputs.nodes, *queues, queue="theirs")
+    wanted = singles(1, "ours")
+    seconds = _best(inputs.runs, lambda: _placed(planner, wanted))
+    title = f"reclaim for a pod, {inputs.nodes:,} nodes full"
+    return Row(Quantity(title, "ms", "less", 50), seconds * 1e3)
+
+
+def _others(inputs: Inputs) -> Iterable[Row]:
+    planner = planner_of(cluster_of(inputs.nodes))
+    pods = [_of_own_shape(index, inputs.shapes) for index in range(2 * inputs.shapes)]
+    planner.plan(pods, 0.0)
+    seconds = _best(inputs.runs, lambda: _placed(planner, pods))
+    title = f"a pod of one of {inputs.shapes:,} shapes in turn, {inputs.nodes:,} nodes"
+    yield Row(Quantity(title, "ms", "less", 0.5), seconds * 1e3 / len(pods))
+    planner = planner_of(cluster_of(inputs.many_nodes))
+    used = singles(inputs.many_nodes * GPUS - 1)
+    assert not planner.decide(used, 0.0).refusals
+    seconds = _best(inputs.runs, lambda: _placed(planner, singles(1, name="late")))
+    title = f"a plan for a pod, {inputs.many_nodes:,} nodes all but full"
+    yield Row(Quantity(title, "ms", "less", 10), seconds * 1e3)
+
+
+def _of_own_shape(index: int, shapes: int) -> Gang:
+    return single(Member(f"default/pod-{index}", shape(1, 1_000 + index % shapes)))
+
+
+def _refused(planner: Planner, gangs: list[Gang]) -> None:
+    assert len(planner.plan(gangs, _LATER).refusals) == len(gangs)
+
+
+def _placed(planner: Planner, gangs: list[Gang]) -> None:
+    plan: Plan = planner.plan(gangs, _LATER)
+    assert len(plan.placements) == len(gangs), f"{len(plan.refusals)} found no place"
+
+
+def _best(runs: int, act: Callable[[], None]) -> float:
+    """Seconds of processor time of the fastest run."""
+    best = float("inf")
+    for _ in range(runs):
+        begun = time.process_time()
+        act()
+        best = min(best, time.process_time() - begun)
+    return best
