@@ -61,6 +61,28 @@ def test_replicas_are_those_asked_for_however_many_are_there() -> None:
     assert status_of(surging, view(0), view(1), progress=progress).replicas == 1
 
 
+def test_replicas_of_a_surge_are_counted_as_long_as_it_lasts() -> None:
+    strategy = UpdateStrategy(rolling_update=SetRollingUpdate(max_surge=2))
+    set_ = pod_clique_set(
+        clique("a"), clique("b"), groups=[group("g", "b")], replicas=2, update_strategy=strategy
+    )
+    updated = {"available": True, "updated": True, "updated_cliques": 1, "updated_groups": 1}
+    views = [view(0), view(1, available=True), *(view(each, **updated) for each in (2, 3, 4))]
+    under_way = SetUpdateProgress(update_started_at=THEN)
+    status = status_of(set_, *views, progress=under_way)
+    # Two that were asked for and two of the surge; the fifth is on its way out.
+    assert (status.available_replicas, status.updated_replicas) == (3, 2)
+    progress = status.update_progress
+    assert progress is not None
+    assert (progress.updated_pod_cliques_count, progress.total_pod_cliques_count) == (2, 4)
+    assert progress.updated_pod_clique_scaling_groups_count == 2
+    assert progress.total_pod_clique_scaling_groups_count == 4
+    ended = status_of(set_, *views, progress=replace(under_way, update_ended_at=THEN))
+    assert (ended.available_replicas, ended.updated_replicas) == (1, 0)
+    assert ended.update_progress is not None
+    assert ended.update_progress.total_pod_cliques_count == 2
+
+
 def test_progress_counts_cliques_and_groups_of_all_replicas() -> None:
     set_ = pod_clique_set(
         clique("a"), clique("b"), clique("c"), groups=[group("g", "c")], replicas=3
