@@ -145,7 +145,13 @@ class Subresources:
     async def _log(self, request: Request, target: Target, user: User) -> Answer:
         if request.method != "GET":
             raise method_not_allowed()
-        return await self._logs.read(self._registry.entry(target).decode(), request)
+        reply = await self._logs.read(self._registry.entry(target).decode(), request)
+        if "upgrade" in request.headers and isinstance(reply, StreamReply):
+            from kilonova.local.streaming.output import is_websocket_request, log_messages
+
+            if is_websocket_request(request):
+                return log_messages(request, reply)
+        return reply
 
     async def _finalize(self, request: Request, target: Target, user: User) -> Answer:
         options = _only("PUT", request, user)

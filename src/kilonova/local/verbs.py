@@ -98,9 +98,15 @@ class Verbs:
         writer = watch_writer(self._registry, form, request)
         lines: AsyncIterator[bytes] = await watch(self._registry, target, options, writer)
         content_type = JSON if form.shape is Shape.WHOLE else form.content_type
-        return StreamReply(
+        reply = StreamReply(
             200, lines, {"content-type": content_type, "cache-control": "no-cache, private"}
         )
+        if "upgrade" in request.headers:
+            from kilonova.local.streaming.output import is_websocket_request, watch_messages
+
+            if is_websocket_request(request):
+                return watch_messages(request, reply)
+        return reply
 
     async def _post(self, request: Request, target: Target, user: User, form: Wanted) -> Answer:
         if target.name or (target.kind.namespaced and not target.namespace):

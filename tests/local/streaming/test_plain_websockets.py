@@ -18,7 +18,7 @@ from tests.local.streaming.machine import ThisMachine
 from tests.local.streaming.scene import NODE, Scene
 
 BASE = "/api/v1/namespaces/default/pods"
-_HANDSHAKE = (
+HANDSHAKE = (
     "Host: localhost",
     "Connection: keep-alive, Upgrade",
     "Upgrade: websocket",
@@ -34,13 +34,14 @@ class Client:
         self.reader, self.writer = reader, writer
         self._connection = Connection(ConnectionType.CLIENT)
         self._partial = b""
-        self._waiting: list[bytes | CloseConnection | Pong] = []
+        self._text = ""
+        self._waiting: list[bytes | str | CloseConnection | Pong] = []
 
     async def send(self, event: BytesMessage | TextMessage | Ping | CloseConnection) -> None:
         self.writer.write(bytes(self._connection.send(event)))
         await self.writer.drain()
 
-    async def next(self) -> bytes | CloseConnection | Pong:
+    async def next(self) -> bytes | str | CloseConnection | Pong:
         """A whole message, or how the connection was closed, or an answer to a ping."""
         async with asyncio.timeout(20):
             while not self._waiting:
@@ -53,24 +54,29 @@ class Client:
                         if event.message_finished:
                             self._waiting.append(self._partial)
                             self._partial = b""
+                    elif isinstance(event, TextMessage):
+                        self._text += event.data
+                        if event.message_finished:
+                            self._waiting.append(self._text)
+                            self._text = ""
                     elif isinstance(event, CloseConnection | Pong):
                         self._waiting.append(event)
             return self._waiting.pop(0)
 
 
 @asynccontextmanager
-async def _connected(scene: Scene, path: str, protocol: str) -> AsyncGenerator[Client]:
+async def connected(scene: Scene, path: str, protocol: str = "") -> AsyncGenerator[Client]:
     reader, writer = await scene.dial()
-    lines = [
-        f"GET {BASE}/{path} HTTP/1.1",
-        *_HANDSHAKE,
-        f"Sec-WebSocket-Protocol: {protocol}",
-    ]
+    lines = [f"GET {BASE}{path} HTTP/1.1", *HANDSHAKE]
+    if protocol:
+        lines.append(f"Sec-WebSocket-Protocol: {protocol}")
     writer.write("\r\n".join([*lines, "", ""]).encode())
     head = await reader.readuntil(b"\r\n\r\n")
     assert head.startswith(b"HTTP/1.1 101 "), head
     assert b"sec-websocket-accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n" in head
     try:
+        answered = f"sec-websocket-protocol: {protocol.rpartition(' ')[2]}\r\n".encode()
+        assert (answered in head) if protocol else (b"sec-websocket-protocol" not in head)
         yield Client(reader, writer)
     finally:
         writer.transport.abort()
@@ -78,8 +84,9 @@ async def _connected(scene: Scene, path: str, protocol: str) -> AsyncGenerator[C
 
 async def test_version_4_has_channels_but_no_end_of_input(scene: Scene) -> None:
     await scene.pod("web")
-    path = "web/exec?command=cat&stdin=true&stdout=true"
-    async with _connected(scene, path, "x, v4.channel.k8s.io") as client:
+    path = "/web/exec?command=cat&stdin=true&stdout=true"
+    async with connected(scene, path, "x, v4.channel.k8s.io") as client:
+        assert await client.next() == b"\1"  # it stands
         await client.send(BytesMessage(data=b"\0hello"))
         assert await client.next() == b"\1hello"
         await client.send(Ping(payload=b"?"))
@@ -92,8 +99,9 @@ async def test_version_4_has_channels_but_no_end_of_input(scene: Scene) -> None:
 
 async def test_the_outcome_is_the_last_word(scene: Scene) -> None:
     await scene.pod("web")
-    path = "web/exec?command=sh&command=-c&command=exit%202&stdout=true"
-    async with _connected(scene, path, "v4.channel.k8s.io") as client:
+    path = "/web/exec?command=sh&command=-c&command=exit%202&stdout=true"
+    async with connected(scene, path, "v4.channel.k8s.io") as client:
+        assert await client.next() == b"\1"
         last = await client.next()
         assert isinstance(last, bytes)
         assert last[0] == 3
@@ -105,16 +113,18 @@ async def test_the_outcome_is_the_last_word(scene: Scene) -> None:
 
 async def test_text_is_as_good_as_bytes(scene: Scene) -> None:
     await scene.pod("web")
-    path = "web/exec?command=cat&stdin=true&stdout=true"
-    async with _connected(scene, path, "v4.channel.k8s.io") as client:
+    path = "/web/exec?command=cat&stdin=true&stdout=true"
+    async with connected(scene, path, "v4.channel.k8s.io") as client:
+        assert await client.next() == b"\1"
         await client.send(TextMessage(data="\0grüße"))
         assert await client.next() == "\1grüße".encode()
 
 
 async def test_what_is_no_frame_ends_the_conversation(scene: Scene) -> None:
     await scene.pod("web")
-    path = "web/exec?command=sleep&command=600&stdin=true&stdout=true"
-    async with _connected(scene, path, "v5.channel.k8s.io") as client:
+    path = "/web/exec?command=sleep&command=600&stdin=true&stdout=true"
+    async with connected(scene, path, "v5.channel.k8s.io") as client:
+        assert await client.next() == b"\1"
         client.writer.write(b"\x82\x05hello")
         closed = await client.next()
         assert isinstance(closed, CloseConnection)
@@ -137,7 +147,7 @@ async def test_ports_of_the_official_python_client(scene: Scene) -> None:
     port = server.sockets[0].getsockname()[1]
     async with (
         server,
-        _connected(scene, f"web/portforward?ports={port},1", "v4.channel.k8s.io") as client,
+        connected(scene, f"/web/portforward?ports={port},1", "v4.channel.k8s.io") as client,
     ):
         number = port.to_bytes(2, "little")
         begins = [await client.next() for _ in range(4)]
@@ -166,7 +176,7 @@ async def test_who_does_not_wait_for_the_answer_leaves_nothing_behind(scene: Sce
     await scene.pod("web")
     _, writer = await scene.dial()
     path = f"{BASE}/web/exec?command=sleep&command=600&stdout=true"
-    lines = [f"GET {path} HTTP/1.1", *_HANDSHAKE, "Sec-WebSocket-Protocol: v5.channel.k8s.io"]
+    lines = [f"GET {path} HTTP/1.1", *HANDSHAKE, "Sec-WebSocket-Protocol: v5.channel.k8s.io"]
     writer.write("\r\n".join([*lines, "", ""]).encode())
     async with asyncio.timeout(20):
         await asked.wait()
@@ -181,8 +191,8 @@ async def test_who_does_not_wait_for_the_answer_leaves_nothing_behind(scene: Sce
 
 async def test_who_does_not_read_stops_the_process(scene: Scene) -> None:
     await scene.pod("web")
-    path = "web/exec?command=yes&stdout=true"
-    async with _connected(scene, path, "v5.channel.k8s.io") as client:
+    path = "/web/exec?command=yes&stdout=true"
+    async with connected(scene, path, "v5.channel.k8s.io") as client:
         client.writer.transport.pause_reading()  # pyright: ignore[reportAttributeAccessIssue]
         # What is under way: the socket's buffers, and a few pieces of ours.
         sizes: list[int] = []
@@ -199,7 +209,7 @@ def _written(scene: Scene) -> int:
 
 
 @pytest.mark.parametrize(
-    "path", ["web/exec?command=cat&stdin=true&stdout=true&tty=false", "web/portforward?ports=1"]
+    "path", ["/web/exec?command=cat&stdin=true&stdout=true&tty=false", "/web/portforward?ports=1"]
 )
 @settings(
     max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
@@ -210,7 +220,7 @@ async def test_no_bytes_bring_the_server_down(scene: Scene, path: str, noise: by
         scene.machine.known.add("web")
         await scene.pod("web")
     protocol = "v5.channel.k8s.io" if "exec" in path else "SPDY/3.1+portforward.k8s.io"
-    async with _connected(scene, path, protocol) as client:
+    async with connected(scene, path, protocol) as client:
         client.writer.write(noise)
         await client.send(BytesMessage(data=noise))
         client.writer.write_eof() if client.writer.can_write_eof() else client.writer.close()

@@ -76,10 +76,10 @@ async def test_other_methods_are_not_allowed(scene: Scene) -> None:
                 "Upgrade": "websocket",
                 "Sec-WebSocket-Version": "13",
                 "Sec-WebSocket-Key": "AAAAAAAAAAAAAAAAAAAAAA==",
-                "Sec-WebSocket-Protocol": "base64.channel.k8s.io",
+                "Sec-WebSocket-Protocol": "v9.channel.k8s.io",
             },
             403,
-            "client supports [base64.channel.k8s.io]",
+            "client supports [v9.channel.k8s.io]",
         ),
         (
             {"Upgrade": "SPDY/3.1", "X-Stream-Protocol-Version": "v9"},

@@ -6,11 +6,17 @@ from enum import IntEnum
 from kilonova.api.json import JsonObject
 from kilonova.local.kubelets import Output
 from kilonova.local.registry.objects import encode
-from kilonova.local.streaming.console import Input, InputEnded, Typed, resized
-from kilonova.local.streaming.websocket import Piece, WebSocket
+from kilonova.local.streaming.console import Input, InputEnded, Typed, Wanted, resized
+from kilonova.local.streaming.websocket import Messages, Piece
 
-V5 = "v5.channel.k8s.io"
-V4 = "v4.channel.k8s.io"
+_V5 = "v5.channel.k8s.io"
+_V4 = ("v4.channel.k8s.io", "v4.base64.channel.k8s.io")
+_V1 = ("", "channel.k8s.io", "base64.channel.k8s.io")
+CONSOLE_PROTOCOLS = (_V5, *_V4, *_V1)
+"""Of exec and attach. Before version 4 errors are plain words, and success is not told."""
+
+PORT_PROTOCOLS = (*_V4, *_V1)
+"""Of port-forward, whose channels are the same in all of them."""
 
 _TERMINAL_SIZE_LIMIT = 4096
 
@@ -57,9 +63,18 @@ class ChannelReader:
 class ChannelConsole:
     """The client at the other end of a WebSocket."""
 
-    def __init__(self, websocket: WebSocket, protocol: str) -> None:
+    def __init__(self, websocket: Messages, protocol: str) -> None:
         self._websocket = websocket
-        self._reader = ChannelReader(closes=protocol == V5)
+        self._reader = ChannelReader(closes=protocol == _V5)
+        self._in_words = protocol in _V1
+
+    async def begin(self, wanted: Wanted) -> None:
+        """An empty message, by which clients of Kubernetes know that the connection stands."""
+        if wanted.stdout:
+            channel = Channel.STDOUT
+        else:
+            channel = Channel.STDERR if wanted.stderr else Channel.ERROR
+        await self._websocket.send(bytes((channel,)))
 
     async def inputs(self) -> AsyncIterator[Input]:
         async for piece in self._websocket.pieces():
@@ -71,5 +86,8 @@ class ChannelConsole:
         await self._websocket.send(bytes((output,)) + data)
 
     async def finish(self, outcome: JsonObject) -> None:
-        await self._websocket.send(bytes((Channel.ERROR,)) + encode(outcome))
+        if not self._in_words:
+            await self._websocket.send(bytes((Channel.ERROR,)) + encode(outcome))
+        elif outcome.get("status") != "Success":
+            await self._websocket.send(bytes((Channel.ERROR,)) + outcome["message"].encode())
         await self._websocket.close()

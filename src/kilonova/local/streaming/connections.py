@@ -2,22 +2,22 @@
 
 from kilonova.api.json import JsonObject
 from kilonova.kube.transport import Request
-from kilonova.local.errors import ApiError, bad_request
+from kilonova.local.errors import bad_request
 from kilonova.local.kinds.walk import objects
 from kilonova.local.kubelets import Kubelet, Kubelets, RemoteProcess
 from kilonova.local.podoptions import chosen_container, flag
-from kilonova.local.streaming import websocket as ws
-from kilonova.local.streaming.channels import V4, V5, ChannelConsole
+from kilonova.local.streaming.channels import CONSOLE_PROTOCOLS, PORT_PROTOCOLS, ChannelConsole
 from kilonova.local.streaming.console import Wanted, converse
 from kilonova.local.streaming.forwarding import PORTFORWARD, ForwardedPod, forward_ports
+from kilonova.local.streaming.handshakes import SPDY, Agreed, agree, messages
 from kilonova.local.streaming.portchannels import forward_channels
-from kilonova.local.streaming.session import Session, SpdySession, Upgrade, WebSocketSession
+from kilonova.local.streaming.session import SpdySession, Upgrade, WebSocketSession
 from kilonova.local.streaming.spdyconsole import SpdyConsole
 from kilonova.local.streaming.spdystreams import SpdyConnection
 from kilonova.local.streaming.websocket import Tunnel, WebSocket
 
-_SPDY = "SPDY/3.1"
-_TUNNELLED = f"{_SPDY}+{PORTFORWARD}"
+_V4 = "v4.channel.k8s.io"
+_TUNNELLED = f"{SPDY}+{PORTFORWARD}"
 _MOST_PORTS = 100
 
 
@@ -33,14 +33,14 @@ class PodConnections:
         command = [value for name, value in request.query if name == "command"]
         if not command:
             raise bad_request("you must specify at least one command for the container")
-        agreed = _agree(request, (V5, V4), (V4,))
+        agreed = agree(request, CONSOLE_PROTOCOLS, (_V4,))
         process = await kubelet.execute(pod, container, command, stdin=wanted.stdin, tty=wanted.tty)
         return _on_console(agreed, process, wanted, tells_exit_code=True)
 
     async def attach(self, pod: JsonObject, request: Request) -> Upgrade:
         """Sit down at the process that a container runs."""
         kubelet, container, wanted = self._asked(pod, request)
-        agreed = _agree(request, (V5, V4), (V4,))
+        agreed = agree(request, CONSOLE_PROTOCOLS, (_V4,))
         # Whether it runs in a terminal was settled when it was started.
         tty = any(
             each.get("tty", False)
@@ -54,7 +54,7 @@ class PodConnections:
     async def forward(self, pod: JsonObject, request: Request) -> Upgrade:
         """Connections to ports of the pod."""
         kubelet = self._kubelet(pod)
-        agreed = _agree(request, (_TUNNELLED, V4), (PORTFORWARD,))
+        agreed = agree(request, (_TUNNELLED, *PORT_PROTOCOLS), (PORTFORWARD,))
         metadata = pod["metadata"]
         where = ForwardedPod(
             metadata["name"], metadata["uid"], lambda port: kubelet.dial(pod, port)
@@ -66,7 +66,11 @@ class PodConnections:
                 WebSocketSession(lambda each: forward_ports(SpdyConnection(Tunnel(each)), where))
             )
         ports = _ports(request)
-        return agreed.upgrade(WebSocketSession(lambda each: forward_channels(each, where, ports)))
+        return agreed.upgrade(
+            WebSocketSession(
+                lambda each: forward_channels(messages(each, agreed.protocol), where, ports)
+            )
+        )
 
     def _asked(self, pod: JsonObject, request: Request) -> tuple[Kubelet, str, Wanted]:
         container = chosen_container(pod, request.param("container") or "")
@@ -83,65 +87,12 @@ class PodConnections:
         return self._kubelets.find(node)
 
 
-class _Agreed:
-    """Which protocol both sides speak, and the headers that say so."""
-
-    def __init__(self, protocol: str, headers: dict[str, str], *, spdy: bool) -> None:
-        self.protocol = protocol
-        self.spdy = spdy
-        self._headers = headers
-
-    def upgrade(self, session: Session) -> Upgrade:
-        return Upgrade(headers=self._headers, session=session)
-
-
-def _agree(
-    request: Request, websocket_protocols: tuple[str, ...], spdy_protocols: tuple[str, ...]
-) -> _Agreed:
-    """What the client offers and we speak, in the client's order; 400 without an upgrade."""
-    headers = request.headers
-    upgrade = headers.get("upgrade", "").lower()
-    if "upgrade" not in headers.get("connection", "").lower() or not upgrade:
-        raise bad_request("Upgrade request required")
-    if upgrade == "websocket":
-        if request.method != "GET" or not ws.is_handshake(headers):
-            raise bad_request("not a WebSocket handshake of version 13")
-        offered = _words(headers.get("sec-websocket-protocol", ""))
-        protocol = _first(offered, websocket_protocols)
-        return _Agreed(protocol, ws.handshake(headers, protocol), spdy=False)
-    if upgrade != _SPDY.lower():
-        raise bad_request(f'cannot upgrade to "{headers["upgrade"]}": use WebSocket or {_SPDY}')
-    offered = _words(headers.get("x-stream-protocol-version", ""))
-    protocol = _first(offered, spdy_protocols)
-    accepting = {
-        "upgrade": _SPDY,
-        "connection": "Upgrade",
-        "x-stream-protocol-version": protocol,
-    }
-    return _Agreed(protocol, accepting, spdy=True)
-
-
-def _first(offered: list[str], spoken: tuple[str, ...]) -> str:
-    for protocol in offered:
-        if protocol in spoken:
-            return protocol
-    raise ApiError(
-        403,
-        "Forbidden",
-        "unable to upgrade: unable to negotiate protocol: "
-        f"client supports [{' '.join(offered)}], server accepts [{' '.join(spoken)}]",
-    )
-
-
-def _words(text: str) -> list[str]:
-    return [word.strip() for word in text.split(",") if word.strip()]
-
-
 def _on_console(
-    agreed: _Agreed, process: RemoteProcess, wanted: Wanted, *, tells_exit_code: bool
+    agreed: Agreed, process: RemoteProcess, wanted: Wanted, *, tells_exit_code: bool
 ) -> Upgrade:
     async def over_websocket(websocket: WebSocket) -> None:
-        console = ChannelConsole(websocket, agreed.protocol)
+        console = ChannelConsole(messages(websocket, agreed.protocol), agreed.protocol)
+        await console.begin(wanted)
         await converse(process, console, wanted, tells_exit_code=tells_exit_code)
 
     async def over_spdy(connection: SpdyConnection) -> None:

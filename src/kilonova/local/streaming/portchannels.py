@@ -1,4 +1,4 @@
-"""Port-forward over plain WebSocket messages, as the official Python client has it.
+"""Port-forward over plain WebSocket messages, as the official Python client and kr8s have it.
 
 The ports are named in the request, and are connected at once. Port `i` of them has channel `2i`
 for data and `2i + 1` for errors, each of which begins with the port's number in two bytes.
@@ -9,13 +9,13 @@ import contextlib
 
 from kilonova.local.errors import ApiError
 from kilonova.local.streaming.forwarding import ForwardedPod
-from kilonova.local.streaming.websocket import WebSocket
+from kilonova.local.streaming.websocket import Messages
 from kilonova.local.streaming.wire import READ_BYTES
 
 _QUEUE = 16
 
 
-async def forward_channels(websocket: WebSocket, pod: ForwardedPod, ports: list[int]) -> None:
+async def forward_channels(websocket: Messages, pod: ForwardedPod, ports: list[int]) -> None:
     """Serve the ports until the pod has closed all of them, or the client has gone."""
     queues: list[asyncio.Queue[bytes]] = [asyncio.Queue(_QUEUE) for _ in ports]
     for index, port in enumerate(ports):
@@ -38,7 +38,7 @@ async def forward_channels(websocket: WebSocket, pod: ForwardedPod, ports: list[
         await asyncio.gather(reading, everything, return_exceptions=True)
 
 
-async def _read(websocket: WebSocket, queues: list[asyncio.Queue[bytes]]) -> None:
+async def _read(websocket: Messages, queues: list[asyncio.Queue[bytes]]) -> None:
     channel: int | None = None
     async for piece in websocket.pieces():
         data = piece.data
@@ -51,7 +51,7 @@ async def _read(websocket: WebSocket, queues: list[asyncio.Queue[bytes]]) -> Non
 
 
 async def _forward(
-    websocket: WebSocket, pod: ForwardedPod, channel: int, port: int, queue: asyncio.Queue[bytes]
+    websocket: Messages, pod: ForwardedPod, channel: int, port: int, queue: asyncio.Queue[bytes]
 ) -> None:
     with contextlib.suppress(OSError):
         try:
