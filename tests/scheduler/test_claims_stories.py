@@ -31,6 +31,7 @@ from tests.scheduler.faults import (
     transport_of,
 )
 from tests.scheduler.scheduling import (
+    GANGS,
     a_cluster,
     all_placed,
     create_gang,
@@ -378,3 +379,34 @@ async def test_a_device_that_changes_under_its_name_is_judged_anew() -> None:
         device = {"name": "gpu-0", "capacity": {"memory": {"value": "141Gi"}}}
         await client.patch(SLICES, "node-0-slice", {"spec": {"devices": [device]}})
         await eventually(all_placed(client, ["p"]))
+
+
+async def test_pods_that_share_six_claims_neither_stall_others_nor_are_forgotten() -> None:
+    async with scheduling(fleet(20)) as (cluster, _):
+        client = cluster.client("tester")
+        await make_class(client)
+        for name in await node_names(client):
+            await publish(client, name, 12)
+        claims: dict[str, list[dict[str, str]]] = {}
+        for gang_name in ("fits", "torn"):
+            names = [f"{gang_name}-{number}" for number in range(6)]
+            for name in names:
+                await make_claim(client, NS, name, asking())
+            claims[gang_name] = [{"name": name, "resourceClaimName": name} for name in names]
+        # Two pods of 8 GPUs each have no node together, where the devices of both are.
+        await create_gang(client, "torn", 2, gpus=8, resourceClaims=claims["torn"])
+        fits = await create_gang(client, "fits", 2, gpus=4, resourceClaims=claims["fits"])
+        await client.create(PODS, pod("other"), NS)
+        await eventually(all_placed(client, [*fits, "other"]))
+        nodes = await nodes_of(client)
+        assert nodes["fits-0"] == nodes["fits-1"]
+
+        async def told() -> bool:
+            status = (await client.get(GANGS, "torn", NS)).get("status", {})
+            return any(
+                each["type"] == "Unschedulable" and each["status"] == "True" and each["message"]
+                for each in status.get("conditions", [])
+            )
+
+        await eventually(told)
+        assert not nodes["torn-0"]

@@ -2,7 +2,8 @@
 
 The search is complete: options in the order in which they are listed, for each the devices one
 after the other, back where that leads nowhere. Devices that nothing tells apart are tried once.
-Each way back is a step of a budget; once that is exceeded, it is as if there were no devices.
+Beyond what is usual on a node, each device that is looked at in vain is a step of a budget; once
+that is exceeded, it is as if there were no devices.
 """
 
 from collections.abc import Callable, Sequence
@@ -23,6 +24,8 @@ from kilonova.scheduler.core.deviceuse import Amounts, DeviceUse
 from kilonova.scheduler.core.requirements import NodeTerm, Requirement
 from kilonova.scheduler.core.search_budget import SearchBudget
 
+_FREE_STEPS = 128
+"""So many devices are looked at for nothing: some are always in use, or not what is wanted."""
 _MOST_DEPTH = 400
 """Of devices and requests of one pod: each is a call within the one before."""
 
@@ -67,6 +70,7 @@ class _Search:
         self._asks = asks
         self._use = use
         self._budget = budget
+        self._free_steps = _FREE_STEPS
         self._chosen: list[list[tuple[Given, Device]]] = [[] for _ in asks]
         self._candidates = {
             option: _packed(candidates(option), use)
@@ -124,15 +128,23 @@ class _Search:
             if in_vain and self._kind(candidate.device) in in_vain:
                 continue
             if not self._take(claim, option, candidate):
+                if not self._spend():
+                    return False
                 continue
             if self._choose(claim, request, option, index + 1, lacking - 1):
                 return True
             given, device = self._chosen[claim].pop()
             self._use.give_back(_key(claim), given)
-            if not self._budget.spend():
+            if not self._spend():
                 return False
             in_vain.add(self._kind(device))
         return False
+
+    def _spend(self) -> bool:
+        if self._free_steps:
+            self._free_steps -= 1
+            return True
+        return self._budget.spend()
 
     def _take(self, claim: int, option: Option, candidate: Candidate) -> bool:
         device, chosen = candidate.device, self._chosen[claim]

@@ -9,14 +9,14 @@ are searched (see `backtracking`).
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import groupby, islice, product
+from itertools import groupby, product
 from typing import TypeVar
 
 import numpy as np
 
 from kilonova.scheduler.core import taking
 from kilonova.scheduler.core.asks import Shape
-from kilonova.scheduler.core.backtracking import Place, search
+from kilonova.scheduler.core.backtracking import Place, claims_cost, search
 from kilonova.scheduler.core.domains import candidates, could_hold
 from kilonova.scheduler.core.gangs import Apart, Gang, Group, Member
 from kilonova.scheduler.core.giving import bookings_for, shares_of
@@ -32,10 +32,6 @@ from kilonova.scheduler.core.snapshot import Booking, Snapshot
 _TRIALS, _TRIALS_PER_PART = 256, 3
 """Domains that are tried for one gang: the larger it is, the more it takes to place it at all. The
 bound on domains leaves few that fail."""
-
-_PINS, _PINNED_ROWS = (4, 64), 4_096
-"""So many choices of nodes for claims that pods share are tried, the fewer the more nodes there
-are: each looks at all of them again. What these leave out is left to the search of all choices."""
 
 _MOST_DOMAINS = 16
 """So many domains are tried for pods that want to be near each other."""
@@ -160,8 +156,10 @@ class Attempt:
         for together in parts:
             shapes = {shape: n for claim in sorted(together) for shape, n in sharers[claim].items()}
             choices.append(self._pin_rows(shapes, rows))
-        most = max(_PINS[0], min(_PINS[1], _PINNED_ROWS // max(1, len(rows))))
-        for chosen in islice(product(*choices), most):
+        for number, chosen in enumerate(product(*choices)):
+            # Each choice is worked out again for all nodes. What is left out is for the search.
+            if number and not self._budget.spend(2 * claims_cost(len(rows))):
+                return
             pins = zip(parts, chosen, strict=True)
             yield {claim: row for together, row in pins for claim in together}
 

@@ -33,8 +33,8 @@ from kilonova.scheduler.core.snapshot import Snapshot
 _MOST_PODS = 256
 """Of larger gangs no complete search is made: it would not end."""
 
-_TRIAL_STEPS = 16
-"""What a choice costs that is booked."""
+_TRIAL_STEPS, _TRIAL_ROWS = 16, 32
+"""What a choice costs that is booked, and for how many rows one step more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +74,11 @@ def search(
     return TrialSearch(snapshot, rooms, order, rows, gang, budget).places()
 
 
+def claims_cost(rows: int) -> int:
+    """What it costs to book a pod with claims: they are looked for on all rows again."""
+    return _TRIAL_STEPS + rows
+
+
 def _is_whole(leaf: Part) -> bool:
     return leaf.group is None or leaf.group.segments is None
 
@@ -84,12 +89,11 @@ StepT = TypeVar("StepT", bound=_Step)
 class Backtracking(ABC, Generic[StepT]):
     """Depth first. Keeps a stack of its own: the one of calls is finite."""
 
-    cost = 1
-    """Of one choice."""
-
-    def __init__(self, order: PodOrder, budget: SearchBudget) -> None:
+    def __init__(self, order: PodOrder, budget: SearchBudget, cost: int = 1) -> None:
         self._order = order
         self._budget = budget
+        self._cost = cost
+        """Of one choice."""
         self._domains = order.domains.copy()
         """Of each set, as far as it is decided."""
         self._unfinished = order.unfinished_sets()
@@ -109,7 +113,7 @@ class Backtracking(ABC, Generic[StepT]):
                     return None
                 self._take_back(steps.pop())
                 continue
-            if not self._budget.spend(self.cost):
+            if not self._budget.spend(self._cost):
                 for each in reversed(steps):
                     self._take_back(each)
                 return None
@@ -249,8 +253,6 @@ class _TrialStep(_Step):
 class TrialSearch(Backtracking[_TrialStep]):
     """By booking every choice."""
 
-    cost = _TRIAL_STEPS
-
     def __init__(
         self,
         snapshot: Snapshot,
@@ -260,7 +262,9 @@ class TrialSearch(Backtracking[_TrialStep]):
         gang: str,
         budget: SearchBudget,
     ) -> None:
-        super().__init__(order, budget)
+        claims = any(member.shape.claims for member in order.kinds)
+        cost = claims_cost(len(rows)) if claims else _TRIAL_STEPS + len(rows) // _TRIAL_ROWS
+        super().__init__(order, budget, cost)
         self._snapshot = snapshot
         self._rooms = rooms
         self._rows = rows

@@ -21,8 +21,6 @@ from kilonova.scheduler.core.search_budget import SearchBudget
 _MOST_PODS = 2048
 _MOST_TRIALS = 96
 """After so many pods, or so many attempts, nothing more is tried for one gang."""
-_SEARCHES = 4
-"""All that is tried for one gang may cost as much as so many complete searches."""
 
 
 class Trial:
@@ -43,7 +41,7 @@ class Trial:
     def begin(self, gang: Gang) -> None:
         """Counts from here: another gang is looked at."""
         self.trials = self.pods = 0
-        self.placer.budget = SearchBudget(_SEARCHES * SEARCH_STEPS)
+        self.placer.budget = SearchBudget(SEARCH_STEPS)
         self.snapshot.claims.renew_budget()
         self.evicts = self.policy.evicts and gang.preempts and gang.needed > 0
         self._loosened.clear()
