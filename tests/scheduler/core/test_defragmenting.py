@@ -20,8 +20,7 @@ from kilonova.scheduler.core.plan import Placement, Planner, Policy
 from kilonova.scheduler.core.queues import QueueSpec
 from kilonova.scheduler.core.relocating import Budget, Move
 from kilonova.scheduler.core.scores import default_scoring
-from kilonova.scheduler.core.snapshot import Booking
-from kilonova.scheduler.core.tidying import empty_places, used_rows
+from kilonova.scheduler.core.snapshot import GPU, Booking
 from tests.scheduler.core import clusters, naive
 from tests.scheduler.core import random_clusters as random
 from tests.scheduler.core.clusters import BLOCK, RACK, gang, group, node, shape, tight
@@ -271,6 +270,23 @@ def test_little_used_nodes_are_emptied_when_nobody_waits() -> None:
     assert consolidated(cluster, None) == Consolidation()
 
 
+def test_a_node_that_only_gangs_without_gpus_use_is_in_use() -> None:
+    cluster = racks(1)
+    put(cluster, job("web", 1, 0, preemptible=False), "n0")
+    put(cluster, job("a", 1, 2), "n1")
+    found = consolidated(cluster, None)
+    assert names(found) == ["a"]
+    assert {booking.row for move in found.moves for booking in move.bookings} == {0}
+
+
+def test_pods_of_others_without_gpus_do_not_make_a_node_used() -> None:
+    cluster = racks(1)
+    agent = clusters.group("agent", 1, of=shape(0)).members[0]
+    cluster.snapshot.book(Booking(agent, cluster.snapshot.row("n0")))
+    put(cluster, job("a", 1, 2), "n1")
+    assert consolidated(cluster, None) == Consolidation()
+
+
 def test_many_do_not_move_for_one_node() -> None:
     cluster = racks(1)
     for index in range(4):
@@ -296,8 +312,24 @@ def test_halves_of_a_device_meet() -> None:
 def objective(cluster: Cluster) -> tuple[int, float]:
     snapshot = cluster.snapshot
     left = left_on(snapshot, np.flatnonzero(snapshot.alive[: snapshot.size]))
-    empty = empty_places(cluster, POLICY.levels, used_rows(cluster))
-    return empty, round(float(HALVES.of(left).sum()), 6)
+    return unused_places(cluster), round(float(HALVES.of(left).sum()), 6)
+
+
+def unused_places(cluster: Cluster) -> int:
+    """Nodes with GPUs, and domains of such nodes, without a pod of a gang or one with GPUs."""
+    snapshot = cluster.snapshot
+    used: dict[str, bool] = {}
+    for each in snapshot.nodes():
+        if not each.allocatable.get(GPU, 0):
+            continue
+        pods = snapshot.pods_on[snapshot.row(each.name)].values()
+        busy = any(pod.gang in cluster.standing or pod.shape.gpu is not None for pod in pods)
+        for level in ("", *POLICY.levels):
+            value = each.labels.get(level) if level else each.name
+            if value is not None:
+                place = f"{level}={value}"
+                used[place] = used.get(place, False) or busy
+    return sum(not busy for busy in used.values())
 
 
 def told(cluster: Cluster, found: Consolidation) -> object:

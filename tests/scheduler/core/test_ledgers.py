@@ -33,6 +33,11 @@ def test_the_first_limit_on_the_way_up_is_named() -> None:
     )
 
 
+def test_a_limit_says_by_how_much_it_would_be_broken() -> None:
+    used = ledger(two_departments(), physics=8, biology=3)
+    assert [each.over for each in used.broken("physics", {GPU: 6})] == [4, 5]
+
+
 @pytest.mark.parametrize("asked", [{}, {"cpu": 10**18}, {GPU: 0}])
 def test_what_has_no_limit_and_what_is_not_asked_for_is_not_blocked(asked: dict[str, int]) -> None:
     used = ledger(two_departments(), physics=10)

@@ -117,6 +117,31 @@ def test_a_queue_that_deserves_only_cpu_uses_idle_gpus() -> None:
     assert decide(cluster, pending("w", 1, 2, queue="a")).placements
 
 
+@pytest.mark.parametrize("zone", [False, True], ids=["a pod", "a pod that needs one zone"])
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [(("n0", (0,)), ("n1", (0,))), (("n0", (0,)), ("n1", (0, 1)))],
+    ids=["as many GPUs", "more GPUs for a short time"],
+)
+def test_who_loses_least_work_makes_way(
+    old: tuple[str, tuple[int, ...]], new: tuple[str, tuple[int, ...]], zone: bool
+) -> None:
+    cluster = cluster_of(("n0", 1, "z"), ("n1", len(new[1]), "z"), ("n2", 0, "y"))
+    stand(cluster, running("a-old", [old]), [old], age=100)
+    stand(cluster, running("b-new", [new]), [new], age=10)
+    assert evicted(decide(cluster, pending("w", 1, 1, priority=1, zone=zone))) == ["b-new"]
+
+
+def test_only_who_frees_as_much_as_a_limit_is_exceeded_by_makes_way() -> None:
+    cluster = cluster_of(("n0", 8, ""), queues=(QueueSpec("q", limit={GPU: 4000}),))
+    small, large = [("n0", (0,))], [("n0", (1, 2, 3))]
+    stand(cluster, running("small", small, queue="q"), small, age=1)
+    stand(cluster, running("large", large, queue="q"), large, age=100)
+    plan = decide(cluster, pending("w", 1, 2, queue="q", priority=1))
+    assert evicted(plan) == ["large"]
+    assert cluster.used.of("q")[GPU] == 3000
+
+
 class Unlisted(dict[str, Standing]):
     """Gangs that may be looked up, but not all of them one after the other."""
 
