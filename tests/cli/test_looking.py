@@ -88,6 +88,15 @@ def test_one_queue_tells_all(cluster_command: Kilonova, busy: Path):
     assert "there is no queue 'nobody': there are default, lost, research, vision" in wrong.err
 
 
+def test_a_resource_that_nothing_has_is_refused(cluster_command: Kilonova, busy: Path):
+    for more in ((), ("-w",)):
+        done = cluster_command("queues", "--resource", "nope", *more, "--data", busy)
+        assert (done.code, done.out) == (1, "")
+        assert "--resource nope: no node has it and no queue speaks of it: there are " in done.err
+        assert "cpu, " in done.err
+    assert cluster_command("queues", "--resource", "memory", "--data", busy).code == 0
+
+
 def test_why_tells_the_limit_and_the_smallest_change(cluster_command: Kilonova, busy: Path):
     done = cluster_command("why", "held", "--data", busy)
     assert done.code == 0, done.err
@@ -151,6 +160,7 @@ def test_a_snapshot_answers_like_the_cluster(cluster_command: Kilonova, busy: Pa
     file = tmp_path / "it.json.gz"
     saved = cluster_command("snapshot", "save", file, "--data", busy)
     assert saved.code == 0, saved.err
+    assert file.stat().st_mode & 0o777 == 0o600
     assert "34 nodes, 1 pod on them, 3 gangs waiting" in saved.out
     shown = cluster_command("snapshot", "show", file)
     assert "NVIDIA-H100-80GB-HBM3   8       64" in shown.out

@@ -33,6 +33,27 @@ def test_a_bad_fleet_file_is_refused_by_the_name_of_the_field(
     assert not data.exists()
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "root:x:0:0:secret:/root:/bin/sh\nbin:x:2:2:secret:/bin:/bin/sh\n",
+        "nodes:\n- name: [secret\nsecret: a: b\n",
+        "nodes: [{name: a, labels: [secret, secret]}]",
+        "nodes: [{name: a, count: " + "secret " * 40 + "}]",
+        "- secret\n- other",
+    ],
+    ids=["text", "no YAML", "list", "long", "top"],
+)
+def test_a_file_that_is_no_fleet_is_not_printed(kilonova: Kilonova, tmp_path: Path, text: str):
+    file = tmp_path / "passwd"
+    file.write_text(text)
+    done = kilonova("up", "--port", "0", "--data", tmp_path / "data", "--nodes", file)
+    assert done.code == 1
+    assert str(file) in done.err
+    assert "secret" not in done.err
+    assert len(done.err.splitlines()) == 1
+
+
 def test_a_missing_fleet_file_is_refused_also_in_the_background(kilonova: Kilonova, tmp_path: Path):
     done = kilonova.detach(tmp_path / "data", "--nodes", tmp_path / "absent.yaml")
     assert (done.code, done.out) == (1, "")
@@ -55,7 +76,6 @@ REFUSED = {
     "port of the console": ("--no-demo", "--console-port", "TAKEN"),
     "one port for both": ("--no-demo", "--port", "FREE", "--console-port", "FREE"),
     "host": ("--no-demo", "--host", "192.0.2.1"),
-    "controller": ("--no-demo", "--controllers", "nonsense"),
     "fleet": ("--nodes", "absent.yaml"),
 }
 
@@ -105,8 +125,21 @@ def test_a_path_that_pods_cannot_be_shown_is_refused(
     done = kilonova("up", *mode, "--port", "0", "--data", data, "--allow-host-path", path)
     told = wrong.replace("HOME", str(tmp_path))
     shown = str(Path(path))
-    assert (done.code, done.err) == (1, f"kilonova: --allow-host-path {shown} {told}\n")
+    assert (done.code, done.err) == (2, f"kilonova: --allow-host-path {shown} {told}\n")
     assert not data.exists()
+
+
+@MODES
+def test_an_unknown_controller_is_wrong_usage(
+    kilonova: Kilonova, tmp_path: Path, mode: tuple[str, ...]
+):
+    data = tmp_path / "new" / "data"
+    kilonova.ends_with_the_test(data)
+    words = ("--no-demo", "--port", "0", "--controllers", "nonsense", "--data", data)
+    done = kilonova("up", *mode, *words)
+    assert (done.code, done.out) == (2, "")
+    assert "--controllers nonsense" in done.err
+    assert not (tmp_path / "new").exists()
 
 
 def _asked(words: tuple[str, ...], taken: str, data: Path) -> list[str]:

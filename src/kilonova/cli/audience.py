@@ -8,7 +8,7 @@ from typing import Protocol
 
 import msgspec
 
-from kilonova.cli.failure import CommandFailed
+from kilonova.cli.failure import FAILED, CommandFailed
 from kilonova.cli.progress import Display, Step
 from kilonova.cli.welcome import Welcome, welcome_text
 
@@ -102,6 +102,7 @@ class Failed(msgspec.Struct, tag=True, frozen=True):
     """Over the pipe: it will not start, and why."""
 
     message: str
+    code: int = FAILED
 
 
 Report = Progress | Answers | Ready | Failed
@@ -127,7 +128,7 @@ class Pipe:
     def failed(self, error: BaseException) -> None:
         # Of what was not expected the log has more to say than a line.
         if isinstance(error, CommandFailed):
-            self._send(Failed(str(error)))
+            self._send(Failed(str(error), error.code))
 
     def stopping(self) -> None:
         pass

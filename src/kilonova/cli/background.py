@@ -97,7 +97,7 @@ def _awaited(
         report = msgspec.json.decode(line, type=Report)
         if isinstance(report, Failed):
             process.wait()
-            raise (CommandFailed if answered else _Refused)(report.message)
+            raise (CommandFailed if answered else _Refused)(report.message, report.code)
         answered = answered or isinstance(report, Answers)
         if isinstance(report, Progress) and display is not None:
             display.show(report.steps)

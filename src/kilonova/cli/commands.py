@@ -55,6 +55,25 @@ app = typer.Typer(
 app.add_typer(run_app, name="run")
 app.add_typer(snapshot_app, name="snapshot")
 
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        version()
+        raise typer.Exit
+
+
+@app.callback()
+def kilonova(
+    show_version: Annotated[
+        bool,
+        typer.Option(
+            "--version", help="Print the version.", callback=_print_version, is_eager=True
+        ),
+    ] = False,
+) -> None:
+    """Kilonova: AI workloads on GPU clusters, end to end."""
+
+
 _Data = Annotated[
     Path | None,
     typer.Option(

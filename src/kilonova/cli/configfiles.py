@@ -6,9 +6,11 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import msgspec
+import yaml
 
 from kilonova.api.json import JsonObject
 from kilonova.cli.failure import CommandFailed
+from kilonova.kube.yamlproblems import yaml_problem
 
 T = TypeVar("T")
 
@@ -33,7 +35,9 @@ def fields_of(content: bytes, kind: str) -> JsonObject:
     try:
         written: object = msgspec.yaml.decode(content)
     except msgspec.DecodeError as error:
-        raise ValueError(f"is not YAML: {error}") from None
+        cause = error.__cause__
+        problem = yaml_problem(cause) if isinstance(cause, yaml.YAMLError) else str(error)
+        raise ValueError(f"is not YAML: {problem}") from None
     if not isinstance(written, dict):
         raise ValueError(f"is no {kind}")
     return cast("JsonObject", written)

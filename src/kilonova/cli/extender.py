@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from kilonova.cli.failure import CommandFailed
+from kilonova.cli.failure import WrongUsage
 from kilonova.cli.runoptions import Context, HealthPort, Kubeconfig, LeaderElect, LogFormat
 
 
@@ -92,7 +92,7 @@ def extender(
     try:
         tls = Tls.chosen(tls_cert, tls_key, tls_dir, tuple(tls_name or ()), tls_client_ca, address)
     except ValueError as error:
-        raise CommandFailed(str(error)) from error
+        raise WrongUsage(str(error)) from error
     options = ExtenderOptions(
         kubeconfig=kubeconfig,
         context=context,

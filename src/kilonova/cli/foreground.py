@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from kilonova.cli.audience import Audience, ending_text
 from kilonova.cli.census import count_nodes
-from kilonova.cli.failure import CommandFailed, unusable_folder
+from kilonova.cli.failure import CommandFailed, WrongUsage, unusable_folder
 from kilonova.cli.options import FLEETS, UpOptions
 from kilonova.cli.progress import Steps
 from kilonova.cli.welcome import Welcome
@@ -85,7 +85,7 @@ async def _run(options: UpOptions, audience: Audience, steps: Steps, begun: floa
             audience.stopping()
             return
     except UnknownController as error:
-        raise CommandFailed(f"--controllers {options.controllers}: {error}") from error
+        raise WrongUsage(f"--controllers {options.controllers}: {error}") from error
     except (FolderInUse, PortInUse, FleetError, StorageBroken) as error:
         raise CommandFailed(str(error)) from error
     except OSError as error:

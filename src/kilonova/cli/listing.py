@@ -12,7 +12,7 @@ import msgspec
 
 from kilonova.cli import colours
 from kilonova.cli.clusters import cluster_meant, namespace_meant
-from kilonova.cli.failure import CommandFailed
+from kilonova.cli.failure import CommandFailed, WrongUsage
 from kilonova.cli.lookoptions import Form
 from kilonova.cli.printing import Printer
 from kilonova.cli.reasons import explained
@@ -79,6 +79,7 @@ def show(kind: Kind[V], asked: Asked) -> None:
     meant = cluster_meant(asked.kubeconfig, asked.context, asked.data)
     if kind.namespace is not None and not asked.everywhere:
         asked = replace(asked, namespace=namespace_meant(asked.namespace, meant, asked.context))
+    _require_selector(asked.selector)
     columns = _columns(kind, asked)
     printer = Printer(
         head=tuple(each.title for each in columns) if asked.headers else None,
@@ -92,6 +93,19 @@ def show(kind: Kind[V], asked: Asked) -> None:
     order = _order(kind, asked.sort_by)
     with explained("look", "; `kilonova doctor` says which rights there are to ask for"):
         asyncio.run(_show(kind, asked, meant, printer, order))
+
+
+def _require_selector(selector: str) -> None:
+    """Refuse here what no server understands."""
+    if not selector:
+        return
+    from kilonova.local.errors import ApiError
+    from kilonova.local.selectors.syntax import parse_label_selector
+
+    try:
+        parse_label_selector(selector)
+    except ApiError as error:
+        raise WrongUsage(f"--selector {selector!r}: {error.message}") from None
 
 
 async def _show(
@@ -166,7 +180,7 @@ def _order(kind: Kind[V], wanted: str) -> Callable[[V], tuple[float, str]] | Non
     column = next((each for each in kind.columns if each.title == wanted.upper()), None)
     if column is None:
         titles = ", ".join(each.title.lower() for each in kind.columns)
-        raise CommandFailed(f"there is no column {wanted!r} to sort by: take one of {titles}")
+        raise WrongUsage(f"there is no column {wanted!r} to sort by: take one of {titles}")
     key = column.order or column.cell
 
     def order(view: V) -> tuple[float, str]:

@@ -10,6 +10,7 @@ import yaml
 
 from kilonova.api.json import JsonObject
 from kilonova.cli.failure import CommandFailed
+from kilonova.kube.yamlproblems import yaml_problem
 
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -44,8 +45,10 @@ def _in_file(file: Path) -> Iterator[Manifest]:
         documents = list(yaml.load_all(text, _LOADER))
     except OSError as error:
         raise CommandFailed(f"{file} can not be read: {error.strerror}") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise CommandFailed(f"{file} is no YAML: {' '.join(str(error).split())}") from error
+    except yaml.YAMLError as error:
+        raise CommandFailed(f"{file} is no YAML: {yaml_problem(error)}") from None
+    except UnicodeDecodeError as error:
+        raise CommandFailed(f"{file} is no YAML: {error}") from None
     for number, document in enumerate(documents, 1):
         if document is not None:
             yield from _objects(document, f"{file}, document {number}")

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal
 
-from kilonova.cli.failure import CommandFailed
+from kilonova.cli.failure import WrongUsage
 
 DATA_VARIABLE = "KILONOVA_DATA_DIR"
 PORT = 7443
@@ -71,9 +71,9 @@ def _host_path(typed: Path) -> Path:
     path = Path(os.path.expanduser(typed))
     if not path.is_absolute():
         absolute = os.path.abspath(path)
-        raise CommandFailed(f"--allow-host-path {typed} is a relative path: write {absolute}")
+        raise WrongUsage(f"--allow-host-path {typed} is a relative path: write {absolute}")
     if not path.exists():
-        raise CommandFailed(f"--allow-host-path {typed} does not exist: make it, or name another")
+        raise WrongUsage(f"--allow-host-path {typed} does not exist: make it, or name another")
     return path
 
 

@@ -45,7 +45,7 @@ def plan(
       kilonova plan --moves --config scheduler.yaml
     """
     from kilonova.cli.decisiontext import decisions_text
-    from kilonova.cli.failure import CommandFailed
+    from kilonova.cli.failure import WrongUsage
     from kilonova.cli.movestext import moves_text
     from kilonova.cli.picturing import picture_from, settings_in
     from kilonova.cli.planning import planned
@@ -53,7 +53,7 @@ def plan(
     from kilonova.scheduler.proposing import proposed_moves
 
     if moves == bool(files):
-        raise CommandFailed("give manifests with --filename, or --moves: one of them")
+        raise WrongUsage("give manifests with --filename, or --moves: one of them")
     if not files:
         picture = picture_from(snapshot, kubeconfig, context, data, config)
         proposed = proposed_moves(picture, settings_in(config).moves)

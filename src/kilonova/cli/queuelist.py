@@ -20,6 +20,7 @@ from kilonova.cli.views import Tables
 from kilonova.cli.watching import GONE, watch
 from kilonova.kube import ConnectionFailed, connect
 from kilonova.scheduler.capturing import capture
+from kilonova.scheduler.picture import Picture
 from kilonova.scheduler.queueview import QueueView, queues_in
 
 _SOURCES = (
@@ -61,22 +62,35 @@ def queue_printer(resource: str, form: Form, *, headers: bool) -> Printer[QueueV
 
 
 def watch_queues(
-    printer: Printer[QueueView], kubeconfig: Path | None, context: str | None, data: Path | None
+    printer: Printer[QueueView],
+    kubeconfig: Path | None,
+    context: str | None,
+    data: Path | None,
+    require: Callable[[Picture], None],
 ) -> None:
-    """Show queues whenever something changed on which their amounts depend, until cancelled."""
+    """Show queues whenever something changed on which their amounts depend, until cancelled;
+    `require` may refuse what is there at first."""
     meant = cluster_meant(kubeconfig, context, data)
     with explained("look", "; whoever looks must be able to list nodes, pods, podgangs and queues"):
-        asyncio.run(_watch(printer, meant, context))
+        asyncio.run(_watch(printer, meant, context, require))
 
 
-async def _watch(printer: Printer[QueueView], kubeconfig: Path | None, context: str | None) -> None:
+async def _watch(
+    printer: Printer[QueueView],
+    kubeconfig: Path | None,
+    context: str | None,
+    require: Callable[[Picture], None],
+) -> None:
     async with connect(kubeconfig, context) as client:
         settings = await usual_settings(client)
 
         async def looked() -> list[QueueView]:
             return list(queues_in((await capture(client, settings)).picture))
 
-        last = await looked()  # refuses at once what would be tried for ever
+        # Refuses at once what would be tried for ever.
+        first = (await capture(client, settings)).picture
+        require(first)
+        last = list(queues_in(first))
 
         async def choose(tables: Tables) -> list[QueueView]:
             nonlocal last

@@ -1,12 +1,11 @@
 """`kilonova queues`: the tree of queues, and how each is used."""
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from kilonova.cli.completing import queue_names
-from kilonova.cli.failure import CommandFailed
+from kilonova.cli.failure import CommandFailed, WrongUsage
 from kilonova.cli.lookoptions import (
     Context,
     Data,
@@ -18,6 +17,7 @@ from kilonova.cli.lookoptions import (
 )
 
 if TYPE_CHECKING:
+    from kilonova.scheduler.picture import Picture
     from kilonova.scheduler.queueview import QueueView
 
 _GPU = "nvidia.com/gpu"
@@ -52,16 +52,20 @@ def queues(
       kilonova queues --resource cpu -w
       kilonova queues -o json --snapshot before.json.gz
     """
+    from kilonova.cli.picturing import picture_from
     from kilonova.cli.queuelist import queue_printer, watch_queues
     from kilonova.cli.tables import in_form
+    from kilonova.scheduler.queueview import queues_in
 
     printer = queue_printer(resource, output, headers=not no_headers)
     if watch:
         if name is not None or snapshot is not None:
-            raise CommandFailed("--watch shows all queues of a cluster: give no name, no snapshot")
-        watch_queues(printer, kubeconfig, context, data)
+            raise WrongUsage("--watch shows all queues of a cluster: give no name, no snapshot")
+        watch_queues(printer, kubeconfig, context, data, lambda seen: _require(resource, seen))
         return
-    views = _views(snapshot, kubeconfig, context, data)
+    picture = picture_from(snapshot, kubeconfig, context, data)
+    _require(resource, picture)
+    views = queues_in(picture)
     if name is not None:
         view = next((each for each in views if each.name == name), None)
         if view is None:
@@ -77,13 +81,18 @@ def queues(
         typer.echo(f"\nAmounts of {resource}.")
 
 
-def _views(
-    snapshot: Path | None, kubeconfig: Path | None, context: str | None, data: Path | None
-) -> "tuple[QueueView, ...]":
-    from kilonova.cli.picturing import picture_from
-    from kilonova.scheduler.queueview import queues_in
-
-    return queues_in(picture_from(snapshot, kubeconfig, context, data))
+def _require(resource: str, picture: "Picture") -> None:
+    """Refuse a resource that no node has and no queue speaks of: zeros would mislead."""
+    known = {_GPU}
+    for node in picture.nodes:
+        known |= {name for name in node.allocatable if name != "pods"}
+    for queue in picture.queues:
+        known |= {*queue.deserved, *queue.limit}
+    if resource not in known:
+        named = ", ".join(sorted(known))
+        raise CommandFailed(
+            f"--resource {resource}: no node has it and no queue speaks of it: there are {named}"
+        )
 
 
 def queue_table(views: "tuple[QueueView, ...]", resource: str) -> str:

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from kilonova.cli.extender import extender
-from kilonova.cli.failure import CommandFailed
+from kilonova.cli.failure import CommandFailed, WrongUsage
 from kilonova.cli.runconsole import console
 from kilonova.cli.runoptions import Context, HealthPort, Kubeconfig, LeaderElect, LogFormat
 from kilonova.cli.runscheduler import scheduler
@@ -175,5 +175,6 @@ def operator(
     try:
         options = choose(asked) if read is None else choose(asked, read.configuration)
     except ValueError as error:
-        raise CommandFailed(str(error)) from error
+        by_options = read is None or str(error).startswith("--")
+        raise (WrongUsage if by_options else CommandFailed)(str(error)) from error
     run_operator(options, ignored=() if read is None else read.ignored)

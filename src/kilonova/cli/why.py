@@ -25,7 +25,7 @@ def why(
     name: Annotated[
         str,
         typer.Argument(
-            metavar="[KIND/]NAME",
+            metavar="NAME",
             help="A pod, a PodGang or PodGroup, or a workload (KIND/NAME, as job/x).",
             autocompletion=names_with_reasons,
         ),

@@ -17,6 +17,7 @@ import msgspec
 import yaml
 
 from kilonova.kube.errors import ConfigError
+from kilonova.kube.yamlproblems import yaml_problem
 
 T = TypeVar("T")
 
@@ -161,11 +162,7 @@ def _read(file: Path) -> _Document | None:
     try:
         content = yaml.safe_load(text)
     except yaml.YAMLError as error:
-        # The message spans lines and repeats the text, which may hold secrets.
-        mark = getattr(error, "problem_mark", None)
-        line = f" in line {mark.line + 1}" if mark else ""
-        problem = getattr(error, "problem", None) or "syntax error"
-        raise ConfigError(str(file), f"is not YAML: {problem}{line}") from None
+        raise ConfigError(str(file), f"is not YAML: {yaml_problem(error)}") from None
     if content is None:
         return None
     try:

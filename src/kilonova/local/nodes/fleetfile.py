@@ -10,6 +10,7 @@ import msgspec
 import yaml
 
 from kilonova.api.quantity import parse
+from kilonova.kube.yamlproblems import yaml_problem
 from kilonova.local.names import dns_subdomain, label_value, qualified_name
 from kilonova.local.nodes.fleet import (
     Amount,
@@ -42,6 +43,7 @@ _WRITE = {
     "array": "write a list: [ … ]",
     "object": "write fields with values: { … }",
 }
+_LONGEST = 60
 _UNKNOWN = re.compile(r"Object contains unknown field `(.*)`")
 _MISSING = re.compile(r"Object missing required field `(.*)`")
 _EXPECTED = re.compile(r"Expected `(\w+)")
@@ -58,7 +60,7 @@ def read_fleet(path: Path) -> Fleet:
     except OSError as error:
         raise FleetError(f"{path} cannot be read: {error.strerror}") from error
     except yaml.YAMLError as error:
-        raise FleetError(f"{path} is not YAML: {' '.join(str(error).split())}") from error
+        raise FleetError(f"{path} is not YAML: {yaml_problem(error)}") from None
     try:
         fleet = msgspec.convert(source if source is not None else {}, Fleet)
     except msgspec.ValidationError as error:
@@ -81,11 +83,21 @@ def _misfit(source: Any, message: str) -> str:
             f"{_under(path, found[1])}: is missing: every entry of {place or 'the file'} needs it"
         )
     expected = _EXPECTED.match(reason)
-    value = _value(source, path)
+    found = _shown(_value(source, path)) if path else "what is in it"
     fix = _WRITE.get(expected[1], reason) if expected else reason
     if reason.startswith("Invalid enum value"):
         fix = f"choose from {', '.join(_choices(path))}"
-    return f"{path or 'the file'}: {value!r} does not fit: {fix}"
+    return f"{path or 'the file'}: {found} does not fit: {fix}"
+
+
+def _shown(value: Any) -> str:
+    """A value as it is written, if it is short: a file that is none of ours is not printed."""
+    if isinstance(value, list):
+        return "a list"
+    if isinstance(value, dict):
+        return "an object"
+    text = repr(value)
+    return text if len(text) <= _LONGEST else "a long text"
 
 
 def _choices(path: str) -> Iterator[str]:
