@@ -3,8 +3,8 @@ import { computed, signal } from "@preact/signals";
 import { hello } from "./stream";
 
 export interface Act {
-  act: "scale" | "cordon" | "uncordon" | "drain" | "delete";
-  table: "nodes" | "sets" | "cliques" | "pods" | "gangs";
+  act: "scale" | "restart" | "suspend" | "resume" | "cordon" | "uncordon" | "drain" | "delete";
+  table: "nodes" | "sets" | "cliques" | "deployments" | "statefulsets" | "jobs" | "pods" | "gangs";
   id: string;
   replicas?: number;
 }

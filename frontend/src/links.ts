@@ -7,10 +7,13 @@ export function workloadHref(id: string): string {
   return pathOf("workloads", ...id.split("/"));
 }
 
-/** The address of a pod: that of its workload, with the pod marked. */
+/** The address of a pod: that of its workload, with the pod named. */
 export function podHref(id: string): string | undefined {
   const pod = tables.pods.peek().get(id);
-  return pod && `${workloadHref(pod.workload)}?pod=${encodeURIComponent(id)}`;
+  if (!pod) return undefined;
+  // A lone pod is its own workload.
+  const lone = pod.workload === `Pod/${id}`;
+  return lone ? workloadHref(pod.workload) : `${workloadHref(pod.workload)}?pod=${encodeURIComponent(id)}`;
 }
 
 /** The address of a gang: that of its set, or of whom its pods belong to. */
@@ -48,6 +51,10 @@ export function objectHref(object: string): string | undefined {
     case "PodClique": {
       const set = tables.cliques.peek().get(id)?.set;
       return set && workloadHref(`PodCliqueSet/${set}`);
+    }
+    case "ReplicaSet": {
+      const made = id.slice(0, id.lastIndexOf("-"));
+      return tables.deployments.peek().has(made) ? workloadHref(`Deployment/${made}`) : workloadHref(object);
     }
     case "PodCliqueSet":
     case "Deployment":

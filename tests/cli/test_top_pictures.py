@@ -77,6 +77,12 @@ def test_the_head_counts_nodes_gpus_who_waits_and_what_it_costs():
     )
 
 
+def test_the_head_counts_gpus_without_a_price_beside_what_the_others_cost():
+    free = NodeRow(id="odd", ready=True, cpu=1, ram=1, gpus=72)
+    told = head_line(scene(tables=Tables(nodes=[*NODES, free], pods=PODS)))
+    assert told.endswith("$11.00 of $24.00 per hour + 72 GPUs without a price")
+
+
 def test_a_gang_that_waits_is_counted_once():
     gang = GangRow(id="y/g", phase="Pending", groups=())
     member = PodRow(id="y/m", phase="Pending", state="Pending", workload="Pod/y/m", gang="y/g")

@@ -8,13 +8,15 @@ from kilonova.cli.consolewhy import explainer
 from kilonova.cli.install import install_definitions
 from kilonova.console import Console
 from kilonova.kube import Client
-from kilonova.kube.resource import plain
+from kilonova.kube.resource import Resource, plain
 from tests.conftest import Api
 from tests.console.looking import act, browser, console_on, page_of
 from tests.local.embedded_cluster import NODES, PODS, eventually, find, pod
 
 SETS = plain("grove.io", "v1alpha1", "podcliquesets", "PodCliqueSet", True)
 BUDGETS = plain("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget", True)
+DEPLOYMENTS = plain("apps", "v1", "deployments", "Deployment", True)
+JOBS = plain("batch", "v1", "jobs", "Job", True)
 DAEMON_SETS = plain("apps", "v1", "daemonsets", "DaemonSet", True)
 READ_ONLY = "the console is read-only: start it with --allow-actions"
 
@@ -130,16 +132,48 @@ async def test_what_is_asked_for_is_done(api: Api) -> None:
         )
         assert (await client.get(SETS, "s", api.namespace))["spec"]["replicas"] == 3
         assert (await act(console, act="delete", table="sets", id=id))[0] == 200
-        await eventually(_is_gone(client, api), within=20)
+        await eventually(_is_gone(client, SETS, "s", api), within=20)
+
+
+async def test_a_deployment_is_scaled_restarted_and_deleted(api: Api) -> None:
+    async with stage(api, allow_actions=True) as (client, console, _):
+        body = _daemon_set() | {"metadata": {"name": "web"}}
+        await client.create(DEPLOYMENTS, body, api.namespace)
+        of = {"table": "deployments", "id": f"{api.namespace}/web"}
+        said = f"Deployment {of['id']} is asked for 3 replicas"
+        assert await act(console, act="scale", replicas=3, **of) == (200, said)
+        said = f"Deployment {of['id']} replaces its pods"
+        assert await act(console, act="restart", **of) == (200, said)
+        spec = (await client.get(DEPLOYMENTS, "web", api.namespace))["spec"]
+        assert spec["replicas"] == 3
+        assert "kubectl.kubernetes.io/restartedAt" in spec["template"]["metadata"]["annotations"]
+        assert spec["template"]["metadata"]["labels"] == {"app": "daemon"}
+        assert (await act(console, act="delete", **of))[0] == 200
+        await eventually(_is_gone(client, DEPLOYMENTS, "web", api), within=20)
+
+
+async def test_a_job_is_suspended_resumed_and_deleted(api: Api) -> None:
+    async with stage(api, allow_actions=True) as (client, console, _):
+        template = {"spec": _containers() | {"restartPolicy": "Never"}}
+        body = {"metadata": {"name": "train"}, "spec": {"template": template}}
+        await client.create(JOBS, body, api.namespace)
+        of = {"table": "jobs", "id": f"{api.namespace}/train"}
+        said = f"Job {of['id']} ends its pods and waits"
+        assert await act(console, act="suspend", **of) == (200, said)
+        assert (await client.get(JOBS, "train", api.namespace))["spec"]["suspend"] is True
+        assert await act(console, act="resume", **of) == (200, f"Job {of['id']} goes on")
+        assert (await client.get(JOBS, "train", api.namespace))["spec"]["suspend"] is False
+        assert (await act(console, act="delete", **of))[0] == 200
+        await eventually(_is_gone(client, JOBS, "train", api), within=20)
 
 
 def _containers() -> Any:
     return {"containers": [{"name": "main", "image": "img"}]}
 
 
-def _is_gone(client: Client, api: Api) -> Any:
+def _is_gone(client: Client, resource: Resource[Any], name: str, api: Api) -> Any:
     async def gone() -> bool:
-        return await find(client, SETS, "s", api.namespace) is None
+        return await find(client, resource, name, api.namespace) is None
 
     return gone
 

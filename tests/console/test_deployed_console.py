@@ -37,6 +37,15 @@ LOOKS: list[Act] = [
     ("list", "scheduling.kilonova.dev", "reservations", ""),
 ]
 ACTS: list[Act] = [
+    *(
+        (verb, "apps", resource, "team")
+        for resource in ("deployments", "statefulsets")
+        for verb in ("patch", "delete")
+    ),
+    ("patch", "apps", "deployments/scale", "team"),
+    ("patch", "apps", "statefulsets/scale", "team"),
+    ("patch", "batch", "jobs", "team"),
+    ("delete", "batch", "jobs", "team"),
     ("patch", "grove.io", "podcliquesets/scale", "team"),
     ("patch", "grove.io", "podcliques/scale", "team"),
     ("patch", "", "nodes", ""),
@@ -51,6 +60,9 @@ NEVER: list[Act] = [
     ("list", "", "secrets", ""),
     ("get", "", "configmaps", "team"),
     ("create", "", "pods", "team"),
+    ("create", "apps", "deployments", "team"),
+    ("create", "batch", "jobs", "team"),
+    ("patch", "apps", "deployments/status", "team"),
     ("create", "", "pods/exec", "team"),
     ("patch", "", "pods", "team"),
     ("delete", "", "nodes", ""),

@@ -3,7 +3,7 @@ import type { JSX } from "preact";
 import { ask, mayAct, type Act } from "../actions";
 import { ownerColour } from "../colours";
 import { bytes, counted, money, number, percent } from "../format";
-import { workloadHref } from "../links";
+import { podHref, workloadHref } from "../links";
 import type { PodRow } from "../rows";
 import { eventsByObject } from "../store";
 import { Age, Empty, Swatch } from "../ui/bits";
@@ -110,7 +110,7 @@ function Gpu({ index, holders, before, lost }: {
         {holders.map(({ pod, share }) => (
           <span key={pod.id} class="gpu-holder">
             <WorkloadLink workload={pod.workload} />
-            <span class="faint ellipsis" title={pod.id}>{pod.id.slice(pod.id.indexOf("/") + 1)}</span>
+            <a class="faint ellipsis" href={podHref(pod.id)} title={pod.id}>{pod.id.slice(pod.id.indexOf("/") + 1)}</a>
             {share < 1 && <span class="faint">{percent(share)}</span>}
             {!before?.some((holder) => holder.pod.id === pod.id) && <DeletePod pod={pod} />}
           </span>
@@ -126,7 +126,7 @@ function Pods({ pods }: { pods: PodRow[] }): JSX.Element {
       <tbody>
         {pods.map((pod) => (
           <tr key={pod.id}>
-            <td>{pod.id}</td>
+            <td><a class="link" href={podHref(pod.id)}>{pod.id}</a></td>
             <td><WorkloadLink workload={pod.workload} /></td>
             <td class="muted">{pod.state}</td>
             <td class="num"><Age since={pod.created} /></td>

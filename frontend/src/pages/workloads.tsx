@@ -20,7 +20,7 @@ const columns: Column<WorkloadRow>[] = [
   { id: "name", title: "Name", width: "20%", sort: (row) => row.name, cell: (row) => <Name row={row} /> },
   { id: "kind", title: "Kind", width: "102px", wideOnly: true, sort: (row) => row.kind, cell: (row) => <span class="muted">{row.kind}</span> },
   { id: "namespace", title: "Namespace", width: "86px", roomyOnly: true, sort: (row) => row.namespace, cell: (row) => <span class="muted" title={row.namespace}>{row.namespace}</span> },
-  { id: "state", title: "State", width: "100px", sort: (row) => Object.keys(states).indexOf(row.state), cell: (row) => <State tone={states[row.state]}>{row.state}</State> },
+  { id: "state", title: "State", width: "118px", sort: (row) => Object.keys(states).indexOf(row.state), cell: (row) => <State tone={states[row.state]}>{row.state}</State> },
   { id: "pods", title: "Pods", width: "84px", numeric: true, sort: (row) => row.ready / (row.wanted || 1), cell: (row) => <Pods row={row} /> },
   { id: "gpus", title: "GPUs", width: "54px", numeric: true, wideOnly: true, sort: (row) => row.gpus, cell: (row) => (row.gpus ? exact(row.gpus) : <span class="faint">–</span>) },
   { id: "queue", title: "Queue", width: "104px", roomyOnly: true, sort: (row) => row.queue, cell: (row) => <span class={row.queue === "default" ? "faint" : "muted"} title={row.queue}>{row.queue}</span> },

@@ -22,10 +22,10 @@ export const allQueues: ReadonlySignal<readonly QueueRow[]> = computed(() => {
   return [...made, usualQueue(mine)];
 });
 
-/** Not what another scheduler places, what must not be placed yet, and what is over. */
-function isQueued(pod: PodRow): boolean {
+/** Not what another scheduler places, what must not be placed yet, and what is over or about to be. */
+export function isQueued(pod: PodRow): boolean {
   const counts = hello.value?.schedulers.includes(pod.scheduler ?? NONE_NAMED) ?? false;
-  return counts && pod.state !== "SchedulingGated" && !isOver(pod);
+  return counts && !["SchedulingGated", "Terminating"].includes(pod.state) && !isOver(pod);
 }
 
 /** Nobody writes how it is used: that is told from its pods. */

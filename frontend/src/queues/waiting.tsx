@@ -6,6 +6,7 @@ import { Index, podsByGang, queueOf, tables } from "../store";
 import { Age } from "../ui/bits";
 import { areKnown } from "../ui/unread";
 import { firstSentence, waitsForPlace } from "../workloads/states";
+import { isQueued } from "./usual";
 
 /** A gang, or a pod that has none, without a place. */
 export interface Waiting {
@@ -20,12 +21,13 @@ export interface Waiting {
 
 const lonePods = new Index(tables.pods, (pod) => (pod.gang || pod.node || pod.phase !== "Pending" ? undefined : "waiting"));
 
-/** All that wait, the oldest first; subscribes to gangs and pods. */
+/** All that wait in queues, the oldest first: not what another scheduler places, or what must not be placed yet. */
 export function waitingIn(queues?: ReadonlySet<string>): Waiting[] {
   const found: Waiting[] = [];
   for (const gang of tables.gangs.all.values()) {
     if (!waitsForPlace(gang)) continue;
     const pods = [...podsByGang.peek(gang.id).values()];
+    if (pods.length && !pods.some(isQueued)) continue;
     found.push({
       id: gang.id,
       queue: queueOf(gang),
@@ -37,6 +39,7 @@ export function waitingIn(queues?: ReadonlySet<string>): Waiting[] {
     });
   }
   for (const pod of lonePods.get("waiting").values()) {
+    if (!isQueued(pod)) continue;
     found.push({
       id: pod.id,
       queue: pod.queue ?? "default",

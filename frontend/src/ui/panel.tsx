@@ -65,7 +65,7 @@ export function Facts({ of }: { of: [string, ComponentChildren][] }): JSX.Elemen
   return (
     <dl class="facts">
       {of.map(([name, value]) =>
-        value === undefined || value === null || value === "" ? null : (
+        value === undefined || value === null || value === "" || value === false ? null : (
           <div key={name}>
             <dt>{name}</dt>
             <dd>{value}</dd>

@@ -1,11 +1,11 @@
 /** The pods of a workload: state, node, GPUs. */
 import type { JSX } from "preact";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useState } from "preact/hooks";
 import { mayAct } from "../actions";
 import { apart, number } from "../format";
-import { nodeHref } from "../links";
+import { nodeHref, workloadHref } from "../links";
+import { keepingQuery } from "../router";
 import type { PodRow } from "../rows";
-import { useQuery } from "../router";
 import { Age } from "../ui/bits";
 import { DeletePod } from "../ui/deletepod";
 import { Section } from "../ui/panel";
@@ -14,14 +14,11 @@ import { podTone, shortWords } from "./states";
 
 const SHOWN = 50;
 
-/** Those in trouble first; the one that the address names is marked. */
+/** Those in trouble first; each leads to its containers and logs. */
 export function Pods({ pods }: { pods: readonly PodRow[] }): JSX.Element | null {
-  const [marked] = useQuery("pod");
   const [all, setAll] = useState(false);
-  const row = useRef<HTMLTableRowElement>(null);
-  useEffect(() => row.current?.scrollIntoView({ block: "center" }), [marked]);
   if (pods.length === 0) return null;
-  const sorted = [...pods].sort((one, other) => rank(one, marked) - rank(other, marked) || (one.id < other.id ? -1 : 1));
+  const sorted = [...pods].sort((one, other) => rank(one) - rank(other) || (one.id < other.id ? -1 : 1));
   return (
     <Section title="Pods" aside={number(pods.length)}>
       <table class="plain pods">
@@ -37,9 +34,9 @@ export function Pods({ pods }: { pods: readonly PodRow[] }): JSX.Element | null 
         </thead>
         <tbody>
           {sorted.slice(0, all ? undefined : SHOWN).map((pod) => (
-            <tr key={pod.id} ref={pod.id === marked ? row : undefined} class={pod.id === marked ? "marked" : undefined}>
+            <tr key={pod.id}>
               <td>
-                {apart(pod.id).name}
+                <a class="link" href={hrefOf(pod)}>{apart(pod.id).name}</a>
                 {pod.broken && pod.message && <p class="faint">{shortWords(pod.message)}</p>}
               </td>
               <td>
@@ -61,8 +58,13 @@ export function Pods({ pods }: { pods: readonly PodRow[] }): JSX.Element | null 
   );
 }
 
-function rank(pod: PodRow, marked: string): number {
-  if (pod.id === marked) return 0;
+/** The pod in the list as it is filtered now. */
+function hrefOf(pod: PodRow): string {
+  const base = keepingQuery(workloadHref(pod.workload), "pod");
+  return `${base}${base.includes("?") ? "&" : "?"}pod=${encodeURIComponent(pod.id)}`;
+}
+
+function rank(pod: PodRow): number {
   return { bad: 1, warn: 1, wait: 2, busy: 3, good: 4, idle: 5 }[podTone(pod)];
 }
 

@@ -9,7 +9,7 @@ from kilonova.cli.printing import age, amount
 from kilonova.cli.screen import cropped, one_line, width_of
 from kilonova.cli.topcells import MOST_CELLS, Owners, cells_of
 from kilonova.cli.toplook import PAGES, Look
-from kilonova.cli.usualqueue import queue_rows, waits_alone
+from kilonova.cli.usualqueue import queue_rows
 from kilonova.cli.views import (
     NodeView,
     Tables,
@@ -23,6 +23,7 @@ from kilonova.console.rows import PodRow, QueueRow
 from kilonova.console.workloadrows import STATES
 
 _KEYS = "q quit   tab page   / filter   s sort   ↑↓ scroll"
+_IN_NO_QUEUE = ("SchedulingGated", "Terminating")
 _BAR = 20
 _AROUND = 3
 """Lines that are no part of a page: head, tabs, keys."""
@@ -85,25 +86,21 @@ def head_line(scene: Scene) -> str:
     held = sum(pod.held for pod in tables.pods)
     cost = sum(pod.held * prices.get(pod.node, 0.0) for pod in tables.pods)
     worth = sum(node.gpus * prices[node.id] for node in tables.nodes)
-    waiting = _waiting(tables)
+    waiting = sum(view.status == "Waiting" for view in workload_views(tables))
+    unpriced = sum(node.gpus for node in tables.nodes if node.price is None)
+    unknown = f" + {unpriced} GPU{'s' if unpriced > 1 else ''} without a price" if unpriced else ""
     nodes = f"{ready}/{len(tables.nodes)} nodes ready"
     parts = [
         _bold(scene, scene.cluster),
         nodes if ready == len(tables.nodes) else _paint(scene, nodes, "NotReady"),
         f"GPUs {amount(held)}/{sum(node.gpus for node in tables.nodes)} held",
         _paint(scene, f"{waiting} waiting", "Waiting") if waiting else "nobody waits",
-        f"${cost:,.2f} of ${worth:,.2f} per hour",
+        f"${cost:,.2f} of ${worth:,.2f} per hour{unknown}",
     ]
     if scene.trouble:
         trouble = f"not up to date: {one_line(scene.trouble)}"
         parts.append(_paint(scene, trouble, "NotReady"))
     return "  ".join(parts)
-
-
-def _waiting(tables: Tables) -> int:
-    """Gangs without a place, and pods that are in none."""
-    gangs = sum(gang.phase == "Pending" for gang in tables.gangs)
-    return gangs + sum(map(waits_alone, tables.pods))
 
 
 def _tabs(scene: Scene, look: Look) -> str:
@@ -257,13 +254,13 @@ def _state(scene: Scene, row: QueueRow) -> str:
 
 
 def _queued(scene: Scene) -> Tables:
-    """Without what is in no queue: pods of other schedulers, or that must not be placed yet, and
-    gangs that have no others."""
+    """Without what is in no queue: pods of other schedulers, that must not be placed yet or are
+    about to go, and gangs that have no others."""
     tables = scene.tables
     pods = [
         pod
         for pod in tables.pods
-        if pod.scheduler in scene.served and pod.state != "SchedulingGated"
+        if pod.scheduler in scene.served and pod.state not in _IN_NO_QUEUE
     ]
     ids, named = {pod.id for pod in pods}, {pod.gang for pod in pods}
     gangs = [

@@ -13,7 +13,7 @@ def queue_rows(tables: Tables) -> list[QueueRow]:
     return [*tables.queues, _usual_queue(tables)]
 
 
-def waits_alone(pod: PodRow) -> bool:
+def _waits_alone(pod: PodRow) -> bool:
     """Whether a pod that is in no gang has no place yet."""
     return pod.phase == "Pending" and not pod.node and not pod.gang
 
@@ -32,5 +32,5 @@ def _usual_queue(tables: Tables) -> QueueRow:
         weight=1,
         ready=True,
         used={GPU: round(sum(pod.held for pod in unnamed), 3)},
-        waiting=gangs + sum(map(waits_alone, unnamed)),
+        waiting=gangs + sum(map(_waits_alone, unnamed)),
     )

@@ -5,10 +5,12 @@ Each action says in words what came of it. What the API server refuses is passed
 
 import asyncio
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Any, Literal, assert_never
 
 import msgspec
 
+from kilonova.api.times import rfc3339
 from kilonova.console.objects import PODS, Pod
 from kilonova.console.replies import Refused
 from kilonova.console.tables import Table
@@ -17,19 +19,24 @@ from kilonova.kube import ApiStatusError, Client, NotFound, TooManyRequests
 _EVICTED_AT_ONCE = 8
 _MOST_REPLICAS = 2**31 - 1
 _NODES = frozenset({"nodes"})
+_JOBS = frozenset({"jobs"})
+_REPLICATED = frozenset({"deployments", "statefulsets"})
 _TABLES = {
-    "scale": frozenset({"sets", "cliques"}),
+    "scale": frozenset({"sets", "cliques"}) | _REPLICATED,
+    "restart": _REPLICATED,
+    "suspend": _JOBS,
+    "resume": _JOBS,
     "cordon": _NODES,
     "uncordon": _NODES,
     "drain": _NODES,
-    "delete": frozenset({"sets", "cliques", "pods", "gangs"}),
+    "delete": frozenset({"sets", "cliques", "pods", "gangs"}) | _REPLICATED | _JOBS,
 }
 
 
 class Action(msgspec.Struct, frozen=True):
     """What somebody wants done to the object of a row."""
 
-    act: Literal["scale", "cordon", "uncordon", "drain", "delete"]
+    act: Literal["scale", "restart", "suspend", "resume", "cordon", "uncordon", "drain", "delete"]
     table: str
     id: str
     replicas: int | None = None
@@ -55,6 +62,16 @@ async def perform(client: Client, tables: Mapping[str, Table[Any]], action: Acti
                 raise Refused(400, f"replicas is {replicas}: want a number, 0 or more")
             await client.set_scale(table.resource, name, namespace, replicas)
             return f"{what} is asked for {replicas} replicas"
+        case "restart":
+            # As `kubectl rollout restart` does it: a template that differs is rolled out.
+            stamp = {"kubectl.kubernetes.io/restartedAt": rfc3339(datetime.now(UTC))}
+            template = {"metadata": {"annotations": stamp}}
+            await client.patch(table.resource, name, {"spec": {"template": template}}, namespace)
+            return f"{what} replaces its pods"
+        case "suspend" | "resume":
+            suspended = action.act == "suspend"
+            await client.patch(table.resource, name, {"spec": {"suspend": suspended}}, namespace)
+            return f"{what} {'ends its pods and waits' if suspended else 'goes on'}"
         case "cordon" | "uncordon":
             await _cordon(client, table, name, action.act == "cordon")
             return f"{what} takes {'no new pods' if action.act == 'cordon' else 'pods again'}"

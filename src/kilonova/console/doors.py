@@ -10,12 +10,16 @@ from kilonova.api.json import JsonObject
 from kilonova.console.actions import Action, perform
 from kilonova.console.files import INDEX, File, is_page
 from kilonova.console.gate import Gate
+from kilonova.console.logs import read_query, stream_log
+from kilonova.console.objects import PODS
+from kilonova.console.podrows import pod_row
 from kilonova.console.replies import Refused, as_json, message, refusal_page
 from kilonova.console.tables import Table
 from kilonova.console.viewers import Viewers
 from kilonova.kube import (
     ApiStatusError,
     Client,
+    Key,
     KubeError,
     Reply,
     Request,
@@ -32,6 +36,8 @@ _STREAM = {
     # What stands before us (an ingress) passes every event on as it comes.
     "x-accel-buffering": "no",
 }
+
+_POD_TABLE = Table("pods", PODS, pod_row)
 
 log = get_logger(__name__)
 
@@ -77,6 +83,7 @@ class Doors:
             "/api/stream": self._guarded("GET", self._stream),
             "/api/why": self._guarded("GET", self._why),
             "/api/object": self._guarded("GET", self._object),
+            "/api/logs": self._guarded("GET", self._logs),
             "/api/actions": self._guarded("POST", self._act),
             "/api/": self._guarded("", self._unknown),
             "/": self._page,
@@ -148,14 +155,15 @@ class Doors:
         table = self._tables.get(_asked(request, "table"))
         if table is None:
             raise Refused(400, f"there is no such table: there are {', '.join(self._tables)}")
-        try:
-            namespace, name = table.key_of(_asked(request, "id"))
-        except ValueError as error:
-            raise Refused(400, str(error)) from error
+        namespace, name = _key(table, request)
         whole: type[JsonObject] = dict
         found = await self._client.get(table.resource.as_type(whole), name, namespace)
         found["metadata"].pop("managedFields", None)
         return as_json(found)
+
+    async def _logs(self, request: Request) -> StreamReply:
+        namespace, pod = _key(_POD_TABLE, request)
+        return await stream_log(self._client, pod, namespace, read_query(request))
 
     async def _act(self, request: Request) -> Reply:
         _require_own_page(request)
@@ -182,6 +190,13 @@ def _answering(door: Endpoint) -> Endpoint:
             return message("the console failed: its log says how", 500)
 
     return answer
+
+
+def _key(table: Table[Any], request: Request) -> Key:
+    try:
+        return table.key_of(_asked(request, "id"))
+    except ValueError as error:
+        raise Refused(400, str(error)) from error
 
 
 def _asked(request: Request, name: str) -> str:
