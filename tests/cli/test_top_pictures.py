@@ -1,9 +1,11 @@
 """What `kilonova top` draws of rows, and what keys do, without a terminal."""
 
+import re
+
 import pytest
 from msgspec.structs import replace
 
-from kilonova.cli.screen import cropped, width_of
+from kilonova.cli.screen import cropped, width_of, wrapped
 from kilonova.cli.served import SERVED, SERVED_IN_UP
 from kilonova.cli.topframe import Scene, frame, head_line, page_lines, whole
 from kilonova.cli.toplook import ORDERS, Look, Page, keys_in, pressed
@@ -239,6 +241,36 @@ def test_a_long_page_is_scrolled_and_says_where_it_is():
 def test_one_picture_has_all_pages():
     drawn = "\n".join(whole(scene()))
     assert all(page in drawn for page in ("NODES", "WORKLOADS", "QUEUES"))
+
+
+def test_a_reason_that_is_too_long_is_seen_whole_with_a_key():
+    said = "group late needs room for 9 pods and there is room for 2: 7 more GPUs are needed"
+    pods = [*PODS[:-1], replace(PODS[-1], message=said)]
+    look = pressed(Look(page="workloads"), "w", page_lines=10, last=0)
+    assert look is not None
+    for coloured in (False, True):
+        picture = scene(coloured=coloured, tables=Tables(nodes=NODES, pods=pods))
+        assert said not in _words(frame(picture, Look(page="workloads"), 60, 40).lines)
+        drawn = frame(picture, look, 60, 40)
+        assert said in _words(drawn.lines)
+        assert max(map(width_of, drawn.lines)) <= 60
+        assert any(said in line for line in whole(picture))
+    assert pressed(look, "w", page_lines=10, last=0) == Look(page="workloads")
+
+
+def _words(lines: list[str]) -> str:
+    return " ".join(re.sub(r"\x1b\[[0-9;]*m", "", "\n".join(lines)).split())
+
+
+@pytest.mark.parametrize("width", [7, 16, 200])
+@pytest.mark.parametrize(
+    "line", ["\x1b[31mabc def ghi\x1b[0m end", "x" * 50, "没有空位 没有空位", ""]
+)
+def test_wrapped_lines_hold_all_letters_and_fit(line: str, width: int):
+    found = wrapped(line, width)
+    assert _words(found).replace(" ", "") == _words([line]).replace(" ", "")
+    assert max(map(width_of, found)) <= width
+    assert all(each.count("\x1b[31m") == each.count("\x1b[0m") for each in found)
 
 
 def test_cropping_leaves_codes_whole():

@@ -5,6 +5,9 @@ from unicodedata import category, east_asian_width
 
 _ESCAPE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
+_PIECES = re.compile(rf"{_ESCAPE.pattern}|\s+|[^\s\x1b]+")
+_INDENT = 14
+
 PLAIN = "\x1b[0m"
 
 
@@ -42,6 +45,32 @@ def cropped(line: str, width: int) -> str:
         place = escape.end()
     kept += [_beginning(line[place:], room), "…", PLAIN if "\x1b" in line else ""]
     return "".join(kept)
+
+
+def wrapped(line: str, width: int) -> list[str]:
+    """All of a line, in as many as it takes: broken between words, further ones indented. Colours
+    end with each and go on in the next."""
+    if width_of(line) <= width:
+        return [line]
+    indent = " " * min(_INDENT, width // 2)
+    lines, current, used, colour = list[str](), "", 0, ""
+    for piece in _PIECES.findall(line):
+        if _ESCAPE.fullmatch(piece):
+            colour = "" if piece == PLAIN else piece
+            current += piece
+            continue
+        while used + width_of(piece) > width:
+            # A word that is longer than a line is broken where the line ends.
+            is_long = width_of(piece) > width - len(indent) and not piece.isspace()
+            kept = _beginning(piece, width - used) if is_long else ""
+            if not kept and used <= len(indent):
+                break  # not even one letter has room
+            lines.append(f"{current}{kept}".rstrip() + (PLAIN if colour else ""))
+            piece = piece[len(kept) :].lstrip()
+            current, used = f"{indent}{colour}", len(indent)
+        current += piece
+        used += width_of(piece)
+    return [*lines, current.rstrip()]
 
 
 def _beginning(text: str, room: int) -> str:

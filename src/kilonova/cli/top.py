@@ -28,8 +28,9 @@ def top(
 
     Nodes come with who holds their GPUs, workloads with why they wait. Every cell is a GPU, in the
     colour of the workload that holds it: full, half as high where only a part of it is held, a dot
-    where it is free. Keys: tab or arrows for the page, / to filter, s to sort, up and down to
-    scroll, q to leave. All namespaces unless -n names one; nodes show all that is on them even so.
+    where it is free. Keys: tab or arrows for the page, / to filter, s to sort, w to wrap lines that
+    are too long, up and down to scroll, q to leave. All namespaces unless -n names one; nodes show
+    all that is on them even so. --once prints lines whole, however long.
 
     \b
     Examples:

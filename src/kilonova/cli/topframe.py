@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from kilonova.cli.colours import of_state, painted
 from kilonova.cli.printing import age, amount
-from kilonova.cli.screen import cropped, one_line, width_of
+from kilonova.cli.screen import cropped, one_line, width_of, wrapped
 from kilonova.cli.topcells import MOST_CELLS, Owners, cells_of
 from kilonova.cli.toplook import PAGES, Look
 from kilonova.cli.usualqueue import queue_rows
@@ -22,7 +22,7 @@ from kilonova.console.noderows import GPU
 from kilonova.console.rows import PodRow, QueueRow
 from kilonova.console.workloadrows import STATES
 
-_KEYS = "q quit   tab page   / filter   s sort   ↑↓ scroll"
+_KEYS = "q quit   tab page   / filter   s sort   w wrap   ↑↓ scroll"
 _IN_NO_QUEUE = ("SchedulingGated", "Terminating")
 _BAR = 20
 _AROUND = 3
@@ -57,6 +57,8 @@ class Frame:
 def frame(scene: Scene, look: Look, width: int, height: int) -> Frame:
     """The picture, as large as the terminal at most."""
     body = page_lines(scene, look)
+    if look.wraps:
+        body = [part for line in body for part in wrapped(line, width)]
     room = max(1, height - _AROUND)
     last = max(0, len(body) - room)
     offset = min(look.offset, last)

@@ -51,6 +51,8 @@ class Look:
     orders: tuple[int, ...] = (0,) * len(PAGES)
     offset: int = 0
     """The first line of the page that is seen."""
+    wraps: bool = False
+    """Whether lines that are too long go on in the next; else they are cropped."""
 
     @property
     def order(self) -> str:
@@ -101,6 +103,8 @@ def pressed(look: Look, key: Key, *, page_lines: int, last: int) -> Look | None:
             return replace(look, filter="", offset=0)
         case "s":
             return _sorted(look)
+        case "w" | "enter":
+            return replace(look, wraps=not look.wraps)
         case "up" | "k":
             return look.scrolled(-1, last)
         case "down" | "j":
