@@ -87,6 +87,7 @@ bench: $(DEV) ## Run the benchmarks (ARGS="NAME --json FILE")
 faults: $(DEV) ## Run only the tests that kill and break things, with 1,000 kills, and long searches
 	KILONOVA_KILLS=$${KILONOVA_KILLS:-1000} KILONOVA_WORLDS=$${KILONOVA_WORLDS:-10000} \
 		$(BIN)/pytest -o faulthandler_timeout=1800 -o timeout=3600 tests/faults \
+		tests/scheduler/core/test_every_gang_starts.py \
 		tests/scheduler/core/test_feasible_gangs.py \
 		tests/scheduler/core/test_preemption_oracle.py \
 		tests/scheduler/core/test_smallest_release.py $(ARGS)

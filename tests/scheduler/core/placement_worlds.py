@@ -29,10 +29,19 @@ def world(seed: int) -> tuple[Cluster, Gang]:
     """A cluster and a gang without a place."""
     dice = Random(seed)
     cluster = Cluster()
-    for index in range(dice.randint(1, 6)):
-        cluster.snapshot.put_node(_node(dice, f"n{index}"))
+    put_nodes(dice, cluster, dice.randint(1, 6))
     _fill(dice, cluster.snapshot)
-    return cluster, _gang(dice, cluster)
+    gang = gang_of(dice, "gang", cluster.snapshot)
+    if dice.random() < 0.1:
+        apart = Apart(dice.choice((RACK, BLOCK)), dice.random() < 0.7, others=("n0",))
+        gang = replace(gang, apart=apart)
+    return cluster, gang
+
+
+def put_nodes(dice: Random, cluster: Cluster, count: int) -> None:
+    """Nodes n0, n1, …"""
+    for index in range(count):
+        cluster.snapshot.put_node(_node(dice, f"n{index}"))
 
 
 def _node(dice: Random, name: str) -> Node:
@@ -68,20 +77,19 @@ def _stand(dice: Random, snapshot: Snapshot, member: Member, gang: str) -> str |
     return snapshot.names[row]
 
 
-def _gang(dice: Random, cluster: Cluster) -> Gang:
+def gang_of(dice: Random, name: str, snapshot: Snapshot | None = None) -> Gang:
+    """A gang that needs some pods; with a snapshot, others of its pods may stand there already."""
     count = dice.choice((1, 2, 2, 3, 4))
     most = {1: 7, 2: 4, 3: 3, 4: 2}[count]
     shapes = _shapes(dice)
-    groups = tuple(_group(dice, cluster, f"g{index}", most, shapes) for index in range(count))
+    names = (f"{name}.{index}" for index in range(count))
+    groups = tuple(_group(dice, snapshot, each, most, shapes) for each in names)
     bundles: tuple[Bundle, ...] = ()
     if count > 1 and dice.random() < 0.3:
         inside = tuple(group.name for group in groups[: dice.randint(1, count)])
         bundles = (Bundle(inside, _pack(dice)),)
-    apart = None
-    if dice.random() < 0.1:
-        apart = Apart(dice.choice((RACK, BLOCK)), dice.random() < 0.7, others=("n0",))
     pack = _pack(dice) if dice.random() < 0.5 else Pack()
-    gang = Gang("gang", groups, pack, bundles, apart)
+    gang = Gang(name, groups, pack, bundles)
     return gang if gang.needed else replace(gang, groups=(_first_needed(groups[0]), *groups[1:]))
 
 
@@ -108,7 +116,7 @@ def _pack(dice: Random) -> Pack:
 
 
 def _group(
-    dice: Random, cluster: Cluster, name: str, most: int, shapes: tuple[Shape, ...]
+    dice: Random, snapshot: Snapshot | None, name: str, most: int, shapes: tuple[Shape, ...]
 ) -> Group:
     count = dice.randint(1, most)
     several = dice.random() < 0.3
@@ -123,8 +131,8 @@ def _group(
         segments = Segments(dice.randint(1, 3), dice.choice((RACK, BLOCK)))
     placed: list[str] = []
     standing: list[Member] = []
-    if dice.random() < 0.1:
-        node = _stand(dice, cluster.snapshot, members[0], "gang")
+    if snapshot is not None and dice.random() < 0.1:
+        node = _stand(dice, snapshot, members[0], "gang")
         if node is not None:
             placed, standing = [node], [members.pop(0)]
             if not members:
