@@ -33,6 +33,13 @@ settings.load_profile("gate" if os.environ.get("CI") else "search")
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
+# A signal that whoever started the tests ignores (`nohup`, a background job of a script) would be
+# ignored by every process that a test starts, and no Ctrl-C would end these. A handler that does
+# nothing is as good here, and does not outlast exec.
+for _number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
+    if signal.getsignal(_number) is signal.SIG_IGN:
+        signal.signal(_number, lambda *_: None)
+
 LONGEST = (
     "faults/test_kill.py",
     "bench/test_bench_workloads.py",

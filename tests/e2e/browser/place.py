@@ -46,7 +46,9 @@ class Place:
 
     def apply(self, *objects: dict[str, Any]) -> None:
         """Have kubectl apply these."""
-        self.run("apply -f -", stdin="\n---\n".join(map(json.dumps, objects)))
+        # Older ones of kubectl do not read several JSON documents with `---` between them.
+        listed = {"apiVersion": "v1", "kind": "List", "items": objects}
+        self.run("apply -f -", stdin=json.dumps(listed))
 
     def pods(self, gang: str) -> dict[str, str]:
         """The nodes of a gang's pods, by their names."""
