@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from kilonova.kube import Client, Conflict
+from kilonova.kube.resource import plain
 from kilonova.local.nodes.fleet import Fleet, Gpu, NodeGroup
 from tests.local.embedded_cluster import EVENTS, NODES, PODS, eventually, find, pod, running, settle
 
@@ -163,3 +164,27 @@ async def test_events_tell_where_pods_went_and_why_another_waits(client: Client)
         return reasons == {"Scheduled": 2, "FailedScheduling": 1}
 
     await eventually(told)
+
+
+async def test_the_overhead_of_a_runtime_class_takes_room_on_the_nodes_that_it_selects(
+    client: Client,
+) -> None:
+    await client.create(
+        plain("node.k8s.io", "v1", "runtimeclasses", "RuntimeClass", False),
+        {
+            "metadata": {"name": "sandboxed"},
+            "handler": "sandbox",
+            "overhead": {"podFixed": {"cpu": "1500m"}},
+            "scheduling": {"nodeSelector": {"kubernetes.io/hostname": "n-1"}},
+        },
+    )
+    asked = {"requests": {"cpu": "1500m"}, "runtimeClassName": "sandboxed"}
+    await client.create(PODS, pod("a", **asked), "default")
+    assert await placed(client, "a") == "n-1"
+    await client.create(PODS, pod("b", **asked), "default")
+    await settle()
+    condition = scheduled(await find(client, PODS, "b"))
+    assert (condition["status"], condition["reason"]) == ("False", "Unschedulable")
+    assert "1 Insufficient cpu" in condition["message"]
+    await client.delete(PODS, "a", "default")
+    assert await placed(client, "b") == "n-1"

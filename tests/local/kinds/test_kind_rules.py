@@ -6,7 +6,9 @@ from typing import Any
 import pytest
 
 from kilonova.local.names import object_meta_problems
+from tests.local.embedded_cluster import running
 from tests.local.kinds.recorded import manifests, served_kinds
+from tests.local.registry.conversation import ask
 
 GONE: Any = object()
 
@@ -294,3 +296,21 @@ def test_a_pod_that_changes_anything_else_is_told_what_may_change() -> None:
     assert problem.path == "spec"
     assert problem.reason == "FieldValueForbidden"
     assert "pod updates may not change fields other than `spec.containers[*].image`" in str(problem)
+
+
+async def test_who_writes_a_network_policy_is_told_that_it_is_not_enforced() -> None:
+    policies = "/apis/networking.k8s.io/v1/namespaces/default/networkpolicies"
+    policy: Any = {"metadata": {"name": "deny"}, "spec": {"podSelector": {}}}
+    said = '299 - "NetworkPolicy is not enforced on this cluster: all pods can reach each other"'
+    async with running(controllers="") as cluster:
+        made = await ask(cluster, policies, "POST", policy)
+        assert (made.status, made.headers["warning"]) == (201, said)
+        changed = await ask(
+            cluster,
+            f"{policies}/deny",
+            "PUT",
+            {**policy, "spec": {"podSelector": {"matchLabels": {"a": "b"}}}},
+        )
+        assert (changed.status, changed.headers["warning"]) == (200, said)
+        seen = await ask(cluster, f"{policies}/deny")
+        assert "warning" not in seen.headers

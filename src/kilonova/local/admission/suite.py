@@ -9,6 +9,7 @@ from kilonova.local.admission.namespaces import NamespaceLifecycle
 from kilonova.local.admission.policies import MutatingPolicies, ValidatingPolicies
 from kilonova.local.admission.priority import Priority
 from kilonova.local.admission.quota import ResourceQuotas
+from kilonova.local.admission.runtimeclasses import RuntimeClasses
 from kilonova.local.admission.scope import Scope
 from kilonova.local.admission.serviceaccounts import ServiceAccounts
 from kilonova.local.admission.storageclasses import DefaultStorageClass
@@ -36,6 +37,7 @@ def standard_plugins(
         ServiceAccounts(store, identities),
         Priority(classes),
         DefaultStorageClass(store.collection("storageclasses.storage.k8s.io")),
+        RuntimeClasses(store.collection("runtimeclasses.node.k8s.io")),
         PodTopologyLabels(store.collection("nodes")),
         InProcessWebhooks(scope, webhooks, identities.uid),
         MutatingPolicies(scope),

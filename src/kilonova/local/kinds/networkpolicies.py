@@ -11,7 +11,7 @@ from kilonova.local.kinds.walk import at, inside, objects, part
 
 @strategy("networking.k8s.io", "NetworkPolicy")
 class NetworkPolicies(Strategy):
-    """Who may talk to whom."""
+    """Who may talk to whom: accepted, and not enforced. Whoever writes one is told."""
 
     has_generation = True
     columns = (
@@ -39,6 +39,12 @@ class NetworkPolicies(Strategy):
         for index, kind in enumerate(spec.get("policyTypes") or ()):
             problems += one_of(kind, f"spec.policyTypes[{index}]", ["Ingress", "Egress"])
         return problems
+
+    def warnings(self, obj: JsonObject) -> list[str]:
+        return [_NOT_ENFORCED]
+
+
+_NOT_ENFORCED = "NetworkPolicy is not enforced on this cluster: all pods can reach each other"
 
 
 @strategy("networking.k8s.io", "ServiceCIDR")

@@ -80,7 +80,7 @@ def pod_spec_problems(spec: JsonObject, path: str) -> list[Problem]:
     if deadline is not None and not 1 <= deadline < 2**31:
         detail = "must be between 1 and 2147483647, inclusive"
         problems.append(invalid_value(f"{path}.activeDeadlineSeconds", deadline, detail))
-    problems += _toleration_problems(objects(spec, "tolerations"), f"{path}.tolerations")
+    problems += toleration_problems(objects(spec, "tolerations"), f"{path}.tolerations")
     problems += _spread_problems(spec, f"{path}.topologySpreadConstraints")
     problems += _gate_problems(spec, path)
     return problems
@@ -277,7 +277,8 @@ def _volume_problems(volumes: list[JsonObject], path: str) -> Iterator[Problem]:
         names.add(name)
 
 
-def _toleration_problems(tolerations: list[JsonObject], path: str) -> Iterator[Problem]:
+def toleration_problems(tolerations: list[JsonObject], path: str) -> Iterator[Problem]:
+    """What is wrong with tolerations, of a pod or of a class of pods."""
     for index, toleration in enumerate(tolerations):
         here = f"{path}[{index}]"
         key, operator = toleration.get("key"), toleration.get("operator")

@@ -61,7 +61,7 @@ class Pods(Strategy):
 
     def prepare_create(self, obj: JsonObject) -> None:
         spec = obj["spec"]
-        _tolerate_lost_nodes(spec)
+        tolerate_lost_nodes(spec)
         if not spec.get("priorityClassName"):
             spec.setdefault("priority", 0)
             spec.setdefault("preemptionPolicy", "PreemptLowerPriority")
@@ -72,7 +72,7 @@ class Pods(Strategy):
 
     def prepare_update(self, new: JsonObject, old: JsonObject) -> None:
         super().prepare_update(new, old)
-        _tolerate_lost_nodes(new["spec"])
+        tolerate_lost_nodes(new["spec"])
         for field in ("priority", "preemptionPolicy"):
             if field in old["spec"]:
                 new["spec"].setdefault(field, old["spec"][field])
@@ -193,7 +193,8 @@ def _fill_pod_requests(spec: JsonObject) -> None:
         requests.setdefault(name, value)
 
 
-def _tolerate_lost_nodes(spec: JsonObject) -> None:
+def tolerate_lost_nodes(spec: JsonObject) -> None:
+    """Let a pod stay for a while on a node that cannot be reached, unless it says otherwise."""
     tolerations: list[JsonObject] = list(spec.get("tolerations") or ())
     missing = [
         key
