@@ -337,6 +337,16 @@ async def test_only_a_kind_that_is_optional_counts_as_empty_where_it_is_not_know
     assert scene.content == {"a": "1"}
 
 
+async def test_a_kind_that_is_not_served_yet_is_waited_for_unless_told_otherwise() -> None:
+    stream = Stream(added("a", 1), bookmark(2, ends_initial_events=True), Hang())
+    scene = Scene(refused(404, "NotFound", "no such kind"), stream)
+    await scene.play(0.1)
+    assert not scene.reflector.synced
+    await scene.play(3)
+    assert scene.reflector.synced
+    assert scene.content == {"a": "1"}
+
+
 async def test_why_it_fails_is_told_each_time_and_that_it_no_longer_does() -> None:
     told: list[str] = []
     filled = bookmark(2, ends_initial_events=True)

@@ -67,6 +67,23 @@ def test_lists_inside_keyed_items_are_merged() -> None:
     ]
 
 
+def test_nothing_merged_with_nothing_is_nothing() -> None:
+    """Lists of objects, and of scalars as sets; also where items are taken out."""
+    empty: dict[str, Any] = {"metadata": {"name": "d", "finalizers": []}, **pod(volumes=[])}
+    changes: dict[str, Any] = {
+        "metadata": {"finalizers": [], "$deleteFromPrimitiveList/finalizers": []},
+        **pod(volumes=[]),
+    }
+    assert strategic_merge_patch(copied(empty), changes, DEPLOYMENT) == empty
+    some = {"metadata": {"finalizers": ["x/a"]}, **pod(volumes=[{"name": "v"}])}
+    made = strategic_merge_patch(copied(empty), some, DEPLOYMENT)
+    assert made["metadata"]["finalizers"] == ["x/a"]
+    assert pod_of(made)["volumes"] == [{"name": "v"}]
+    made = strategic_merge_patch(made, changes, DEPLOYMENT)
+    assert made["metadata"]["finalizers"] == ["x/a"]
+    assert pod_of(made)["volumes"] == [{"name": "v"}]
+
+
 def test_lists_without_a_strategy_are_replaced() -> None:
     change = pod(tolerations=[{"key": "b"}], containers=[{"name": "x", "args": ["2", "3"]}])
     result = pod_of(patched(change))

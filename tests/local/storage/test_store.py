@@ -1,6 +1,8 @@
 """The store: decided at once, visible when durable, numbered without gaps or repeats."""
 
 import asyncio
+import threading
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -19,6 +21,7 @@ from kilonova.local.storage import (
 )
 from kilonova.local.storage import store as store_module
 from kilonova.local.storage.log import Row
+from kilonova.local.storage.store import Decide
 
 
 class Clock:
@@ -97,6 +100,45 @@ async def test_a_watch_resumes_across_a_restart_without_a_gap(tmp_path: Path) ->
         (EventType.MODIFIED, True),
         (EventType.DELETED, True),
     ]
+
+
+class HeldLog(Log):
+    """A disk that takes its time: nothing is written before it is let go."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.asked, self.released = threading.Event(), threading.Event()
+
+    def append(self, rows: Sequence[Row], dead: Sequence[int], oldest: int) -> None:
+        self.asked.set()
+        assert self.released.wait(20)
+        super().append(rows, dead, oldest)
+
+
+@pytest.mark.parametrize("several", [False, True])
+async def test_nothing_is_acknowledged_before_it_is_on_disk(tmp_path: Path, several: bool) -> None:
+    log = HeldLog(tmp_path / "store.db")
+    store = Store(log, lambda _, key, rv, body: read_entry(key, rv, body), Clock())
+
+    def keep(key: str) -> Decide:
+        return lambda _, rv: Put(entry(key, rv, "kept"))
+
+    if several:
+        changes = [(key, keep(key)) for key in ("a/x", "a/y")]
+        writing = asyncio.ensure_future(store.write_all("pods", changes))
+    else:
+        writing = asyncio.ensure_future(store.write("pods", "a/x", keep("a/x"), keep("a/x")))
+    unchanged = asyncio.ensure_future(store.write("pods", "a/x", lambda _, __: None))
+    assert await asyncio.to_thread(log.asked.wait, 20)
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert not writing.done()
+    assert not unchanged.done()  # it would tell of what is not on disk
+    assert contents(store) == {}
+    log.released.set()
+    await asyncio.gather(writing, unchanged)
+    assert contents(store)["a/x"] == "kept"
+    await store.close()
 
 
 async def test_writers_see_what_is_proposed_and_readers_only_what_is_durable(
