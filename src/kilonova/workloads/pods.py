@@ -1,5 +1,7 @@
 """What a pod's state says. Pure."""
 
+from collections.abc import Iterable
+
 from kilonova.api.grove import names
 from kilonova.api.grove.parts import MOST_REPLICAS
 from kilonova.workloads.keys import index_of
@@ -53,3 +55,15 @@ def has_failed_lately(pod: Pod) -> bool:
         for each in pod.status.container_statuses
     )
     return any(end is not None and end.exit_code != 0 for end in ends)
+
+
+def problem_of(pods: Iterable[Pod]) -> str:
+    """What is said to be wrong with the first of some pods that is not ready and says so."""
+    return next(
+        (
+            f"pod {pod.metadata.name}: {pod.status.message}"
+            for pod in pods
+            if pod.status.message and not is_ready(pod)
+        ),
+        "",
+    )

@@ -64,6 +64,7 @@ class PodStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """How a pod is doing."""
 
     phase: str = "Pending"
+    message: str = ""
     conditions: tuple[Condition, ...] = ()
     container_statuses: tuple[ContainerStatus, ...] = ()
 

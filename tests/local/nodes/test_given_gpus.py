@@ -137,7 +137,11 @@ async def test_an_xid_ends_the_pods_that_were_given_the_device() -> None:
             await fault(client, xid=xid)
             assert await crashed(client) == expected
         await fault(client, lost_gpus="7")
-        assert "instance" in await crashed(client)
+        lost = (await client.get(PODS, "instance", "default"))["status"]
+        assert lost["message"] == "unhealthy devices of nvidia.com/gpu: 7"
+        assert lost["containerStatuses"][0]["allocatedResourcesStatus"] == [
+            {"name": "nvidia.com/gpu", "resources": [{"resourceID": "7", "health": "Unhealthy"}]}
+        ]
 
 
 @pytest.mark.looptime
@@ -172,11 +176,13 @@ async def test_a_new_process_knows_who_has_what_and_makes_nobody_suffer_twice() 
         client = cluster.client("test")
         async with simulation(client, FLEET):
             await run(client, trainer("a", "3", 1), trainer("b", "0", 1))
-            await fault(client, lost_gpus="3")
+            await fault(client, xid="31@3")
             assert await crashed(client) == {"a"}
+            await fault(client, lost_gpus="3")
         async with simulation(client, FLEET):
             await settle()
-            found = await client.get(PODS, "a", "default")
-            assert found["status"]["containerStatuses"][0]["restartCount"] == 1
+            found = (await client.get(PODS, "a", "default"))["status"]
+            assert (found["phase"], found["reason"]) == ("Failed", "UnexpectedAdmissionError")
+            assert found["containerStatuses"][0]["restartCount"] == 1
             await fault(client, xid="31@0")
             assert await crashed(client) == {"a", "b"}

@@ -70,6 +70,10 @@ async def annotate(client: Client, node: str, **faults: str | None) -> None:
     await client.patch(NODES, node, {"metadata": {"annotations": named}})
 
 
+def is_ready(status: Any) -> bool:
+    return {c["type"]: c["status"] for c in status["conditions"]}["Ready"] == "True"
+
+
 async def reasons(client: Client, about: str) -> list[str]:
     events = (await client.list(EVENTS)).items
     return [each["reason"] for each in events if each["involvedObject"]["name"] == about]
@@ -113,11 +117,73 @@ async def test_a_lost_gpu_ends_its_pod_and_leaves_fewer_to_give() -> None:
         assert await allocatable(client) == 7
         node = await client.get(NODES, "n-0")
         assert node["status"]["capacity"][GPU] == "8"
-        assert await restarts(client, "first") == 1, "it had GPUs 0 to 3"
+        lost = (await client.get(PODS, "first", "default"))["status"]
+        assert (lost["phase"], lost["reason"]) == ("Running", "UnhealthyDevices")
+        assert lost["message"] == "unhealthy devices of nvidia.com/gpu: 2"
+        (container,) = lost["containerStatuses"]
+        assert container["state"]["waiting"]["reason"] == "CrashLoopBackOff"
+        assert container["allocatedResourcesStatus"] == [
+            {
+                "name": GPU,
+                "resources": [
+                    {"resourceID": "0", "health": "Healthy"},
+                    {"resourceID": "1", "health": "Healthy"},
+                    {"resourceID": "2", "health": "Unhealthy"},
+                    {"resourceID": "3", "health": "Healthy"},
+                ],
+            }
+        ]
+        assert not is_ready(lost)
         assert await restarts(client, "second") == 0
         assert "XidError" in await reasons(client, "n-0")
+        await settle(10)
+        lost = (await client.get(PODS, "first", "default"))["status"]
+        assert (lost["phase"], lost["reason"]) == ("Failed", "UnexpectedAdmissionError")
+        assert "Requested: 4, Available: 7" in lost["message"]
+        assert lost["message"].endswith("; unhealthy devices of nvidia.com/gpu: 2")
+        assert not is_ready(lost)
+        assert "UnexpectedAdmissionError" in await reasons(client, "first")
         await settle(600)
         assert await allocatable(client) == 8
+        assert (await client.get(PODS, "first", "default"))["status"]["phase"] == "Failed"
+
+
+async def test_a_pod_runs_again_on_gpus_that_are_back_in_time() -> None:
+    step = Step("30s", "gpu-lost", "n-0/2", "5s")
+    async with played(fleet(step)) as client:
+        await running_pod(client, trainer("p", 4))
+        await settle(32)
+        assert not is_ready((await client.get(PODS, "p", "default"))["status"])
+        await settle(15)
+        status = (await client.get(PODS, "p", "default"))["status"]
+        assert is_ready(status)
+        assert "message" not in status
+        assert "allocatedResourcesStatus" not in status["containerStatuses"][0]
+        assert await restarts(client, "p") == 1
+
+
+async def test_gpus_lost_in_an_outage_fail_the_pod_when_the_machine_is_back() -> None:
+    async with played(fleet()) as client:
+        await running_pod(client, trainer("p", 8))
+        await annotate(client, "n-0", out="true")
+        await settle()
+        await annotate(client, "n-0", lost_gpus="7")
+        await settle()
+        await annotate(client, "n-0", out=None)
+        await settle(20)
+        status = (await client.get(PODS, "p", "default"))["status"]
+        assert (status["phase"], status["reason"]) == ("Failed", "UnexpectedAdmissionError")
+
+
+async def test_a_pod_that_never_restarts_fails_with_its_gpu() -> None:
+    async with played(fleet()) as client:
+        await running_pod(client, trainer("p", 8, restartPolicy="Never"))
+        await annotate(client, "n-0", lost_gpus="7")
+        await settle()
+        status = (await client.get(PODS, "p", "default"))["status"]
+        assert status["phase"] == "Failed"
+        (devices,) = status["containerStatuses"][0]["allocatedResourcesStatus"]
+        assert devices["resources"][7] == {"resourceID": "7", "health": "Unhealthy"}
 
 
 async def test_a_pod_for_which_gpus_are_missing_is_refused_by_its_node() -> None:

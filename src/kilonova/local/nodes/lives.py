@@ -268,11 +268,15 @@ class PodLives:
     async def _exit(self, machine: Machine, pod: Pod, code: int, message: str) -> None:
         """The containers end; they are started again where the pod's policy says so."""
         now, policy = self._now(), pod.spec.restart_policy
+        devices = self._devices(machine, pod)
         if policy != "Always" and not (policy == "OnFailure" and code):
-            await self._set_status(pod, podstatus.ended_status(pod, code, now, "", message))
+            status = podstatus.ended_status(pod, code, now, "", message, devices)
+            await self._set_status(pod, status)
             return
         end, backoff = podstatus.end_of(pod, code, now), self._backoffs[pod.metadata.uid]
         wait = backoff.remaining(now.timestamp(), now.timestamp())
+        if devices.lost:  # a start without them would fail: they may come back meanwhile
+            wait = wait or FIRST_DELAY
         if not wait:
             await self._start_again(machine, pod, end)
             return
@@ -280,8 +284,8 @@ class PodLives:
         for each in pod.spec.containers:
             text = f"Back-off restarting failed container {each.name} in pod {place}"
             self._events.event(about, "BackOff", text, warning=True)
-        delay = spoken_delay(backoff.delay)
-        await self._set_status(pod, podstatus.backing_off_status(pod, end, now, delay))
+        delay = spoken_delay(backoff.delay or FIRST_DELAY)
+        await self._set_status(pod, podstatus.backing_off_status(pod, end, now, delay, devices))
         self._plan(wait, self._restart, machine, pod)
 
     async def _restart(self, machine: Machine, pod: Pod) -> None:
@@ -292,10 +296,29 @@ class PodLives:
             await self._start_again(machine, pod, end)
 
     async def _start_again(self, machine: Machine, pod: Pod, end: Terminated) -> None:
+        devices = self._devices(machine, pod)
+        if devices.lost:
+            await self._refuse(machine, pod, end, devices)
+            return
         now = self._now().timestamp()
         finished = parse_time(end.finished_at).timestamp() if end.finished_at else now
         await self._set_status(pod, self._running(machine, pod, end))
         self._backoffs[pod.metadata.uid].count(finished, now)
+
+    async def _refuse(
+        self, machine: Machine, pod: Pod, end: Terminated, devices: podstatus.Devices
+    ) -> None:
+        """The devices of a pod are lost: it fails, so that its owner replaces it elsewhere."""
+        message = f"{podstatus.refusal(pod, machine.healthy_gpus)}; {devices.problem}"
+        self._events.event(_reference(pod), podstatus.REFUSED, message, warning=True)
+        now, code = self._now(), end.exit_code or 1
+        status = podstatus.ended_status(pod, code, now, podstatus.REFUSED, message, devices)
+        await self._set_status(pod, status)
+
+    def _devices(self, machine: Machine, pod: Pod) -> podstatus.Devices:
+        uid = pod.metadata.uid
+        lost = machine.lost_gpus_of(uid)
+        return podstatus.Devices(machine.gpus_of(uid), lost) if lost else podstatus.NO_DEVICES
 
     def _running(self, machine: Machine, pod: Pod, end: Terminated | None) -> JsonObject:
         address = machine.address_for(pod.metadata.uid)

@@ -59,6 +59,8 @@ class Machine:
             healthy = self._healthy()
             if any(each.index not in healthy for each in given):
                 return False
+        elif self.lost_gpus_of(uid):
+            return False
         return self.keep_gpus(uid, count, given)
 
     def keep_gpus(self, uid: str, count: int, given: tuple[Assignment, ...]) -> bool:
@@ -79,6 +81,16 @@ class Machine:
     def holders(self, gpu: int) -> set[str]:
         """The uids of the pods that have this GPU, or some of it."""
         return {uid for uid, holding in self._held.items() if holding.has(gpu)}
+
+    def gpus_of(self, uid: str) -> list[int]:
+        """The GPUs that a pod has, or has some of."""
+        holding = self._held.get(uid)
+        return sorted({each.index for each in holding.assignments}) if holding is not None else []
+
+    def lost_gpus_of(self, uid: str) -> list[int]:
+        """Those of them that are lost."""
+        lost = self.faults.lost_gpus
+        return [gpu for gpu in self.gpus_of(uid) if gpu in lost] if lost else []
 
     def keep_address(self, uid: str, address: str) -> None:
         """A pod has that address: nobody else gets it."""

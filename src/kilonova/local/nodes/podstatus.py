@@ -1,6 +1,7 @@
 """What a simulated node reads of its pods, and the statuses that it writes. Pure."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime
 
 import msgspec
@@ -14,6 +15,9 @@ from kilonova.local.controllers.objects import Container, ContainerState, Pod, T
 from kilonova.local.nodes.objects import GPU_RESOURCE, host_address
 
 BACK_OFF = "CrashLoopBackOff"
+REFUSED = "UnexpectedAdmissionError"
+UNHEALTHY_DEVICES = "UnhealthyDevices"
+"""Why a pod whose containers wait for lost devices is as it is."""
 
 
 def restarts(pod: Pod) -> int:
@@ -86,6 +90,7 @@ def running_status(
     count, last = (0, {}) if end is None else (restarts(pod) + 1, _state_of(end))
     return {
         "phase": "Running",
+        **({} if end is None else {"reason": None, "message": None}),
         **_addresses(node, address),
         "startTime": pod.status.start_time or moment,
         "conditions": pod_conditions(pod, moment, ready=True),
@@ -96,7 +101,27 @@ def running_status(
     }
 
 
-def backing_off_status(pod: Pod, end: Terminated, now: datetime, delay: str) -> JsonObject:
+@dataclass(frozen=True, slots=True)
+class Devices:
+    """The GPUs that a pod has, and those of them that are lost."""
+
+    held: Sequence[int] = ()
+    lost: Sequence[int] = ()
+
+    @property
+    def problem(self) -> str:
+        """What is wrong with them; empty if nothing is."""
+        if not self.lost:
+            return ""
+        return f"unhealthy devices of {GPU_RESOURCE}: {', '.join(map(str, self.lost))}"
+
+
+NO_DEVICES = Devices()
+
+
+def backing_off_status(
+    pod: Pod, end: Terminated, now: datetime, delay: str, devices: Devices = NO_DEVICES
+) -> JsonObject:
     """All containers have ended, and are started again after a delay."""
 
     def waits(container: Container) -> JsonObject:
@@ -107,11 +132,17 @@ def backing_off_status(pod: Pod, end: Terminated, now: datetime, delay: str) -> 
             "started": False,
         }
 
+    health = _device_health(pod, devices)
+    told = {"reason": UNHEALTHY_DEVICES, "message": devices.problem} if devices.lost else {}
     return {
         "phase": "Running",
+        **told,
         "conditions": pod_conditions(pod, rfc3339(now), ready=False, reason="ContainersNotReady"),
         "containerStatuses": [
-            _container_status(pod, each, waits(each), restarts(pod), _state_of(end))
+            {
+                **_container_status(pod, each, waits(each), restarts(pod), _state_of(end)),
+                **health.get(each.name, {}),
+            }
             for each in pod.spec.containers
         ],
     }
@@ -152,9 +183,16 @@ def initializing_status(pod: Pod, node: int, address: str, now: datetime) -> Jso
     }
 
 
-def ended_status(pod: Pod, exit_code: int, now: datetime, reason: str, message: str) -> JsonObject:
+def ended_status(
+    pod: Pod,
+    exit_code: int,
+    now: datetime,
+    reason: str,
+    message: str,
+    devices: Devices = NO_DEVICES,
+) -> JsonObject:
     """All containers have ended, for good."""
-    moment = rfc3339(now)
+    moment, health = rfc3339(now), _device_health(pod, devices)
     ended = _state_of(end_of(pod, exit_code, now))
     state: JsonObject = {"state": ended, "ready": False, "started": False}
     succeeded = exit_code == 0
@@ -167,7 +205,11 @@ def ended_status(pod: Pod, exit_code: int, now: datetime, reason: str, message: 
             pod, moment, ready=False, reason="PodCompleted" if succeeded else "PodFailed"
         ),
         "containerStatuses": [
-            _container_status(pod, each, state, restarts(pod), {}) for each in pod.spec.containers
+            {
+                **_container_status(pod, each, state, restarts(pod), {}),
+                **health.get(each.name, {}),
+            }
+            for each in pod.spec.containers
         ],
     }
 
@@ -195,6 +237,16 @@ def pulling_status(pod: Pod, node: int, now: datetime, reason: str) -> JsonObjec
 
 def refused_status(pod: Pod, available: int, now: datetime) -> JsonObject:
     """The node has fewer GPUs than it was thought to have, or others."""
+    return {
+        "phase": "Failed",
+        "reason": REFUSED,
+        "message": refusal(pod, available),
+        "startTime": rfc3339(now),
+    }
+
+
+def refusal(pod: Pod, available: int) -> str:
+    """Why a node does not start the containers of a pod, in a kubelet's words."""
     given = given_gpus(pod)
     problem = (
         f"devices {print_devices(given)} being lost or in use"
@@ -202,12 +254,7 @@ def refused_status(pod: Pod, available: int, now: datetime) -> JsonObject:
         else f"requested number of devices unavailable for {GPU_RESOURCE}. "
         f"Requested: {gpus(pod)}, Available: {available}"
     )
-    return {
-        "phase": "Failed",
-        "reason": "UnexpectedAdmissionError",
-        "message": f"Pod was rejected: Allocate failed due to {problem}, which is unexpected",
-        "startTime": rfc3339(now),
-    }
+    return f"Pod was rejected: Allocate failed due to {problem}, which is unexpected"
 
 
 def pod_conditions(
@@ -266,6 +313,33 @@ def _passed(pod: Pod, inits: Sequence[Container], moment: str) -> list[JsonObjec
         _container_status(pod, each, up if each.restart_policy == "Always" else done, 0, {})
         for each in inits
     ]
+
+
+def _device_health(pod: Pod, devices: Devices) -> dict[str, JsonObject]:
+    """What the status of each container says of its devices; nothing while all are healthy.
+
+    Which container has which of a pod's devices is not kept: they have them in their order.
+    """
+    if not devices.lost:
+        return {}
+    left, found = list(devices.held), dict[str, JsonObject]()
+    for container in pod.spec.containers:
+        count = from_json(container.resources.limits.get(GPU_RESOURCE, 0)).value
+        own, left = left[:count], left[count:]
+        if container is pod.spec.containers[-1]:
+            own += left  # given by other means than a limit
+        if own:
+            health = [
+                {
+                    "resourceID": str(gpu),
+                    "health": "Unhealthy" if gpu in devices.lost else "Healthy",
+                }
+                for gpu in own
+            ]
+            found[container.name] = {
+                "allocatedResourcesStatus": [{"name": GPU_RESOURCE, "resources": health}]
+            }
+    return found
 
 
 def _state_of(end: Terminated) -> JsonObject:

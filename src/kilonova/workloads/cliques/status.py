@@ -33,6 +33,7 @@ from kilonova.workloads.pods import (
     is_gated,
     is_ready,
     is_scheduled,
+    problem_of,
 )
 from kilonova.workloads.resources import Pod
 
@@ -208,13 +209,15 @@ def _breach(clique: PodClique, roster: Roster, course: Course) -> _Verdict:
         return BREACHED, "False", "SufficientReadyPods", "all pods have done their work"
     if is_open(course.update):
         return BREACHED, "Unknown", "UpdateInProgress", "pods are being replaced"
+    problem = problem_of((*roster.members, *roster.dismissed))
+    cause = f"; {problem}" if problem else ""
     if len(scheduled) < least:
-        message = f"pods scheduled: {len(scheduled)}, at least {least} needed"
+        message = f"pods scheduled: {len(scheduled)}, at least {least} needed{cause}"
         return BREACHED, "True", "ScheduledReplicasBelowMinAvailable", message
     left = len(scheduled) - broken
     message = f"pods ready or starting: {left}, at least {least} needed"
     if left < least:
-        return BREACHED, "True", "InsufficientReadyPods", message
+        return BREACHED, "True", "InsufficientReadyPods", message + cause
     return BREACHED, "False", "SufficientReadyPods", message
 
 

@@ -16,9 +16,9 @@ from kilonova.api.podgang import Phase, PodGang, PodGangStatus, PodGroup
 from kilonova.api.times import rfc3339
 from kilonova.workloads.cliques.completion import COMPLETE, FAILED
 from kilonova.workloads.cliques.roster import is_up
-from kilonova.workloads.conditions import holds, with_condition
+from kilonova.workloads.conditions import find_condition, holds, with_condition
 from kilonova.workloads.keys import incarnation_of
-from kilonova.workloads.pods import is_scheduled
+from kilonova.workloads.pods import is_scheduled, problem_of
 from kilonova.workloads.replicas.observed import Observed
 from kilonova.workloads.replicas.units import is_breached
 from kilonova.workloads.resources import Pod
@@ -29,6 +29,7 @@ READY = "Ready"
 UNHEALTHY = "Unhealthy"
 
 _ON_THE_WAY: tuple[Phase, ...] = ("Pending", "Starting")
+_LOSS = "a group has lost pods that it needs"
 _WITHOUT_GANGS = "default-scheduler"
 
 
@@ -92,7 +93,7 @@ def gang_status(seen: Observed, gang: PodGang, now: datetime) -> PodGangStatus:
     enough = ("SufficientReadyPods", "InsufficientReadyPods")
     tell(READY, ready, enough, _says(ready, "every group has enough pods that are ready"))
     breached = ("MinAvailableBreached", "MinAvailableMet")
-    message = "a group has lost pods that it needs" if unhealthy else "no group has lost pods"
+    message = _loss(gang, groups) if unhealthy else "no group has lost pods"
     tell(UNHEALTHY, unhealthy, breached, message)
     return replace(
         old,
@@ -125,6 +126,16 @@ def gives_way(gang: PodGang) -> bool:
     """Whether its first status may wait for pods of others: no scheduler waits for it."""
     is_awaited = gang.metadata.labels.get(names.SCHEDULER_NAME) != _WITHOUT_GANGS
     return not gang.status.conditions and not is_awaited
+
+
+def _loss(gang: PodGang, groups: Sequence[_Group]) -> str:
+    """What an unhealthy gang has lost, and why; the cause is still told when its pod is gone."""
+    problem = next(filter(None, (problem_of(each.members) for each in groups)), "")
+    if problem:
+        return f"{_LOSS}: {problem}"
+    old = find_condition(gang.status.conditions, UNHEALTHY)
+    told = old is not None and old.status == "True" and old.message.startswith(_LOSS)
+    return old.message if old is not None and told else _LOSS
 
 
 def _says(value: bool, fact: str) -> str:
