@@ -1,12 +1,13 @@
 """When a gang would fit if what runs ends as expected."""
 
 from dataclasses import replace
+from random import Random
 
 import pytest
 
 from kilonova.scheduler.core.cluster import Cluster
 from kilonova.scheduler.core.plan import Planner, Policy
-from kilonova.scheduler.core.reserving import Fit, earliest
+from kilonova.scheduler.core.reserving import Fit, earliest, expected_end
 from kilonova.scheduler.core.rooms import Rooms
 from kilonova.scheduler.core.snapshot import GPU
 from tests.scheduler.core.clusters import gang, group, node, placer, snapshot_of, tight
@@ -57,3 +58,22 @@ def test_nodes_of_a_copy_change_by_themselves() -> None:
     assert snapshot.allocatable[snapshot.resources[GPU], :2].tolist() == [8, 8]
     assert snapshot.labels.column("example.com/rack").codes.tolist() == labels
     assert Rooms(snapshot, tight).room(group("x", 1).members[0].shape).tolist() == [8, 8]
+
+
+def test_gangs_end_in_the_order_of_their_ends_and_names_however_many_there_are() -> None:
+    dice = Random(14)
+    cluster = Cluster()
+    for number in range(4):
+        cluster.snapshot.put_node(node(f"n{number}", 100, 1_000_000))
+    names = [f"g{number:03}" for number in range(400)]
+    dice.shuffle(names)
+    for name in names:
+        duration = dice.choice((None, 10.0, 2000.0, 3000.0))
+        job = replace(gang(name, group(name, 1)), duration=duration)
+        Planner(cluster, tight, Policy()).decide([job], dice.choice((0.0, 100.0, 900.0)))
+    now = 1000.0
+    order = sorted((expected_end(one, now), name) for name, one in cluster.standing.items())
+    place = placer(cluster.snapshot)
+    for pods in (1, 63, 64, 65, 200, 399, 400):
+        fit = earliest(cluster, place, gang("x", group("x", pods)), now)
+        assert fit == Fit(order[pods - 1][0], tuple(name for _, name in order[:pods]))

@@ -9,8 +9,13 @@ How long a gang runs is what its owner said, or what was predicted; where nobody
 to go on for as long as it has run already.
 """
 
+import heapq
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
 
 from kilonova.scheduler.core.cluster import Cluster, Standing
 from kilonova.scheduler.core.gangs import Gang
@@ -21,8 +26,11 @@ from kilonova.scheduler.core.placing import Placer
 from kilonova.scheduler.core.rooms import Rooms
 from kilonova.scheduler.core.snapshot import Booking, Snapshot
 
+Times = NDArray[np.float64]
+
 _AT_LEAST = 600.0
 """Seconds that what runs for an unknown time goes on at least."""
+_FEW_ENDS = 64
 
 
 def expected_end(standing: Standing, now: float) -> float:
@@ -31,6 +39,12 @@ def expected_end(standing: Standing, now: float) -> float:
     if standing.gang.duration is not None and standing.gang.duration > ran:
         return standing.since + standing.gang.duration
     return now + max(ran, _AT_LEAST)
+
+
+def expected_ends(since: Times, durations: Times, now: float) -> Times:
+    """`expected_end` of many gangs; a duration that nobody said is no number."""
+    ran = now - since
+    return np.where(durations > ran, since + durations, now + np.maximum(ran, _AT_LEAST))
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +152,7 @@ def earliest(
     found = None if bound is None else search.first(bound, lambda: placer.fits(gang))
     if found is None:
         return None
-    ended = search.ends[:found]
+    ended = search.ends.first(found)
     return Fit(ended[-1][0] if ended else now, tuple(name for _, name in ended))
 
 
@@ -148,9 +162,7 @@ class _Search:
     def __init__(self, cluster: Cluster, gang: str, now: float, most: int | None) -> None:
         self._cluster = cluster
         self._most = most
-        self.ends = sorted(
-            (expected_end(one, now), name) for name, one in cluster.standing.items() if name != gang
-        )
+        self.ends = _Ends(cluster, gang, now)
 
     def first(self, least: int, holds: Callable[[], bool]) -> int | None:
         """How many gangs, at least so many, must have ended for something to hold."""
@@ -179,5 +191,35 @@ class _Search:
 
     def _end(self, first: int, last: int) -> None:
         standing = self._cluster.standing
-        pods = [pod for _, name in self.ends[first:last] for pod in standing[name].pods]
+        ended = self.ends.first(last)[first:]
+        pods = [pod for _, name in ended for pod in standing[name].pods]
         self._cluster.snapshot.release_all(pods)
+
+
+class _Ends:
+    """When gangs will probably end, in order. There may be a hundred thousand of which the first
+    few matter: only these are put in order."""
+
+    def __init__(self, cluster: Cluster, gang: str, now: float) -> None:
+        self._names = [name for name in cluster.standing if name != gang]
+        standing = [one for name, one in cluster.standing.items() if name != gang]
+        since = np.array([one.since for one in standing])
+        said = [one.gang.duration for one in standing]
+        duration = np.array([math.nan if each is None else each for each in said])
+        self._at = expected_ends(since, duration, now)
+        self._first: list[tuple[float, str]] = []
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def first(self, count: int) -> list[tuple[float, str]]:
+        """The first so many, each with its name."""
+        if count > len(self._first):
+            most = min(len(self), max(_FEW_ENDS, 2 * count))
+            latest = float(np.partition(self._at, most - 1)[most - 1])
+            sooner = np.flatnonzero(self._at < latest)
+            then = np.flatnonzero(self._at == latest)
+            names = heapq.nsmallest(most - len(sooner), [self._names[each] for each in then])
+            early = sorted((float(self._at[each]), self._names[each]) for each in sooner)
+            self._first = [*early, *((latest, name) for name in names)]
+        return self._first[:count]
