@@ -66,17 +66,32 @@ class Scene:
         return self.metrics.registry.get_sample_value(name, labels) or 0.0
 
 
+async def test_events_of_one_second_are_listed_in_the_order_in_which_they_happened():
+    """Lists are in the order of names, and what kubectl sorts by is whole seconds."""
+    scene = Scene()
+    reasons = [f"Reason{number}" for number in range(20)]
+    async with scene.running() as recorder:
+        for number, reason in enumerate(reasons):
+            recorder.event(POD, reason, "It happened")
+            if number % 3 == 0:
+                await asyncio.sleep(0.01)
+    listed = sorted(scene.events, key=lambda event: event["metadata"]["name"])
+    assert {event["lastTimestamp"] for event in listed} == {"2026-05-01T00:00:00Z"}
+    assert [event["reason"] for event in listed] == reasons
+
+
 async def test_an_event_has_all_that_kubectl_shows():
     scene = Scene()
     async with scene.running() as recorder:
         recorder.event(POD, "Bound", "Placed on n1", action="Binding")
     (event,) = scene.events
-    assert scene.api.writes[0][1] == "/api/v1/namespaces/team/events/w-0.id1"
+    name = f"w-0.{int(BEGIN.timestamp()) * 10**9:016x}id1"
+    assert scene.api.writes[0][1] == f"/api/v1/namespaces/team/events/{name}"
     del event["metadata"]["resourceVersion"]
     assert event == {
         "apiVersion": "v1",
         "kind": "Event",
-        "metadata": {"name": "w-0.id1", "namespace": "team"},
+        "metadata": {"name": name, "namespace": "team"},
         "involvedObject": {
             "apiVersion": "v1",
             "kind": "Pod",

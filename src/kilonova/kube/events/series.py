@@ -17,8 +17,9 @@ V = TypeVar("V")
 
 _MESSAGE_BYTES = 1024
 _REASON_BYTES = 128
-# A name holds 253 characters, of which the id and a dot take some.
+# A name holds 253 characters, of which the time, the id and a dot take some.
 _OBJECT_NAME_LENGTH = 220
+_ID_LENGTH = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +120,7 @@ class Correlator:
     def __init__(self, limits: Limits, new_id: Callable[[], str]) -> None:
         self._limits = limits
         self._new_id = new_id
+        self._last_named = 0
         self._series: _Recent[Series] = _Recent(limits.remembered)
         self._similar: _Recent[_Similar] = _Recent(limits.remembered)
         self._buckets: _Recent[_Bucket] = _Recent(limits.remembered)
@@ -145,7 +147,14 @@ class Correlator:
         return bucket.take(now, self._limits)
 
     def _new_series(self, occurrence: Occurrence, wall: datetime) -> Series:
-        name = f"{occurrence.about.name[:_OBJECT_NAME_LENGTH]}.{self._new_id()}"
+        """Its name says when it began, in nanoseconds, as client-go's do.
+
+        Times in Events are whole seconds, and lists are in the order of names: so events about one
+        object are listed, and shown by kubectl, in the order in which they happened.
+        """
+        self._last_named = max(int(wall.timestamp() * 1_000_000) * 1_000, self._last_named + 1)
+        about = occurrence.about.name[:_OBJECT_NAME_LENGTH]
+        name = f"{about}.{self._last_named:016x}{self._new_id()[:_ID_LENGTH]}"
         return Series(name, occurrence, occurrence.message, wall, wall)
 
 
