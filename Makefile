@@ -86,11 +86,13 @@ bench: $(DEV) ## Run the benchmarks (ARGS="NAME --json FILE")
 .PHONY: faults
 faults: $(DEV) ## Run only the tests that kill and break things, with 1,000 kills, and long searches
 	KILONOVA_KILLS=$${KILONOVA_KILLS:-1000} KILONOVA_WORLDS=$${KILONOVA_WORLDS:-10000} \
+		KILONOVA_FAULT_RUNS=$${KILONOVA_FAULT_RUNS:-300} \
 		$(BIN)/pytest -o faulthandler_timeout=1800 -o timeout=3600 tests/faults \
 		tests/scheduler/core/test_every_gang_starts.py \
 		tests/scheduler/core/test_feasible_gangs.py \
 		tests/scheduler/core/test_preemption_oracle.py \
-		tests/scheduler/core/test_smallest_release.py $(ARGS)
+		tests/scheduler/core/test_smallest_release.py \
+		tests/scheduler/test_scheduler_fault_runs.py $(ARGS)
 
 .PHONY: control-plane
 control-plane: | $(BIN)/python ## Build a real Kubernetes control plane, once; prints its folder

@@ -84,6 +84,7 @@ LONGEST = (
     "examples/test_workload_examples.py",
     "cli/test_lists.py",
     "local/process/unprivileged/test_ordinary_user.py",
+    "scheduler/test_scheduler_fault_runs.py",
     "scheduler/test_scheduler_reservations.py",
     "local/process/kubelet/test_process_pods.py",
     "cli/test_life_of_a_cluster.py",
