@@ -14,10 +14,31 @@ export const query: ReadonlySignal<URLSearchParams> = computed(
 /** Goes to an address of this page. */
 export function go(to: string, options: { replace?: boolean } = {}): void {
   if (to === address.peek()) return;
-  history[options.replace ? "replaceState" : "pushState"](null, "", to);
-  // Not what the address bar says: browsers leave out changes that come too fast.
   const { pathname, search } = new URL(to, location.href);
+  if (options.replace) replaceSoon(to);
+  else {
+    writeNow();
+    history.pushState(null, "", to);
+  }
+  // Not what the address bar says, which follows.
   address.value = pathname + search;
+}
+
+/** Browsers leave out changes of the address bar that come too fast, as who types makes them. */
+const SOON_MS = 100;
+let unwritten: string | undefined;
+let writing: ReturnType<typeof setTimeout> | undefined;
+
+function replaceSoon(to: string): void {
+  unwritten = to;
+  writing ??= setTimeout(writeNow, SOON_MS);
+}
+
+function writeNow(): void {
+  clearTimeout(writing);
+  writing = undefined;
+  if (unwritten !== undefined) history.replaceState(null, "", unwritten);
+  unwritten = undefined;
 }
 
 /** Sets or (empty) removes parts of the query; a step in the history only where it is asked for. */
@@ -68,7 +89,11 @@ function withQuery(to: string, parts: URLSearchParams): string {
 
 /** Follows the browser's back and forward, and links of this page. */
 export function startRouting(): void {
-  addEventListener("popstate", () => (address.value = location.pathname + location.search));
+  addEventListener("popstate", () => {
+    unwritten = undefined;
+    address.value = location.pathname + location.search;
+  });
+  addEventListener("pagehide", writeNow);
   document.addEventListener("click", (click) => {
     if (click.defaultPrevented || click.button !== 0) return;
     if (click.metaKey || click.ctrlKey || click.shiftKey || click.altKey) return;

@@ -121,9 +121,10 @@ async function read({ pod, container, follow, previous }: Asked, take: (text: st
   }
   const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
   let text = "";
-  let scheduled = false;
+  let frame = 0;
   const show = () => {
-    scheduled = false;
+    cancelAnimationFrame(frame);
+    frame = 0;
     if (!signal.aborted) take(text);
   };
   take(text);
@@ -131,10 +132,7 @@ async function read({ pod, container, follow, previous }: Asked, take: (text: st
     const { done, value } = await reader.read();
     if (done) break;
     text = extended(text, value);
-    if (!scheduled) {
-      scheduled = true;
-      requestAnimationFrame(show);
-    }
+    frame ||= requestAnimationFrame(show);
   }
   show();
 }

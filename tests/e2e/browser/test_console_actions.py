@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 from playwright.sync_api import Locator, Page, expect
@@ -70,6 +71,76 @@ def test_nothing_is_deleted_before_the_question_is_answered(page: Page, place: P
     button(asked(page), "Delete").click()
     place.run("wait --for=delete pcs/goes --timeout=60s")
     expect(page.get_by_role("row", name=re.compile("goes"))).to_have_count(0)
+
+
+def test_a_deployment_is_scaled_restarted_and_deleted(page: Page, place: Place) -> None:
+    place.apply(deployment("web"))
+    place.run("rollout status deployment/web --timeout=60s")
+    details = workload(page, "web")
+    expect(details.get_by_role("row", name=re.compile("^Available"))).to_contain_text("True")
+    button(details, "Scale").click()
+    asked(page).get_by_role("spinbutton", name="Replicas").fill("2")
+    button(asked(page), "Scale").click()
+    answered(asked(page))
+    expect(details.get_by_text("2 of 2 ready, 2 updated, 2 available")).to_be_visible()
+    before = place.run("get pods -l app=web -o name").split()
+    button(details, "Restart").click()
+    button(asked(page), "Restart").click()
+    answered(asked(page))
+    place.run("rollout status deployment/web --timeout=60s")
+    place.run(f"wait --for=delete {' '.join(before)} --timeout=60s")
+    button(details, "Delete").click()
+    button(asked(page), "Delete").click()
+    answered(asked(page))
+    place.run("wait --for=delete deployment/web --timeout=60s")
+
+
+def test_a_job_is_suspended_and_resumed(page: Page, place: Place) -> None:
+    place.apply(job("train"))
+    place.run("wait --for=jsonpath={.status.ready}=1 job/train --timeout=60s")
+    details = workload(page, "train")
+    expect(details.get_by_text("0 of 1")).not_to_have_count(0)
+    button(details, "Suspend").click()
+    button(asked(page), "Suspend").click()
+    answered(asked(page))
+    expect(details.locator(".panel-head")).to_contain_text("Suspended")
+    button(details, "Resume").click()
+    button(asked(page), "Resume").click()
+    answered(asked(page))
+    expect(details.locator(".panel-head")).to_contain_text("Running")
+    expect(button(details, "Delete")).to_be_visible()
+
+
+def deployment(name: str) -> dict[str, Any]:
+    """One pod that runs."""
+    labels = {"app": name}
+    template = {"metadata": {"labels": labels}, "spec": pod_spec()}
+    spec = {"replicas": 1, "selector": {"matchLabels": labels}, "template": template}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": name},
+        "spec": spec,
+    }
+
+
+def job(name: str) -> dict[str, Any]:
+    """One pod that runs for long."""
+    patience = {"annotations": {"sim.kilonova.dev/run-seconds": "3600"}}
+    template = {"metadata": patience, "spec": pod_spec() | {"restartPolicy": "Never"}}
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": name},
+        "spec": {"template": template},
+    }
+
+
+def pod_spec() -> dict[str, Any]:
+    return {
+        "containers": [{"name": "main", "image": "registry.example.com/worker"}],
+        "terminationGracePeriodSeconds": 0,
+    }
 
 
 def workload(page: Page, name: str) -> Locator:

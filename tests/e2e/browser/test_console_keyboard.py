@@ -85,6 +85,50 @@ def test_rows_are_chosen_by_arrow_keys(page: Page) -> None:
     expect(page.get_by_role("dialog")).to_be_visible()
 
 
+@pytest.mark.parametrize("name", ["nodes", "workloads"])
+@pytest.mark.parametrize("key", ["ArrowDown", "ArrowUp"])
+def test_the_first_arrow_key_on_a_fresh_page_chooses_the_first_row(
+    page: Page, name: str, key: str
+) -> None:
+    page.goto(f"/{name}")
+    first = page.locator("tr[aria-rowindex='2']")
+    expect(first).to_be_visible()
+    page.keyboard.press(key)
+    expect(first).to_have_class("active")
+    expect(page.get_by_role("grid")).to_be_focused()
+    chosen = first.get_by_role("gridcell").first.inner_text().strip()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("dialog", name=re.compile(chosen))).to_be_visible()
+
+
+def test_arrow_keys_reach_queues_and_the_map_of_a_fresh_page(page: Page) -> None:
+    page.goto("/queues")
+    queue = page.get_by_role("link", name="default", exact=True).first
+    expect(queue).to_be_visible()
+    page.keyboard.press("ArrowDown")
+    expect(queue).to_be_focused()
+    page.goto("/fleet")
+    expect(page.get_by_role("application", name="Map of the fleet")).to_be_visible()
+    expect(page.locator(".fleet-figure").filter(has_text="Nodes ready")).to_contain_text("6")
+    page.keyboard.press("ArrowRight")
+    expect(page.get_by_role("application", name="Map of the fleet")).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("dialog")).to_be_visible()
+
+
+def test_nothing_is_lost_of_what_is_typed_fast(page: Page) -> None:
+    page.goto("/workloads")
+    box = page.get_by_role("main").get_by_role("searchbox")
+    expect(page.get_by_role("row", name=re.compile("alpha")).first).to_be_visible()
+    box.focus()
+    # More than browsers let change the address at once; and each key comes before the page has
+    # drawn the one before it.
+    text = "".join(chr(ord("a") + at % 26) for at in range(300))
+    page.keyboard.type(text)
+    expect(box).to_have_value(text)
+    expect(page).to_have_url(re.compile(f"[?&]q={text}(&|$)"))
+
+
 @pytest.mark.parametrize("name", ["alpha", "h100-2"])
 def test_anything_is_found_by_its_name(page: Page, name: str) -> None:
     page.goto("/queues")

@@ -9,6 +9,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from tests.e2e.browser.place import Place, gang
 from tests.harness.audit import faint_text, nameless, repeated_ids, too_wide
+from tests.harness.browser import Complaints
 
 PAGES = ("fleet", "workloads", "queues", "nodes", "events")
 WIDTHS = (1280, 390)
@@ -91,6 +92,23 @@ def test_an_address_that_cannot_be_decoded_is_shown_as_it_stands(page: Page) -> 
         page.goto(f"/{name}/%zz")
         expect(page.get_by_role("heading", level=1, name=name.title())).to_be_visible()
     expect(page.get_by_role("dialog", name="%zz")).to_be_visible()
+
+
+@pytest.mark.parametrize("path", ["/none", "/nodes/h100-0"])
+def test_an_address_that_no_page_has_is_not_found(
+    page: Page, complaints: Complaints, path: str
+) -> None:
+    answer = page.goto(path)
+    assert answer is not None
+    assert answer.status == 404
+    expect(page.get_by_role("heading", level=1, name="Not found")).to_be_visible()
+    expect(page.get_by_text(f"There is no page at {path}")).to_be_visible()
+    expect(page).to_have_title("Not found · kilonova")
+    assert faint_text(page) == []
+    page.get_by_role("main").get_by_role("link", name="/nodes").click()
+    expect(page.get_by_role("heading", level=1, name="Nodes")).to_be_visible()
+    # What the browser itself says of the status is all there is to complain of.
+    assert all("404" in each for each in complaints.take())
 
 
 def test_the_usual_queue_is_shown_as_the_command_shows_it(page: Page, place: Place) -> None:
