@@ -24,12 +24,14 @@ async def test_kubectl_tells_what_the_server_says(scene: Scene) -> None:
         "dead": await _said(scene, "exec", "dead", "--", "true"),
         "nobody": await _said(scene, "exec", "lost", "--", "true"),
     }
-    assert told == {
-        "no such pod": 'Error from server (NotFound): pods "none" not found',
-        "no such container": "error: container x is not valid for pod one out of: main",
-        "dead": 'error: unable to upgrade connection: container not found ("main")',
-        "nobody": 'error: unable to upgrade connection: node "nobody" does not answer',
+    # How kubectl introduces what the server says, and what it adds, depends on its version.
+    said = {
+        "no such pod": 'pods "none" not found',
+        "no such container": "container x is not valid for pod one",
+        "dead": 'container not found ("main")',
+        "nobody": 'node "nobody" does not answer',
     }
+    assert {each: words for each, words in said.items() if words in told[each]} == said, told
 
 
 @pytest.mark.parametrize(
