@@ -47,7 +47,11 @@ def configuration(*webhooks: Any) -> Any:
 @pytest.mark.parametrize("failure", ["Fail", "Ignore"])
 async def test_a_webhook_that_hangs_is_waited_for_as_long_as_it_may_take(failure: str) -> None:
     loop = asyncio.get_running_loop()
-    silence = await asyncio.start_server(lambda reader, writer: None, "127.0.0.1", 0)
+    # Since Python 3.13 a connection that nobody refers to is closed.
+    held: list[asyncio.StreamWriter] = []
+    silence = await asyncio.start_server(
+        lambda _reader, writer: held.append(writer), "127.0.0.1", 0
+    )
     server = WebhookServer(f"https://127.0.0.1:{silence.sockets[0].getsockname()[1]}", "", {})
     hook = webhook(server, "x", "/x", timeoutSeconds=30, failurePolicy=failure)
     async with running(controllers="") as cluster:
@@ -61,7 +65,10 @@ async def test_a_webhook_that_hangs_is_waited_for_as_long_as_it_may_take(failure
             with pytest.raises(ApiStatusError, match=told):
                 await client.create(CONFIG_MAPS, config_map(), "default")
         assert loop.time() - begin == pytest.approx(30, abs=1)
+    assert held
     silence.close()
+    for writer in held:
+        writer.close()
 
 
 async def test_a_write_that_was_overtaken_while_a_webhook_thought_is_done_again(
