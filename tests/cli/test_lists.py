@@ -128,7 +128,7 @@ def test_a_selector_chooses_by_labels(cluster_command: Kilonova, busy: Path):
     found = _rows(cluster_command("workloads", "-l", "app=web", "-A", "--data", busy))
     assert [row[:3] for row in found[1:]] == [["default", "Pod", "standing"]]
     wrong = cluster_command("nodes", "-l", "a in", "--data", busy)
-    assert wrong.code == 1
+    assert wrong.code == 2
     assert len(wrong.err.splitlines()) == 1
 
 
@@ -138,7 +138,7 @@ def test_lists_are_sorted_by_a_column(cluster_command: Kilonova, busy: Path):
     rows = _rows(cluster_command("workloads", "--sort-by", "gpus", "--data", busy))
     assert rows[-1][1] == "standing"
     wrong = cluster_command("nodes", "--sort-by", "size", "--data", busy)
-    assert wrong.code == 1
+    assert wrong.code == 2
     assert "there is no column 'size' to sort by: take one of name, status" in wrong.err
 
 
@@ -324,7 +324,7 @@ def test_queues_are_watched(cluster_command: Kilonova, busy: Path):
             after = process.stdout.readline().split()
         asyncio.run(_delete(busy, "one-more"))
     wrong = cluster_command("queues", "default", "-w", "--data", busy)
-    assert wrong.code == 1
+    assert wrong.code == 2
     assert "give no name" in wrong.err
 
 
