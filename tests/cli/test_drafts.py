@@ -89,6 +89,14 @@ def test_a_drafted_pod_tolerates_a_node_that_pulls_no_images_as_a_real_one_would
     assert tolerates(shape_of(pod).tolerations, taint) == tolerated
 
 
+def test_pods_of_classes_that_never_preempt_never_do():
+    named = owner("Deployment", template=template(priorityClassName="high"))
+    for never, policy in ((("high",), "Never"), ((), "")):
+        drafting = Drafting(NOW, {"high": 7}, {}, never_preempting=never)
+        drafting.take([Manifest("Deployment", named, "here")])
+        assert {pod.spec.preemption_policy for pod in drafting.drafts.pods} == {policy}
+
+
 def test_priorities_are_those_of_their_classes():
     named = owner("Deployment", template=template(priorityClassName="high"))
     drafts = drafted(named, priorities={"high": 7})

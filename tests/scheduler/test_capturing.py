@@ -18,7 +18,15 @@ from kilonova.scheduler.reading.queues import spec_of
 from tests.local.embedded_cluster import PODS, LoopClock, eventually, running, settle, virtual_time
 from tests.scheduler.faults import Disturbed, transport_of
 from tests.scheduler.pictures import HERE
-from tests.scheduler.scheduling import a_cluster, all_placed, create_gang, fleet, pod, scheduling
+from tests.scheduler.scheduling import (
+    PRIORITIES,
+    a_cluster,
+    all_placed,
+    create_gang,
+    fleet,
+    pod,
+    scheduling,
+)
 
 pytestmark = virtual_time
 
@@ -71,7 +79,12 @@ def _standing(picture: Picture) -> dict[str, tuple[str, dict[str, Any]]]:
 
 async def test_a_cluster_without_our_kinds_has_a_picture_too() -> None:
     async with running(fleet=fleet(1), scheduler=False) as cluster:
-        captured = await capture(cluster.client("tester"), now=LoopClock().now)
+        client = cluster.client("tester")
+        never = {"metadata": {"name": "calm"}, "value": 5, "preemptionPolicy": "Never"}
+        await client.create(PRIORITIES, never)
+        captured = await capture(client, now=LoopClock().now)
+        assert captured.picture.never_preempting == ("calm",)
+        assert read(written(captured.picture), HERE).never_preempting == ("calm",)
         assert len(captured.picture.nodes) == 1
         assert "queues.scheduling.kilonova.dev" in captured.unknown
         assert captured.picture.priorities["system-node-critical"] > 10**9

@@ -6,7 +6,7 @@ as placement looks at it.
 """
 
 import copy
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar, cast
 
@@ -55,11 +55,13 @@ class Drafting:
         priorities: Mapping[str, int],
         topologies: Topologies,
         *,
+        never_preempting: Collection[str] = (),
         process_node: bool = False,
     ) -> None:
         self._now = now
         self._process_node = process_node
         self._priorities = _BUILT_IN | dict(priorities)
+        self._never_preempting = never_preempting
         self._topologies = topologies
         self.drafts = Drafts()
 
@@ -146,6 +148,8 @@ class Drafting:
             self._note(f"{manifest.where}: its {what} are not looked at")
         spec["schedulerName"] = SCHEDULER
         spec["priority"] = self._priority(manifest, spec)
+        if spec.get("priorityClassName") in self._never_preempting:
+            spec["preemptionPolicy"] = "Never"
         for container in _containers(spec):
             resources = container.setdefault("resources", {})
             requests: JsonObject = {

@@ -62,6 +62,7 @@ def planned(
         now,
         picture.priorities,
         {**topologies, **_bindings(manifests)},
+        never_preempting=picture.never_preempting,
         process_node=any(each.key == KEY for node in picture.nodes for each in node.taints),
     )
     drafting.take(manifests)

@@ -27,9 +27,10 @@ from kilonova.scheduler.settings import Settings
 from kilonova.scheduler.unserved import unserved_gangs, unserved_pods
 
 
-class _PriorityClass(msgspec.Struct):
+class _PriorityClass(msgspec.Struct, rename="camel"):
     metadata: Metadata
     value: int = 0
+    preemption_policy: str = ""
 
 
 _PRIORITIES = Resource(
@@ -69,6 +70,7 @@ async def capture(
     world.refresh()
     pods = tuple(caches.pods.store.objects())
     by_key = {pod.key: pod for pod in pods}
+    classes = await _priority_classes(client)
     picture = picture_of(
         world.cluster,
         world.waiting.values(),
@@ -86,7 +88,10 @@ async def capture(
             for claim in caches.claims.store.objects()
             if (written := written_of(claim)) is not None
         },
-        priorities=await _priorities(client),
+        priorities={each.metadata.name: each.value for each in classes},
+        never_preempting=(
+            each.metadata.name for each in classes if each.preemption_policy == "Never"
+        ),
     )
     return Captured(
         picture,
@@ -120,10 +125,10 @@ async def _fill(client: Client, reflector: Reflector[Any], *, may_lack: bool) ->
     return True
 
 
-async def _priorities(client: Client) -> dict[str, int]:
-    """What PriorityClasses stand for; those who may not look at them do without."""
+async def _priority_classes(client: Client) -> list[_PriorityClass]:
+    """All PriorityClasses; those who may not look at them do without."""
     try:
         listing = await client.list(_PRIORITIES)
     except (Forbidden, NotFound):
-        return {}
-    return {each.metadata.name: each.value for each in listing.items}
+        return []
+    return list(listing.items)

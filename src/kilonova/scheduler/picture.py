@@ -71,6 +71,8 @@ class Picture:
     """What claims to devices have, by their names, as everybody sees it."""
     priorities: Mapping[str, int]
     """What PriorityClasses stand for; pods that are not made yet name them."""
+    never_preempting: tuple[str, ...] = ()
+    """PriorityClasses whose pods never preempt."""
 
     def __post_init__(self) -> None:
         _without_twins("nodes", (node.name for node in self.nodes))
@@ -154,6 +156,7 @@ def picture_of(
     pools: Mapping[PoolId, Pool] | None = None,
     claims: Mapping[str, Written] | None = None,
     priorities: Mapping[str, int] | None = None,
+    never_preempting: Iterable[str] = (),
 ) -> Picture:
     """A cluster at a moment; `queues` are those that it was given, as people wrote them."""
     snapshot = cluster.snapshot
@@ -177,6 +180,7 @@ def picture_of(
         pools=tuple(PoolPicture.of(id, pool) for id, pool in sorted((pools or {}).items())),
         claims=dict(sorted((claims or {}).items())),
         priorities=dict(sorted((priorities or {}).items())),
+        never_preempting=tuple(sorted(never_preempting)),
     )
 
 
