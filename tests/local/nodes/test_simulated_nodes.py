@@ -405,3 +405,36 @@ async def test_the_log_of_a_container_tells_its_life() -> None:
             "simulated container main started",
             "simulated container main ended with exit code 2",
         ]
+
+
+async def test_a_container_that_is_added_for_debugging_runs_like_the_others() -> None:
+    async with played(fleet()) as client:
+        made = pod("p", metadata=annotated(run_seconds="60"), restartPolicy="Never")
+        await client.create(PODS, made, "default")
+        await phase(client, "p", "Running")
+
+        async def debug(*names: str) -> Any:
+            added = [{"name": name, "image": "busybox"} for name in names]
+            await client.patch(
+                PODS,
+                "p",
+                {"spec": {"ephemeralContainers": added}},
+                "default",
+                subresource="ephemeralcontainers",
+            )
+
+            async def shown() -> bool:
+                told = (await find(client, PODS, "p"))["status"].get("ephemeralContainerStatuses")
+                return len(told or ()) == len(names)
+
+            await eventually(shown)
+            return (await find(client, PODS, "p"))["status"]["ephemeralContainerStatuses"]
+
+        [first] = await debug("one")
+        assert (first["name"], list(first["state"])) == ("one", ["running"])
+        again, second = await debug("one", "two")
+        assert again == first
+        assert (second["name"], list(second["state"])) == ("two", ["running"])
+        ended = await phase(client, "p", "Succeeded")
+        states = [each["state"] for each in ended["status"]["ephemeralContainerStatuses"]]
+        assert [list(state) for state in states] == [["terminated"], ["terminated"]]

@@ -133,6 +133,7 @@ class PodSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     priority_class_name: str = ""
     containers: tuple[Container, ...] = ()
     init_containers: tuple[Container, ...] = ()
+    ephemeral_containers: tuple[Container, ...] = ()
     tolerations: tuple[Toleration, ...] = ()
     affinity: Affinity | None = None
     overhead: dict[str, str | int | float] = {}
@@ -205,6 +206,7 @@ class PodStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     conditions: tuple[Condition, ...] = ()
     container_statuses: tuple[ContainerStatus, ...] = ()
     init_container_statuses: tuple[ContainerStatus, ...] = ()
+    ephemeral_container_statuses: tuple[ContainerStatus, ...] = ()
     host_ip: str = msgspec.field(default="", name="hostIP")
     pod_ip: str = msgspec.field(default="", name="podIP")
     pod_ips: tuple[Address, ...] = msgspec.field(default=(), name="podIPs")

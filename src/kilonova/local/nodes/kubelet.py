@@ -25,7 +25,7 @@ class SimulatedKubelet:
 
     async def logs(self, pod: JsonObject, wanted: LogRequest) -> AsyncIterator[bytes]:
         """A container's life, told from its status; there is nothing else to tell."""
-        lists = ("initContainerStatuses", "containerStatuses")
+        lists = ("initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses")
         states = {item["name"]: item for each in lists for item in objects(pod, "status", each)}
         state = part(states, wanted.container, "state")
         if "waiting" in state:

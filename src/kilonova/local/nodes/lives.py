@@ -113,6 +113,8 @@ class PodLives:
         if new is None or machine is None:
             return
         self._note_holdings(machine, new)
+        if podstatus.has_new_ephemeral(new) and new.status.phase == "Running":
+            self._plan(machine.start.draw(self._random), self._start_ephemeral, machine, new)
         if new.metadata.deletion_timestamp:
             if old is None or not old.metadata.deletion_timestamp:
                 grace = new.metadata.deletion_grace_period_seconds or 0
@@ -211,6 +213,11 @@ class PodLives:
         else:
             status = self._running(machine, pod, None)
         await self._set_status(pod, status)
+
+    async def _start_ephemeral(self, _machine: Machine, pod: Pod) -> None:
+        runs = pod.status.phase == "Running" and not pod.metadata.deletion_timestamp
+        if runs and podstatus.has_new_ephemeral(pod):
+            await self._set_status(pod, podstatus.ephemeral_status(pod, self._now()))
 
     def _pull_fails(self, machine: Machine, pod: Pod) -> bool:
         if pod.metadata.annotations.get(IMAGE_PULL) == "error" or machine.faults.pull_errors:

@@ -101,6 +101,28 @@ def running_status(
     }
 
 
+def has_new_ephemeral(pod: Pod) -> bool:
+    """Whether somebody added a container (`kubectl debug`) of which its status says nothing."""
+    return len(pod.spec.ephemeral_containers) > len(pod.status.ephemeral_container_statuses)
+
+
+def ephemeral_status(pod: Pod, now: datetime) -> JsonObject:
+    """Containers that were added run, like the others, from when they were first seen."""
+    since = {
+        each.name: each.state.running.started_at
+        for each in pod.status.ephemeral_container_statuses
+        if each.state.running is not None
+    }
+    return {
+        "ephemeralContainerStatuses": [
+            _container_status(
+                pod, each, {**_up(since.get(each.name) or rfc3339(now)), "ready": False}, 0, {}
+            )
+            for each in pod.spec.ephemeral_containers
+        ]
+    }
+
+
 @dataclass(frozen=True, slots=True)
 class Devices:
     """The GPUs that a pod has, and those of them that are lost."""
@@ -196,6 +218,7 @@ def ended_status(
     ended = _state_of(end_of(pod, exit_code, now))
     state: JsonObject = {"state": ended, "ready": False, "started": False}
     succeeded = exit_code == 0
+    added = [_container_status(pod, each, state, 0, {}) for each in pod.spec.ephemeral_containers]
     return {
         "phase": "Succeeded" if succeeded else "Failed",
         "reason": reason or None,
@@ -211,6 +234,7 @@ def ended_status(
             }
             for each in pod.spec.containers
         ],
+        **({"ephemeralContainerStatuses": added} if added else {}),
     }
 
 
