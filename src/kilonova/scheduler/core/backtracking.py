@@ -33,6 +33,9 @@ from kilonova.scheduler.core.snapshot import Snapshot
 _MOST_PODS = 256
 """Of larger gangs no complete search is made: it would not end."""
 
+_LOOKS_PER_STEP = 8
+"""So many nodes are looked at for the cost of one choice."""
+
 _TRIAL_STEPS, _TRIAL_ROWS = 16, 32
 """What a choice costs that is booked, and for how many rows one step more."""
 
@@ -176,6 +179,8 @@ class StateSearch(Backtracking[_StateStep]):
         super().__init__(order, budget)
         self._nodes = NodeStates(snapshot, order)
         self._able = [set(some) for some in self._nodes.able]
+        self._inside: dict[tuple[int, int, int], list[int]] = {}
+        """By kind of pod, set and domain, classes of nodes."""
         self._touched: dict[int, tuple[int, State]] = {}
         """Rows that pods use, with their class."""
         self._taken = [0] * len(self._nodes.rows)
@@ -194,13 +199,29 @@ class StateSearch(Backtracking[_StateStep]):
         for row, (number, state) in self._touched.items():
             if number in self._able[pod.kind]:
                 found.extend(self._steps(pod, number, row, state))
-        for number in nodes.able[pod.kind]:
+        classes = self._classes(pod)
+        for number in classes:
             if self._taken[number] < len(nodes.rows[number]):
                 row = nodes.rows[number][self._taken[number]]
                 found.extend(self._steps(pod, number, row, None))
-        self._budget.spend(len(found) // _TRIAL_STEPS)
+        self._budget.spend((len(self._touched) + len(classes)) // _LOOKS_PER_STEP)
         found.sort(key=lambda step: (step.after, step.place.row))
         return iter(found)
+
+    def _classes(self, pod: OrderedPod) -> list[int]:
+        """Classes of nodes that a pod may use, in the domain of its narrowest set that has one."""
+        for each in reversed(pod.sets):
+            domain = self._domains[each]
+            if domain != ABSENT:
+                key = pod.kind, each, domain
+                if key not in self._inside:
+                    self._inside[key] = [
+                        number
+                        for number in self._nodes.able[pod.kind]
+                        if self._nodes.domains[number][each] == domain
+                    ]
+                return self._inside[key]
+        return self._nodes.able[pod.kind]
 
     def _steps(
         self, pod: OrderedPod, number: int, row: int, before: State | None

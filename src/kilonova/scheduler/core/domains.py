@@ -90,17 +90,24 @@ def _somewhere(narrow: Codes, room: Counts, number: int) -> Flags:
 
 
 def _enough(snapshot: Snapshot, part: Part, rows: Rows, domains: Codes, count: int) -> Flags:
-    """Where so much of every resource is free as all groups of a part need together."""
-    asked: Counter[str] = Counter()
-    for leaf in part.leaves():
-        for shape, number in leaf.wanted:
-            for name, amount in shape.requests:
-                asked[name] += amount * number
+    """Where so much of every resource is free as all groups of a part need together, in pieces that
+    are large enough: so many pods that ask for at least so much."""
+    pieces: dict[str, Counter[int]] = {}
+    wanted = [each for leaf in part.leaves() for each in leaf.wanted]
+    for shape, number in wanted:
+        for name, amount in shape.requests:
+            pieces.setdefault(name, Counter())[amount] += number
     able = np.ones(count, np.bool_)
-    for name, amount in asked.items():
-        column = snapshot.column(name)
-        free = np.maximum(snapshot.free[column, rows], 0)
-        able &= np.bincount(domains, weights=free, minlength=count) >= amount * _ROUNDING
+    for name, amounts in pieces.items():
+        free = np.maximum(snapshot.free[snapshot.column(name), rows], 0)
+        asked = sum(amount * number for amount, number in amounts.items())
+        able &= np.bincount(domains, weights=free, minlength=count) >= asked * _ROUNDING
+        if len(wanted) > 1:
+            pods = 0
+            for amount in sorted(amounts, reverse=True):
+                pods += amounts[amount]
+                if amount > 0:
+                    able &= np.bincount(domains, weights=free // amount, minlength=count) >= pods
     return able
 
 

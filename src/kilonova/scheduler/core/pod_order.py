@@ -1,7 +1,8 @@
 """The pods that a gang needs now, in the order in which a search places them.
 
 Pods that must stand within one domain are a **set**: they follow each other, so that a search knows
-early whether a domain will do. What asks for most comes first.
+early whether a domain will do. What has the least choice of nodes comes first, and what asks for
+most among those with as much.
 """
 
 from collections.abc import Sequence
@@ -17,7 +18,7 @@ from kilonova.scheduler.core.rooms import Rooms
 from kilonova.scheduler.core.snapshot import Snapshot
 
 _Weight = tuple[int, ...]
-"""Milli of devices, cpu and memory that pods ask for, and how few nodes they may use."""
+"""How few nodes there are for a pod, and milli of devices, cpu and memory that all ask for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +103,7 @@ class PodOrder:
         for member in members:
             kind = self._kind(member)
             found.setdefault(kind, []).append(OrderedPod(member, kind, sets))
-        return [(self._weight(kind), pods) for kind, pods in found.items()]
+        return [(self._weight(kind, len(pods)), pods) for kind, pods in found.items()]
 
     def _kind(self, member: Member) -> int:
         shape, neighbours = member.shape, self._snapshot.neighbours
@@ -119,16 +120,17 @@ class PodOrder:
             self.open.append(self._rows[able])
         return found
 
-    def _weight(self, kind: int) -> _Weight:
+    def _weight(self, kind: int, count: int) -> _Weight:
         shape = self.kinds[kind].shape
         amounts, gpu = dict(shape.requests), shape.gpu
         devices = gpu.count * gpu.milli if gpu is not None else 0
-        return devices, amounts.get("cpu", 0), amounts.get("memory", 0), -len(self.open[kind])
+        choice = (len(self.open[kind]) // count).bit_length()
+        return -choice, devices, amounts.get("cpu", 0), amounts.get("memory", 0)
 
 
 def _joined(blocks: list[_Block]) -> _Block:
-    """Blocks as one, the heaviest first."""
+    """Blocks as one, in their order."""
     blocks = sorted(blocks, key=lambda block: block[0], reverse=True)
-    weights = [tuple(part * len(pods) for part in weight) for weight, pods in blocks]
+    weights = [tuple(part * len(pods) for part in weight[1:]) for weight, pods in blocks]
     total = tuple(sum(each) for each in zip(*weights, strict=True))
-    return total, [pod for _, pods in blocks for pod in pods]
+    return (blocks[0][0][0], *total), [pod for _, pods in blocks for pod in pods]
