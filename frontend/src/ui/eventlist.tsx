@@ -1,4 +1,5 @@
 /** A few events, as the details of an object show them. */
+import { byTime } from "../events";
 import type { JSX } from "preact";
 import type { EventRow } from "../rows";
 import { Age } from "./bits";
@@ -10,7 +11,7 @@ const SHOWN = 20;
 /** Newest first. */
 export function EventList({ events }: { events: readonly EventRow[] }): JSX.Element {
   if (events.length === 0) return <p class="faint">{areKnown(["events"]) ? "None of late." : "Not known."}</p>;
-  const newest = [...events].sort((one, other) => other.last - one.last).slice(0, SHOWN);
+  const newest = [...events].sort(byTime).slice(0, SHOWN);
   return (
     <ul class="event-list">
       {newest.map((event) => (
