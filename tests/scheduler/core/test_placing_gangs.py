@@ -1,4 +1,5 @@
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -253,3 +254,9 @@ def test_what_a_group_has_beyond_nothing_stands_in_one_rack_where_there_is_one()
     where = names(snapshot, placer(snapshot).place(gang("g", group("main", 1), extra)))
     assert len(where) == 4
     assert len({name[:2] for name in where[1:]}) == 1
+
+
+def test_a_resource_that_nobody_has_heard_of_is_a_resource_that_nobody_has() -> None:
+    odd = replace(shape(0), requests=(*shape(0).requests, ("example.com/unheard-of", 1)))
+    wanted = gang("g", group("a", 1), group("b", 1, of=odd))
+    assert placer(racks(1)).place(wanted) is None

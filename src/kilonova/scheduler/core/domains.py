@@ -99,7 +99,8 @@ def _enough(snapshot: Snapshot, part: Part, rows: Rows, domains: Codes, count: i
             pieces.setdefault(name, Counter())[amount] += number
     able = np.ones(count, np.bool_)
     for name, amounts in pieces.items():
-        free = np.maximum(snapshot.free[snapshot.column(name), rows], 0)
+        column = snapshot.column(name)  # which may make the table another one
+        free = np.maximum(snapshot.free[column, rows], 0)
         asked = sum(amount * number for amount, number in amounts.items())
         able &= np.bincount(domains, weights=free, minlength=count) >= asked * _ROUNDING
         if len(wanted) > 1:
