@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ PODS = plain("", "v1", "pods", "Pod", True)
 NAMESPACES = plain("", "v1", "namespaces", "Namespace", False)
 JOBS = plain("batch", "v1", "jobs", "Job", True)
 DEPLOYMENTS = plain("apps", "v1", "deployments", "Deployment", True)
+REPLICA_SETS = plain("apps", "v1", "replicasets", "ReplicaSet", True)
 STATEFUL_SETS = plain("apps", "v1", "statefulsets", "StatefulSet", True)
 SETS = plain("grove.io", "v1alpha1", "podcliquesets", "PodCliqueSet", True)
 GANGS = plain("scheduler.grove.io", "v1alpha1", "podgangs", "PodGang", True)
@@ -103,11 +103,16 @@ def test_why_of_a_workload_answers_for_all_that_it_has(
 
 
 def test_why_of_a_replica_set_is_that_of_its_pods(cluster_command: Kilonova, works: Path):
-    kubeconfig = str(works / "kubeconfig")
-    words = ["kubectl", "--kubeconfig", kubeconfig, "get", "rs", "-n", "works", "-o", "name"]
-    name = subprocess.run(words, capture_output=True, text=True, check=True).stdout.strip()
-    done = cluster_command("why", name, "-n", "works", "-o", "json", "--data", works)
+    (name,) = asyncio.run(_replica_sets(works / "kubeconfig"))
+    done = cluster_command("why", f"rs/{name}", "-n", "works", "-o", "json", "--data", works)
     assert len(json.loads(done.out)) == 10
+
+
+async def _replica_sets(kubeconfig: Path) -> list[str]:
+    async with connect(kubeconfig) as client:
+        return [
+            each["metadata"]["name"] for each in (await client.list(REPLICA_SETS, "works")).items
+        ]
 
 
 @pytest.mark.parametrize("name", ["served", "pod/s1", "alone"])

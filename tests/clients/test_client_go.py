@@ -18,6 +18,8 @@ from tests.harness.access import Access
 from tests.harness.embedded import EmbeddedServer
 from tests.harness.process import free_port
 
+pytestmark = pytest.mark.timeout(900)  # The first test builds the program, which may take minutes.
+
 _SOURCE = Path(__file__).parent / "informer"
 _DEFINITION = """
 apiVersion: apiextensions.k8s.io/v1
