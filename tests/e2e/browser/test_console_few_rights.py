@@ -20,7 +20,9 @@ from tests.workloads.process.operator_process import token_kubeconfig
 
 LINK = re.compile(r"The console is at (http://\S+)\n")
 REFUSED = {
-    "workloads": "No right to read podcliquesets, podgangs and podcliques.",
+    "workloads": (
+        "No right to read podcliquesets, podgangs, podcliques, deployments, statefulsets and jobs."
+    ),
     "queues": "No right to read queues and podgangs.",
     "events": "No right to read events.",
 }
