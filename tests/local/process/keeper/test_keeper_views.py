@@ -153,3 +153,26 @@ async def test_no_mount_is_left_on_the_machine(site: Site, volume: Path) -> None
     before = Path("/proc/self/mountinfo").read_text()
     await site.run("true", mounts=(Mount(volume, MISSING), Mount(volume, "/etc/kn")))
     assert Path("/proc/self/mountinfo").read_text() == before
+
+
+async def test_a_hidden_folder_is_empty_but_for_what_is_mounted_in_it(
+    site: Site, volume: Path
+) -> None:
+    secret, own = site.folder / "secret", site.folder / "secret" / "pods" / "own"
+    own.mkdir(parents=True)
+    (secret / "ca.key").write_text("key\n")
+    (own / "file").write_text("mine\n")
+    mounts = (Mount(own, str(own)), Mount(volume, MISSING), Mount(volume / "file", "/etc/hosts"))
+    script = f"""
+        ls {secret} {secret}/pods; cat {own}/file {MISSING}/file /etc/hosts
+        umount {secret} 2>/dev/null && echo uncovered
+        cat {secret}/ca.key 2>/dev/null || echo hidden
+        cat /proc/{os.getpid()}/root{secret}/ca.key 2>/dev/null || echo unreachable
+        echo more > {own}/more
+    """
+    state, text = await site.shell(script, mounts=mounts, hidden=(str(secret),))
+    listing = f"{secret}:\npods\n\n{secret}/pods:\nown\n"
+    assert text == f"{listing}mine\nhello\nhello\nhidden\nunreachable\n"
+    assert state.exit_code == 0
+    assert (own / "more").read_text() == "more\n"
+    assert (secret / "ca.key").read_text() == "key\n"

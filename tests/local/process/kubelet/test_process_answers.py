@@ -112,7 +112,7 @@ async def test_attaching_sees_what_the_container_says(cluster: ProcessCluster) -
 
 
 async def test_connections_reach_a_pod(cluster: ProcessCluster) -> None:
-    (script := cluster.data / "index.html").write_text("served\n")
+    (script := cluster.data.parent / "index.html").write_text("served\n")
     server = ("python3", "-m", "http.server", "8080", "--bind", "127.0.0.1")
     probe = {"tcpSocket": {"port": 8080}, "periodSeconds": 1}
     await cluster.run(

@@ -173,7 +173,7 @@ async def test_init_containers_then_sidecars_then_the_rest(cluster: ProcessClust
     await cluster.until("p", is_ready)
     order = scratch / "order"
     assert order.read_text().split() == ["first", "side", "second", "late", "main"]
-    kept = cluster.data / "order"
+    kept = cluster.data.parent / "order"
     order.rename(kept)
     kept.write_text("")
     order.symlink_to(kept)
@@ -241,7 +241,7 @@ async def test_readiness_comes_and_goes(cluster: ProcessCluster) -> None:
 
 
 async def test_hooks_run_after_the_start_and_before_the_end(cluster: ProcessCluster) -> None:
-    kept = cluster.data / "hooks"
+    kept = cluster.data.parent / "hooks"
     kept.touch()
     lifecycle = {
         "postStart": {"exec": {"command": ["sh", "-c", f"echo started >> {kept}"]}},

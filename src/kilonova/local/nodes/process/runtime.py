@@ -47,6 +47,10 @@ class ContainerSpec:
     address: str
     """Of its pod; all containers of a pod share it."""
     mounts: tuple[Mount, ...] = ()
+    hidden: tuple[str, ...] = ()
+    """Folders of this machine that it does not see, but for what is mounted below them."""
+    privileged: bool = False
+    """It keeps the capabilities by which root gets at what is hidden."""
     hostname: str = ""
     limits: Limits = Limits()
     user: int | None = None

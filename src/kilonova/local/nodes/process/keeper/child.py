@@ -23,6 +23,9 @@ from kilonova.local.nodes.process.runtime import Mount, StartFailed
 
 _OPEN_FILES = resource.getrlimit(resource.RLIMIT_NOFILE)
 """As it was when the keeper began; it raises its own."""
+_NOT_OF_CONTAINERS = (2, 16, 17, 19, 21)
+"""CAP_DAC_READ_SEARCH, SYS_MODULE, SYS_RAWIO, SYS_PTRACE and SYS_ADMIN, by which root could undo
+its view or look into those of others. Container runtimes do not give them either."""
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
@@ -41,6 +44,8 @@ class Launch:
     view_of: int | None = None
     """A process whose view is shared; else one is made, of what follows."""
     mounts: Sequence[Mount] = ()
+    hidden: Sequence[str] = ()
+    privileged: bool = False
     hostname: str = ""
     scratch: str = ""
     user: int | None = None
@@ -120,6 +125,8 @@ def _become(launch: Launch, report: socket.socket) -> NoReturn:
             socket.send_fds(report, [b"\0"], [listener])
             os.close(listener)
         _enter_view(launch)
+        if not launch.privileged:
+            linux.drop_capabilities(_NOT_OF_CONTAINERS)
         _become_user(launch)
         _enter_folder(launch.folder)
         linux.die_with_parent(signal.SIGKILL)
@@ -154,12 +161,12 @@ def _enter_view(launch: Launch) -> None:
             f'cannot mount "{launch.mounts[0].source}" at "{launch.mounts[0].target}": '
             "this machine does not allow mount namespaces",
         )
-    elif namespaces.allowed and (launch.mounts or launch.hostname):
+    elif namespaces.allowed and (launch.mounts or launch.hidden or launch.hostname):
         namespaces.make(launch.user, launch.group)
         if launch.hostname:
             socket.sethostname(launch.hostname)
-        if launch.mounts:
-            view.build(launch.mounts, launch.scratch)
+        if launch.mounts or launch.hidden:
+            view.build(launch.mounts, launch.scratch, launch.hidden)
 
 
 def _become_user(launch: Launch) -> None:

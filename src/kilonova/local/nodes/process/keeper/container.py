@@ -13,6 +13,7 @@ from kilonova.local.nodes.process.keeper.groups import Group
 from kilonova.local.nodes.process.keeper.machine import Machine
 from kilonova.local.nodes.process.keeper.output import Log, Output
 from kilonova.local.nodes.process.keeper.terminals import Input, open_stdio
+from kilonova.local.nodes.process.keeper.view import within
 from kilonova.local.nodes.process.runtime import ContainerSpec, ContainerState, Mount, StartFailed
 
 _LONGEST_DEATH = 10.0
@@ -142,7 +143,11 @@ def _launch(
         spec.tty,
         group.join,
         machine.namespaces,
-        mounts=[each for each in spec.mounts if _changes_view(each, machine.namespaces.allowed)],
+        mounts=[
+            each for each in spec.mounts if _changes_view(each, spec, machine.namespaces.allowed)
+        ],
+        hidden=spec.hidden if machine.namespaces.allowed else (),
+        privileged=spec.privileged,
         hostname=spec.hostname,
         scratch=machine.scratch,
         user=spec.user,
@@ -151,5 +156,7 @@ def _launch(
     )
 
 
-def _changes_view(mount: Mount, namespaces: bool) -> bool:
-    return str(mount.source) != mount.target or (mount.read_only and namespaces)
+def _changes_view(mount: Mount, spec: ContainerSpec, namespaces: bool) -> bool:
+    if str(mount.source) != mount.target:
+        return True
+    return namespaces and (mount.read_only or within(mount.target, spec.hidden))

@@ -2,6 +2,7 @@
 
 import ctypes
 import os
+from collections.abc import Sequence
 
 CLONE_NEWNS = 0x00020000
 CLONE_NEWUTS = 0x04000000
@@ -23,6 +24,10 @@ _KEPT_FLAGS = (  # what statvfs tells, and a remount of another's mount must rep
     (os.ST_RELATIME, 1 << 21),
 )
 _PR_SET_PDEATHSIG = 1
+_PR_CAPBSET_DROP = 24
+_PR_CAP_AMBIENT = 47
+_PR_CAP_AMBIENT_CLEAR_ALL = 4
+_CAPABILITY_VERSION_3 = 0x20080522
 _PR_SET_CHILD_SUBREAPER = 36
 _MNT_DETACH = 2
 
@@ -34,6 +39,8 @@ _setns = _libc.setns
 _mount = _libc.mount
 _umount = _libc.umount2
 _pivot_root = _libc.pivot_root
+_capget = _libc.capget
+_capset = _libc.capset
 _mount.argtypes = (
     ctypes.c_char_p,
     ctypes.c_char_p,
@@ -51,6 +58,22 @@ def adopt_orphans() -> None:
 def die_with_parent(signal: int) -> None:
     """Get a signal when the parent ends."""
     _check(_prctl(_PR_SET_PDEATHSIG, signal, 0, 0, 0), "prctl")
+
+
+def drop_capabilities(numbers: Sequence[int]) -> None:
+    """What this process executes next does not have these, not even as root.
+
+    Nothing happens where this process may not say so: then it has none to hand on.
+    """
+    for number in numbers:
+        _prctl(_PR_CAPBSET_DROP, number, 0, 0, 0)
+    _prctl(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)
+    header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION_3, 0)
+    sets = (ctypes.c_uint32 * 6)()  # effective, permitted, inheritable; low halves, then high ones
+    if _capget(header, sets) == 0:
+        for number in numbers:
+            sets[2 + 3 * (number // 32)] &= ~(1 << number % 32)
+        _capset(header, sets)
 
 
 def unshare(flags: int) -> None:

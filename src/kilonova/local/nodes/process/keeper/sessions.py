@@ -43,6 +43,7 @@ async def execute(
             group.join,
             machine.namespaces,
             view_of=container.state.pid,
+            privileged=spec.privileged,
             user=spec.user,
             group=spec.group,
             install_filter=machine.install_filter if spec.address else None,

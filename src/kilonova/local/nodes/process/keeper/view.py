@@ -28,8 +28,11 @@ def needs_root(targets: Sequence[str]) -> bool:
     return any(not os.path.lexists("/" + _parts(target)[0]) for target in targets)
 
 
-def build(mounts: Sequence[Mount], scratch: str) -> None:
-    """Make the view of this process. `scratch` is an empty folder to work on."""
+def build(mounts: Sequence[Mount], scratch: str, hidden: Sequence[str] = ()) -> None:
+    """Make the view of this process. `scratch` is an empty folder to work on.
+
+    What is `hidden` is covered by an empty folder, in which are only mounts that belong there.
+    """
     linux.mount("", "/", "", linux.MS_REC | linux.MS_PRIVATE)
     private: set[int] = set()  # devices that only this view has
     if needs_root([each.target for each in mounts]):
@@ -39,8 +42,27 @@ def build(mounts: Sequence[Mount], scratch: str) -> None:
         private.add(os.stat("/").st_dev)
         linux.unmount(scratch)  # a copy of the root, seen through itself
     # Opened before any layer covers them.
+    hidden = [os.path.realpath(each) for each in hidden]
     sources = [(each, _opened(each)) for each in sorted(mounts, key=_depth)]
+    below = [each for each in sources if within(os.path.realpath(each[0].target), hidden)]
     points: list[tuple[Mount, str]] = []
+    _mount_all([each for each in sources if each not in below], points, private, scratch)
+    # Layers are made on the scratch folder, which may be hidden: now they are all there.
+    for folder in filter(os.path.isdir, hidden):
+        linux.mount("tmpfs", folder, "tmpfs", 0, "mode=755,size=1m")
+        private.add(os.stat(folder).st_dev)
+    _mount_all(below, points, private, scratch)
+    for each, point in points:
+        if each.read_only:
+            linux.make_read_only(point)
+
+
+def _mount_all(
+    sources: Sequence[tuple[Mount, int]],
+    points: list[tuple[Mount, str]],
+    private: set[int],
+    scratch: str,
+) -> None:
     for each, source in sources:
         point = os.path.realpath(each.target)
         try:
@@ -52,9 +74,6 @@ def build(mounts: Sequence[Mount], scratch: str) -> None:
             ) from error
         points.append((each, point))
         os.close(source)
-    for each, point in points:
-        if each.read_only:
-            linux.make_read_only(point)
 
 
 def _make_point(
@@ -69,7 +88,7 @@ def _make_point(
     above = os.path.dirname(point)
     while not os.path.isdir(above):
         above = os.path.dirname(above)
-    if os.stat(above).st_dev not in private and not _within(above, volumes):
+    if os.stat(above).st_dev not in private and not within(above, volumes):
         _add_layer(above, scratch)
         private.add(os.stat(above).st_dev)
     if is_folder:
@@ -100,7 +119,7 @@ def _add_layer(folder: str, scratch: str) -> None:
     else:
         for point, fd in below.items():
             linux.bind(_link(fd), point)
-    if not _within(scratch, [folder]):  # else it is covered now
+    if not within(scratch, [folder]):  # else it is covered now
         linux.unmount(scratch)
     for fd in (at, *parts.values(), *below.values()):
         os.close(fd)
@@ -133,7 +152,7 @@ def _mounts_below(folder: str) -> list[str]:
         points = {os.fsdecode(_ESCAPED.sub(_unescape, line.split()[4])) for line in lines}
     below: list[str] = []
     for point in sorted(points):
-        if point != folder and _within(point, [folder]) and not _within(point, below):
+        if point != folder and within(point, [folder]) and not within(point, below):
             below.append(point)
     return below
 
@@ -142,7 +161,8 @@ def _unescape(found: re.Match[bytes]) -> bytes:
     return bytes([int(found[1], 8)])
 
 
-def _within(path: str, folders: Sequence[str]) -> bool:
+def within(path: str, folders: Sequence[str]) -> bool:
+    """Whether a path is one of some folders, or below one."""
     return any(f"{path}/".startswith(f"{folder.rstrip('/')}/") for folder in folders)
 
 

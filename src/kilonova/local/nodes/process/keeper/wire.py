@@ -25,6 +25,7 @@ def spec_from_json(value: JsonObject) -> ContainerSpec:
         "command": tuple(value["command"]),
         "log": Path(value["log"]),
         "mounts": tuple(mounts),
+        "hidden": tuple(value["hidden"]),
         "limits": Limits(*value["limits"]),
     }
     return ContainerSpec(**{**value, **changed})

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import msgspec
 
+from kilonova.local.nodes.process.kubelet import hostsfile
 from kilonova.local.nodes.process.kubelet.abilities import possible_mounts, shortfalls
 from kilonova.local.nodes.process.kubelet.devices import gpus_wanted
 from kilonova.local.nodes.process.kubelet.environment import (
@@ -92,6 +93,8 @@ class PodPlace:
         indices = self._take_gpus(container)
         hostname = _hostname(pod)
         home, home_mounts = str(self._scratch), tuple[Mount, ...]()
+        if abilities.mounts:
+            home_mounts = (Mount(self._scratch, home),)  # the data folder is hidden
         if user not in (None, os.geteuid()):
             # Others cannot pass through the data folder.
             home = _HOME_OF_OTHERS if abilities.mounts else "/"
@@ -131,7 +134,10 @@ class PodPlace:
                 *home_mounts,
                 *possible_mounts(container, self.volumes.mounts(container, variables), abilities),
                 *(self._termination_mounts(container, attempt) if abilities.mounts else ()),
+                *(self._hosts_mounts(pod, container, hostname) if abilities.mounts else ()),
             ),
+            hidden=(str(self._means.folder.parent),),
+            privileged=container.security_context.privileged,
             hostname=hostname,
             limits=_limits(container),
             user=user,
@@ -173,7 +179,7 @@ class PodPlace:
         self._means.devices.free(self._uid)
         self._means.objects.release(self._uid)
         self.volumes.remove()
-        for name in (_GPUS_FILE, "scratch", "messages"):
+        for name in (_GPUS_FILE, "hosts", "scratch", "messages"):
             path = self.folder / name
             if path.is_dir():
                 shutil.rmtree(path, ignore_errors=True)
@@ -218,6 +224,18 @@ class PodPlace:
 
     def _termination_file(self, container: str, attempt: int) -> Path:
         return self.folder / "messages" / f"{container}-{attempt}"
+
+    def _hosts_mounts(self, pod: Pod, container: Container, hostname: str) -> tuple[Mount, ...]:
+        """The pod's own `/etc/hosts`, unless a volume is there."""
+        if any(each.mount_path.rstrip("/") == hostsfile.PATH for each in container.volume_mounts):
+            return ()
+        file, machine = self.folder / "hosts", Path(hostsfile.PATH)
+        known = machine.read_text(errors="replace") if machine.is_file() else ""
+        text = hostsfile.hosts_text(pod, hostname, self.address, known)
+        if not file.is_file() or file.read_text(errors="replace") != text:
+            file.write_text(text)
+            file.chmod(0o644)
+        return (Mount(file, hostsfile.PATH),)
 
     def _termination_mounts(self, container: Container, attempt: int) -> tuple[Mount, ...]:
         target = container.termination_message_path

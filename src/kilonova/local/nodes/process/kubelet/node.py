@@ -8,6 +8,7 @@ from kilonova.api.json import JsonObject
 from kilonova.kube import Reflector
 from kilonova.kube.logging import get_logger
 from kilonova.local.kubelets import NodeUsage
+from kilonova.local.nodes.process.kubelet.abilities import how_to_allow_mounts
 from kilonova.local.nodes.process.kubelet.launching import PodPlace
 from kilonova.local.nodes.process.kubelet.means import Means
 from kilonova.local.nodes.process.kubelet.pods import Pod
@@ -117,7 +118,14 @@ class ProcessNode:
 
     async def _tell_abilities(self) -> None:
         """After all else: the keeper may have to be started for it, and a node need not wait."""
-        await self._registration.tell_abilities(await self.means.abilities.known())
+        found = await self.means.abilities.known()
+        if not found.mounts:
+            _log.warning(
+                "pods can read the keys of this cluster",
+                folder=str(self.means.folder.parent),
+                why=how_to_allow_mounts(),
+            )
+        await self._registration.tell_abilities(found)
 
     async def _remove_orphans(self) -> None:
         """End what is left of pods that went while nobody looked."""

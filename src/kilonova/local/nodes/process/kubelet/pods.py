@@ -192,6 +192,7 @@ class SecurityContext(msgspec.Struct, frozen=True, rename="camel"):
 
     run_as_user: int | None = None
     run_as_group: int | None = None
+    privileged: bool = False
 
 
 class ExitCodes(msgspec.Struct, frozen=True):
@@ -241,6 +242,13 @@ class ReadinessGate(msgspec.Struct, frozen=True, rename="camel"):
     condition_type: str
 
 
+class HostAlias(msgspec.Struct, frozen=True):
+    """Names for an address in `/etc/hosts`."""
+
+    ip: str
+    hostnames: tuple[str, ...] = ()
+
+
 class PodSpec(msgspec.Struct, frozen=True, rename="camel"):
     """What a pod should be. Volumes are as stored: each kind is read where it is served."""
 
@@ -253,6 +261,8 @@ class PodSpec(msgspec.Struct, frozen=True, rename="camel"):
     service_account_name: str = "default"
     hostname: str = ""
     hostname_override: str | None = None
+    subdomain: str = ""
+    host_aliases: tuple[HostAlias, ...] = ()
     host_network: bool = False
     enable_service_links: bool = True
     termination_grace_period_seconds: int = 30
