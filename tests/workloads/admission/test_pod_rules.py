@@ -134,14 +134,14 @@ def test_kai_wants_one_queue(obj: JsonObject, problems: list[str]) -> None:
 @pytest.mark.parametrize("scheduler", ["kai-scheduler", "volcano"])
 def test_a_new_set_names_a_scheduler_that_is_served(scheduler: str) -> None:
     named = with_value(clique("a"), "spec.podSpec.schedulerName", scheduler)
-    obj = with_value(pod_clique_set(named), "metadata.labels", {"kai.scheduler/queue": "x"})
     known = ("default-scheduler", scheduler)
-    (problem,) = found(obj, Settings(schedulers=known))
+    (problem,) = found(pod_clique_set(named), Settings(schedulers=known))
     assert problem == (
         f'{CLIQUES}[0].spec.podSpec.schedulerName: Unsupported value: "{scheduler}": supported '
         'values: "default-scheduler"; or enable its backend: run the operator with '
         f"--scheduler {scheduler}"
     )
+    obj = with_value(pod_clique_set(named), "metadata.labels", {"kai.scheduler/queue": "x"})
     assert found(obj, Settings(schedulers=known, backends=(scheduler,))) == []
     # Its scheduler cannot be changed: a set that is there already can still be edited.
     edited = with_value(obj, "spec.template.terminationDelay", "1h")

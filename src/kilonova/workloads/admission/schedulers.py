@@ -50,6 +50,8 @@ def scheduler_problems(draft: SetDraft, settings: Settings, *, creating: bool) -
             problem = unsupported(path, name, served)
             fix = f"or enable its backend: run the operator with --scheduler {name}"
             yield Problem(problem.field, f"{problem.message}; {fix}")
+    if creating and first not in served:
+        return
     if first == KAI:
         yield from _agreement_problems(draft, KAI, needed=True)
     elif first == VOLCANO:
