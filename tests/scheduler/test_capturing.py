@@ -16,7 +16,7 @@ from kilonova.scheduler.files import read, written
 from kilonova.scheduler.picture import Picture, picture_of
 from kilonova.scheduler.reading.queues import spec_of
 from tests.local.embedded_cluster import PODS, LoopClock, eventually, running, settle, virtual_time
-from tests.scheduler.faults import Disturbed, transport_of
+from tests.scheduler.faults import Disturbed, full_cluster, transport_of
 from tests.scheduler.pictures import HERE
 from tests.scheduler.scheduling import (
     PRIORITIES,
@@ -25,6 +25,7 @@ from tests.scheduler.scheduling import (
     create_gang,
     fleet,
     pod,
+    scheduler_on,
     scheduling,
 )
 
@@ -117,3 +118,13 @@ async def test_who_may_not_see_queues_captures_nothing() -> None:
         way.before = forbidding("queues")
         with pytest.raises(Forbidden):
             await capture(Client(way), now=LoopClock().now)
+
+
+async def test_capacity_that_is_being_released_is_captured_as_free() -> None:
+    async with full_cluster() as (cluster, client), scheduler_on(cluster):
+        await client.create(PODS, pod("chief", 4, priorityClassName="high"), "default")
+        await settle()
+        captured = await capture(client, now=LoopClock().now)
+        (placed,) = replay(captured.picture).placed
+        assert [each.node for each in placed.pods] == ["node-0"]
+        assert placed.evicted == ()

@@ -17,6 +17,7 @@ from kilonova.kube import Client, Forbidden, NotFound, Reflector, Resource, Stor
 from kilonova.scheduler.core.claimbook import Pool, PoolId
 from kilonova.scheduler.deviceobjects import ResourceSlice
 from kilonova.scheduler.objects import Pod
+from kilonova.scheduler.nominations import recall_nominated
 from kilonova.scheduler.picture import Picture, picture_of
 from kilonova.scheduler.reading.allocations import written_of
 from kilonova.scheduler.reading.gangs import NotYet
@@ -67,6 +68,8 @@ async def capture(
         if not await _fill(client, cache, may_lack=of_others) and not of_others:
             unknown.append(cache.resource.full_name)
     world = scheduler.world
+    world.refresh()
+    recall_nominated(world)
     world.refresh()
     pods = tuple(caches.pods.store.objects())
     by_key = {pod.key: pod for pod in pods}
