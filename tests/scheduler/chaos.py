@@ -7,6 +7,7 @@ import asyncio
 import random
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from kilonova.kube import Client, Conflict, ConnectionFailed, Invalid, NotFound, Transport
@@ -25,19 +26,29 @@ SETTINGS = Settings(patience=20, half_after=30, retry=5, policy=Policy(reserve_a
 _REFUSALS = (400, 403, 409, 422, 429, 500, 503)
 
 
-class Faulty(Transport):
-    """A way to the API server on which writes fail in all ways, and after which schedulers die."""
+@dataclass
+class Trouble:
+    """How often writes fail now; schedulers die of some of it."""
 
-    def __init__(self, inner: Transport, chance: random.Random, *, faults: float) -> None:
+    chance: random.Random
+    faults: float
+    deaths: float = 0.25
+    """Of those faults that could be a death."""
+
+
+class Faulty(Transport):
+    """A way to the API server on which writes fail in all ways."""
+
+    def __init__(self, inner: Transport, trouble: Trouble) -> None:
         self._inner = inner
-        self._chance = chance
-        self.faults = faults
+        self._trouble = trouble
+        self._chance = trouble.chance
         self.died = asyncio.Event()
 
     async def send(self, request: Request) -> Reply:
         if self.died.is_set():
             await asyncio.Event().wait()
-        if self._chance.random() >= self.faults * (1.0 if is_write(request) else 0.1):
+        if self._chance.random() >= self._trouble.faults * (1.0 if is_write(request) else 0.1):
             return await self._inner.send(request)
         return await self._fail(request)
 
@@ -54,7 +65,7 @@ class Faulty(Transport):
             case "slow":
                 await asyncio.sleep(self._chance.uniform(0.1, 15.0))
                 return await self._inner.send(request)
-            case "dies" if is_write(request):
+            case "dies" if is_write(request) and self._chance.random() < self._trouble.deaths:
                 if self._chance.random() < 0.5:
                     await self._inner.send(request)
                 self.died.set()
@@ -64,7 +75,7 @@ class Faulty(Transport):
                 return _status(self._chance.choice(_REFUSALS))
 
     def stream(self, request: Request) -> Any:
-        if self._chance.random() < self.faults * 0.1:
+        if self._chance.random() < self._trouble.faults * 0.1:
             raise ConnectionFailed("cut off")
         return self._inner.stream(request)
 
@@ -221,7 +232,8 @@ async def run(seed: int, *, seconds: float = 120.0, faults: float = 0.15) -> Non
         client = cluster.client("tester")
         await make_priority(client, "high", 1000)
         chaos = Chaos(client, chance)
-        lives = asyncio.create_task(_live_and_die(cluster, chance, faults))
+        trouble = Trouble(chance, faults)
+        lives = asyncio.create_task(_live_and_die(cluster, trouble))
         try:
             loop = asyncio.get_running_loop()
             end = loop.time() + seconds
@@ -229,25 +241,24 @@ async def run(seed: int, *, seconds: float = 120.0, faults: float = 0.15) -> Non
                 await chaos.act()
                 await settle(chance.choice((0.05, 0.5, 2.0, 5.0, 15.0)))
                 await assert_nothing_twice(client)
-        finally:
-            lives.cancel()
-            await asyncio.wait({lives})
-        await chaos.calm()
-        way = Faulty(transport_of(cluster), chance, faults=0.0)
-        async with abandoned_scheduler(way, SETTINGS):
+            trouble.faults = 0.0  # the scheduler that lives now goes on
+            await chaos.calm()
             for _ in range(6):
                 await settle(50)
                 await assert_nothing_twice(client)
             await assert_nobody_is_forgotten(client)
+        finally:
+            lives.cancel()
+            await asyncio.wait({lives})
 
 
-async def _live_and_die(cluster: Cluster, chance: random.Random, faults: float) -> None:
+async def _live_and_die(cluster: Cluster, trouble: Trouble) -> None:
     """Schedulers, one after the other."""
     while True:
-        way = Faulty(transport_of(cluster), chance, faults=faults)
+        way = Faulty(transport_of(cluster), trouble)
         async with abandoned_scheduler(way, SETTINGS):
             await way.died.wait()
-        await settle(chance.uniform(0.0, 5.0))
+        await settle(trouble.chance.uniform(0.0, 5.0))
 
 
 async def assert_nobody_is_forgotten(client: Client) -> None:
