@@ -16,8 +16,8 @@ from kilonova.api.podgang import PodGang
 from kilonova.kube import Client, Forbidden, NotFound, Reflector, Resource, Store
 from kilonova.scheduler.core.claimbook import Pool, PoolId
 from kilonova.scheduler.deviceobjects import ResourceSlice
-from kilonova.scheduler.objects import Pod
 from kilonova.scheduler.nominations import recall_nominated
+from kilonova.scheduler.objects import Pod
 from kilonova.scheduler.picture import Picture, picture_of
 from kilonova.scheduler.reading.allocations import written_of
 from kilonova.scheduler.reading.gangs import NotYet
