@@ -15,6 +15,7 @@ import pytest
 
 from tests.clients.ground import PATIENCE, Ground, until
 from tests.harness.access import Access
+from tests.harness.controlplane import HOW_TO_GET, binaries
 from tests.harness.embedded import EmbeddedServer
 from tests.harness.process import free_port
 
@@ -45,6 +46,9 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     go = shutil.which("go")
     if go is None:
         pytest.skip("no go on this machine: with Go 1.26 or newer on the PATH, this runs")
+    if binaries() is None:
+        # Then all of client-go would have to be fetched and compiled here.
+        pytest.skip(HOW_TO_GET)
     binary = tmp_path_factory.mktemp("informer") / "informer"
     subprocess.run(
         [go, "build", "-trimpath", "-o", binary, "."],
