@@ -1,19 +1,24 @@
 """What `kilonova status` is told of the components of a cluster."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import aiohttp
 import pytest
 
+from kilonova.cli.embeddedconsole import EmbeddedConsole
+from kilonova.cli.options import UpOptions
+from kilonova.cli.residents import Residents
 from kilonova.cli.rooms import Rooms
 from kilonova.cli.status import Status, written
-from kilonova.kube import ComponentHealth
+from kilonova.kube import ComponentHealth, Part
+from kilonova.local.cluster import Cluster, Settings
+from kilonova.local.storage import Durability
 
-pytestmark = pytest.mark.looptime
 
-
-async def test_a_component_that_fails_is_degraded_until_it_has_recovered(tmp_path: Path) -> None:
+@pytest.mark.looptime
+async def test_a_component_that_fails_is_degraded_until_it_has_recovered() -> None:
     rooms = Rooms()
     told: list[tuple[str, str]] = []
 
@@ -50,3 +55,53 @@ def test_status_says_why_a_component_is_degraded() -> None:
     assert ["rooms", "api running, scheduler degraded"] in lines
     reason = "scheduler failed once, is being restarted: scheduler failed: boom"
     assert ["degraded", reason] in lines
+
+
+class Bomb:
+    """A part that fails when it is told to."""
+
+    name = "bomb"
+
+    def __init__(self, trigger: asyncio.Event) -> None:
+        self._trigger = trigger
+
+    async def run(self) -> None:
+        await self._trigger.wait()
+        raise RuntimeError("boom")
+
+
+async def test_a_console_that_fails_is_back_at_the_same_address(tmp_path: Path) -> None:
+    options = UpOptions(tmp_path, "127.0.0.1", 0, "normal", None, demo=False)
+    console, trigger, failed = EmbeddedConsole(options), asyncio.Event(), asyncio.Event()
+
+    def parts(cluster: Cluster) -> Sequence[Part]:
+        return [*console.parts(cluster), *(() if trigger.is_set() else (Bomb(trigger),))]
+
+    cluster = Residents(operator=False, scheduler=False, console=parts).cluster(
+        Settings(data=tmp_path, durability=Durability.NORMAL),
+        report=lambda name, health: failed.set(),
+    )
+    cluster.reserve()
+    console.reserve(cluster)
+    link = console.link
+    await cluster.start()
+    try:
+        await _until_it_answers(link)
+        trigger.set()
+        await asyncio.wait_for(failed.wait(), 30)
+        await _until_it_answers(link)
+        assert console.link == link
+    finally:
+        await cluster.stop()
+
+
+async def _until_it_answers(link: str | None) -> None:
+    assert link is not None
+    async with asyncio.timeout(30), aiohttp.ClientSession() as session:
+        while True:
+            try:
+                async with session.get(link, allow_redirects=False) as reply:
+                    assert reply.status < 400
+                    return
+            except aiohttp.ClientConnectionError:
+                await asyncio.sleep(0.05)
