@@ -8,13 +8,15 @@ import pytest
 from kilonova.scheduler.core.cluster import Cluster, Standing
 from kilonova.scheduler.core.explaining import explain
 from kilonova.scheduler.core.forest import forest_of
-from kilonova.scheduler.core.gangs import Gang
+from kilonova.scheduler.core.gangs import Gang, Group, Member
+from kilonova.scheduler.core.peers import Kind, Peers, Term
 from kilonova.scheduler.core.plan import NoRoom, Plan, Planner, Policy
 from kilonova.scheduler.core.queues import QueueSpec
+from kilonova.scheduler.core.requirements import Requirement
 from kilonova.scheduler.core.scores import default_scoring
 from kilonova.scheduler.core.snapshot import GPU
 from tests.scheduler.core import naive
-from tests.scheduler.core.small_worlds import NOW, ZONE, node, pending, running, stand
+from tests.scheduler.core.small_worlds import NOW, ZONE, node, pending, running, shape, stand
 
 
 def cluster_of(*nodes: tuple[str, int, str], queues: tuple[QueueSpec, ...] = ()) -> Cluster:
@@ -140,6 +142,21 @@ def test_only_who_frees_as_much_as_a_limit_is_exceeded_by_makes_way() -> None:
     plan = decide(cluster, pending("w", 1, 2, queue="q", priority=1))
     assert evicted(plan) == ["large"]
     assert cluster.used.of("q")[GPU] == 3000
+
+
+def test_pods_elsewhere_that_keep_a_pod_away_make_way() -> None:
+    cluster = cluster_of(("n0", 1, "z"), ("n1", 0, "z"))
+    web = Kind(frozenset({"ns"}), (Requirement("app", "In", ("web",)),))
+    apart = Peers(apart=(Term(web, ZONE),))
+    loner = Member("ns/loner-0", replace(shape(0), peers=apart))
+    group = Group("loner", (), 1, placed=("n1",), standing=(loner,))
+    stand(cluster, Gang("loner", (group,)), [("n1", ())], age=10)
+    place = [("n0", (0,))]
+    stand(cluster, running("a", place), place, age=10)
+    gang = pending("w", 1, 1, priority=1, zone=True)
+    member = replace(gang.groups[0].members[0], labels={"app": "web"})
+    gang = replace(gang, groups=(replace(gang.groups[0], members=(member,)),))
+    assert sorted(evicted(decide(cluster, gang))) == ["a", "loner"]
 
 
 class Unlisted(dict[str, Standing]):

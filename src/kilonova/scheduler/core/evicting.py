@@ -120,7 +120,7 @@ class Evictor:
     def _domains(self, claim: Claim) -> Iterator[Rows]:
         """Domains with somebody who might have to make way, or all where others elsewhere may be
         in the way, too."""
-        anywhere = bool(claim.broken) or self._minds_others()
+        anywhere = bool(claim.broken) or self._minds_others(claim.gang)
         domains = all_domains(self._snapshot, self._rooms, claim.gang)
         for rows in islice(domains, _LOOKED_AT):
             if anywhere or self.victims.are_on(claim, rows):
@@ -128,16 +128,24 @@ class Evictor:
 
     def _useful(self, gang: Gang) -> Flags | None:
         """Rows on which the gang could have pods; None if others elsewhere may be in the way."""
-        if self._minds_others():
+        if self._minds_others(gang):
             return None
         useful = np.zeros(self._snapshot.size, np.bool_)
         for shape in {each.shape for group in gang.groups for each in group.members}:
             useful |= self._rooms.reasons(shape) == Reason.FITS
         return useful
 
-    def _minds_others(self) -> bool:
-        """Whether pods on other nodes may keep a pod from its place."""
-        return self._snapshot.neighbours.awake or self._snapshot.claims.awake
+    def _minds_others(self, gang: Gang) -> bool:
+        """Whether pods on other nodes may keep a pod of the gang from its place: by rules about
+        pods, or by having devices that several nodes can reach."""
+        neighbours = self._snapshot.neighbours
+        return any(
+            member.shape.peers is not None
+            or bool(member.shape.claims)
+            or (neighbours.repels and bool(neighbours.repelling(member)))
+            for group in gang.groups
+            for member in group.members
+        )
 
     # Units as they come.
 
