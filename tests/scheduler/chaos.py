@@ -15,9 +15,9 @@ from kilonova.kube.transport import Reply, Request
 from kilonova.local.cluster import Cluster
 from kilonova.scheduler.core.plan import Policy
 from kilonova.scheduler.settings import Settings
-from tests.local.embedded_cluster import NODES, PODS, settle
+from tests.local.embedded_cluster import NODES, PODS, eventually, settle
 from tests.scheduler.faults import abandoned_scheduler, assert_nothing_twice, hold, transport_of
-from tests.scheduler.scheduling import GANGS, a_cluster, fleet, gang, make_priority, pod
+from tests.scheduler.scheduling import GANGS, a_cluster, all_placed, fleet, gang, make_priority, pod
 from tests.workloads.mortal import is_write
 
 GPUS = 4
@@ -114,7 +114,7 @@ class Chaos:
                 self._cordon,
                 self._relabel,
             ),
-            (6, 5, 3, 2, 1, 3, 2, 2, 1, 1, 1),
+            (6, 4, 2, 3, 2, 5, 2, 2, 1, 1, 1),
         )[0]
         try:
             await doing()
@@ -138,7 +138,7 @@ class Chaos:
         return f"{kind}-{self._made}"
 
     def _spec(self) -> dict[str, Any]:
-        return {"priorityClassName": "high"} if self._chance.random() < 0.3 else {}
+        return {"priorityClassName": "high"} if self._chance.random() < 0.5 else {}
 
     async def _create_pod(self) -> None:
         name = self._name("pod")
@@ -165,10 +165,18 @@ class Chaos:
         await self._client.delete(PODS, self._chance.choice(self._lone or ["none"]), "default")
 
     async def _adopt(self) -> None:
-        """A PodGang names pods that may wait or be bound already."""
-        if len(self._lone) >= 2:
+        """A PodGang names pods that may wait or be bound already, best those that wait for others
+        to go."""
+        pods = (await self._client.list(PODS, "default")).items
+        promised = [
+            each["metadata"]["name"]
+            for each in pods
+            if each.get("status", {}).get("nominatedNodeName")
+        ]
+        lone = [name for name in promised if name in self._lone] or self._lone
+        if lone:
             name = self._name("late")
-            body = gang(name, {"w": self._chance.sample(self._lone, 2)})
+            body = gang(name, {"w": self._chance.sample(lone, min(len(lone), 2))})
             await self._client.create(GANGS, body, "default")
 
     async def _disown(self) -> None:
@@ -181,9 +189,11 @@ class Chaos:
             await self._client.delete(GANGS, self._chance.choice(gangs), "default")
 
     async def _hold(self) -> None:
+        """Some take long to go when they are evicted."""
         pods = (await self._client.list(PODS, "default")).items
-        if pods:
-            name = self._chance.choice(pods)["metadata"]["name"]
+        bound = [each["metadata"]["name"] for each in pods if each["spec"].get("nodeName")]
+        if bound:
+            name = self._chance.choice(bound)
             await hold(self._client, name)
             self._held.append(name)
 
@@ -247,6 +257,7 @@ async def run(seed: int, *, seconds: float = 120.0, faults: float = 0.15) -> Non
                 await settle(50)
                 await assert_nothing_twice(client)
             await assert_nobody_is_forgotten(client)
+            await assert_nothing_is_withheld(client)
         finally:
             lives.cancel()
             await asyncio.wait({lives})
@@ -273,6 +284,16 @@ async def assert_nobody_is_forgotten(client: Client) -> None:
             assert _slots(free, _gpus(each)) == 0, f"{name} fits: {free}"
     for each in gangs:
         _check_gang(each, pods, free)
+
+
+async def assert_nothing_is_withheld(client: Client) -> None:
+    """What nobody uses can be had."""
+    free = await _free(client, (await client.list(PODS, "default")).items)
+    names = [f"filler-{index}" for index in range(sum(free.values()))]
+    for name in names:
+        await client.create(PODS, pod(name, 1, priorityClassName="high"), "default")
+    await eventually(all_placed(client, names), within=120)
+    await assert_nothing_twice(client)
 
 
 _OF = "grove.io/podgang"
@@ -333,4 +354,4 @@ async def _free(client: Client, pods: Any) -> Counter[str]:
         node, phase = each["spec"].get("nodeName"), each.get("status", {}).get("phase")
         if node in free and phase not in ("Succeeded", "Failed"):
             free[node] -= _gpus(each)
-    return free
+    return Counter({node: amount for node, amount in free.items() if amount > 0})
