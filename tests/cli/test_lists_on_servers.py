@@ -111,5 +111,5 @@ def test_a_bad_selector_is_refused_in_one_line(
     api: Api, kilonova: Kilonova, words: tuple[str, ...]
 ):
     done = _said(kilonova, api, "nodes", *words)
-    assert (done.code, done.out) == (1, "")
+    assert (done.code, done.out) == (2, "")
     assert len(done.err.splitlines()) == 1
