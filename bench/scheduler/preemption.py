@@ -18,61 +18,61 @@ _REJECTED = 40
 
 
 def measure(inputs: Inputs) -> list[Row]:
-    """All of them: the clusters are made once, and each figure is the best of some runs."""
-    return [*_rejections(inputs), _many_rejections(inputs), _reclaim(inputs), *_others(inputs)]
+    """All of them: clusters are made once, and each figure is the best of some runs."""
+    few, many = inputs.nodes, inputs.many_nodes
+    planner = planner_of(cluster_of(many))
+    used = singles(many * GPUS)
+    assert not planner.decide(used[:-1], 0.0).refusals
+    plan = _plan(planner, inputs)
+    assert not planner.decide(used[-1:], 0.0).refusals
+    at_many = list(_rejections(planner, many, inputs))
+    planner = planner_of(cluster_of(few))
+    assert not planner.decide(singles(few * GPUS), 0.0).refusals
+    rejections = [*_rejections(planner, few, inputs), *at_many, _cycle(planner, inputs)]
+    return [*rejections, _reclaim(inputs), _shapes(inputs), plan]
 
 
-def _full(nodes: int, *queues: QueueSpec, queue: str = "default") -> Planner:
-    """Every GPU is used by a pod of its own."""
-    planner = planner_of(cluster_of(nodes, *queues))
-    assert not planner.decide(singles(nodes * GPUS, queue), 0.0).refusals
-    return planner
+def _rejections(planner: Planner, nodes: int, inputs: Inputs) -> Iterable[Row]:
+    for pods, words in ((1, "a pod"), (2, "a gang of 2")):
+        gang = replace(gang_of(pods, name="late"), created=_LATER)
+        seconds = _best(inputs.runs, partial(_refused, planner, [gang]))
+        title = f"rejection of {words}, nobody to evict, {nodes:,} nodes full"
+        yield Row(Quantity(title, "ms", "less", 50), seconds * 1e3)
+    seconds = _best(inputs.runs, partial(_refused, planner, [gang_of(1, name="late")]))
+    title = f"rejection of a pod for which room is reserved, {nodes:,} nodes full"
+    yield Row(Quantity(title, "ms", "less", 100), seconds * 1e3)
 
 
-def _rejections(inputs: Inputs) -> Iterable[Row]:
-    for nodes in (inputs.nodes, inputs.many_nodes):
-        planner = _full(nodes)
-        for pods, words in ((1, "a pod"), (2, "a gang of 2")):
-            gang = replace(gang_of(pods, name="late"), created=_LATER)
-            seconds = _best(inputs.runs, partial(_refused, planner, [gang]))
-            title = f"rejection of {words}, nobody to evict, {nodes:,} nodes full"
-            yield Row(Quantity(title, "ms", "less", 50), seconds * 1e3)
-        seconds = _best(inputs.runs, partial(_refused, planner, [gang_of(1, name="late")]))
-        title = f"the same, and room is reserved for the pod, {nodes:,} nodes full"
-        yield Row(Quantity(title, "ms", "less", 100), seconds * 1e3)
-
-
-def _many_rejections(inputs: Inputs) -> Row:
-    planner = _full(inputs.nodes)
+def _cycle(planner: Planner, inputs: Inputs) -> Row:
     made = (gang_of(2 + index, name=f"late-{index}") for index in range(_REJECTED))
     gangs = [replace(gang, created=_LATER) for gang in made]
-    seconds = _best(inputs.runs, lambda: _refused(planner, gangs))
+    seconds = _best(inputs.runs, partial(_refused, planner, gangs))
     title = f"a cycle of {_REJECTED} rejected gangs of different sizes, {inputs.nodes:,} nodes full"
     return Row(Quantity(title, "s", "less", 0.3), seconds)
 
 
 def _reclaim(inputs: Inputs) -> Row:
-    queues = QueueSpec("theirs"), QueueSpec("ours", deserved={GPU: inputs.nodes * GPUS * 1000})
-    planner = _full(inputs.nodes, *queues, queue="theirs")
-    wanted = singles(1, "ours")
-    seconds = _best(inputs.runs, lambda: _placed(planner, wanted))
+    count = inputs.nodes * GPUS
+    queues = QueueSpec("theirs"), QueueSpec("ours", deserved={GPU: count * 1000})
+    planner = planner_of(cluster_of(inputs.nodes, *queues))
+    assert not planner.decide(singles(count, "theirs"), 0.0).refusals
+    seconds = _best(inputs.runs, partial(_placed, planner, singles(1, "ours")))
     title = f"reclaim for a pod, {inputs.nodes:,} nodes full"
     return Row(Quantity(title, "ms", "less", 50), seconds * 1e3)
 
 
-def _others(inputs: Inputs) -> Iterable[Row]:
+def _shapes(inputs: Inputs) -> Row:
     planner = planner_of(cluster_of(inputs.nodes))
     pods = [_of_own_shape(index, inputs.shapes) for index in range(2 * inputs.shapes)]
-    planner.plan(pods, 0.0)
-    seconds = _best(inputs.runs, lambda: _placed(planner, pods))
+    seconds = _best(inputs.runs, partial(_placed, planner, pods))
     title = f"a pod of one of {inputs.shapes:,} shapes in turn, {inputs.nodes:,} nodes"
-    yield Row(Quantity(title, "ms", "less", 0.5), seconds * 1e3 / len(pods))
-    planner = planner_of(cluster_of(inputs.many_nodes))
-    used = singles(inputs.many_nodes * GPUS - 1)
-    assert not planner.decide(used, 0.0).refusals
-    seconds = _best(inputs.runs, lambda: _placed(planner, singles(1, name="late")))
+    return Row(Quantity(title, "ms", "less", 1), seconds * 1e3 / len(pods))
+
+
+def _plan(planner: Planner, inputs: Inputs) -> Row:
+    seconds = _best(inputs.runs, partial(_placed, planner, singles(1, name="late")))
     title = f"a plan for a pod, {inputs.many_nodes:,} nodes all but full"
-    yield Row(Quantity(title, "ms", "less", 10), seconds * 1e3)
+    return Row(Quantity(title, "ms", "less", 10), seconds * 1e3)
 
 
 def _of_own_shape(index: int, shapes: int) -> Gang:
