@@ -40,8 +40,10 @@ def was_given_others(old: Pod | None, new: Pod, booking: Booking) -> bool:
 def _differ(old: dict[str, str], new: dict[str, str]) -> bool:
     if old == new:
         return False
-    names = (old.keys() | new.keys()) - _OF_BINDINGS
-    return any(old.get(name) != new.get(name) for name in names)
+    for name, text in new.items():
+        if old.get(name) != text and name not in _OF_BINDINGS:
+            return True
+    return any(name not in new and name not in _OF_BINDINGS for name in old)
 
 
 _OF_BINDINGS = {DEVICES, "topology.kubernetes.io/zone", "topology.kubernetes.io/region"}

@@ -102,7 +102,8 @@ def requests_of(pod: Pod) -> dict[str, int]:
     all containers and sidecars run together. What the pod asks for as a whole counts instead.
     While containers are resized in place, what they have counts, too (`resizes`).
     """
-    statuses, infeasible = statuses_of(pod), is_infeasible(pod)
+    statuses = statuses_of(pod)
+    infeasible = bool(statuses) and is_infeasible(pod)
     sidecars: dict[str, int] = {}
     peak: dict[str, int] = {}
     for container in pod.spec.init_containers:

@@ -17,6 +17,8 @@ Statuses = Mapping[str, ContainerStatus]
 def statuses_of(pod: Pod) -> Statuses:
     """Those of containers of which the kubelet reports resources."""
     status = pod.status
+    if not status.container_statuses and not status.init_container_statuses:
+        return {}
     reported = (*status.container_statuses, *status.init_container_statuses)
     return {each.name: each for each in reported if each.resources is not None}
 
