@@ -18,6 +18,7 @@ from kilonova.scheduler.core.cluster import Cluster
 from kilonova.scheduler.core.explaining import explain
 from kilonova.scheduler.core.gangs import Gang, Group, Member
 from kilonova.scheduler.core.inventory import Pool
+from kilonova.scheduler.core.peers import Kind, Peers, Term
 from kilonova.scheduler.core.plan import NoRoom, Plan, Planner, Policy, Refusal
 from kilonova.scheduler.core.rooms import Rooms
 from kilonova.scheduler.verdicts import reason_of
@@ -117,6 +118,15 @@ def test_equal_gangs_are_refused_for_the_same_reason() -> None:
     )
     plan = decided(cluster, first, second)
     assert [refusal.why for refusal in plan.refusals] == [NoRoom(search_exceeded=True)] * 2
+
+
+def test_pods_that_keep_apart_and_are_too_many_are_refused_without_a_search() -> None:
+    cluster = cluster_of(8, 0)
+    rule = Term(Kind(None, ()), "metadata.name")
+    shape = replace(plain_shape(0, 500), peers=Peers(apart=(rule,)))
+    plan = decided(cluster, plain_gang("g", group("g", 10, of=shape)), other())
+    assert [placement.gang.name for placement in plan.placements] == ["other"]
+    assert only_refusal(plan).why == NoRoom()
 
 
 def coloured(nodes: int, *colours: int) -> Cluster:

@@ -26,6 +26,7 @@ from kilonova.scheduler.core.nearness import objections
 from kilonova.scheduler.core.node_states import NodeStates, State, knows
 from kilonova.scheduler.core.parts import Part
 from kilonova.scheduler.core.pod_order import OrderedPod, PodOrder
+from kilonova.scheduler.core.rivals import kept_apart
 from kilonova.scheduler.core.rooms import Rooms
 from kilonova.scheduler.core.search_budget import SearchBudget
 from kilonova.scheduler.core.snapshot import Snapshot
@@ -65,9 +66,9 @@ def search(
     is exceeded. Nothing is booked."""
     leaves = [leaf for leaf in root.leaves() if leaf.wanted]
     shapes = {shape for leaf in leaves for shape, _ in leaf.wanted}
-    is_known = all(knows(snapshot, shape, rows) for shape in shapes)
-    if is_known and len(leaves) == len(shapes) == 1 and _is_whole(leaves[0]):
+    if len(leaves) == len(shapes) == 1 and _is_simple(leaves[0]):
         return None  # the quick way is as good
+    is_known = all(knows(snapshot, shape, rows) for shape in shapes)
     if sum(number for leaf in leaves for _, number in leaf.wanted) > _MOST_PODS:
         budget.exceeded = True
         return None
@@ -82,8 +83,13 @@ def claims_cost(rows: int) -> int:
     return _TRIAL_STEPS + rows
 
 
-def _is_whole(leaf: Part) -> bool:
-    return leaf.group is None or leaf.group.segments is None
+def _is_simple(leaf: Part) -> bool:
+    """Whether pods of one shape fill nodes, or domains of which each takes one of them."""
+    group = leaf.group
+    if group is None or group.segments is not None:
+        return False
+    members = group.members[: group.needed]
+    return not members[0].shape.claims and kept_apart(members) is not None
 
 
 StepT = TypeVar("StepT", bound=_Step)
