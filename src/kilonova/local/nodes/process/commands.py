@@ -2,12 +2,15 @@
 
 import os
 import shutil
+import time
 from collections.abc import Sequence
+from functools import lru_cache
 
 from kilonova.api.json import JsonObject
 from kilonova.local.controllers.nodes.imagetaint import all_containers
 from kilonova.local.kinds.walk import objects
 
+_REMEMBERED_SECONDS = 2.0
 USUAL_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
@@ -35,11 +38,21 @@ def _is_executable(container: JsonObject) -> bool:
     mounts = [each.get("mountPath", "") for each in objects(container, "volumeMounts")]
     if "/" in program:
         file = os.path.join(container.get("workingDir") or "/", program)
-        return _is_below(file, mounts) or (os.path.isfile(file) and os.access(file, os.X_OK))
+        return _is_below(file, mounts) or _is_found(file, "", _moment())
     path = _path_of(container)
     if any(_is_below(folder, mounts) for folder in path.split(":")):
         return True
+    return _is_found(program, path, _moment())
+
+
+@lru_cache(maxsize=256)
+def _is_found(program: str, path: str, _moment: int) -> bool:
+    """Remembered for a moment: many pods have the same command, and a look takes long."""
     return shutil.which(program, path=path) is not None
+
+
+def _moment() -> int:
+    return int(time.monotonic() / _REMEMBERED_SECONDS)
 
 
 def _path_of(container: JsonObject) -> str:
