@@ -37,6 +37,12 @@ class BoundedConnection(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._end_head()
         super().connection_lost(exc)
+        # Its buffers must not wait for the garbage collector, which long-lived ones seldom meet:
+        # a timer that is left alone, and what leads from a connection back to itself.
+        self._unset_keepalive_if_required()
+        self.pipeline.clear()
+        self.app_state = {}
+        self.scope = self.cycle = None  # pyright: ignore[reportAttributeAccessIssue]
 
     def data_received(self, data: bytes) -> None:
         self._beside_body += len(data)

@@ -11,6 +11,7 @@ from socket import SO_RCVBUF, SOL_SOCKET
 import pytest
 
 from kilonova.local import responses
+from kilonova.local.connection import Connection
 from tests.local.bad_input.test_over_the_wire import CONFIG_MAPS, Wire, status_of, wire
 
 __all__ = ["wire"]
@@ -142,3 +143,26 @@ async def test_the_server_stops_although_a_client_does_not_read(wire: Wire) -> N
         await until(wire, "apiserver_blocked_clients", 1)
         async with asyncio.timeout(60):
             await wire.cluster.stop()
+
+
+async def test_a_connection_that_is_over_does_not_wait_for_the_garbage_collector(
+    wire: Wire,
+) -> None:
+    """Which is seldom in a long-lived process; and its buffers are large."""
+    await store_something_large(wire)
+    await until_connected(0)
+    gc.collect()
+    gc.disable()
+    try:
+        async with not_reading(wire, WATCH, 5):
+            await until_connected(5)
+        await until_connected(0)
+    finally:
+        gc.enable()
+
+
+async def until_connected(count: int) -> None:
+    """Until there are so many connections in memory, of servers in this process."""
+    async with asyncio.timeout(20):
+        while sum(isinstance(each, Connection) for each in gc.get_objects()) != count:
+            await asyncio.sleep(0.02)

@@ -38,7 +38,9 @@ BOOKMARK_SECONDS = 60.0
 _LONGEST = (1800, 3600)
 _EVENTS_PER_CHUNK = 500
 _CHUNK_BYTES = 128 << 10
-"""A chunk has no more events than come to this; a larger event is cut into pieces of the size."""
+"""A chunk has no more events than come to this."""
+_PIECE_BYTES = 32 << 10
+"""An event that is larger than a chunk comes in pieces of this size."""
 _TICK = 0.001
 """What is nearer than this is now: a timer may ring a moment early."""
 
@@ -168,7 +170,7 @@ class _Stream:
                 yield chunk
                 del chunk
             if large:
-                yield from watch_line_pieces(self.kind, event, added, _CHUNK_BYTES)
+                yield from watch_line_pieces(self.kind, event, added, _PIECE_BYTES)
         if lines:
             yield b"".join(lines)
         if self.options.mark_end:
@@ -179,7 +181,7 @@ class _Stream:
         if self._is_large(events[0]):
             seen = self._seen(events[0])
             if seen is not None:
-                yield from watch_line_pieces(self.kind, *seen, _CHUNK_BYTES)
+                yield from watch_line_pieces(self.kind, *seen, _PIECE_BYTES)
             return
         chosen = self.options.chosen
         whole = isinstance(self.writer, WholeObjects) and not self._is_early(events[0])
