@@ -130,6 +130,8 @@ async def test_queues_are_not_asked_for_where_volcano_is_not_enabled(
     async with webhooks(api, tmp_path, settings) as client:
         await uninstall(client, VOLCANO_QUEUES)
         assert not await is_served(client, VOLCANO_QUEUES)
-        assert await refusal(client, api.namespace, for_volcano("kai-queue", "fast")) == ""
+        told = await refusal(client, api.namespace, for_volcano("kai-queue", "fast"))
+        assert 'schedulerName: Unsupported value: "volcano"' in told
+        assert "queue" not in told
         with pytest.raises(NotFound):
             await client.get(VOLCANO_QUEUES, "fast")
