@@ -149,6 +149,15 @@ class Claim:
         self._amounts = self._cluster.counted(bookings)
         return self._used.blocked(self.claimant.queue, self._amounts) is None
 
+    def admits_instead(self, unit: Unit, bookings: Iterable[Booking]) -> bool:
+        """Whether no limit is broken if this unit alone goes, by the devices that the gang would
+        really have."""
+        if not self._limited:
+            return True
+        used = self._used.copy()
+        used.discharge(self._queue(unit), unit.amounts)
+        return used.blocked(self.claimant.queue, self._cluster.counted(bookings)) is None
+
     def may_return(self, unit: Unit, pods: Collection[str], others: Iterable[str]) -> bool:
         """Whether pods of a unit that was taken may stay after all, when all that was taken is
         right: no limit is broken with them, and the gang keeps its right to the other units, of

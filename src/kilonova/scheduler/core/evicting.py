@@ -81,13 +81,17 @@ class Evictor:
         claim = self.victims.claim(gang.at_least(), limited=limited)
         if not claim.sources:
             return None
-        room = self._instead_of_one(claim) or self._in_cheapest_domain(claim)
+        room = self._instead_of_one(claim)
+        if room is not None:
+            return room
+        room = self._in_cheapest_domain(claim)
         if room is not None:
             self._snapshot.release_all([pod for unit in room.units for pod in unit.pods])
             self._snapshot.book_all(room.bookings)
         return room
 
     def _instead_of_one(self, claim: Claim) -> Room | None:
+        """Books a pod alone in the place of one unit."""
         member = lone(claim.gang)
         if member is None:
             return None
@@ -97,9 +101,13 @@ class Evictor:
             if not claim.broken and all(fits[row] != Reason.FITS for row in rows):
                 continue
             there = None if claim.broken else np.array(sorted(rows), np.intp)
-            bookings = self._placed_without((unit,), claim.gang, there)
-            if bookings is not None and claim.is_lawful((unit,), bookings):
+            mark = self._snapshot.mark()
+            self._snapshot.release_all(unit.pods)
+            bookings = self._placer.place(claim.gang, there)
+            if bookings is not None and claim.admits_instead(unit, bookings):
+                self._snapshot.end(mark)
                 return Room(tuple(bookings), (unit,))
+            self._snapshot.undo(mark)
         return None
 
     def _in_cheapest_domain(self, claim: Claim) -> Room | None:
