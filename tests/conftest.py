@@ -97,6 +97,8 @@ LONGEST = (
     "local/nodes/test_trouble.py",
     "local/process/kubelet/test_process_command.py",
     "examples/test_scheduling_feature_examples.py",
+    "local/streaming/test_websocket_protocols.py",
+    "local/bad_input/test_slow_readers.py",
 )
 """Files that take more than some ten seconds, the longest first, more or less."""
 
