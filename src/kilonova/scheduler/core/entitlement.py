@@ -10,6 +10,7 @@ limits of the gang's queue, and of those above it, that the gang breaks as long 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 from kilonova.scheduler.core.cluster import Cluster, Standing, asked
 from kilonova.scheduler.core.gangs import Gang
@@ -74,9 +75,11 @@ class Claim:
         self._gone: set[str] = set()
         self.broken = self._broken()
         """Limits that the gang breaks as long as nobody else goes."""
-        self._above = self._above_deserved()
-        self.is_helped_anywhere = bool(self.broken or self._above)
+
+    @property
+    def is_helped_anywhere(self) -> bool:
         """Whether there may be units that help wherever they stand."""
+        return bool(self.broken or self._above)
 
     def renewed(self) -> "Claim":
         """The same claim, with nothing taken."""
@@ -240,7 +243,8 @@ class Claim:
             return 0
         return unit.amounts.get(limit.resource, 0)
 
-    def _above_deserved(self) -> set[str]:
+    @cached_property
+    def _above(self) -> set[str]:
         """Queues of the gang that use too much for it to reclaim, if there is anything to."""
         if all(source == self.claimant.queue for source in self.sources):
             return set()
