@@ -173,7 +173,13 @@ class Chaos:
             for each in pods
             if each.get("status", {}).get("nominatedNodeName")
         ]
-        lone = [name for name in promised if name in self._lone] or self._lone
+        listed = {
+            name
+            for each in (await self._client.list(GANGS, "default")).items
+            for name in _listed(each)
+        }
+        free = [name for name in self._lone if name not in listed]  # a pod is of one gang
+        lone = [name for name in promised if name in free] or free
         if lone:
             name = self._name("late")
             body = gang(name, {"w": self._chance.sample(lone, min(len(lone), 2))})
