@@ -92,6 +92,23 @@ async def test_a_component_that_cannot_be_built_again_is_tried_again() -> None:
     task.cancel()
 
 
+async def test_a_report_that_fails_does_not_end_it() -> None:
+    record = Record(1.0, None)
+
+    def report(name: str, health: ComponentHealth) -> None:
+        record.report(name, health)
+        raise OSError("no space left on device")
+
+    task = asyncio.create_task(
+        Supervisor("component", record.build, report=report, backoff=BACKOFF).run()
+    )
+    await asyncio.sleep(63)
+    assert not task.done()
+    assert record.built == [0.0, 2.0]
+    assert [health.restarts for _, health in record.reports] == [1, 0]
+    task.cancel()
+
+
 async def test_what_cannot_be_built_at_first_is_for_the_caller() -> None:
     record = Record()
     record.raises = OSError("the port is taken")

@@ -68,7 +68,7 @@ class Supervisor:
                     delay=round(delay, 3),
                 )
                 problem = str(error) or type(error).__name__
-                self._report(self.name, ComponentHealth(self._failures, problem))
+                self._tell(ComponentHealth(self._failures, problem))
                 await self._pause(delay)
 
     def stop(self) -> None:
@@ -92,7 +92,14 @@ class Supervisor:
         if self._failures:
             self._failures = 0
             _log.info("component has recovered", component=self.name)
-            self._report(self.name, ComponentHealth())
+            self._tell(ComponentHealth())
+
+    def _tell(self, health: ComponentHealth) -> None:
+        """Report; where that fails (a full disk, say), the component is still restarted."""
+        try:
+            self._report(self.name, health)
+        except Exception:
+            _log.exception("component health could not be reported", component=self.name)
 
     async def _pause(self, seconds: float) -> None:
         try:
