@@ -329,6 +329,22 @@ async def test_an_extended_resource_is_claimed_once_wherever_the_scheduler_dies(
         assert len(next(iter((await given(client, NS)).values()))) == 2
 
 
+async def test_an_extended_resource_is_no_longer_claimed_once_a_node_advertises_it() -> None:
+    async with scheduling(fleet(2, gpus=0)) as (cluster, scheduler):
+        client = cluster.client("tester")
+        first, _ = await node_names(client)
+        await make_class(client, extendedResourceName="example.com/gpu")
+        await client.create(PODS, requesting("p", "example.com/gpu", 2), NS)
+        await eventually(lambda: _waits(scheduler, "p"))
+        found = (await client.get(NODES, first))["status"]["allocatable"]
+        amounts = {**found, "example.com/gpu": "4"}
+        status = {"status": {"allocatable": amounts, "capacity": amounts}}
+        await client.patch(NODES, first, status, subresource="status")
+        await eventually(all_placed(client, ["p"]))
+        assert (await nodes_of(client))["p"] == first
+        assert await _has_claims(client, 0)
+
+
 def requesting(name: str, resource: str, count: int) -> dict[str, Any]:
     """A pod that requests an extended resource."""
     found, amounts = pod(name, 0), {resource: str(count)}

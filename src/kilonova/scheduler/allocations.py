@@ -120,7 +120,8 @@ class Allocations:
         extended: list[tuple[Pod, ExtendedClaim]] = []
         for booking in bookings:
             pod = self._find(booking.pod) if booking.claims else None
-            if pod is not None and (claim := self._devices.extended_claim(pod)) is not None:
+            claim = self._devices.extended_claim(pod) if pod is not None else None
+            if pod is not None and claim is not None and claim.key in booking.member.claims:
                 extended.append((pod, claim))
             for key, allocation in zip(booking.member.claims, booking.claims, strict=True):
                 if pod is None or allocation is None:

@@ -11,7 +11,7 @@ from kilonova.kube import Store
 from kilonova.scheduler.core.gangs import Member
 from kilonova.scheduler.core.snapshot import Snapshot
 from kilonova.scheduler.deviceobjects import DeviceClass, ResourceClaim, ResourceSlice
-from kilonova.scheduler.objects import Pod
+from kilonova.scheduler.objects import Node, Pod
 from kilonova.scheduler.reading.allocations import written_of
 from kilonova.scheduler.reading.cel import Selectors
 from kilonova.scheduler.reading.claims import ANY_OF_CLASS, claim_keys, claimed
@@ -40,11 +40,15 @@ class Devices:
         classes: Store[DeviceClass],
         claims: Store[ResourceClaim],
         pods: Store[Pod],
+        nodes: Store[Node],
     ) -> None:
         self._slices = slices
         self._classes = classes
         self._claims = claims
         self._pods = pods
+        self._nodes = nodes
+        self._advertised: dict[str, bool] = {}
+        """Resources of classes that pods request, and whether a node advertises them."""
         self._snapshot = Snapshot()
         self._reread: Reread = lambda _pods, _gained: None
         slices.add_index(_BY_POOL, lambda each: [(each.spec.driver, each.spec.pool.name)])
@@ -59,6 +63,7 @@ class Devices:
         self._slices.subscribe(self._slice_changed)
         self._classes.subscribe(self._class_changed)
         self._claims.subscribe(self._claim_changed)
+        self._nodes.subscribe(self._node_changed)
 
     def claimed(self, pod: Pod, member: Member) -> Member:
         """A pod that asks for the devices of its claims, too; `Misread` if it has to wait."""
@@ -129,7 +134,17 @@ class Devices:
 
     def _is_advertised(self, resource: str) -> bool:
         column = self._snapshot.resources.get(resource)
-        return column is not None and bool(self._snapshot.allocatable[column].any())
+        found = column is not None and bool(self._snapshot.allocatable[column].any())
+        self._advertised[resource] = found
+        return found
+
+    def _node_changed(self, _old: Node | None, _new: Node | None) -> None:
+        """Reads pods anew whose resource nodes began, or ceased, to advertise."""
+        known = dict(self._advertised)
+        changed = {name for name, was in known.items() if self._is_advertised(name) != was}
+        if changed:
+            pods = [pod.key for pod in self._pods.objects() if _requests_any(pod, changed)]
+            self._reread(pods, True)
 
 
 def _name_of(each: DeviceClass) -> str:

@@ -28,6 +28,7 @@ from kilonova.scheduler.budgets import BUDGETS, Budget, Budgets
 from kilonova.scheduler.carrying import Carrier
 from kilonova.scheduler.containment import ErrorReporter
 from kilonova.scheduler.core.fit import LearntFit
+from kilonova.scheduler.core.gangs import Gang
 from kilonova.scheduler.core.plan import Placement, Planner, Refusal, Reservation
 from kilonova.scheduler.core.scores import Scoring, default_scoring
 from kilonova.scheduler.core.snapshot import Booking
@@ -163,7 +164,11 @@ def build_scheduler(
         Reflector(client, RESERVATIONS, instruments=instruments, optional=True),
     )
     devices = Devices(
-        caches.slices.store, caches.classes.store, caches.claims.store, caches.pods.store
+        caches.slices.store,
+        caches.classes.store,
+        caches.claims.store,
+        caches.pods.store,
+        caches.nodes.store,
     )
     shelves = caches.storage.shelves(caches.pods.store)
     kube = instruments if isinstance(instruments, Metrics) else None
@@ -195,6 +200,10 @@ def build_scheduler(
         return NotYet("SchedulerError", internal_error(errors.report("gang", name, error)))
 
     avoidance = Avoidance(caches.pods.store, now, lasting=settings.avoid_for)
+
+    def mindful(gang: Gang) -> Gang:
+        return releases.patient(avoidance.mindful(gang))
+
     world = World(
         caches.nodes.store,
         caches.pods.store,
@@ -210,7 +219,7 @@ def build_scheduler(
         groups=groups,
         reservations=caches.reservations.store,
         arrived=fit.note,
-        mindful=lambda gang: releases.patient(avoidance.mindful(gang)),
+        mindful=mindful,
         failed=read_failed,
     )
 

@@ -7,7 +7,7 @@ request for each container and resource. `status.extendedResourceClaimStatus` of
 claim and maps containers to its requests, for the kubelet.
 
 Where some node advertises the resource, it is requested from nodes as ever: the choice is made for
-the cluster, not for each node.
+the cluster, not for each node, and anew when nodes begin or cease to advertise it.
 """
 
 from collections.abc import Callable
@@ -84,6 +84,8 @@ def extended_claim_of(
     pod: Pod, class_of: Callable[[str], str | None], is_advertised: Callable[[str], bool]
 ) -> ExtendedClaim | None:
     """The claim for a pod's extended resources; None if it requests none that devices provide."""
+    known = pod.status.extended_resource_claim_status
+    claimed = known is not None and bool(known.resource_claim_name)
     found: list[ContainerRequest] = []
     for position, container in enumerate((*pod.spec.init_containers, *pod.spec.containers)):
         backed = (
@@ -91,7 +93,7 @@ def extended_claim_of(
             for resource, amount in sorted(amounts_of(container.resources.requests).items())
             if amount > 0
             and (class_ := class_of(resource)) is not None
-            and not is_advertised(resource)
+            and (claimed or not is_advertised(resource))
         )
         for number, (resource, amount, class_) in enumerate(backed):
             name = f"container-{position}-request-{number}"
@@ -99,8 +101,8 @@ def extended_claim_of(
             found.append(ContainerRequest(container.name, resource, request))
     if not found:
         return None
-    meta, known = pod.metadata, pod.status.extended_resource_claim_status
-    name = f"{meta.name[:200]}-extended-resources-{meta.uid[:8]}"
+    meta = pod.metadata
+    name = f"{meta.name[:200].rstrip('-.')}-extended-resources-{meta.uid[:8]}"
     if known is not None and known.resource_claim_name:
         name = known.resource_claim_name
     return ExtendedClaim(f"{meta.namespace}/{name}", tuple(found))
