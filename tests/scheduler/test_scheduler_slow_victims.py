@@ -61,16 +61,17 @@ async def cordon(client: Client, node: str) -> None:
     await client.patch(NODES, node, {"spec": {"unschedulable": True}})
 
 
-async def add_node(client: Client, like: str, name: str) -> None:
+async def add_node(client: Client, like: str, name: str, gpus: int = 8) -> None:
     """A node as another is."""
     found: dict[str, Any] = await client.get(NODES, like)
     labels = {**found["metadata"]["labels"], "kubernetes.io/hostname": name}
+    gpus_now = {"nvidia.com/gpu": str(gpus)}
     body = {
         "metadata": {"name": name, "labels": labels},
         "spec": {},
         "status": {
-            "allocatable": found["status"]["allocatable"],
-            "capacity": found["status"]["capacity"],
+            "allocatable": {**found["status"]["allocatable"], **gpus_now},
+            "capacity": {**found["status"]["capacity"], **gpus_now},
             "conditions": found["status"]["conditions"],
         },
     }
@@ -175,3 +176,38 @@ async def test_when_the_node_of_a_victim_will_not_do_others_may_be_evicted(waite
         await cordon(client, (await nodes_of(client))[first])
         await eventually(all_placed(client, ["chief"]), within=120)
         await assert_nothing_twice(client)
+
+
+@pytest.mark.parametrize("sizes", [(4, 4), (8,)], ids=["own-victims", "one-victim"])
+async def test_a_gang_that_fits_elsewhere_leaves_the_claims_of_others_alone(
+    sizes: tuple[int, ...],
+) -> None:
+    victims = [
+        *((f"low-{n}", size, "node-0") for n, size in enumerate(sizes)),
+        ("big", 8, "node-1"),
+    ]
+    async with a_cluster(fleet(2)) as cluster:
+        client = cluster.client("tester")
+        await make_priority(client, "high", 1000)
+        await make_priority(client, "middle", 500)
+        for name, gpus, node in victims:
+            more = {"priorityClassName": "middle"} if name == "big" else {}
+            await client.create(PODS, pod(name, gpus, nodeName=node, **more), "default")
+            await hold(client, name)
+        await settle(5)
+        async with scheduler_on(cluster, SETTINGS):
+            await client.create(PODS, pod("a", 4, priorityClassName="high"), "default")
+            await settle(5)
+            await client.create(PODS, pod("b", 4, priorityClassName="high"), "default")
+            await settle(PATIENCE * 1.5)
+            evicted = await terminating(client)
+            assert evicted == [name for name, _, node in victims if node == "node-0"]
+            await add_node(client, "node-0", "new", gpus=4)
+            await settle(60)
+            assert await terminating(client) == evicted, "nobody else is evicted"
+            nodes = await nodes_of(client)
+            assert sorted((nodes["a"], nodes["b"])) == ["", "new"]
+            for name in evicted:
+                await hold(client, name, held=False)
+            await eventually(all_placed(client, ["a", "b"]))
+            await assert_nothing_twice(client)

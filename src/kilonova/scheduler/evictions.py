@@ -69,9 +69,10 @@ class Evictions:
                 await self._world.leavers.gone(pods, nodes)
             return True
         except TimeoutError:
+            # Those whom another gang wants gone are its own business.
             staying = [
                 pod
-                for pod in self._world.leavers.still(pods, nodes)
+                for pod in self._world.leavers.still(pods, ())
                 if (found := self._world.find(pod)) and not found.metadata.deletion_timestamp
             ]
             if staying:

@@ -100,7 +100,7 @@ class Releases:
                 await self._nominations.withdraw(placement)
                 return False
             if tried != world.gains:
-                elsewhere = world.relocate(placement, left, self._place)
+                elsewhere = world.relocate(placement, self._place)
                 if elsewhere is not None:
                     _log.info("gang does not wait for its victims", gang=placement.gang.name)
                     return elsewhere

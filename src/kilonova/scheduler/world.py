@@ -257,37 +257,66 @@ class World:
     def relocate(
         self,
         placement: Placement,
-        leaving: Collection[str],
         place: Callable[[Gang], list[Booking] | None],
     ) -> Placement | None:
-        """Books a gang that waits for others to leave where nobody has to, if it fits; those whom
-        it waited for count as using what they have again. None, and nothing changes, if not."""
+        """Books a gang that waits for others to leave where nobody has to, if it fits; its victims
+        count as using what they have again, but for those that terminate where others wait for
+        them, too. None, and nothing changes, if not."""
         snapshot, pods = self.cluster.snapshot, {booking.pod for booking in placement.bookings}
         if placement.gang.room or any(
             booking.claims or self._has_volumes(booking) for booking in placement.bookings
         ):
             return None
         mark = snapshot.mark()
-        rows = [booking.row for booking in snapshot.release_all(sorted(pods))]
-        for key in leaving:
-            found = self.find(key)
-            if found is not None and key not in snapshot.bookings and not found.ended:
-                self._count_in(found)
-        bookings = place(placement.gang.only(pods))
+        try:
+            rows = [booking.row for booking in snapshot.release_all(sorted(pods))]
+            staying = self._no_longer_wanted(placement)
+            for victim in staying:
+                self._count_in(victim)
+            bookings = place(placement.gang.only(pods))
+        except BaseException:
+            snapshot.undo(mark)
+            raise
         names = snapshot.names
         busy = self.leavers.nodes()
         if bookings is None or any(names[booking.row] in busy for booking in bookings):
             snapshot.undo(mark)
             return None
         snapshot.keep(mark)
-        for key in leaving:
-            self.leavers.discard(key)
+        for victim in staying:
+            self.leavers.discard(victim.key)
+            self._gangs.touch_pod(victim.key)
         for row in rows:
             self.reservations.left(row)
         self._assumed.update((booking.pod, booking) for booking in bookings)
         self._gangs.touch(placement.gang.name)
         self._gain()
         return Placement(placement.gang, tuple(bookings))
+
+    def _no_longer_wanted(self, placement: Placement) -> list[Pod]:
+        """Victims of a placement for which nobody else waits. One that terminates where another
+        gang has a claim goes on leaving: else that gang would lose its claim, and evict others."""
+        pods = {booking.pod for booking in placement.bookings}
+        victims = (self.find(pod) for unit in placement.evicted for pod in unit.pods)
+        return [
+            victim
+            for victim in victims
+            if victim is not None
+            and not victim.ended
+            and victim.key not in self.cluster.snapshot.bookings
+            and not (
+                victim.metadata.deletion_timestamp
+                and self._is_claimed(victim.spec.node_name, besides=pods)
+            )
+        ]
+
+    def _is_claimed(self, node: str, besides: Collection[str]) -> bool:
+        """Whether capacity of a node is booked for pods that are not there yet."""
+        snapshot = self.cluster.snapshot
+        return node in snapshot and any(
+            pod not in besides and not ((found := self.find(pod)) and found.spec.node_name)
+            for pod in snapshot.pods_on[snapshot.row(node)]
+        )
 
     def take_in(self, pod: Pod) -> bool:
         """Counts a pod that the API shows on a node, though the cache may not yet; False if the
