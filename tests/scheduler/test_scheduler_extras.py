@@ -4,15 +4,20 @@ import asyncio
 
 from kilonova.kube import Client
 from kilonova.scheduler.nodebatch import NodeBatch
+from kilonova.scheduler.settings import Settings
 from tests.local.embedded_cluster import NODES, PODS, eventually, settle, virtual_time
+from tests.scheduler.faults import hold
 from tests.scheduler.scheduling import (
     GANGS,
+    a_cluster,
     all_placed,
     create_gang,
     fleet,
     gang,
+    make_priority,
     nodes_of,
     pod,
+    scheduler_on,
     scheduling,
 )
 
@@ -64,3 +69,47 @@ async def test_extras_are_delayed_by_one_window_however_many_nodes_change() -> N
     assert waits == [True, True, True, True, False, True, True, True]
     assert woken.is_set()
     assert not batch.is_open(events + 1, gangs_wait=False)
+
+
+async def test_extras_that_are_bound_first_do_not_complete_a_gang() -> None:
+    async with a_cluster(fleet(3, GPUS)) as cluster:
+        client = cluster.client("tester")
+        await make_priority(client, "high", 1000)
+        for index in range(2):
+            await client.create(
+                PODS, pod(f"low-{index}", GPUS, nodeName=f"node-{index}"), "default"
+            )
+            await hold(client, f"low-{index}")
+        other = pod("other", GPUS, nodeName="node-2", priorityClassName="high")
+        await client.create(PODS, other, "default")
+        await settle(5)
+        async with scheduler_on(cluster, Settings(patience=40, half_after=60)):
+            names = ["g-0", "g-1", "g-2"]
+            for name in names:
+                body = pod(name, GPUS, of="g", priorityClassName="high")
+                await client.create(PODS, body, "default")
+            wanted = gang("g", {"w": names})
+            wanted["spec"]["podgroups"][0]["minReplicas"] = 2
+            await client.create(GANGS, wanted, "default")
+            await settle(10)  # the minimum waits for its victims, which do not terminate
+            await client.delete(PODS, "other", "default")
+            await eventually(all_placed(client, ["g-2"]))
+
+            async def given_back() -> bool:
+                return "g-2" not in await nodes_of(client)
+
+            await eventually(given_back, within=600)
+
+
+async def test_gangs_that_are_gone_are_not_remembered_as_complete() -> None:
+    async with scheduling(fleet(2, GPUS)) as (cluster, scheduler):
+        client = cluster.client("tester")
+        complete = scheduler.world._gangs._whole  # pyright: ignore[reportPrivateUsage]  # it may not grow
+        names = await create_gang(client, "g", 2, gpus=1)
+        await client.create(PODS, pod("lone", 1), "default")
+        await eventually(all_placed(client, [*names, "lone"]))
+        await settle()
+        assert complete == {"default/g"}
+        await client.delete(GANGS, "g", "default")
+        await settle()
+        assert complete == set()

@@ -170,10 +170,9 @@ class GangBook:
 
     def bound(self, gang: Gang, pods: Collection[str]) -> None:
         """Pods of a gang were bound, as the API says: it may have all that it needs now."""
-        if all(
-            sum(member.pod in pods for member in group.members) >= group.needed
-            for group in gang.groups
-        ):
+        if is_lone(gang.name) or self._gangs.get(_key(gang.name)) is None:
+            return
+        if self._is_bound(gang, pods):
             self._whole.add(gang.name)
             self.halves.pop(gang.name, None)
 
@@ -227,10 +226,15 @@ class GangBook:
             return
         self.halves.pop(name, None)
 
-    def _is_bound(self, gang: Gang) -> bool:
-        """Whether a gang has all that it needs; a pod that is only assumed has nothing yet."""
+    def _is_bound(self, gang: Gang, bound: Collection[str] = ()) -> bool:
+        """Whether a gang has all that it needs; a pod that is only assumed has nothing yet. Those
+        in `bound` have their node, though the cache may not show it."""
         return all(
-            sum(self._is_on_node(member) for member in group.standing) >= group.minimum
+            sum(
+                member.pod in bound or self._is_on_node(member)
+                for member in (*group.standing, *group.members)
+            )
+            >= group.minimum
             for group in gang.groups
         )
 
