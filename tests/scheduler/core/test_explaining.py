@@ -9,6 +9,7 @@ import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
+from kilonova.api import imagetaint
 from kilonova.scheduler.core.asks import Shape
 from kilonova.scheduler.core.cluster import Cluster
 from kilonova.scheduler.core.explaining import Explainer, explain, explain_placement
@@ -23,6 +24,7 @@ from kilonova.scheduler.core.requirements import Requirement
 from kilonova.scheduler.core.rooms import Scores
 from kilonova.scheduler.core.scores import Part, Scoring
 from kilonova.scheduler.core.snapshot import GPU, Snapshot
+from kilonova.scheduler.core.taints import NEVER_TO_TOLERATE
 from tests.scheduler.core.clusters import BLOCK, RACK, gang, group, node, shape, tight
 from tests.scheduler.core.refused import (
     CORDON,
@@ -113,6 +115,24 @@ CASES = {
         job("x", 1, shape(8)),
         "no node may take a pod of group x: 1 Insufficient nvidia.com/gpu; "
         "1 node(s) had untolerated taint {dedicated: infra}",
+        "tolerate dedicated=infra:NoSchedule in group x",
+    ),
+    "a node that pulls no images is not to be tolerated": Case(
+        [replace(node("a"), taints=(Taint(imagetaint.KEY, "NoSchedule", "v"),)), node("b", 4)],
+        job("x", 1, shape(8)),
+        "no node may take a pod of group x: 1 Insufficient nvidia.com/gpu; "
+        "1 node(s) had untolerated taint {kilonova.dev/images: v}",
+        "",
+    ),
+    "the next taint is tolerated instead": Case(
+        [
+            replace(node("a"), taints=(Taint(imagetaint.KEY, "NoSchedule", "v"),)),
+            replace(node("b"), taints=(Taint(imagetaint.KEY, "NoSchedule", "v"),)),
+            replace(node("c"), taints=(INFRA,)),
+        ],
+        job("x", 1, shape(8)),
+        "no node may take a pod of group x: 2 node(s) had untolerated taint "
+        "{kilonova.dev/images: v}; 1 node(s) had untolerated taint {dedicated: infra}",
         "tolerate dedicated=infra:NoSchedule in group x",
     ),
     "too little room": Case(
@@ -474,3 +494,7 @@ def test_a_guess_that_moves_with_the_clock_makes_few_messages():
     ]
     assert "Expected start: " in messages[0]
     assert len(set(messages)) < len(messages) / 20
+
+
+def test_the_taint_of_nodes_that_pull_no_images_is_never_to_be_tolerated():
+    assert {imagetaint.KEY} == NEVER_TO_TOLERATE

@@ -6,6 +6,10 @@ from typing import Literal
 
 Effect = Literal["NoSchedule", "PreferNoSchedule", "NoExecute"]
 
+NEVER_TO_TOLERATE = frozenset({"kilonova.dev/images"})
+"""Keys of taints of nodes that could not run who tolerates them: a node that pulls no images fails
+a pod without commands of its own. Admission adds that toleration to pods that can run there."""
+
 
 @dataclass(frozen=True, slots=True)
 class Taint:

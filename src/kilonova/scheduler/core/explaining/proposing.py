@@ -31,6 +31,7 @@ from kilonova.scheduler.core.filters import Reason, intolerable
 from kilonova.scheduler.core.gangs import Gang, Group
 from kilonova.scheduler.core.nodes import Taint
 from kilonova.scheduler.core.parts import tree
+from kilonova.scheduler.core.taints import NEVER_TO_TOLERATE
 
 MOST_PROPOSALS = 4
 _MOST_TAINTS = 3
@@ -110,13 +111,17 @@ def _tolerated(trial: Trial, gang: Gang) -> Found:
             if taints:
                 kept[taints] = kept.get(taints, 0) + nodes
     common = sorted(kept, key=lambda taints: (-kept[taints], str(taints)))
-    for taints in [each for each in common if CORDON not in each][:_MOST_TAINTS]:
+    for taints in [each for each in common if _may_be_tolerated(each)][:_MOST_TAINTS]:
         if trial.spent:
             return
         if trial.fits(_tolerating(gang, taints)):
             groups = tuple(group.name for group in gang.groups if group.needed)
             yield Tolerate(taints, groups), len(taints)
             return
+
+
+def _may_be_tolerated(taints: tuple[Taint, ...]) -> bool:
+    return CORDON not in taints and all(each.key not in NEVER_TO_TOLERATE for each in taints)
 
 
 def _tolerating(gang: Gang, taints: tuple[Taint, ...]) -> Gang:
