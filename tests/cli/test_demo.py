@@ -109,7 +109,7 @@ def test_there_is_no_demo_where_it_was_not_asked_for_or_would_not_run(
 ):
     (tmp_path / "fleet.yaml").write_text("nodes: [{name: small, count: 3}]")
     done = kilonova.detach(tmp_path / "data", *options)
-    assert "kubectl run hello" in done.out
+    assert "kubectl run hello --image=busybox\n" in done.out
     kubectl = Kubectl(kubectl_path, tmp_path / "data" / "kubeconfig", tmp_path)
     assert "not found" in kubectl("get namespace demo").err
 

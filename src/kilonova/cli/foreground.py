@@ -97,7 +97,8 @@ async def _run(options: UpOptions, audience: Audience, steps: Steps, begun: floa
     assert cluster.folder is not None
     folder = cluster.folder
     link = console.link if console is not None else None
-    welcome = partial(Welcome, cluster.url, str(folder.kubeconfig), str(options.data), console=link)
+    where = (cluster.url, str(folder.kubeconfig), str(options.data))
+    welcome = partial(Welcome, *where, console=link, simulated=options.nodes is not None)
 
     async def set_up() -> None:
         def tell(states: Mapping[str, str], problems: Mapping[str, str]) -> None:

@@ -21,6 +21,8 @@ class Welcome(msgspec.Struct, frozen=True):
     nodes: NodeCount | None = None
     demo: bool = False
     """Whether the demo is there."""
+    simulated: bool = True
+    """Whether there are simulated nodes. Without them pods need a command of this machine."""
 
 
 def welcome_text(welcome: Welcome, *, detached: bool) -> str:
@@ -56,4 +58,7 @@ def _tries(welcome: Welcome) -> list[str]:
     first = "kubectl get nodes -L nvidia.com/gpu.product,kilonova.dev/rack"
     if welcome.demo:
         return [first, f"{typed} why -n demo frontier-0", f"{typed} top"]
-    return [first, "kubectl run hello --image=busybox", f"{typed} top"]
+    hello = "kubectl run hello --image=busybox"
+    if not welcome.simulated:
+        hello += " --command -- sleep 1000"
+    return [first, hello, f"{typed} top"]
