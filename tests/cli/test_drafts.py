@@ -1,5 +1,6 @@
 """Pods and gangs that manifests would bring about, beside what controllers really make of them."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from kilonova.cli.drafts import Drafting, Drafts
 from kilonova.cli.failure import CommandFailed
 from kilonova.cli.manifests import Manifest, read_manifests
 from kilonova.kube.resource import plain
+from kilonova.scheduler.core.nodes import Node
 from kilonova.scheduler.core.taints import Taint, tolerates
 from kilonova.scheduler.objects import GANGS, PODS
 from kilonova.scheduler.reading.pods import shape_of
@@ -31,9 +33,9 @@ TOPOLOGIES = plain(
 def drafted(
     *bodies: dict[str, Any],
     priorities: dict[str, int] | None = None,
-    process_node: bool = False,
+    process_nodes: Sequence[Node] = (),
 ) -> Drafts:
-    drafting = Drafting(NOW, priorities or {}, {}, process_node=process_node)
+    drafting = Drafting(NOW, priorities or {}, {}, process_nodes=process_nodes)
     drafting.take(Manifest(body["kind"], body, "here") for body in bodies)
     return drafting.drafts
 
@@ -45,6 +47,13 @@ def template(**spec: Any) -> dict[str, Any]:
 
 def owner(kind: str, **spec: Any) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": kind, "metadata": {"name": "x"}, "spec": spec}
+
+
+def required(key: str, operator: str, *values: str) -> dict[str, Any]:
+    """A required node affinity to nodes of one kind."""
+    term = {"matchExpressions": [{"key": key, "operator": operator, "values": [*values]}]}
+    name = "requiredDuringSchedulingIgnoredDuringExecution"
+    return {"nodeAffinity": {name: {"nodeSelectorTerms": [term]}}}
 
 
 @pytest.mark.parametrize(
@@ -77,14 +86,28 @@ def test_a_drafted_pod_asks_for_its_limits():
     [
         ({}, False),
         ({"containers": [{"name": "main", "command": ["sh"]}]}, True),
+        ({"containers": [{"name": "main", "command": ["sh"]}, {"name": "side"}]}, False),
         ({"nodeSelector": {"kilonova.dev/node-kind": "process"}}, True),
+        ({"nodeSelector": {"kilonova.dev/node-kind": "simulated"}}, False),
+        ({"nodeSelector": {"kubernetes.io/os": "linux"}}, False),
+        ({"affinity": {"podAntiAffinity": {}}}, False),
+        ({"affinity": required("kubernetes.io/hostname", "In", "here")}, True),
+        ({"affinity": required("kubernetes.io/hostname", "In", "there")}, False),
+        ({"affinity": required("kubernetes.io/arch", "In", "amd64")}, False),
+        ({"affinity": required("gpu", "DoesNotExist")}, False),
     ],
 )
 def test_a_drafted_pod_tolerates_a_node_that_pulls_no_images_as_a_real_one_would(
     spec: dict[str, Any], tolerated: bool
 ):
     body = owner("Deployment", template=template(**spec))
-    (pod,) = drafted(body, process_node=True).pods
+    labels = {
+        "kilonova.dev/node-kind": "process",
+        "kubernetes.io/arch": "amd64",
+        "kubernetes.io/hostname": "here",
+        "kubernetes.io/os": "linux",
+    }
+    (pod,) = drafted(body, process_nodes=[Node("here", labels=labels)]).pods
     taint = Taint("kilonova.dev/images", "NoSchedule", "not-pulled")
     assert tolerates(shape_of(pod).tolerations, taint) == tolerated
 

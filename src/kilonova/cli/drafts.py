@@ -20,6 +20,7 @@ from kilonova.api.scheduling import Queue
 from kilonova.api.schedulingnames import SCHEDULER
 from kilonova.cli.failure import CommandFailed
 from kilonova.cli.manifests import Manifest
+from kilonova.scheduler.core.nodes import Node
 from kilonova.scheduler.groupobjects import COSCHEDULED, NATIVE, CoscheduledGroup, NativeGroup
 from kilonova.scheduler.objects import Pod
 from kilonova.scheduler.reading.podgroups import Group
@@ -46,8 +47,8 @@ Topologies = Mapping[str, ClusterTopologyBinding]
 
 
 class Drafting:
-    """Reads objects into drafts. `process_node` says that this machine is a node: pods that can
-    run on it get the toleration that admission gives them there."""
+    """Reads objects into drafts. `process_nodes` are those that pull no images: pods that select
+    one or can run there get the toleration that admission gives them."""
 
     def __init__(
         self,
@@ -56,10 +57,10 @@ class Drafting:
         topologies: Topologies,
         *,
         never_preempting: Collection[str] = (),
-        process_node: bool = False,
+        process_nodes: Sequence[Node] = (),
     ) -> None:
         self._now = now
-        self._process_node = process_node
+        self._process_nodes = process_nodes
         self._priorities = _BUILT_IN | dict(priorities)
         self._never_preempting = never_preempting
         self._topologies = topologies
@@ -158,10 +159,25 @@ class Drafting:
             }
             resources["requests"] = requests
         spec["tolerations"] = _with_usual_tolerations(spec.get("tolerations") or [])
-        if self._process_node and _may_run_on_a_process_node(spec):
+        if self._may_run_on_a_process_node(manifest, spec):
             spec["tolerations"].append(TOLERATION)
         body.pop("status", None)
         self.drafts.pods.append(self._read(manifest, body, Pod))
+
+    def _may_run_on_a_process_node(self, manifest: Manifest, spec: JsonObject) -> bool:
+        """As admission decides it, but for what programs that machine has: that is not known here,
+        so commands are taken to be found."""
+        if not self._process_nodes:
+            return False
+        from kilonova.local.controllers.nodes.imagetaint import has_commands, needs_toleration
+
+        try:
+            return any(
+                needs_toleration(spec, node.name, node.labels, has_commands)
+                for node in self._process_nodes
+            )
+        except msgspec.ValidationError as error:
+            raise CommandFailed(f"{manifest.where}: {manifest.kind}: spec: {error}") from error
 
     def _priority(self, manifest: Manifest, spec: JsonObject) -> int:
         name = spec.get("priorityClassName")
@@ -218,13 +234,6 @@ def _with_usual_tolerations(own: list[JsonObject]) -> list[JsonObject]:
         )
     ]
     return [*own, *added]
-
-
-def _may_run_on_a_process_node(spec: JsonObject) -> bool:
-    """Whether a pod chooses its nodes, or brings its commands; what programs that machine has is
-    not known here."""
-    chooses = bool(spec.get("nodeSelector") or spec.get("affinity"))
-    return chooses or all(each.get("command") for each in _containers(spec))
 
 
 def _passed_over(spec: JsonObject) -> Iterator[str]:

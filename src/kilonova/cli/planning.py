@@ -63,7 +63,9 @@ def planned(
         picture.priorities,
         {**topologies, **_bindings(manifests)},
         never_preempting=picture.never_preempting,
-        process_node=any(each.key == KEY for node in picture.nodes for each in node.taints),
+        process_nodes=[
+            node for node in picture.nodes if any(each.key == KEY for each in node.taints)
+        ],
     )
     drafting.take(manifests)
     drafts = drafting.drafts
