@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from kilonova.api.json import JsonObject
 from kilonova.api.meta import Metadata
 from kilonova.local.controllers.apps.daemonset.backoff import FailedPods
 from kilonova.local.controllers.apps.daemonset.desire import (
@@ -117,11 +118,17 @@ AFFINITY = {
         # Admission will let pods of these templates onto a node that pulls no images.
         ({}, node(imagetaint.TAINT), STAYS),
         ({"containers": [{"name": "c", "command": ["sh"]}]}, node(imagetaint.TAINT), RUNS),
+        ({"containers": [{"name": "c", "command": ["absent"]}]}, node(imagetaint.TAINT), STAYS),
         ({"nodeSelector": {"a": "b"}}, node(imagetaint.TAINT, a="b"), RUNS),
     ],
 )
 def test_nodes_are_judged(spec: Any, where: Node, expected: Verdict) -> None:
-    assert Eligibility(template("agent", **spec)).of(where) == expected
+    assert Eligibility(template("agent", **spec), _has_only_sh).of(where) == expected
+
+
+def _has_only_sh(spec: JsonObject) -> bool:
+    """A machine with one program."""
+    return all(each.get("command") == ["sh"] for each in imagetaint.all_containers(spec))
 
 
 def test_a_pod_is_meant_for_the_node_it_is_pinned_to() -> None:

@@ -129,7 +129,10 @@ class DaemonSetController:
         matches = daemon_set.selector.matches
         found = claim(known, [*owned, *free], lambda pod: matches(pod.metadata.labels))
         pods = await self._claimer.settle(known, found, PODS, self._pod_echo)
-        eligibility = Eligibility(daemon_set.spec.template)
+        # Here, for modules of nodes import those of controllers.
+        from kilonova.local.nodes.process.commands import can_run
+
+        eligibility = Eligibility(daemon_set.spec.template, can_run)
         verdicts = {
             node.metadata.name: eligibility.of(node) for node in self._nodes.store.objects()
         }

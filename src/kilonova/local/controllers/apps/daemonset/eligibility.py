@@ -1,5 +1,6 @@
 """Which nodes a DaemonSet's pods belong on. Pure."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import msgspec
@@ -70,12 +71,16 @@ class Verdict:
 
 
 class Eligibility:
-    """Judges nodes for one template; what the template says is read once."""
+    """Judges nodes for one template; what the template says is read once.
 
-    def __init__(self, template: JsonObject) -> None:
+    `can_run` says whether this machine has what the containers of a pod execute.
+    """
+
+    def __init__(self, template: JsonObject, can_run: Callable[[JsonObject], bool]) -> None:
         spec = with_tolerations(part(template, "spec"))
         self._wishes = msgspec.convert(spec, _Wishes)
         self._spec = spec
+        self._can_run = can_run
 
     def of(self, node: Node) -> Verdict:
         """The verdict on a node. Whether it has room is for the scheduler to say."""
@@ -100,8 +105,9 @@ class Eligibility:
     def _is_tolerated(self, taint: Taint, node: Node) -> bool:
         if any(tolerates(toleration, taint) for toleration in self._wishes.tolerations):
             return True
-        # What admission adds to a pod is not in the template yet.
+        # What admission adds to a pod is not in the template yet. A pod of this template would get
+        # it for the node that it is pinned to; only the template tells whether it can run there.
         return taint.key == imagetaint.TAINT.key and (
-            imagetaint.has_commands(self._spec)
-            or imagetaint.selects_node(self._spec, node.metadata.name, node.metadata.labels)
+            imagetaint.selects_node(self._spec, node.metadata.name, node.metadata.labels)
+            or self._can_run(self._spec)
         )
