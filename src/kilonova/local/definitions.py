@@ -49,11 +49,13 @@ class Definitions:
             await self._off_loop(partial(behavior.prepare_rules, obj))
         if (kind.group, kind.plural) != ("apiextensions.k8s.io", "customresourcedefinitions"):
             return
-        if attributes.obj is None or attributes.target.subresource:
+        if attributes.obj is None:
             return
         if judgement_is_slow(attributes.obj):
-            # What is found is remembered until the write asks for it.
+            # What is found is remembered until the write asks for it: that of a status, too.
             await self._off_loop(partial(definition_problems, attributes.obj))
+        if attributes.target.subresource:
+            return
         others = [
             entry.decode()
             for entry in self._store.collection(RESOURCE).between("")

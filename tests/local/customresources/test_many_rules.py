@@ -1,12 +1,14 @@
 """Definitions with very many rules: others are answered while they are compiled."""
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator, Awaitable
 from typing import Any
 
 import pytest
 
 from kilonova.local.cluster import Cluster
+from kilonova.local.schema.cel import review
 from tests.local.embedded_cluster import running
 from tests.local.registry.conversation import read
 
@@ -21,23 +23,33 @@ async def cluster() -> AsyncIterator[Cluster]:
         yield cluster
 
 
-def definition(rule: str = "self >= {}") -> Any:
+def schema(count: int, first: int = 0) -> Any:
     fields = {
         f"field{number}": {
             "type": "integer",
-            "x-kubernetes-validations": [{"rule": rule.format(number)}],
+            "x-kubernetes-validations": [{"rule": f"self >= {first + number}"}],
         }
-        for number in range(COUNT)
+        for number in range(count)
     }
-    schema = {"type": "object", "properties": {"spec": {"type": "object", "properties": fields}}}
-    version = {"name": "v1", "served": True, "storage": True}
+    return {"type": "object", "properties": {"spec": {"type": "object", "properties": fields}}}
+
+
+def definition(versions: int = 1, count: int = COUNT) -> Any:
     return {
         "metadata": {"name": "things.many.example"},
         "spec": {
             "group": "many.example",
             "scope": "Namespaced",
             "names": {"kind": "Thing", "plural": "things"},
-            "versions": [{**version, "schema": {"openAPIV3Schema": schema}}],
+            "versions": [
+                {
+                    "name": f"v{number + 1}",
+                    "served": True,
+                    "storage": number == 0,
+                    "schema": {"openAPIV3Schema": schema(count, number * count)},
+                }
+                for number in range(versions)
+            ],
         },
     }
 
@@ -87,3 +99,43 @@ async def test_a_wrong_rule_among_many_is_told(cluster: Cluster) -> None:
         assert "undeclared reference to 'nothing'" in refused["message"]
     fields["properties"]["field7"]["x-kubernetes-validations"][0]["rule"] = "self >= 7"
     assert "code" not in await read(cluster, DEFINITIONS, "POST", wrong)
+
+
+@pytest.fixture
+def compiling_threads(monkeypatch: pytest.MonkeyPatch) -> list[threading.Thread]:
+    """The thread on which each rule is compiled from now on."""
+    threads: list[threading.Thread] = []
+    compile_rule = review.compile_rule
+
+    def seen(*given: Any, **options: Any) -> Any:
+        threads.append(threading.current_thread())
+        return compile_rule(*given, **options)
+
+    monkeypatch.setattr(review, "compile_rule", seen)
+    return threads
+
+
+@pytest.mark.parametrize(
+    ("versions", "count"), [(9, 64), (20, 30)], ids=["many versions", "few rules in each"]
+)
+async def test_the_rules_of_all_versions_are_compiled_once_and_off_the_loop(
+    cluster: Cluster, versions: int, count: int, compiling_threads: list[threading.Thread]
+) -> None:
+    made = await read(cluster, DEFINITIONS, "POST", definition(versions, count))
+    assert made["metadata"]["name"] == "things.many.example"
+    assert len(compiling_threads) == versions * count
+    assert threading.current_thread() not in compiling_threads
+
+
+async def test_a_status_does_not_compile_rules_on_the_loop_after_a_restart(
+    cluster: Cluster,
+    compiling_threads: list[threading.Thread],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made = await read(cluster, DEFINITIONS, "POST", definition(count=70))
+    monkeypatch.setattr("kilonova.local.customresources.definition._remembered", {})
+    made["status"]["conditions"].append({"type": "Other", "status": "True"})
+    url = f"{DEFINITIONS}/things.many.example/status"
+    written = await read(cluster, url, "PUT", made)
+    assert written["status"]["conditions"][-1]["type"] == "Other"
+    assert threading.current_thread() not in compiling_threads

@@ -12,14 +12,16 @@ from urllib.parse import urlsplit
 from kilonova.api.json import JsonObject
 from kilonova.local.customresources.acceptance import is_established, stored_versions
 from kilonova.local.customresources.version import (
+    MANY_RULES,
     column_problems,
     deprecation_problems,
     has_status,
-    is_slow_to_judge,
+    rules_to_compile,
     schema_problems,
     selectable_problems,
     subresource_problems,
 )
+from kilonova.local.customresources.vouched import digest
 from kilonova.local.errors import Problem, forbidden_field, invalid_value, not_supported, required
 from kilonova.local.kinds.walk import at, objects, part, strings
 from kilonova.local.names import dns_1035_label, dns_subdomain
@@ -32,7 +34,8 @@ _IMMUTABLE = "field is immutable"
 def definition_problems(definition: JsonObject) -> list[Problem]:
     """What is wrong with a definition, new or changed; its metadata is checked elsewhere."""
     spec: JsonObject = definition["spec"]
-    problems = _spec_problems(spec)
+    slow = judgement_is_slow(definition)
+    problems = list(_remembered_problems(spec)) if slow else _spec_problems(spec)
     problems += _stored_problems(definition)
     if spec.get("preserveUnknownFields"):
         detail = (
@@ -45,7 +48,25 @@ def definition_problems(definition: JsonObject) -> list[Problem]:
 
 def judgement_is_slow(definition: JsonObject) -> bool:
     """Whether `definition_problems` takes long, unless it was asked the same a moment ago."""
-    return any(map(is_slow_to_judge, objects(definition, "spec", "versions")))
+    versions = objects(definition, "spec", "versions")
+    return sum(map(rules_to_compile, versions)) >= MANY_RULES
+
+
+_REMEMBERED = 64
+_remembered: dict[bytes, list[Problem]] = {}
+"""What was found wrong with specs of many rules, by content: more than are ever written at once,
+between the thread that compiles them and the write that asks again."""
+
+
+def _remembered_problems(spec: JsonObject) -> list[Problem]:
+    key = digest(spec)
+    found = _remembered.get(key)
+    if found is None:
+        found = _spec_problems(spec)
+        while len(_remembered) >= _REMEMBERED:
+            _remembered.pop(next(iter(_remembered)), None)
+        _remembered[key] = found
+    return found
 
 
 def name_problems(definition: JsonObject) -> list[Problem]:

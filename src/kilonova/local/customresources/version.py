@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any, cast
 
 from kilonova.api.json import JsonObject
-from kilonova.local.customresources.vouched import digest, is_vouched_for
+from kilonova.local.customresources.vouched import is_vouched_for
 from kilonova.local.errors import Problem, duplicate, invalid_value, required
 from kilonova.local.kinds.walk import objects, part
 from kilonova.local.schema.check import structural_problems
@@ -68,37 +68,24 @@ def schema_problems(version: JsonObject, path: str, status: bool) -> list[Proble
     problems = _root_problems(source, path) if status else []
     if is_vouched_for(source):
         return problems
-    if rule_count(source) < MANY_RULES:
-        return problems + _judged(source, path)
-    key = (digest(source), path)
-    if key not in _judgements:
-        while len(_judgements) >= _JUDGEMENTS_KEPT:
-            _judgements.pop(next(iter(_judgements)), None)
-        _judgements[key] = _judged(source, path)
-    return problems + _judgements[key]
-
-
-def is_slow_to_judge(version: JsonObject) -> bool:
-    """Whether `schema_problems` takes so long that nobody should wait for it meanwhile."""
-    source = part(version, "schema", "openAPIV3Schema")
-    return rule_count(source) >= MANY_RULES and not is_vouched_for(source)
-
-
-MANY_RULES = 64
-"""To compile so many takes some ten milliseconds; to compile thousands, seconds."""
-
-_JUDGEMENTS_KEPT = 8
-_judgements: dict[tuple[bytes, str], list[Problem]] = {}
-"""What was found wrong with schemas of many rules, by content and path."""
-
-
-def _judged(source: JsonObject, path: str) -> list[Problem]:
-    problems = structural_problems(source, path)
-    if not problems and has_rules(source):
+    structural = structural_problems(source, path)
+    problems += structural
+    if not structural and has_rules(source):
         from kilonova.local.schema.cel.review import rule_problems
 
         problems += rule_problems(read(source), path)
     return problems
+
+
+def rules_to_compile(version: JsonObject) -> int:
+    """How many rules `schema_problems` compiles."""
+    source = part(version, "schema", "openAPIV3Schema")
+    count = rule_count(source)
+    return 0 if count and is_vouched_for(source) else count
+
+
+MANY_RULES = 64
+"""To compile so many takes some ten milliseconds; to compile thousands, seconds."""
 
 
 def _root_problems(source: JsonObject, path: str) -> list[Problem]:
