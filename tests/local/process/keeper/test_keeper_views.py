@@ -176,3 +176,45 @@ async def test_a_hidden_folder_is_empty_but_for_what_is_mounted_in_it(
     assert state.exit_code == 0
     assert (own / "more").read_text() == "more\n"
     assert (secret / "ca.key").read_text() == "key\n"
+
+
+@pytest.mark.parametrize("read_only", [False, True])
+async def test_a_hidden_folder_is_hidden_wherever_a_mount_shows_it(
+    site: Site, volume: Path, read_only: bool
+) -> None:
+    around = site.folder / "around"
+    secret, own = around / "data" / "secret", around / "data" / "secret" / "own"
+    own.mkdir(parents=True)
+    (secret / "ca.key").write_text("key\n")
+    (own / "file").write_text("mine\n")
+    (around / "data" / "file").write_text("shared\n")
+    (around / "link").symlink_to(secret / "ca.key")
+    mounts = (
+        Mount(around, MISSING, read_only),
+        Mount(around, str(around), read_only),
+        Mount(around, str(own / "around"), read_only),
+        Mount(own, str(own), read_only),
+    )
+    script = f"""
+        for around in {MISSING} {around} {own}/around; do
+            ls $around/data; cat $around/data/file
+            ls $around/data/secret
+            cat $around/data/secret/ca.key 2>/dev/null || echo hidden
+        done
+        cat {MISSING}/link 2>/dev/null || echo hidden
+        cat {own}/file
+    """
+    (own / "around").mkdir()
+    state, text = await site.shell(script, mounts=mounts, hidden=(str(secret),))
+    shown = "file\nsecret\nshared\n"
+    assert text == f"{shown}hidden\n{shown}own\nhidden\n{shown}hidden\nhidden\nmine\n"
+    assert state.exit_code == 0
+    assert (secret / "ca.key").read_text() == "key\n"
+
+
+async def test_a_link_into_a_hidden_folder_is_not_mounted(site: Site) -> None:
+    secret, link = site.folder / "secret", site.folder / "link"
+    secret.mkdir()
+    link.symlink_to(secret)
+    with pytest.raises(StartFailed, match=f"it leads to {secret}"):
+        await site.shell("true", mounts=(Mount(link, MISSING),), hidden=(str(secret),))

@@ -158,6 +158,35 @@ async def test_paths_of_the_machine_need_permission(cluster: ProcessCluster) -> 
     assert f"start Kilonova with --allow-host-path {cluster.data}" in message
 
 
+async def test_the_data_folder_is_not_seen_through_a_path_that_is_allowed(tmp_path: Path) -> None:
+    async with process_cluster(tmp_path / "data", allowed_host_paths=(tmp_path,)) as cluster:
+        (tmp_path / "file").write_text("seen\n")
+        (tmp_path / "link").symlink_to(cluster.data)
+        (cluster.data / "ca.key").write_text("secret\n")
+        await cluster.run(
+            "around",
+            *("sh", "-c", "cat /machine/file; cat /machine/*/ca.key 2>/dev/null || echo hidden"),
+            container=mounted("v", "/machine"),
+            volumes=[{"name": "v", "hostPath": {"path": str(tmp_path)}}],
+            restartPolicy="Never",
+        )
+        assert await output(cluster, "around") == ["seen", "hidden"]
+        for name, path in (("inside", cluster.data), ("link", tmp_path / "link")):
+            await cluster.run(
+                name, "true", volumes=[{"name": "v", "hostPath": {"path": str(path)}}]
+            )
+            message = await cluster.until_event(name, "FailedMount")
+            assert f"hostPath {path} is in the data folder of this cluster" in message
+        await cluster.run(
+            "part",
+            "true",
+            container=mounted("v", "/machine", subPath="link"),
+            volumes=[{"name": "v", "hostPath": {"path": str(tmp_path)}}],
+        )
+        reason = "CreateContainerConfigError"
+        await cluster.until("part", lambda pod: state_of(pod)[1].get("reason") == reason)
+
+
 async def test_other_volumes_are_refused_clearly(cluster: ProcessCluster) -> None:
     nfs = {"server": "example.com", "path": "/"}
     await cluster.run("p", "true", volumes=[{"name": "v", "nfs": nfs}])

@@ -31,7 +31,8 @@ def needs_root(targets: Sequence[str]) -> bool:
 def build(mounts: Sequence[Mount], scratch: str, hidden: Sequence[str] = ()) -> None:
     """Make the view of this process. `scratch` is an empty folder to work on.
 
-    What is `hidden` is covered by an empty folder, in which are only mounts that belong there.
+    What is `hidden` is covered by an empty folder, in which are only mounts that belong there; also
+    where a mount shows it at another place.
     """
     linux.mount("", "/", "", linux.MS_REC | linux.MS_PRIVATE)
     private: set[int] = set()  # devices that only this view has
@@ -42,19 +43,46 @@ def build(mounts: Sequence[Mount], scratch: str, hidden: Sequence[str] = ()) -> 
         private.add(os.stat("/").st_dev)
         linux.unmount(scratch)  # a copy of the root, seen through itself
     # Opened before any layer covers them.
-    hidden = [os.path.realpath(each) for each in hidden]
+    spelled, hidden = hidden, [os.path.realpath(each) for each in hidden]
     sources = [(each, _opened(each)) for each in sorted(mounts, key=_depth)]
+    covers = [each for mount, fd in sources for each in _shown(mount, fd, hidden, spelled)]
+    covers = [each for each in covers if each not in hidden]
     below = [each for each in sources if within(os.path.realpath(each[0].target), hidden)]
     points: list[tuple[Mount, str]] = []
     _mount_all([each for each in sources if each not in below], points, private, scratch)
     # Layers are made on the scratch folder, which may be hidden: now they are all there.
-    for folder in filter(os.path.isdir, hidden):
-        linux.mount("tmpfs", folder, "tmpfs", 0, "mode=755,size=1m")
+    for folder in filter(
+        os.path.isdir, [*hidden, *(each for each in covers if not within(each, hidden))]
+    ):
+        _cover(folder)
         private.add(os.stat(folder).st_dev)
     _mount_all(below, points, private, scratch)
+    for folder in filter(os.path.isdir, (each for each in covers if within(each, hidden))):
+        _cover(folder)
     for each, point in points:
         if each.read_only:
             linux.make_read_only(point)
+
+
+def _cover(folder: str) -> None:
+    linux.mount("tmpfs", folder, "tmpfs", 0, "mode=755,size=1m")
+
+
+def _shown(mount: Mount, fd: int, hidden: Sequence[str], spelled: Sequence[str]) -> list[str]:
+    """Where a mount shows hidden folders that lie below its source.
+
+    A source that lies in one itself is meant only where its path says so: a link that leads there
+    may have been made after the path was checked.
+    """
+    source = os.readlink(_link(fd))
+    if within(source, hidden) and not within(str(mount.source), [*hidden, *spelled]):
+        raise CannotMount(f'mounting "{mount.source}" at "{mount.target}": it leads to {source}')
+    target = os.path.realpath(mount.target).rstrip("/")
+    return [
+        target + folder[len(source.rstrip("/")) :]
+        for folder in hidden
+        if folder != source and within(folder, [source])
+    ]
 
 
 def _mount_all(

@@ -51,7 +51,13 @@ class PodPlace:
         self.folder = means.pod_folder(uid)
         self.address = ""
         self._tokens = PodTokens(means.client, means.clock.now)
-        self.volumes = PodVolumes(self.folder, means.allowed_paths, self._tokens, means.claimed)
+        self.volumes = PodVolumes(
+            self.folder,
+            means.allowed_paths,
+            self._tokens,
+            means.claimed,
+            hidden=means.folder.parent,
+        )
 
     def recover(self, pod: Pod) -> None:
         """Take back the address and GPUs that it had before a restart of the kubelet."""

@@ -41,7 +41,8 @@ class SetUpFailed(Exception):
 class PodVolumes:
     """The volumes below a pod's folder, which is named by its uid.
 
-    `allowed` are paths that pods may see of this machine.
+    `allowed` are paths that pods may see of this machine; of what lies in `hidden`, the data
+    folder, only volumes that the cluster has made.
     """
 
     def __init__(
@@ -50,7 +51,10 @@ class PodVolumes:
         allowed: Sequence[Path],
         tokens: PodTokens,
         claimed: ClaimedVolumes,
+        *,
+        hidden: Path,
     ) -> None:
+        self._hidden = hidden
         self._uid = folder.name
         self._claimed = claimed
         self._folder = folder / "volumes"
@@ -118,6 +122,11 @@ class PodVolumes:
                 f"hostPath {path} is not allowed on this node: start Kilonova with "
                 f"--allow-host-path {path}"
             )
+        if not is_ours and self._is_hidden(path):
+            raise VolumeError(
+                f"hostPath {path} is in the data folder of this cluster, which pods cannot see: "
+                "use a folder outside of it"
+            )
         kind: str = source.get("type", "")
         if kind == "DirectoryOrCreate" and not path.exists():
             path.mkdir(parents=True, mode=0o755)
@@ -129,7 +138,10 @@ class PodVolumes:
                 raise VolumeError(f"hostPath type check failed: {path} is not {words}")
         elif not path.exists():
             raise VolumeError(f"hostPath {path} does not exist")
-        return path
+        return real if is_ours else path
+
+    def _is_hidden(self, path: Path) -> bool:
+        return path.resolve().is_relative_to(self._hidden.resolve())
 
     def _path(self, volume: str) -> Path:
         found = self._paths.get(volume)
@@ -146,7 +158,9 @@ class PodVolumes:
             below = _expanded(mount.sub_path_expr, variables)
         if below:
             try:
-                source = _inside(source, below)
+                volume, source = source, _inside(source, below)
+                if self._is_hidden(source) and not self._is_hidden(volume):
+                    raise ValueError(f"{source} is in the data folder of this cluster")
                 if not source.exists():
                     source.mkdir(parents=True, mode=0o777)
             except (OSError, ValueError) as error:
