@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 from random import Random
-from typing import NoReturn
+from typing import Any
 
 from kilonova.api.crds import definitions
 from kilonova.cli.embeddedscheduler import scheduler_parts
@@ -75,8 +75,10 @@ async def test_a_component_that_raises_is_started_again_and_the_api_goes_on() ->
 
 async def test_what_simulated_nodes_do_wrong_does_not_end_the_shared_cache_of_pods() -> None:
     class Lost(dict[str, Machine]):
-        def get(self, key: str, default: object = None) -> NoReturn:
-            raise RuntimeError("boom")
+        def get(self, key: str, default: object = None) -> Any:
+            if key != "n-0":
+                raise RuntimeError("boom")
+            played.append(key)
 
     async with running() as cluster:
         client = cluster.client("test")
@@ -84,17 +86,30 @@ async def test_what_simulated_nodes_do_wrong_does_not_end_the_shared_cache_of_po
         timetable, random = Timetable(), Random(0)
         recorder = Recorder(client, "test")
         lives = PodLives(client, pods, Lost(), timetable, random, cluster.clock.now, recorder)
-        errors: list[Exception] = []
+        errors: list[str] = []
+
+        def fail(name: str, error: Exception) -> None:
+            errors.append(f"{name} {error}")
+
+        played: list[str] = []
         seen: list[str] = []
-        lives.begin(errors.append)
+        lives.begin(fail)
         pods.store.subscribe(lambda _, new: seen.append(new.metadata.name if new else ""))
         following = asyncio.create_task(pods.run())
         await pods.wait_synced()
         for name in ("a", "b"):
             await client.create(PODS, pod(name), "default")
         await eventually(lambda: _are(seen, 2))
-        assert [str(each) for each in errors] == ["boom", "boom"]
+        assert [each.partition("_")[0] for each in errors] == ["a", "b"]
+        assert {each.partition(" ")[2] for each in errors} == {"boom"}
         assert not following.done()
+        # Those that are there at the start are played, one that cannot be among them or not.
+        await client.create(PODS, pod("good", nodeName="n-0"), "default")
+        await eventually(lambda: _are(seen, 3))
+        errors.clear()
+        played.clear()
+        lives.begin(fail)()
+        assert (len(errors), len(played)) == (2, 1)
         following.cancel()
 
 

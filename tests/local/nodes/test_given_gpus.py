@@ -186,3 +186,24 @@ async def test_a_new_process_knows_who_has_what_and_makes_nobody_suffer_twice() 
             assert found["containerStatuses"][0]["restartCount"] == 1
             await fault(client, xid="31@0")
             assert await crashed(client) == {"a", "b"}
+
+
+@pytest.mark.looptime
+@pytest.mark.parametrize("asked", [8, 4])
+async def test_a_new_process_knows_which_gpus_are_lost_to_whom(asked: int) -> None:
+    """Nobody gave them out by name, so only the status of the pod tells which it had."""
+    async with running() as cluster:
+        client = cluster.client("test")
+        async with simulation(client, FLEET):
+            await run(client, *(trainer(name, None, asked) for name in "zb"[: 8 // asked]))
+            holder = "z"
+            await fault(client, lost_gpus="2")
+            found = (await client.get(PODS, holder, "default"))["status"]
+            assert found["reason"] == "UnhealthyDevices"
+        async with simulation(client, FLEET):
+            await settle()
+            found = (await client.get(PODS, holder, "default"))["status"]
+            assert (found["phase"], found["reason"]) == ("Failed", "UnexpectedAdmissionError")
+            others = {each["metadata"]["name"] for each in (await client.list(PODS)).items}
+            for name in others - {holder}:
+                assert (await client.get(PODS, name, "default"))["status"]["phase"] == "Running"

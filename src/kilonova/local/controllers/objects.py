@@ -168,6 +168,19 @@ class ContainerState(msgspec.Struct, frozen=True, gc=False):
     running: Running | None = None
 
 
+class DeviceHealth(msgspec.Struct, frozen=True, gc=False):
+    """A device that a container has."""
+
+    id: str = msgspec.field(default="", name="resourceID")
+
+
+class AllocatedDevices(msgspec.Struct, frozen=True, gc=False):
+    """The devices of one resource that a container has."""
+
+    name: str
+    resources: tuple[DeviceHealth, ...] | None = None
+
+
 class ContainerStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """How a container is doing."""
 
@@ -177,6 +190,7 @@ class ContainerStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     state: ContainerState = ContainerState()
     last_state: ContainerState = ContainerState()
     """How it ended the last time, where it is started again."""
+    allocated_resources_status: tuple[AllocatedDevices, ...] | None = None
 
 
 class Address(msgspec.Struct, frozen=True, gc=False):

@@ -65,22 +65,23 @@ class PodLives:
         """By the uid of a pod that ended and was started again."""
         index_by_node(pods.store)
 
-    def begin(self, fail: Callable[[Exception], None]) -> Callable[[], None]:
+    def begin(self, fail: Callable[[str, Exception], None]) -> Callable[[], None]:
         """Play from now on; call what is returned to stop.
 
-        `fail` hears of what goes wrong in here: the cache of pods is others' too, and must not
-        end with it.
+        `fail` hears of what goes wrong with which pod. The others go on: neither their nodes nor
+        the cache of pods, which is others' too, must end with it.
         """
 
         def changed(old: Pod | None, new: Pod | None) -> None:
             try:
                 self._changed(old, new)
             except Exception as error:
-                fail(error)
+                pod = new or old
+                fail(podstatus.full_name(pod) if pod is not None else "", error)
 
         unsubscribe = self._pods.store.subscribe(changed)
         for pod in list(self._pods.store.objects()):
-            self._changed(None, pod)
+            changed(None, pod)
         return unsubscribe
 
     def on(self, machine: Machine) -> list[Pod]:
@@ -144,7 +145,8 @@ class PodLives:
             machine.release(pod.metadata.uid)
         elif pod.status.pod_ip:
             machine.keep_address(pod.metadata.uid, pod.status.pod_ip)
-            machine.keep_gpus(pod.metadata.uid, podstatus.gpus(pod), podstatus.given_gpus(pod))
+            has = podstatus.given_gpus(pod) or podstatus.reported_gpus(pod)
+            machine.keep_gpus(pod.metadata.uid, podstatus.gpus(pod), has)
 
     def _ran(self, pod: Pod) -> float:
         """How long a pod that another process started has been running."""

@@ -1,5 +1,6 @@
 """A simulated machine while it is played: how it behaves, and what is only true meanwhile."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from kilonova.api.gpus import Assignment
@@ -61,17 +62,25 @@ class Machine:
                 return False
         elif self.lost_gpus_of(uid):
             return False
-        return self.keep_gpus(uid, count, given)
+        return self._keep(uid, count, given, self._healthy())
 
-    def keep_gpus(self, uid: str, count: int, given: tuple[Assignment, ...]) -> bool:
+    def keep_gpus(self, uid: str, count: int, given: tuple[Assignment, ...]) -> None:
+        """A pod that another process started has the GPUs that it was given, or so many: lost ones
+        too where the healthy are too few, for it may have lost them since."""
+        healthy = self._healthy()
+        lost = [gpu for gpu in range(self.gpu_count) if gpu not in healthy]
+        self._keep(uid, count, given, [*healthy, *lost])
+
+    def _keep(
+        self, uid: str, count: int, given: tuple[Assignment, ...], free: Sequence[int]
+    ) -> bool:
         """A pod has the GPUs that it was given, or so many; False if others have them."""
         if uid in self._held or not (count or given):
             return True
-        healthy = self._healthy()
         found = (
-            with_given(self._held, uid, given, healthy)
+            with_given(self._held, uid, given, free)
             if given
-            else with_any(self._held, uid, count, healthy)
+            else with_any(self._held, uid, count, free)
         )
         if found is None:
             return False

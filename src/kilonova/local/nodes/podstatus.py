@@ -42,6 +42,18 @@ def given_gpus(pod: Pod) -> tuple[Assignment, ...]:
     return () if isinstance(found, Unreadable) else found
 
 
+def reported_gpus(pod: Pod) -> tuple[Assignment, ...]:
+    """The devices that a pod's status says it has: it does while some of them are lost."""
+    return tuple(
+        Assignment(int(device.id))
+        for status in pod.status.container_statuses
+        for each in status.allocated_resources_status or ()
+        if each.name == GPU_RESOURCE
+        for device in each.resources or ()
+        if device.id.isdecimal()
+    )
+
+
 def is_held(pod: Pod) -> bool:
     """Whether its startup container waits for other cliques."""
     held = any(each.name == STARTUP_CONTAINER for each in pod.spec.init_containers)

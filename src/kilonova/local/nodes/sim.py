@@ -7,6 +7,7 @@ from random import Random
 
 from kilonova.kube import Client, Reflector
 from kilonova.kube.events import Recorder
+from kilonova.kube.logging import get_logger
 from kilonova.local.controllers.objects import PODS, Pod
 from kilonova.local.nodes import objects
 from kilonova.local.nodes.fleet import Fleet, shapes
@@ -16,6 +17,8 @@ from kilonova.local.nodes.machine import Machine
 from kilonova.local.nodes.registration import Registration
 from kilonova.local.nodes.timetable import Timetable
 from kilonova.local.nodes.trouble import NODES, SimNode, Trouble
+
+_log = get_logger(__name__)
 
 __all__ = ["PODS", "SimulatedNodes"]
 
@@ -102,20 +105,13 @@ class SimulatedNodes:
             group.create_task(self._registration.keep_alive(machines))
             await self._nodes.wait_synced()
             await self._pods.wait_synced()
-            failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-
-            def fail(error: Exception) -> None:
-                if not failed.done():
-                    failed.set_exception(error)
-
-            stops = [self._trouble.begin(self._fleet), self._lives.begin(fail)]
+            stops = [self._trouble.begin(self._fleet), self._lives.begin(_tell_of_failure)]
             try:
-                group.create_task(_result_of(failed))
                 await self._timetable.run()
             finally:
                 for stop in stops:
                     stop()
 
 
-async def _result_of(future: asyncio.Future[None]) -> None:
-    await future
+def _tell_of_failure(pod: str, error: Exception) -> None:
+    _log.error("a pod is not played", pod=pod, error=f"{type(error).__name__}: {error}")
