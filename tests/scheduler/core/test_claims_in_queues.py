@@ -9,10 +9,11 @@ from kilonova.scheduler.core.cluster import Cluster, asked, charged
 from kilonova.scheduler.core.forest import forest_of
 from kilonova.scheduler.core.gangs import Gang, Group, Member
 from kilonova.scheduler.core.ledgers import Blocked
-from kilonova.scheduler.core.plan import Plan, Planner
+from kilonova.scheduler.core.plan import Plan, Planner, Policy
 from kilonova.scheduler.core.queues import QueueSpec
 from kilonova.scheduler.core.snapshot import GPU
 from tests.scheduler.core.clusters import tight
+from tests.scheduler.core.naive import check_counts, facts
 from tests.scheduler.core.test_claimbook import shape, stage
 
 NIC = "example.com/nic"
@@ -105,6 +106,33 @@ def test_more_important_claims_make_room_under_the_limit() -> None:
     decide(cluster, gang_of("low", 4, claim()))
     plan = decide(cluster, replace(gang_of("vip", 2, claim()), priority=5), now=100)
     assert [unit.gang for unit in plan.placements[0].evicted] == ["low"]
+
+
+@pytest.mark.parametrize("reserve_after", [0.0, 300.0])
+def test_victims_stay_whose_claim_counts_too_much_for_the_one_that_uses_it(
+    reserve_after: float,
+) -> None:
+    """A claim counts with the victim as long as that is there, and then is above the limit."""
+    queues = [
+        QueueSpec("team", deserved={GPU: 8000}, limit={GPU: 4000}),
+        QueueSpec("other", deserved={GPU: 0}),
+    ]
+    cluster = Cluster(forest_of(queues))
+    cluster.snapshot = stage(n1=8)
+    shared = claim(ALL, name="ns/shared")
+    members = tuple(
+        Member(f"ns/{name}", shape(shared, cpu=cpu), claims=("ns/shared",))
+        for name, cpu in (("low", 40_000), ("vip", 50_000))
+    )
+    low, vip = (Gang(each.pod, (Group("g", (each,), 1),), queue="other") for each in members)
+    decide(cluster, low)
+    before = facts(cluster)
+    planner = Planner(cluster, tight, Policy(reserve_after=reserve_after))
+    plan = planner.decide([replace(vip, queue="team", priority=5)], 1000)
+    assert plan.refusals[0].why == Blocked("team", GPU, 4000, 0, 8000)
+    assert facts(cluster) == before
+    assert cluster.standing["ns/low"].since == 0.0
+    check_counts(cluster.snapshot)
 
 
 def test_a_claim_that_pods_share_counts_once() -> None:

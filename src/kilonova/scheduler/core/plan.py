@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from kilonova.scheduler.core.cluster import Cluster, asked
+from kilonova.scheduler.core.cluster import Cluster, Standing, asked
 from kilonova.scheduler.core.defragmenting import Consolidation, consolidate
 from kilonova.scheduler.core.evicting import Evictor, Room
 from kilonova.scheduler.core.flaws import Flaw, flaw_of
@@ -170,6 +170,8 @@ class Round:
         self.placements: list[Placement] = []
         self.refusals: list[Refusal] = []
         self._newcomers: set[str] = set()
+        self._left: list[tuple[Standing, Unit]] = []
+        """What left for the gang whose turn it is, and how its gang stands without it."""
         self._hopeless: dict[Hashable, _Vain] = {}
         """Asks that found no place in this round, by whether a limit held them back: what was
         booked since makes none."""
@@ -211,8 +213,9 @@ class Round:
     def take_turn(self, gang: Gang) -> Placement | Refusal:
         """Books one gang, or says why not. An error undoes what was booked for it, and the cycle
         can go on with the next gang."""
-        self._renew_budgets()
         self._follow_nodes()
+        self._renew_budgets()
+        self._left.clear()
         if gang.room in self._cluster.standing:
             self._open = OpenRoom(self._cluster, gang.room, self._turns)
         mark = self._cluster.snapshot.mark()
@@ -221,19 +224,24 @@ class Round:
         except BaseException:
             self._cluster.snapshot.undo(mark)
             self._close(())
-            self._forget_trials()
+            self._restore()
             raise
-        self._cluster.snapshot.end(mark)
-        self._close(outcome.bookings if isinstance(outcome, Placement) else ())
         if isinstance(outcome, Placement):
+            self._cluster.snapshot.end(mark)
+            self._close(outcome.bookings)
             self.placements.append(outcome)
             self._newcomers.add(outcome.gang.name)
         else:
+            self._cluster.snapshot.undo(mark)  # a gang that is refused changes nothing
+            self._close(())
+            if self._left:
+                self._restore()
             self.refusals.append(outcome)
         return outcome
 
     def _renew_budgets(self) -> None:
-        """What one gang's searches cost is not taken from the next one."""
+        """What one gang's searches cost is not taken from the next one, nor what a reservation
+        costs that is renewed between them."""
         self._placer.budget = SearchBudget(SEARCH_STEPS)
         self._cluster.snapshot.claims.renew_budget()
 
@@ -261,6 +269,7 @@ class Round:
         self._hopeless.clear()
         if self._shadow is not None:
             gang = self._cluster.apart(self._shadow.reservation.gang)
+            self._renew_budgets()
             self._shadow = reserve(self._cluster, self._rooms, self._placer, gang, self._now)
 
     def _decide(self, gang: Gang) -> Placement | Refusal:
@@ -283,18 +292,30 @@ class Round:
                 return Refusal(gang, over)
             self._reserve(gang)
             return Refusal(gang, NoRoom(vain.search_exceeded))
-        if self._evictor is not None and room.units:
-            self._evictor.victims.count_out(room.units)
-            self._hopeless.clear()
         for unit in room.units:
+            standing = self._cluster.standing[unit.gang]
             self._cluster.leave(unit.gang, unit.pods, self._turns)
+            self._left.append((standing, unit))
         kept = self._within_limits(gang, list(room.bookings))
         if not kept:
             must, others = _divided(gang, room.bookings)
             counted = self._cluster.counted(must or others[:1])
             return Refusal(gang, self._cluster.used.blocked(gang.queue, counted) or NoRoom())
+        if self._evictor is not None and room.units:
+            self._evictor.victims.count_out(room.units)
+            self._hopeless.clear()
         self._cluster.stand(gang, kept, self._now, self._turns)
         return Placement(gang, tuple(kept), room.units)
+
+    def _restore(self) -> None:
+        """Gives gangs back, whose bookings are there again, what they lost for one that gets no
+        place after all. What was worked out with that is forgotten."""
+        bookings = self._cluster.snapshot.bookings
+        for standing, unit in self._left:
+            had = [bookings[pod] for pod in unit.pods]
+            self._cluster.stand(standing.gang, had, standing.since, self._turns)
+        self._left.clear()
+        self._forget_trials()
 
     def _known(self, gang: Gang, over: Blocked | None) -> Hashable | None:
         """By what it is known that a gang was tried in vain."""
