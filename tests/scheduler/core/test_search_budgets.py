@@ -3,9 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from kilonova.scheduler.core.asks import Shape
+from kilonova.scheduler.core.backtracking import search
 from kilonova.scheduler.core.claims import (
     Attribute,
     ClaimAsk,
@@ -18,9 +20,12 @@ from kilonova.scheduler.core.cluster import Cluster
 from kilonova.scheduler.core.explaining import explain
 from kilonova.scheduler.core.gangs import Gang, Group, Member
 from kilonova.scheduler.core.inventory import Pool
+from kilonova.scheduler.core.nodes import Node
+from kilonova.scheduler.core.parts import tree
 from kilonova.scheduler.core.peers import Kind, Peers, Term
 from kilonova.scheduler.core.plan import NoRoom, Plan, Planner, Policy, Refusal
-from kilonova.scheduler.core.rooms import Rooms
+from kilonova.scheduler.core.rooms import Counts, Rooms
+from kilonova.scheduler.core.search_budget import SearchBudget
 from kilonova.scheduler.verdicts import reason_of
 from tests.scheduler.core.clusters import gang as plain_gang
 from tests.scheduler.core.clusters import group, node, tight
@@ -188,3 +193,89 @@ def test_a_pod_with_very_many_claims_is_decided_about(claims: int) -> None:
     )
     plan = decided(cluster, Gang("many", (Group("many", (member,), 1),)))
     assert bool(plan.placements) == (claims == 20)
+
+
+def uneven(nodes: int, fillers: int) -> tuple[Cluster, Gang]:
+    """Nodes of which no two are alike, and a gang for which only one of two nodes is right for its
+    leader, so that the quick ways find no place for its worker."""
+    cluster = Cluster()
+    for name, labels in (("a0", {"pool": "b"}), ("a1", {})):
+        cluster.snapshot.put_node(Node(name, {"cpu": 2000, "pods": 110}, labels))
+    for index in range(nodes):
+        cluster.snapshot.put_node(Node(f"n{index:05}", {"cpu": 1000 + index, "pods": 110}, {}))
+
+    def of(name: str, pods: int, cpu: int, **selector: str) -> Group:
+        shape = Shape((("cpu", cpu), ("pods", 1)), selector=tuple(selector.items()))
+        return Group(name, tuple(Member(f"ns/{name}{n}", shape) for n in range(pods)), pods)
+
+    groups = of("worker", 1, 2000), of("leader", 1, 1000, pool="b"), of("fill", fillers, 999)
+    return cluster, Gang("g", groups)
+
+
+@pytest.mark.parametrize(("nodes", "fillers"), [(990, 250), (2000, 120)])
+def test_a_gang_of_many_pods_is_found_a_place_on_nodes_of_which_no_two_are_alike(
+    nodes: int, fillers: int
+) -> None:
+    cluster, gang = uneven(nodes, fillers)
+    assert len(decided(cluster, gang).placements) == 1
+
+
+def test_a_search_ends_with_its_budget_whatever_the_next_choice_costs() -> None:
+    """Each pod looks at all nodes: far more is looked at for all of them than a budget pays for."""
+    cluster, gang = uneven(400, 200)
+    snapshot, budget = cluster.snapshot, Counting(500)
+    rows = np.flatnonzero(snapshot.alive[: snapshot.size])
+    assert search(snapshot, Rooms(snapshot, tight), tree(gang), rows, "g", budget) is None
+    assert budget.exceeded
+    assert budget.refused == 1
+
+
+def test_no_search_begins_with_a_budget_that_is_spent() -> None:
+    cluster, gang = uneven(10, 2)
+    snapshot, budget = cluster.snapshot, Counting(500)
+    assert not budget.spend(501)
+    rows = np.flatnonzero(snapshot.alive[: snapshot.size])
+    assert search(snapshot, Unasked(snapshot, tight), tree(gang), rows, "g", budget) is None
+    assert budget.refused == 1
+
+
+class Counting(SearchBudget):
+    """Counts how often it was asked for more than it has."""
+
+    refused = 0
+
+    def spend(self, steps: int = 1) -> bool:
+        paid = super().spend(steps)
+        self.refused += not paid
+        return paid
+
+
+class Unasked(Rooms):
+    """Rooms that nobody may ask for."""
+
+    def room(self, shape: Shape) -> Counts:
+        raise AssertionError("nodes are looked at")
+
+
+def test_a_reservation_that_is_renewed_costs_the_next_gang_nothing() -> None:
+    """The node for which a reservation waits shrinks: that there is no other exceeds a budget."""
+    cluster = cluster_of(20, 6)
+    small = node("n13", 0, 8000)
+    large = replace(small, allocatable={**small.allocatable, "memory": 800 << 30})
+    cluster.snapshot.put_node(large)
+    pairs = [sharing(f"p{each}", 2, [f"p{each}"], cpu=1000) for each in range(4)]
+    last = sharing("last", 2, ["last"], cpu=500, memory=200 << 30)
+    hog = plain_gang("hog", group("hog", 1, of=Shape((("cpu", 900), ("memory", 600 << 30)))))
+    policy = replace(POLICY, reserve_after=0.0)
+    planner = Planner(cluster, tight, policy)
+    assert planner.decide([replace(hog, duration=50.0)], 0.0).placements
+    next_one = plain_gang("next", group("next", 2, of=plain_shape(0, 9000)))
+    waiting = Gang("g", (*pairs, last)), replace(next_one, created=1.0)
+    turns = planner.begin(waiting, 10.0)
+    for each in turns.turns:
+        if each.name == "next":
+            assert turns.reservation is not None
+            cluster.snapshot.put_node(small)
+        turns.take_turn(each)
+    assert [each.gang.name for each in turns.refusals] == ["g", "next"]
+    assert turns.refusals[1].why == NoRoom()

@@ -14,6 +14,7 @@ snapshot, which knows them, and costs a hundred times as much; it lets the node 
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
+from heapq import merge
 from random import Random
 from typing import Generic, TypeVar
 
@@ -31,11 +32,14 @@ from kilonova.scheduler.core.rooms import Rooms
 from kilonova.scheduler.core.search_budget import SearchBudget
 from kilonova.scheduler.core.snapshot import Snapshot
 
-_MOST_PODS = 256
+MOST_PODS = 256
 """Of larger gangs no complete search is made: it would not end."""
 
 _LOOKS_PER_STEP = 8
 """So many nodes are looked at for the cost of one choice."""
+
+_ROWS_PER_STEP = 32
+"""For so many rows one step is paid before a search, for each shape: they are divided by it."""
 
 _TRIAL_STEPS, _TRIAL_ROWS = 16, 32
 """What a choice costs that is booked, and for how many rows one step more."""
@@ -64,13 +68,17 @@ def search(
 ) -> list[Place] | None:
     """A place on some rows for each pod that a gang needs; None if there are none, or the budget
     is exceeded. Nothing is booked."""
+    if budget.spent:
+        return None
     leaves = [leaf for leaf in root.leaves() if leaf.wanted]
     shapes = {shape for leaf in leaves for shape, _ in leaf.wanted}
     if len(leaves) == len(shapes) == 1 and _is_simple(leaves[0]):
         return None  # the quick way is as good
     is_known = all(knows(snapshot, shape, rows) for shape in shapes)
-    if sum(number for leaf in leaves for _, number in leaf.wanted) > _MOST_PODS:
+    if sum(number for leaf in leaves for _, number in leaf.wanted) > MOST_PODS:
         budget.exceeded = True
+        return None
+    if not budget.spend(len(rows) * len(shapes) // _ROWS_PER_STEP):
         return None
     order = PodOrder(snapshot, rooms, root, rows)
     if is_known:
@@ -107,6 +115,7 @@ class Backtracking(ABC, Generic[StepT]):
         """Of each set, as far as it is decided."""
         self._unfinished = order.unfinished_sets()
         self._seen: set[Hashable] = set()
+        self._is_given_up = False
 
     def places(self) -> list[Place] | None:
         pods = self._order.pods
@@ -116,16 +125,16 @@ class Backtracking(ABC, Generic[StepT]):
         choices = [self._choices(pods[0])]
         while len(steps) < len(pods):
             step = next(choices[-1], None)
+            if self._is_given_up or (step is not None and not self._pay(self._cost)):
+                for each in reversed(steps):
+                    self._take_back(each)
+                return None
             if step is None:
                 choices.pop()
                 if not steps:
                     return None
                 self._take_back(steps.pop())
                 continue
-            if not self._budget.spend(self._cost):
-                for each in reversed(steps):
-                    self._take_back(each)
-                return None
             self._take(step)
             steps.append(step)
             state = self._state(len(steps))
@@ -138,6 +147,11 @@ class Backtracking(ABC, Generic[StepT]):
         for each in reversed(steps):
             self._take_back(each)
         return [step.place for step in steps]
+
+    def _pay(self, steps: int) -> bool:
+        """Pays for steps; the search is given up if they are not left."""
+        self._is_given_up = not self._budget.spend(steps)
+        return not self._is_given_up
 
     def _state(self, index: int) -> Hashable:
         """Equal where the pods from this one on have the same choices."""
@@ -156,7 +170,8 @@ class Backtracking(ABC, Generic[StepT]):
 
     @abstractmethod
     def _choices(self, pod: OrderedPod) -> Iterator[StepT]:
-        """Where a pod may stand now, the best first."""
+        """Where a pod may stand now, the best first. They are looked for as they are asked for, as
+        most often the first is taken. None follow when the search is given up."""
 
     @abstractmethod
     def _take(self, step: StepT) -> None: ...
@@ -178,6 +193,14 @@ class _StateStep(_Step):
     after: State
 
 
+_Untouched = tuple[State, int, tuple[int, ...]]
+"""How a pod may use a node of a class: what is left of it, its class, and shares of devices."""
+
+
+def _tightness(step: _StateStep) -> tuple[State, int]:
+    return step.after, step.place.row
+
+
 class StateSearch(Backtracking[_StateStep]):
     """By what is left of nodes."""
 
@@ -185,8 +208,8 @@ class StateSearch(Backtracking[_StateStep]):
         super().__init__(order, budget)
         self._nodes = NodeStates(snapshot, order)
         self._able = [set(some) for some in self._nodes.able]
-        self._inside: dict[tuple[int, int, int], list[int]] = {}
-        """By kind of pod, set and domain, classes of nodes."""
+        self._inside: dict[tuple[int, int, int], list[_Untouched]] = {}
+        """By kind of pod, set and domain."""
         self._touched: dict[int, tuple[int, State]] = {}
         """Rows that pods use, with their class."""
         self._taken = [0] * len(self._nodes.rows)
@@ -200,45 +223,62 @@ class StateSearch(Backtracking[_StateStep]):
 
     def _choices(self, pod: OrderedPod) -> Iterator[_StateStep]:
         """The tightest first."""
-        nodes = self._nodes
-        found: list[_StateStep] = []
+        if not self._pay(len(self._touched) // _LOOKS_PER_STEP):
+            return iter(())
+        used = sorted(self._on_touched(pod), key=_tightness)
+        return (
+            merge(used, self._on_untouched(pod), key=_tightness)
+            if used
+            else (self._on_untouched(pod))
+        )
+
+    def _on_touched(self, pod: OrderedPod) -> Iterator[_StateStep]:
+        able, lefts = self._able[pod.kind], self._nodes.lefts
         for row, (number, state) in self._touched.items():
-            if number in self._able[pod.kind]:
-                found.extend(self._steps(pod, number, row, state))
-        classes = self._classes(pod)
-        for number in classes:
-            if self._taken[number] < len(nodes.rows[number]):
-                row = nodes.rows[number][self._taken[number]]
-                found.extend(self._steps(pod, number, row, None))
-        self._budget.spend((len(self._touched) + len(classes)) // _LOOKS_PER_STEP)
-        found.sort(key=lambda step: (step.after, step.place.row))
-        return iter(found)
+            if number in able and (found := lefts(pod.kind, state)):
+                decided = self._deciding(pod, self._nodes.domains[number])
+                if decided is not None:
+                    for after, shares in found:
+                        place = Place(pod.member, row, shares)
+                        yield _StateStep(place, decided, number, state, after)
 
-    def _classes(self, pod: OrderedPod) -> list[int]:
-        """Classes of nodes that a pod may use, in the domain of its narrowest set that has one."""
+    def _on_untouched(self, pod: OrderedPod) -> Iterator[_StateStep]:
+        nodes, looks = self._nodes, 0
+        for after, number, shares in self._in_order(pod):
+            looks += 1
+            if looks == _LOOKS_PER_STEP:
+                looks = 0
+                if not self._pay(1):
+                    return
+            if self._taken[number] == len(nodes.rows[number]):
+                continue
+            decided = self._deciding(pod, nodes.domains[number])
+            if decided is not None:
+                place = Place(pod.member, nodes.rows[number][self._taken[number]], shares)
+                yield _StateStep(place, decided, number, None, after)
+
+    def _in_order(self, pod: OrderedPod) -> list[_Untouched]:
+        """How a pod may use untouched nodes, in the domain of its narrowest set that has one, the
+        tightest first."""
+        key = pod.kind, ABSENT, ABSENT
         for each in reversed(pod.sets):
-            domain = self._domains[each]
-            if domain != ABSENT:
-                key = pod.kind, each, domain
-                if key not in self._inside:
-                    self._inside[key] = [
-                        number
-                        for number in self._nodes.able[pod.kind]
-                        if self._nodes.domains[number][each] == domain
-                    ]
-                return self._inside[key]
-        return self._nodes.able[pod.kind]
-
-    def _steps(
-        self, pod: OrderedPod, number: int, row: int, before: State | None
-    ) -> Iterator[_StateStep]:
-        domains = self._nodes.domains[number]
-        decided = self._deciding(pod, domains)
-        if decided is not None:
-            state = before or self._nodes.states[number]
-            for after, shares in self._nodes.lefts(pod.kind, state):
-                place = Place(pod.member, row, shares)
-                yield _StateStep(place, decided, number, before, after)
+            if self._domains[each] != ABSENT:
+                key = pod.kind, each, self._domains[each]
+                break
+        found = self._inside.get(key)
+        if found is None:
+            classes = self._nodes.able[pod.kind]
+            if not self._pay(len(classes) // _LOOKS_PER_STEP):
+                return []
+            _, each, domain = key
+            found = self._inside[key] = [
+                (after, number, shares)
+                for number in classes
+                if each == ABSENT or self._nodes.domains[number][each] == domain
+                for after, shares in self._nodes.lefts(pod.kind, self._nodes.states[number])
+            ]
+            found.sort(key=lambda one: (one[0], self._nodes.rows[one[1]][0]))
+        return found
 
     def _take(self, step: _StateStep) -> None:
         if step.before is None:
@@ -308,13 +348,13 @@ class TrialSearch(Backtracking[_TrialStep]):
         if against is not None:
             keys = np.where(against[rows] == 0, keys, -1)
         best = np.argsort(-keys, kind="stable")
-        found: list[_TrialStep] = []
-        for row in rows[best[keys[best] >= 0]].tolist():
+        for looks, row in enumerate(rows[best[keys[best] >= 0]].tolist(), 1):
+            if looks % _LOOKS_PER_STEP == 0 and not self._pay(1):
+                return
             domains = self._domains_of(row)
             decided = self._deciding(pod, domains)
             if decided is not None:
-                found.append(_TrialStep(Place(pod.member, row), decided, pod.kind, domains))
-        return iter(found)
+                yield _TrialStep(Place(pod.member, row), decided, pod.kind, domains)
 
     def _domains_of(self, row: int) -> tuple[int, ...]:
         labels = self._snapshot.labels

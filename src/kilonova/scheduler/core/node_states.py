@@ -38,7 +38,7 @@ class NodeStates:
         self.states: list[State] = []
         self.domains: list[tuple[int, ...]] = []
         """By class, the domain of the level of each set of pods."""
-        self.able: list[list[int]] = [[] for _ in shapes]
+        self.able: list[list[int]] = []
         """By kind of pod, the classes that it may use."""
         self._lefts: dict[tuple[int, State], list[Left]] = {}
         self._divide()
@@ -60,6 +60,7 @@ class NodeStates:
         codes = [labels.domains(level, used) for level in levels]
         facts = np.stack([*open_, *codes]).T
         classes: dict[object, int] = {}
+        firsts: list[int] = []
         for position, state in enumerate(self._states(used)):
             key = state, facts[position].tobytes()
             number = classes.setdefault(key, len(self.rows))
@@ -68,10 +69,9 @@ class NodeStates:
                 self.rows.append([])
                 self.states.append(state)
                 self.domains.append(tuple(at[level] for level in order.levels))
-                for kind, flags in enumerate(open_):
-                    if flags[position]:
-                        self.able[kind].append(number)
+                firsts.append(position)
             self.rows[number].append(int(used[position]))
+        self.able = [np.flatnonzero(flags[firsts]).tolist() for flags in open_]
 
     def _states(self, rows: Rows) -> Iterator[State]:
         """More than all pods together ask for is as good as just that."""

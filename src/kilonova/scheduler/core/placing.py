@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from kilonova.scheduler.core.attempts import Attempt
+from kilonova.scheduler.core.backtracking import MOST_PODS
 from kilonova.scheduler.core.domains import could_hold
 from kilonova.scheduler.core.gangs import Gang, Member
 from kilonova.scheduler.core.giving import bookings_for
@@ -17,8 +18,15 @@ from kilonova.scheduler.core.seating import best_row
 from kilonova.scheduler.core.snapshot import Booking, Snapshot
 from kilonova.scheduler.core.whole import wholes, without_coming
 
-SEARCH_STEPS = 4_000
-"""Of a complete search for one gang, and for all that is tried to make room for it."""
+_SEARCH_STEPS, _STEPS_PER_POD = 4_000, 32
+"""Of a complete search for one gang, and for all that is tried to make room for it; and how many
+more for each pod: each takes a choice of its own, and a look at what the others took."""
+
+
+def budget_for(gang: Gang | None) -> SearchBudget:
+    """What all searches for one gang may cost together."""
+    pods = min(gang.needed, MOST_PODS) if gang is not None else 0
+    return SearchBudget(_SEARCH_STEPS + _STEPS_PER_POD * pods)
 
 
 class Placer:
@@ -58,7 +66,7 @@ class Placer:
             rows = np.flatnonzero(self._snapshot.alive[: self._snapshot.size])
         if self.budget is None:
             self._snapshot.claims.renew_budget()
-        budget = self.budget or SearchBudget(SEARCH_STEPS)
+        budget = self.budget or budget_for(gang)
         for led in (*wholes(gang), gang) if gang.needed else one_more(gang):
             attempt = Attempt(self._snapshot, self._rooms, self._levels, led, budget)
             placed = attempt.place(rows, searches=led is gang)

@@ -18,12 +18,11 @@ from kilonova.scheduler.core.gangs import Gang, Group, Member
 from kilonova.scheduler.core.keeping import OpenRoom, place_as_before
 from kilonova.scheduler.core.ledgers import Blocked
 from kilonova.scheduler.core.neighbours import Neighbours
-from kilonova.scheduler.core.placing import SEARCH_STEPS, Placer
+from kilonova.scheduler.core.placing import Placer, budget_for
 from kilonova.scheduler.core.queues import Problem
 from kilonova.scheduler.core.relocating import Budget
 from kilonova.scheduler.core.reserving import Reservation, Shadow, reserve
 from kilonova.scheduler.core.rooms import Rooms, Score
-from kilonova.scheduler.core.search_budget import SearchBudget
 from kilonova.scheduler.core.shares import fair_shares
 from kilonova.scheduler.core.snapshot import Booking
 from kilonova.scheduler.core.tidying import Aims
@@ -131,7 +130,7 @@ class Planner:
         changes. The gangs in `keep` stay: those on their way to a place, or not known well."""
         aims = Aims(self._policy.levels, worth=worth)
         gang = None if waiting is None else self._cluster.apart(waiting)
-        placer = self._placer.with_budget(SearchBudget(SEARCH_STEPS))
+        placer = self._placer.with_budget(budget_for(gang))
         self._cluster.snapshot.claims.renew_budget()
         return consolidate(
             self._cluster, self._rooms, placer, gang, budget, now, aims=aims, keep=keep
@@ -161,7 +160,7 @@ class Round:
     ) -> None:
         self._cluster = cluster
         self._rooms = rooms
-        self._placer = placer.with_budget(SearchBudget(SEARCH_STEPS))
+        self._placer = placer.with_budget(budget_for(None))
         self._policy = policy
         self._now = now
         self._evictor: Evictor | None = None
@@ -214,7 +213,7 @@ class Round:
         """Books one gang, or says why not. An error undoes what was booked for it, and the cycle
         can go on with the next gang."""
         self._follow_nodes()
-        self._renew_budgets()
+        self._renew_budgets(gang)
         self._left.clear()
         if gang.room in self._cluster.standing:
             self._open = OpenRoom(self._cluster, gang.room, self._turns)
@@ -239,10 +238,10 @@ class Round:
             self.refusals.append(outcome)
         return outcome
 
-    def _renew_budgets(self) -> None:
+    def _renew_budgets(self, gang: Gang) -> None:
         """What one gang's searches cost is not taken from the next one, nor what a reservation
         costs that is renewed between them."""
-        self._placer.budget = SearchBudget(SEARCH_STEPS)
+        self._placer.budget = budget_for(gang)
         self._cluster.snapshot.claims.renew_budget()
 
     @property
@@ -269,7 +268,7 @@ class Round:
         self._hopeless.clear()
         if self._shadow is not None:
             gang = self._cluster.apart(self._shadow.reservation.gang)
-            self._renew_budgets()
+            self._renew_budgets(gang)
             self._shadow = reserve(self._cluster, self._rooms, self._placer, gang, self._now)
 
     def _decide(self, gang: Gang) -> Placement | Refusal:

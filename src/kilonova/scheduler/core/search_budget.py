@@ -9,9 +9,16 @@ class SearchBudget:
         self.exceeded = False
         """Whether a step was refused: what was not found may be there all the same."""
 
+    @property
+    def spent(self) -> bool:
+        """Whether nothing is left."""
+        return self._left <= 0
+
     def spend(self, steps: int = 1) -> bool:
-        """Pays for steps; False if they are not left."""
+        """Pays for steps; False if they are not left. Nothing is left then for cheaper ones either:
+        what costs little at a time would go on for long."""
         if self._left < steps:
+            self._left = 0
             self.exceeded = True
             return False
         self._left -= steps

@@ -13,10 +13,9 @@ from kilonova.scheduler.core.gangs import Gang
 from kilonova.scheduler.core.labels import Rows
 from kilonova.scheduler.core.nodes import Node
 from kilonova.scheduler.core.parts import tree
-from kilonova.scheduler.core.placing import SEARCH_STEPS, Placer, one_more
+from kilonova.scheduler.core.placing import Placer, budget_for, one_more
 from kilonova.scheduler.core.plan import Policy
 from kilonova.scheduler.core.rooms import Rooms, Score
-from kilonova.scheduler.core.search_budget import SearchBudget
 
 _MOST_PODS = 2048
 _MOST_TRIALS = 96
@@ -41,7 +40,7 @@ class Trial:
     def begin(self, gang: Gang) -> None:
         """Counts from here: another gang is looked at."""
         self.trials = self.pods = 0
-        self.placer.budget = SearchBudget(SEARCH_STEPS)
+        self.placer.budget = budget_for(gang)
         self.snapshot.claims.renew_budget()
         self.evicts = self.policy.evicts and gang.preempts and gang.needed > 0
         self._loosened.clear()
