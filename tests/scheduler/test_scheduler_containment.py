@@ -13,7 +13,8 @@ from kilonova.scheduler.core.gangs import Gang
 from kilonova.scheduler.core.placing import Placer
 from kilonova.scheduler.objects import Pod
 from kilonova.scheduler.volumepromises import VolumePromises
-from tests.local.embedded_cluster import PODS, eventually, virtual_time
+from kilonova.scheduler.world import World
+from tests.local.embedded_cluster import NODES, PODS, eventually, settle, virtual_time
 from tests.scheduler.scheduling import (
     GANGS,
     a_cluster,
@@ -174,3 +175,27 @@ async def test_a_failed_turn_leaves_the_cluster_as_it_was(monkeypatch: pytest.Mo
             assert not ours.world.cluster.snapshot.bookings
             assert not ours.world.cluster.standing
         await eventually(all_placed(client, names))
+
+
+async def test_a_node_comes_back_only_with_all_pods_that_use_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    fault = Fault(lambda _, pod: pod.key)
+    monkeypatch.setattr(World, "_count_in", fault.around(World._count_in))  # pyright: ignore[reportPrivateUsage]  # it is broken
+    async with a_cluster(fleet(1)) as cluster, scheduler_on(cluster) as ours:
+        client = cluster.client("tester")
+        for name, gpus in (("before", 2), ("poison", 4), ("zoe", 2)):
+            await client.create(PODS, pod(name, gpus, nodeName="node-0"), "default")
+        await settle()
+        await client.create(PODS, pod("next", 2), "default")
+        for beat in ("1", "2"):
+            await client.patch(NODES, "node-0", {"metadata": {"annotations": {"beat": beat}}})
+            await settle()
+            assert "node-0" not in ours.world.cluster.snapshot
+        assert (await nodes_of(client))["next"] == ""
+        fault.active = False
+        await client.patch(NODES, "node-0", {"metadata": {"annotations": {"beat": "3"}}})
+        await settle()
+        assert len(ours.world.cluster.snapshot.bookings) == 3
+        await client.delete(PODS, "zoe", "default")
+        await eventually(all_placed(client, ["next"]))

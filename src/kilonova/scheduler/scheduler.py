@@ -224,17 +224,18 @@ def build_scheduler(
     )
 
     def handler_failed(old: object, new: object, error: Exception) -> None:
-        subject = new or old
+        subject, pod = new or old, None
         match subject:
             case Pod():
                 name, node = subject.key, subject.spec.node_name
+                pod = name
             case Node():
                 name = node = subject.metadata.name
             case _:
                 name, node = type(subject).__name__, ""
         errors.report("cache", name, error)
         try:
-            world.exclude_node(node)
+            world.exclude_node(node, pod)
         except Exception as also:
             errors.report("cache", node, also)
 

@@ -231,9 +231,11 @@ class World:
             if booking.gang and (standing is None or booking.pod not in standing.pods):
                 self._gangs.touch(booking.gang)
 
-    def exclude_node(self, name: str) -> None:
+    def exclude_node(self, name: str, pod: str | None = None) -> None:
         """Gives nothing more on a node of which it is not known what is used there, until something
-        happens to it."""
+        happens to it. `pod` is who could not be counted: it has to be before the node is used."""
+        if name and pod is not None:
+            self._homeless.setdefault(name, set()).add(pod)
         if name in self.cluster.snapshot:
             self._node_gone(name)
 
@@ -363,10 +365,12 @@ class World:
             self.node_events += 1
             node, _ = node_of(new)
             snapshot.put_node(node if self._volumes is None else self._volumes.added_to(node))
-            for pod in sorted(self._homeless.pop(node.name, ())):
+            # Forgotten only when all are counted: one that cannot be has the node excluded again.
+            for pod in sorted(self._homeless.get(node.name, ())):
                 found = self.find(pod)
-                if found is not None:
+                if found is not None and found.spec.node_name == node.name:
                     self._pod_changed(None, found)
+            self._homeless.pop(node.name, None)
         elif old is not None and old.metadata.name in snapshot:
             self._node_gone(old.metadata.name)
         node = new or old
