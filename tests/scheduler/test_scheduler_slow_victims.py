@@ -211,3 +211,41 @@ async def test_a_gang_that_fits_elsewhere_leaves_the_claims_of_others_alone(
                 await hold(client, name, held=False)
             await eventually(all_placed(client, ["a", "b"]))
             await assert_nothing_twice(client)
+
+
+@pytest.mark.parametrize("waited", [5, PATIENCE * 1.5], ids=["early", "late"])
+async def test_pods_that_wait_lose_their_claim_and_are_not_deleted(waited: float) -> None:
+    async with held_victims(2, 2) as (cluster, client), scheduler_on(cluster, SETTINGS):
+        await make_priority(client, "top", 2000)
+        await cordon(client, "node-1")
+        await client.create(PODS, pod("middle", 8, priorityClassName="high"), "default")
+        await settle(waited)
+        assert await nominated(client, "middle") == "node-0"
+        await client.create(PODS, pod("chief", 8, priorityClassName="top"), "default")
+        await settle(10)
+        assert (await nodes_of(client))["middle"] == ""
+        assert await terminating(client) == ["low-0"]
+        assert await nominated(client, "chief") == "node-0"
+        await hold(client, "low-0", held=False)
+        await eventually(all_placed(client, ["chief"]))
+        assert (await nodes_of(client))["middle"] == ""
+        await settle(PATIENCE)
+        assert await nominated(client, "middle") == ""
+        await client.delete(PODS, "chief", "default")
+        await eventually(all_placed(client, ["middle"]), within=120)
+        await assert_nothing_twice(client)
+
+
+async def test_a_gang_that_loses_a_claim_gives_the_rest_back() -> None:
+    async with held_victims(2, 1) as (cluster, client), scheduler_on(cluster, SETTINGS):
+        await make_priority(client, "top", 2000)
+        names = await create_gang(client, "middle", 2, gpus=8, priorityClassName="high")
+        await settle(5)
+        only_there = {"kubernetes.io/hostname": "node-0"}
+        body = pod("chief", 8, priorityClassName="top", nodeSelector=only_there)
+        await client.create(PODS, body, "default")
+        await client.create(PODS, pod("next", 8), "default")
+        await eventually(all_placed(client, ["next"]), within=PATIENCE * 2)
+        nodes = await nodes_of(client)
+        assert [nodes[name] for name in names] == ["", ""]
+        assert await terminating(client) == ["low-0"]

@@ -37,7 +37,8 @@ class Nominations:
 
     async def withdraw(self, placement: Placement) -> None:
         """Nothing came of it: whoever adds nodes is not to wait for these pods any more."""
-        pods = [booking.pod for booking in placement.bookings]
+        superseded = self._world.is_superseded
+        pods = [booking.pod for booking in placement.bookings if not superseded(booking)]
         try:
             await asyncio.gather(*(self._nominate(pod, "") for pod in pods))
         except (ConnectionFailed, ApiStatusError):

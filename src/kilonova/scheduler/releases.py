@@ -76,7 +76,11 @@ class Releases:
         if not left:
             return True
         self._told(placement.gang, left)
-        return await self._evictions.clear(placement) or await self._wait(placement)
+        cleared = await self._evictions.clear(placement) or await self._wait(placement)
+        if cleared is True and not all(map(self._world.unbound, placement.bookings)):
+            await self._nominations.withdraw(placement)  # its claim was taken meanwhile
+            return False
+        return cleared
 
     def patient(self, gang: Gang) -> Gang:
         """A gang that waits; it evicts nobody while its victims are overdue."""

@@ -166,9 +166,7 @@ class World:
         gang = placement.gang
         for unit in placement.evicted:
             for pod in unit.pods:
-                found = self.find(pod)
-                if found is not None and not found.ended:
-                    self.leavers.add(pod, found.spec.node_name)
+                self._make_victim(pod)
         if is_reservation(gang.name):
             self.reservations.assume(placement)
             return
@@ -179,6 +177,21 @@ class World:
             self._gangs.touch(gang.name)
         self._gangs.touch_dependents(gang.name)
         self._gain_for_peers()
+
+    def _make_victim(self, pod: str) -> None:
+        """A pod has to leave its node. One that is not bound has nothing to leave: it loses its
+        claim, and its gang waits again; unless its binding is being written."""
+        found, assumed = self.find(pod), self._assumed.get(pod)
+        if found is None or found.ended:
+            return
+        if found.spec.node_name or assumed is None:
+            self.leavers.add(pod, found.spec.node_name)
+        elif pod in self._binding:
+            self.leavers.add(pod, self.cluster.snapshot.names[assumed.row])
+        else:
+            del self._assumed[pod]
+            self._gangs.touch_pod(pod)
+            self.leavers.notify()
 
     def book(self, pod: Pod, member: Member, row: int, devices: tuple[Share, ...]) -> Booking:
         """Books a pod for which somebody else found a node; what waits of its gang is read anew."""
@@ -337,6 +350,10 @@ class World:
         if pod is None or not is_placeable(pod):
             return None
         return pod if self._is_assumed(booking) else None
+
+    def is_superseded(self, booking: Booking) -> bool:
+        """Whether a later decision gave the pod of a booking another claim."""
+        return self._assumed.get(booking.pod, booking) is not booking
 
     def is_bound(self, booking: Booking) -> bool:
         """Whether the cache shows a booking's pod where it is booked."""
