@@ -7,6 +7,7 @@ import json
 import tracemalloc
 from collections.abc import AsyncGenerator
 from socket import SO_RCVBUF, SOL_SOCKET
+from typing import Any
 
 import pytest
 
@@ -26,14 +27,16 @@ EACH = 1_000_000
 the object, and more than the buffers of two TLS connections."""
 
 
+async def post(wire: Wire, path: str, obj: Any) -> None:
+    body = json.dumps(obj).encode()
+    answer = await wire.say(wire.head("POST", path, f"Content-Length: {len(body)}") + body)
+    assert status_of(answer) == 201
+
+
 async def store_something_large(wire: Wire) -> None:
     for number in range(OBJECTS):
         obj = {"metadata": {"name": f"large-{number}"}, "data": {"a": "x" * SIZE}}
-        body = json.dumps(obj).encode()
-        answer = await wire.say(
-            wire.head("POST", CONFIG_MAPS, f"Content-Length: {len(body)}") + body
-        )
-        assert status_of(answer) == 201
+        await post(wire, CONFIG_MAPS, obj)
 
 
 async def metric(wire: Wire, name: str) -> float:
@@ -94,6 +97,48 @@ async def test_little_is_kept_for_a_client_that_does_not_read(wire: Wire, path: 
             now, _ = tracemalloc.get_traced_memory()
             assert now < COUNT * each
             assert await metric(wire, "apiserver_pending_response_bytes") > 0
+
+
+@pytest.mark.parametrize("version", ["v1", "v2"], ids=["stored", "converted"])
+async def test_watches_of_a_kind_with_several_versions_share_what_they_write(
+    wire: Wire, version: str
+) -> None:
+    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    names = ("v1", "v2")
+    definition = {
+        "metadata": {"name": "things.slow.example"},
+        "spec": {
+            "group": "slow.example",
+            "scope": "Namespaced",
+            "names": {"kind": "Thing", "plural": "things"},
+            "versions": [
+                {
+                    "name": name,
+                    "served": True,
+                    "storage": name == "v1",
+                    "schema": {"openAPIV3Schema": schema},
+                }
+                for name in names
+            ],
+        },
+    }
+    await post(wire, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition)
+    things = f"/apis/slow.example/{version}/namespaces/default/things"
+    for number in range(4):
+        thing = {
+            "apiVersion": f"slow.example/{version}",
+            "kind": "Thing",
+            "metadata": {"name": f"large-{number}"},
+            "data": "x" * 2 * SIZE,
+        }
+        await post(wire, things, thing)
+    watch = f"{things}?watch=1&resourceVersion=0&timeoutSeconds=600"
+    with memory_below(COUNT * EACH):
+        async with not_reading(wire, watch, COUNT):
+            await until(wire, "apiserver_blocked_clients", COUNT)
+            gc.collect()
+            now, _ = tracemalloc.get_traced_memory()
+            assert now < COUNT * EACH
 
 
 async def test_a_watch_that_was_read_keeps_nothing_of_it(wire: Wire) -> None:

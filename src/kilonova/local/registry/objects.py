@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
+from weakref import WeakValueDictionary
 
 import msgspec
 
@@ -114,22 +115,41 @@ def watch_line(kind: Kind, event: Event, as_type: EventType) -> bytes:
 
 
 def watch_line_pieces(kind: Kind, event: Event, as_type: EventType, size: int) -> Iterator[bytes]:
-    """The same line in pieces of `size`, cut from the stored bytes, which all watches share: a long
-    one never exists as a whole."""
-    if not _is_stored_as_shown(kind, event.entry):
-        line = watch_line(kind, event, as_type)
-        for start in range(0, len(line), size):
-            yield line[start : start + size]
-        return
-    body = event.entry.body
-    opening = b'{"type":"%s","object":%s' % (
-        as_type.name.encode(),
-        _head(kind.kind, kind.api_version),
-    )
-    yield opening + body[1:size]
+    """The same line in pieces of `size`, cut from bytes that all watches share: a long one never
+    exists as a whole."""
+    entry = event.entry
+    opening = b'{"type":"%s","object":' % as_type.name.encode()
+    if _is_stored_as_shown(kind, entry):
+        opening += _head(kind.kind, kind.api_version)
+        body, first = entry.body, 1
+    else:
+        rendered = _rendered(kind, entry)  # kept as long as this one cuts from it
+        body, first = rendered.body, 0
+    yield opening + body[first:size]
     for start in range(size, len(body), size):
         yield body[start : start + size]
     yield b"}\n"
+
+
+class _Rendered:
+    """An object as a version shows it, for as long as somebody writes it."""
+
+    __slots__ = ("__weakref__", "body", "of")
+
+    def __init__(self, kind: Kind, entry: Entry) -> None:
+        self.of = (kind, entry)  # whose ids are not given to others meanwhile
+        self.body = render(kind, entry)
+
+
+_being_written: WeakValueDictionary[tuple[int, int], _Rendered] = WeakValueDictionary()
+
+
+def _rendered(kind: Kind, entry: Entry) -> _Rendered:
+    key = (id(kind), id(entry))
+    found = _being_written.get(key)
+    if found is None:
+        found = _being_written[key] = _Rendered(kind, entry)
+    return found
 
 
 def _is_stored_as_shown(kind: Kind, entry: Entry) -> bool:
