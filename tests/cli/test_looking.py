@@ -42,12 +42,20 @@ async def _fill(kubeconfig: Path) -> None:
         await client.create(QUEUES, _queue("research", limit={"nvidia.com/gpu": 2}))
         await client.create(QUEUES, _queue("vision", parent="research"))
         await client.create(QUEUES, _queue("lost", parent="nowhere"))
+        asking = pod("asking", 0)
+        asking["spec"]["containers"][0]["resources"] = {"limits": {"example.com/fpga": 3}}
         held = pod("held", 4)
         held["metadata"]["labels"]["scheduling.kilonova.dev/queue"] = "vision"
         foreign = pod("foreign", 1)
         unnamed = pod("unnamed", 9)
         del foreign["spec"]["schedulerName"], unnamed["spec"]["schedulerName"]
-        for each in (held, foreign, unnamed, *(pod(name, 9, of="wide") for name in ("w0", "w1"))):
+        for each in (
+            asking,
+            held,
+            foreign,
+            unnamed,
+            *(pod(name, 9, of="wide") for name in ("w0", "w1")),
+        ):
             await client.create(PODS, each, "default")
         await client.create(GANGS, gang("wide", {"w": ["w0", "w1"]}), "default")
         async with asyncio.timeout(30):
@@ -92,9 +100,19 @@ def test_a_resource_that_nothing_has_is_refused(cluster_command: Kilonova, busy:
     for more in ((), ("-w",)):
         done = cluster_command("queues", "--resource", "nope", *more, "--data", busy)
         assert (done.code, done.out) == (1, "")
-        assert "--resource nope: no node has it and no queue speaks of it: there are " in done.err
+        assert "--resource nope: no node has it, no queue speaks of it and no pod" in done.err
         assert "cpu, " in done.err
     assert cluster_command("queues", "--resource", "memory", "--data", busy).code == 0
+    counted = cluster_command("queues", "--resource", "pods", "--data", busy)
+    assert "--resource pods: queues do not count pods" in counted.err
+
+
+def test_a_resource_that_only_pods_request_is_shown(cluster_command: Kilonova, busy: Path):
+    done = cluster_command("queues", "--resource", "example.com/fpga", "--data", busy)
+    assert done.code == 0, done.err
+    assert "Amounts of example.com/fpga." in done.out
+    row = next(line.split() for line in done.out.splitlines() if line.startswith("default "))
+    assert row[4] == "3"
 
 
 def test_why_tells_the_limit_and_the_smallest_change(cluster_command: Kilonova, busy: Path):
@@ -161,7 +179,7 @@ def test_a_snapshot_answers_like_the_cluster(cluster_command: Kilonova, busy: Pa
     saved = cluster_command("snapshot", "save", file, "--data", busy)
     assert saved.code == 0, saved.err
     assert file.stat().st_mode & 0o777 == 0o600
-    assert "34 nodes, 1 pod on them, 3 gangs waiting" in saved.out
+    assert "34 nodes, 1 pod on them, 4 gangs waiting" in saved.out
     shown = cluster_command("snapshot", "show", file)
     assert "NVIDIA-H100-80GB-HBM3   8       64" in shown.out
     assert "default/wide" in shown.out

@@ -82,17 +82,23 @@ def queues(
 
 
 def _require(resource: str, picture: "Picture") -> None:
-    """Refuse a resource that no node has and no queue speaks of: zeros would mislead."""
+    """Refuse a resource that no node has, no queue speaks of and no pod requests: zeros would
+    mislead."""
+    from kilonova.scheduler.queueview import queues_in
+
     known = {_GPU}
     for node in picture.nodes:
         known |= {name for name in node.allocatable if name != "pods"}
     for queue in picture.queues:
         known |= {*queue.deserved, *queue.limit}
+    for view in queues_in(picture):
+        known |= {*view.used, *view.requested}
     if resource not in known:
         named = ", ".join(sorted(known))
-        raise CommandFailed(
-            f"--resource {resource}: no node has it and no queue speaks of it: there are {named}"
-        )
+        why = "no node has it, no queue speaks of it and no pod requests it"
+        if resource == "pods":
+            why = "queues do not count pods, and none has a limit for them"
+        raise CommandFailed(f"--resource {resource}: {why}: there are {named}")
 
 
 def queue_table(views: "tuple[QueueView, ...]", resource: str) -> str:
