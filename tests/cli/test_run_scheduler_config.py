@@ -85,7 +85,16 @@ def test_a_file_that_cannot_be_read_or_is_something_else_is_named(tmp_path: Path
     with pytest.raises(CommandFailed, match="none: cannot be read: No such file"):
         read_scheduler_configuration(tmp_path / "none")
     file = tmp_path / "config.yaml"
-    for content, message in (("a: [", "is not YAML"), ("- 1", "is no SchedulerConfiguration")):
+    for content, message in (
+        ("a: [", "is not YAML: did not find expected node content in line 2"),
+        (
+            "kind: x\na: b: c",
+            "is not YAML: mapping values are not allowed in this context in line 2",
+        ),
+        ("a: \x01", "is not YAML: control characters are not allowed"),
+        ("- 1", "is no SchedulerConfiguration"),
+    ):
         file.write_text(content)
-        with pytest.raises(CommandFailed, match=f"config.yaml: {message}"):
+        with pytest.raises(CommandFailed) as refused:
             read_scheduler_configuration(file)
+        assert str(refused.value) == f"{file}: {message}"

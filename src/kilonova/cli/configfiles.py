@@ -35,8 +35,9 @@ def fields_of(content: bytes, kind: str) -> JsonObject:
     try:
         written: object = msgspec.yaml.decode(content)
     except msgspec.DecodeError as error:
-        cause = error.__cause__
-        problem = yaml_problem(cause) if isinstance(cause, yaml.YAMLError) else str(error)
+        # Raised `from None`: what the parser said is only in the context.
+        found = error.__context__
+        problem = yaml_problem(found) if isinstance(found, yaml.YAMLError) else "syntax error"
         raise ValueError(f"is not YAML: {problem}") from None
     if not isinstance(written, dict):
         raise ValueError(f"is no {kind}")
