@@ -186,6 +186,7 @@ def test_a_snapshot_answers_like_the_cluster(cluster_command: Kilonova, busy: Pa
     replayed = json.loads(cluster_command("snapshot", "replay", file, "-o", "json").out)
     assert {each["gang"]: each["reason"] for each in replayed["refused"]} == {
         "default/wide": "NoRoom",
+        "pod/default/asking": "NoRoom",
         "pod/default/held": "QueueLimit",
         "pod/default/unnamed": "NoRoom",
     }

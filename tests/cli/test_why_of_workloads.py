@@ -75,6 +75,16 @@ async def _fill_works(kubeconfig: Path) -> None:
         async with asyncio.timeout(30):
             while len((await client.list(PODS, "works")).items) < 2 + 10 + 1 + 2 + 3:
                 await asyncio.sleep(0.05)
+        gated = pod("gated", 1)
+        gated["spec"]["schedulingGates"] = [{"name": "example.com/quota"}]
+        owned = pod("first-0", 9)
+        owner = {"apiVersion": "example.com/v1", "kind": "Experiment", "name": "first", "uid": "e"}
+        owned["metadata"]["ownerReferences"] = [{**owner, "controller": True}]
+        suspended = workload("held", suspend=True, restart="Never")
+        del suspended["spec"]["selector"]
+        await client.create(JOBS, suspended, "works")
+        for each in (gated, owned):
+            await client.create(PODS, moved(each), "works")
 
 
 @pytest.mark.parametrize(
@@ -88,6 +98,8 @@ async def _fill_works(kubeconfig: Path) -> None:
         ("pcs/llama", 1),
         ("llama", 1),
         ("pclq/llama-0-worker", 1),
+        ("experiment/first", 1),
+        ("Experiment.example.com/first", 1),
     ],
 )
 def test_why_of_a_workload_answers_for_all_that_it_has(
@@ -129,10 +141,27 @@ def test_why_says_that_nothing_serves_the_scheduler_that_pods_name(
 def test_why_of_a_kind_that_has_no_pods_is_wrong_usage(cluster_command: Kilonova, works: Path):
     done = cluster_command("why", "service/web", "-n", "works", "--data", works)
     assert done.code == 2
-    assert "there is no kind 'service' here; there are pod, podgang, " in done.err
-    missing = cluster_command("why", "job/web", "-n", "works", "--data", works)
-    assert missing.code == 1
-    assert "no pod or gang of job 'web' in namespace works" in missing.err
+    assert "there is no kind 'service' here that owns pods; there are pod, podgang, " in done.err
+    for name in ("job/web", "job/held"):
+        missing = cluster_command("why", name, "-n", "works", "--data", works)
+        assert missing.code == 1
+        assert f"no pod or gang of job '{name[4:]}' in namespace works" in missing.err
+        assert "it is suspended or scaled to 0, has made no pods yet, or does not" in missing.err
+
+
+@pytest.mark.parametrize("name", ["", "job/", "/x", "job/big/x"])
+def test_why_of_what_is_no_name_is_wrong_usage(cluster_command: Kilonova, works: Path, name: str):
+    done = cluster_command("why", name, "-n", "works", "--data", works)
+    assert done.code == 2
+    assert f"{name!r}: write a NAME, or KIND/NAME, as job/train" in done.err
+
+
+@pytest.mark.parametrize("name", ["gated", "pod/gated"])
+def test_why_of_a_gated_pod_says_so(cluster_command: Kilonova, works: Path, name: str):
+    done = cluster_command("why", name, "-n", "works", "--data", works)
+    assert done.code == 0, done.err
+    assert "SchedulingGated: it is gated: no node is looked for before" in done.out
+    assert '"example.com/quota"' in done.out
 
 
 def test_names_are_completed_after_their_kind(cluster_command: Kilonova, works: Path):

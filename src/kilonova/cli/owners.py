@@ -39,6 +39,11 @@ def owner_kind(typed: str) -> str | None:
     return _ALIASES.get(typed.lower().partition(".")[0])
 
 
+def kinds_of(pods: Iterable[Pod], gangs: Iterable[PodGang]) -> set[str]:
+    """The kinds of all that owns pods or gangs, in lower case."""
+    return {kind for made in (*pods, *gangs) for kind, _ in _references(made)}
+
+
 def members_of(
     kind: str | None, namespace: str, name: str, pods: Iterable[Pod], gangs: Iterable[PodGang]
 ) -> list[str]:

@@ -66,6 +66,7 @@ def why(
     if snapshot is None:
         meant = cluster_meant(kubeconfig, context, data)
         namespace = namespace_meant(namespace, meant, context)
+    _require_kind(seen, kind)
     found = _answers(seen, kind, namespace or "default", plain)
     if isinstance(found, list):
         shown = [answer_text(each, seen.picture.now) for each in found[:_SHOWN]]
@@ -81,18 +82,27 @@ def why(
 def _kind_and_name(typed: str) -> tuple[str, str]:
     """The kind of a workload, "" where a pod or a gang is named, and the name; "*" where no kind
     is."""
-    from kilonova.cli.owners import KINDS, owner_kind
+    from kilonova.cli.owners import owner_kind
 
-    kind, stroke, name = typed.partition("/")
+    kind, stroke, name = typed.rpartition("/")
+    if not name or "/" in kind or (stroke and not kind):
+        raise WrongUsage(f"{typed!r}: write a NAME, or KIND/NAME, as job/train")
     if not stroke:
         return "*", typed
     if kind.lower().partition(".")[0] in (*_PODS, *_GANGS, *_RESERVATIONS):
         return "", name
-    owner = owner_kind(kind)
-    if owner is None:
-        known = ", ".join(("pod", "podgang", "podgroup", "reservation", *KINDS))
-        raise WrongUsage(f"{typed}: there is no kind {kind!r} here; there are {known}")
-    return owner, name
+    return owner_kind(kind) or kind.lower().partition(".")[0], name
+
+
+def _require_kind(seen: "Captured", kind: str) -> None:
+    """Refuse a kind that owns no pods: neither one of those that do, nor a custom one of which some
+    pod or gang is."""
+    from kilonova.cli.owners import KINDS, kinds_of
+
+    known = ("", "*", *KINDS)
+    if kind not in known and kind not in kinds_of(seen.pods, seen.gangs):
+        named = ", ".join(("pod", "podgang", "podgroup", "reservation", *KINDS))
+        raise WrongUsage(f"there is no kind {kind!r} here that owns pods; there are {named}")
 
 
 def _answers(seen: "Captured", kind: str, namespace: str, name: str) -> "Answer | list[Answer]":
@@ -112,14 +122,20 @@ def _answers(seen: "Captured", kind: str, namespace: str, name: str) -> "Answer 
     if several:
         return sorted(several.values(), key=lambda each: (_ORDER.index(each.state), each.gang))
     if members:
+        some = "no pod" if len(members) == 1 else f"none of the {len(members)} pods and gangs"
         raise CommandFailed(
-            f"none of the {len(members)} pods and gangs of {tamed(name)} in namespace {namespace} "
-            "has a node or waits for kilonova-scheduler: they have ended, or are gated"
+            f"{some} of {tamed(name)} in namespace {namespace} has a node or waits for "
+            f"kilonova-scheduler: {'it has' if len(members) == 1 else 'they have'} ended"
         )
-    what = "pod or gang" if kind in ("", "*") else f"pod or gang of {kind}"
+    hint = tamed(_hint(names_in(picture), namespace, name))
+    if kind not in ("", "*"):
+        raise CommandFailed(
+            f"there is no pod or gang of {kind} {name!r} in namespace {namespace}: it is suspended "
+            f"or scaled to 0, has made no pods yet, or does not exist; {hint}"
+        )
     raise CommandFailed(
-        f"no {what} {name!r} in namespace {namespace} has a node or waits for "
-        f"kilonova-scheduler: {tamed(_hint(names_in(picture), namespace, name))}"
+        f"no pod or gang {name!r} in namespace {namespace} has a node or waits for "
+        f"kilonova-scheduler: {hint}"
     )
 
 

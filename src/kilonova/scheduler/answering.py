@@ -64,7 +64,7 @@ def answer(
     picture: Picture, namespace: str, name: str, unserved: Mapping[str, NotYet] | None = None
 ) -> Answer | None:
     """Why a gang, or else a pod, of that name is where it is; None if nobody has heard of it.
-    `unserved` are pods that no scheduler of ours serves."""
+    `unserved` are pods that no scheduler of ours serves, or not yet."""
     key = f"{namespace}/{name}"
     cluster = picture.cluster()
     gang = _gang_named(picture, key)

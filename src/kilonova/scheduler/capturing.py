@@ -25,7 +25,7 @@ from kilonova.scheduler.reading.queues import spec_of
 from kilonova.scheduler.reading.slices import pool_of
 from kilonova.scheduler.scheduler import build_scheduler, scoring_of
 from kilonova.scheduler.settings import Settings
-from kilonova.scheduler.unserved import unserved_gangs, unserved_pods
+from kilonova.scheduler.unserved import gated_pods, unserved_gangs, unserved_pods
 
 
 class _PriorityClass(msgspec.Struct, rename="camel"):
@@ -49,7 +49,7 @@ class Captured:
     pods: tuple[Pod, ...] = ()
     gangs: tuple[PodGang, ...] = ()
     unserved: Mapping[str, NotYet] = field(default_factory=dict[str, NotYet])
-    """Pods that name a scheduler which does not serve them."""
+    """Pods that name a scheduler which does not serve them, or are gated."""
 
 
 async def capture(
@@ -101,7 +101,7 @@ async def capture(
         tuple(unknown),
         pods,
         tuple(caches.gangs.store.objects()),
-        unserved_pods(pods, settings.serves),
+        {**unserved_pods(pods, settings.serves), **gated_pods(pods)},
     )
 
 

@@ -1,4 +1,5 @@
-"""Pods that name a scheduler which does not serve them: nobody looks for a node for them. Pure."""
+"""Pods for which nobody looks for a node: they name a scheduler which does not serve them, or are
+gated. Pure."""
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
@@ -7,6 +8,7 @@ from kilonova.scheduler.objects import Pod
 from kilonova.scheduler.reading.gangs import Found, NotYet, is_placeable
 
 NOT_SERVED = "SchedulerNotServed"
+GATED = "SchedulingGated"
 _KUBE_SCHEDULER = "default-scheduler"
 
 
@@ -30,6 +32,21 @@ def unserved_pods(pods: Iterable[Pod], serves: Collection[str]) -> dict[str, Not
         for pod in pods
         if _is_unserved(pod, serves)
     }
+
+
+def gated_pods(pods: Iterable[Pod]) -> dict[str, NotYet]:
+    """Pods that wait for their scheduling gates to be removed."""
+    return {
+        pod.key: NotYet(GATED, _gates(pod), (pod.key,))
+        for pod in pods
+        if pod.spec.scheduling_gates and not (pod.ended or pod.metadata.deletion_timestamp)
+    }
+
+
+def _gates(pod: Pod) -> str:
+    names = ", ".join(f'"{gate.name}"' for gate in pod.spec.scheduling_gates)
+    gates = "gate" if len(pod.spec.scheduling_gates) == 1 else "gates"
+    return f"it is gated: no node is looked for before the removal of its {gates} {names}"
 
 
 def _is_unserved(pod: Pod, serves: Collection[str]) -> bool:
