@@ -7,10 +7,13 @@ import pytest
 
 from kilonova.kube import Client
 from kilonova.kube.metrics import Metrics
+from kilonova.scheduler import rounds
 from kilonova.scheduler.avoidance import Avoidance
+from kilonova.scheduler.binding import Binder
 from kilonova.scheduler.core import plan
 from kilonova.scheduler.core.gangs import Gang
 from kilonova.scheduler.core.placing import Placer
+from kilonova.scheduler.nominations import Nominations
 from kilonova.scheduler.objects import Pod
 from kilonova.scheduler.volumepromises import VolumePromises
 from kilonova.scheduler.world import World
@@ -21,6 +24,7 @@ from tests.scheduler.scheduling import (
     all_placed,
     create_gang,
     fleet,
+    make_priority,
     nodes_of,
     pod,
     scheduler_on,
@@ -199,3 +203,43 @@ async def test_a_node_comes_back_only_with_all_pods_that_use_it(
         assert len(ours.world.cluster.snapshot.bookings) == 3
         await client.delete(PODS, "zoe", "default")
         await eventually(all_placed(client, ["next"]))
+
+
+async def test_an_error_in_the_first_cycle_does_not_end_the_scheduler(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail(_: World) -> list[Gang]:
+        raise ArithmeticError("first")
+
+    monkeypatch.setattr(rounds, "recall_nominated", fail)
+    async with a_cluster(fleet(1)) as cluster, scheduler_on(cluster):
+        client = cluster.client("tester")
+        names = await create_gang(client, "healthy", 2, gpus=1)
+        await eventually(all_placed(client, names))
+
+
+@pytest.mark.parametrize(
+    "breaks",
+    [(Nominations, "write"), (Binder, "bind"), (World, "assume")],
+    ids=["nominating", "binding", "assuming"],
+)
+async def test_victims_of_a_gang_whose_preemption_fails_stay(
+    breaks: tuple[type, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise ArithmeticError("not to be carried out")
+
+    async with a_cluster(fleet(1)) as cluster, scheduler_on(cluster) as ours:
+        client = cluster.client("tester")
+        await make_priority(client, "high", 1000)
+        await client.create(PODS, pod("low", 8, nodeName="node-0"), "default")
+        await settle()
+        with monkeypatch.context() as patch:
+            patch.setattr(*breaks, fail)
+            await client.create(PODS, pod("chief", 8, priorityClassName="high"), "default")
+            await settle(5)
+            world = ours.world
+            assert world.cluster.snapshot.bookings.keys() == {"default/low"}
+            assert "default/low" not in world.leavers
+            assert world.cluster.standing.keys() == {"pod/default/low"}
+        await eventually(all_placed(client, ["chief"]), within=120)

@@ -490,3 +490,15 @@ async def test_a_gang_takes_over_the_place_of_the_one_before_it() -> None:
 
 def _time(moment: float) -> str:
     return rfc3339(datetime.fromtimestamp(moment, UTC))
+
+
+async def test_what_is_reserved_stays_booked_after_a_cycle_that_failed() -> None:
+    async with scheduling(fleet(2)) as (cluster, ours):
+        client = cluster.client("tester")
+        await client.create(RESERVATIONS, reservation(2), "default")
+        await eventually(in_phase(client, "Reserved"))
+        reserved = ours.world.cluster.standing["rsv/default/night"]
+        ours.world.cluster.leave("rsv/default/night", list(reserved.pods)[:1])
+        ours.world.recount()
+        ours.world.refresh()
+        assert len(ours.world.cluster.standing["rsv/default/night"].pods) == 1

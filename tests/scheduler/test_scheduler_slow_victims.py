@@ -249,3 +249,16 @@ async def test_a_gang_that_loses_a_claim_gives_the_rest_back() -> None:
         nodes = await nodes_of(client)
         assert [nodes[name] for name in names] == ["", ""]
         assert await terminating(client) == ["low-0"]
+
+
+async def test_a_new_pod_of_the_same_name_knows_nothing_of_overdue_victims() -> None:
+    async with held_victims(2, 2) as (cluster, client), scheduler_on(cluster, SETTINGS):
+        await client.create(PODS, pod("chief", 8, priorityClassName="high"), "default")
+        await settle(PATIENCE * 8)
+        (first,) = await terminating(client)
+        other = "low-1" if first == "low-0" else "low-0"
+        await hold(client, other, held=False)
+        await client.delete(PODS, "chief", "default", grace=0)
+        await client.create(PODS, pod("chief", 8, priorityClassName="high"), "default")
+        await eventually(all_placed(client, ["chief"]), within=120)
+        await assert_nothing_twice(client)

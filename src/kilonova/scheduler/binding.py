@@ -109,7 +109,7 @@ class Binder:
 
     async def _bind_contained(self, placement: Placement) -> None:
         """Binds; an unexpected error costs this gang its turn. Pods whose binding was written
-        before the error keep their capacity."""
+        before the error keep their capacity, and victims that were not told to go stay."""
         try:
             await self._bind(placement)
         except Exception as error:
@@ -122,6 +122,7 @@ class Binder:
                 or not await self._is_there_after_all(pod, names[booking.row])
             ]
             self._give_back(placement, failed)
+            self._world.keep_untold(placement)
 
     async def _bind(self, placement: Placement) -> None:
         cleared = not self._stopping and await self._make_way(placement)

@@ -115,6 +115,11 @@ class GangBook:
         pods = filter(None, map(self.find, _referred(gang)))
         return [pod for pod in pods if pod.spec.scheduler_name in self._serves and stands(pod)]
 
+    def knows(self, name: str) -> bool:
+        """Whether a gang is read here; reservations, and capacity held for pods that move, are
+        not."""
+        return is_lone(name) or self._gangs.get(_key(name)) is not None
+
     def gang_of(self, pod: str) -> str | None:
         """The gang that lists a pod."""
         return self._gang_of.get(pod)
@@ -170,7 +175,7 @@ class GangBook:
 
     def bound(self, gang: Gang, pods: Collection[str]) -> None:
         """Pods of a gang were bound, as the API says: it may have all that it needs now."""
-        if is_lone(gang.name) or self._gangs.get(_key(gang.name)) is None:
+        if is_lone(gang.name) or not self.knows(gang.name):
             return
         if self._is_bound(gang, pods):
             self._whole.add(gang.name)

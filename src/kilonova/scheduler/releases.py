@@ -19,6 +19,7 @@ from datetime import datetime
 
 import numpy as np
 
+from kilonova.api.podgang import PodGang
 from kilonova.api.times import parse_time
 from kilonova.kube import Store
 from kilonova.kube.logging import get_logger
@@ -29,6 +30,7 @@ from kilonova.scheduler.core.snapshot import Booking
 from kilonova.scheduler.evictions import Evictions
 from kilonova.scheduler.nominations import Nominations
 from kilonova.scheduler.objects import Node, Pod
+from kilonova.scheduler.reading.gangs import lone_name
 from kilonova.scheduler.world import World
 
 _log = get_logger(__name__)
@@ -64,10 +66,12 @@ class Releases:
         self._overdue: dict[str, tuple[str, ...]] = {}
         """Overdue victims, by the gang for which they were evicted."""
 
-    def attach(self, pods: Store[Pod], nodes: Store[Node]) -> None:
-        """Has gangs read anew when something happens to their overdue victims."""
+    def attach(self, pods: Store[Pod], nodes: Store[Node], gangs: Store[PodGang]) -> None:
+        """Has gangs read anew when something happens to their overdue victims, and forgets those
+        that are gone."""
         pods.subscribe(self._pod_changed)
         nodes.subscribe(self._node_changed)
+        gangs.subscribe(self._gang_changed)
 
     async def make_way(self, placement: Placement) -> bool | Placement:
         """Whether all are gone who were in the way of a placement; or the placement that takes its
@@ -171,7 +175,12 @@ class Releases:
     def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
         pod = new or old
         if self._overdue and pod is not None and (new is None or new.ended):
+            self._overdue.pop(lone_name(pod.key), None)
             self._touch(gang for gang, victims in self._overdue.items() if pod.key in victims)
+
+    def _gang_changed(self, old: PodGang | None, new: PodGang | None) -> None:
+        if new is None and old is not None:
+            self._overdue.pop(f"{old.metadata.namespace}/{old.metadata.name}", None)
 
     def _node_changed(self, old: Node | None, new: Node | None) -> None:
         if self._overdue and (old is None or new is None or old.spec != new.spec):

@@ -158,6 +158,12 @@ class ReservationBook:
             self.settle(name)
             self.touch(name)
 
+    def revoke(self, name: str) -> None:
+        """A decision about a reservation failed: it has what it had before."""
+        self.cleared(name, gone=False)
+        self.settle(name)
+        self.touch(name)
+
     def state(self, name: str) -> State | None:
         """What is to be told of a reservation; None if nobody has looked at it yet."""
         return self._states.get(name)

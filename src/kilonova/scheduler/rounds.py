@@ -83,8 +83,12 @@ class Rounds:
     async def run(self) -> None:
         """Decides for ever; first about gangs that were promised room before we began."""
         await self._begin()
-        self._world.refresh()
-        await self._take_round(recall_nominated(self._world))
+        try:
+            self._world.refresh()
+            await self._take_round(recall_nominated(self._world))
+        except Exception as error:
+            self._errors.report("cycle", "", error)
+            self._world.recount()
         self._woken.set()
         failures = 0
         while True:
@@ -188,7 +192,7 @@ class Rounds:
             self._world.assume(outcome)
             self._bind(outcome)
         except Exception:
-            self._world.give_back(outcome.bookings)
+            self._world.revoke(outcome)
             raise
         return True
 

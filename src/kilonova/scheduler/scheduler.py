@@ -308,7 +308,7 @@ def build_scheduler(
         now,
         patience=settings.patience,
     )
-    releases.attach(caches.pods.store, caches.nodes.store)
+    releases.attach(caches.pods.store, caches.nodes.store, groups.gangs)
     binder = Binder(
         client, world, releases.make_way, done, slots, metrics, allocations, volumes, errors
     )

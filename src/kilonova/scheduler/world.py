@@ -232,6 +232,27 @@ class World:
                 self._gangs.forget_member(booking.pod)
             self._gangs.touch_pod(booking.pod)
 
+    def revoke(self, placement: Placement) -> None:
+        """A decision that failed before anything of it was carried out: its bookings are given
+        back, and its victims stay."""
+        name = placement.gang.name
+        if is_reservation(name):
+            self.reservations.revoke(name)
+        else:
+            self._assumed.update((booking.pod, booking) for booking in placement.bookings)
+            self.give_back(placement.bookings)
+        self.keep(pod for unit in placement.evicted for pod in unit.pods)
+
+    def keep_untold(self, placement: Placement) -> None:
+        """Victims of a placement that came to nothing stay, unless they terminate already."""
+        self.keep(
+            pod
+            for unit in placement.evicted
+            for pod in unit.pods
+            if pod in self.leavers
+            and ((found := self.find(pod)) is None or not found.metadata.deletion_timestamp)
+        )
+
     def recount(self) -> None:
         """Has standing gangs agree with bookings again, after a decision that failed midway."""
         bookings = self.cluster.snapshot.bookings
@@ -241,7 +262,9 @@ class World:
                 self.cluster.leave(name, gone)
         for booking in bookings.values():
             standing = self.cluster.standing.get(booking.gang)
-            if booking.gang and (standing is None or booking.pod not in standing.pods):
+            if self._gangs.knows(booking.gang) and (
+                standing is None or booking.pod not in standing.pods
+            ):
                 self._gangs.touch(booking.gang)
 
     def exclude_node(self, name: str, pod: str | None = None) -> None:
