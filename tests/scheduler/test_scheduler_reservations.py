@@ -20,7 +20,7 @@ from kilonova.scheduler.settings import Settings
 from kilonova.scheduler.summary import summary_of
 from kilonova.scheduler.whatif import what_if
 from tests.local.embedded_cluster import NODES, PODS, LoopClock, eventually, settle, virtual_time
-from tests.scheduler.faults import assert_nothing_twice, mortal_scheduler
+from tests.scheduler.faults import assert_nothing_twice, hold, mortal_scheduler
 from tests.scheduler.pictures import HERE
 from tests.scheduler.scheduling import (
     GANGS,
@@ -502,3 +502,28 @@ async def test_what_is_reserved_stays_booked_after_a_cycle_that_failed() -> None
         ours.world.recount()
         ours.world.refresh()
         assert len(ours.world.cluster.standing["rsv/default/night"].pods) == 1
+
+
+@pytest.mark.parametrize("lasts", [120, 800], ids=["slow", "overdue"])
+async def test_one_victim_is_enough_for_a_reservation_however_long_it_takes(lasts: int) -> None:
+    async with a_cluster(fleet(3)) as cluster:
+        client = cluster.client("tester")
+        owner = {"metadata": {"name": "owner"}, "spec": {"deserved": {"nvidia.com/gpu": "8"}}}
+        await client.create(QUEUES, owner)
+        for index in range(3):
+            body = pod(f"low-{index}", 8, nodeName=f"node-{index}")
+            await client.create(PODS, body, "default")
+            await hold(client, f"low-{index}")
+        await settle(5)
+        async with scheduler_on(cluster, Settings(patience=40)):
+            await settle(2)
+            await client.create(RESERVATIONS, reservation(1, queue="owner"), "default")
+            await client.create(PODS, pod("other", 8), "default")
+            await settle(lasts)
+            listing = (await client.list(PODS, "default")).items
+            (victim,) = [each for each in listing if "deletionTimestamp" in each["metadata"]]
+            await hold(client, victim["metadata"]["name"], held=False)
+            await eventually(in_phase(client, "Reserved"), within=120)
+            await settle(5)
+            assert (await nodes_of(client))["other"] == ""
+            await assert_nothing_twice(client)

@@ -31,6 +31,7 @@ from kilonova.scheduler.evictions import Evictions
 from kilonova.scheduler.nominations import Nominations
 from kilonova.scheduler.objects import Node, Pod
 from kilonova.scheduler.reading.gangs import lone_name
+from kilonova.scheduler.reading.reservations import is_reservation
 from kilonova.scheduler.world import World
 
 _log = get_logger(__name__)
@@ -86,6 +87,22 @@ class Releases:
             return False
         return cleared
 
+    def outcome(self, placement: Placement) -> bool | None:
+        """Whether all are gone who were in the way of a reservation, whose victims were told to go;
+        None while they terminate."""
+        left = self._left(placement)
+        overdue = [pod for pod in left if self._is_overdue(pod)]
+        if overdue:
+            self._note_overdue(placement, overdue)
+            return False
+        if not all(map(self._world.fits, placement.bookings)):
+            return False
+        return None if left else True
+
+    def forget(self, gang: str) -> None:
+        """A gang, or a reservation, is gone."""
+        self._overdue.pop(gang, None)
+
     def patient(self, gang: Gang) -> Gang:
         """A gang that waits; it evicts nobody while its victims are overdue."""
         victims = self._overdue.get(gang.name)
@@ -118,12 +135,15 @@ class Releases:
         return True
 
     async def _give_up(self, placement: Placement, overdue: list[str]) -> None:
+        self._note_overdue(placement, overdue)
+        await self._nominations.withdraw(placement)
+
+    def _note_overdue(self, placement: Placement, overdue: list[str]) -> None:
         gang = placement.gang.name
         _log.warning("victims do not terminate, claim is given up", gang=gang, pods=overdue)
         if placement.evicted or any(map(self._is_nominated, placement.bookings)):
             self._overdue[gang] = tuple(overdue)
         self._world.keep(overdue)
-        await self._nominations.withdraw(placement)
 
     def _left(self, placement: Placement) -> list[str]:
         """Victims that are not gone, and who else leaves the nodes of a placement."""
@@ -188,4 +208,7 @@ class Releases:
 
     def _touch(self, gangs: Iterable[str]) -> None:
         for gang in list(gangs):
-            self._world.touch(gang)
+            if is_reservation(gang):
+                self._world.reservations.touch(gang)
+            else:
+                self._world.touch(gang)

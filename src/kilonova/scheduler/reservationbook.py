@@ -59,6 +59,8 @@ class ReservationBook:
     ) -> None:
         self.changed: Callable[[str], None] = lambda _: None
         """Hears of reservations of which there may be something new to tell."""
+        self.patient: Callable[[Gang], Gang] = lambda gang: gang
+        """Says of a reservation that waits whether it may evict others now."""
         self._cluster = cluster
         self._reservations = reservations
         self._gangs = gangs
@@ -220,7 +222,7 @@ class ReservationBook:
         self.settle(name, among_others=True)
         rest = lacking(wanted, kept.places)
         if any(group.members for group in rest.groups):
-            self._waiting[name] = rest
+            self._waiting[name] = self.patient(rest)
         elif kept.since is None:
             kept.since, kept.unwritten = now, True
             kept.ends = ends_at(reservation.spec, now)

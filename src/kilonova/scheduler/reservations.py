@@ -31,6 +31,7 @@ from kilonova.scheduler.core.plan import Reservation as Shadow
 from kilonova.scheduler.evictions import Evictions
 from kilonova.scheduler.objects import RESERVATIONS
 from kilonova.scheduler.reading.reservations import key_of_reservation, reservation_name
+from kilonova.scheduler.releases import Releases
 from kilonova.scheduler.reservationbook import ReservationBook
 from kilonova.scheduler.reservationstatus import is_urgent, status_change, status_of
 from kilonova.scheduler.resting import Rests
@@ -41,6 +42,8 @@ _log = get_logger(__name__)
 _WORKERS = 4
 _LONGEST = 3600.0
 """Clocks are looked at so often, at least: they may be set."""
+_WAITS = 5.0
+"""Seconds after which it is looked again whether victims are gone."""
 _LOOKS = Backoff(0.1, 1.0)
 _PAUSES = Backoff(0.5, 10.0)
 
@@ -56,6 +59,7 @@ class Reservations:
         book: ReservationBook,
         reservations: Reflector[Reservation],
         evictions: Evictions,
+        releases: Releases,
         rests: Rests,
         events: Recorder,
         explain: Explain,
@@ -69,6 +73,7 @@ class Reservations:
         self._book = book
         self._reservations = reservations.store
         self._evictions = evictions
+        self._releases = releases
         self._rests = rests
         self._events = events
         self._explain = explain
@@ -76,6 +81,8 @@ class Reservations:
         self._pace = pace
         self._monotonic = monotonic
         self._placed: dict[Key, Placement] = {}
+        self._told_to_go: set[Key] = set()
+        """Those of them whose victims were told to go, and may be terminating."""
         self._refused: dict[Key, tuple[Refusal, Shadow | None]] = {}
         self._told_at: dict[Key, float] = {}
         self.controller = Controller(
@@ -91,6 +98,7 @@ class Reservations:
         """A reservation was given its place."""
         key = key_of_reservation(placement.gang.name)
         self._placed[key] = placement
+        self._told_to_go.discard(key)
         self._refused.pop(key, None)
         self.controller.queue.add(key)
 
@@ -105,8 +113,11 @@ class Reservations:
         name = reservation_name(*key)
         placement = self._placed.get(key)
         if placement is not None:
-            gone = await self._evictions.clear(placement)
+            gone = await self._clear(key, placement)
+            if gone is None or self._placed.get(key) is not placement:
+                return Result(_WAITS)
             del self._placed[key]
+            self._told_to_go.discard(key)
             if gone:
                 self._rests.forget(name)
             else:
@@ -116,6 +127,7 @@ class Reservations:
         if reservation is None:
             self._refused.pop(key, None)
             self._told_at.pop(key, None)
+            self._releases.forget(name)
             return None
         if state is None:
             return None
@@ -132,6 +144,17 @@ class Reservations:
             return Result(left)
         await self._tell(key, reservation, status)
         return None if due is None else Result(min(due - now, _LONGEST))
+
+    async def _clear(self, key: Key, placement: Placement) -> bool | None:
+        """Whether all are gone who were in the way; None while they terminate. That may take long,
+        and other reservations have to be told of meanwhile."""
+        if self._reservations.get(key) is None:
+            return False
+        if key not in self._told_to_go:
+            self._told_to_go.add(key)
+            if await self._evictions.clear(placement):
+                return True
+        return self._releases.outcome(placement)
 
     def _why(self, key: Key) -> Verdict | None:
         found = self._refused.get(key)

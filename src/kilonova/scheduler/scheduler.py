@@ -309,6 +309,7 @@ def build_scheduler(
         patience=settings.patience,
     )
     releases.attach(caches.pods.store, caches.nodes.store, groups.gangs)
+    world.reservations.patient = releases.patient
     binder = Binder(
         client, world, releases.make_way, done, slots, metrics, allocations, volumes, errors
     )
@@ -341,6 +342,7 @@ def build_scheduler(
         world.reservations,
         caches.reservations,
         evictions,
+        releases,
         rests,
         recorder,
         reasons,
