@@ -191,7 +191,9 @@ def up(
     allow_actions: Annotated[
         bool,
         typer.Option(
-            "--allow-actions", help="Let people scale, cordon, drain and delete in the console."
+            "--allow-actions",
+            help="Let people scale, restart, suspend, resume, cordon, drain and delete in the "
+            "console.",
         ),
     ] = False,
     detach: Annotated[

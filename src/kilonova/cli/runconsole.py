@@ -22,7 +22,8 @@ def console(
         bool,
         typer.Option(
             "--allow-actions",
-            help="Let who has the link scale, cordon, drain and delete, with your rights.",
+            help="Let who has the link scale, restart, suspend, resume, cordon, drain and delete, "
+            "with your rights.",
         ),
     ] = False,
     token_file: Annotated[

@@ -51,14 +51,14 @@ class ImageTolerations:
 def _warn(attributes: Attributes, node: str, spec: JsonObject) -> None:
     """Say at once why the pod will stay Pending: there is no node but one that pulls no images."""
     bare = [each.get("name", "") for each in all_containers(spec) if not each.get("command")]
-    problem = (
-        f'container "{bare[0]}" has no command'
-        if bare
-        else "the command of a container is not found on this machine"
-    )
+    if bare:
+        problem, fix = f'container "{bare[0]}" has no command', "a command"
+    else:
+        problem = "the command of a container is not found on this machine"
+        fix = "a command that this machine has"
     text = (
         f"{problem}: node {node} runs commands of this machine and pulls no images, and there is "
-        "no other node; give every container a command, or start simulated nodes (kilonova up "
+        f"no other node; give every container {fix}, or start simulated nodes (kilonova up "
         "--nodes small)"
     )
     if text not in attributes.warnings:

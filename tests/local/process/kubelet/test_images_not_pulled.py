@@ -1,5 +1,6 @@
 """Pods that leave their command to an image stay off the process node, which pulls none."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -135,3 +136,11 @@ async def test_where_there_is_no_other_node_the_api_warns(tmp_path: Path) -> Non
         reply = await place.client.send(request)
         assert reply.status == 201
         assert f'container \\"c\\" has no command: node {place.node}' in reply.headers["warning"]
+        assert "; give every container a command, or start" in reply.headers["warning"]
+        container = {"name": "c", "image": "example", "command": ["no-such-command"]}
+        body = {"metadata": {"name": "absent"}, "spec": {"containers": [container]}}
+        reply = await place.client.send(replace(request, body=msgspec.json.encode(body)))
+        assert reply.status == 201
+        warning = reply.headers["warning"]
+        assert "the command of a container is not found on this machine: node" in warning
+        assert "; give every container a command that this machine has, or start" in warning
