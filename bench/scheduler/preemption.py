@@ -29,7 +29,7 @@ def measure(inputs: Inputs) -> list[Row]:
     planner = planner_of(cluster_of(few))
     assert not planner.decide(singles(few * GPUS), 0.0).refusals
     rejections = [*_rejections(planner, few, inputs), *at_many, _cycle(planner, inputs)]
-    return [*rejections, _reclaim(inputs), _shapes(inputs), plan]
+    return [*rejections, _protected(inputs), _reclaim(inputs), _shapes(inputs), plan]
 
 
 def _rejections(planner: Planner, nodes: int, inputs: Inputs) -> Iterable[Row]:
@@ -49,6 +49,18 @@ def _cycle(planner: Planner, inputs: Inputs) -> Row:
     seconds = _best(inputs.runs, partial(_refused, planner, gangs))
     title = f"a cycle of {_REJECTED} rejected gangs of different sizes, {inputs.nodes:,} nodes full"
     return Row(Quantity(title, "s", "less", 0.3), seconds)
+
+
+def _protected(inputs: Inputs) -> Row:
+    count = inputs.nodes * GPUS
+    theirs = QueueSpec("theirs", reclaim_min_runtime=2 * _LATER)
+    ours = QueueSpec("ours", deserved={GPU: count * 1000})
+    planner = planner_of(cluster_of(inputs.nodes, theirs, ours))
+    assert not planner.decide(singles(count, "theirs"), 0.0).refusals
+    gangs = [replace(gang, created=_LATER) for gang in singles(1, "ours", name="late")]
+    seconds = _best(inputs.runs, partial(_refused, planner, gangs))
+    title = f"rejection of a pod, all victims protected, {inputs.nodes:,} nodes full"
+    return Row(Quantity(title, "ms", "less", 50), seconds * 1e3)
 
 
 def _reclaim(inputs: Inputs) -> Row:

@@ -11,7 +11,7 @@ from kilonova.scheduler.core.forest import forest_of
 from kilonova.scheduler.core.gangs import Gang, Group, Member
 from kilonova.scheduler.core.peers import Kind, Peers, Term
 from kilonova.scheduler.core.plan import NoRoom, Plan, Planner, Policy
-from kilonova.scheduler.core.queues import QueueSpec
+from kilonova.scheduler.core.queues import Amounts, QueueSpec
 from kilonova.scheduler.core.requirements import Requirement
 from kilonova.scheduler.core.scores import default_scoring
 from kilonova.scheduler.core.snapshot import GPU
@@ -176,6 +176,45 @@ def test_a_rejection_looks_at_no_gang_where_nobody_may_be_evicted(pods: int) -> 
     stand(cluster, running("s1", [("n1", (0,))], queue="b"), [("n1", (0,))])
     cluster.standing = Unlisted(cluster.standing.copy())
     assert not decide(cluster, pending("w", pods, 1, queue="a", priority=5)).placements
+
+
+class Unread(dict[str, Amounts]):
+    """What pods of a gang count in its queue, which nobody adds up: no unit is made of them."""
+
+    def __getitem__(self, pod: str) -> Amounts:
+        raise AssertionError("a unit is made of a gang that is protected")
+
+
+@pytest.mark.parametrize("pods", [1, 2])
+@pytest.mark.parametrize("queue", ["a", "b"], ids=["preempt", "reclaim"])
+@pytest.mark.parametrize("protection", ["too young", "disruption budget", "not preemptible"])
+def test_a_rejection_makes_no_units_of_gangs_that_are_protected(
+    pods: int, queue: str, protection: str
+) -> None:
+    least = 100.0 if protection == "too young" else 0.0
+    queues = tuple(
+        QueueSpec(
+            name,
+            deserved={GPU: 4000 if name == "a" else 0},
+            preempt_min_runtime=least,
+            reclaim_min_runtime=least,
+        )
+        for name in ("a", "b")
+    )
+    cluster = cluster_of(("n0", 1, ""), ("n1", 1, ""), queues=queues)
+    for name, where in (("s0", "n0"), ("s1", "n1")):
+        gang = running(name, [(where, (0,))], queue=queue)
+        if protection == "disruption budget":
+            (group,) = gang.groups
+            guarded = tuple(replace(each, budgets=("pdb",)) for each in group.standing)
+            gang = replace(gang, groups=(replace(group, standing=guarded),))
+        gang = replace(gang, preemptible=protection != "not preemptible")
+        stand(cluster, gang, [(where, (0,))], age=50)
+        cluster.standing[name].pods = Unread(cluster.standing[name].pods)
+    cluster.budgets["pdb"] = 0
+    wanted = pending("w", pods, 1, queue="a", priority=5)
+    assert not decide(cluster, wanted).placements
+    assert set(cluster.standing) == {"s0", "s1"}
 
 
 def test_a_plan_copies_no_gang_that_stays_as_it_is() -> None:

@@ -25,6 +25,9 @@ from kilonova.scheduler.core.ledgers import Ledger
 from kilonova.scheduler.core.rights import Claimant, apart, borrows, deserves
 from kilonova.scheduler.core.snapshot import GPU
 
+_REFUSED_UNITS = 2048
+"""After so many units to which a gang has no right no others are looked at."""
+
 
 class Victims:
     """The units of all gangs that stand, by queue and cost.
@@ -40,31 +43,43 @@ class Victims:
         self._guards: dict[str, tuple[str, ...]] = {}
         """Disruption budgets of the pods of which units were made, even while those are gone."""
         self._by_gang: dict[str, list[Unit]] = {}
-        self._levels: dict[str, list[tuple[int, _Level]]] | None = None
+        self._by_queue: defaultdict[str, list[Standing]] | None = None
+        self._levels: dict[tuple[str, bool], list[tuple[int, _Level]]] = {}
+        """By queue, and whether that is the one of the gang without a place."""
 
     def claim(self, gang: Gang, *, limited: bool = True) -> Claim:
         """What a gang may take; as if there were no limits, if it is not limited."""
         claimant = Claimant(gang.queue, asked(gang), gang.priority)
-        sources = self._sources(claimant)
+        sources = tuple(
+            each for each in self._sources(claimant) if self._by_priority(each, claimant.queue)
+        )
         return Claim(self._cluster, gang, self._now, self._guards, limited=limited, sources=sources)
 
     def of(self, claim: Claim, rows: Rows | None, useful: Flags | None) -> Iterator[Unit]:
         """Units that may be pushed out, one after the other, of gangs that stand on some rows, or
         anywhere, and on a useful one. Each counts as taken: a queue never loses what it deserves,
         no disruption budget is overdrawn."""
+        refused = 0
         for unit in self._in_order(claim) if rows is None else self._on(rows):
-            if self._is_useful(unit, useful) and claim.may_take(unit):
+            if not self._is_useful(unit, useful):
+                continue
+            if claim.may_take(unit):
                 claim.take(unit)
                 yield unit
+            elif (refused := refused + 1) == _REFUSED_UNITS:
+                return
 
     def possible(self, claim: Claim, rows: Rows | None, useful: Flags | None) -> Iterator[Unit]:
         """Units that may be pushed out, or might be if others were, too."""
+        refused = 0
         for unit in self._in_order(claim) if rows is None else self._on(rows):
             standing = self._cluster.standing.get(unit.gang)
             if standing is not None and standing.gang.queue in claim.sources:
                 helps = self._is_useful(unit, useful) or claim.helped_by(unit)
                 if helps and claim.might_take(unit):
                     yield unit
+                elif helps and (refused := refused + 1) == _REFUSED_UNITS:
+                    return
 
     def relieving(self, claim: Claim) -> Iterator[Unit]:
         """Units that may be pushed out, until no limit is broken any more; each counts as taken."""
@@ -79,9 +94,14 @@ class Victims:
 
     def instead(self, claim: Claim) -> Iterator[Unit]:
         """The units that may be pushed out, of which one is to go, and then no limit is broken."""
+        refused = 0
         for unit in self._in_order(claim):
-            if claim.settled_by(unit) and claim.may_take(unit):
+            if not claim.settled_by(unit):
+                continue
+            if claim.may_take(unit):
                 yield unit
+            elif (refused := refused + 1) == _REFUSED_UNITS:
+                return
 
     def are_on(self, claim: Claim, rows: Rows) -> bool:
         """Whether a gang stands on some rows that might have to make way, by its queue."""
@@ -126,7 +146,7 @@ class Victims:
         """Units of all gangs that might have to make way, the cheapest first."""
         lines: list[Iterator[Unit]] = []
         for queue in claim.sources:
-            levels = self._by_priority(queue)
+            levels = self._by_priority(queue, claim.claimant.queue)
             if queue == claim.claimant.queue:
                 levels = [each for each in levels if each[0] < claim.claimant.priority]
             lines.append(chain.from_iterable(level.units() for _, level in levels))
@@ -143,19 +163,49 @@ class Victims:
                 found.extend(self._units(standing[name]))
         return sorted(found, key=_cost)
 
-    def _by_priority(self, queue: str) -> "list[tuple[int, _Level]]":
-        """The gangs of a queue by priority, the least important first."""
-        if self._levels is None:
-            found: defaultdict[tuple[str, int], list[Standing]] = defaultdict(list)
+    def _by_priority(self, queue: str, claimant: str) -> "list[tuple[int, _Level]]":
+        """The gangs of a queue by priority, the least important first, without those that nothing
+        takes their place in this round: of them no units are made."""
+        own = queue == claimant
+        if (queue, own) not in self._levels:
+            found: defaultdict[int, list[Standing]] = defaultdict(list)
+            for standing in self._unprotected(queue, own=own):
+                found[standing.gang.priority].append(standing)
+            self._levels[queue, own] = [
+                (priority, _Level(found[priority], self._now, self._current))
+                for priority in sorted(found)
+            ]
+        return self._levels[queue, own]
+
+    def _unprotected(self, queue: str, *, own: bool) -> list[Standing]:
+        """Gangs of a queue that are preemptible, old enough to be preempted in their own queue or
+        reclaimed by another, and have a pod that its disruption budgets let go."""
+        if self._by_queue is None:
+            self._by_queue = defaultdict(list)
             for standing in self._cluster.standing.values():
-                gang = standing.gang
-                if gang.preemptible:
-                    found[gang.queue, gang.priority].append(standing)
-            self._levels = {}
-            for name, priority in sorted(found):
-                level = _Level(found[name, priority], self._now, self._current)
-                self._levels.setdefault(name, []).append((priority, level))
-        return self._levels.get(queue, [])
+                if standing.gang.preemptible:
+                    self._by_queue[standing.gang.queue].append(standing)
+        spec, now = self._cluster.forest.queues.get(queue), self._now
+        least = 0.0
+        if spec is not None:
+            least = spec.preempt_min_runtime if own else spec.reclaim_min_runtime
+        old = [each for each in self._by_queue.get(queue, ()) if now - each.since >= least]
+        bookings, budgets = self._cluster.snapshot.bookings, self._cluster.budgets
+        if all(left > 0 for left in budgets.values()):
+            return old
+        # This is over all gangs: what is done in it is little, and not in functions.
+        found: list[Standing] = []
+        lets_go: dict[tuple[str, ...], bool] = {(): True}
+        for standing in old:
+            for pod in standing.pods:
+                booking = bookings.get(pod)
+                guards = booking.member.budgets if booking is not None else ()
+                if guards not in lets_go:
+                    lets_go[guards] = all(budgets.get(each, 0) > 0 for each in guards)
+                if lets_go[guards]:
+                    found.append(standing)
+                    break
+        return found
 
     def _current(self, name: str, unit: Unit | None) -> list[Unit]:
         """Units of a gang as it stands now; or of one of its units what it is now."""
