@@ -6,6 +6,7 @@ reaches the port could do that: tokens are looked at later.
 """
 
 import asyncio
+from typing import Any
 from weakref import WeakKeyDictionary
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -27,6 +28,7 @@ class BoundedConnection(HttpToolsProtocol):
     """Gives whoever is at the other end only so much time for the head of a request, and so much
     room for what is not its body: head, trailers, sizes of chunks."""
 
+    app_state: dict[str, Any]
     _head_timer: asyncio.TimerHandle | None = None
     _beside_body = 0
 
@@ -37,12 +39,18 @@ class BoundedConnection(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._end_head()
         super().connection_lost(exc)
-        # Its buffers must not wait for the garbage collector, which long-lived ones seldom meet:
-        # a timer that is left alone, and what leads from a connection back to itself.
+        self.release()
+
+    def release(self) -> None:
+        """Nothing further comes by this connection.
+
+        Its buffers must not wait for the garbage collector, which long-lived ones seldom meet:
+        a timer that is left alone, and what leads from a connection back to itself.
+        """
         self._unset_keepalive_if_required()
         self.pipeline.clear()
         self.app_state = {}
-        self.scope = self.cycle = None  # pyright: ignore[reportAttributeAccessIssue]
+        self.scope = self.cycle = self.parser = None  # pyright: ignore[reportAttributeAccessIssue]
 
     def data_received(self, data: bytes) -> None:
         self._beside_body += len(data)

@@ -24,6 +24,7 @@ from kilonova.local.errors import ApiError, too_large, unauthorized
 from kilonova.local.responses import (
     PIECE_BYTES,
     ClientConnection,
+    PendingWrite,
     PendingWrites,
     ResponseWriter,
     Send,
@@ -81,7 +82,7 @@ class App:
             return
         answer = await self._api.handle(request, user)
         if isinstance(answer, Upgrade):
-            await self._switch(answer, scope)
+            await self._switch(answer, scope, request.path)
         elif isinstance(answer, StreamReply):
             await self._until(_copy(answer, send, writer), _disconnected(receive))
         else:
@@ -103,11 +104,14 @@ class App:
             return _ANONYMOUS
         raise unauthorized()
 
-    async def _switch(self, upgrade: Upgrade, scope: Scope) -> None:
+    async def _switch(self, upgrade: Upgrade, scope: Scope, path: str) -> None:
         session = upgrade.session
         assert session is not None
         try:
             wire: SocketWire = scope["state"]["take_over"](upgrade.headers)
+            wire.waiting = lambda size: self._pending.waiting(
+                PendingWrite(wire.abort, path, not upgrade.paced), size
+            )
             await self._until(serve(session, wire), wire.lost())
         except ConnectionResetError:
             return

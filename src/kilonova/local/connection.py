@@ -63,6 +63,7 @@ class Connection(BoundedConnection, ClientConnection):
         protocol = asyncio.StreamReaderProtocol(reader, loop=self.loop)
         transport.set_protocol(protocol)
         protocol.connection_made(transport)
+        self.release()
         lines = [b"HTTP/1.1 101 Switching Protocols"]
         lines += [f"{name}: {value}".encode("latin-1") for name, value in headers.items()]
         transport.write(b"\r\n".join([*lines, b"", b""]))

@@ -8,7 +8,9 @@ much. A client that watches then connects again, as it does when kube-apiserver 
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, Generator, MutableMapping
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from kilonova.kube.logging import get_logger
@@ -46,20 +48,28 @@ class ClientConnection:
         """End the connection at once; what is buffered is dropped."""
 
 
+@dataclass(eq=False, slots=True)
+class PendingWrite:
+    """A write that waits for its client. Unless it is `is_timed`, the client may take nothing for
+    as long as there is room."""
+
+    abort: Callable[[], None]
+    path: str
+    is_timed: bool
+
+
 class PendingWrites:
     """Bytes of answers that wait for their clients, and who is disconnected for it."""
 
     def __init__(self) -> None:
         self.bytes = 0
         self.terminated = 0
-        self._waiting: dict[
-            ResponseWriter, tuple[float, int]
-        ] = {}  # longest without progress first
+        self._waiting: dict[PendingWrite, tuple[float, int]] = {}  # longest without progress first
         self._timer: asyncio.TimerHandle | None = None
 
-    def add(self, writer: "ResponseWriter", size: int) -> None:
+    def add(self, write: PendingWrite, size: int) -> None:
         """A client blocks: `size` bytes wait for it."""
-        self._waiting[writer] = (asyncio.get_running_loop().time(), size)
+        self._waiting[write] = (asyncio.get_running_loop().time(), size)
         self.bytes += size
         if self._timer is None or self.bytes > PENDING_LIMIT:
             self._check()
@@ -69,11 +79,20 @@ class PendingWrites:
         """How many are blocked."""
         return len(self._waiting)
 
-    def remove(self, writer: "ResponseWriter") -> None:
+    def remove(self, write: PendingWrite) -> None:
         """It has taken some, or has gone."""
-        found = self._waiting.pop(writer, None)
+        found = self._waiting.pop(write, None)
         if found is not None:
             self.bytes -= found[1]
+
+    @contextmanager
+    def waiting(self, write: PendingWrite, size: int) -> Generator[None]:
+        """While a client is waited for."""
+        self.add(write, size)
+        try:
+            yield
+        finally:
+            self.remove(write)
 
     def _check(self) -> None:
         loop = asyncio.get_running_loop()
@@ -81,21 +100,21 @@ class PendingWrites:
             self._timer.cancel()
             self._timer = None
         now = loop.time()
-        for writer, (since, size) in list(self._waiting.items()):
+        for write, (since, size) in list(self._waiting.items()):
             stalled = now - since
             if stalled < _STALLED_UNDER_PRESSURE:
                 break
-            if self.bytes > PENDING_LIMIT or (writer.is_timed and stalled >= STALLED_SECONDS):
-                self.remove(writer)
+            if self.bytes > PENDING_LIMIT or (write.is_timed and stalled >= STALLED_SECONDS):
+                self.remove(write)
                 self.terminated += 1
                 _log.info(
                     "disconnected a client that does not read",
-                    path=writer.path,
+                    path=write.path,
                     stalled=round(stalled, 1),
                     bytes=size,
                     pending=self.bytes,
                 )
-                writer.connection.abort()
+                write.abort()
         if self._waiting:
             self._timer = loop.call_later(_CHECK_SECONDS, self._check)
 
@@ -133,9 +152,7 @@ class ResponseWriter:
         await self._send({"type": "http.response.body", "body": piece, "more_body": True})
         if not self.connection.is_blocked():
             return
-        self._pending.add(self, rest + self.connection.buffered())
-        try:
+        write = PendingWrite(self.connection.abort, self.path, self.is_timed)
+        with self._pending.waiting(write, rest + self.connection.buffered()):
             # Nothing is sent, but not before there is room for it.
             await self._send({"type": "http.response.body", "body": b"", "more_body": True})
-        finally:
-            self._pending.remove(self)

@@ -20,6 +20,12 @@ __all__ = ["wire"]
 SIZE = 1_000_000
 OBJECTS = 6  # the system keeps some megabytes of its own for a connection
 WATCH = f"{CONFIG_MAPS}?watch=1&resourceVersion=0&timeoutSeconds=600"
+WEBSOCKET = (
+    "Connection: Upgrade",
+    "Upgrade: websocket",
+    "Sec-WebSocket-Version: 13",
+    "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==",
+)
 COUNT = 30
 LIMIT = 100_000
 EACH = 1_000_000
@@ -55,7 +61,7 @@ async def until(wire: Wire, name: str, least: float) -> None:
 
 @contextlib.asynccontextmanager
 async def not_reading(
-    wire: Wire, path: str, count: int
+    wire: Wire, path: str, count: int, *headers: str
 ) -> AsyncGenerator[list[asyncio.StreamReader]]:
     """Clients that have asked and take nothing."""
     clients = [await wire.connect() for _ in range(count)]
@@ -64,7 +70,7 @@ async def not_reading(
             transport: asyncio.Transport = writer.transport  # pyright: ignore[reportAssignmentType]
             transport.pause_reading()
             transport.get_extra_info("socket").setsockopt(SOL_SOCKET, SO_RCVBUF, 4096)
-            writer.write(wire.head("GET", path))
+            writer.write(wire.head("GET", path, *headers))
         yield [reader for reader, _ in clients]
     finally:
         for _, writer in clients:
@@ -85,13 +91,19 @@ def memory_below(limit: int):
         tracemalloc.stop()
 
 
-@pytest.mark.parametrize("path", [WATCH, CONFIG_MAPS], ids=["watch", "list"])
-async def test_little_is_kept_for_a_client_that_does_not_read(wire: Wire, path: str) -> None:
+@pytest.mark.parametrize(
+    ("path", "headers"),
+    [(WATCH, ()), (WATCH, WEBSOCKET), (CONFIG_MAPS, ())],
+    ids=["watch", "websocket", "list"],
+)
+async def test_little_is_kept_for_a_client_that_does_not_read(
+    wire: Wire, path: str, headers: tuple[str, ...]
+) -> None:
     await store_something_large(wire)
     # A list is made for one client; of a watch, the bytes are the store's.
     each = EACH if path == WATCH else EACH + 2 * SIZE
     with memory_below(COUNT * each):
-        async with not_reading(wire, path, COUNT):
+        async with not_reading(wire, path, COUNT, *headers):
             await until(wire, "apiserver_blocked_clients", COUNT)
             gc.collect()
             now, _ = tracemalloc.get_traced_memory()
@@ -154,12 +166,13 @@ async def test_a_watch_that_was_read_keeps_nothing_of_it(wire: Wire) -> None:
         writer.transport.abort()
 
 
+@pytest.mark.parametrize("headers", [(), WEBSOCKET], ids=["plain", "websocket"])
 async def test_a_client_that_takes_nothing_is_disconnected_in_the_end(
-    wire: Wire, monkeypatch: pytest.MonkeyPatch
+    wire: Wire, monkeypatch: pytest.MonkeyPatch, headers: tuple[str, ...]
 ) -> None:
     monkeypatch.setattr(responses, "STALLED_SECONDS", 1.0)
     await store_something_large(wire)
-    async with not_reading(wire, WATCH, 3):
+    async with not_reading(wire, WATCH, 3, *headers):
         await until(wire, "apiserver_stalled_clients_disconnected_total", 3)
     assert await metric(wire, "apiserver_pending_response_bytes") == 0
 
@@ -190,8 +203,9 @@ async def test_the_server_stops_although_a_client_does_not_read(wire: Wire) -> N
             await wire.cluster.stop()
 
 
+@pytest.mark.parametrize("headers", [(), WEBSOCKET], ids=["plain", "websocket"])
 async def test_a_connection_that_is_over_does_not_wait_for_the_garbage_collector(
-    wire: Wire,
+    wire: Wire, headers: tuple[str, ...]
 ) -> None:
     """Which is seldom in a long-lived process; and its buffers are large."""
     await store_something_large(wire)
@@ -199,7 +213,7 @@ async def test_a_connection_that_is_over_does_not_wait_for_the_garbage_collector
     gc.collect()
     gc.disable()
     try:
-        async with not_reading(wire, WATCH, 5):
+        async with not_reading(wire, WATCH, 5, *headers):
             await until_connected(5)
         await until_connected(0)
     finally:

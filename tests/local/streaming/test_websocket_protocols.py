@@ -150,7 +150,8 @@ async def watching(api: Api, path: str) -> AsyncGenerator[Client]:
 
 
 async def test_a_watch_in_messages(api: Api) -> None:
-    """One event each, as text; on both servers."""
+    """One event each, as text, however long; on both servers."""
+    long = "xü" * 200_000  # characters of two bytes, at odd places: pieces end within some
     path = f"/api/v1/namespaces/{api.namespace}/configmaps?watch=1&fieldSelector=metadata.name%3Da"
 
     async def event(client: Client) -> Any:
@@ -160,7 +161,7 @@ async def test_a_watch_in_messages(api: Api) -> None:
         return json.loads(came)
 
     async with api.client() as client, watching(api, path) as watch:
-        for value in ("1", "2"):
+        for value in ("1", long):
             body = {"metadata": {"name": "a"}, "data": {"n": value}}
             if value == "1":
                 await client.create(CONFIG_MAPS, body, api.namespace)
@@ -169,7 +170,7 @@ async def test_a_watch_in_messages(api: Api) -> None:
         events = [await event(watch) for _ in range(2)]
         assert [(each["type"], each["object"]["data"]["n"]) for each in events] == [
             ("ADDED", "1"),
-            ("MODIFIED", "2"),
+            ("MODIFIED", long),
         ]
         await watch.send(TextMessage(data="of no interest"))
         await client.delete(CONFIG_MAPS, "a", api.namespace)

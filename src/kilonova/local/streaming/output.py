@@ -5,6 +5,7 @@ Clients that cannot read an answer as it comes, such as pages in a browser, ask 
 
 import asyncio
 import base64
+from codecs import getincrementaldecoder
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
@@ -34,19 +35,27 @@ def log_messages(request: Request, reply: StreamReply) -> Upgrade:
             else:
                 await websocket.send(chunk)
 
-    return agreed.upgrade(_session(send, reply))
+    upgrade = agreed.upgrade(_session(send, reply))
+    upgrade.paced = reply.paced
+    return upgrade
 
 
 def watch_messages(request: Request, reply: StreamReply) -> Upgrade:
-    """A watch, one event in each message of text. Any subprotocol will do, as in Kubernetes."""
+    """A watch, one event in each message of text. Any subprotocol will do, as in Kubernetes.
+
+    An event that comes in pieces goes out in frames of one message, and never exists as a whole.
+    """
     offered = request.headers.get("sec-websocket-protocol", "")
     agreed = agree(request, (offered.partition(",")[0].strip(),))
 
     async def send(websocket: WebSocket) -> None:
-        async for line in _lines(reply.chunks):
-            await websocket.send_text(line.decode())
+        decoder = getincrementaldecoder("utf-8")()  # a piece may end within a character
+        async for piece, last in _pieces(reply.chunks):
+            await websocket.send_text(decoder.decode(piece, last), last=last)
 
-    return agreed.upgrade(_session(send, reply))
+    upgrade = agreed.upgrade(_session(send, reply))
+    upgrade.paced = reply.paced
+    return upgrade
 
 
 def _session(send: Callable[[WebSocket], Awaitable[None]], reply: StreamReply) -> WebSocketSession:
@@ -79,11 +88,12 @@ async def _until_closed(websocket: WebSocket) -> None:
         pass
 
 
-async def _lines(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    torn: list[bytes] = []
+async def _pieces(chunks: AsyncIterator[bytes]) -> AsyncIterator[tuple[bytes, bool]]:
+    """Lines, or pieces of them as they come, and whether a line ends there."""
     async for chunk in chunks:
-        first, *others = chunk.split(b"\n")
-        torn.append(first)
-        for other in others:
-            yield b"".join(torn) + b"\n"
-            torn = [other]
+        *ended, begun = chunk.split(b"\n")
+        del chunk
+        for line in ended:
+            yield line + b"\n", True
+        if begun:
+            yield begun, False

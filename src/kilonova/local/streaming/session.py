@@ -90,6 +90,7 @@ class Upgrade(StreamReply):
     status: int = 101
     chunks: AsyncIterator[bytes] = field(default_factory=_no_chunks)
     session: Session | None = None
+    paced: bool = True
 
 
 async def serve(session: Session, wire: SocketWire) -> None:

@@ -73,9 +73,9 @@ class WebSocket:
         """One binary message; waits while the client does not read."""
         await self._send(BytesMessage(data=data))
 
-    async def send_text(self, text: str) -> None:
-        """One message of text; waits while the client does not read."""
-        await self._send(TextMessage(data=text))
+    async def send_text(self, text: str, *, last: bool = True) -> None:
+        """One message of text, or a part of one; waits while the client does not read."""
+        await self._send(TextMessage(data=text, message_finished=last))
 
     async def ping(self) -> None:
         await self._send(Ping())

@@ -2,6 +2,8 @@
 
 import asyncio
 import contextlib
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Protocol
 
 READ_BYTES = 64 << 10
@@ -30,6 +32,8 @@ class SocketWire:
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
         self._writer = writer
+        self.waiting: Callable[[int], AbstractContextManager[None]] | None = None
+        """Entered while the other side does not read, with the bytes that wait for it."""
 
     async def read(self) -> bytes:
         with contextlib.suppress(OSError):
@@ -37,8 +41,18 @@ class SocketWire:
         return b""
 
     async def write(self, data: bytes) -> None:
+        transport = self._writer.transport
         self._writer.write(data)
-        await self._writer.drain()
+        buffered = transport.get_write_buffer_size()
+        if self.waiting is None or buffered <= transport.get_write_buffer_limits()[1]:
+            await self._writer.drain()
+            return
+        with self.waiting(buffered):
+            await self._writer.drain()
+
+    def abort(self) -> None:
+        """End the connection at once; what is buffered is dropped."""
+        self._writer.transport.abort()
 
     @property
     def is_idle(self) -> bool:
