@@ -12,6 +12,6 @@ def test_it_measures_decisions_and_memory(tmp_path: Path) -> None:
     subprocess.run(command, check=True, capture_output=True, timeout=120)
     rows = json.loads(out.read_text())["rows"]
     deciding = ["pods/s", "ms", "ms", "ms", "ms", "ms", "s"]
-    preemption = [*(6 * ["ms"]), "s", "ms", "ms", "ms"]
+    preemption = [*(6 * ["ms"]), "s", "ms", "ms", "ms", "ms"]
     assert [row["unit"] for row in rows] == [*deciding, *preemption, "MB"]
     assert all(row["ours"] > 0 for row in rows)
