@@ -91,7 +91,10 @@ def _kind_and_name(typed: str) -> tuple[str, str]:
         return "*", typed
     if kind.lower().partition(".")[0] in (*_PODS, *_GANGS, *_RESERVATIONS):
         return "", name
-    return owner_kind(kind) or kind.lower().partition(".")[0], name
+    plain = kind.lower().partition(".")[0]
+    if plain in _OWN_NO_PODS:
+        raise _no_owner(plain)
+    return owner_kind(kind) or plain, name
 
 
 def _require_kind(seen: "Captured", kind: str) -> None:
@@ -101,8 +104,14 @@ def _require_kind(seen: "Captured", kind: str) -> None:
 
     known = ("", "*", *KINDS)
     if kind not in known and kind not in kinds_of(seen.pods, seen.gangs):
-        named = ", ".join(("pod", "podgang", "podgroup", "reservation", *KINDS))
-        raise WrongUsage(f"there is no kind {kind!r} here that owns pods; there are {named}")
+        raise _no_owner(kind)
+
+
+def _no_owner(kind: str) -> WrongUsage:
+    from kilonova.cli.owners import KINDS
+
+    named = ", ".join(("pod", "podgang", "podgroup", "reservation", *KINDS))
+    return WrongUsage(f"there is no kind {kind!r} here that owns pods; there are {named}")
 
 
 def _answers(seen: "Captured", kind: str, namespace: str, name: str) -> "Answer | list[Answer]":
@@ -138,6 +147,31 @@ def _answers(seen: "Captured", kind: str, namespace: str, name: str) -> "Answer 
         f"kilonova-scheduler: {hint}"
     )
 
+
+_OWN_NO_PODS = frozenset(
+    [
+        "service",
+        "svc",
+        "configmap",
+        "cm",
+        "secret",
+        "namespace",
+        "ns",
+        "event",
+        "ingress",
+        "ing",
+        "persistentvolumeclaim",
+        "pvc",
+        "persistentvolume",
+        "pv",
+        "serviceaccount",
+        "sa",
+        "endpoints",
+        "networkpolicy",
+        "queue",
+    ]
+)
+"""Kinds that everybody has and that own no pods: refused without looking at the cluster."""
 
 _ORDER = ("Waiting", "NotYet", "Next", "Placed")
 
