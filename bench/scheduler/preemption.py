@@ -78,7 +78,7 @@ def _shapes(inputs: Inputs) -> Row:
     pods = [_of_own_shape(index, inputs.shapes) for index in range(2 * inputs.shapes)]
     seconds = _best(inputs.runs, partial(_placed, planner, pods))
     title = f"a pod of one of {inputs.shapes:,} shapes in turn, {inputs.nodes:,} nodes"
-    return Row(Quantity(title, "ms", "less", 1), seconds * 1e3 / len(pods))
+    return Row(Quantity(title, "ms", "less", 0.5), seconds * 1e3 / len(pods))
 
 
 def _plan(planner: Planner, inputs: Inputs) -> Row:
