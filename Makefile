@@ -1,4 +1,4 @@
-# Everything starts here: `make help`. Needed: make, and Python 3.11 or newer as `python3`
+# Everything starts here: `make help`. Needed: make, and Python 3.11 to 3.14 as `python3`
 # (or PYTHON=…). ARGS=… reaches the command of a target: make up ARGS="--detach --wait".
 
 .DEFAULT_GOAL := help
@@ -7,7 +7,9 @@ MAKEFLAGS += --no-print-directory
 
 PYTHON ?= python3
 ARGS ?=
-# Who share the tests: many of these wait for servers, so that four keep two cores busy.
+# quick: what needs no part of `make real-parts` and takes no long time; all: everything.
+TIER ?= quick
+# Processes that share the tests: many tests wait for servers, so that four keep two cores busy.
 WORKERS ?= 4
 VENV := .venv
 BIN := $(VENV)/bin
@@ -38,8 +40,12 @@ up: $(RUN) ## Start a cluster on this machine (Ctrl-C stops it)
 	@$(BIN)/kilonova up $(ARGS)
 
 .PHONY: test
-test: $(DEV) ## Run all tests (those on real Kubernetes want `make real-parts` first)
-	$(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
+test: $(DEV) ## Run the tests that need nothing installed (TIER=all: every test; ARGS=tests/PACKAGE)
+	$(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --tier=$(TIER) $(ARGS)
+
+.PHONY: durations
+durations: $(DEV) ## Record how long each test takes, on a quiet machine (tests/durations.json)
+	$(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --record-durations $(ARGS)
 
 .PHONY: venv
 venv: $(DEV) ## Set up everything for development in .venv
@@ -51,9 +57,11 @@ check: $(DEV) ## Check format, lint, types, layers, and that generated tables ar
 	$(BIN)/pyright
 	$(BIN)/lint-imports
 	$(BIN)/python -m tools.crds.generate --check
+	$(BIN)/python -m tools.docs.component_pages --check
+	$(BIN)/python -m tools.grpc_stubs.generate --check
 ifneq ($(shell command -v go 2>/dev/null),)
 	$(BIN)/python -m tools.schemas.generate --check
-	$(BIN)/python -m tools.schemas.forms --check
+	$(BIN)/python -m tools.schemas.zero_values --check
 	$(BIN)/python -m tools.schemas.columns --check
 	$(BIN)/python -m tools.protobuf.generate --check
 	$(BIN)/python -m tools.rbac.generate --check
@@ -76,7 +84,7 @@ screenshots: $(DEV) ## Take pictures of the console (ARGS="--into FOLDER", or --
 	@$(BIN)/python -m tools.screenshots.take $(ARGS)
 
 .PHONY: docs
-docs: $(DOCS) ## Build the documentation into site/; a link that leads nowhere is an error
+docs: $(DOCS) ## Build the documentation into site/; broken links are errors
 	@$(BIN)/python -m tools.docs $(ARGS)
 
 .PHONY: bench
@@ -84,39 +92,39 @@ bench: $(DEV) ## Run the benchmarks (ARGS="NAME --json FILE")
 	$(BIN)/python -m bench $(or $(ARGS),home)
 
 .PHONY: faults
-faults: $(DEV) ## Run only the tests that kill and break things, with 1,000 kills, and long searches
-	KILONOVA_KILLS=$${KILONOVA_KILLS:-1000} KILONOVA_WORLDS=$${KILONOVA_WORLDS:-10000} \
+faults: $(DEV) ## Run fault injection at full length: 1,000 kills, long random searches
+	KILONOVA_FULL=1 KILONOVA_KILLS=$${KILONOVA_KILLS:-1000} KILONOVA_WORLDS=$${KILONOVA_WORLDS:-10000} \
 		KILONOVA_FAULT_RUNS=$${KILONOVA_FAULT_RUNS:-300} \
-		$(BIN)/pytest -o faulthandler_timeout=1800 -o timeout=3600 tests/faults \
-		tests/scheduler/core/test_every_gang_starts.py \
-		tests/scheduler/core/test_feasible_gangs.py \
-		tests/scheduler/core/test_preemption_oracle.py \
-		tests/scheduler/core/test_smallest_release.py \
-		tests/scheduler/test_scheduler_fault_runs.py $(ARGS)
+		$(BIN)/pytest -o faulthandler_timeout=1800 -o timeout=3600 --tier=faults $(ARGS)
+
+.PHONY: image
+image: $(RUN) ## Write the container image into dist/, without a container builder (Linux)
+	@$(BIN)/python -m tools.image $(ARGS)
 
 .PHONY: control-plane
 control-plane: | $(BIN)/python ## Build a real Kubernetes control plane, once; prints its folder
-	@$(BIN)/python tools/control-plane/build.py
+	@$(BIN)/python -m tools.realparts control-plane
 
 .PHONY: chromium
 chromium: | $(BIN)/python ## Get a browser for the tests of the console; prints its command
-	@$(BIN)/python tools/chromium/get.py
+	@$(BIN)/python -m tools.realparts chromium
 
 .PHONY: real-parts
-real-parts: control-plane chromium ## Get all that the full test suite wants
+real-parts: | $(BIN)/python ## Get everything that `make test TIER=all` needs (ARGS=--list, ARGS="NAME …")
+	@$(BIN)/python -m tools.realparts $(ARGS)
 
 .PHONY: lock
-lock: ## Pin the dependencies anew (needs uv)
+lock: ## Update the pinned dependencies (needs uv)
 	@command -v "$(UV)" >/dev/null || { echo "make lock: no uv on the PATH" >&2; exit 1; }
 	$(call compile,build,requirements.lock)
-	$(call compile,dev,requirements-dev.lock)
+	$(call compile,dev --extra s3,requirements-dev.lock)
 	$(call compile,docs,requirements-docs.lock)
 
 compile = $(UV) pip compile --quiet --universal --generate-hashes --no-header --no-annotate \
 	--no-emit-index-url pyproject.toml --group $(1) -o $(2)
 
 $(BIN)/python:
-	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("Kilonova needs Python 3.11 or newer, and $(PYTHON) is " + sys.version.split()[0] + ": make PYTHON=python3.11 …")'
+	@$(PYTHON) -c 'import sys; (3, 11) <= sys.version_info < (3, 15) or sys.exit("Kilonova needs Python 3.11 to 3.14, and $(PYTHON) is " + sys.version.split()[0] + ": make PYTHON=python3.11 …")'
 	@echo "Creating $(VENV) …"
 	@$(CREATE)
 

@@ -3,13 +3,13 @@
 import typer
 from rich.console import Console
 
-from bench.cluster import cluster
-from bench.home import home
-from bench.packing import packing
-from bench.product import product
-from bench.scheduler import scheduler
-from bench.schedulerapi import scheduler_api
-from bench.workloads import workloads
+from bench.cluster.command import cluster
+from bench.home.command import home
+from bench.packing.command import packing
+from bench.product.command import product
+from bench.scheduler.command import scheduler
+from bench.schedulerapi.command import scheduler_api
+from bench.workloads.command import workloads
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 app.command("home")(home)
@@ -23,7 +23,7 @@ app.command("product")(product)
 
 @app.callback(invoke_without_command=True)
 def benchmarks(context: typer.Context) -> None:
-    """Benchmarks of Kilonova. Each prints a table; run them on a quiet machine."""
+    """Benchmarks of Kilonova. Each prints a table; run them on an idle machine."""
     if context.invoked_subcommand is not None:
         return
     console = Console(soft_wrap=True)

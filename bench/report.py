@@ -1,4 +1,4 @@
-"""What a benchmark says: rows of figures with their aims, as a table and as JSON."""
+"""The result of a benchmark: rows of figures with their targets, as a table and as JSON."""
 
 import math
 import os
@@ -19,31 +19,32 @@ from kilonova import __version__
 
 Better = Literal["less", "more"]
 
-_MARKS = {True: " [green]✓[/]", False: " [red]missed[/]", None: ""}
+_TARGET_SYMBOLS = {True: " [green]✓[/]", False: " [red]missed[/]", None: ""}
 
 
 @dataclass(frozen=True, slots=True)
 class Quantity:
-    """What is measured. `aim` is the worst figure that is good enough; `beats_peer` asks
-    for a figure no worse than the peer's."""
+    """What is measured. `target` is the figure to meet; `beats_peer` requires one no worse than the
+    peer's.
+    """
 
     title: str
     unit: str
     better: Better = "less"
-    aim: float | None = None
+    target: float | None = None
     beats_peer: bool = False
 
-    def aim_text(self) -> str:
-        """The aim in words: `≤ 1 s`, `≥ theirs`."""
+    def target_text(self) -> str:
+        """The target as text: `≤ 1 s`, `≥ peer`."""
         sign = "≤" if self.better == "less" else "≥"
-        parts = [f"{sign} theirs"] if self.beats_peer else []
-        if self.aim is not None:
-            parts.append(f"{sign} {self.aim:,g} {self.unit}".rstrip())
+        parts = [f"{sign} peer"] if self.beats_peer else []
+        if self.target is not None:
+            parts.append(f"{sign} {self.target:,g} {self.unit}".rstrip())
         return ", ".join(parts)
 
-    def is_reached(self, ours: float, peer: float | None) -> bool | None:
-        """Whether our figure is good enough; None where nothing is aimed at."""
-        bounds = [] if self.aim is None else [self.aim]
+    def is_target_met(self, ours: float, peer: float | None) -> bool | None:
+        """Whether our figure meets the target; None without one."""
+        bounds = [] if self.target is None else [self.target]
         if self.beats_peer and peer is not None:
             bounds.append(peer)
         if not bounds:
@@ -53,8 +54,8 @@ class Quantity:
         return all(ours >= bound for bound in bounds)
 
 
-Figures: TypeAlias = dict[Quantity, float]
-"""What was measured of one server or program."""
+Measurements: TypeAlias = dict[Quantity, float]
+"""The figures of one server or program."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +67,8 @@ class Row:
     peer: float | None = None
 
     @property
-    def times_better(self) -> float | None:
-        """How many times better than the peer's ours is; below 1 it is worse."""
+    def ratio(self) -> float | None:
+        """How many times better our figure is than the peer's; below 1 it is worse."""
         if not self.peer or not self.ours or math.isinf(self.peer) or math.isinf(self.ours):
             return None
         if self.quantity.better == "less":
@@ -75,13 +76,13 @@ class Row:
         return self.ours / self.peer
 
     @property
-    def is_reached(self) -> bool | None:
-        return self.quantity.is_reached(self.ours, self.peer)
+    def is_target_met(self) -> bool | None:
+        return self.quantity.is_target_met(self.ours, self.peer)
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """A benchmark's outcome: with what inputs, beside whom, and the rows."""
+    """The result of a benchmark: its inputs, its peer, and the rows."""
 
     benchmark: str
     peer: str
@@ -91,34 +92,36 @@ class Report:
     made: datetime = field(default_factory=lambda: datetime.now(UTC))
 
     def print(self, console: Console) -> None:
-        """The table, then the notes; in Markdown where nobody is looking."""
+        """Print the table, then the notes; in Markdown if the output is not a terminal."""
         frame = box.HEAVY_HEAD if console.is_terminal else box.MARKDOWN
-        table = Table(title=f"{self.benchmark} ({machine()})\n", title_justify="left", box=frame)
+        table = Table(
+            title=f"{self.benchmark} ({describe_machine()})\n", title_justify="left", box=frame
+        )
         table.add_column("")
         for heading in ("ours", self.peer, "times better"):
             table.add_column(heading, justify="right")
-        table.add_column("aim")
+        table.add_column("target")
         for row in self.rows:
             unit = row.quantity.unit
-            times = row.times_better
+            times = row.ratio
             table.add_row(
                 row.quantity.title,
-                shown(row.ours, unit),
-                "" if row.peer is None else shown(row.peer, unit),
+                format_value(row.ours, unit),
+                "" if row.peer is None else format_value(row.peer, unit),
                 "" if times is None else f"{times:,.2f}",
-                row.quantity.aim_text() + _MARKS[row.is_reached],
+                row.quantity.target_text() + _TARGET_SYMBOLS[row.is_target_met],
             )
         console.print(table)
         for note in self.notes:
             console.print(f"\n{note}")
 
     def write(self, path: Path) -> None:
-        """All of it as JSON."""
+        """Write everything as JSON."""
         document = {
             "benchmark": self.benchmark,
             "version": __version__,
             "made": self.made.isoformat(timespec="seconds"),
-            "machine": machine(),
+            "machine": describe_machine(),
             "inputs": dict(self.inputs),
             "peer": self.peer,
             "rows": [
@@ -128,9 +131,9 @@ class Report:
                     "better": row.quantity.better,
                     "ours": row.ours,
                     "peer": row.peer,
-                    "times_better": row.times_better,
-                    "aim": row.quantity.aim_text() or None,
-                    "reached": row.is_reached,
+                    "times_better": row.ratio,
+                    "target": row.quantity.target_text() or None,
+                    "reached": row.is_target_met,
                 }
                 for row in self.rows
             ],
@@ -139,16 +142,16 @@ class Report:
         path.write_bytes(msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n")
 
 
-def shown(value: float, unit: str) -> str:
-    """A figure with about three digits that mean something."""
+def format_value(value: float, unit: str) -> str:
+    """A figure with about three significant digits."""
     if math.isinf(value):
         return "never"
     digits = 0 if value >= 100 or not unit else 1 if value >= 10 else 2
     return f"{value:,.{digits}f} {unit}".rstrip()
 
 
-def machine() -> str:
-    """The facts about this machine that figures depend on."""
+def describe_machine() -> str:
+    """The properties of this machine that figures depend on."""
     memory = psutil.virtual_memory().total / 2**30
     python = platform.python_version()
     return f"{os.cpu_count()} cores, {memory:.0f} GiB, {platform.system()}, Python {python}"

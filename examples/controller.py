@@ -1,4 +1,4 @@
-"""A whole controller: every namespace labelled `team` gets a ConfigMap that names the team.
+"""A complete controller: every namespace labelled `team` gets a ConfigMap that names the team.
 
 kilonova up --detach --wait
 export KUBECONFIG=~/.local/share/kilonova/default/kubeconfig
@@ -12,9 +12,9 @@ import asyncio
 import msgspec
 
 from kilonova.kube import Client, Controller, Key, Manager, Reflector, Resource, Watch, connect
-from kilonova.kube.apply import narrowest_patch
+from kilonova.kube.client.merge_patch import minimal_merge_patch
 
-# Types have the fields that are used, and no others: a big object costs only what we read.
+# Types have only the fields that are used: the parser skips the rest of a large object.
 
 
 class Metadata(msgspec.Struct, rename="camel"):
@@ -39,7 +39,7 @@ CONFIG_MAPS = Resource("", "v1", "configmaps", "ConfigMap", True, ConfigMap)
 
 
 def desire(namespace: Namespace) -> dict[str, str] | None:
-    """All judgement is here, without I/O: what the ConfigMap should say, or None for no wish."""
+    """All decisions are here, without I/O: the desired data of the ConfigMap, or None for none."""
     team = namespace.metadata.labels.get("team")
     if team is None or namespace.metadata.deletion_timestamp:
         return None
@@ -47,32 +47,32 @@ def desire(namespace: Namespace) -> dict[str, str] | None:
 
 
 class TeamConfig:
-    """Observe the stores, ask `desire`, write what differs."""
+    """Observe the stores, compute `desire`, write what differs."""
 
     def __init__(self, client: Client) -> None:
         self.client = client
         self.namespaces = Reflector(client, NAMESPACES)
-        self.config_maps = Reflector(client, CONFIG_MAPS, fields="metadata.name=team")
+        self.config_maps = Reflector(client, CONFIG_MAPS, field_selector="metadata.name=team")
         self.controller = Controller(
             "team-config",
             self.reconcile,
             [
                 Watch(self.namespaces),
-                # A ConfigMap that somebody edits or deletes concerns its namespace.
+                # A changed or deleted ConfigMap enqueues its namespace.
                 Watch(self.config_maps, lambda each: [("", each.metadata.namespace)]),
             ],
         )
 
     async def reconcile(self, key: Key) -> None:
         namespace = self.namespaces.store.get(key)
-        wanted = desire(namespace) if namespace else None
-        if wanted is None:
+        desired = desire(namespace) if namespace else None
+        if desired is None:
             return
         present = self.config_maps.store.get((key[1], "team"))
         live = {"data": present.data} if present else {}
-        if narrowest_patch(live, {"data": wanted}) is None:
+        if minimal_merge_patch(live, {"data": desired}) is None:
             return
-        await self.client.apply(CONFIG_MAPS, "team", {"data": wanted}, key[1])
+        await self.client.apply(CONFIG_MAPS, "team", {"data": desired}, key[1])
 
 
 async def main() -> None:

@@ -6,6 +6,7 @@ Files that take long come first, so that no worker is left alone with one at the
 
 import gc
 import os
+import shutil
 import signal
 import sys
 from collections.abc import Generator, Iterator
@@ -17,12 +18,14 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-from kilonova.kube.access import connect
-from kilonova.kube.client import Client
-from tests.harness.access import Access
-from tests.harness.controlplane import HOW_TO_GET, ControlPlane, binaries
-from tests.harness.embedded import EmbeddedServer
-from tests.harness.kubectl import Kubectl, kubectl_binary
+from kilonova.kube.client.client import Client
+from kilonova.kube.client.config.client_config import connect
+from tests.harness import tiers
+from tests.harness.access import ServerAccess
+from tests.harness.control_plane import MISSING_BINARIES_MESSAGE, ControlPlane, find_binaries
+from tests.harness.embedded_server import EmbeddedServer
+from tests.harness.kubectl import Kubectl, find_kubectl
+from tests.harness.real_parts import require_part
 
 # A gate must say the same of the same commit: there the examples are always the same ones.
 settings.register_profile("gate", derandomize=True, deadline=None)
@@ -40,69 +43,7 @@ for _number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
     if signal.getsignal(_number) is signal.SIG_IGN:
         signal.signal(_number, lambda *_: None)
 
-LONGEST = (
-    "faults/test_kill.py",
-    "bench/test_bench_workloads.py",
-    "differential/test_differential.py",
-    "workloads/scenarios/test_gang_scheduling.py",
-    "workloads/scenarios/test_faults_of_the_operator.py",
-    "e2e/test_rollouts.py",
-    "e2e/browser/test_console_pages.py",
-    "workloads/cliques/test_cliques_that_crash.py",
-    "e2e/browser/test_console_live.py",
-    "e2e/browser/test_console_fleet.py",
-    "e2e/browser/test_console_actions.py",
-    "e2e/browser/test_console_keyboard.py",
-    "e2e/test_process_node.py",
-    "local/controllers/apps/test_controllers_that_crash.py",
-    "workloads/scenarios/test_rolling_updates.py",
-    "workloads/scenarios/test_gang_termination.py",
-    "scheduler/extender/test_extender_with_kube_scheduler.py",
-    "scheduler/process/test_scheduler_processes.py",
-    "scheduler/process/test_deployed_scheduler.py",
-    "local/schema/cel/test_cel_bounds.py",
-    "workloads/replicas/test_replica_stories.py",
-    "workloads/scenarios/test_cascade_delete.py",
-    "local/controllers/batch/test_job_crashes.py",
-    "workloads/process/test_deployed_operator.py",
-    "workloads/scenarios/test_update_pace.py",
-    "bench/test_bench_cluster.py",
-    "workloads/scenarios/test_on_delete.py",
-    "workloads/scenarios/test_kai_backend.py",
-    "workloads/scenarios/test_topology.py",
-    "workloads/scenarios/test_mnnvl.py",
-    "workloads/scenarios/test_completion.py",
-    "workloads/scenarios/test_operator_upgrades.py",
-    "workloads/scenarios/test_resource_sharing.py",
-    "workloads/scenarios/test_startup_order.py",
-    "workloads/test_operator_repairs.py",
-    "workloads/cliques/test_clique_rounds.py",
-    "workloads/test_operator_crashes.py",
-    "workloads/test_operator_updates.py",
-    "cli/test_demo.py",
-    "e2e/browser/test_console_few_rights.py",
-    "examples/test_workload_examples.py",
-    "cli/test_lists.py",
-    "local/process/unprivileged/test_ordinary_user.py",
-    "scheduler/test_scheduler_fault_runs.py",
-    "scheduler/test_scheduler_reservations.py",
-    "local/process/kubelet/test_process_pods.py",
-    "cli/test_life_of_a_cluster.py",
-    "scheduler/core/test_defragmenting.py",
-    "workloads/backends/test_backend_stories.py",
-    "cli/test_run_operator.py",
-    "local/nodes/test_simulated_nodes.py",
-    "workloads/test_updates_without_room.py",
-    "cli/test_tour.py",
-    "local/nodes/test_trouble.py",
-    "local/process/kubelet/test_process_command.py",
-    "examples/test_scheduling_feature_examples.py",
-    "local/streaming/test_websocket_protocols.py",
-    "local/bad_input/test_slow_readers.py",
-)
-"""Files that take more than some ten seconds, the longest first, more or less."""
-
-INTERRUPTED_EVERY = 20.0
+INTERRUPT_INTERVAL_SECONDS = 20.0
 """Seconds between two attempts to end a test that has taken longer than it may."""
 
 CONTROLLERS = ",".join(
@@ -120,14 +61,28 @@ CONTROLLERS = ",".join(
 EMBEDDED_CONTROLLERS = f"{CONTROLLERS},definition-controller,event-expiry"
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the files that take longest; the others stay in their order."""
-    here = Path(__file__).parent
-    places = {here / name: place for place, name in enumerate(LONGEST)}
-    missing = [str(path) for path in places if not path.exists()]
-    if missing:
-        raise pytest.UsageError(f"no such files, named in LONGEST: {', '.join(missing)}")
-    items.sort(key=lambda item: places.get(item.path, len(places)))
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Options of our own; see `tests/harness/tiers.py`."""
+    parser.addoption("--tier", choices=(tiers.QUICK, tiers.ALL, tiers.FAULTS), default=tiers.ALL)
+    parser.addoption("--record-durations", action="store_true")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Record durations where asked, in the one process that hears of every test."""
+    is_worker = hasattr(config, "workerinput")
+    if config.getoption("--record-durations") and not is_worker:
+        config.pluginmanager.register(tiers.DurationRecorder())
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Select the tests of the tier, longest files first."""
+    durations = tiers.read_durations()
+    tiers.mark_tiers(items, durations)
+    tier = str(config.getoption("--tier"))
+    left_out = [item for item in items if not tiers.is_in_tier(item, tier)]
+    items[:] = [item for item in items if tiers.is_in_tier(item, tier)]
+    config.hook.pytest_deselected(items=left_out)
+    tiers.sort_by_duration(items, durations)
 
 
 _TIME_LIMIT = pytest.StashKey[Any]()
@@ -144,7 +99,7 @@ def pytest_timeout_set_timer(
     done = yield
     item.stash[_TIME_LIMIT] = settings
     if signal.getitimer(signal.ITIMER_REAL)[0]:
-        signal.setitimer(signal.ITIMER_REAL, settings.timeout, INTERRUPTED_EVERY)
+        signal.setitimer(signal.ITIMER_REAL, settings.timeout, INTERRUPT_INTERVAL_SECONDS)
     return done
 
 
@@ -156,17 +111,72 @@ def pytest_exception_interact(node: pytest.Item | pytest.Collector) -> None:
         node.ihook.pytest_timeout_set_timer(item=node, settings=settings)
 
 
-def pytest_collection_finish() -> None:
-    """Let the collector pass by what all tests share: it lives as long as they do."""
-    gc.collect()
-    gc.freeze()
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Let the garbage collector pass by what all tests share: it lives as long as they do.
+
+    During the collection of tests it would take two thirds of the CPU time. Afterwards it runs less
+    often than by default: it would take a fifth of that of tests that run a cluster in this
+    process.
+    """
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.collect()
+        gc.freeze()
+        gc.set_threshold(20_000, 10, 10)
+        gc.enable()
 
 
 @pytest.fixture(scope="session")
-def control_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+def control_plane_binaries() -> Path:
+    """The folder with etcd, kube-apiserver, kube-controller-manager, kube-scheduler and kubectl."""
+    found = find_binaries()
+    if found is None:
+        pytest.skip(MISSING_BINARIES_MESSAGE)
+    return found
+
+
+@pytest.fixture(scope="session")
+def s3_server_part() -> Path:
+    """The folder of the S3 server; `tests.harness.s3_server` starts one."""
+    return require_part("s3-server")
+
+
+@pytest.fixture(scope="session")
+def prometheus_part() -> Path:
+    """The folder with prometheus, promtool, alertmanager and amtool."""
+    return require_part("prometheus")
+
+
+@pytest.fixture(scope="session")
+def envoy_part() -> Path:
+    """The folder of Envoy's wheel; `tools.realparts.parts.envoy` names the command in it."""
+    return require_part("envoy")
+
+
+@pytest.fixture(scope="session")
+def oci_registry_part() -> Path:
+    """The folder of the OCI registry."""
+    return require_part("oci-registry")
+
+
+@pytest.fixture(scope="session")
+def go_command() -> str:
+    """The go command."""
+    found = shutil.which("go")
+    if found is None:
+        pytest.skip("no go on the PATH: Go 1.26 or newer is needed to build a program")
+    return found
+
+
+@pytest.fixture(scope="session")
+def control_plane(
+    control_plane_binaries: Path,  # skips without them
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[ControlPlane]:
     """A genuine kube-apiserver with the few controllers that our own API has built in."""
-    if binaries() is None:
-        pytest.skip(HOW_TO_GET)
     folder = tmp_path_factory.mktemp("control-plane")
     with ControlPlane.start(folder, controllers=CONTROLLERS, authorization="RBAC") as plane:
         yield plane
@@ -184,9 +194,9 @@ def embedded_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Embedd
 @pytest.fixture(scope="session")
 def kubectl_path() -> Path:
     """The kubectl to use: the built one first."""
-    found = kubectl_binary()
+    found = find_kubectl()
     if found is None:
-        pytest.skip(f"no kubectl, and {HOW_TO_GET}")
+        pytest.skip(f"no kubectl, and {MISSING_BINARIES_MESSAGE}")
     return found
 
 
@@ -195,7 +205,7 @@ class Api:
     """A server under test, and a namespace that this test has for itself."""
 
     server: str
-    access: Access
+    access: ServerAccess
     namespace: str
 
     def client(self) -> Client:
@@ -210,11 +220,15 @@ _numbers = count(1)
 def api(request: pytest.FixtureRequest) -> Api:
     """Each server in turn: what passes on both is what Kubernetes does."""
     fixture = {"embedded": "embedded_server", "kubernetes": "control_plane"}[request.param]
-    access: Access = request.getfixturevalue(fixture).access
+    return create_namespace(request.param, request.getfixturevalue(fixture).access)
+
+
+def create_namespace(server: str, access: ServerAccess) -> Api:
+    """A new namespace on a server."""
     namespace = f"test-{next(_numbers)}"
-    status, answer = access.ask("POST", "/api/v1/namespaces", {"metadata": {"name": namespace}})
+    status, answer = access.request("POST", "/api/v1/namespaces", {"metadata": {"name": namespace}})
     assert status == 201, answer
-    return Api(request.param, access, namespace)
+    return Api(server, access, namespace)
 
 
 @pytest.fixture

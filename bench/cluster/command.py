@@ -1,4 +1,4 @@
-"""The command line of this benchmark, and the order in which it measures."""
+"""The command line of this benchmark."""
 
 from collections.abc import Callable
 from enum import StrEnum
@@ -8,29 +8,29 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from bench.cluster import full, rest
+from bench.cluster import full_cluster, idle
+from bench.cluster.clusters import StartCluster, start_embedded_cluster, start_peer_cluster
 from bench.cluster.inputs import QUICK, Inputs
-from bench.cluster.worlds import World, our_world, peer_world
-from bench.comparing import (
+from bench.comparison import (
+    BenchmarkInfo,
     DataFolder,
     JsonFile,
-    Number,
+    PositiveInt,
     Quick,
-    Table,
     WithPeer,
-    chosen,
-    compared,
-    present,
+    apply_options,
+    compare_with_peer,
+    run_benchmark,
 )
-from bench.report import Figures, Row
+from bench.report import Measurements, Row
 
-_TABLE = Table(
+_INFO = BenchmarkInfo(
     "cluster",
     "kube-apiserver + etcd + kube-controller-manager",
-    ("The table of the embedded API itself is that of `python -m bench home`.",),
+    ("The embedded API itself is measured by `python -m bench home`.",),
 )
 
-Measure = Callable[[World, Path, Inputs], Figures]
+Measure = Callable[[StartCluster, Path, Inputs], Measurements]
 
 
 class Family(StrEnum):
@@ -40,47 +40,51 @@ class Family(StrEnum):
     FULL = "full"
 
 
-_MEASURES: dict[Family, Measure] = {Family.REST: rest.measure, Family.FULL: full.measure}
+_MEASURES: dict[Family, Measure] = {Family.REST: idle.measure, Family.FULL: full_cluster.measure}
 
 
 def cluster(
     json: JsonFile = None,
     only: Annotated[
-        list[Family] | None, typer.Option(help="Measure this family; may be repeated.")
+        list[Family] | None, typer.Option(help="Measure only this family; repeatable.")
     ] = None,
     with_peer: WithPeer = True,
     data: DataFolder = None,
     quick: Quick = False,
-    nodes: Number = None,
-    pods: Number = None,
-    idle_nodes: Number = None,
-    idle_seconds: Number = None,
-    watches: Number = None,
-    watch_seconds: Number = None,
+    nodes: PositiveInt = None,
+    pods: PositiveInt = None,
+    idle_nodes: PositiveInt = None,
+    idle_seconds: PositiveInt = None,
+    connections: PositiveInt = None,
+    lists: PositiveInt = None,
+    watches: PositiveInt = None,
+    watch_seconds: PositiveInt = None,
 ) -> None:
-    """A big cluster whole, with simulated nodes, beside Kubernetes with the same ones."""
+    """A big cluster with simulated nodes, compared with Kubernetes with the same nodes."""
     given = {
         "nodes": nodes,
         "pods": pods,
         "idle_nodes": idle_nodes,
         "idle_seconds": idle_seconds,
+        "connections": connections,
+        "lists": lists,
         "watches": watches,
         "watch_seconds": watch_seconds,
     }
-    inputs = chosen(QUICK if quick else Inputs(), given)
+    inputs = apply_options(QUICK if quick else Inputs(), given)
 
     def measure(progress: Console) -> list[Row]:
         rows: list[Row] = []
         for family in only or list(Family):
             progress.print(f"measuring {family} …")
             figures = _MEASURES[family]
-            rows += compared(
-                lambda folder, figures=figures: figures(our_world, folder, inputs),
-                (lambda folder, figures=figures: figures(peer_world, folder, inputs))
+            rows += compare_with_peer(
+                lambda folder, figures=figures: figures(start_embedded_cluster, folder, inputs),
+                (lambda folder, figures=figures: figures(start_peer_cluster, folder, inputs))
                 if with_peer
                 else None,
                 data,
             )
         return rows
 
-    present(_TABLE, inputs, with_peer, measure, json)
+    run_benchmark(_INFO, inputs, with_peer, measure, json)

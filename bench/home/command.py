@@ -1,4 +1,4 @@
-"""The command line of this benchmark, and the order in which it measures."""
+"""The command line of this benchmark."""
 
 from collections.abc import Callable, Sequence
 from enum import StrEnum
@@ -8,34 +8,33 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from bench.comparing import (
+from bench.comparison import (
+    BenchmarkInfo,
     DataFolder,
     JsonFile,
-    Number,
+    PositiveInt,
     Quick,
-    Table,
     WithPeer,
-    chosen,
-    compared,
-    present,
+    apply_options,
+    compare_with_peer,
+    run_benchmark,
 )
-from bench.home import creates, events, lists, start, watches
+from bench.home import creates, events, lists, startup, watches
 from bench.home.inputs import QUICK, Inputs
-from bench.home.servers import Start, ours, peer
-from bench.report import Figures, Row
+from bench.home.servers import StartServer, start_embedded, start_peer
+from bench.report import Measurements, Row
 
-_TABLE = Table(
+_INFO = BenchmarkInfo(
     "home",
     "kube-apiserver + etcd",
     (
-        "What `kill -9` loses is not a benchmark but a test: tests/faults/test_kill.py, "
+        "Durability after `kill -9` is not measured but tested: tests/faults/test_kill.py, "
         "`make faults`.",
-        "CPU per event has no peer in this run: the project depends on no other controller "
-        "runtime.",
+        "CPU per event has no peer: the project depends on no other controller runtime.",
     ),
 )
 
-Measure = Callable[[Start, Path, Inputs], Figures]
+Measure = Callable[[StartServer, Path, Inputs], Measurements]
 
 
 class Family(StrEnum):
@@ -51,22 +50,22 @@ class Family(StrEnum):
 def home(
     json: JsonFile = None,
     only: Annotated[
-        list[Family] | None, typer.Option(help="Measure this family; may be repeated.")
+        list[Family] | None, typer.Option(help="Measure only this family; repeatable.")
     ] = None,
     with_peer: WithPeer = True,
     data: DataFolder = None,
     quick: Quick = False,
-    starts: Number = None,
+    starts: PositiveInt = None,
     pods: Annotated[int | None, typer.Option(min=1, help="Pods to create.")] = None,
-    connections: Number = None,
-    watches: Number = None,
-    events_per_second: Number = None,
-    watch_seconds: Number = None,
+    connections: PositiveInt = None,
+    watches: PositiveInt = None,
+    events_per_second: PositiveInt = None,
+    watch_seconds: PositiveInt = None,
     list_pods: Annotated[int | None, typer.Option(min=1, help="Pods to list.")] = None,
     objects: Annotated[int | None, typer.Option(min=1, help="Objects in the store.")] = None,
-    events: Annotated[int | None, typer.Option(min=1, help="Events to take in.")] = None,
+    events: Annotated[int | None, typer.Option(min=1, help="Watch events to process.")] = None,
 ) -> None:
-    """The embedded API beside kube-apiserver + etcd, and the cost of our controller runtime."""
+    """The embedded API compared with kube-apiserver + etcd, and our controller runtime."""
     given = {
         "starts": starts,
         "pods": pods,
@@ -78,12 +77,12 @@ def home(
         "objects": objects,
         "events": events,
     }
-    inputs = chosen(QUICK if quick else Inputs(), given)
+    inputs = apply_options(QUICK if quick else Inputs(), given)
 
     def measure(progress: Console) -> list[Row]:
         return measure_families(only or list(Family), inputs, with_peer, data, progress)
 
-    present(_TABLE, inputs, with_peer, measure, json)
+    run_benchmark(_INFO, inputs, with_peer, measure, json)
 
 
 def measure_families(
@@ -93,10 +92,10 @@ def measure_families(
     data: Path | None,
     progress: Console,
 ) -> list[Row]:
-    """The rows of the families asked for; both servers of a row one right after the other."""
+    """The rows of the requested families; both servers of a row one right after the other."""
 
-    def compare(measure: Measure, our_start: Start, peer_start: Start) -> list[Row]:
-        return compared(
+    def compare(measure: Measure, our_start: StartServer, peer_start: StartServer) -> list[Row]:
+        return compare_with_peer(
             lambda folder: measure(our_start, folder, inputs),
             (lambda folder: measure(peer_start, folder, inputs)) if with_peer else None,
             data,
@@ -107,14 +106,16 @@ def measure_families(
         progress.print(f"measuring {family} …")
         match family:
             case Family.START:
-                rows += compare(start.measure, ours(), peer())
+                rows += compare(startup.measure, start_embedded(), start_peer())
             case Family.CREATES:
-                rows += compare(creates.measure, ours(), peer())
-                rows += compare(creates.measure_rates, ours("normal"), peer(durable=False))
+                rows += compare(creates.measure, start_embedded(), start_peer())
+                rows += compare(
+                    creates.measure_rates, start_embedded("normal"), start_peer(durable=False)
+                )
             case Family.WATCHES:
-                rows += compare(watches.measure, ours(), peer())
+                rows += compare(watches.measure, start_embedded(), start_peer())
             case Family.LISTS:
-                rows += compare(lists.measure, ours(), peer())
+                rows += compare(lists.measure, start_embedded(), start_peer())
             case Family.EVENTS:
                 rows += [
                     Row(quantity, figure) for quantity, figure in events.measure(inputs).items()

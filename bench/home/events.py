@@ -1,9 +1,9 @@
-"""What a watch event costs our controller runtime: reflector, queue and controller.
+"""CPU per watch event of our controller runtime: reflector, work queue and controller.
 
-The feed is in this process and made beforehand, so that only the runtime is measured: bytes
-of watch lines in, a call of `reconcile` out, for each event. Events come in rounds over all
-objects, each round when the last is reconciled, so that none is saved by two becoming one in
-the queue. There is no peer here: the project does not depend on another runtime.
+The events are prepared in this process beforehand, so that only the runtime is measured: bytes of
+watch lines in, a call of `reconcile` out, for each event. Events are sent in rounds over all
+objects, each round when the last is reconciled, so that no two events are merged in the work queue.
+There is no peer: the project does not depend on another runtime.
 """
 
 import asyncio
@@ -17,15 +17,15 @@ import msgspec
 import psutil
 import uvloop
 
-from bench.home.feed import Feed, stored_pods
 from bench.home.inputs import Inputs
-from bench.report import Figures, Quantity
+from bench.home.watch_feed import WatchFeed, build_stored_pods
+from bench.report import Measurements, Quantity
 from kilonova.kube import Client, Controller, InProcessTransport, Key, Reflector, Resource, Watch
-from kilonova.kube.resource import plain
+from kilonova.kube.client.resource import unstructured_resource
 
-_AIM_US = 25
-_MANY = 1 << 16
-_ONE = 0
+_TARGET_US = 25
+_BATCHED_EVENTS = 1 << 16
+_SINGLE_EVENT = 0
 
 
 class _Meta(msgspec.Struct, rename="camel"):
@@ -46,7 +46,7 @@ class _Status(msgspec.Struct, rename="camel"):
 
 
 class _Pod(msgspec.Struct):
-    """What a controller of pods usually reads of them."""
+    """The fields of pods that a controller usually reads."""
 
     metadata: _Meta
     spec: _Spec
@@ -55,38 +55,38 @@ class _Pod(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True)
 class _Case:
-    """What is kept of a pod, and how large the chunks are in which events come."""
+    """Which fields of a pod are decoded, and the size of the chunks in which events arrive."""
 
-    how: str
+    title: str
     resource: Resource[Any]
     chunk: int
-    aim: float | None
+    target: float | None
 
 
-_USED = Resource("", "v1", "pods", "Pod", True, _Pod)
-_WHOLE = plain("", "v1", "pods", "Pod", True)
+_USED_FIELDS_RESOURCE = Resource("", "v1", "pods", "Pod", True, _Pod)
+_WHOLE_OBJECT_RESOURCE = unstructured_resource("", "v1", "pods", "Pod", True)
 _CASES = (
-    _Case("fields used", _USED, _MANY, _AIM_US),
-    _Case("fields used, one event a chunk", _USED, _ONE, _AIM_US),
-    _Case("whole objects", _WHOLE, _MANY, None),
+    _Case("fields used", _USED_FIELDS_RESOURCE, _BATCHED_EVENTS, _TARGET_US),
+    _Case("fields used, one event per chunk", _USED_FIELDS_RESOURCE, _SINGLE_EVENT, _TARGET_US),
+    _Case("whole objects", _WHOLE_OBJECT_RESOURCE, _BATCHED_EVENTS, None),
 )
 
 
-def measure(inputs: Inputs) -> Figures:
-    """Each case in a process of its own."""
-    figures: Figures = {}
+def measure(inputs: Inputs) -> Measurements:
+    """Each case in its own process."""
+    figures: Measurements = {}
     for case in _CASES:
         with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
-            figures |= process.submit(_measure_here, inputs, case).result()
+            figures |= process.submit(_measure_in_process, inputs, case).result()
     return figures
 
 
-def _measure_here(inputs: Inputs, case: _Case) -> Figures:
-    return uvloop.run(_run(inputs, case))
+def _measure_in_process(inputs: Inputs, case: _Case) -> Measurements:
+    return uvloop.run(_run_controller(inputs, case))
 
 
-async def _run(inputs: Inputs, case: _Case) -> Figures:
-    feed = Feed(await stored_pods(inputs.objects), case.chunk)
+async def _run_controller(inputs: Inputs, case: _Case) -> Measurements:
+    feed = WatchFeed(await build_stored_pods(inputs.objects), case.chunk)
     awaited = inputs.objects
     all_reconciled = asyncio.Event()
 
@@ -99,7 +99,7 @@ async def _run(inputs: Inputs, case: _Case) -> Figures:
 
     process = psutil.Process()
     memory = process.memory_info().rss
-    reflector = Reflector(Client(InProcessTransport(feed.answer)), case.resource)
+    reflector = Reflector(Client(InProcessTransport(feed.handle_request)), case.resource)
     controller = Controller("bench", reconcile, [Watch(reflector)])
     running = [asyncio.create_task(part.run()) for part in (reflector, controller)]
     await all_reconciled.wait()
@@ -109,7 +109,7 @@ async def _run(inputs: Inputs, case: _Case) -> Figures:
     for _ in range(rounds):
         awaited = inputs.objects
         all_reconciled.clear()
-        feed.send_round()
+        feed.send_events()
         await all_reconciled.wait()
     cpu = time.process_time() - cpu
     for task in running:
@@ -117,6 +117,6 @@ async def _run(inputs: Inputs, case: _Case) -> Figures:
     await asyncio.wait(running)
     per_event = cpu * 1e6 / (rounds * inputs.objects)
     return {
-        Quantity(f"CPU per event, {case.how}", "µs", aim=case.aim): per_event,
-        Quantity(f"{inputs.objects:,} pods in a store, {case.how} (RSS)", "MB"): memory / 1e6,
+        Quantity(f"CPU per event, {case.title}", "µs", target=case.target): per_event,
+        Quantity(f"{inputs.objects:,} pods in a store, {case.title} (RSS)", "MB"): memory / 1e6,
     }

@@ -1,6 +1,6 @@
-"""The pods that are created: as they come in life, and as small as they can be.
+"""The pods that are created: of realistic and of minimal size.
 
-No scheduler acts on them, ours or theirs: only the API is measured.
+No scheduler acts on them: only the API is measured.
 """
 
 from typing import Any
@@ -12,7 +12,7 @@ from kilonova.api.json import JsonObject
 _SCHEDULER = "nobody"
 
 
-def realistic_pod(**metadata: Any) -> JsonObject:
+def build_realistic_pod(**metadata: Any) -> JsonObject:
     """A serving pod, about 3 KB once it is stored with its defaults and managed fields."""
     environment = [{"name": f"SETTING_{number}", "value": "value"} for number in range(12)]
     probe = {"httpGet": {"path": "/health", "port": 8000}, "periodSeconds": 5}
@@ -45,7 +45,7 @@ def realistic_pod(**metadata: Any) -> JsonObject:
     }
 
 
-def minimal_pod(node: str = "", **metadata: Any) -> JsonObject:
+def build_minimal_pod(node: str = "", **metadata: Any) -> JsonObject:
     """The smallest pod that is accepted."""
     spec: JsonObject = {
         "schedulerName": _SCHEDULER,
@@ -56,6 +56,6 @@ def minimal_pod(node: str = "", **metadata: Any) -> JsonObject:
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
 
 
-def encoded(pod: JsonObject) -> bytes:
+def encode_pod(pod: JsonObject) -> bytes:
     """A pod as the body of a request."""
     return msgspec.json.encode(pod)

@@ -1,4 +1,4 @@
-"""The two servers that are compared, behind one type: started on an empty folder, ended surely."""
+"""The two servers that are compared, behind one type."""
 
 from collections.abc import Callable, Generator, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -7,16 +7,16 @@ from pathlib import Path
 
 import psutil
 
-from tests.harness.access import Access
-from tests.harness.controlplane import ControlPlane
-from tests.harness.embedded import EmbeddedServer
+from tests.harness.access import ServerAccess
+from tests.harness.control_plane import ControlPlane
+from tests.harness.embedded_server import EmbeddedServer
 
 NAMESPACE = "bench"
 
 
 @dataclass(frozen=True, slots=True)
-class Memory:
-    """Megabytes of all processes: resident, and with shared pages counted in proportion."""
+class MemoryUsage:
+    """Megabytes of all processes: resident, and proportional set size."""
 
     rss: float
     pss: float
@@ -24,36 +24,36 @@ class Memory:
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """A running API server; `processes` is all that it consists of."""
+    """A running API server and all of its processes."""
 
-    access: Access
+    access: ServerAccess
     processes: Sequence[psutil.Process]
 
-    def memory(self) -> Memory:
+    def measure_memory(self) -> MemoryUsage:
         infos = [process.memory_full_info() for process in self.processes]
-        return Memory(
+        return MemoryUsage(
             rss=sum(info.rss for info in infos) / 1e6, pss=sum(info.pss for info in infos) / 1e6
         )
 
     def cpu_seconds(self) -> float:
-        """Processor time used so far, of all its threads and processes."""
+        """CPU time used so far by all processes."""
         times = [process.cpu_times() for process in self.processes]
         return sum(time.user + time.system for time in times)
 
-    def make_namespace(self) -> None:
-        """Make the namespace that loads are put in."""
+    def create_namespace(self) -> None:
+        """Create the namespace of the load."""
         body = {"metadata": {"name": NAMESPACE}}
-        status, answer = self.access.ask("POST", "/api/v1/namespaces", body)
+        status, answer = self.access.request("POST", "/api/v1/namespaces", body)
         if status != 201:
-            raise RuntimeError(f"the namespace {NAMESPACE} was refused: {answer}")
+            raise RuntimeError(f"namespace {NAMESPACE} not created: {answer}")
 
 
-Start = Callable[[Path], AbstractContextManager[Server]]
-"""Starts a server on an empty folder; it is ready when the context is entered."""
+StartServer = Callable[[Path], AbstractContextManager[Server]]
+"""Starts a server on an empty directory; it is ready when the context is entered."""
 
 
-def ours(durability: str = "full") -> Start:
-    """The embedded API with its built-in controllers, as `kilonova up` starts it."""
+def start_embedded(durability: str = "full") -> StartServer:
+    """The embedded API with its built-in controllers, as in `kilonova up`."""
 
     @contextmanager
     def start(folder: Path) -> Generator[Server]:
@@ -64,8 +64,8 @@ def ours(durability: str = "full") -> Start:
     return start
 
 
-def peer(*, durable: bool = True) -> Start:
-    """kube-apiserver and etcd, which waits for the disk if `durable`."""
+def start_peer(*, durable: bool = True) -> StartServer:
+    """kube-apiserver and etcd, which syncs to disk if `durable`."""
 
     @contextmanager
     def start(folder: Path) -> Generator[Server]:

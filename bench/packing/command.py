@@ -13,110 +13,117 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from bench.comparing import JsonFile
-from bench.packing.contest import Contestant, Result, contest
-from bench.packing.play import ARRIVALS_PER_MOVE
-from bench.packing.published import published
-from bench.packing.traces import mix_of, read_nodes, read_tasks, usual_files
-from bench.report import machine
+from bench.comparison import JsonFile
+from bench.packing.published_results import get_published
+from bench.packing.runs import PlacementPolicy, SimulationResult, run_all
+from bench.packing.simulation import ARRIVALS_PER_MOVE
+from bench.packing.traces import default_files, get_mix_name, read_nodes, read_tasks
+from bench.report import describe_machine
 from kilonova import __version__
 
-_PAPER_WIDTH = 160
-_WON_BACK = 100 / 3
+_NON_TERMINAL_WIDTH = 160
+_RECOVERED_PERCENT_TARGET = 100 / 3
 _NOTES = (
-    "Percent of all GPUs in use when 100 and 130 percent of them had been asked for, means of the "
-    "seeds. FGD, BestFit and Random are played here on the same arrivals; published is what FGD's "
-    "authors measured with other draws.",
-    "FGD is told all tasks beforehand; ours learns from those that arrived, unless the mix is "
-    "said to be known.",
-    "Repacked at will: every task may be put elsewhere at every arrival, and nodes, CPU, memory "
-    "and models do not matter. What is idle then is what the shares do not fill.",
+    "Percent of all GPUs in use when 100 and 130 percent of them have been requested, mean of the "
+    "seeds. FGD, BestFit and Random are simulated on the same arrivals; published are the results "
+    "of FGD's authors with other seeds.",
+    "FGD knows all tasks in advance; ours learns from arrivals, except in the column with known "
+    "demand.",
+    "Upper bound: every task may be moved at every arrival, and nodes, CPU, memory and GPU models "
+    "are ignored. The remaining idle capacity is what the shares cannot fill.",
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
-    """A mix at one moment: percent in use by contestant, played and published."""
+class ResultRow:
+    """A mix at one load: percent in use by policy, simulated and published."""
 
     mix: str
     percent: int
-    played: Mapping[Contestant, float]
+    measured: Mapping[PlacementPolicy, float]
     published: Mapping[str, float]
 
     @property
-    def won_back(self) -> float | None:
-        """Of what FGD leaves idle, which percentage is in use with moves."""
-        fgd, moving = self.played[Contestant.FGD], self.played.get(Contestant.MOVING)
-        return None if moving is None else 100 * (moving - fgd) / (100 - fgd)
+    def recovered_percent(self) -> float | None:
+        """The percentage of FGD's idle capacity that is in use with migrations."""
+        fgd, with_moves = (
+            self.measured[PlacementPolicy.FGD],
+            self.measured.get(PlacementPolicy.FIT_WITH_MOVES),
+        )
+        return None if with_moves is None else 100 * (with_moves - fgd) / (100 - fgd)
 
     @property
-    def is_reached(self) -> bool:
-        """Whether placement alone is above FGD, here and as published."""
-        ours = self.played[Contestant.OURS]
-        return ours > self.played[Contestant.FGD] and ours > self.published.get("FGD", 0.0)
+    def is_target_met(self) -> bool:
+        """Whether placement alone is above FGD, simulated and published."""
+        ours = self.measured[PlacementPolicy.OURS]
+        return ours > self.measured[PlacementPolicy.FGD] and ours > self.published.get("FGD", 0.0)
 
 
 def packing(
     more: Annotated[
-        list[Path] | None, typer.Argument(metavar="[PODS]...", help="More files of tasks.")
+        list[Path] | None, typer.Argument(metavar="[PODS]...", help="Additional files of tasks.")
     ] = None,
-    nodes: Annotated[Path | None, typer.Option(help="Nodes of the cluster, CSV.")] = None,
+    nodes: Annotated[Path | None, typer.Option(help="CSV file of the cluster's nodes.")] = None,
     pods: Annotated[
-        list[Path] | None, typer.Option(help="Tasks of a mix, CSV; may be repeated.")
+        list[Path] | None, typer.Option(help="CSV file of a mix of tasks; repeatable.")
     ] = None,
     seeds: Annotated[str, typer.Option(help="Seeds: 42-51, or 1,2,7.")] = "42-51",
     json: JsonFile = None,
     moves: Annotated[
-        bool, typer.Option("--moves", help="Also with one move for every hundred arrivals.")
+        bool, typer.Option("--moves", help="Also simulate one migration per hundred arrivals.")
     ] = False,
-    jobs: Annotated[int, typer.Option(min=1, help="Processes.")] = os.cpu_count() or 1,
+    jobs: Annotated[int, typer.Option(min=1, help="Number of processes.")] = os.cpu_count() or 1,
 ) -> None:
-    """How full a public GPU trace makes a cluster, beside FGD, BestFit and Random."""
+    """GPU utilization with a public trace, compared with FGD, BestFit and Random."""
     progress = Console(stderr=True, soft_wrap=True)
     given = [*(pods or []), *(more or [])]
-    numbers = _seeds(seeds)
-    contestants = [each for each in Contestant if moves or each is not Contestant.MOVING]
+    numbers = _parse_seeds(seeds)
+    policies = [
+        each for each in PlacementPolicy if moves or each is not PlacementPolicy.FIT_WITH_MOVES
+    ]
 
-    def tell(result: Result) -> None:
+    def report_result(result: SimulationResult) -> None:
         figure = f"{result.mean(130):.2f} %"
-        progress.print(f"{mix_of(result.tasks)}: {result.contestant}: {figure}", markup=False)
+        progress.print(f"{get_mix_name(result.tasks)}: {result.policy}: {figure}", markup=False)
 
     try:
         if nodes is None or not given:
-            usual_nodes, usual_pods = usual_files()
-            nodes, given = nodes or usual_nodes, given or usual_pods
+            default_nodes, default_pods = default_files()
+            nodes, given = nodes or default_nodes, given or default_pods
         read_nodes(nodes)
         for file in given:
             read_tasks(file)
-        results = contest(contestants, nodes, given, numbers, jobs, tell)
+        results = run_all(policies, nodes, given, numbers, jobs, report_result)
     except (RuntimeError, OSError, UnicodeDecodeError) as error:
-        progress.print(f"cannot go on: {error}", markup=False)
+        progress.print(f"benchmark failed: {error}", markup=False)
         raise typer.Exit(1) from error
-    lines = lines_of(results)
+    rows = build_rows(results)
     console = Console()
-    _print(lines, contestants, console if console.is_terminal else Console(width=_PAPER_WIDTH))
+    _print_table(
+        rows, policies, console if console.is_terminal else Console(width=_NON_TERMINAL_WIDTH)
+    )
     if json is not None:
-        json.write_bytes(_document(lines, results, numbers))
+        json.write_bytes(_build_document(rows, results, numbers))
 
 
-def lines_of(results: Sequence[Result]) -> list[Line]:
-    """Two lines a mix."""
-    by_mix: dict[Path, list[Result]] = {}
+def build_rows(results: Sequence[SimulationResult]) -> list[ResultRow]:
+    """Two rows per mix."""
+    by_mix: dict[Path, list[SimulationResult]] = {}
     for result in results:
         by_mix.setdefault(result.tasks, []).append(result)
     return [
-        Line(
-            mix_of(tasks),
+        ResultRow(
+            get_mix_name(tasks),
             percent,
-            {result.contestant: result.mean(percent) for result in played},
-            published(mix_of(tasks), percent),
+            {result.policy: result.mean(percent) for result in mix_results},
+            get_published(get_mix_name(tasks), percent),
         )
-        for tasks, played in by_mix.items()
+        for tasks, mix_results in by_mix.items()
         for percent in (100, 130)
     ]
 
 
-def _seeds(text: str) -> list[int]:
+def _parse_seeds(text: str) -> list[int]:
     numbers: list[int] = []
     try:
         for part in text.split(","):
@@ -125,66 +132,76 @@ def _seeds(text: str) -> list[int]:
     except ValueError:
         numbers = []
     if not numbers:
-        raise typer.BadParameter(f"{text!r} are no seeds: write 42-51, or 1,2,7")
+        raise typer.BadParameter(f"{text!r} is not a list of seeds: use 42-51 or 1,2,7")
     return numbers
 
 
-def _print(lines: Sequence[Line], contestants: Sequence[Contestant], console: Console) -> None:
+def _print_table(
+    rows: Sequence[ResultRow], policies: Sequence[PlacementPolicy], console: Console
+) -> None:
     frame = box.HEAVY_HEAD if console.is_terminal else box.MARKDOWN
-    table = Table(title=f"packing ({machine()})\n", title_justify="left", box=frame)
+    table = Table(title=f"packing ({describe_machine()})\n", title_justify="left", box=frame)
     table.add_column("mix")
-    peers = sorted({peer for line in lines for peer in line.published}, key=_in_order)
-    for heading in ("x", *contestants, *(f"{peer}, published" for peer in peers)):
+    peers = sorted({peer for row in rows for peer in row.published}, key=_sort_key)
+    for heading in ("x", *policies, *(f"{peer}, published" for peer in peers)):
         table.add_column(heading, justify="right")
-    table.add_column("aim: above FGD")
-    if Contestant.MOVING in contestants:
-        table.add_column(f"aim: {_WON_BACK:.0f} % of FGD's idle", justify="right")
-    for line in lines:
-        cells = [f"{line.played[each]:.2f}" for each in contestants]
-        cells += [f"{line.published[peer]:.2f}" if peer in line.published else "" for peer in peers]
-        cells.append(_mark(line.is_reached))
-        if line.won_back is not None:
-            mark = f" {_mark(line.won_back >= _WON_BACK)}" if line.percent == 130 else ""
-            cells.append(f"{line.won_back:.1f} %{mark}")
-        table.add_row(line.mix, str(line.percent), *cells)
+    table.add_column("target: above FGD")
+    if PlacementPolicy.FIT_WITH_MOVES in policies:
+        table.add_column(
+            f"target: {_RECOVERED_PERCENT_TARGET:.0f} % of FGD's idle", justify="right"
+        )
+    for row in rows:
+        cells = [f"{row.measured[each]:.2f}" for each in policies]
+        cells += [f"{row.published[peer]:.2f}" if peer in row.published else "" for peer in peers]
+        cells.append(_format_target(row.is_target_met))
+        if row.recovered_percent is not None:
+            mark = (
+                f" {_format_target(row.recovered_percent >= _RECOVERED_PERCENT_TARGET)}"
+                if row.percent == 130
+                else ""
+            )
+            cells.append(f"{row.recovered_percent:.1f} %{mark}")
+        table.add_row(row.mix, str(row.percent), *cells)
     console.print(table)
     for note in _NOTES:
         console.print(f"\n{note}")
-    if Contestant.MOVING in contestants:
-        console.print(f"\nA move is one task put elsewhere: one for {ARRIVALS_PER_MOVE} arrivals.")
+    if PlacementPolicy.FIT_WITH_MOVES in policies:
+        console.print(f"\nOne task is migrated for every {ARRIVALS_PER_MOVE} arrivals.")
 
 
-def _mark(is_reached: bool) -> str:
+def _format_target(is_reached: bool) -> str:
     return "[green]✓[/]" if is_reached else "[red]missed[/]"
 
 
-def _in_order(peer: str) -> int:
+def _sort_key(peer: str) -> int:
     """The best first."""
-    return -list(published("default", 130)).index(peer)
+    return -list(get_published("default", 130)).index(peer)
 
 
-def _document(lines: Sequence[Line], results: Sequence[Result], seeds: Sequence[int]) -> bytes:
+def _build_document(
+    rows: Sequence[ResultRow], results: Sequence[SimulationResult], seeds: Sequence[int]
+) -> bytes:
     document = {
         "benchmark": "packing",
         "version": __version__,
         "made": datetime.now(UTC).isoformat(timespec="seconds"),
-        "machine": machine(),
+        "machine": describe_machine(),
         "seeds": seeds,
         "rows": [
             {
-                "mix": line.mix,
-                "x": line.percent,
-                "played": {str(each): figure for each, figure in line.played.items()},
-                "published": line.published,
-                "above_fgd": line.is_reached,
-                "won_back": line.won_back,
+                "mix": row.mix,
+                "x": row.percent,
+                "played": {str(each): figure for each, figure in row.measured.items()},
+                "published": row.published,
+                "above_fgd": row.is_target_met,
+                "won_back": row.recovered_percent,
             }
-            for line in lines
+            for row in rows
         ],
         "matches": [
             {
-                "mix": mix_of(result.tasks),
-                "policy": str(result.contestant),
+                "mix": get_mix_name(result.tasks),
+                "policy": str(result.policy),
                 "seed": seed,
                 "at_100": outcome.at_100,
                 "at_130": outcome.at_130,

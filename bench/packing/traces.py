@@ -10,138 +10,145 @@ from random import Random
 
 import numpy as np
 
-from kilonova.scheduler.core.demand import Ask
-from kilonova.scheduler.core.devices import WHOLE
-from kilonova.scheduler.core.fragments import Largest, Left
+from kilonova.scheduler.core.gpu.layout import MILLI_PER_GPU
+from kilonova.scheduler.core.scoring.demand import PackingRequest
+from kilonova.scheduler.core.scoring.fragmentation import FreeResources, LargestNode
 
 OVERLOAD = 1.3
-"""Arrivals end when so many times the capacity was asked for."""
+"""Arrivals end when so many times the capacity has been requested."""
 
 _MIB = 1 << 20
-_LEAST_CPU = 100
-"""A task that asks for no CPU counts as one that asks for so many milli."""
+_MIN_CPU = 100
+"""Milli CPU of a task that requests none."""
 _FOLDER = "openb"
 
 
-class BadTrace(RuntimeError):
-    """A file that is not a trace."""
+class InvalidTrace(RuntimeError):
+    """A file that is not a valid trace."""
 
     def __init__(self, file: Path, line: int, what: str) -> None:
         super().__init__(f"{file}, line {line}: {what}")
 
 
 @dataclass(frozen=True)
-class Nodes:
-    """Nodes in order of their names."""
+class TraceNodes:
+    """Nodes sorted by name."""
 
-    left: Left
+    free: FreeResources
     models: tuple[str, ...]
 
     @property
     def capacity(self) -> int:
-        """Milli of devices."""
-        return int(self.left.gpus.sum(dtype=np.int64))
+        """GPU milli."""
+        return int(self.free.gpus.sum(dtype=np.int64))
 
     @cached_property
     def devices_of(self) -> dict[str, int]:
         """Devices by model."""
         devices: dict[str, int] = {}
-        for model, free in zip(self.models, self.left.gpus, strict=True):
+        for model, free in zip(self.models, self.free.gpus, strict=True):
             devices[model] = devices.get(model, 0) + int(np.count_nonzero(free))
         return devices
 
     @cached_property
-    def largest(self) -> Largest:
-        left = self.left
-        return Largest(int(left.cpu.max()), int(left.memory.max()), left.gpus.shape[1])
+    def largest(self) -> LargestNode:
+        left = self.free
+        return LargestNode(int(left.cpu.max()), int(left.memory.max()), left.gpus.shape[1])
 
 
-def read_nodes(file: Path) -> Nodes:
-    """Columns `sn,cpu_milli,memory_mib,gpu,model`; a node without a model has an unnamed one."""
+def read_nodes(file: Path) -> TraceNodes:
+    """Read columns `sn,cpu_milli,memory_mib,gpu,model`; the model may be missing."""
     found: list[tuple[str, int, int, int, str]] = []
-    for line, row in _rows(file, ("sn", "cpu_milli", "memory_mib", "gpu")):
-        cpu = _number(file, line, row, "cpu_milli")
-        memory = _number(file, line, row, "memory_mib")
-        gpus = _number(file, line, row, "gpu")
+    for line, row in _read_rows(file, ("sn", "cpu_milli", "memory_mib", "gpu")):
+        cpu = _parse_number(file, line, row, "cpu_milli")
+        memory = _parse_number(file, line, row, "memory_mib")
+        gpus = _parse_number(file, line, row, "gpu")
         found.append((row["sn"], cpu, memory, gpus, row.get("model") or ""))
     if not any(gpus for _, _, _, gpus, _ in found):
-        raise BadTrace(file, 1, "no node has a GPU")
+        raise InvalidTrace(file, 1, "no node has a GPU")
     found.sort()
     width = max(gpus for _, _, _, gpus, _ in found)
     free = np.zeros((len(found), width), np.int16)
     for index, (_, _, _, gpus, _) in enumerate(found):
-        free[index, :gpus] = WHOLE
+        free[index, :gpus] = MILLI_PER_GPU
     cpu = np.array([cpu for _, cpu, _, _, _ in found], np.int64)
     memory = np.array([memory * _MIB for _, _, memory, _, _ in found], np.int64)
-    return Nodes(Left(cpu, memory, free), tuple(model for *_, model in found))
+    return TraceNodes(FreeResources(cpu, memory, free), tuple(model for *_, model in found))
 
 
-def read_tasks(file: Path) -> tuple[Ask, ...]:
-    """Columns `name,cpu_milli,memory_mib,num_gpu,gpu_milli` and, where there is one, `gpu_spec`
-    (models with `|` between them); in order of their names."""
-    found: list[tuple[str, Ask]] = []
-    needed = ("name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli")
-    for line, row in _rows(file, needed):
-        cpu, memory, gpus, milli = (_number(file, line, row, name) for name in needed[1:])
-        if gpus and not 0 < milli <= WHOLE:
-            raise BadTrace(file, line, f"gpu_milli is {milli}: it must be 1 to {WHOLE}")
+def read_tasks(file: Path) -> tuple[PackingRequest, ...]:
+    """Read columns `name,cpu_milli,memory_mib,num_gpu,gpu_milli` and optionally `gpu_spec` (models
+    separated by `|`), sorted by name.
+    """
+    found: list[tuple[str, PackingRequest]] = []
+    required = ("name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli")
+    for line, row in _read_rows(file, required):
+        cpu, memory, gpus, milli = (_parse_number(file, line, row, name) for name in required[1:])
+        if gpus and not 0 < milli <= MILLI_PER_GPU:
+            raise InvalidTrace(
+                file, line, f"gpu_milli is {milli}: must be between 1 and {MILLI_PER_GPU}"
+            )
         models = frozenset(filter(None, (row.get("gpu_spec") or "").split("|")))
-        share = milli if gpus else WHOLE
-        found.append((row["name"], Ask(cpu or _LEAST_CPU, memory * _MIB, gpus, share, models)))
-    if not any(ask.gpus for _, ask in found):
-        raise BadTrace(file, 1, "no task asks for a GPU")
+        share = milli if gpus else MILLI_PER_GPU
+        found.append(
+            (row["name"], PackingRequest(cpu or _MIN_CPU, memory * _MIB, gpus, share, models))
+        )
+    if not any(request.gpus for _, request in found):
+        raise InvalidTrace(file, 1, "no task requests a GPU")
     found.sort(key=lambda each: each[0])
-    return tuple(ask for _, ask in found)
+    return tuple(request for _, request in found)
 
 
-def arrivals(tasks: tuple[Ask, ...], capacity: int, seed: int) -> list[Ask]:
-    """All tasks in an order drawn by the seed, then more of them until enough is asked for."""
+def order_arrivals(
+    tasks: tuple[PackingRequest, ...], capacity: int, seed: int
+) -> list[PackingRequest]:
+    """All tasks in an order drawn by the seed, then more of them until enough is requested."""
     random = Random(seed)
     order = list(tasks)
     random.shuffle(order)
-    asked = sum(ask.amount for ask in order)
+    requested = sum(request.gpu_milli for request in order)
     pool = tuple(order)
-    while asked < OVERLOAD * capacity:
+    while requested < OVERLOAD * capacity:
         order.append(random.choice(pool))
-        asked += order[-1].amount
+        requested += order[-1].gpu_milli
     return order
 
 
-def mix_of(file: Path) -> str:
-    """What the tasks of a file are called: `default` of `openb_pod_list_default.csv`."""
+def get_mix_name(file: Path) -> str:
+    """The name of a mix: `default` for `openb_pod_list_default.csv`."""
     return file.stem.removeprefix("openb_pod_list_")
 
 
-def usual_files() -> tuple[Path, list[Path]]:
-    """Nodes and tasks of the shipped traces."""
+def default_files() -> tuple[Path, list[Path]]:
+    """Nodes and tasks of the included traces."""
     beside = Path(__file__).resolve().parents[2].parent / "shared" / "data"
     folder = Path(os.environ.get("KILONOVA_DATA", beside)) / _FOLDER
     nodes = folder / "openb_node_list_gpu_node.csv"
     tasks = sorted(folder.glob("openb_pod_list_*.csv"))
     if not nodes.exists() or not tasks:
         raise RuntimeError(
-            f"there is no trace in {folder}: name files with --nodes and --pods, "
-            "or the folder above it with KILONOVA_DATA"
+            f"no trace in {folder}: set --nodes and --pods, or set KILONOVA_DATA to its parent "
+            "directory"
         )
     return nodes, tasks
 
 
-def _rows(file: Path, needed: tuple[str, ...]) -> Iterator[tuple[int, Mapping[str, str]]]:
+def _read_rows(file: Path, required: tuple[str, ...]) -> Iterator[tuple[int, Mapping[str, str]]]:
     with file.open(newline="", encoding="utf-8-sig") as lines:
         reader = csv.DictReader(lines)
-        missing = [name for name in needed if name not in (reader.fieldnames or ())]
+        missing = [name for name in required if name not in (reader.fieldnames or ())]
         if missing:
-            raise BadTrace(file, 1, f"there is no column {', '.join(missing)}")
+            raise InvalidTrace(file, 1, f"missing column {', '.join(missing)}")
         for row in reader:
             yield reader.line_num, row
 
 
-def _number(file: Path, line: int, row: Mapping[str, str | None], name: str) -> int:
+def _parse_number(file: Path, line: int, row: Mapping[str, str | None], name: str) -> int:
     text = row[name] or "0"
     try:
         number = int(float(text))
     except ValueError:
-        raise BadTrace(file, line, f"{name} is {text!r}: it must be a number") from None
+        raise InvalidTrace(file, line, f"{name} is {text!r}: must be a number") from None
     if number < 0:
-        raise BadTrace(file, line, f"{name} is {number}: it must not be below 0")
+        raise InvalidTrace(file, line, f"{name} is {number}: must not be negative")
     return number

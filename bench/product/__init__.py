@@ -1,11 +1,7 @@
-"""What a new user waits for, and what an operator pays: the command, `kilonova up`, the console.
+"""What users wait for and what runs cost: the CLI, `kilonova up`, the console.
 
-Everything is measured through the doors that people use: the installed command in a process of
-its own, `kilonova up --detach --wait` on an empty folder and again on its data, the console in
-Chromium by the link that `kilonova status` prints. Where Kubernetes has something that does the
-same, it is measured in the same run.
+Everything is measured through the user interfaces: the installed command in its own process,
+`kilonova up --detach --wait` on an empty directory and again on its data, the console in Chromium
+through the link of `kilonova status`. Where Kubernetes has an equivalent, it is measured in the
+same run.
 """
-
-from bench.product.command import product
-
-__all__ = ["product"]

@@ -1,4 +1,4 @@
-"""Chromium without a window, for one visit of the console after the other."""
+"""Headless Chromium for visits of the console."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -6,27 +6,27 @@ from contextlib import asynccontextmanager
 
 from playwright.async_api import Browser, Page, async_playwright
 
-from tools.chromium.get import HOW_TO_GET, find
+from tools.realparts.parts.chromium import MISSING_CHROMIUM_MESSAGE, find_command
 
-_PATIENCE_SECONDS = 60
+_TIMEOUT_SECONDS = 60
 
 
 @asynccontextmanager
-async def patience(what: str) -> AsyncGenerator[None]:
-    """Wait for something, but not for ever."""
+async def limit_wait(what: str) -> AsyncGenerator[None]:
+    """Limit the duration of the context."""
     try:
-        async with asyncio.timeout(_PATIENCE_SECONDS):
+        async with asyncio.timeout(_TIMEOUT_SECONDS):
             yield
     except TimeoutError as error:
-        raise RuntimeError(f"waited {_PATIENCE_SECONDS} s for {what}") from error
+        raise RuntimeError(f"waited {_TIMEOUT_SECONDS} s for {what}") from error
 
 
 @asynccontextmanager
-async def chromium() -> AsyncGenerator[Browser]:
-    """The system's browser; none is ever fetched."""
-    command = find()
+async def launch_chromium() -> AsyncGenerator[Browser]:
+    """The system's browser; none is downloaded."""
+    command = find_command()
     if command is None:
-        raise RuntimeError(HOW_TO_GET)
+        raise RuntimeError(MISSING_CHROMIUM_MESSAGE)
     async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(executable_path=command)
         yield browser
@@ -34,10 +34,10 @@ async def chromium() -> AsyncGenerator[Browser]:
 
 
 @asynccontextmanager
-async def visit(browser: Browser, link: str, script: str = "") -> AsyncGenerator[Page]:
-    """The page behind a link, in a profile that was never here; `script` runs before its own."""
+async def visit_page(browser: Browser, link: str, script: str = "") -> AsyncGenerator[Page]:
+    """The page of a link in a fresh profile; `script` runs before its own scripts."""
     context = await browser.new_context(viewport={"width": 1280, "height": 800})
-    context.set_default_timeout(_PATIENCE_SECONDS * 1e3)
+    context.set_default_timeout(_TIMEOUT_SECONDS * 1e3)
     page = await context.new_page()
     if script:
         await page.add_init_script(script)
@@ -47,7 +47,7 @@ async def visit(browser: Browser, link: str, script: str = "") -> AsyncGenerator
 
 
 @asynccontextmanager
-async def visiting(link: str) -> AsyncGenerator[Page]:
-    """One visit, in a browser of its own."""
-    async with chromium() as browser, visit(browser, link) as page:
+async def open_page(link: str) -> AsyncGenerator[Page]:
+    """One visit in its own browser."""
+    async with launch_chromium() as browser, visit_page(browser, link) as page:
         yield page

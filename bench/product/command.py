@@ -1,4 +1,4 @@
-"""The command line of this benchmark, and the order in which it measures."""
+"""The command line of this benchmark."""
 
 from collections.abc import Sequence
 from enum import StrEnum
@@ -8,18 +8,27 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from bench.comparing import DataFolder, JsonFile, Number, Quick, Table, WithPeer, chosen, present
-from bench.product import helps, idle, latency, paints, starts
+from bench.comparison import (
+    BenchmarkInfo,
+    DataFolder,
+    JsonFile,
+    PositiveInt,
+    Quick,
+    WithPeer,
+    apply_options,
+    run_benchmark,
+)
+from bench.product import help_time, idle, latency, page_loads, startup
 from bench.product.inputs import QUICK, Inputs
 from bench.report import Row
 
-_TABLE = Table(
+_INFO = BenchmarkInfo(
     "product",
-    "Kubernetes' own",
+    "Kubernetes",
     (
-        "Beside the command stands kubectl; beside `up`, kube-apiserver + etcd until they are "
-        "ready, without a node; at rest, kube-apiserver, etcd and kube-controller-manager with as "
-        "many simulated nodes; beside the console's stream, a plain watch of the same API.",
+        "The peer of the command is kubectl; of `up`, kube-apiserver + etcd until they are ready, "
+        "without a node; of idle CPU and memory, kube-apiserver, etcd and kube-controller-manager "
+        "with as many simulated nodes; of the console's stream, a watch of the same API.",
     ),
 )
 
@@ -37,21 +46,21 @@ class Family(StrEnum):
 def product(
     json: JsonFile = None,
     only: Annotated[
-        list[Family] | None, typer.Option(help="Measure this family; may be repeated.")
+        list[Family] | None, typer.Option(help="Measure only this family; repeatable.")
     ] = None,
     with_peer: WithPeer = True,
     data: DataFolder = None,
     quick: Quick = False,
-    large: Annotated[bool, typer.Option(help="Measure the cluster of 2,000 nodes too.")] = True,
-    helps: Number = None,
-    starts: Number = None,
-    settle_seconds: Number = None,
-    idle_seconds: Number = None,
-    paints: Number = None,
-    changes_per_second: Number = None,
-    change_seconds: Number = None,
+    large: Annotated[bool, typer.Option(help="Also measure a cluster of 2,000 nodes.")] = True,
+    helps: PositiveInt = None,
+    starts: PositiveInt = None,
+    settle_seconds: PositiveInt = None,
+    idle_seconds: PositiveInt = None,
+    paints: PositiveInt = None,
+    changes_per_second: PositiveInt = None,
+    change_seconds: PositiveInt = None,
 ) -> None:
-    """What a new user waits for: the command, `kilonova up`, the console."""
+    """What users wait for: the CLI, `kilonova up`, the console."""
     given = {
         "helps": helps,
         "starts": starts,
@@ -61,7 +70,7 @@ def product(
         "changes_per_second": changes_per_second,
         "change_seconds": change_seconds,
     }
-    inputs = chosen(QUICK if quick else Inputs(), given)
+    inputs = apply_options(QUICK if quick else Inputs(), given)
     fleets = ["small", "large"] if large else ["small"]
 
     def measure(progress: Console) -> list[Row]:
@@ -71,7 +80,7 @@ def product(
             rows += measure_family(family, fleets, inputs, with_peer, data)
         return rows
 
-    present(_TABLE, inputs, with_peer, measure, json)
+    run_benchmark(_INFO, inputs, with_peer, measure, json)
 
 
 def measure_family(
@@ -80,12 +89,12 @@ def measure_family(
     """The rows of one family."""
     match family:
         case Family.HELP:
-            return helps.measure(inputs, with_peer)
+            return help_time.measure(inputs, with_peer)
         case Family.START:
-            return starts.measure(fleets, inputs, with_peer, data)
+            return startup.measure(fleets, inputs, with_peer, data)
         case Family.IDLE:
             return idle.measure(inputs, with_peer, data)
         case Family.PAINT:
-            return paints.measure(fleets, inputs, data)
+            return page_loads.measure(fleets, inputs, data)
         case Family.LATENCY:
             return latency.measure(inputs, data)

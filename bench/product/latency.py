@@ -1,8 +1,8 @@
-"""How long a change of the cluster takes to be seen in the console.
+"""Latency of changes in the console.
 
-The clock runs from the moment a write is sent to the API until its row has arrived on the
-console's stream, or until the frame is over that shows it in Chromium. Beside it, in the same
-run, the plain watch of the API that the console itself lives on.
+Timed from sending a write to the API until its row arrives on the console's stream, or until the
+end of the frame that shows it in Chromium. In the same run, the watch of the API that the console
+is based on is measured.
 """
 
 import asyncio
@@ -15,22 +15,22 @@ from urllib.parse import parse_qs, urlsplit
 import aiohttp
 from playwright.async_api import Page
 
-from bench.comparing import in_fresh_folder
+from bench.comparison import measure_in_temporary_folder
 from bench.home.servers import NAMESPACE
-from bench.product.arrivals import Arrivals, Marks
-from bench.product.browser import chromium, patience, visit
-from bench.product.changes import PODS_PATH, change_steadily, make_pods
+from bench.product.browser import launch_chromium, limit_wait, visit_page
+from bench.product.change_times import ChangeScanner, ChangeTimes
+from bench.product.changes import PODS_PATH, change_at_rate, create_pods
 from bench.product.inputs import Inputs
-from bench.product.running import running
+from bench.product.instance import running_instance
 from bench.report import Quantity, Row
-from tests.harness.access import Access
+from tests.harness.access import ServerAccess
 
-_AIM_MS = 500
-_LOOK_SECONDS = 0.2
-_LAST_FRAMES_SECONDS = 2
+_TARGET_MS = 500
+_POLL_SECONDS = 0.2
+_FINAL_WAIT_SECONDS = 2
 
-# Takes down which changes stand on the page, when the frame that first showed them was over.
-_NOTE_FRAMES = """
+# Records the changes on the page at the end of the frame that first showed them.
+_RECORD_FRAMES_SCRIPT = """
 const noted = (globalThis.benchNoted = []);
 new MutationObserver((records) => {
   const nodes = records.flatMap(({ target, addedNodes }) => [target, ...addedNodes]);
@@ -45,22 +45,22 @@ new MutationObserver((records) => {
 
 
 def measure(inputs: Inputs, data: Path | None) -> list[Row]:
-    """On a small cluster: the stream beside a watch, then the page in a browser."""
-    return in_fresh_folder(lambda folder: _measure(folder, inputs), data)
+    """On a small cluster: the stream and a watch, then the page in a browser."""
+    return measure_in_temporary_folder(lambda folder: _measure_latency(folder, inputs), data)
 
 
-def _measure(folder: Path, inputs: Inputs) -> list[Row]:
-    with running(folder, "small") as product:
-        server = product.server()
-        server.make_namespace()
-        changing = _Changing(server.access, product.console(), inputs)
+def _measure_latency(folder: Path, inputs: Inputs) -> list[Row]:
+    with running_instance(folder, "small") as product:
+        server = product.get_server()
+        server.create_namespace()
+        changing = _LatencyMeasurement(server.access, product.get_console_link(), inputs)
         return asyncio.run(changing.measure())
 
 
-class _Changing:
-    """Two rounds of changes, and who looks on."""
+class _LatencyMeasurement:
+    """Two series of changes with their observers."""
 
-    def __init__(self, access: Access, link: str, inputs: Inputs) -> None:
+    def __init__(self, access: ServerAccess, link: str, inputs: Inputs) -> None:
         self._access = access
         self._link = link
         self._rate = inputs.changes_per_second
@@ -68,85 +68,90 @@ class _Changing:
 
     async def measure(self) -> list[Row]:
         """Each pod changes once a second."""
-        await make_pods(self._access, self._rate)
-        stream, watch = await self._to_streams()
-        page = await self._to_page()
+        await create_pods(self._access, self._rate)
+        stream, watch = await self._measure_streams()
+        page = await self._measure_page()
         title = f"console, {self._rate} changes/s"
         return [
             Row(
-                Quantity(f"{title}: in its stream (a watch of the API), p50", "ms"),
-                stream.milliseconds(0.5),
-                watch.milliseconds(0.5),
+                Quantity(f"{title}: stream (peer: API watch), p50", "ms"),
+                stream.get_latency(0.5),
+                watch.get_latency(0.5),
             ),
             Row(
-                Quantity(f"{title}: in its stream (a watch of the API), p99", "ms", aim=_AIM_MS),
-                stream.milliseconds(0.99),
-                watch.milliseconds(0.99),
+                Quantity(f"{title}: stream (peer: API watch), p99", "ms", target=_TARGET_MS),
+                stream.get_latency(0.99),
+                watch.get_latency(0.99),
             ),
-            Row(Quantity(f"{title}: on the page in Chromium, p50", "ms"), page.milliseconds(0.5)),
+            Row(Quantity(f"{title}: page in Chromium, p50", "ms"), page.get_latency(0.5)),
             Row(
-                Quantity(f"{title}: on the page in Chromium, p99", "ms", aim=_AIM_MS),
-                page.milliseconds(0.99),
+                Quantity(f"{title}: page in Chromium, p99", "ms", target=_TARGET_MS),
+                page.get_latency(0.99),
             ),
         ]
 
-    async def _to_streams(self) -> tuple[Arrivals, Arrivals]:
+    async def _measure_streams(self) -> tuple[ChangeTimes, ChangeTimes]:
         sent: dict[int, float] = {}
-        stream, watch = Arrivals(self._rate, sent), Arrivals(self._rate, sent)
-        where = urlsplit(self._link)
-        token = parse_qs(where.query)["token"][0]
+        stream, watch = ChangeTimes(self._rate, sent), ChangeTimes(self._rate, sent)
+        url_parts = urlsplit(self._link)
+        token = parse_qs(url_parts.query)["token"][0]
         async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=None)) as session:
             readers = [
-                await _Reader.open(
+                await _StreamReader.open(
                     session,
-                    f"http://{where.netloc}/api/stream",
+                    f"http://{url_parts.netloc}/api/stream",
                     stream,
                     headers={"authorization": f"Bearer {token}"},
                 ),
-                await _Reader.open(
+                await _StreamReader.open(
                     session,
                     f"{self._access.url}{PODS_PATH}?watch=1",
                     watch,
-                    trust=self._access.ssl_context(),
+                    ssl_context=self._access.ssl_context(),
                 ),
             ]
-            await self._change(range(self._count), sent)
-            async with patience("all changes to arrive"):
+            await self._send_changes(range(self._count), sent)
+            async with limit_wait("all changes to arrive"):
                 while not (stream.is_complete and watch.is_complete):
-                    await asyncio.sleep(_LOOK_SECONDS)
+                    await asyncio.sleep(_POLL_SECONDS)
             for reader in readers:
                 await reader.close()
         return stream, watch
 
-    async def _to_page(self) -> Arrivals:
-        """The list of workloads shows what is said of each pod, as far as it fits the window."""
+    async def _measure_page(self) -> ChangeTimes:
+        """The workloads page shows the condition of each pod, as far as rows are visible."""
         link = self._link.replace("/?", f"/workloads?namespace={NAMESPACE}&")
         sent: dict[int, float] = {}
-        async with chromium() as browser, visit(browser, link, _NOTE_FRAMES) as page:
-            await _until(page, "benchNoted.length > 0")
+        async with (
+            launch_chromium() as browser,
+            visit_page(browser, link, _RECORD_FRAMES_SCRIPT) as page,
+        ):
+            await _wait_until(page, "benchNoted.length > 0")
             numbers = range(self._count, 2 * self._count)
-            await self._change(numbers, sent)
-            await _until(page, f"benchNoted.some(([number]) => number >= {numbers[-self._rate]})")
-            await asyncio.sleep(_LAST_FRAMES_SECONDS)
-            noted: list[tuple[int, float]] = await page.evaluate("benchNoted")
-        in_sight = {number % self._rate for number, _ in noted if number in sent}
-        arrivals = Arrivals(
+            await self._send_changes(numbers, sent)
+            await _wait_until(
+                page, f"benchNoted.some(([number]) => number >= {numbers[-self._rate]})"
+            )
+            await asyncio.sleep(_FINAL_WAIT_SECONDS)
+            recorded: list[tuple[int, float]] = await page.evaluate("benchNoted")
+        visible = {number % self._rate for number, _ in recorded if number in sent}
+        arrivals = ChangeTimes(
             self._rate,
-            {number: at for number, at in sent.items() if number % self._rate in in_sight},
+            {number: at for number, at in sent.items() if number % self._rate in visible},
         )
-        for number, seen in noted:
-            arrivals.note(number, seen)
+        for number, seen in recorded:
+            arrivals.record_arrival(number, seen)
         return arrivals
 
-    async def _change(self, numbers: range, sent: dict[int, float]) -> None:
-        await change_steadily(self._access, self._rate, numbers, self._rate, sent)
+    async def _send_changes(self, numbers: range, sent: dict[int, float]) -> None:
+        await change_at_rate(self._access, self._rate, numbers, self._rate, sent)
 
 
-class _Reader:
-    """An answer that does not end, read in the background."""
+class _StreamReader:
+    """An endless response, read in the background."""
 
-    def __init__(self, answer: aiohttp.ClientResponse, arrivals: Arrivals) -> None:
-        self._answer = answer
+    def __init__(self, response: aiohttp.ClientResponse, arrivals: ChangeTimes) -> None:
+        self._answer = response
         self._task = asyncio.create_task(self._read(arrivals))
 
     @classmethod
@@ -154,29 +159,29 @@ class _Reader:
         cls,
         session: aiohttp.ClientSession,
         url: str,
-        arrivals: Arrivals,
+        arrivals: ChangeTimes,
         headers: Mapping[str, str] | None = None,
-        trust: ssl.SSLContext | bool = True,
-    ) -> "_Reader":
-        answer = await session.get(url, headers=headers, ssl=trust)
-        if answer.status != 200:
-            raise RuntimeError(f"{url} answered {answer.status}: {await answer.text()}")
-        return cls(answer, arrivals)
+        ssl_context: ssl.SSLContext | bool = True,
+    ) -> "_StreamReader":
+        response = await session.get(url, headers=headers, ssl=ssl_context)
+        if response.status != 200:
+            raise RuntimeError(f"{url} answered {response.status}: {await response.text()}")
+        return cls(response, arrivals)
 
     async def close(self) -> None:
         self._task.cancel()
         self._answer.close()
 
-    async def _read(self, arrivals: Arrivals) -> None:
-        marks = Marks()
+    async def _read(self, arrivals: ChangeTimes) -> None:
+        scanner = ChangeScanner()
         async for piece in self._answer.content.iter_any():
             now = time.time()
-            for number in marks.found(piece):
-                arrivals.note(number, now)
+            for number in scanner.scan(piece):
+                arrivals.record_arrival(number, now)
 
 
-async def _until(page: Page, condition: str) -> None:
-    """Look again and again; the page's content policy forbids it to look by itself."""
-    async with patience(f"{condition} to hold"):
+async def _wait_until(page: Page, condition: str) -> None:
+    """Poll the page; its content security policy forbids evaluating a function in it."""
+    async with limit_wait(f"{condition} to hold"):
         while not await page.evaluate(condition):
-            await asyncio.sleep(_LOOK_SECONDS)
+            await asyncio.sleep(_POLL_SECONDS)

@@ -1,9 +1,5 @@
-"""Decisions about placement, in memory: no API, no network, one process.
+"""Placement decisions in memory: no API, no network, one process.
 
-Clusters are of equal nodes with 8 GPUs in racks of 16 and blocks of 16 racks. Each figure is the
-best of some runs, each on a fresh cluster: what is kept between decisions has to be made too.
+Clusters consist of equal nodes with 8 GPUs in racks of 16 and blocks of 16 racks. Each figure is
+the best of several runs, each on a new cluster, so that caches have to be built as well.
 """
-
-from bench.scheduler.command import scheduler
-
-__all__ = ["scheduler"]

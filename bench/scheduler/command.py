@@ -7,17 +7,24 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from bench.comparing import JsonFile, Number, Quick, Table, chosen, present
+from bench.comparison import (
+    BenchmarkInfo,
+    JsonFile,
+    PositiveInt,
+    Quick,
+    apply_options,
+    run_benchmark,
+)
 from bench.report import Row
-from bench.scheduler import deciding, preemption, weighing
+from bench.scheduler import memory, placement, preemption
 from bench.scheduler.inputs import QUICK, Inputs
 
-_TABLE = Table(
+_INFO = BenchmarkInfo(
     "scheduler",
     "KAI 0.17",
     (
-        "KAI's figures are not of this run: it was measured in memory on two cores, with 1,000 "
-        "nodes for single pods.",
+        "KAI's figures are from a separate run, in memory on two cores, with 1,000 nodes for "
+        "single pods.",
     ),
 )
 
@@ -31,26 +38,26 @@ class Family(StrEnum):
 
 
 _MEASURES: dict[Family, Callable[[Inputs], list[Row]]] = {
-    Family.TIME: deciding.measure,
+    Family.TIME: placement.measure,
     Family.PREEMPTION: preemption.measure,
-    Family.MEMORY: weighing.measure,
+    Family.MEMORY: memory.measure,
 }
 
 
 def scheduler(
     json: JsonFile = None,
     only: Annotated[
-        list[Family] | None, typer.Option(help="Measure this family; may be repeated.")
+        list[Family] | None, typer.Option(help="Measure only this family; repeatable.")
     ] = None,
     quick: Quick = False,
-    nodes: Number = None,
-    singles: Number = None,
-    gang: Number = None,
-    runs: Number = None,
+    nodes: PositiveInt = None,
+    singles: PositiveInt = None,
+    gang: PositiveInt = None,
+    runs: PositiveInt = None,
 ) -> None:
-    """Decisions about placement in memory: pods, gangs, rejections, reclaim, plans; memory."""
+    """Placement decisions in memory: pods, gangs, rejections, reclaim, plans; memory."""
     given = {"nodes": nodes, "singles": singles, "gang": gang, "runs": runs}
-    inputs = chosen(QUICK if quick else Inputs(), given)
+    inputs = apply_options(QUICK if quick else Inputs(), given)
 
     def measure(progress: Console) -> list[Row]:
         rows: list[Row] = []
@@ -59,4 +66,4 @@ def scheduler(
             rows += _MEASURES[family](inputs)
         return rows
 
-    present(_TABLE, inputs, False, measure, json)
+    run_benchmark(_INFO, inputs, False, measure, json)

@@ -1,4 +1,4 @@
-"""How much is measured."""
+"""Sizes of this benchmark."""
 
 from dataclasses import dataclass
 

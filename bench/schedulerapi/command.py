@@ -8,17 +8,26 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from bench.comparing import DataFolder, JsonFile, Number, Quick, Table, WithPeer, chosen, present
+from bench.comparison import (
+    BenchmarkInfo,
+    DataFolder,
+    JsonFile,
+    PositiveInt,
+    Quick,
+    WithPeer,
+    apply_options,
+    run_benchmark,
+)
 from bench.report import Row
-from bench.schedulerapi import contest
+from bench.schedulerapi import schedulers
 from bench.schedulerapi.inputs import QUICK, Inputs
 
-_TABLE = Table(
+_INFO = BenchmarkInfo(
     "scheduler-api",
     "kube-scheduler",
     (
-        "From the first pod that has a node to the last, on a kube-apiserver and etcd of their "
-        "own, on the machine that all of it shares.",
+        "From the first to the last binding, each scheduler on its own kube-apiserver and etcd, "
+        "all on the same machine.",
     ),
 )
 
@@ -28,21 +37,21 @@ def scheduler_api(
     with_peer: WithPeer = True,
     data: DataFolder = None,
     quick: Quick = False,
-    nodes: Number = None,
+    nodes: PositiveInt = None,
     pods: Annotated[int | None, typer.Option(min=2)] = None,
     gang: Annotated[int | None, typer.Option(min=2)] = None,
-    connections: Number = None,
+    connections: PositiveInt = None,
 ) -> None:
-    """Pods placed a second on a genuine API server, beside the real kube-scheduler."""
+    """Pods scheduled per second on a kube-apiserver, compared with kube-scheduler."""
     given = {"nodes": nodes, "pods": pods, "gang": gang, "connections": connections}
-    inputs = chosen(QUICK if quick else Inputs(), given)
+    inputs = apply_options(QUICK if quick else Inputs(), given)
 
     def measure(progress: Console) -> list[Row]:
-        progress.print("measuring plain bindings, ours, kube-scheduler, a gang …")
+        progress.print("measuring plain bindings, ours, kube-scheduler and a gang …")
         folder = Path(tempfile.mkdtemp(prefix="kilonova-bench-", dir=data))
         try:
-            return contest.measure(inputs, folder, with_peer)
+            return schedulers.measure(inputs, folder, with_peer)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
-    present(_TABLE, inputs, with_peer, measure, json)
+    run_benchmark(_INFO, inputs, with_peer, measure, json)

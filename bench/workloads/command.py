@@ -1,4 +1,4 @@
-"""The command line of this benchmark, and the order in which it measures."""
+"""The command line of this benchmark."""
 
 import shutil
 import tempfile
@@ -10,77 +10,97 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from bench.comparing import DataFolder, JsonFile, Number, Quick, Table, WithPeer, chosen, present
+from bench.comparison import (
+    BenchmarkInfo,
+    DataFolder,
+    JsonFile,
+    PositiveInt,
+    Quick,
+    WithPeer,
+    apply_options,
+    run_benchmark,
+)
 from bench.report import Row
-from bench.workloads import bigset, idle
+from bench.workloads import big_set, idle
+from bench.workloads.clusters import (
+    BenchmarkCluster,
+    StartCluster,
+    start_embedded,
+    start_kubernetes,
+)
 from bench.workloads.inputs import QUICK, Inputs
-from bench.workloads.stages import Staging, on_embedded, on_kubernetes
 
-_TABLE = Table(
+_INFO = BenchmarkInfo(
     "workloads",
     "plain requests",
     (
         "Plain requests create and delete as many pods of the same spec on the same server, with "
-        "the same scheduler and nodes, from a process of their own.",
+        "the same scheduler and nodes, from a separate process.",
         "A replica of two pods is a Service, a PodClique, a PodGang and the pods: 2.5 writes per "
-        "pod before any status is told.",
+        "pod without statuses.",
     ),
 )
 
-Measure = Callable[[Staging, Path, Inputs, bool], list[Row]]
+Measure = Callable[[BenchmarkCluster, Path, Inputs, bool], list[Row]]
 
 
 class Family(StrEnum):
     """A family of rows."""
 
     KUBERNETES = "kubernetes"
-    EMBEDDED = "embedded"
     IDLE = "idle"
+    EMBEDDED = "embedded"
 
 
-_MEASURES: dict[Family, tuple[Measure, Staging]] = {
-    Family.KUBERNETES: (bigset.measure, on_kubernetes),
-    Family.EMBEDDED: (bigset.measure, on_embedded),
-    Family.IDLE: (idle.measure, on_kubernetes),
+_MEASURES: dict[StartCluster, dict[Family, Measure]] = {
+    start_kubernetes: {Family.KUBERNETES: big_set.measure, Family.IDLE: idle.measure},
+    start_embedded: {Family.EMBEDDED: big_set.measure},
 }
+"""Families by their cluster: those of one cluster are measured on it one after the other."""
 
 
 def workloads(
     json: JsonFile = None,
     only: Annotated[
-        list[Family] | None, typer.Option(help="Measure this family; may be repeated.")
+        list[Family] | None, typer.Option(help="Measure only this family; repeatable.")
     ] = None,
     with_peer: WithPeer = True,
     data: DataFolder = None,
     quick: Quick = False,
-    nodes: Number = None,
+    nodes: PositiveInt = None,
     replicas: Annotated[int | None, typer.Option(min=2)] = None,
-    idle_sets: Number = None,
-    idle_seconds: Number = None,
-    rest_looks: Number = None,
-    connections: Number = None,
+    idle_sets: PositiveInt = None,
+    idle_seconds: PositiveInt = None,
+    scale_step: PositiveInt = None,
+    rest_looks: PositiveInt = None,
+    connections: PositiveInt = None,
 ) -> None:
-    """The operator of PodCliqueSets with one big set, and with many idle ones."""
+    """The PodCliqueSet operator with one big set, and with many idle ones."""
     given = {
         "nodes": nodes,
         "replicas": replicas,
         "idle_sets": idle_sets,
         "idle_seconds": idle_seconds,
+        "scale_step": scale_step,
         "rest_looks": rest_looks,
         "connections": connections,
     }
-    inputs = chosen(QUICK if quick else Inputs(), given)
+    inputs = apply_options(QUICK if quick else Inputs(), given)
 
     def measure(progress: Console) -> list[Row]:
         rows: list[Row] = []
-        for family in only or list(Family):
-            progress.print(f"measuring {family} …")
-            figures, staging = _MEASURES[family]
+        for start_cluster, measures in _MEASURES.items():
+            families = [each for each in measures if each in (only or Family)]
+            if not families:
+                continue
             folder = Path(tempfile.mkdtemp(prefix="kilonova-bench-", dir=data))
             try:
-                rows += figures(staging, folder, inputs, with_peer)
+                with start_cluster(folder, inputs.nodes) as cluster:
+                    for family in families:
+                        progress.print(f"measuring {family} …")
+                        rows += measures[family](cluster, folder, inputs, with_peer)
             finally:
                 shutil.rmtree(folder, ignore_errors=True)
         return rows
 
-    present(_TABLE, inputs, False, measure, json)
+    run_benchmark(_INFO, inputs, False, measure, json)

@@ -1,22 +1,26 @@
-"""How big the set is, how many others there are, and where they run."""
+"""Sizes of this benchmark."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """Sizes and counts. The aims are about the values given here."""
+    """Sizes and counts. The targets are for these values."""
 
     nodes: int = 200
     replicas: int = 500
-    """Of the one set; each has two pods."""
+    """Of the big set; each has two pods."""
     idle_sets: int = 1_000
-    """Sets of no replicas, of which nothing is asked."""
+    """Sets of one replica that do not change."""
     idle_seconds: int = 30
+    scale_step: int = 20
+    """Replicas that are added to one of them and removed again."""
     rest_looks: int = 5
-    """How often in a row, twice a second, the operator must do nothing before what comes next."""
+    """How many consecutive polls, twice a second, the operator must be idle before the next
+    step.
+    """
     connections: int = 64
-    """Plain requests under way at a time."""
+    """Concurrent plain requests."""
 
     @property
     def pods(self) -> int:
@@ -24,4 +28,4 @@ class Inputs:
 
 
 QUICK = Inputs(nodes=20, replicas=20, idle_sets=50, idle_seconds=3)
-"""A look in a minute; too small for figures to be quoted."""
+"""Runs in a minute; too small for figures to be quoted."""

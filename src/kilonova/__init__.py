@@ -1,6 +1,6 @@
 """Kilonova runs AI workloads on GPU clusters, end to end.
 
-Each package is a room with one subject; rooms meet through API objects, not imports.
+Each package is one component or library; components communicate through API objects, not imports.
 """
 
 __version__ = "0.1.0"

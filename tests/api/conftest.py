@@ -17,7 +17,7 @@ async def _install(api: Api) -> None:
 
 
 @pytest.fixture
-def defined(api: Api) -> Api:
+def api_with_definitions(api: Api) -> Api:
     """A server that has our kinds."""
     if api.access.url not in _installed:
         asyncio.run(_install(api))

@@ -1,4 +1,4 @@
-"""The least that each of our kinds must say, and changes of it by path."""
+"""Minimal valid objects of each of our kinds, and changes of them by path."""
 
 import copy
 import re
@@ -11,7 +11,7 @@ POD_SPEC: Any = {"containers": [{"name": "main", "image": "busybox:1.37"}]}
 
 CLIQUE: Any = {"name": "worker", "spec": {"roleName": "worker", "replicas": 2, "podSpec": POD_SPEC}}
 
-LEAST: dict[str, Any] = {
+MINIMAL_SPECS: dict[str, Any] = {
     "podcliquesets": {"template": {"cliques": [CLIQUE]}},
     "podcliques": {"roleName": "worker", "replicas": 2, "podSpec": POD_SPEC},
     "podcliquescalinggroups": {"cliqueNames": ["worker"]},
@@ -45,35 +45,40 @@ KINDS = {
     "queues": ("scheduling.kilonova.dev/v1alpha1", "Queue"),
     "reservations": ("scheduling.kilonova.dev/v1alpha1", "Reservation"),
 }
-OF_THE_CLUSTER = {"clustertopologybindings", "queues"}
+CLUSTER_SCOPED = {"clustertopologybindings", "queues"}
 """Kinds without a namespace."""
 
 
-def least(plural: str, **changes: Any) -> Any:
-    """The least object of a kind; changes are made by `changed`."""
+def minimal_object(plural: str, **changes: Any) -> Any:
+    """The minimal valid object of a kind; `with_changes` changes it."""
     version, kind = KINDS[plural]
-    body = {"apiVersion": version, "kind": kind, "metadata": {"name": "a"}, "spec": LEAST[plural]}
-    return changed(body, changes)
+    body = {
+        "apiVersion": version,
+        "kind": kind,
+        "metadata": {"name": "a"},
+        "spec": MINIMAL_SPECS[plural],
+    }
+    return with_changes(body, changes)
 
 
-def changed(body: Any, changes: dict[str, Any]) -> Any:
-    """A copy with the fields at some paths (`spec.template.cliques[0].name`) as given."""
+def with_changes(body: Any, changes: dict[str, Any]) -> Any:
+    """A copy with the fields at some paths (`spec.template.cliques[0].name`) set."""
     result = copy.deepcopy(body)
     for path, value in changes.items():
-        *way, last = steps(path)
-        place = result
+        *way, last = path_steps(path)
+        position = result
         for step in way:
-            place = place.setdefault(step, {}) if isinstance(step, str) else place[step]
+            position = position.setdefault(step, {}) if isinstance(step, str) else position[step]
         if value is ABSENT:
-            del place[last]
+            del position[last]
         else:
-            place[last] = value
+            position[last] = value
     return result
 
 
-def found(body: Any, path: str) -> Any:
-    """What is at a path, or `ABSENT`."""
-    for step in steps(path):
+def value_at(body: Any, path: str) -> Any:
+    """The value at a path, or `ABSENT`."""
+    for step in path_steps(path):
         try:
             body = body[step]
         except (KeyError, IndexError):
@@ -81,27 +86,27 @@ def found(body: Any, path: str) -> Any:
     return body
 
 
-def steps(path: str) -> list[str | int]:
-    """A path taken apart at dots and brackets."""
+def path_steps(path: str) -> list[str | int]:
+    """A path split at dots and brackets."""
     return [
         int(each) if each.isdigit() else each for each in re.findall(r"[^.\[\]]+", path) if each
     ]
 
 
 def collection(plural: str, namespace: str) -> str:
-    """Where objects of a kind are made."""
+    """The path of the collection of a kind."""
     version, _ = KINDS[plural]
-    if plural in OF_THE_CLUSTER:
+    if plural in CLUSTER_SCOPED:
         return f"/apis/{version}/{plural}"
     return f"/apis/{version}/namespaces/{namespace}/{plural}"
 
 
 def group(**fields: Any) -> list[Any]:
-    """The scaling groups of a set that has one."""
+    """The scaling groups of a set with one group."""
     return [{"name": "group", "cliqueNames": ["worker"], **fields}]
 
 
 def device_claim() -> Any:
-    """A claim of one device, as a template has it."""
+    """A claim template for one device."""
     request = {"name": "gpu", "exactly": {"deviceClassName": "gpu.example.com"}}
     return {"spec": {"devices": {"requests": [request]}}}

@@ -1,4 +1,4 @@
-"""The definitions as they are in the package: fresh, complete, and small enough for anybody."""
+"""The packaged definitions: up to date, complete, and small enough for client-side apply."""
 
 import json
 from collections.abc import Iterator
@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from kilonova.api.crds import definitions
-from tests.api.manifests import OF_THE_CLUSTER
-from tools.crds.generate import definition
-from tools.crds.kinds import KINDS
+from kilonova.api.crds import load_definitions
+from tests.api.manifests import CLUSTER_SCOPED
+from tools.crds.generate import build_definition
+from tools.crds.kinds import find_kinds
 
 CLIENT_SIDE_LIMIT = 256 * 1024
 """`kubectl apply` keeps the whole object in an annotation, and annotations have this limit."""
@@ -41,58 +41,58 @@ SELECTORS = {
 }
 
 
-def by_plural() -> dict[str, Any]:
-    return {each["spec"]["names"]["plural"]: each["spec"] for each in definitions()}
+def definitions_by_plural() -> dict[str, Any]:
+    return {each["spec"]["names"]["plural"]: each["spec"] for each in load_definitions()}
 
 
-def version_of(plural: str) -> Any:
-    (only,) = by_plural()[plural]["versions"]
+def served_version(plural: str) -> Any:
+    (only,) = definitions_by_plural()[plural]["versions"]
     return only
 
 
-def fields(schema: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    """Every field of ours, with its schema."""
+def schema_fields(schema: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """Every field of our kinds, with its schema."""
     inner = schema.get("items", schema)
     for name, each in inner.get("properties", {}).items():
         yield f"{path}.{name}", each
         if name not in FROM_KUBERNETES:
-            yield from fields(each, f"{path}.{name}")
+            yield from schema_fields(each, f"{path}.{name}")
 
 
-def test_they_are_what_the_generator_makes() -> None:
-    made = {each["metadata"]["name"]: each for each in map(definition, KINDS)}
-    assert {each["metadata"]["name"]: each for each in definitions()} == made
+def test_definitions_match_the_generator() -> None:
+    made = {each["metadata"]["name"]: each for each in map(build_definition, find_kinds())}
+    assert {each["metadata"]["name"]: each for each in load_definitions()} == made
 
 
-def test_each_call_gives_new_ones() -> None:
-    definitions()[0]["spec"].clear()
-    assert definitions()[0]["spec"]
-
-
-@pytest.mark.parametrize("plural", COLUMNS)
-def test_they_can_be_applied_on_the_clients_side_too(plural: str) -> None:
-    assert len(json.dumps(by_plural()[plural])) < CLIENT_SIDE_LIMIT
+def test_each_call_loads_new_objects() -> None:
+    load_definitions()[0]["spec"].clear()
+    assert load_definitions()[0]["spec"]
 
 
 @pytest.mark.parametrize("plural", COLUMNS)
-def test_every_field_of_ours_is_explained(plural: str) -> None:
-    schema = version_of(plural)["schema"]["openAPIV3Schema"]
+def test_definitions_fit_client_side_apply(plural: str) -> None:
+    assert len(json.dumps(definitions_by_plural()[plural])) < CLIENT_SIDE_LIMIT
+
+
+@pytest.mark.parametrize("plural", COLUMNS)
+def test_every_field_has_a_description(plural: str) -> None:
+    schema = served_version(plural)["schema"]["openAPIV3Schema"]
     conditions = ".conditions."
-    named = [(path, each) for path, each in fields(schema) if conditions not in path]
+    named = [(path, each) for path, each in schema_fields(schema) if conditions not in path]
     assert named
     assert [path for path, each in named if not each.get("description")] == []
 
 
 @pytest.mark.parametrize(("plural", "columns"), COLUMNS.items(), ids=COLUMNS)
-def test_columns_are_those_that_people_know(plural: str, columns: str) -> None:
-    listed = version_of(plural)["additionalPrinterColumns"]
+def test_printer_columns(plural: str, columns: str) -> None:
+    listed = served_version(plural)["additionalPrinterColumns"]
     named = [f"({each['name']})" if each.get("priority") else each["name"] for each in listed]
     assert " ".join(named) == columns
 
 
 @pytest.mark.parametrize(("plural", "selector"), SELECTORS.items(), ids=SELECTORS)
-def test_what_is_scaled_says_how(plural: str, selector: str | None) -> None:
-    subresources = version_of(plural)["subresources"]
+def test_scale_subresource_selectors(plural: str, selector: str | None) -> None:
+    subresources = served_version(plural)["subresources"]
     assert subresources["status"] == {}
     scale = {
         "specReplicasPath": ".spec.replicas",
@@ -102,6 +102,6 @@ def test_what_is_scaled_says_how(plural: str, selector: str | None) -> None:
     assert subresources.get("scale") == (scale if selector else None)
 
 
-def test_only_topologies_and_queues_are_the_clusters() -> None:
-    scopes = {plural: spec["scope"] for plural, spec in by_plural().items()}
-    assert {plural for plural, scope in scopes.items() if scope == "Cluster"} == OF_THE_CLUSTER
+def test_only_topologies_and_queues_are_cluster_scoped() -> None:
+    scopes = {plural: spec["scope"] for plural, spec in definitions_by_plural().items()}
+    assert {plural for plural, scope in scopes.items() if scope == "Cluster"} == CLUSTER_SCOPED

@@ -1,4 +1,4 @@
-"""Amounts, compared with what Go's resource.Quantity answers for the same texts."""
+"""Quantities, compared with the results of Go's resource.Quantity."""
 
 from fractions import Fraction
 
@@ -6,7 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kilonova.api.quantity import Format, Quantity, QuantityError, from_json, parse
+from kilonova.api.quantity import (
+    Format,
+    Quantity,
+    QuantityError,
+    parse_quantity,
+    quantity_from_json,
+)
 
 SUFFIXES = {
     "n": Fraction(1, 10**9),
@@ -20,7 +26,7 @@ SUFFIXES = {
 }
 
 # text, canonical text, format, value, milli: printed by the original.
-READ_AS_KUBERNETES_DOES = [
+PARSED_LIKE_KUBERNETES = [
     ("0", "0", "DecimalSI", 0, 0),
     ("1.234", "1.234", "DecimalSI", 2, 1234),
     ("+1", "+1", "DecimalSI", 1, 1000),
@@ -56,11 +62,11 @@ FORM = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKM
 SUFFIX = "unable to parse quantity's suffix"
 
 
-@pytest.mark.parametrize(("text", "canonical", "form", "value", "milli"), READ_AS_KUBERNETES_DOES)
-def test_amounts_read_as_kubernetes_reads_them(
+@pytest.mark.parametrize(("text", "canonical", "form", "value", "milli"), PARSED_LIKE_KUBERNETES)
+def test_quantities_parse_like_kubernetes(
     text: str, canonical: str, form: str, value: int, milli: int
 ) -> None:
-    amount = parse(text)
+    amount = parse_quantity(text)
     assert (str(amount), amount.format.value, amount.value, amount.milli) == (
         canonical,
         form,
@@ -85,10 +91,10 @@ def test_amounts_read_as_kubernetes_reads_them(
         ("9" * 5000, "unable to parse numeric part of quantity"),
     ],
 )
-def test_other_texts_are_refused(text: str, message: str) -> None:
-    with pytest.raises(QuantityError) as refusal:
-        parse(text)
-    assert str(refusal.value) == message
+def test_invalid_quantities_are_rejected(text: str, message: str) -> None:
+    with pytest.raises(QuantityError) as rejection:
+        parse_quantity(text)
+    assert str(rejection.value) == message
 
 
 @pytest.mark.parametrize(
@@ -102,25 +108,27 @@ def test_other_texts_are_refused(text: str, message: str) -> None:
         ("1Gi", "-", "1536Mi", "-512Mi"),
     ],
 )
-def test_sums_take_the_format_of_the_first_that_is_not_zero(
+def test_sum_has_the_format_of_the_first_nonzero_quantity(
     left: str, operator: str, right: str, result: str
 ) -> None:
-    first, second = parse(left), parse(right)
+    first, second = parse_quantity(left), parse_quantity(right)
     assert str(first + second if operator == "+" else first - second) == result
 
 
-def test_numbers_of_json_are_amounts() -> None:
-    assert [str(from_json(value)) for value in (2, 0.5, "1Gi")] == ["2", "500m", "1Gi"]
+def test_json_numbers_are_quantities() -> None:
+    assert [str(quantity_from_json(value)) for value in (2, 0.5, "1Gi")] == ["2", "500m", "1Gi"]
 
 
-def test_equal_amounts_are_one_key() -> None:
-    assert len({parse("1024"), parse("1Ki"), parse("1024000m")}) == 1
+def test_equal_quantities_have_equal_hashes() -> None:
+    assert len({parse_quantity("1024"), parse_quantity("1Ki"), parse_quantity("1024000m")}) == 1
 
+
+MAX_AMOUNT = 2**63 - 1
 
 amounts = st.builds(
-    lambda number, places, suffix: (
-        f"{number / 10**places:.{places}f}{suffix}",
-        Fraction(f"{number / 10**places:.{places}f}") * SUFFIXES[suffix],
+    lambda number, positions, suffix: (
+        f"{number / 10**positions:.{positions}f}{suffix}",
+        Fraction(f"{number / 10**positions:.{positions}f}") * SUFFIXES[suffix],
     ),
     st.integers(-(10**9), 10**9),
     st.integers(0, 4),
@@ -128,25 +136,34 @@ amounts = st.builds(
 )
 
 
+def stored_amount(text: str, number: Fraction) -> Fraction:
+    """The amount that Kubernetes stores: it caps binary ones, and keeps the digits of decimal ones
+    beside their exponent."""
+    if not text.endswith("i"):
+        return number
+    return max(Fraction(-MAX_AMOUNT), min(Fraction(MAX_AMOUNT), number))
+
+
 @given(amounts, amounts)
-def test_order_is_that_of_the_numbers(
+def test_quantities_are_ordered_by_value(
     left: tuple[str, Fraction], right: tuple[str, Fraction]
 ) -> None:
     nanos = [abs(number) * 10**9 for _, number in (left, right)]
     if all(nano.denominator == 1 for nano in nanos):
-        assert (parse(left[0]) < parse(right[0])) == (left[1] < right[1])
-        assert (parse(left[0]) == parse(right[0])) == (left[1] == right[1])
+        first, second = (stored_amount(*each) for each in (left, right))
+        assert (parse_quantity(left[0]) < parse_quantity(right[0])) == (first < second)
+        assert (parse_quantity(left[0]) == parse_quantity(right[0])) == (first == second)
 
 
 @given(st.integers(-(2**62), 2**62), st.sampled_from(Format))
-def test_the_canonical_text_means_the_same_amount(nano: int, form: Format) -> None:
+def test_canonical_text_round_trips(nano: int, form: Format) -> None:
     amount = Quantity(nano, form)
-    assert parse(str(amount)) == amount
+    assert parse_quantity(str(amount)) == amount
 
 
 @given(amounts, amounts)
-def test_what_is_added_can_be_taken_away(
+def test_addition_and_subtraction_are_inverse(
     left: tuple[str, Fraction], right: tuple[str, Fraction]
 ) -> None:
-    first, second = parse(left[0]), parse(right[0])
+    first, second = parse_quantity(left[0]), parse_quantity(right[0])
     assert first + second - second == first

@@ -1,24 +1,24 @@
-"""Statuses, as a table: what a controller must write, and what is filled in for it."""
+"""Statuses, as a table: required fields and defaults."""
 
 from typing import Any
 
 import pytest
 
-from tests.api.manifests import ABSENT, collection, found, least
+from tests.api.manifests import ABSENT, collection, minimal_object, value_at
 from tests.conftest import Api
 
-WHEN = "2026-05-01T00:00:00Z"
+TIMESTAMP = "2026-05-01T00:00:00Z"
 CONDITION = {
     "type": "Ready",
     "status": "True",
     "reason": "AllReady",
     "message": "",
-    "lastTransitionTime": WHEN,
+    "lastTransitionTime": TIMESTAMP,
 }
-ERROR = {"code": "ERR_SYNC_PODS", "description": "no", "observedAt": WHEN}
+ERROR = {"code": "ERR_SYNC_PODS", "description": "no", "observedAt": TIMESTAMP}
 HASHES = {"podCliqueSetGenerationHash": "a", "podTemplateHash": "b"}
 
-TAKEN: dict[str, tuple[str, Any, dict[str, Any]]] = {
+ACCEPTED_STATUSES: dict[str, tuple[str, Any, dict[str, Any]]] = {
     "a set": (
         "podcliquesets",
         {
@@ -29,8 +29,8 @@ TAKEN: dict[str, tuple[str, Any, dict[str, Any]]] = {
             "podGangStatuses": [{"name": "a-0", "phase": "Starting", "conditions": [CONDITION]}],
             "currentGenerationHash": "h",
             "updateProgress": {
-                "updateStartedAt": WHEN,
-                "currentlyUpdating": [{"replicaIndex": 0, "updateStartedAt": WHEN}],
+                "updateStartedAt": TIMESTAMP,
+                "currentlyUpdating": [{"replicaIndex": 0, "updateStartedAt": TIMESTAMP}],
             },
         },
         {
@@ -67,7 +67,7 @@ TAKEN: dict[str, tuple[str, Any, dict[str, Any]]] = {
         {
             "selector": "a=b",
             "updateProgress": {
-                "updateStartedAt": WHEN,
+                "updateStartedAt": TIMESTAMP,
                 "podCliqueSetGenerationHash": "h",
                 "readyReplicaIndicesSelectedToUpdate": {"current": 1, "completed": [0]},
             },
@@ -91,7 +91,7 @@ TAKEN: dict[str, tuple[str, Any, dict[str, Any]]] = {
     ),
     "a gang": (
         "podgangs",
-        {"conditions": [CONDITION], "placementScore": 0.5, "lastScheduled": WHEN},
+        {"conditions": [CONDITION], "placementScore": 0.5, "lastScheduled": TIMESTAMP},
         {"phase": "Pending", "placementScore": 0.5},
     ),
     "a queue": (
@@ -110,18 +110,18 @@ TAKEN: dict[str, tuple[str, Any, dict[str, Any]]] = {
         {
             "nodes": [{"name": "n", "pods": 2}],
             "usedBy": {"namespace": "default", "name": "a-0"},
-            "reservedAt": WHEN,
-            "expiresAt": WHEN,
+            "reservedAt": TIMESTAMP,
+            "expiresAt": TIMESTAMP,
             "conditions": [CONDITION],
         },
         {"phase": "Pending", "nodes[0].pods": 2},
     ),
 }
 
-REFUSED: dict[str, tuple[str, Any, str]] = {
+REJECTED_STATUSES: dict[str, tuple[str, Any, str]] = {
     "a phase of a reservation that there is not": (
         "reservations",
-        {"phase": "Kept"},
+        {"phase": "CapacityReserved"},
         'supported values: "Waiting", "Pending", "Reserved", "Used", "Expired"',
     ),
     "a phase that there is not": (
@@ -182,27 +182,33 @@ REFUSED: dict[str, tuple[str, Any, str]] = {
 }
 
 
-@pytest.mark.parametrize(("plural", "status", "expected"), TAKEN.values(), ids=TAKEN)
-def test_a_status_is_taken(
-    defined: Api, plural: str, status: Any, expected: dict[str, Any]
+@pytest.mark.parametrize(
+    ("plural", "status", "expected"), ACCEPTED_STATUSES.values(), ids=ACCEPTED_STATUSES
+)
+def test_valid_status_is_accepted(
+    api_with_definitions: Api, plural: str, status: Any, expected: dict[str, Any]
 ) -> None:
-    code, answer = _write(defined, plural, status)
-    assert code == 200, answer
-    assert {path: found(answer["status"], path) for path in expected} == expected
+    code, response = _write(api_with_definitions, plural, status)
+    assert code == 200, response
+    assert {path: value_at(response["status"], path) for path in expected} == expected
 
 
-@pytest.mark.parametrize(("plural", "status", "words"), REFUSED.values(), ids=REFUSED)
-def test_a_status_is_refused(defined: Api, plural: str, status: Any, words: str) -> None:
-    code, answer = _write(defined, plural, status)
-    assert code == 422, answer
-    assert words in answer["message"]
+@pytest.mark.parametrize(
+    ("plural", "status", "message"), REJECTED_STATUSES.values(), ids=REJECTED_STATUSES
+)
+def test_invalid_status_is_rejected(
+    api_with_definitions: Api, plural: str, status: Any, message: str
+) -> None:
+    code, response = _write(api_with_definitions, plural, status)
+    assert code == 422, response
+    assert message in response["message"]
 
 
 def _write(api: Api, plural: str, status: Any) -> tuple[int, Any]:
-    """Create an object of a name of its own, and write its status."""
+    """Create an object with a unique name, and write its status."""
     path, name = collection(plural, api.namespace), f"in-{api.namespace}"
-    body = least(plural, **{"metadata.name": name})
-    code, live = api.access.ask("POST", path, body)
+    body = minimal_object(plural, **{"metadata.name": name})
+    code, live = api.access.request("POST", path, body)
     assert code == 201, live
     live["status"] = status
-    return api.access.ask("PUT", f"{path}/{name}/status?fieldValidation=Strict", live)
+    return api.access.request("PUT", f"{path}/{name}/status?fieldValidation=Strict", live)

@@ -1,4 +1,4 @@
-"""The benchmark of the embedded API runs, on inputs so small that nothing is worth timing."""
+"""The benchmark of the embedded API runs, with tiny inputs."""
 
 from itertools import pairwise
 from pathlib import Path
@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from bench.__main__ import app
-from bench.home.watchers import Marks
-from bench.home.wire import is_complete
-from tests.harness.controlplane import HOW_TO_GET, binaries
+from bench.home.raw_http import is_complete
+from bench.home.watch_process import ChangeScanner
 
 TINY = {
     "starts": 1,
@@ -27,7 +26,7 @@ TINY = {
 }
 
 
-def run(*options: str) -> str:
+def run_home(*options: str) -> str:
     inputs = [word for name, value in TINY.items() for word in (f"--{name}", str(value))]
     result = CliRunner().invoke(app, ["home", *inputs, *options], catch_exceptions=False)
     assert result.exit_code == 0, result.output
@@ -37,18 +36,18 @@ def run(*options: str) -> str:
 @pytest.mark.parametrize(
     ("family", "title"),
     [
-        ("start", "ready, from nothing"),
+        ("start", "ready, cold start"),
         ("creates", "minimal pod creates, 4 connections"),
         ("watches", "5 watches × 50 events/s, delivered"),
-        ("lists", "list of 30 pods, by 500"),
+        ("lists", "list of 30 pods, in pages of 500"),
         ("events", "CPU per event, fields used"),
     ],
 )
-def test_each_family_measures_the_embedded_api_alone(
+def test_each_family_measures_the_embedded_api_without_peer(
     family: str, title: str, tmp_path: Path
 ) -> None:
     file = tmp_path / "figures.json"
-    output = run("--no-peer", "--only", family, "--json", str(file))
+    output = run_home("--no-peer", "--only", family, "--json", str(file))
     assert title in output
     rows = {row["title"]: row for row in msgspec.json.decode(file.read_bytes())["rows"]}
     assert rows[title]["ours"] > 0
@@ -57,11 +56,10 @@ def test_each_family_measures_the_embedded_api_alone(
         assert rows[title]["ours"] == 100
 
 
-def test_the_peer_stands_in_the_same_table(tmp_path: Path) -> None:
-    if binaries() is None:
-        pytest.skip(HOW_TO_GET)
+@pytest.mark.usefixtures("control_plane_binaries")
+def test_the_peer_is_in_the_same_table(tmp_path: Path) -> None:
     file = tmp_path / "figures.json"
-    run("--only", "lists", "--json", str(file))
+    run_home("--only", "lists", "--json", str(file))
     rows = msgspec.json.decode(file.read_bytes())["rows"]
     assert rows
     assert all(row["peer"] > 0 for row in rows)
@@ -74,7 +72,7 @@ def test_without_a_name_the_benchmarks_are_listed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("answer", "complete"),
+    ("response", "complete"),
     [
         (b"HTTP/1.1 201 Created\r\nContent-Length: 2\r\n\r\n{}", True),
         (b"HTTP/1.1 201 Created\r\nContent-Length: 2\r\n\r\n{", False),
@@ -83,24 +81,24 @@ def test_without_a_name_the_benchmarks_are_listed() -> None:
         (b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n", False),
     ],
 )
-def test_an_answer_is_complete_when_its_end_is_here(answer: bytes, complete: bool) -> None:
-    assert is_complete(answer) is complete
+def test_response_is_complete_when_its_end_is_received(response: bytes, complete: bool) -> None:
+    assert is_complete(response) is complete
 
 
 @given(st.data())
-def test_each_mark_is_found_once_however_the_stream_is_cut(data: st.DataObject) -> None:
+def test_each_change_is_found_once_however_the_stream_is_split(data: st.DataObject) -> None:
     count = data.draw(st.integers(1, 6))
     body = b"".join(
         b'{"type":"MODIFIED","object":{"bench/sent":"%d-%d","f:bench/sent":{}}}\n' % (n, 1000 + n)
         for n in range(count)
     )
-    chunked = b"".join(b"%x\r\n%s\r\n" % (len(part), part) for part in _cut(data, body))
-    marks = Marks(count)
-    found = [sent for piece in _cut(data, chunked) for sent in marks.fresh(piece)]
+    chunked = b"".join(b"%x\r\n%s\r\n" % (len(part), part) for part in _split_bytes(data, body))
+    scanner = ChangeScanner(count)
+    found = [sent for piece in _split_bytes(data, chunked) for sent in scanner.scan(piece)]
     assert found == [1000 + n for n in range(count)]
 
 
-def test_a_watch_that_the_server_ends_goes_on_from_the_last_version() -> None:
+def test_watch_that_the_server_ends_is_resumed_from_the_last_version() -> None:
     def event(number: int) -> bytes:
         line = b'{"object":{"metadata":{"resourceVersion":"%d","a":{"bench/sent":"%d-%d"}}}}\n' % (
             70 + number,
@@ -109,24 +107,24 @@ def test_a_watch_that_the_server_ends_goes_on_from_the_last_version() -> None:
         )
         return b"%x\r\n%s\r\n" % (len(line), line)
 
-    marks = Marks(3)
-    assert marks.fresh(event(0)) == [1000]
-    assert not marks.ended
-    assert marks.fresh(event(1) + b"0\r\n\r\n") == [1001]
-    assert marks.ended
-    assert marks.resume() == "71"
-    assert marks.fresh(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n") == []
-    assert marks.fresh(event(1) + event(2)) == [1002]
-    assert not marks.ended
+    scanner = ChangeScanner(3)
+    assert scanner.scan(event(0)) == [1000]
+    assert not scanner.ended
+    assert scanner.scan(event(1) + b"0\r\n\r\n") == [1001]
+    assert scanner.ended
+    assert scanner.reset_stream() == "71"
+    assert scanner.scan(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n") == []
+    assert scanner.scan(event(1) + event(2)) == [1002]
+    assert not scanner.ended
 
 
-def test_a_lone_last_chunk_ends_a_watch() -> None:
-    marks = Marks(1)
-    assert marks.fresh(b"0\r\n\r\n") == []
-    assert marks.ended
+def test_last_chunk_alone_ends_a_watch() -> None:
+    scanner = ChangeScanner(1)
+    assert scanner.scan(b"0\r\n\r\n") == []
+    assert scanner.ended
 
 
-def _cut(data: st.DataObject, whole: bytes) -> list[bytes]:
+def _split_bytes(data: st.DataObject, whole: bytes) -> list[bytes]:
     borders = data.draw(st.sets(st.integers(1, len(whole) - 1), max_size=8))
     edges = [0, *sorted(borders), len(whole)]
     return [whole[start:end] for start, end in pairwise(edges)]

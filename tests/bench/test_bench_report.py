@@ -1,4 +1,4 @@
-"""What a benchmark's table and file say."""
+"""Tables and JSON files of benchmarks."""
 
 from io import StringIO
 from pathlib import Path
@@ -7,54 +7,54 @@ import msgspec
 import pytest
 from rich.console import Console
 
-from bench.report import Quantity, Report, Row, shown
+from bench.report import Quantity, Report, Row, format_value
 
 
 @pytest.mark.parametrize(
     ("quantity", "ours", "peer", "reached"),
     [
-        (Quantity("ready", "s", aim=1), 0.9, None, True),
-        (Quantity("ready", "s", aim=1), 1.1, None, False),
-        (Quantity("rate", "/s", "more", aim=3000), 3000, 800, True),
-        (Quantity("rate", "/s", "more", aim=3000), 2999, 800, False),
+        (Quantity("ready", "s", target=1), 0.9, None, True),
+        (Quantity("ready", "s", target=1), 1.1, None, False),
+        (Quantity("rate", "/s", "more", target=3000), 3000, 800, True),
+        (Quantity("rate", "/s", "more", target=3000), 2999, 800, False),
         (Quantity("rate", "/s", "more", beats_peer=True), 700, 800, False),
         (Quantity("list", "s", beats_peer=True), 1, 2, True),
-        (Quantity("list", "s", aim=5, beats_peer=True), 3, 2, False),
+        (Quantity("list", "s", target=5, beats_peer=True), 3, 2, False),
         (Quantity("list", "s", beats_peer=True), 1, None, None),
         (Quantity("cost", "µs"), 1, 2, None),
     ],
 )
-def test_an_aim_is_reached_or_missed(
+def test_target_is_reached_or_missed(
     quantity: Quantity, ours: float, peer: float | None, reached: bool | None
 ) -> None:
-    assert Row(quantity, ours, peer).is_reached is reached
+    assert Row(quantity, ours, peer).is_target_met is reached
 
 
-def test_times_better_says_the_same_of_less_and_of_more() -> None:
-    assert Row(Quantity("time", "s"), 2, 6).times_better == 3
-    assert Row(Quantity("rate", "/s", "more"), 6, 2).times_better == 3
-    assert Row(Quantity("time", "s"), 2).times_better is None
+def test_times_better_is_the_same_for_less_and_more() -> None:
+    assert Row(Quantity("time", "s"), 2, 6).ratio == 3
+    assert Row(Quantity("rate", "/s", "more"), 6, 2).ratio == 3
+    assert Row(Quantity("time", "s"), 2).ratio is None
 
 
 @pytest.mark.parametrize(
     ("value", "text"),
     [(0.487, "0.49 s"), (12.34, "12.3 s"), (1234.5, "1,234 s"), (float("inf"), "never")],
 )
-def test_figures_are_shown_with_digits_that_mean_something(value: float, text: str) -> None:
-    assert shown(value, "s") == text
+def test_figures_have_significant_digits_only(value: float, text: str) -> None:
+    assert format_value(value, "s") == text
 
 
-def test_the_table_and_the_file_hold_every_row(tmp_path: Path) -> None:
+def test_table_and_file_contain_every_row(tmp_path: Path) -> None:
     rows = [
-        Row(Quantity("ready", "s", aim=1, beats_peer=True), 0.5, 3.0),
-        Row(Quantity("lost", "ms", aim=100), float("inf"), None),
+        Row(Quantity("ready", "s", target=1, beats_peer=True), 0.5, 3.0),
+        Row(Quantity("lost", "ms", target=100), float("inf"), None),
     ]
-    report = Report("home", "somebody else", {"pods": 7}, rows, ["a note"])
+    report = Report("home", "peer", {"pods": 7}, rows, ["a note"])
     out = StringIO()
     report.print(Console(file=out, width=120))
     assert [
         word
-        for word in ("ready", "6.00", "≤ theirs, ≤ 1 s ✓", "missed", "a note")
+        for word in ("ready", "6.00", "≤ peer, ≤ 1 s ✓", "missed", "a note")
         if word not in out.getvalue()
     ] == []
     report.write(tmp_path / "figures.json")

@@ -1,4 +1,4 @@
-"""The benchmark of decisions, with little of everything."""
+"""The scheduler benchmark, with quick inputs."""
 
 import json
 import subprocess
@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 
-def test_it_measures_decisions_and_memory(tmp_path: Path) -> None:
+def test_decisions_and_memory_are_measured(tmp_path: Path) -> None:
     out = tmp_path / "figures.json"
     command = [sys.executable, "-m", "bench", "scheduler", "--quick", "--json", str(out)]
     subprocess.run(command, check=True, capture_output=True, timeout=120)

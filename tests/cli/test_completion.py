@@ -1,4 +1,4 @@
-"""`kilonova completion`: scripts that shells read."""
+"""`kilonova completion`: scripts for shells."""
 
 import os
 import shutil
@@ -7,9 +7,9 @@ import sys
 
 import pytest
 
-from tests.cli.command import Kilonova
+from tests.cli.command import Kilonova, complete_words
 
-ASK = """
+COMPLETE_DO = """
 source <(kilonova completion bash)
 COMP_WORDS=(kilonova do) COMP_CWORD=1
 _kilonova_completion kilonova
@@ -17,14 +17,14 @@ echo "${COMPREPLY[@]}"
 """
 
 
-def test_bash_completes_by_the_script(kilonova: Kilonova):
+def test_bash_completes_with_the_script(kilonova: Kilonova):
     program = kilonova.home / "bin" / "kilonova"
     program.parent.mkdir()
     program.write_text(f"#!{sys.executable} -P\nfrom kilonova.cli import main\nmain()\n")
     program.chmod(0o755)
     path = f"{program.parent}{os.pathsep}{os.environ['PATH']}"
     done = subprocess.run(
-        ["bash", "-c", ASK],
+        ["bash", "-c", COMPLETE_DO],
         env=kilonova.environment() | {"PATH": path},
         capture_output=True,
         text=True,
@@ -33,8 +33,23 @@ def test_bash_completes_by_the_script(kilonova: Kilonova):
     assert done.stdout.split() == ["down", "doctor"]
 
 
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (("up", "--only", "no"), ["nodes"]),
+        (("up", "--without", "nodes,sch"), ["nodes,scheduler"]),
+        (("install", "--components", "op"), ["operator"]),
+        (("up", "--nodes", "sm"), ["small"]),
+    ],
+)
+def test_names_of_components_and_their_flags_are_completed(
+    kilonova: Kilonova, words: tuple[str, ...], expected: list[str]
+):
+    assert complete_words(kilonova, words) == expected
+
+
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_a_script_is_one_that_its_shell_can_read(kilonova: Kilonova, shell: str):
+def test_script_is_valid_for_its_shell(kilonova: Kilonova, shell: str):
     script = kilonova("completion", shell)
     assert script.code == 0
     assert f"_KILONOVA_COMPLETE=complete_{shell}" in script.out
@@ -45,5 +60,5 @@ def test_a_script_is_one_that_its_shell_can_read(kilonova: Kilonova, shell: str)
         assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_another_shell_is_wrong_usage(kilonova: Kilonova):
+def test_unsupported_shell_is_wrong_usage(kilonova: Kilonova):
     assert kilonova("completion", "tcsh").code == 2

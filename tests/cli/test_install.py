@@ -1,4 +1,4 @@
-"""`kilonova install`: the definitions reach a cluster, and what is in the way is named."""
+"""`kilonova install`: CRDs are applied and served, and failures are explained."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -6,33 +6,33 @@ from pathlib import Path
 import pytest
 import yaml
 
-from kilonova.api.crds import definitions
-from kilonova.cli.failure import CommandFailed
+from kilonova.api.crds import load_definitions
 from kilonova.cli.install import DEFINITIONS, install_definitions
+from kilonova.component.failure import CommandFailed
 from kilonova.kube import NotFound
 from tests.cli.command import Kilonova
 from tests.conftest import Api
-from tests.harness.access import Access
-from tests.harness.controlplane import HOW_TO_GET, ControlPlane, binaries
-from tests.local.embedded_cluster import definition, running
+from tests.harness.access import ServerAccess
+from tests.harness.control_plane import ControlPlane
+from tests.local.embedded_cluster import definition, run_cluster
 
 SHORT_NAMES = {"pcs", "pclq", "pcsg", "ct", "pg", "kq", "rsv"}
-NAMES = [each["metadata"]["name"] for each in definitions()]
+NAMES = [each["metadata"]["name"] for each in load_definitions()]
 
 
 @pytest.fixture(scope="module")
-def bare_kubernetes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
-    """A genuine API server that nobody has installed anything on."""
-    if binaries() is None:
-        pytest.skip(HOW_TO_GET)
+def bare_kubernetes(
+    control_plane_binaries: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[ControlPlane]:
+    """A kube-apiserver without any CRDs."""
     with ControlPlane.start(tmp_path_factory.mktemp("bare")) as plane:
         yield plane
 
 
-def short_names(access: Access) -> set[str]:
-    """What discovery lists; established kinds come into it a moment later."""
+def short_names(access: ServerAccess) -> set[str]:
+    """Short names in discovery, where established kinds appear with a delay."""
     groups = ("grove.io", "scheduler.grove.io", "scheduling.kilonova.dev")
-    answers = [access.ask("GET", f"/apis/{group}/v1alpha1") for group in groups]
+    answers = [access.request("GET", f"/apis/{group}/v1alpha1") for group in groups]
     found = [each for code, answer in answers if code == 200 for each in answer["resources"]]
     return {short for each in found for short in each.get("shortNames", [])}
 
@@ -41,11 +41,13 @@ def lines(outcome: str, note: str = "") -> str:
     return "".join(f"{name} {outcome}{note}\n" for name in NAMES)
 
 
-def test_all_kinds_are_served_when_it_returns(kilonova: Kilonova, bare_kubernetes: ControlPlane):
+def test_all_kinds_are_served_when_install_returns(
+    kilonova: Kilonova, bare_kubernetes: ControlPlane
+):
     access = bare_kubernetes.access
     tried = kilonova("install", "--kubeconfig", access.kubeconfig, "--dry-run")
     assert (tried.code, tried.out) == (0, lines("created", " (dry run)"))
-    assert access.ask("GET", "/apis/grove.io/v1alpha1")[0] == 404
+    assert access.request("GET", "/apis/grove.io/v1alpha1")[0] == 404
 
     done = kilonova("install", "--kubeconfig", access.kubeconfig)
     assert (done.code, done.out, done.err) == (0, lines("created"), "")
@@ -55,23 +57,23 @@ def test_all_kinds_are_served_when_it_returns(kilonova: Kilonova, bare_kubernete
     assert again.out == lines("unchanged")
 
 
-def test_what_another_changed_is_put_right(kilonova: Kilonova, api: Api):
+def test_changed_definition_is_restored(kilonova: Kilonova, api: Api):
     words = ("install", "--kubeconfig", api.access.kubeconfig)
     assert kilonova(*words).code == 0
     path = f"/apis/{DEFINITIONS.group}/v1/{DEFINITIONS.plural}/podgangs.scheduler.grove.io"
-    _, live = api.access.ask("GET", path)
+    _, live = api.access.request("GET", path)
     live["spec"]["names"]["shortNames"] = ["gang"]
-    assert api.access.ask("PUT", path, live)[0] == 200
+    assert api.access.request("PUT", path, live)[0] == 200
 
     would = kilonova(*words, "--dry-run")
     assert "podgangs.scheduler.grove.io changed (dry run)" in would.out
-    assert api.access.ask("GET", path)[1]["spec"]["names"]["shortNames"] == ["gang"]
+    assert api.access.request("GET", path)[1]["spec"]["names"]["shortNames"] == ["gang"]
     done = kilonova(*words)
     assert "podgangs.scheduler.grove.io changed" in done.out.splitlines()
-    assert api.access.ask("GET", path)[1]["spec"]["names"]["shortNames"] == ["pg"]
+    assert api.access.request("GET", path)[1]["spec"]["names"]["shortNames"] == ["pg"]
 
 
-def test_the_missing_right_is_named(kilonova: Kilonova, api: Api, tmp_path: Path):
+def test_missing_permission_is_named(kilonova: Kilonova, api: Api, tmp_path: Path):
     config = yaml.safe_load(api.access.kubeconfig.read_text())
     config["users"][0]["user"]["as"] = "jane"
     kubeconfig = tmp_path / "jane"
@@ -83,26 +85,26 @@ def test_the_missing_right_is_named(kilonova: Kilonova, api: Api, tmp_path: Path
     assert len(done.err.splitlines()) == 1
 
 
-def test_without_a_kubeconfig_it_says_what_to_name(kilonova: Kilonova):
+def test_install_without_a_kubeconfig_names_the_flag(kilonova: Kilonova):
     done = kilonova("install")
     assert done.code == 1
     assert "no cluster to install on" in done.err
     assert "set KUBECONFIG" in done.err
 
 
-def test_a_kubeconfig_that_is_not_there_is_named(kilonova: Kilonova, tmp_path: Path):
+def test_missing_kubeconfig_is_named(kilonova: Kilonova, tmp_path: Path):
     done = kilonova("install", "--kubeconfig", tmp_path / "absent")
     assert (done.code, len(done.err.splitlines())) == (1, 1)
     assert str(tmp_path / "absent") in done.err
 
 
-def test_an_unknown_context_is_refused_by_name(kilonova: Kilonova, api: Api):
+def test_unknown_context_is_rejected_by_name(kilonova: Kilonova, api: Api):
     done = kilonova("install", "--kubeconfig", api.access.kubeconfig, "--context", "moon")
     assert done.code == 1
     assert "moon" in done.err
 
 
-def test_a_cluster_that_does_not_answer_is_said(kilonova: Kilonova, tmp_path: Path):
+def test_unreachable_cluster_is_reported(kilonova: Kilonova, tmp_path: Path):
     config = {
         "clusters": [{"name": "a", "cluster": {"server": "http://127.0.0.1:1"}}],
         "users": [{"name": "a", "user": {}}],
@@ -117,15 +119,15 @@ def test_a_cluster_that_does_not_answer_is_said(kilonova: Kilonova, tmp_path: Pa
     assert len(done.err.splitlines()) == 1
 
 
-def test_the_definitions_can_be_printed_for_others_to_apply(kilonova: Kilonova):
+def test_definitions_are_printed_as_yaml(kilonova: Kilonova):
     done = kilonova("install", "-o", "yaml")
     assert done.code == 0
-    assert list(yaml.safe_load_all(done.out)) == definitions()
+    assert list(yaml.safe_load_all(done.out)) == load_definitions()
 
 
 @pytest.mark.looptime
-async def test_the_embedded_cluster_takes_them_too():
-    async with running() as cluster, cluster.client("test") as client:
+async def test_install_works_on_the_embedded_cluster():
+    async with run_cluster() as cluster, cluster.client("test") as client:
         tried = await install_definitions(client, dry_run=True)
         assert {each.outcome for each in tried} == {"created"}
         with pytest.raises(NotFound):
@@ -138,17 +140,17 @@ async def test_the_embedded_cluster_takes_them_too():
 
 
 @pytest.mark.looptime
-async def test_a_name_that_another_kind_has_is_told():
-    async with running() as cluster, cluster.client("test") as client:
+async def test_name_conflict_with_another_kind_is_reported():
+    async with run_cluster() as cluster, cluster.client("test") as client:
         other = definition("grove.io", "Clique", "cliques", shortNames=["pclq"])
         await client.create(DEFINITIONS, other)
-        with pytest.raises(CommandFailed, match=r"podcliques\.grove\.io cannot be served .*pclq"):
+        with pytest.raises(CommandFailed, match=r"podcliques\.grove\.io cannot be served: .*pclq"):
             await install_definitions(client)
 
 
 @pytest.mark.looptime
-async def test_a_definition_that_is_being_deleted_is_not_waited_for():
-    async with running() as cluster, cluster.client("test") as client:
+async def test_install_does_not_wait_for_a_definition_being_deleted():
+    async with run_cluster() as cluster, cluster.client("test") as client:
         await install_definitions(client)
         held = {"metadata": {"finalizers": ["example.com/held"]}}
         await client.patch(DEFINITIONS, NAMES[0], held)

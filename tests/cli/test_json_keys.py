@@ -1,4 +1,4 @@
-"""What programs read is in camel case, whichever command printed it."""
+"""JSON keys of all commands are in camel case."""
 
 import asyncio
 import json
@@ -12,39 +12,46 @@ import yaml
 from typer.main import get_command
 from typer.testing import CliRunner
 
-from kilonova.cli.commands import app
+from kilonova.cli.commands.app import app
 from kilonova.kube import connect
 from tests.cli.command import Kilonova
+from tests.harness.queue_status import wait_for_queue_status
 from tests.local.embedded_cluster import PODS
-from tests.scheduler.scheduling import GANGS, QUEUES, gang, pod
+from tests.scheduler.harness.embedded_scheduler import GANGS, QUEUES, gang, pod
 
-ODD = "example.com/odd_part"
-"""A resource, named by a user."""
+CUSTOM_RESOURCE = "example.com/odd_part"
+"""An extended resource with an underscore in its name."""
 
 ON = ("--data", "cluster")
-TRIED: dict[str, tuple[list[tuple[str, ...]], str]] = {
+COMMANDS: dict[str, tuple[list[tuple[str, ...]], str]] = {
     "status": ([ON], "resourceVersion processNode"),
-    "nodes": ([ON], "gpusHeld"),
+    "nodes": ([ON], "gpusAllocated"),
     "workloads": ([ON], ""),
     "gangs": ([ON], ""),
     "queues": ([ON, ("few", *ON)], "fairShare pendingGangs"),
     "why": (
-        [(name, *ON) for name in ("standing", "held", "wide", "partial")],
-        "notYet expectedStart runnerUp leftOut",
+        [(name, *ON) for name in ("running", "held", "wide", "partial")],
+        "notReady expectedStart runnerUp failedPlugins",
     ),
-    "plan": ([("-f", "new.yaml", *ON), ("--moves", *ON)], "makesRoomFor lostWork"),
+    "plan": ([("-f", "new.yaml", *ON), ("--moves", *ON)], "targetGang lostGpuSeconds"),
     "doctor": ([ON], ""),
-    "snapshot show": ([("it.json",)], "notYet partUsed freeMilli splitMilli fairShare"),
+    "snapshot show": (
+        [("it.json",)],
+        "notReady partlyUsed freeMilli fragmentedMilli fairShare",
+    ),
     "snapshot replay": ([("it.json",)], ""),
+    "catalog gpus": ([()], "sharesPcieSwitch directBoard"),
+    "catalog machines": ([()], ""),
+    "catalog prices": ([()], "onDemand"),
+    "catalog slices": ([("H100",)], "onDemand"),
 }
-"""By command: how it is called, so that all of what it prints comes up, and keys of two words that
-must be there."""
+"""By command: calls that together print all its keys, and keys of two words that must occur."""
 
 
 @pytest.fixture(scope="module", autouse=True)
-def busy(cluster_command: Kilonova, cluster: Path) -> None:
-    """One pod stands; one waits for its queue, a gang for room, another gang for a pod. A snapshot
-    of it, and a manifest."""
+def busy_cluster(cluster_command: Kilonova, cluster: Path) -> None:
+    """A running pod, a pod that waits for its queue, an unschedulable gang and an incomplete one;
+    with a snapshot of the cluster, and a manifest."""
     asyncio.run(_fill(cluster / "kubeconfig"))
     (cluster_command.home / "new.yaml").write_text(yaml.safe_dump(pod("new", 1)))
     saved = cluster_command("snapshot", "save", "it.json", "--data", cluster)
@@ -53,23 +60,24 @@ def busy(cluster_command: Kilonova, cluster: Path) -> None:
 
 async def _fill(kubeconfig: Path) -> None:
     async with connect(kubeconfig) as client:
-        limit = {"nvidia.com/gpu": 2, ODD: 1}
+        limit = {"nvidia.com/gpu": 2, CUSTOM_RESOURCE: 1}
         await client.create(QUEUES, {"metadata": {"name": "few"}, "spec": {"limit": limit}})
         held = pod("held", 4)
         held["metadata"]["labels"]["scheduling.kilonova.dev/queue"] = "few"
-        wide = (pod(name, 9, of="wide") for name in ("w0", "w1"))
-        for each in (pod("standing", 1), held, *wide, pod("p0", 1, of="partial")):
+        wide = (pod(name, 9, gang="wide") for name in ("w0", "w1"))
+        for each in (pod("running", 1), held, *wide, pod("p0", 1, gang="partial")):
             await client.create(PODS, each, "default")
         await client.create(GANGS, gang("wide", {"w": ["w0", "w1"]}), "default")
         await client.create(GANGS, gang("partial", {"p": ["p0", "p1"]}), "default")
         async with asyncio.timeout(30):
-            while (await client.get(PODS, "standing", "default"))["status"]["phase"] != "Running":
+            while (await client.get(PODS, "running", "default"))["status"]["phase"] != "Running":
                 await asyncio.sleep(0.05)
+        await wait_for_queue_status(client, "few")
 
 
-@pytest.mark.parametrize("command", TRIED)
+@pytest.mark.parametrize("command", COMMANDS)
 def test_keys_are_in_camel_case(cluster_command: Kilonova, command: str):
-    calls, expected = TRIED[command]
+    calls, expected = COMMANDS[command]
     keys: set[str] = set()
     for words in calls:
         done = cluster_command(*command.split(), *words, "-o", "json")
@@ -80,12 +88,12 @@ def test_keys_are_in_camel_case(cluster_command: Kilonova, command: str):
     assert set(expected.split()) <= ours
 
 
-def test_names_of_resources_stay_as_they_are(cluster_command: Kilonova):
+def test_resource_names_are_not_converted(cluster_command: Kilonova):
     queue = json.loads(cluster_command("queues", "few", *ON, "-o", "json").out)
-    assert queue["limit"] == {"nvidia.com/gpu": "2", ODD: "1"}
+    assert queue["limit"] == {"nvidia.com/gpu": "2", CUSTOM_RESOURCE: "1"}
 
 
-def test_no_command_that_prints_json_is_forgotten_here():
+def test_every_command_with_json_output_is_covered():
     offers = re.compile(r"--output <[^>]*\bjson\b")
     run = CliRunner().invoke
     found = {
@@ -93,11 +101,11 @@ def test_no_command_that_prints_json_is_forgotten_here():
         for command in _commands(get_command(app))
         if offers.search(run(app, [*command.split(), "--help"]).output)
     }
-    assert found == set(TRIED)
+    assert found == set(COMMANDS)
 
 
 def _keys(value: object) -> Iterator[str]:
-    """Every key of objects in it, however deep."""
+    """All keys of objects, at any depth."""
     match value:
         case dict():
             yield from value
@@ -111,7 +119,7 @@ def _keys(value: object) -> Iterator[str]:
 
 
 def _commands(group: Any, path: str = "") -> Iterator[str]:
-    """Every command that can be typed."""
+    """Every command, without groups."""
     for name, each in group.commands.items():
         if hasattr(each, "commands"):
             yield from _commands(each, f"{path}{name} ")

@@ -1,4 +1,4 @@
-"""`kubectl kilonova`: the same commands, through the genuine kubectl."""
+"""`kubectl kilonova`: the same commands as a plugin of a real kubectl."""
 
 import os
 import subprocess
@@ -9,17 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.command import Done, Kilonova
+from tests.cli.command import CompletedCommand, Kilonova
 from tests.conftest import Api
 
 ROOT = Path(__file__).parents[2]
 
-Run = Callable[..., Done]
+Run = Callable[..., CompletedCommand]
 
 
 @pytest.fixture
-def kubectl_alone(kubectl_path: Path, kilonova: Kilonova) -> Run:
-    """kubectl that finds the programs of the package on its PATH, as pip would put them there."""
+def kubectl_with_plugin(kubectl_path: Path, kilonova: Kilonova) -> Run:
+    """kubectl with the scripts of the package on its PATH, as pip installs them."""
     folder = kilonova.home / "bin"
     folder.mkdir()
     scripts = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
@@ -32,7 +32,7 @@ def kubectl_alone(kubectl_path: Path, kilonova: Kilonova) -> Run:
         program.chmod(0o755)
     path = f"{folder}{os.pathsep}{os.environ['PATH']}"
 
-    def run(*words: str, kubeconfig: Path | None = None) -> Done:
+    def run(*words: str, kubeconfig: Path | None = None) -> CompletedCommand:
         environment = kilonova.environment() | {"PATH": path}
         if kubeconfig is not None:
             environment["KUBECONFIG"] = str(kubeconfig)
@@ -45,36 +45,38 @@ def kubectl_alone(kubectl_path: Path, kilonova: Kilonova) -> Run:
             timeout=60,
             check=False,
         )
-        return Done(done.returncode, done.stdout, done.stderr)
+        return CompletedCommand(done.returncode, done.stdout, done.stderr)
 
     return run
 
 
-def test_kubectl_finds_the_plugin(kubectl_alone: Run):
-    assert "kubectl-kilonova" in kubectl_alone("plugin", "list").out
+def test_kubectl_finds_the_plugin(kubectl_with_plugin: Run):
+    assert "kubectl-kilonova" in kubectl_with_plugin("plugin", "list").out
 
 
-def test_help_says_what_is_typed(kubectl_alone: Run):
-    done = kubectl_alone("kilonova", "why", "--help")
+def test_help_shows_the_plugin_command(kubectl_with_plugin: Run):
+    done = kubectl_with_plugin("kilonova", "why", "--help")
     assert done.code == 0, done.err
     assert done.out.startswith("Usage: kubectl kilonova why ")
     assert "    kubectl kilonova why trainer-0" in done.out
-    wrong = kubectl_alone("kilonova", "sideways")
+    wrong = kubectl_with_plugin("kilonova", "sideways")
     assert wrong.code == 2
     assert wrong.err.startswith("Usage: kubectl kilonova ")
 
 
-def test_commands_run_on_the_cluster_of_kubectl(kubectl_alone: Run, api: Api):
+def test_commands_run_on_the_cluster_of_kubectl(kubectl_with_plugin: Run, api: Api):
     config = api.access.kubeconfig
-    listed = kubectl_alone("kilonova", "nodes", "-o", "json", kubeconfig=config)
+    listed = kubectl_with_plugin("kilonova", "nodes", "-o", "json", kubeconfig=config)
     assert (listed.code, listed.out[:1]) == (0, "["), listed.err
-    missing = kubectl_alone("kilonova", "why", "nobody", "-n", api.namespace, kubeconfig=config)
+    missing = kubectl_with_plugin(
+        "kilonova", "why", "nobody", "-n", api.namespace, kubeconfig=config
+    )
     assert missing.code == 1
     assert f"no pod or gang 'nobody' in namespace {api.namespace}" in missing.err
 
 
-def test_kubectl_completes_commands_and_names(kubectl_alone: Run, api: Api):
-    assert "nodes" in kubectl_alone("__complete", "kilonova", "n").out.split()
+def test_kubectl_completes_commands_and_names(kubectl_with_plugin: Run, api: Api):
+    assert "nodes" in kubectl_with_plugin("__complete", "kilonova", "n").out.split()
     words = ("__complete", "kilonova", "gangs", "-n", api.namespace[:4])
-    offered = kubectl_alone(*words, kubeconfig=api.access.kubeconfig)
+    offered = kubectl_with_plugin(*words, kubeconfig=api.access.kubeconfig)
     assert api.namespace in offered.out.split()

@@ -1,4 +1,4 @@
-"""The tour of the README, as written."""
+"""The tour in the README works as written."""
 
 import re
 import subprocess
@@ -11,10 +11,10 @@ ROOT = Path(__file__).parents[2]
 START = 'make up ARGS="--detach --wait"'
 
 
-def test_the_tour_of_the_readme_works_as_written(
+def test_tour_in_the_readme_works_as_written(
     kilonova: Kilonova, tmp_path: Path, kubectl_path: Path
 ):
-    """Every command in turn; only the start is on a free port, and without the set-up."""
+    """Runs every command in order; only the start differs: a free port, and no `make`."""
     command = " ".join(kilonova.command())
     commands = "\n".join(tour()).replace(START, f"{command} up --detach --wait --port 0")
     plugin = f"{sys.executable} -P -c 'from kilonova.cli.kubectl import main; main()'"
@@ -23,7 +23,7 @@ def test_the_tour_of_the_readme_works_as_written(
         (tmp_path / name).chmod(0o755)
     environment = kilonova.environment()
     environment["PATH"] = f"{tmp_path}:{kubectl_path.parent}:{environment['PATH']}"
-    kilonova.ends_with_the_test(tmp_path / ".local/share/kilonova/default")
+    kilonova.stop_after_test(tmp_path / ".local/share/kilonova/default")
     done = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", commands.replace('"$PWD/.venv/bin:$PATH"', '"$PATH"')],
         cwd=ROOT,
@@ -40,8 +40,8 @@ def test_the_tour_of_the_readme_works_as_written(
         "35 (35 ready)",
         "Smallest change: lower the minimum of group frontier-0-worker",
         "pod/two-gpus condition met",
-        "Pod default/two-gpus (queue default) has its place: 1 pod on 1 node",
-        "refused",
+        "Pod default/two-gpus (queue default) is placed: 1 pod on 1 node",
+        "rejected",
         "Stopped.",
     ):
         assert line in done.stdout, done.stdout

@@ -1,4 +1,4 @@
-"""Wrong usage exits with 2, whatever the command; the version is told by an option, too."""
+"""Wrong usage exits with 2, whatever the command; `--version` prints the version."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,7 +8,7 @@ import pytest
 from typer.main import get_command
 
 from kilonova import __version__
-from kilonova.cli.commands import app
+from kilonova.cli.commands.app import app
 from tests.cli.command import Kilonova
 
 
@@ -34,10 +34,10 @@ WRONG = {
     "no command": ("nonsense",),
     "no argument": ("why",),
     "too many": ("queues", "a", "b"),
-    "form": ("nodes", "-o", "xml"),
+    "output format": ("nodes", "-o", "xml"),
     "port": ("up", "--port", "70000"),
     "number": ("up", "--port", "many"),
-    "a file as folder": ("status", "--data", "a-file"),
+    "file instead of directory": ("status", "--data", "a-file"),
     "column": ("nodes", "--sort-by", "nonsense"),
     "selector": ("gangs", "-l", "a in"),
     "kind": ("why", "service/web"),
@@ -53,14 +53,14 @@ WRONG = {
 
 
 @pytest.mark.parametrize("words", WRONG.values(), ids=WRONG)
-def test_what_nobody_understands_is_wrong_usage(
+def test_unparsable_arguments_are_wrong_usage(
     kilonova: Kilonova, tmp_path: Path, words: tuple[str, ...]
 ):
     (kilonova.home / "a-file").touch()
     nowhere = kilonova.home / "kubeconfig"
     nowhere.write_text(KUBECONFIG)
-    looks = words[0] in ("nodes", "gangs", "why") and len(words) > 1
-    done = kilonova(*words, *(("--kubeconfig", nowhere) if looks else ()))
+    reads_cluster = words[0] in ("nodes", "gangs", "why") and len(words) > 1
+    done = kilonova(*words, *(("--kubeconfig", nowhere) if reads_cluster else ()))
     assert (done.code, done.out) == (2, ""), done.err
     assert "Traceback" not in done.err
 
@@ -75,5 +75,5 @@ users: [{name: nobody, user: {}}]
 """
 
 
-def test_the_version_is_told_by_an_option(kilonova: Kilonova):
+def test_version_option_prints_the_version(kilonova: Kilonova):
     assert kilonova("--version").out == f"kilonova {__version__}\n" == kilonova("version").out

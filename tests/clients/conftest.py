@@ -1,12 +1,12 @@
-"""An embedded cluster with everything on, for the clients that people already have."""
+"""An embedded cluster with all components, for existing Kubernetes clients."""
 
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.clients.ground import Ground
-from tests.harness.embedded import EmbeddedServer
+from tests.clients.client_cluster import ClientCluster
+from tests.harness.embedded_server import EmbeddedServer
 
 _FLEET = """
 nodes:
@@ -15,12 +15,14 @@ nodes:
 
 
 @pytest.fixture(scope="session")
-def ground(tmp_path_factory: pytest.TempPathFactory, kubectl_path: Path) -> Iterator[Ground]:
+def client_cluster(
+    tmp_path_factory: pytest.TempPathFactory, kubectl_path: Path
+) -> Iterator[ClientCluster]:
     """All built-in controllers, and three simulated nodes."""
-    folder = tmp_path_factory.mktemp("ground")
+    folder = tmp_path_factory.mktemp("client_cluster")
     fleet = folder / "fleet.yaml"
     fleet.write_text(_FLEET)
     with EmbeddedServer.start(
         folder / "data", "--port", "0", "--scheduler", "--nodes", str(fleet)
     ) as server:
-        yield Ground.on(server, folder)
+        yield ClientCluster.from_server(server, folder)

@@ -1,4 +1,4 @@
-"""Helm as a test calls it: nothing of the user's configuration or home is touched."""
+"""Helm for tests, isolated from the user's configuration and home."""
 
 import os
 import subprocess
@@ -7,36 +7,36 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.clients.ground import PATIENCE, Ground
+from tests.clients.client_cluster import TIMEOUT_SECONDS, ClientCluster
 
 CHART = Path(__file__).parents[2] / "examples" / "chart"
 
 
 @dataclass(frozen=True)
 class Helm:
-    """The helm of this environment, on an embedded cluster, in a namespace of its own."""
+    """The helm of this environment, on an embedded cluster, in its own namespace."""
 
-    ground: Ground
+    cluster: ClientCluster
     namespace: str
     home: Path
 
     def __call__(self, *words: str, fails: bool = False) -> str:
-        """What it prints; its complaint where it must fail."""
+        """The output, or the error message where the command must fail."""
         done = subprocess.run(
             [Path(sysconfig.get_path("scripts")) / "helm", *words],
             env={
                 "PATH": os.environ["PATH"],
                 "HOME": str(self.home),
-                "KUBECONFIG": str(self.ground.access.kubeconfig),
+                "KUBECONFIG": str(self.cluster.access.kubeconfig),
                 "HELM_NAMESPACE": self.namespace,
             },
             capture_output=True,
             text=True,
-            timeout=PATIENCE,
+            timeout=TIMEOUT_SECONDS,
             check=False,
         )
         assert (done.returncode != 0) == fails, done.stderr
         return done.stderr if fails else done.stdout
 
-    def read(self, what: str) -> Any:
-        return self.ground.read(what, self.namespace)
+    def get_json(self, what: str) -> Any:
+        return self.cluster.get_json(what, self.namespace)

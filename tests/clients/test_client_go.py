@@ -1,8 +1,7 @@
-"""A program on client-go: its informers stay equal to the embedded API, whatever happens."""
+"""A program with client-go: its informers stay consistent with the embedded API."""
 
 import json
 import os
-import shutil
 import subprocess
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -13,13 +12,12 @@ from typing import Any
 
 import pytest
 
-from tests.clients.ground import PATIENCE, Ground, until
-from tests.harness.access import Access
-from tests.harness.controlplane import HOW_TO_GET, binaries
-from tests.harness.embedded import EmbeddedServer
-from tests.harness.process import free_port
+from tests.clients.client_cluster import TIMEOUT_SECONDS, ClientCluster, wait_until
+from tests.harness.access import ServerAccess
+from tests.harness.embedded_server import EmbeddedServer
+from tests.harness.server_process import find_free_port
 
-pytestmark = pytest.mark.timeout(900)  # The first test builds the program, which may take minutes.
+pytestmark = pytest.mark.timeout(900)  # The first test builds the program, which can take minutes.
 
 _SOURCE = Path(__file__).parent / "informer"
 _DEFINITION = """
@@ -41,17 +39,13 @@ _WIDGETS = "example.com/v1/widgets"
 
 
 @pytest.fixture(scope="session")
-def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The program, built once; most of it is there since the control plane was built."""
-    go = shutil.which("go")
-    if go is None:
-        pytest.skip("no go on this machine: with Go 1.26 or newer on the PATH, this runs")
-    if binaries() is None:
-        # Then all of client-go would have to be fetched and compiled here.
-        pytest.skip(HOW_TO_GET)
+def program(
+    go_command: str, control_plane_binaries: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    """The program, built once; most packages are already built with the control plane."""
     binary = tmp_path_factory.mktemp("informer") / "informer"
     subprocess.run(
-        [go, "build", "-trimpath", "-o", binary, "."],
+        [go_command, "build", "-trimpath", "-o", binary, "."],
         cwd=_SOURCE,
         env={**os.environ, "CGO_ENABLED": "0", "GOFLAGS": "-buildvcs=false"},
         check=True,
@@ -60,39 +54,41 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return binary
 
 
-class Lines:
-    """What a running program says, line by line; it ends when its input does."""
+class InformerProgram:
+    """The output of a running program, line by line; it ends when its input is closed."""
 
-    def __init__(self, program: Path, access: Access, *words: str) -> None:
+    def __init__(self, program: Path, access: ServerAccess, *words: str) -> None:
         command = [program, access.kubeconfig, *words]
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
-        self.heard: list[Any] = []
-        self._said: Queue[Any] = Queue()
-        Thread(target=self._listen, daemon=True).start()
+        self.lines: list[Any] = []
+        self._output: Queue[Any] = Queue()
+        Thread(target=self._read_output, daemon=True).start()
 
-    def _listen(self) -> None:
+    def _read_output(self) -> None:
         assert self._process.stdout is not None
         for line in self._process.stdout:
-            self.heard.append(json.loads(line))
-            self._said.put(self.heard[-1])
+            self.lines.append(json.loads(line))
+            self._output.put(self.lines[-1])
 
-    def until(self, **wanted: Any) -> list[Any]:
-        """All that is said up to the first line with those fields."""
+    def wait_for_line(self, **wanted: Any) -> list[Any]:
+        """All lines up to the first one with those fields."""
         said: list[Any] = []
         while not said or any(said[-1].get(key) != value for key, value in wanted.items()):
-            said.append(self._said.get(timeout=PATIENCE))
+            said.append(self._output.get(timeout=TIMEOUT_SECONDS))
         return said
 
-    def caches(self) -> Any:
-        """What the informers hold: per resource, the version of each object by name."""
+    def read_caches(self) -> Any:
+        """The contents of the informers: per resource, the resourceVersion of each object by
+        name.
+        """
         assert self._process.stdin is not None
         self._process.stdin.write("?\n")
         self._process.stdin.flush()
-        return self.until(event="caches")[-1]["caches"]
+        return self.wait_for_line(event="caches")[-1]["caches"]
 
-    def end(self) -> None:
+    def stop(self) -> None:
         assert self._process.stdin is not None
         self._process.stdin.close()
         try:
@@ -102,42 +98,46 @@ class Lines:
 
 
 @contextmanager
-def running(program: Path, access: Access, *words: str) -> Generator[Lines]:
-    lines = Lines(program, access, *words)
+def running_program(program: Path, access: ServerAccess, *words: str) -> Generator[InformerProgram]:
+    lines = InformerProgram(program, access, *words)
     try:
         yield lines
     finally:
-        lines.end()
+        lines.stop()
 
 
 @pytest.fixture(scope="module")
-def widgets(ground: Ground) -> Ground:
-    _define_widgets(ground)
-    return ground
+def widgets(client_cluster: ClientCluster) -> ClientCluster:
+    _create_definition(client_cluster)
+    return client_cluster
 
 
-def test_informers_hear_of_typed_and_custom_objects(widgets: Ground, program: Path) -> None:
-    namespace = widgets.namespace("heard")
-    with running(program, widgets.access, "watch", namespace, _WIDGETS) as informer:
+def test_informers_observe_typed_and_custom_objects(widgets: ClientCluster, program: Path) -> None:
+    namespace = widgets.create_namespace("heard")
+    with running_program(program, widgets.access, "watch", namespace, _WIDGETS) as informer:
         for _ in range(3):
-            informer.until(event="synced")
+            informer.wait_for_line(event="synced")
         _write_widget(widgets, namespace, 1)
-        assert informer.until(event="added", resource="widgets")[-1]["name"] == "a"
+        assert informer.wait_for_line(event="added", resource="widgets")[-1]["name"] == "a"
         _write_widget(widgets, namespace, 2)
-        informer.until(event="changed", resource="widgets", name="a")
-        widgets.run("delete widget a", namespace=namespace)
-        informer.until(event="deleted", resource="widgets", name="a")
+        informer.wait_for_line(event="changed", resource="widgets", name="a")
+        widgets.run_kubectl("delete widget a", namespace=namespace)
+        informer.wait_for_line(event="deleted", resource="widgets", name="a")
         pod = "run p --image=registry.example.com/p"
-        widgets.run(pod, namespace=namespace)
-        widgets.run("wait --for=condition=Ready pod/p --timeout=30s", namespace=namespace)
-        informer.until(event="changed", resource="pods", name="p")
-        assert until(informer.caches, lambda found: found == _stored(widgets, namespace))
+        widgets.run_kubectl(pod, namespace=namespace)
+        widgets.run_kubectl("wait --for=condition=Ready pod/p --timeout=30s", namespace=namespace)
+        informer.wait_for_line(event="changed", resource="pods", name="p")
+        assert wait_until(
+            informer.read_caches, lambda found: found == _list_stored(widgets, namespace)
+        )
 
 
-def test_a_typed_clientset_writes_with_every_verb(widgets: Ground, program: Path) -> None:
-    namespace = widgets.namespace("typed")
+def test_a_typed_clientset_writes_with_every_verb(widgets: ClientCluster, program: Path) -> None:
+    namespace = widgets.create_namespace("typed")
     command = [program, widgets.access.kubeconfig, "write", namespace]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=TIMEOUT_SECONDS, check=False
+    )
     assert done.returncode == 0, done.stderr
     steps = [json.loads(line) for line in done.stdout.splitlines()]
     assert [(step["event"], step.get("labels")) for step in steps] == [
@@ -155,72 +155,78 @@ def test_a_typed_clientset_writes_with_every_verb(widgets: Ground, program: Path
     assert steps[-1]["left"] == 0
 
 
-def test_a_cache_equals_the_list_after_a_thousand_objects(widgets: Ground, program: Path) -> None:
-    namespace = widgets.namespace("churned")
-    with running(program, widgets.access, "watch", namespace, _WIDGETS) as informer:
-        informer.until(event="synced", resource="configmaps")
+def test_a_cache_equals_the_list_after_a_thousand_objects(
+    widgets: ClientCluster, program: Path
+) -> None:
+    namespace = widgets.create_namespace("churned")
+    with running_program(program, widgets.access, "watch", namespace, _WIDGETS) as informer:
+        informer.wait_for_line(event="synced", resource="configmaps")
         command = [program, widgets.access.kubeconfig, "churn", namespace, "1000"]
-        subprocess.run(command, check=True, capture_output=True, timeout=PATIENCE)
-        stored = _stored(widgets, namespace)
+        subprocess.run(command, check=True, capture_output=True, timeout=TIMEOUT_SECONDS)
+        stored = _list_stored(widgets, namespace)
         assert len(stored["configmaps"]) == 501, "every second one, and the authority's"
-        until(informer.caches, lambda found: found == stored)
+        wait_until(informer.read_caches, lambda found: found == stored)
 
 
 def test_no_event_is_missed_when_the_server_is_killed(
     program: Path, tmp_path: Path, kubectl_path: Path
 ) -> None:
-    port = str(free_port())
+    port = str(find_free_port())
     with EmbeddedServer.start(tmp_path / "data", "--port", port) as server:
-        ground = Ground.on(server, tmp_path)
-        _define_widgets(ground)
-        namespace = ground.namespace("killed")
-        ground.run("create configmap kept", namespace=namespace)
-        ground.run("create configmap lost", namespace=namespace)
-        with running(program, server.access, "watch", namespace, _WIDGETS) as informer:
+        client_cluster = ClientCluster.from_server(server, tmp_path)
+        _create_definition(client_cluster)
+        namespace = client_cluster.create_namespace("killed")
+        client_cluster.run_kubectl("create configmap kept", namespace=namespace)
+        client_cluster.run_kubectl("create configmap lost", namespace=namespace)
+        with running_program(program, server.access, "watch", namespace, _WIDGETS) as informer:
             for _ in range(3):
-                informer.until(event="synced")
+                informer.wait_for_line(event="synced")
             server.process.kill()
             with EmbeddedServer.start(tmp_path / "data", "--port", port):
-                ground.run("label configmap kept while=away", namespace=namespace)
-                ground.run("create configmap new", namespace=namespace)
-                ground.run("delete configmap lost", namespace=namespace)
-                stored = _stored(ground, namespace)
-                found = until(informer.caches, lambda found: found == stored)
+                client_cluster.run_kubectl("label configmap kept while=away", namespace=namespace)
+                client_cluster.run_kubectl("create configmap new", namespace=namespace)
+                client_cluster.run_kubectl("delete configmap lost", namespace=namespace)
+                stored = _list_stored(client_cluster, namespace)
+                found = wait_until(informer.read_caches, lambda found: found == stored)
                 assert set(found["configmaps"]) == {"kept", "new", "kube-root-ca.crt"}
-                events = {(each["event"], each.get("name")) for each in informer.heard}
-                # The watch may be resumed, or begun anew: then it is known that one is gone.
+                events = {(each["event"], each.get("name")) for each in informer.lines}
+                # The watch may be resumed or restarted: a relist also shows that one was deleted.
                 assert events & {("deleted", "lost"), ("vanished", "lost")}
                 assert events >= {("changed", "kept"), ("added", "new")}
 
 
-def test_leadership_passes_from_one_program_to_the_next(widgets: Ground, program: Path) -> None:
-    namespace = widgets.namespace("led")
+def test_leadership_is_handed_over_between_programs(widgets: ClientCluster, program: Path) -> None:
+    namespace = widgets.create_namespace("led")
     words = ("lead", namespace, "crown")
-    with running(program, widgets.access, *words, "first") as first:
-        first.until(event="leading")
-        with running(program, widgets.access, *words, "second") as second:
-            assert second.until(event="leader")[-1]["identity"] == "first"
-            first.end()
-            second.until(event="leading")
-            lease = widgets.read("lease crown", namespace)["spec"]
+    with running_program(program, widgets.access, *words, "first") as first:
+        first.wait_for_line(event="leading")
+        with running_program(program, widgets.access, *words, "second") as second:
+            assert second.wait_for_line(event="leader")[-1]["identity"] == "first"
+            first.stop()
+            second.wait_for_line(event="leading")
+            lease = widgets.get_json("lease crown", namespace)["spec"]
             assert (lease["holderIdentity"], lease["leaseTransitions"]) == ("second", 1)
 
 
-def _define_widgets(ground: Ground) -> None:
-    ground.run("apply -f -", _DEFINITION)
-    ground.run("wait --for=condition=Established crd/widgets.example.com --timeout=30s")
+def _create_definition(client_cluster: ClientCluster) -> None:
+    client_cluster.run_kubectl("apply -f -", _DEFINITION)
+    client_cluster.run_kubectl(
+        "wait --for=condition=Established crd/widgets.example.com --timeout=30s"
+    )
 
 
-def _write_widget(ground: Ground, namespace: str, size: int) -> None:
+def _write_widget(client_cluster: ClientCluster, namespace: str, size: int) -> None:
     body = {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "a"}}
-    ground.run("apply -f -", json.dumps({**body, "spec": {"size": size}}), namespace)
+    client_cluster.run_kubectl(
+        "apply -f -", json.dumps({**body, "spec": {"size": size}}), namespace
+    )
 
 
-def _stored(ground: Ground, namespace: str) -> Any:
+def _list_stored(client_cluster: ClientCluster, namespace: str) -> Any:
     return {
         resource: {
             each["metadata"]["name"]: each["metadata"]["resourceVersion"]
-            for each in ground.read(resource, namespace)["items"]
+            for each in client_cluster.get_json(resource, namespace)["items"]
         }
         for resource in ("pods", "configmaps", "widgets")
     }

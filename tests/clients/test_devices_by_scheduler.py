@@ -1,51 +1,58 @@
-"""A genuine kube-scheduler gives devices and volumes to pods of an embedded cluster."""
+"""kube-scheduler allocates devices and volumes to pods of an embedded cluster."""
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.clients.genuine import complaints, kube_scheduler
-from tests.clients.ground import Ground, until
-from tests.harness.controlplane import HOW_TO_GET, binaries
-from tests.harness.embedded import EmbeddedServer
+from tests.clients.client_cluster import ClientCluster, wait_until
+from tests.clients.kube_components import kube_scheduler, list_log_errors
+from tests.harness.embedded_server import EmbeddedServer
 
 _FLEET = """
 nodes:
   - {name: gpu, count: 2, start: 20ms, stop: 20ms}
 """
 _DRIVER = "gpu.example.com"
-_WANTED = {"name": "gpu", "resourceClaimTemplateName": "large-gpu"}
+_CLAIM_SPEC = {"name": "gpu", "resourceClaimTemplateName": "large-gpu"}
 
 
 @pytest.fixture(scope="module")
-def ground(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ground]:
-    """Two nodes, each with a small and a large GPU that a driver has published."""
-    if binaries() is None:
-        pytest.skip(HOW_TO_GET)
+def client_cluster(
+    control_plane_binaries: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[ClientCluster]:
+    """Two nodes, each with a small and a large GPU published by a driver."""
     folder = tmp_path_factory.mktemp("devices")
     fleet = folder / "fleet.yaml"
     fleet.write_text(_FLEET)
     options = ("--port", "0", "--nodes", str(fleet))
     with EmbeddedServer.start(folder / "data", *options) as server:
-        ground = Ground.on(server, folder)
+        client_cluster = ClientCluster.from_server(server, folder)
         with kube_scheduler(server.access, folder) as scheduler:
-            ground.run("wait --for=create serviceaccount/default --timeout=30s")
-            objects = [_slice("gpu-0"), _slice("gpu-1"), _device_class(), _template()]
-            _create(ground, *objects)
-            yield ground
-            assert complaints(scheduler) == []
+            client_cluster.run_kubectl("wait --for=create serviceaccount/default --timeout=30s")
+            objects = [
+                _build_resource_slice("gpu-0"),
+                _build_resource_slice("gpu-1"),
+                _build_device_class(),
+                _build_claim_template(),
+            ]
+            _create_objects(client_cluster, *objects)
+            yield client_cluster
+            assert list_log_errors(scheduler) == []
 
 
-def test_each_pod_gets_the_device_that_it_asks_for(ground: Ground) -> None:
-    _create(ground, *(_pod(f"large-{number}", _WANTED) for number in range(3)))
+def test_each_pod_gets_the_device_that_it_requests(client_cluster: ClientCluster) -> None:
+    _create_objects(
+        client_cluster, *(_build_pod(f"large-{number}", _CLAIM_SPEC) for number in range(3))
+    )
     running = "pods --field-selector=status.phase=Running"
-    placed = until(
-        lambda: [name for name in ground.names(running) if "large" in name],
+    placed = wait_until(
+        lambda: [name for name in client_cluster.list_names(running) if "large" in name],
         lambda names: len(names) == 2,
     )
-    claims = ground.read("resourceclaims")["items"]
+    claims = client_cluster.get_json("resourceclaims")["items"]
     given = sorted(
         (result["pool"], result["device"])
         for claim in claims
@@ -55,17 +62,24 @@ def test_each_pod_gets_the_device_that_it_asks_for(ground: Ground) -> None:
     (waiting,) = {f"large-{number}" for number in range(3)} - {
         name.rpartition("/")[2] for name in placed
     }
-    told = until(lambda: ground.run(f"events --for=pod/{waiting}"), lambda text: "cannot" in text)
-    assert "cannot allocate all claims" in told
+    message = wait_until(
+        lambda: client_cluster.run_kubectl(f"events --for=pod/{waiting}"),
+        lambda text: "cannot" in text,
+    )
+    assert "cannot allocate all claims" in message
 
     ended = placed[0].rpartition("/")[2]
-    ground.run(f"delete pod {ended}")
-    ground.run(f"wait --for=condition=Ready pod/{waiting} --timeout=60s")
-    left = until(lambda: ground.read("resourceclaims")["items"], lambda claims: len(claims) == 2)
+    client_cluster.run_kubectl(f"delete pod {ended}")
+    client_cluster.run_kubectl(f"wait --for=condition=Ready pod/{waiting} --timeout=60s")
+    left = wait_until(
+        lambda: client_cluster.get_json("resourceclaims")["items"], lambda claims: len(claims) == 2
+    )
     assert all(claim["status"]["reservedFor"] for claim in left)
 
 
-def test_a_volume_is_made_where_the_scheduler_places_the_pod(ground: Ground) -> None:
+def test_volume_is_provisioned_where_the_scheduler_places_the_pod(
+    client_cluster: ClientCluster,
+) -> None:
     spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
     claim = {
         "apiVersion": "v1",
@@ -74,22 +88,24 @@ def test_a_volume_is_made_where_the_scheduler_places_the_pod(ground: Ground) -> 
         "spec": spec,
     }
     volume = {"name": "data", "persistentVolumeClaim": {"claimName": "data"}}
-    _create(ground, claim, _pod("keeper", volumes=[volume]))
-    ground.run("wait --for=condition=Ready pod/keeper --timeout=60s")
-    node = ground.read("pod keeper")["spec"]["nodeName"]
-    bound = ground.read("pvc data")
+    _create_objects(client_cluster, claim, _build_pod("keeper", volumes=[volume]))
+    client_cluster.run_kubectl("wait --for=condition=Ready pod/keeper --timeout=60s")
+    node = client_cluster.get_json("pod keeper")["spec"]["nodeName"]
+    bound = client_cluster.get_json("pvc data")
     assert bound["metadata"]["annotations"]["volume.kubernetes.io/selected-node"] == node
     assert bound["status"]["phase"] == "Bound"
-    shown = ground.run("get pvc,pv,sc")
+    shown = client_cluster.run_kubectl("get pvc,pv,sc")
     assert "local (default)" in shown
     assert "kilonova.dev/local" in shown
 
 
-def _create(ground: Ground, *items: Any) -> None:
-    ground.run("create -f -", json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
+def _create_objects(client_cluster: ClientCluster, *items: Any) -> None:
+    client_cluster.run_kubectl(
+        "create -f -", json.dumps({"apiVersion": "v1", "kind": "List", "items": items})
+    )
 
 
-def _slice(node: str) -> Any:
+def _build_resource_slice(node: str) -> Any:
     devices = [
         {
             "name": name,
@@ -112,7 +128,7 @@ def _slice(node: str) -> Any:
     }
 
 
-def _device_class() -> Any:
+def _build_device_class() -> Any:
     selectors = [{"cel": {"expression": f'device.driver == "{_DRIVER}"'}}]
     return {
         "apiVersion": "resource.k8s.io/v1",
@@ -122,7 +138,7 @@ def _device_class() -> Any:
     }
 
 
-def _template() -> Any:
+def _build_claim_template() -> Any:
     expression = (
         f'device.attributes["{_DRIVER}"].size == "large" && '
         f'device.capacity["{_DRIVER}"].memory.compareTo(quantity("40Gi")) > 0'
@@ -136,7 +152,7 @@ def _template() -> Any:
     }
 
 
-def _pod(name: str, claim: Any = None, **spec: Any) -> Any:
+def _build_pod(name: str, claim: Any = None, **spec: Any) -> Any:
     container: Any = {"name": "main", "image": "registry.example.com/train"}
     if claim is not None:
         container["resources"] = {"claims": [{"name": claim["name"]}]}

@@ -1,4 +1,4 @@
-"""An operator written with kopf lives on the embedded cluster."""
+"""An operator written with kopf runs on the embedded cluster."""
 
 import json
 import os
@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from tests.clients.ground import Ground, until
-from tests.harness.process import ServerProcess
+from tests.clients.client_cluster import ClientCluster, wait_until
+from tests.harness.server_process import ServerProcess
 
 _OPERATOR = Path(__file__).parent / "operator_of_boards.py"
-_FREE: Any = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+_ANY_PORT: Any = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 _DEFINITION = {
     "apiVersion": "apiextensions.k8s.io/v1",
     "kind": "CustomResourceDefinition",
@@ -32,7 +32,7 @@ _DEFINITION = {
                 "schema": {
                     "openAPIV3Schema": {
                         "type": "object",
-                        "properties": {"spec": _FREE, "status": _FREE},
+                        "properties": {"spec": _ANY_PORT, "status": _ANY_PORT},
                     }
                 },
             }
@@ -42,10 +42,10 @@ _DEFINITION = {
 
 
 @contextmanager
-def operator(ground: Ground, folder: Path) -> Generator[ServerProcess]:
-    """The operator as a process of its own."""
+def running_operator(client_cluster: ClientCluster, folder: Path) -> Generator[ServerProcess]:
+    """The operator as a separate process."""
     command = [sys.executable, "-m", "kopf", "run", "--all-namespaces", str(_OPERATOR)]
-    env = {**os.environ, "KUBECONFIG": str(ground.access.kubeconfig)}
+    env = {**os.environ, "KUBECONFIG": str(client_cluster.access.kubeconfig)}
     process = ServerProcess("kopf", command, folder / "operator.log", env)
     try:
         yield process
@@ -54,58 +54,64 @@ def operator(ground: Ground, folder: Path) -> Generator[ServerProcess]:
 
 
 @pytest.fixture(scope="module")
-def boards(ground: Ground) -> Ground:
-    ground.run("apply -f -", json.dumps(_DEFINITION))
-    ground.run("wait --for=condition=Established crd/boards.example.com --timeout=30s")
-    return ground
+def boards(client_cluster: ClientCluster) -> ClientCluster:
+    client_cluster.run_kubectl("apply -f -", json.dumps(_DEFINITION))
+    client_cluster.run_kubectl(
+        "wait --for=condition=Established crd/boards.example.com --timeout=30s"
+    )
+    return client_cluster
 
 
-def test_an_operator_follows_its_objects_and_goes_on_after_a_restart(
-    boards: Ground, tmp_path: Path
+def test_operator_handles_its_objects_and_continues_after_a_restart(
+    boards: ClientCluster, tmp_path: Path
 ) -> None:
-    with operator(boards, tmp_path):
-        boards.run("create -f -", _board(2))
-        made = until(lambda: boards.read("board a"), _drawn("create", 2))
-        assert made["status"]["draw"]["because"] == "create"
+    with running_operator(boards, tmp_path):
+        boards.run_kubectl("create -f -", _build_board(2))
+        made = wait_until(lambda: boards.get_json("board a"), _expected_pages("create", 2))
+        assert made["status"]["create_pages"]["because"] == "create"
         assert made["metadata"]["finalizers"] == ["kopf.zalando.org/KopfFinalizerMarker"]
-        until(lambda: boards.read("board a"), lambda board: board["status"].get("looks") == 3)
+        wait_until(
+            lambda: boards.get_json("board a"), lambda board: board["status"].get("looks") == 3
+        )
 
-        boards.run("apply --server-side --force-conflicts -f -", _board(5))
-        changed = until(lambda: boards.read("board a"), _drawn("update", 5))
+        boards.run_kubectl("apply --server-side --force-conflicts -f -", _build_board(5))
+        changed = wait_until(lambda: boards.get_json("board a"), _expected_pages("update", 5))
         assert changed["metadata"]["generation"] == 2
 
-    # What happens while nobody operates is seen by the next operator.
-    boards.run("apply --server-side --force-conflicts -f -", _board(7))
-    boards.run("delete board a --wait=false")
-    boards.run("create -f -", _board(1).replace('"a"', '"b"'))
-    assert "deletionTimestamp" in boards.read("board a")["metadata"]
-    with operator(boards, tmp_path):
-        boards.run("wait --for=delete board/a --timeout=30s")
-        until(lambda: boards.read("board b"), _drawn("create", 1))
-        said = until(lambda: boards.run("get events"), lambda text: "Wiped" in text)
+    # Changes while no operator runs are handled by the next one.
+    boards.run_kubectl("apply --server-side --force-conflicts -f -", _build_board(7))
+    boards.run_kubectl("delete board a --wait=false")
+    boards.run_kubectl("create -f -", _build_board(1).replace('"a"', '"b"'))
+    assert "deletionTimestamp" in boards.get_json("board a")["metadata"]
+    with running_operator(boards, tmp_path):
+        boards.run_kubectl("wait --for=delete board/a --timeout=30s")
+        wait_until(lambda: boards.get_json("board b"), _expected_pages("create", 1))
+        said = wait_until(lambda: boards.run_kubectl("get events"), lambda text: "Wiped" in text)
         assert "a is blank" in said
-        boards.run("delete board b --timeout=30s")
+        boards.run_kubectl("delete board b --timeout=30s")
 
 
-def test_an_operator_at_rest_writes_nothing(boards: Ground, tmp_path: Path) -> None:
-    with operator(boards, tmp_path):
-        boards.run("create -f -", _board(1).replace('"a"', '"c"'))
-        until(lambda: boards.read("board c"), lambda b: b.get("status", {}).get("looks") == 3)
-        before = until(lambda: boards.read("board c"), _drawn("create", 1))
+def test_idle_operator_writes_nothing(boards: ClientCluster, tmp_path: Path) -> None:
+    with running_operator(boards, tmp_path):
+        boards.run_kubectl("create -f -", _build_board(1).replace('"a"', '"c"'))
+        wait_until(
+            lambda: boards.get_json("board c"), lambda b: b.get("status", {}).get("looks") == 3
+        )
+        before = wait_until(lambda: boards.get_json("board c"), _expected_pages("create", 1))
         log = tmp_path / "operator.log"
-        looks = "Timer 'look' succeeded"
+        looks = "Timer 'observe_board' succeeded"
         seen = log.read_text().count(looks)
-        until(lambda: log.read_text().count(looks), lambda count: count >= seen + 3)
-        after = boards.read("board c")
+        wait_until(lambda: log.read_text().count(looks), lambda count: count >= seen + 3)
+        after = boards.get_json("board c")
         assert after["metadata"]["resourceVersion"] == before["metadata"]["resourceVersion"]
-        boards.run("delete board c --timeout=30s")
+        boards.run_kubectl("delete board c --timeout=30s")
 
 
-def _board(pages: int) -> str:
+def _build_board(pages: int) -> str:
     body = {"apiVersion": "example.com/v1", "kind": "Board", "metadata": {"name": "a"}}
     return json.dumps({**body, "spec": {"pages": pages}})
 
 
-def _drawn(because: str, pages: int) -> Any:
+def _expected_pages(because: str, pages: int) -> Any:
     wanted = {"pages": pages, "because": because}
-    return lambda board: board.get("status", {}).get("draw") == wanted
+    return lambda board: board.get("status", {}).get("create_pages") == wanted

@@ -12,7 +12,7 @@ from kubernetes.leaderelection import electionconfig, leaderelection
 from kubernetes.leaderelection.resourcelock.configmaplock import ConfigMapLock
 
 from kubernetes import client, config, dynamic, watch
-from tests.clients.ground import PATIENCE, Ground, until
+from tests.clients.client_cluster import TIMEOUT_SECONDS, ClientCluster, wait_until
 
 _LOCK = "control-plane.alpha.kubernetes.io/leader"
 _DEFINITION: Any = {
@@ -51,29 +51,29 @@ _DEFINITION: Any = {
 
 
 @pytest.fixture(scope="module")
-def python(ground: Ground) -> Iterator[client.ApiClient]:
-    """A client that read the kubeconfig of the cluster."""
-    with config.new_client_from_config(str(ground.access.kubeconfig)) as api:
+def python(client_cluster: ClientCluster) -> Iterator[client.ApiClient]:
+    """A client configured by the cluster's kubeconfig."""
+    with config.new_client_from_config(str(client_cluster.access.kubeconfig)) as api:
         yield api
 
 
 @pytest.fixture
-def namespace(ground: Ground, request: pytest.FixtureRequest) -> str:
-    return ground.namespace(request.node.name.replace("_", "-")[:50].rstrip("-"))
+def namespace(client_cluster: ClientCluster, request: pytest.FixtureRequest) -> str:
+    return client_cluster.create_namespace(request.node.name.replace("_", "-")[:50].rstrip("-"))
 
 
 def test_typed_objects_are_created_read_changed_and_deleted(
     python: client.ApiClient, namespace: str
 ) -> None:
     apps: Any = client.AppsV1Api(python)
-    made = apps.create_namespaced_deployment(namespace, _deployment(2))
+    made = apps.create_namespaced_deployment(namespace, _build_deployment(2))
     assert made.spec.strategy.rolling_update.max_surge == "25%"
-    ready = until(
+    ready = wait_until(
         lambda: apps.read_namespaced_deployment_status("web", namespace),
         lambda deployment: deployment.status.ready_replicas == 2,
     )
     ready.spec.replicas = 1
-    ready.metadata.resource_version = None  # its controller may write at the same time
+    ready.metadata.resource_version = None  # its controller may write concurrently
     replaced = apps.replace_namespaced_deployment("web", namespace, ready)
     assert (replaced.spec.replicas, replaced.metadata.generation) == (1, 2)
     with pytest.raises(ApiException) as stale:
@@ -86,12 +86,12 @@ def test_typed_objects_are_created_read_changed_and_deleted(
     assert apps.read_namespaced_deployment("web", namespace).spec.replicas == 3
     apps.delete_namespaced_deployment("web", namespace, propagation_policy="Background")
     core: Any = client.CoreV1Api(python)
-    until(lambda: core.list_namespaced_pod(namespace).items, lambda pods: not pods)
+    wait_until(lambda: core.list_namespaced_pod(namespace).items, lambda pods: not pods)
 
 
-def test_every_kind_of_patch_is_taken(python: client.ApiClient, namespace: str) -> None:
+def test_every_patch_type_is_supported(python: client.ApiClient, namespace: str) -> None:
     apps: Any = client.AppsV1Api(python)
-    apps.create_namespaced_deployment(namespace, _deployment(0))
+    apps.create_namespaced_deployment(namespace, _build_deployment(0))
 
     def patch(body: Any, kind: str) -> Any:
         return apps.patch_namespaced_deployment("web", namespace, body, _content_type=kind)
@@ -179,7 +179,7 @@ def test_custom_objects_are_validated_and_have_a_status(
 ) -> None:
     extensions: Any = client.ApiextensionsV1Api(python)
     extensions.create_custom_resource_definition(_DEFINITION)
-    until(
+    wait_until(
         lambda: extensions.read_custom_resource_definition("shelves.example.com"),
         lambda found: {c.type: c.status for c in found.status.conditions or ()}.get("Established"),
     )
@@ -199,8 +199,12 @@ def test_custom_objects_are_validated_and_have_a_status(
     assert custom.list_namespaced_custom_object(*where)["items"] == []
 
 
-def test_a_leader_stops_when_another_holds_the_lock(ground: Ground, namespace: str) -> None:
-    config.load_kube_config(str(ground.access.kubeconfig))  # the lock takes the default client
+def test_a_leader_stops_when_another_holds_the_lock(
+    client_cluster: ClientCluster, namespace: str
+) -> None:
+    config.load_kube_config(
+        str(client_cluster.access.kubeconfig)
+    )  # the lock uses the default client
     leading, stopped = threading.Event(), threading.Event()
     election = electionconfig.Config(
         ConfigMapLock("crown", namespace, "me"),
@@ -212,16 +216,20 @@ def test_a_leader_stops_when_another_holds_the_lock(ground: Ground, namespace: s
     )
     candidate = threading.Thread(target=leaderelection.LeaderElection(election).run, daemon=True)
     candidate.start()
-    assert leading.wait(PATIENCE)
-    record = json.loads(ground.read("configmap crown", namespace)["metadata"]["annotations"][_LOCK])
+    assert leading.wait(TIMEOUT_SECONDS)
+    record = json.loads(
+        client_cluster.get_json("configmap crown", namespace)["metadata"]["annotations"][_LOCK]
+    )
     assert record["holderIdentity"] == "me"
     usurper = json.dumps({**record, "holderIdentity": "you", "leaseDurationSeconds": "60"})
-    ground.run(["annotate", "--overwrite", "configmap/crown", f"{_LOCK}={usurper}"], "", namespace)
-    assert stopped.wait(PATIENCE)
-    candidate.join(PATIENCE)
+    client_cluster.run_kubectl(
+        ["annotate", "--overwrite", "configmap/crown", f"{_LOCK}={usurper}"], "", namespace
+    )
+    assert stopped.wait(TIMEOUT_SECONDS)
+    candidate.join(TIMEOUT_SECONDS)
 
 
-def _deployment(replicas: int) -> Any:
+def _build_deployment(replicas: int) -> Any:
     container = client.V1Container(name="web", image="registry.example.com/web")
     template = client.V1PodTemplateSpec(
         metadata=client.V1ObjectMeta(labels={"app": "web"}),

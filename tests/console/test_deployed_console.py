@@ -1,4 +1,4 @@
-"""`deploy/console` on both servers: its account can look, or act as well, and no more."""
+"""`deploy/console` on both API servers: exact permissions of its service account."""
 
 import json
 from pathlib import Path
@@ -9,16 +9,16 @@ import yaml
 
 from kilonova.cli.install import install_definitions
 from tests.conftest import Api
-from tests.console.looking import TOKEN, Page
+from tests.console.console_page import TOKEN, ConsolePage
 from tests.harness.kubectl import Kubectl
-from tests.harness.rights import Account, Act
-from tests.local.admission.webhook_server import until
-from tests.workloads.process.operator_process import part_process, token_kubeconfig
+from tests.harness.permissions import Permission, ServiceAccount
+from tests.local.apiserver.admission.webhook_server import wait_until
+from tests.workloads.process.operator_process import component_process, write_token_kubeconfig
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 NAMESPACE = "kilonova-system"
 
-LOOKS: list[Act] = [
+READ_PERMISSIONS: list[Permission] = [
     *(
         (verb, "", plural, "")
         for verb in ("list", "watch")
@@ -36,7 +36,7 @@ LOOKS: list[Act] = [
     ("list", "metrics.k8s.io", "nodes", ""),
     ("list", "scheduling.kilonova.dev", "reservations", ""),
 ]
-ACTS: list[Act] = [
+ACTION_PERMISSIONS: list[Permission] = [
     *(
         (verb, "apps", resource, "team")
         for resource in ("deployments", "statefulsets")
@@ -55,7 +55,7 @@ ACTS: list[Act] = [
     ("delete", "grove.io", "podcliques", "team"),
     ("delete", "scheduler.grove.io", "podgangs", "team"),
 ]
-NEVER: list[Act] = [
+DENIED_PERMISSIONS: list[Permission] = [
     ("get", "", "secrets", NAMESPACE),
     ("list", "", "secrets", ""),
     ("get", "", "configmaps", "team"),
@@ -72,41 +72,48 @@ NEVER: list[Act] = [
 ]
 
 
-@pytest.mark.parametrize(("folder", "acts"), [("console", False), ("console-actions", True)])
-def test_its_account_can_do_that_and_nothing_else(
-    api: Api, kubectl: Kubectl, folder: str, acts: bool
+@pytest.mark.parametrize(
+    ("folder", "allow_actions"), [("console", False), ("console-actions", True)]
+)
+def test_service_account_has_exactly_its_permissions(
+    api: Api, kubectl: Kubectl, folder: str, allow_actions: bool
 ) -> None:
     done = kubectl(["apply", "-k", str(DEPLOY / folder)])
     assert done.code == 0, done.err
-    account = Account(api, NAMESPACE, "kilonova-console")
-    until(lambda: all(account.may(*act) for act in (*LOOKS, *(ACTS if acts else ()))))
-    table = {
-        **dict.fromkeys(LOOKS, True),
-        **dict.fromkeys(ACTS, acts),
-        **dict.fromkeys(NEVER, False),
+    account = ServiceAccount(api, NAMESPACE, "kilonova-console")
+    wait_until(
+        lambda: all(
+            account.is_allowed(*permission)
+            for permission in (*READ_PERMISSIONS, *(ACTION_PERMISSIONS if allow_actions else ()))
+        )
+    )
+    expected = {
+        **dict.fromkeys(READ_PERMISSIONS, True),
+        **dict.fromkeys(ACTION_PERMISSIONS, allow_actions),
+        **dict.fromkeys(DENIED_PERMISSIONS, False),
     }
-    assert {act: account.may(*act) for act in table} == table
+    assert {permission: account.is_allowed(*permission) for permission in expected} == expected
     command = ["get", "deployment", "kilonova-console", "-n", NAMESPACE, "-o", "json"]
     deployment = json.loads(kubectl(command).out)
     (container,) = deployment["spec"]["template"]["spec"]["containers"]
-    assert ("--allow-actions" in container["command"]) is acts
+    assert ("--allow-actions" in container["command"]) is allow_actions
     done = kubectl(["delete", "-k", str(DEPLOY / folder), "--ignore-not-found"])
     assert done.code == 0, done.err
 
 
-async def test_with_these_rights_it_shows_everything_and_says_why(
+async def test_deployed_role_can_list_everything_and_explain(
     api: Api, kubectl: Kubectl, tmp_path: Path
 ) -> None:
     async with api.client() as client:
         await install_definitions(client)
     done = kubectl(["apply", "-k", str(DEPLOY / "console")])
     assert done.code == 0, done.err
-    account = Account(api, NAMESPACE, "kilonova-console")
-    until(lambda: all(account.may(*act) for act in LOOKS))
-    kubeconfig = token_kubeconfig(api.access, tmp_path / "account", account.token())
+    account = ServiceAccount(api, NAMESPACE, "kilonova-console")
+    wait_until(lambda: all(account.is_allowed(*permission) for permission in READ_PERMISSIONS))
+    kubeconfig = write_token_kubeconfig(api.access, tmp_path / "account", account.request_token())
     file = tmp_path / "token"
     file.write_text(TOKEN + "\n")
-    with part_process(
+    with component_process(
         "console", kubeconfig, tmp_path, "--port", "0", "--token-file", str(file)
     ) as running:
         log = running.process.log.read_text()
@@ -115,19 +122,19 @@ async def test_with_these_rights_it_shows_everything_and_says_why(
         url = f"http://127.0.0.1:{served['port']}"
         async with aiohttp.ClientSession(url, headers=headers) as session:
             async with session.get(f"/?token={TOKEN}"), session.get("/api/stream") as reply:
-                page = await Page(reply.content).filled()
-            query = {"namespace": api.namespace, "name": "nobody"}
+                page = await ConsolePage(reply.content).wait_for_tables()
+            query = {"namespace": api.namespace, "name": "missing"}
             async with session.get("/api/why", params=query) as reply:
                 assert (reply.status, "no pod or gang" in await reply.text()) == (404, True)
-        assert set(page.resets) == set(page.hello["tables"])
-        also = ["default-scheduler"] if api.server == "embedded" else []
-        assert page.hello["schedulers"] == [*also, "kilonova-scheduler"]
+        assert set(page.resets) == set(page.server_info["tables"])
+        default = ["default-scheduler"] if api.server == "embedded" else []
+        assert page.server_info["schedulers"] == [*default, "kilonova-scheduler"]
         log = running.process.log.read_text()
         assert "forbidden" not in log.lower()
         assert TOKEN not in log
 
 
-def test_the_token_is_a_file_that_no_manifest_holds() -> None:
+def test_token_is_mounted_from_a_secret_outside_the_manifests() -> None:
     deployment = yaml.safe_load((DEPLOY / "console" / "deployment.yaml").read_text())
     pod = deployment["spec"]["template"]["spec"]
     (container,) = pod["containers"]

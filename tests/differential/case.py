@@ -29,7 +29,7 @@ import yaml
 
 CASES = Path(__file__).parent / "cases"
 
-TYPES = {
+CONTENT_TYPES = {
     "json": "application/json",
     "yaml": "application/yaml",
     "json-patch": "application/json-patch+json",
@@ -41,7 +41,7 @@ TYPES = {
 
 @dataclass(frozen=True)
 class Step:
-    """One request, stream or command. Which one, is said by the field that is not empty."""
+    """One request, stream or command, by the field that is not empty."""
 
     do: str = ""
     watch: str = ""
@@ -69,14 +69,14 @@ class Step:
             or (f"kubectl {self.kubectl}" if self.kubectl else f"read {self.read}")
         )
 
-    def filled(self, values: Mapping[str, str]) -> "Step":
+    def substitute(self, values: Mapping[str, str]) -> "Step":
         """With the placeholders replaced."""
-        return Step(**{name: _filled(value, values) for name, value in vars(self).items()})
+        return Step(**{name: _substitute(value, values) for name, value in vars(self).items()})
 
 
 @dataclass(frozen=True)
 class Case:
-    """Steps that are played in a fresh namespace."""
+    """Steps that are run in a fresh namespace."""
 
     name: str
     topic: str
@@ -96,7 +96,7 @@ def load_cases(folder: Path = CASES) -> list[Case]:
     cases: list[Case] = []
     for path in sorted(folder.glob("*.yaml")):
         for entry in yaml.load_all(path.read_bytes(), _Loader):
-            steps = tuple(_step(step) for step in entry["steps"])
+            steps = tuple(_build_step(step) for step in entry["steps"])
             cases.append(Case(entry["name"], path.stem, steps))
     names = [case.namespace for case in cases]
     repeated = {name for name in names if names.count(name) > 1}
@@ -105,7 +105,7 @@ def load_cases(folder: Path = CASES) -> list[Case]:
 
 
 class _Loader(yaml.CSafeLoader):
-    """YAML whose times stay text, as JSON has them."""
+    """YAML whose timestamps stay text, as in JSON."""
 
 
 _Loader.yaml_implicit_resolvers = {
@@ -114,14 +114,14 @@ _Loader.yaml_implicit_resolvers = {
 }
 
 
-def _step(fields: dict[str, Any]) -> Step:
+def _build_step(fields: dict[str, Any]) -> Step:
     renamed = {("as_" if name == "as" else name): value for name, value in fields.items()}
     if "pick" in renamed:
         renamed["pick"] = tuple(renamed["pick"])
     return Step(**renamed)
 
 
-def _filled(value: Any, values: Mapping[str, str]) -> Any:
+def _substitute(value: Any, values: Mapping[str, str]) -> Any:
     if isinstance(value, str):
         if "<" not in value:
             return value
@@ -129,7 +129,7 @@ def _filled(value: Any, values: Mapping[str, str]) -> Any:
             value = value.replace(f"<{name}>", text)
         return re.sub(r"<(.)\*(\d+)>", lambda match: match[1] * int(match[2]), value)
     if isinstance(value, Mapping):
-        return {_filled(key, values): _filled(item, values) for key, item in value.items()}
+        return {_substitute(key, values): _substitute(item, values) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return type(value)(_filled(item, values) for item in value)
+        return type(value)(_substitute(item, values) for item in value)
     return value

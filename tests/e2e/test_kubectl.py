@@ -1,4 +1,4 @@
-"""A person at a terminal: kubectl against each server, where one command waits for another."""
+"""kubectl against each server, with commands that wait for each other."""
 
 import subprocess
 from collections.abc import Generator
@@ -22,7 +22,7 @@ spec:
 """
 
 
-def test_a_manifest_is_applied_changed_and_deleted(api: Api, kubectl: Kubectl) -> None:
+def test_manifest_is_applied_changed_and_deleted(api: Api, kubectl: Kubectl) -> None:
     _run(api, kubectl, "apply -f -", _DEPLOYMENT)
     changed = _DEPLOYMENT.replace("web:1", "web:2")
     assert _run(api, kubectl, "apply -f -", changed) == "deployment.apps/web configured\n"
@@ -32,7 +32,7 @@ def test_a_manifest_is_applied_changed_and_deleted(api: Api, kubectl: Kubectl) -
     assert kubectl("get deployment web", namespace=api.namespace).code == 1
 
 
-def test_a_watching_kubectl_sees_what_another_does(api: Api, kubectl: Kubectl) -> None:
+def test_watch_prints_changes_of_another_kubectl(api: Api, kubectl: Kubectl) -> None:
     _run(api, kubectl, "create configmap a")
     command = "get configmap a --watch --output-watch-events --no-headers"
     with _background(api, kubectl, command) as watching:
@@ -43,11 +43,11 @@ def test_a_watching_kubectl_sees_what_another_does(api: Api, kubectl: Kubectl) -
         assert watching.readline().split()[:2] == ["DELETED", "a"]
 
 
-def test_delete_waits_until_the_finalizer_is_gone(api: Api, kubectl: Kubectl) -> None:
+def test_delete_waits_until_the_finalizer_is_removed(api: Api, kubectl: Kubectl) -> None:
     _run(api, kubectl, "create configmap a")
     _patch(api, kubectl, "configmap a", '{"metadata":{"finalizers":["example.com/f"]}}')
     with _background(api, kubectl, "delete configmap a") as deleting:
-        # Newer ones of kubectl add from which namespace.
+        # Newer versions of kubectl append the namespace.
         assert deleting.readline().startswith('configmap "a" deleted')
         assert "terminating" not in _run(api, kubectl, "get configmap a -o name")
         _patch(api, kubectl, "configmap a", '{"metadata":{"finalizers":null}}')
@@ -55,7 +55,7 @@ def test_delete_waits_until_the_finalizer_is_gone(api: Api, kubectl: Kubectl) ->
     assert kubectl("get configmap a", namespace=api.namespace).code == 1
 
 
-def test_wait_returns_when_the_condition_comes(api: Api, kubectl: Kubectl) -> None:
+def test_wait_returns_when_the_condition_is_met(api: Api, kubectl: Kubectl) -> None:
     _run(api, kubectl, "apply -f -", _DEPLOYMENT)
     command = "wait --for=condition=Available deployment/web --timeout=30s"
     with _background(api, kubectl, command) as waiting:
@@ -64,7 +64,7 @@ def test_wait_returns_when_the_condition_comes(api: Api, kubectl: Kubectl) -> No
         assert waiting.read() == "deployment.apps/web condition met\n"
 
 
-def test_a_service_account_is_known_by_its_token(api: Api, kubectl: Kubectl) -> None:
+def test_service_account_authenticates_with_its_token(api: Api, kubectl: Kubectl) -> None:
     _run(api, kubectl, "create serviceaccount robot")
     token = _run(api, kubectl, "create token robot").strip()
     config = "apiVersion: v1\nkind: Config\n"
@@ -83,20 +83,20 @@ def _run(api: Api, kubectl: Kubectl, command: str, stdin: str = "") -> str:
     return outcome.out
 
 
-def _patch(api: Api, kubectl: Kubectl, what: str, patch: str) -> None:
-    words = ["patch", *what.split(), "--type=merge", "-p", patch]
+def _patch(api: Api, kubectl: Kubectl, resource: str, patch: str) -> None:
+    words = ["patch", *resource.split(), "--type=merge", "-p", patch]
     outcome = kubectl(words, namespace=api.namespace)
     assert outcome.code == 0, outcome.err
 
 
 @contextmanager
 def _background(api: Api, kubectl: Kubectl, command: str) -> Generator[IO[str]]:
-    """What a command prints, while it runs."""
+    """The output of a running command."""
     with subprocess.Popen(
-        [*kubectl.prefix(api.namespace), *command.split()],
+        [*kubectl.build_prefix(api.namespace), *command.split()],
         stdout=subprocess.PIPE,
         cwd=kubectl.home,
-        env=kubectl.environment(),
+        env=kubectl.build_environment(),
         text=True,
     ) as process:
         assert process.stdout is not None

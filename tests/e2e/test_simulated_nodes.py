@@ -1,11 +1,11 @@
-"""`kilonova up` with a fleet: what `kubectl run` starts becomes Running."""
+"""`kilonova up` with a fleet: pods of `kubectl run` become Running."""
 
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.harness.embedded import EmbeddedServer
+from tests.harness.embedded_server import EmbeddedServer
 from tests.harness.kubectl import Kubectl
 
 _FLEET = Path(__file__).parents[2] / "examples" / "fleet.yaml"
@@ -13,13 +13,13 @@ _FLEET = Path(__file__).parents[2] / "examples" / "fleet.yaml"
 
 @pytest.fixture
 def kubectl(tmp_path: Path, kubectl_path: Path) -> Iterator[Kubectl]:
-    """kubectl on an embedded cluster with the fleet of the examples."""
+    """kubectl on an embedded cluster with the example fleet."""
     options = ("--port", "0", "--scheduler", "--nodes", str(_FLEET))
     with EmbeddedServer.start(tmp_path / "data", *options) as server:
         yield Kubectl(kubectl_path, server.access.kubeconfig, tmp_path)
 
 
-def test_a_pod_runs_prints_and_goes(kubectl: Kubectl) -> None:
+def test_pod_runs_has_logs_and_is_deleted(kubectl: Kubectl) -> None:
     _run(kubectl, "wait --for=create node --all --timeout=30s")
     _run(kubectl, "wait --for=condition=Ready nodes --all --timeout=30s")
     _run(kubectl, "run hello --image=registry.example.com/hello --restart=Never")
@@ -33,15 +33,15 @@ def test_a_pod_runs_prints_and_goes(kubectl: Kubectl) -> None:
     assert kubectl("get pod hello").code == 1
 
 
-def test_a_pod_that_fits_nowhere_says_why(kubectl: Kubectl) -> None:
+def test_unschedulable_pod_reports_its_reason(kubectl: Kubectl) -> None:
     _run(kubectl, "wait --for=create node --all --timeout=30s")
     spec = '{"spec":{"nodeSelector":{"no":"such"}}}'
     outcome = kubectl(["run", "lost", "--image=registry.example.com/x", f"--overrides={spec}"])
     assert outcome.code == 0, outcome.err
     _run(kubectl, "wait --for=condition=PodScheduled=False pod/lost --timeout=30s")
-    why = _run(kubectl, "get pod lost -o jsonpath={.status.conditions[0]}")
-    assert '"Unschedulable"' in why
-    assert "0/50 nodes are available" in why
+    condition = _run(kubectl, "get pod lost -o jsonpath={.status.conditions[0]}")
+    assert '"Unschedulable"' in condition
+    assert "0/50 nodes are available" in condition
 
 
 def _run(kubectl: Kubectl, command: str) -> str:

@@ -1,4 +1,4 @@
-"""PodCliqueSets as people use them: kubectl on `kilonova up`, and nothing else."""
+"""PodCliqueSets on `kilonova up`, through kubectl alone."""
 
 import json
 import time
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness.embedded import EmbeddedServer
+from tests.harness.embedded_server import EmbeddedServer
 from tests.harness.kubectl import Kubectl
 
 _FLEET = "nodes: [{name: n, count: 6, start: 20ms, stop: 20ms}]"
@@ -24,14 +24,14 @@ _CLIQUE = """
 def clique(
     name: str, replicas: int = 1, more: str = "", *, role: str = "", image: str = "img:1"
 ) -> str:
-    """A clique of a manifest."""
+    """A clique in a manifest."""
     return _CLIQUE.format(
         name=name, role=role or name, replicas=replicas, more=more, image=f'"{image}"'
     )
 
 
 def manifest(name: str, *cliques: str, more: str = "") -> str:
-    """A PodCliqueSet as people write it."""
+    """The manifest of a PodCliqueSet."""
     return f"""
 apiVersion: grove.io/v1alpha1
 kind: PodCliqueSet
@@ -46,11 +46,11 @@ spec:
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedServer]:
-    folder = tmp_path_factory.mktemp("workloads")
-    fleet = folder / "fleet.yaml"
+    directory = tmp_path_factory.mktemp("workloads")
+    fleet = directory / "fleet.yaml"
     fleet.write_text(_FLEET)
     options = ("--port", "0", "--operator", "--scheduler", "--nodes", str(fleet))
-    with EmbeddedServer.start(folder / "data", *options) as server:
+    with EmbeddedServer.start(directory / "data", *options) as server:
         yield server
 
 
@@ -67,19 +67,19 @@ def run(kubectl: Kubectl, command: str, stdin: str = "") -> str:
     return done.out
 
 
-def field(kubectl: Kubectl, what: str, path: str) -> str:
-    return run(kubectl, f"get {what} -o jsonpath={{{path}}}")
+def field(kubectl: Kubectl, resource: str, path: str) -> str:
+    return run(kubectl, f"get {resource} -o jsonpath={{{path}}}")
 
 
-def becomes(kubectl: Kubectl, what: str, path: str, value: int) -> None:
-    """Wait as a person would."""
-    run(kubectl, f"wait {what} --for=jsonpath={{{path}}}={value} --timeout=30s")
+def wait_for_field(kubectl: Kubectl, resource: str, path: str, value: int) -> None:
+    """Run `kubectl wait` for the value of a field."""
+    run(kubectl, f"wait {resource} --for=jsonpath={{{path}}}={value} --timeout=30s")
 
 
-def eventually(check: Callable[[], bool], *, within: float = 30.0) -> None:
+def wait_until(check: Callable[[], bool], *, within: float = 30.0) -> None:
     deadline = time.monotonic() + within
     while not check():
-        assert time.monotonic() < deadline, f"not so after {within:g} s"
+        assert time.monotonic() < deadline, f"timed out after {within:g} s"
         time.sleep(0.1)
 
 
@@ -89,10 +89,10 @@ def pods_of(kubectl: Kubectl, clique: str) -> set[str]:
 
 
 def objects_of(kubectl: Kubectl, set_name: str) -> list[str]:
-    """Everything that is there because of a set, but for what was told of it."""
+    """All objects whose names start with that of a set, except Events."""
     kinds = run(kubectl, "api-resources --verbs=list --namespaced -o name").split()
-    asked = ",".join(kind for kind in kinds if not kind.startswith("events"))
-    found = json.loads(run(kubectl, f"get {asked} -o json"))["items"]
+    listed = ",".join(kind for kind in kinds if not kind.startswith("events"))
+    found = json.loads(run(kubectl, f"get {listed} -o json"))["items"]
     names = (f"{each['kind']} {each['metadata']['name']}" for each in found)
     return [each for each in names if each.partition(" ")[2].startswith(set_name)]
 
@@ -103,14 +103,14 @@ _GROUPS = (
 )
 
 
-def test_a_set_is_followed_from_apply_to_nothing_left(kubectl: Kubectl) -> None:
+def test_lifecycle_of_a_set(kubectl: Kubectl) -> None:
     cliques = clique("front", 2, "minAvailable: 1"), clique("leader"), clique("worker", 2)
     order = "cliqueStartupType: CliqueStartupTypeInOrder\n    "
     run(kubectl, "apply -f -", manifest("story", *cliques, more=order + _GROUPS))
-    becomes(kubectl, "pcs/story", ".status.availableReplicas", 1)
-    becomes(kubectl, "pcsg/story-0-unit", ".status.availableReplicas", 2)
-    shown = run(kubectl, "get pcs,pcsg,pclq,pg -o name").split()
-    assert {each.partition("/")[2] for each in shown} == {
+    wait_for_field(kubectl, "pcs/story", ".status.availableReplicas", 1)
+    wait_for_field(kubectl, "pcsg/story-0-unit", ".status.availableReplicas", 2)
+    names = run(kubectl, "get pcs,pcsg,pclq,pg -o name").split()
+    assert {each.partition("/")[2] for each in names} == {
         "story",
         "story-0",
         "story-0-front",
@@ -122,33 +122,33 @@ def test_a_set_is_followed_from_apply_to_nothing_left(kubectl: Kubectl) -> None:
     run(kubectl, "scale pclq/story-0-front --replicas=3")
     run(kubectl, "scale pcsg/story-0-unit --replicas=3")
     run(kubectl, "scale pcs/story --replicas=2")
-    becomes(kubectl, "pclq/story-0-front", ".status.readyReplicas", 3)
-    becomes(kubectl, "pcsg/story-0-unit", ".status.availableReplicas", 3)
-    becomes(kubectl, "pcs/story", ".status.availableReplicas", 2)
+    wait_for_field(kubectl, "pclq/story-0-front", ".status.readyReplicas", 3)
+    wait_for_field(kubectl, "pcsg/story-0-unit", ".status.availableReplicas", 3)
+    wait_for_field(kubectl, "pcs/story", ".status.availableReplicas", 2)
     assert field(kubectl, "pclq/story-1-front", ".spec.replicas") == "2", "as in the template"
 
     before = {name: pods_of(kubectl, name) for name in ("story-0-front", "story-0-unit-0-leader")}
     run(kubectl, "apply -f -", manifest("story", *_with_new_image(), more=order + _GROUPS))
     run(kubectl, "wait pcs/story --for=condition=UpdateInProgress=False --timeout=30s")
-    assert field(kubectl, "pcs/story", ".spec.replicas") == "1", "the file said so"
-    becomes(kubectl, "pcs/story", ".status.updatedReplicas", 1)
+    assert field(kubectl, "pcs/story", ".spec.replicas") == "1", "as in the manifest"
+    wait_for_field(kubectl, "pcs/story", ".status.updatedReplicas", 1)
     assert not pods_of(kubectl, "story-0-front") & before["story-0-front"]
     assert pods_of(kubectl, "story-0-unit-0-leader") == before["story-0-unit-0-leader"]
     images = field(kubectl, "pods -l grove.io/podclique=story-0-front", ".items[*]..image")
     assert set(images.split()) == {"img:2"}
-    assert field(kubectl, "pclq/story-0-front", ".spec.replicas") == "3", "scaled as it was"
+    assert field(kubectl, "pclq/story-0-front", ".spec.replicas") == "3", "the scale is kept"
 
     node = field(kubectl, "pods -l grove.io/podclique=story-0-front", ".items[0].spec.nodeName")
     lost = set(field(kubectl, f"pods --field-selector spec.nodeName={node}", "..name").split())
     run(kubectl, f"taint node {node} node.kubernetes.io/out-of-service=shutdown:NoExecute")
-    eventually(lambda: not lost & set(field(kubectl, "pods", ".items[*].metadata.name").split()))
-    becomes(kubectl, "pclq/story-0-front", ".status.readyReplicas", 3)
-    becomes(kubectl, "pcsg/story-0-unit", ".status.availableReplicas", 3)
+    wait_until(lambda: not lost & set(field(kubectl, "pods", ".items[*].metadata.name").split()))
+    wait_for_field(kubectl, "pclq/story-0-front", ".status.readyReplicas", 3)
+    wait_for_field(kubectl, "pcsg/story-0-unit", ".status.availableReplicas", 3)
     assert node not in field(kubectl, "pods", ".items[*].spec.nodeName").split()
     run(kubectl, f"taint node {node} node.kubernetes.io/out-of-service-")
 
     run(kubectl, "delete pcs/story --timeout=30s")
-    eventually(lambda: objects_of(kubectl, "story") == [])
+    wait_until(lambda: objects_of(kubectl, "story") == [])
 
 
 def _with_new_image() -> tuple[str, ...]:
@@ -156,59 +156,60 @@ def _with_new_image() -> tuple[str, ...]:
     return front, clique("leader"), clique("worker", 2)
 
 
-def test_what_the_server_refuses_is_told_on_the_clique_until_it_is_mended(
+def test_server_rejections_are_reported_on_the_clique_until_fixed(
     kubectl: Kubectl,
 ) -> None:
     run(kubectl, "apply -f -", manifest("nameless", clique("a", image="")))
-    told = ".status.lastErrors[*]"
-    eventually(lambda: "ERR_SYNC_PODS" in field(kubectl, "pclq/nameless-0-a", told))
-    assert "image: Required value" in field(kubectl, "pclq/nameless-0-a", told)
-    eventually(lambda: "PodCreateFailed" in run(kubectl, "events --for pclq/nameless-0-a"))
+    errors = ".status.lastErrors[*]"
+    wait_until(lambda: "ERR_SYNC_PODS" in field(kubectl, "pclq/nameless-0-a", errors))
+    assert "image: Required value" in field(kubectl, "pclq/nameless-0-a", errors)
+    wait_until(lambda: "PodCreateFailed" in run(kubectl, "events --for pclq/nameless-0-a"))
     run(kubectl, "apply -f -", manifest("nameless", clique("a")))
-    becomes(kubectl, "pcs/nameless", ".status.availableReplicas", 1)
-    eventually(lambda: field(kubectl, "pclq/nameless-0-a", told) == "")
+    wait_for_field(kubectl, "pcs/nameless", ".status.availableReplicas", 1)
+    wait_until(lambda: field(kubectl, "pclq/nameless-0-a", errors) == "")
     run(kubectl, "delete pcs/nameless --timeout=30s")
 
 
 _EXPLICIT = "cliqueStartupType: CliqueStartupTypeExplicit"
 
-BAD = {
-    "a circle": (
+INVALID = {
+    "dependency cycle": (
         manifest(
             "bad",
             clique("a", 1, "startsAfter: [b]"),
             clique("b", 1, "startsAfter: [a]"),
             more=_EXPLICIT,
         ),
-        'cliques[0].spec.startsAfter: Invalid value: "b": cliques must not wait for each other '
-        "in a circle: a → b → a",
+        'cliques[0].spec.startsAfter: Invalid value: "b": startup dependencies must not form a '
+        "cycle: a → b → a",
     ),
-    "an unknown clique": (
+    "unknown clique": (
         manifest("bad", clique("a", 1, "startsAfter: [nope]"), more=_EXPLICIT),
         'cliques[0].spec.startsAfter[0]: Not found: "nope"',
     ),
-    "more needed than there are": (
+    "minAvailable above replicas": (
         manifest("bad", clique("a", 2, "minAvailable: 3")),
         "cliques[0].spec.minAvailable: Invalid value: 3: must not be greater than replicas (2)",
     ),
-    "a role twice": (
+    "duplicate role": (
         manifest("bad", clique("a"), clique("b", role="a")),
         'cliques[1].spec.roleName: Duplicate value: "a"',
     ),
-    "a name that is too long": (
+    "name too long": (
         manifest("bad", clique("n" * 46)),
-        "must be at most 45 characters",
+        "must have at most 45 characters",
     ),
-    "a clique in two groups": (
+    "clique in two groups": (
         manifest(
             "bad",
             clique("a"),
             more="podCliqueScalingGroups: [{name: g, cliqueNames: [a]}, "
             "{name: h, cliqueNames: [a]}]",
         ),
-        'podCliqueScalingGroups[1].cliqueNames[0]: Duplicate value: "a": is in scaling group "g"',
+        'podCliqueScalingGroups[1].cliqueNames[0]: Duplicate value: "a": is already in scaling '
+        'group "g"',
     ),
-    "a topology that is not there": (
+    "unknown topology": (
         manifest(
             "bad",
             clique("a"),
@@ -216,26 +217,28 @@ BAD = {
         ),
         'topologyConstraint.topologyName: Not found: "nope"',
     ),
-    "an unknown field": (
+    "unknown field": (
         manifest("bad", clique("a"), more="cliqes: []"),
         'unknown field "spec.template.cliqes"',
     ),
-    "no order of this name": (
+    "unknown startup type": (
         manifest("bad", clique("a"), more="cliqueStartupType: InOrder"),
         'Unsupported value: "InOrder"',
     ),
 }
 
 
-@pytest.mark.parametrize("case", BAD)
-def test_a_bad_manifest_is_refused_by_field_value_and_rule(kubectl: Kubectl, case: str) -> None:
-    text, expected = BAD[case]
+@pytest.mark.parametrize("case", INVALID)
+def test_invalid_manifest_is_rejected_with_field_value_and_rule(
+    kubectl: Kubectl, case: str
+) -> None:
+    text, expected = INVALID[case]
     done = kubectl("apply -f -", stdin=text)
     assert done.code == 1
     assert expected in done.err
 
 
-def test_kubectl_says_which_of_several_sets_is_refused(kubectl: Kubectl) -> None:
+def test_kubectl_reports_which_set_is_rejected(kubectl: Kubectl) -> None:
     bad = manifest("second", clique("a", 2, "minAvailable: 3"))
     done = kubectl("apply -f -", stdin=f"{manifest('first', clique('a'))}---{bad}")
     assert done.code == 1
@@ -244,7 +247,7 @@ def test_kubectl_says_which_of_several_sets_is_refused(kubectl: Kubectl) -> None
     run(kubectl, "delete pcs/first --timeout=30s")
 
 
-def test_what_a_set_consists_of_cannot_be_changed(kubectl: Kubectl) -> None:
+def test_cliques_of_a_set_are_immutable(kubectl: Kubectl) -> None:
     run(kubectl, "apply -f -", manifest("fixed", clique("a")))
     done = kubectl("apply -f -", stdin=manifest("fixed", clique("b")))
     assert 'spec.template.cliques: Forbidden: "a" cannot be removed' in done.err

@@ -1,16 +1,16 @@
-"""The controller of the documentation does what it says, on both servers."""
+"""The example controller of the documentation works, on both servers."""
 
 import asyncio
 import importlib.util
 from pathlib import Path
 
 from kilonova.kube import Manager, NotFound
-from kilonova.kube.resource import plain
+from kilonova.kube.client.resource import unstructured_resource
 from tests.conftest import Api
 
 _FILE = Path(__file__).parents[2] / "examples" / "controller.py"
-NAMESPACES = plain("", "v1", "namespaces", "Namespace", False)
-CONFIG_MAPS = plain("", "v1", "configmaps", "ConfigMap", True)
+NAMESPACES = unstructured_resource("", "v1", "namespaces", "Namespace", False)
+CONFIG_MAPS = unstructured_resource("", "v1", "configmaps", "ConfigMap", True)
 
 
 def load_example():
@@ -22,7 +22,7 @@ def load_example():
     return module
 
 
-async def test_the_example_keeps_a_config_map_in_labelled_namespaces(api: Api) -> None:
+async def test_example_maintains_a_config_map_in_labelled_namespaces(api: Api) -> None:
     example = load_example()
     async with api.client() as client:
         team_config = example.TeamConfig(client)
@@ -32,20 +32,20 @@ async def test_the_example_keeps_a_config_map_in_labelled_namespaces(api: Api) -
         try:
             label = {"metadata": {"labels": {"team": "blue"}}}
             await client.patch(NAMESPACES, api.namespace, label)
-            assert await said(client, api.namespace) == "blue"
+            assert await read_result(client, api.namespace) == "blue"
             await client.delete(CONFIG_MAPS, "team", api.namespace)
-            assert await said(client, api.namespace) == "blue", "what is deleted comes back"
+            assert await read_result(client, api.namespace) == "blue", "it is created again"
             label = {"metadata": {"labels": {"team": "red"}}}
             await client.patch(NAMESPACES, api.namespace, label)
             async with asyncio.timeout(20):
-                while await said(client, api.namespace) != "red":
+                while await read_result(client, api.namespace) != "red":
                     await asyncio.sleep(0.02)
         finally:
             manager.stop()
             await running
 
 
-async def said(client, namespace: str) -> str:
+async def read_result(client, namespace: str) -> str:
     async with asyncio.timeout(20):
         while True:
             try:

@@ -1,4 +1,4 @@
-"""How a test reaches an API server, whichever it is."""
+"""Access of tests to an API server, embedded or Kubernetes."""
 
 import contextlib
 import http.client
@@ -11,14 +11,14 @@ from typing import Any
 
 import yaml
 
-from kilonova.kube.certificates import KeyPair
+from kilonova.kube.serving.certificates import KeyPair
 
 
 @dataclass(frozen=True)
-class Access:
-    """An address, what to trust, and who one is: an administrator.
+class ServerAccess:
+    """URL, CA and credentials of an administrator.
 
-    `token` is empty where the administrator is known by certificate only.
+    `token` is empty where the administrator has only a client certificate.
     """
 
     url: str
@@ -36,15 +36,15 @@ class Access:
     def port(self) -> int:
         return int(self.url.rpartition(":")[2])
 
-    def ssl_context(self, *, as_administrator: bool = True) -> ssl.SSLContext:
-        """Trusts this server's authority only, and shows the administrator's certificate."""
+    def ssl_context(self, *, with_client_certificate: bool = True) -> ssl.SSLContext:
+        """Trusts only this server's CA, and presents the administrator's certificate."""
         context = ssl.create_default_context(cafile=str(self.ca_file))
-        if as_administrator:
+        if with_client_certificate:
             context.load_cert_chain(self.cert_file, self.key_file)
         return context
 
-    def ask(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
-        """One request as the administrator, on a connection of its own: status and JSON."""
+    def request(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
+        """One request as the administrator, on its own connection: status and JSON."""
         connection = http.client.HTTPSConnection(
             self.host, self.port, timeout=30, context=self.ssl_context()
         )
@@ -57,19 +57,19 @@ class Access:
             return reply.status, json.loads(text) if is_json else text.decode()
 
     def is_ready(self) -> bool:
-        """Whether it answers, and says so."""
+        """Whether `/readyz` succeeds."""
         try:
-            return self.ask("GET", "/readyz")[0] == 200
+            return self.request("GET", "/readyz")[0] == 200
         except (OSError, http.client.HTTPException):
             return False
 
     @classmethod
-    def from_kubeconfig(cls, kubeconfig: Path, folder: Path, token: str = "") -> "Access":
-        """Take the current user's certificates out of a kubeconfig, into files in `folder`."""
+    def from_kubeconfig(cls, kubeconfig: Path, folder: Path, token: str = "") -> "ServerAccess":
+        """Extract the current user's certificates from a kubeconfig into files in `folder`."""
         config: Any = yaml.safe_load(kubeconfig.read_text())
-        context = _named(config, "context", config["current-context"])
-        cluster = _named(config, "cluster", context["cluster"])
-        user = _named(config, "user", context["user"])
+        context = _find_entry(config, "context", config["current-context"])
+        cluster = _find_entry(config, "cluster", context["cluster"])
+        user = _find_entry(config, "user", context["user"])
         folder.mkdir(exist_ok=True)
         files = {
             "ca.crt": cluster["certificate-authority-data"],
@@ -82,20 +82,20 @@ class Access:
         return cls(cluster["server"], ca, cert, key, kubeconfig, token or user.get("token", ""))
 
 
-def _named(config: Any, section: str, name: str) -> Any:
+def _find_entry(config: Any, section: str, name: str) -> Any:
     return next(entry[section] for entry in config[section + "s"] if entry["name"] == name)
 
 
 def write_kubeconfig(path: Path, url: str, ca_pem: bytes, client: KeyPair) -> None:
     """A kubeconfig for one user with a client certificate."""
 
-    def embedded(pem: bytes) -> str:
+    def encode_pem(pem: bytes) -> str:
         return b64encode(pem).decode()
 
-    cluster = {"server": url, "certificate-authority-data": embedded(ca_pem)}
+    cluster = {"server": url, "certificate-authority-data": encode_pem(ca_pem)}
     user = {
-        "client-certificate-data": embedded(client.cert_pem),
-        "client-key-data": embedded(client.key_pem),
+        "client-certificate-data": encode_pem(client.cert_pem),
+        "client-key-data": encode_pem(client.key_pem),
     }
     config = {
         "apiVersion": "v1",

@@ -1,6 +1,6 @@
-"""A browser as a test uses it: the system's Chromium, and what it finds wrong with a page.
+"""The system's Chromium for tests, and errors of its pages.
 
-Playwright drives it; none of Playwright's own browsers is ever fetched.
+Driven by Playwright; Playwright's own browsers are never downloaded.
 """
 
 from collections.abc import Generator
@@ -18,72 +18,87 @@ from playwright.sync_api import (
     sync_playwright,
 )
 
-from tools.chromium.get import HOW_TO_GET, find
+from tools.realparts.parts.chromium import MISSING_CHROMIUM_MESSAGE, find_command
 
-PATIENCE = 30_000
-"""Milliseconds that a test waits for what it expects: a machine may be busy, a page is not slow."""
+TIMEOUT_MS = 30_000
+"""Timeout of expectations; generous, because the machine may be busy."""
 
-_ABOUT_ONE = "/api/why?"
+_ADDRESS_BAR_FEATURES = ("WebUIOmniboxPopup", "WebUIOmniboxAimPopup", "WebUIOmniboxFullPopup")
+"""Pages of the address bar, which Chromium loads for every window: half of the CPU time of a test
+that opens one page."""
+_PLAYWRIGHT_FEATURES = (
+    *("AvoidUnnecessaryBeforeUnloadCheckSync", "DestroyProfileOnBrowserClose", "HttpsUpgrades"),
+    *("HttpsFirstBalancedModeAutoEnable", "LensOverlay", "MediaRouter", "PaintHolding"),
+    *("ThirdPartyStoragePartitioning", "AvoidCorsURLLoaderRestartOnRedirect", "OptimizationHints"),
+    *("NetworkTimeServiceQuerying", "AimEnabled", "PreconnectToSearch"),
+)
+"""What Playwright disables itself, repeated since only the last list on the command line counts."""
+_DISABLED_FEATURES = (*_PLAYWRIGHT_FEATURES, *_ADDRESS_BAR_FEATURES)
 
-_REPORT_BREACHES = """
+_EXPLAIN_PATH = "/api/why?"
+
+_REPORT_VIOLATIONS_SCRIPT = """
 addEventListener("securitypolicyviolation", (breach) =>
   console.error(`content policy: ${breach.violatedDirective} ${breach.blockedURI}`));
 """
 
 
 @contextmanager
-def chromium() -> Generator[Browser]:
-    """A browser without windows.
+def launch_chromium() -> Generator[Browser]:
+    """A headless browser.
 
-    As long as it is there, its thread counts as one with a running event loop: async tests of the
-    same worker come after its end.
+    While it runs, its thread counts as one with a running event loop: async tests of the same
+    worker run after its end.
     """
-    command = find()
-    assert command is not None, HOW_TO_GET
-    expect.set_options(timeout=PATIENCE)
+    command = find_command()
+    assert command is not None, MISSING_CHROMIUM_MESSAGE
+    expect.set_options(timeout=TIMEOUT_MS)
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=command)
+        disabled = f"--disable-features={','.join(_DISABLED_FEATURES)}"
+        browser = playwright.chromium.launch(executable_path=command, args=[disabled])
         yield browser
         browser.close()
 
 
 @dataclass
-class Complaints:
-    """All that a page must not give reason for.
+class PageErrors:
+    """Errors that a page must not cause.
 
-    Errors in its console, errors that nobody caught, requests that failed or were refused, breaches
-    of the content policy. What is asked about may just have gone: that it is not found is none.
+    Console errors, uncaught exceptions, failed requests, and violations of the content security
+    policy. A 404 of an explanation is allowed: the object may just have been deleted.
     """
 
     lines: list[str] = field(default_factory=list[str])
 
     def listen(self, page: Page) -> None:
-        """Take down what is wrong with `page` from now on."""
-        page.add_init_script(_REPORT_BREACHES)
-        page.on("console", self._said)
-        page.on("pageerror", self._uncaught)
-        page.on("requestfailed", self._failed)
-        page.on("response", self._answered)
+        """Record errors of `page` from now on."""
+        page.add_init_script(_REPORT_VIOLATIONS_SCRIPT)
+        page.on("console", self._on_console_message)
+        page.on("pageerror", self._on_page_error)
+        page.on("requestfailed", self._on_request_failed)
+        page.on("response", self._on_response)
 
-    def take(self) -> list[str]:
-        """What there was, once: a test that breaks things has looked at it."""
+    def take_all(self) -> list[str]:
+        """The recorded errors, which are cleared: for tests that cause errors on purpose."""
         lines, self.lines = self.lines, []
         return lines
 
-    def _said(self, message: ConsoleMessage) -> None:
+    def _on_console_message(self, message: ConsoleMessage) -> None:
         if message.type in ("error", "warning") and not (
-            "status of 404" in message.text and _ABOUT_ONE in message.location["url"]
+            "status of 404" in message.text and _EXPLAIN_PATH in message.location["url"]
         ):
             self.lines.append(f"{message.type} in the console: {message.text}")
 
-    def _uncaught(self, error: Error) -> None:
+    def _on_page_error(self, error: Error) -> None:
         self.lines.append(f"uncaught: {error}")
 
-    def _failed(self, request: Request) -> None:
-        # A page that is left gives up what it waits for: its stream above all.
+    def _on_request_failed(self, request: Request) -> None:
+        # Leaving a page aborts its pending requests, such as its stream.
         if request.failure != "net::ERR_ABORTED":
             self.lines.append(f"{request.method} {request.url}: {request.failure}")
 
-    def _answered(self, response: Response) -> None:
-        if response.status >= 400 and not (response.status == 404 and _ABOUT_ONE in response.url):
+    def _on_response(self, response: Response) -> None:
+        if response.status >= 400 and not (
+            response.status == 404 and _EXPLAIN_PATH in response.url
+        ):
             self.lines.append(f"{response.request.method} {response.url}: {response.status}")

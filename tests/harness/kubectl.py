@@ -1,4 +1,4 @@
-"""kubectl as a test calls it: nothing of the user's configuration, cache or home is touched."""
+"""kubectl for tests, isolated from the user's configuration, cache and home."""
 
 import os
 import shlex
@@ -8,21 +8,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.harness.controlplane import binaries
+from tests.harness.control_plane import find_binaries
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """What a command did."""
+class CommandResult:
+    """The result of a command."""
 
     code: int
     out: str
     err: str
 
 
-def kubectl_binary() -> Path | None:
-    """The one built with the control plane, else the one on the PATH."""
-    built = binaries()
+def find_kubectl() -> Path | None:
+    """The kubectl built with the control plane, else the one on the PATH."""
+    built = find_binaries()
     if built is not None:
         return built / "kubectl"
     found = shutil.which("kubectl")
@@ -31,7 +31,7 @@ def kubectl_binary() -> Path | None:
 
 @dataclass(frozen=True)
 class Kubectl:
-    """Runs kubectl against one server, in a folder of its own that is also its home."""
+    """Runs kubectl against one server, in a directory that is also its home."""
 
     binary: Path
     kubeconfig: Path
@@ -45,26 +45,28 @@ class Kubectl:
         namespace: str = "",
         env: Mapping[str, str] | None = None,
         timeout: float = 60,
-    ) -> Outcome:
-        """Run `command`, a command line as a person types it after `kubectl`, or its words."""
+    ) -> CommandResult:
+        """Run a kubectl command line, given as text or as arguments."""
         words = shlex.split(command) if isinstance(command, str) else list(command)
         done = subprocess.run(
-            [*self.prefix(namespace), *words],
+            [*self.build_prefix(namespace), *words],
             input=stdin.encode(),
             capture_output=True,
             cwd=self.home,
-            env=self.environment(env),
+            env=self.build_environment(env),
             timeout=timeout,
             check=False,
         )
-        return Outcome(done.returncode, done.stdout.decode(), done.stderr.decode())
+        return CommandResult(done.returncode, done.stdout.decode(), done.stderr.decode())
 
-    def prefix(self, namespace: str = "") -> list[str]:
-        """The words before a command, for those who start kubectl themselves."""
+    def build_prefix(self, namespace: str = "") -> list[str]:
+        """The arguments before a command, for callers that start kubectl themselves."""
         words = [str(self.binary), f"--kubeconfig={self.kubeconfig}"]
         words.append(f"--cache-dir={self.home / 'cache'}")
         return [*words, f"--namespace={namespace}"] if namespace else words
 
-    def environment(self, env: Mapping[str, str] | None = None) -> dict[str, str]:
-        """Without the caller's KUBECONFIG and the like."""
-        return {"PATH": os.environ["PATH"], "HOME": str(self.home), **(env or {})}
+    def build_environment(self, env: Mapping[str, str] | None = None) -> dict[str, str]:
+        """The environment without the caller's KUBECONFIG and the like."""
+        # A command that ends in a moment needs no garbage collection: a tenth of its CPU.
+        common = {"PATH": os.environ["PATH"], "HOME": str(self.home), "GOGC": "off"}
+        return {**common, **(env or {})}

@@ -1,4 +1,4 @@
-"""Tests that are started with signals ignored, as `nohup` and background jobs of scripts are."""
+"""Test runs that are started with signals ignored, as by `nohup` and background jobs."""
 
 import signal
 import subprocess
@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-STARTED_BY_A_TEST = """
+CHILD_PROGRAM = """
 import signal, subprocess, sys
 for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
     signal.signal(number, signal.SIG_IGN)
@@ -18,9 +18,9 @@ print(subprocess.run(child, stderr=subprocess.DEVNULL).returncode)
 """
 
 
-def test_processes_that_tests_start_do_not_ignore_what_the_tests_do() -> None:
+def test_child_processes_do_not_inherit_ignored_signals() -> None:
     done = subprocess.run(
-        [sys.executable, "-c", STARTED_BY_A_TEST],
+        [sys.executable, "-c", CHILD_PROGRAM],
         cwd=ROOT,
         capture_output=True,
         text=True,

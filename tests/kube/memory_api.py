@@ -1,6 +1,6 @@
-"""An API server small enough for tests of clients: objects by path, versions, merge patches.
+"""A minimal API server for client tests: objects by path, versions, merge patches.
 
-Each client has its own `Link` to it, which can be slow, broken or silent.
+Each client has its own `MemoryTransport` to it, which can be slow, broken or hanging.
 """
 
 import asyncio
@@ -11,8 +11,8 @@ from typing import Any
 
 import msgspec
 
-from kilonova.kube.errors import ConnectionFailed
-from kilonova.kube.transport import Reply, Request, StreamReply
+from kilonova.kube.client.errors import ConnectionFailed
+from kilonova.kube.client.transport import Reply, Request, StreamReply
 
 
 @dataclass
@@ -24,27 +24,27 @@ class MemoryApi:
     refuse: dict[str, tuple[int, str]] = field(default_factory=dict[str, tuple[int, str]])
     version: int = 0
 
-    def answer(self, request: Request) -> Reply:
+    def handle(self, request: Request) -> Reply:
         if request.method in self.refuse:
             code, reason = self.refuse[request.method]
-            return _status(code, reason)
+            return _status_reply(code, reason)
         if request.method == "GET":
             found = self.objects.get(request.path)
-            return _status(404, "NotFound") if found is None else _ok(found)
+            return _status_reply(404, "NotFound") if found is None else _object_reply(found)
         body = msgspec.json.decode(request.body)
         if request.method == "POST":
             path = f"{request.path}/{body['metadata']['name']}"
             if path in self.objects:
-                return _status(409, "AlreadyExists")
+                return _status_reply(409, "AlreadyExists")
             return self._store(request.method, path, body, body)
         assert request.method == "PATCH"
         found = self.objects.get(request.path)
         if found is None:
-            return _status(404, "NotFound")
-        wanted = body.get("metadata", {}).get("resourceVersion")
-        if wanted not in (None, found["metadata"]["resourceVersion"]):
-            return _status(409, "Conflict")
-        return self._store(request.method, request.path, merged(found, body), body)
+            return _status_reply(404, "NotFound")
+        expected = body.get("metadata", {}).get("resourceVersion")
+        if expected not in (None, found["metadata"]["resourceVersion"]):
+            return _status_reply(409, "Conflict")
+        return self._store(request.method, request.path, apply_merge_patch(found, body), body)
 
     def _store(self, method: str, path: str, obj: dict[str, Any], written: Any) -> Reply:
         self.version += 1
@@ -52,12 +52,12 @@ class MemoryApi:
         obj["metadata"]["resourceVersion"] = str(self.version)
         self.objects[path] = obj
         self.writes.append((method, path, written))
-        return _ok(obj)
+        return _object_reply(obj)
 
 
 @dataclass
-class Link:
-    """One client's way to the server: a Transport."""
+class MemoryTransport:
+    """The transport of one client."""
 
     api: MemoryApi
     cut: bool = False
@@ -72,7 +72,7 @@ class Link:
             raise ConnectionFailed("connection refused")
         if self.to_server:
             await asyncio.sleep(self.to_server)
-        reply = self.api.answer(request)
+        reply = self.api.handle(request)
         if self.from_server:
             await asyncio.sleep(self.from_server)
         return reply
@@ -83,7 +83,7 @@ class Link:
     async def close(self) -> None: ...
 
 
-def merged(target: Any, patch: Any) -> Any:
+def apply_merge_patch(target: Any, patch: Any) -> Any:
     """RFC 7386."""
     if not isinstance(patch, dict):
         return patch
@@ -92,15 +92,15 @@ def merged(target: Any, patch: Any) -> Any:
         if value is None:
             result.pop(name, None)
         else:
-            result[name] = merged(result.get(name), value)
+            result[name] = apply_merge_patch(result.get(name), value)
     return result
 
 
-def _ok(obj: Any) -> Reply:
+def _object_reply(obj: Any) -> Reply:
     return Reply(200, msgspec.json.encode(obj))
 
 
-def _status(code: int, reason: str) -> Reply:
+def _status_reply(code: int, reason: str) -> Reply:
     body = {
         "kind": "Status",
         "status": "Failure",

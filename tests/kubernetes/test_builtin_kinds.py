@@ -1,11 +1,16 @@
-"""The recorded answers about built-in kinds are those of the genuine server."""
+"""The recorded responses for built-in kinds are those of kube-apiserver."""
 
 from collections.abc import Iterator
 
 import pytest
 
-from tests.harness.controlplane import ControlPlane
-from tests.local.kinds.recorded import asked, manifests, served_kinds, stored
+from tests.harness.control_plane import ControlPlane
+from tests.local.apiserver.kinds.recorded_objects import (
+    create_on_server,
+    manifests,
+    served_kinds,
+    stored,
+)
 
 
 @pytest.fixture(scope="module")
@@ -15,19 +20,19 @@ def kinds():
 
 @pytest.fixture
 def account(control_plane: ControlPlane) -> Iterator[None]:
-    """The account that one of the pods names."""
+    """The service account of one of the pods."""
     path = "/api/v1/namespaces/default/serviceaccounts"
-    control_plane.access.ask("POST", path, {"metadata": {"name": "robot"}})
+    control_plane.access.request("POST", path, {"metadata": {"name": "robot"}})
     yield
-    control_plane.access.ask("DELETE", f"{path}/robot")
+    control_plane.access.request("DELETE", f"{path}/robot")
 
 
 @pytest.mark.parametrize("name", manifests())
-def test_the_record_is_what_kubernetes_answers(
+def test_recorded_responses_match_kubernetes(
     control_plane: ControlPlane, kinds, name: str, request: pytest.FixtureRequest
 ) -> None:
     manifest = manifests()[name]
     if manifest["kind"] == "Pod":
         request.getfixturevalue("account")
     kind = kinds[manifest["apiVersion"], manifest["kind"]]
-    assert asked(control_plane.access, manifest, kind) == stored()[name]
+    assert create_on_server(control_plane.access, manifest, kind) == stored()[name]

@@ -1,4 +1,4 @@
-"""The fixture itself: a genuine control plane comes up, works, and never stays behind."""
+"""The control plane fixture itself: it starts, works, and is always stopped."""
 
 import os
 import signal
@@ -10,16 +10,16 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.harness.access import Access
-from tests.harness.controlplane import HOW_TO_GET, ControlPlane, binaries
-from tests.harness.process import ServerDied, ServerProcess
+from tests.harness.access import ServerAccess
+from tests.harness.control_plane import ControlPlane
+from tests.harness.server_process import ServerExited, ServerProcess
 
-pytestmark = pytest.mark.skipif(binaries() is None, reason=HOW_TO_GET)
+pytestmark = pytest.mark.usefixtures("control_plane_binaries")
 
-_STARTER = """
+_STARTER_PROGRAM = """
 import sys
 from pathlib import Path
-from tests.harness.controlplane import ControlPlane
+from tests.harness.control_plane import ControlPlane
 
 plane = ControlPlane.start(Path(sys.argv[1]))
 print(*(process.pid for process in plane.processes), flush=True)
@@ -27,40 +27,40 @@ sys.stdin.read()
 """
 
 
-def test_it_serves_an_administrator_by_certificate_and_by_token(
+def test_administrator_is_authenticated_by_certificate_and_by_token(
     control_plane: ControlPlane,
 ) -> None:
     access = control_plane.access
-    status, version = access.ask("GET", "/version")
+    status, version = access.request("GET", "/version")
     assert (status, version["gitVersion"]) == (200, "v1.36.3")
-    assert _user_of_token(access) == "kubernetes-admin"
+    assert _get_token_user(access) == "kubernetes-admin"
 
 
 def test_a_default_service_account_shows_that_controllers_run(control_plane: ControlPlane) -> None:
-    _wait(lambda: control_plane.access.ask("GET", _ACCOUNT)[0] == 200)
+    _wait_until(lambda: control_plane.access.request("GET", _ACCOUNT)[0] == 200)
 
 
-def test_with_all_parts_a_deployment_becomes_scheduled_pods(tmp_path: Path) -> None:
+def test_deployment_becomes_scheduled_pods_with_all_components(tmp_path: Path) -> None:
     with ControlPlane.start(tmp_path, controllers="*", with_scheduler=True) as plane:
         access = plane.access
-        _make(access, "/api/v1/nodes", {"metadata": {"name": "node"}})
-        _make_ready(access, "node")
+        _create_object(access, "/api/v1/nodes", {"metadata": {"name": "node"}})
+        _mark_node_ready(access, "node")
         labels = {"app": "web"}
         template = {"metadata": {"labels": labels}, "spec": {"containers": [_CONTAINER]}}
         spec = {"replicas": 2, "selector": {"matchLabels": labels}, "template": template}
-        _make(
+        _create_object(
             access,
             "/apis/apps/v1/namespaces/default/deployments",
             {"metadata": {"name": "web"}, "spec": spec},
         )
-        _wait(lambda: _nodes_of_pods(access) == ["node", "node"])
+        _wait_until(lambda: _list_pod_nodes(access) == ["node", "node"])
 
 
-def test_nothing_is_left_when_the_test_run_is_killed(tmp_path: Path) -> None:
+def test_no_process_is_left_when_the_test_run_is_killed(tmp_path: Path) -> None:
     root = str(Path(__file__).parents[2])
     path = os.pathsep.join([root, os.path.join(root, "src")])
     with subprocess.Popen(
-        [sys.executable, "-c", _STARTER, str(tmp_path)],
+        [sys.executable, "-c", _STARTER_PROGRAM, str(tmp_path)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         env={**os.environ, "PYTHONPATH": path},
@@ -73,9 +73,9 @@ def test_nothing_is_left_when_the_test_run_is_killed(tmp_path: Path) -> None:
     assert not alive
 
 
-def test_a_server_that_dies_says_why(tmp_path: Path) -> None:
+def test_server_that_exits_reports_why(tmp_path: Path) -> None:
     process = ServerProcess("sh", ["/bin/sh", "-c", "echo no disk; exit 3"], tmp_path / "log")
-    with pytest.raises(ServerDied, match=r"sh ended with 3.*\n.*no disk"):
+    with pytest.raises(ServerExited, match=r"sh ended with 3.*\n.*no disk"):
         process.wait_until(lambda: False)
 
 
@@ -83,38 +83,38 @@ _ACCOUNT = "/api/v1/namespaces/default/serviceaccounts/default"
 _CONTAINER = {"name": "c", "image": "registry.example.com/image"}
 
 
-def _user_of_token(access: Access) -> str:
+def _get_token_user(access: ServerAccess) -> str:
     review = {"spec": {"token": access.token}}
-    _status, answer = access.ask("POST", "/apis/authentication.k8s.io/v1/tokenreviews", review)
+    _status, answer = access.request("POST", "/apis/authentication.k8s.io/v1/tokenreviews", review)
     return answer["status"]["user"]["username"]
 
 
-def _make(access: Access, path: str, body: object) -> None:
-    status, answer = access.ask("POST", path, body)
+def _create_object(access: ServerAccess, path: str, body: object) -> None:
+    status, answer = access.request("POST", path, body)
     assert status == 201, answer
 
 
-def _make_ready(access: Access, node: str) -> None:
-    _status, found = access.ask("GET", f"/api/v1/nodes/{node}")
+def _mark_node_ready(access: ServerAccess, node: str) -> None:
+    _status, found = access.request("GET", f"/api/v1/nodes/{node}")
     found["spec"].pop("taints", None)
-    access.ask("PUT", f"/api/v1/nodes/{node}", found)
-    _status, found = access.ask("GET", f"/api/v1/nodes/{node}")
+    access.request("PUT", f"/api/v1/nodes/{node}", found)
+    _status, found = access.request("GET", f"/api/v1/nodes/{node}")
     found["status"] = {
         "capacity": {"cpu": "4", "memory": "8Gi", "pods": "10"},
         "allocatable": {"cpu": "4", "memory": "8Gi", "pods": "10"},
         "conditions": [{"type": "Ready", "status": "True"}],
     }
-    status, answer = access.ask("PUT", f"/api/v1/nodes/{node}/status", found)
+    status, answer = access.request("PUT", f"/api/v1/nodes/{node}/status", found)
     assert status == 200, answer
 
 
-def _nodes_of_pods(access: Access) -> list[str]:
-    _status, pods = access.ask("GET", "/api/v1/namespaces/default/pods")
+def _list_pod_nodes(access: ServerAccess) -> list[str]:
+    _status, pods = access.request("GET", "/api/v1/namespaces/default/pods")
     return [pod["spec"].get("nodeName", "") for pod in pods["items"]]
 
 
-def _wait(condition, timeout: float = 30) -> None:
+def _wait_until(condition, timeout: float = 30) -> None:
     deadline = time.monotonic() + timeout
     while not condition():
-        assert time.monotonic() < deadline, "waited in vain"
+        assert time.monotonic() < deadline, "timed out"
         time.sleep(0.05)

@@ -1,4 +1,4 @@
-"""An embedded cluster inside a test: no socket, no file, and the event loop's own time."""
+"""An embedded cluster inside a test: no socket, no file, and the event loop's clock."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
@@ -9,24 +9,24 @@ from typing import Any
 
 import pytest
 
-from kilonova.cli.residents import Residents
+from kilonova.cli.up.components.assembly import assemble_cluster
 from kilonova.kube import Client, NotFound
-from kilonova.kube.resource import Resource, plain
-from kilonova.local.cluster import Cluster, Settings
-from kilonova.local.nodes import NO_NODES, Fleet
+from kilonova.kube.client.resource import Resource, unstructured_resource
+from kilonova.local.cluster import Cluster, ClusterSettings
+from kilonova.local.simnodes import NO_NODES, Fleet
 
-BEGIN = datetime(2026, 5, 1, tzinfo=UTC)
+START_TIME = datetime(2026, 5, 1, tzinfo=UTC)
 
-NAMESPACES = plain("", "v1", "namespaces", "Namespace", False)
-NODES = plain("", "v1", "nodes", "Node", False)
-PODS = plain("", "v1", "pods", "Pod", True)
-CONFIG_MAPS = plain("", "v1", "configmaps", "ConfigMap", True)
-SECRETS = plain("", "v1", "secrets", "Secret", True)
-SERVICES = plain("", "v1", "services", "Service", True)
-ACCOUNTS = plain("", "v1", "serviceaccounts", "ServiceAccount", True)
-LEASES = plain("coordination.k8s.io", "v1", "leases", "Lease", True)
-EVENTS = plain("", "v1", "events", "Event", True)
-DEFINITIONS = plain(
+NAMESPACES = unstructured_resource("", "v1", "namespaces", "Namespace", False)
+NODES = unstructured_resource("", "v1", "nodes", "Node", False)
+PODS = unstructured_resource("", "v1", "pods", "Pod", True)
+CONFIG_MAPS = unstructured_resource("", "v1", "configmaps", "ConfigMap", True)
+SECRETS = unstructured_resource("", "v1", "secrets", "Secret", True)
+SERVICES = unstructured_resource("", "v1", "services", "Service", True)
+ACCOUNTS = unstructured_resource("", "v1", "serviceaccounts", "ServiceAccount", True)
+LEASES = unstructured_resource("coordination.k8s.io", "v1", "leases", "Lease", True)
+EVENTS = unstructured_resource("", "v1", "events", "Event", True)
+DEFINITIONS = unstructured_resource(
     "apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", False
 )
 
@@ -35,44 +35,47 @@ virtual_time = pytest.mark.looptime(noop_cycles=1)
 
 
 class LoopClock:
-    """The time of day as the event loop has it, so that virtual time moves both."""
+    """The wall clock of the event loop, so that virtual time advances both."""
 
     def now(self) -> datetime:
-        return BEGIN + timedelta(seconds=self.monotonic())
+        return START_TIME + timedelta(seconds=self.monotonic())
 
     def monotonic(self) -> float:
         return asyncio.get_running_loop().time()
 
 
 @asynccontextmanager
-async def running(
+async def run_cluster(
     *,
     fleet: Fleet = NO_NODES,
     data: Path | None = None,
     controllers: str = "*",
     scheduler: bool | None = None,
 ) -> AsyncGenerator[Cluster]:
-    """A cluster from start to stop; where it has nodes, a scheduler comes with them."""
-    settings = Settings(port=None, data=data, fleet=fleet, controllers=controllers)
-    wanted = bool(fleet.nodes) if scheduler is None else scheduler
-    cluster = Residents(operator=False, scheduler=wanted).cluster(settings, LoopClock())
+    """A cluster from start to stop; with nodes, it also has a scheduler."""
+    settings = ClusterSettings(port=None, data=data, fleet=fleet, controllers=controllers)
+    expected = bool(fleet.nodes) if scheduler is None else scheduler
+    names = ("scheduler",) if expected else ()
+    cluster = assemble_cluster(names, settings, LoopClock()).cluster
     await cluster.start()
     try:
-        await cluster.wait_settled()
+        await cluster.wait_nodes_registered()
         yield cluster
     finally:
         await cluster.stop()
 
 
-async def eventually(
+async def wait_for_condition(
     check: Callable[[], Awaitable[bool]], *, within: float = 60.0, every: float = 0.05
 ) -> None:
-    """Wait until something holds; for tests in virtual time it costs none."""
+    """Wait until a condition holds; what takes long is checked less often, as a check takes CPU
+    time, also in virtual time."""
     loop = asyncio.get_running_loop()
-    deadline = loop.time() + within
+    started = loop.time()
     while not await check():
-        assert loop.time() < deadline, f"not so after {within:g} s"
-        await asyncio.sleep(every)
+        waited = loop.time() - started
+        assert waited < within, f"not so after {within:g} s"
+        await asyncio.sleep(max(every, waited / 10))
 
 
 async def find(
@@ -85,19 +88,19 @@ async def find(
         return None
 
 
-async def gone(
+async def wait_deleted(
     client: Client, resource: Resource[Any], name: str, namespace: str | None = "default"
 ) -> None:
-    """Wait until an object is not there any more."""
+    """Wait until an object does not exist any more."""
 
     async def absent() -> bool:
         return await find(client, resource, name, namespace) is None
 
-    await eventually(absent)
+    await wait_for_condition(absent)
 
 
-async def settle(seconds: float = 5.0) -> None:
-    """Give the controllers time to do what they should not do."""
+async def advance_time(seconds: float = 5.0) -> None:
+    """Give the controllers time to do something wrong."""
     await asyncio.sleep(seconds)
 
 
@@ -111,7 +114,7 @@ def pod(name: str, **spec: Any) -> Any:
 def definition(
     group: str, kind: str, plural: str, *, scope: str = "Namespaced", **names: Any
 ) -> Any:
-    """A CustomResourceDefinition that takes any fields."""
+    """A CustomResourceDefinition that accepts any fields."""
     schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
     version = {
         "name": "v1",

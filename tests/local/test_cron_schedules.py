@@ -1,10 +1,10 @@
-"""Schedules: what they say, in which zone, and what is none."""
+"""Cron schedules: next times, time zones, and invalid ones."""
 
 from datetime import UTC, datetime
 
 import pytest
 
-from kilonova.local.cron import ScheduleError, parse
+from kilonova.local.cron import ScheduleError, parse_schedule
 
 
 def at(text: str) -> datetime:
@@ -29,18 +29,18 @@ def at(text: str) -> datetime:
         ("@weekly", "", "2026-05-01T00:00:00", "2026-05-03T00:00:00"),
         ("@yearly", "", "2026-05-01T00:00:00", "2027-01-01T00:00:00"),
         ("@every 1h30m", "", "2026-05-01T12:00:30", "2026-05-01T13:30:30"),
-        # On the day that clocks go forward, 2:30 does not come.
+        # When clocks go forward, 2:30 does not occur.
         ("30 2 * * *", "Europe/Paris", "2026-03-28T12:00:00", "2026-03-30T00:30:00"),
-        # On the day that they go back, it comes twice.
+        # When clocks go back, it occurs twice.
         ("30 2 * * *", "Europe/Paris", "2026-10-25T00:30:00", "2026-10-25T01:30:00"),
     ],
 )
-def test_the_next_time_of_a_schedule(schedule: str, zone: str, after: str, then: str) -> None:
-    assert parse(schedule, zone).next(at(after)) == at(then)
+def test_next_time_of_a_schedule(schedule: str, zone: str, after: str, then: str) -> None:
+    assert parse_schedule(schedule, zone).next(at(after)) == at(then)
 
 
-def test_a_day_that_never_comes_has_no_next_time() -> None:
-    assert parse("59 23 31 2 *").next(at("2026-05-01T00:00:00")) is None
+def test_schedule_that_never_occurs_has_no_next_time() -> None:
+    assert parse_schedule("59 23 31 2 *").next(at("2026-05-01T00:00:00")) is None
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_a_day_that_never_comes_has_no_next_time() -> None:
         ("@every soon", 'failed to parse duration @every soon: time: invalid duration "soon"'),
     ],
 )
-def test_what_is_no_schedule_says_why(schedule: str, problem: str) -> None:
+def test_invalid_schedule_is_rejected_with_reason(schedule: str, problem: str) -> None:
     with pytest.raises(ScheduleError) as error:
-        parse(schedule)
+        parse_schedule(schedule)
     assert str(error.value) == problem

@@ -1,15 +1,15 @@
-"""`make check` tells a stale page of the console from a fresh one."""
+"""`make check` detects a stale page of the console."""
 
 from pathlib import Path
 
 import pytest
 
-from tools.frontend.check import differences
+from tools.frontend.check import find_differences
 
 
 @pytest.fixture
 def folders(tmp_path: Path) -> tuple[Path, Path]:
-    """A page as it would be built now, and as it is committed: the same."""
+    """A freshly built page and the committed one, equal."""
     fresh, built = tmp_path / "fresh", tmp_path / "built"
     for folder in (fresh, built):
         (folder / "assets").mkdir(parents=True)
@@ -19,17 +19,17 @@ def folders(tmp_path: Path) -> tuple[Path, Path]:
 
 
 def test_a_fresh_page_has_no_differences(folders: tuple[Path, Path]) -> None:
-    assert differences(*folders) == []
+    assert find_differences(*folders) == []
 
 
 def test_a_changed_byte_is_found(folders: tuple[Path, Path]) -> None:
     fresh, built = folders
     (built / "assets" / "console.js").write_text("render[]")
-    assert differences(fresh, built) == ["assets/console.js"]
+    assert find_differences(fresh, built) == ["assets/console.js"]
 
 
-def test_files_that_only_one_has_are_found(folders: tuple[Path, Path]) -> None:
+def test_files_in_only_one_directory_are_found(folders: tuple[Path, Path]) -> None:
     fresh, built = folders
     (fresh / "favicon.svg").touch()
     (built / "assets" / "old.js").touch()
-    assert differences(fresh, built) == ["assets/old.js", "favicon.svg"]
+    assert find_differences(fresh, built) == ["assets/old.js", "favicon.svg"]

@@ -1,4 +1,4 @@
-"""Revisions of sets: what makes a new one, and what does not."""
+"""Revisions of sets: which changes create a new one."""
 
 from dataclasses import replace as with_fields
 from typing import Any
@@ -10,23 +10,23 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from kilonova.api.grove import CliqueTemplate, PodCliqueSet
-from kilonova.workloads.resources import Revision
+from kilonova.workloads.resources import ControllerRevision
 from kilonova.workloads.revisions import (
     SetRevision,
-    current_revision,
-    read_revision,
-    revision_object,
-    spent_revisions,
+    build_controller_revision,
+    decode_revision,
+    resolve_current_revision,
+    select_revisions_to_delete,
 )
-from tests.workloads.builders import clique, made, pod_clique_set, pod_template
+from tests.workloads.api_objects import clique, decode_built, pod_clique_set, pod_template
 
 
-def stored(set_: PodCliqueSet, revision: SetRevision) -> Revision:
-    """A revision as the API gives it back."""
-    return made(revision_object(set_, revision), Revision)
+def to_controller_revision(set_: PodCliqueSet, revision: SetRevision) -> ControllerRevision:
+    """A revision as the API returns it."""
+    return decode_built(build_controller_revision(set_, revision), ControllerRevision)
 
 
-def edited(set_: PodCliqueSet, *cliques: CliqueTemplate, **template: Any) -> PodCliqueSet:
+def edit_set(set_: PodCliqueSet, *cliques: CliqueTemplate, **template: Any) -> PodCliqueSet:
     """A set with other cliques, or other fields of its template."""
     fields = {"cliques": cliques, **template} if cliques else template
     own = replace(set_.spec, template=replace(set_.spec.template, **fields))
@@ -34,7 +34,7 @@ def edited(set_: PodCliqueSet, *cliques: CliqueTemplate, **template: Any) -> Pod
 
 
 A = pod_clique_set(clique("leader"), clique("worker", 3))
-FIRST = current_revision(A, [])
+FIRST = resolve_current_revision(A, [])
 RECORDED = with_fields(FIRST, name="sys-old", hash="old", hashes={"leader": "l", "worker": "w"})
 """As an operator that hashes otherwise has left it."""
 
@@ -44,70 +44,76 @@ def test_first_revision_of_a_set_is_number_one() -> None:
     assert FIRST.name == f"sys-{FIRST.hash}"
 
 
-def test_what_is_stored_is_read_back() -> None:
-    assert read_revision(stored(A, FIRST)) == FIRST
+def test_stored_revision_is_decoded_unchanged() -> None:
+    assert decode_revision(to_controller_revision(A, FIRST)) == FIRST
 
 
 @pytest.mark.parametrize(
     "set_",
     [
-        edited(A, clique("worker", 3), clique("leader")),
-        edited(A, clique("leader", 2), clique("worker", 7, 1)),
-        edited(A, termination_delay="1h"),
+        edit_set(A, clique("worker", 3), clique("leader")),
+        edit_set(A, clique("leader", 2), clique("worker", 7, 1)),
+        edit_set(A, termination_delay="1h"),
     ],
     ids=["order of cliques", "replicas", "termination delay"],
 )
-def test_edit_that_leaves_pods_as_they_are_makes_no_revision(set_: PodCliqueSet) -> None:
-    assert current_revision(set_, [stored(A, FIRST)]) == FIRST
+def test_edit_without_pod_changes_creates_no_revision(set_: PodCliqueSet) -> None:
+    assert resolve_current_revision(set_, [to_controller_revision(A, FIRST)]) == FIRST
 
 
 @pytest.mark.parametrize(
     ("set_", "changed"),
     [
-        (edited(A, clique("leader", labels={"a": "b"}), clique("worker", 3)), {"leader"}),
-        (edited(A, clique("leader", annotations={"a": "b"}), clique("worker", 3)), {"leader"}),
-        (edited(A, clique("leader"), clique("worker", pod_spec=pod_template(1))), {"worker"}),
-        (edited(A, priority_class_name="high"), {"leader", "worker"}),
+        (edit_set(A, clique("leader", labels={"a": "b"}), clique("worker", 3)), {"leader"}),
+        (edit_set(A, clique("leader", annotations={"a": "b"}), clique("worker", 3)), {"leader"}),
+        (edit_set(A, clique("leader"), clique("worker", pod_spec=pod_template(1))), {"worker"}),
+        (edit_set(A, priority_class_name="high"), {"leader", "worker"}),
     ],
     ids=["labels", "annotations", "pod", "priority"],
 )
-def test_edit_of_pods_makes_a_revision(set_: PodCliqueSet, changed: set[str]) -> None:
-    second = current_revision(set_, [stored(A, FIRST)])
+def test_edit_of_pods_creates_a_revision(set_: PodCliqueSet, changed: set[str]) -> None:
+    second = resolve_current_revision(set_, [to_controller_revision(A, FIRST)])
     assert second.number == 2
     assert second.hash != FIRST.hash
     assert {name for name in FIRST.hashes if FIRST.hashes[name] != second.hashes[name]} == changed
 
 
-def test_edit_taken_back_finds_the_old_revision_and_makes_it_the_newest() -> None:
-    b = edited(A, priority_class_name="high")
-    second = current_revision(b, [stored(A, FIRST)])
-    known = [stored(A, FIRST), stored(b, second)]
-    assert current_revision(A, known) == with_fields(FIRST, number=3)
-    assert current_revision(b, known) == second
+def test_rollback_reuses_the_old_revision_as_the_newest() -> None:
+    b = edit_set(A, priority_class_name="high")
+    second = resolve_current_revision(b, [to_controller_revision(A, FIRST)])
+    known = [to_controller_revision(A, FIRST), to_controller_revision(b, second)]
+    assert resolve_current_revision(A, known) == with_fields(FIRST, number=3)
+    assert resolve_current_revision(b, known) == second
 
 
-def test_operator_that_hashes_otherwise_goes_on_with_the_hashes_that_were_recorded() -> None:
-    assert current_revision(A, [stored(A, RECORDED)]) == RECORDED
+def test_operator_with_another_hash_function_keeps_recorded_hashes() -> None:
+    assert resolve_current_revision(A, [to_controller_revision(A, RECORDED)]) == RECORDED
 
 
-def test_cliques_that_an_edit_leaves_as_they_are_keep_the_hashes_that_were_recorded() -> None:
-    b = edited(A, clique("leader", labels={"a": "b"}), clique("worker", 3))
-    second = current_revision(b, [stored(A, RECORDED)])
+def test_unchanged_cliques_keep_recorded_hashes() -> None:
+    b = edit_set(A, clique("leader", labels={"a": "b"}), clique("worker", 3))
+    second = resolve_current_revision(b, [to_controller_revision(A, RECORDED)])
     assert second.hashes["worker"] == "w"
-    assert second.hashes["leader"] == current_revision(b, []).hashes["leader"]
-    third = current_revision(
-        edited(b, priority_class_name="high"), [stored(A, RECORDED), stored(b, second)]
+    assert second.hashes["leader"] == resolve_current_revision(b, []).hashes["leader"]
+    third = resolve_current_revision(
+        edit_set(b, priority_class_name="high"),
+        [to_controller_revision(A, RECORDED), to_controller_revision(b, second)],
     )
     assert third.hashes["worker"] != "w"
 
 
-def test_old_revisions_go_unless_something_is_made_from_them() -> None:
+def test_old_revisions_are_deleted_unless_in_use() -> None:
     known = [
-        stored(A, with_fields(FIRST, name=f"sys-{number}", hash=f"h{number}", number=number))
+        to_controller_revision(
+            A, with_fields(FIRST, name=f"sys-{number}", hash=f"h{number}", number=number)
+        )
         for number in range(1, 14)
     ]
-    assert {each.revision for each in spent_revisions(known, used={"h2"})} == {1, 3}
-    assert spent_revisions(known[:10], used=set[str]()) == []
+    assert {each.revision for each in select_revisions_to_delete(known, used_hashes={"h2"})} == {
+        1,
+        3,
+    }
+    assert select_revisions_to_delete(known[:10], used_hashes=set[str]()) == []
 
 
 _json = st.recursive(
@@ -120,8 +126,10 @@ _json = st.recursive(
 
 
 @given(st.dictionaries(st.text(max_size=5), _json, max_size=4))
-def test_any_pod_is_recognised_after_a_round_trip(pod_spec: dict[str, Any]) -> None:
+def test_any_pod_spec_survives_a_round_trip(pod_spec: dict[str, Any]) -> None:
     set_ = pod_clique_set(clique("worker", pod_spec=pod_spec))
-    first = current_revision(set_, [])
-    kept = msgspec.json.decode(msgspec.json.encode(stored(set_, first)), type=Revision)
-    assert current_revision(set_, [kept]) == first
+    first = resolve_current_revision(set_, [])
+    kept = msgspec.json.decode(
+        msgspec.json.encode(to_controller_revision(set_, first)), type=ControllerRevision
+    )
+    assert resolve_current_revision(set_, [kept]) == first

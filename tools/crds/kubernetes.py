@@ -1,9 +1,9 @@
-"""Parts of Kubernetes' own API as structural schemas: everything in place, no references.
+"""Types of Kubernetes' own API as structural schemas, without references.
 
-They come from the table of built-in kinds (`tools.schemas.generate`), which has no descriptions:
-with them a definition that holds a PodSpec is too big for `kubectl apply` on the client's side.
-Defaults stay out too, for the pod is defaulted when it is made, but for those of keys of lists,
-without which a list could not be merged.
+They come from the table of built-in kinds (`tools.schemas.generate`), without descriptions: with
+them a CRD that contains a PodSpec is too big for client-side `kubectl apply`. Defaults are omitted
+too, because the pod is defaulted at its creation, except those of list map keys, without which a
+list could not be merged.
 """
 
 import json
@@ -25,13 +25,13 @@ _QUANTITY: JsonObject = {
     "pattern": r"^[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)"
     r"([KMGTPE]i|[numkMGTPE]|[eE][+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+))?$",
 }
-_TEXTS: JsonObject = {"type": "object", "additionalProperties": {"type": "string"}}
+_STRING_MAP: JsonObject = {"type": "object", "additionalProperties": {"type": "string"}}
 _TEMPLATE_METADATA: JsonObject = {
     "type": "object",
     "properties": {
-        "annotations": _TEXTS,
+        "annotations": _STRING_MAP,
         "finalizers": {"type": "array", "items": {"type": "string"}},
-        "labels": _TEXTS,
+        "labels": _STRING_MAP,
         "name": {"type": "string"},
         "namespace": {"type": "string"},
     },
@@ -45,7 +45,7 @@ _SPECIAL: dict[str, JsonObject] = {
     },
     _META + "ObjectMeta": _TEMPLATE_METADATA,
 }
-_KEPT = frozenset(
+_KEPT_KEYWORDS = frozenset(
     {
         "type",
         "format",
@@ -55,7 +55,7 @@ _KEPT = frozenset(
         "x-kubernetes-map-type",
     }
 )
-_LEFT_OUT = frozenset(
+_OMITTED_FIELDS = frozenset(
     {
         "default",
         "x-kubernetes-patch-merge-key",
@@ -66,32 +66,32 @@ _LEFT_OUT = frozenset(
 
 
 @cache
-def kubernetes_schema(name: str) -> JsonObject:
+def get_kubernetes_schema(name: str) -> JsonObject:
     """The schema of a definition such as `io.k8s.api.core.v1.PodSpec`."""
-    return _SPECIAL[name] if name in _SPECIAL else _structural(_definitions()[name])
+    return _SPECIAL[name] if name in _SPECIAL else _to_structural(_load_definitions()[name])
 
 
-def _structural(schema: JsonObject) -> JsonObject:
+def _to_structural(schema: JsonObject) -> JsonObject:
     result: JsonObject = {}
     for key, value in schema.items():
         if key == "$ref":
-            result |= kubernetes_schema(value.removeprefix(_REFERENCE))
+            result |= get_kubernetes_schema(value.removeprefix(_REFERENCE))
         elif key == "allOf":
             (only,) = value
-            result |= _structural(only)
+            result |= _to_structural(only)
         elif key == "properties":
-            result[key] = {name: _structural(each) for name, each in value.items()}
+            result[key] = {name: _to_structural(each) for name, each in value.items()}
         elif key in ("items", "additionalProperties"):
-            result[key] = _structural(value)
-        elif key in _KEPT:
+            result[key] = _to_structural(value)
+        elif key in _KEPT_KEYWORDS:
             result[key] = value
-        elif key not in _LEFT_OUT:
-            raise ValueError(f"Kubernetes' schemas have {key!r} now: is it for definitions too?")
-    return _with_keys(result, schema)
+        elif key not in _OMITTED_FIELDS:
+            raise ValueError(f"unknown schema keyword {key!r}: decide whether CRDs need it")
+    return _add_list_keys(result, schema)
 
 
-def _with_keys(result: JsonObject, schema: JsonObject) -> JsonObject:
-    """A list whose elements may lack their key, with the key's default."""
+def _add_list_keys(result: JsonObject, schema: JsonObject) -> JsonObject:
+    """A list whose elements may omit their key, with the key's default."""
     keys: list[str] = result.get("x-kubernetes-list-map-keys", [])
     if not keys:
         return result
@@ -99,15 +99,15 @@ def _with_keys(result: JsonObject, schema: JsonObject) -> JsonObject:
     properties: dict[str, Any] = dict(items["properties"])
     for key in keys:
         if key not in items.get("required", []):
-            properties[key] = {**properties[key], "default": _default(schema["items"], key)}
+            properties[key] = {**properties[key], "default": _get_key_default(schema["items"], key)}
     return {**result, "items": {**items, "properties": properties}}
 
 
-def _default(items: JsonObject, key: str) -> Any:
+def _get_key_default(items: JsonObject, key: str) -> Any:
     (only,) = items["allOf"]
-    return _definitions()[only["$ref"].removeprefix(_REFERENCE)]["properties"][key]["default"]
+    return _load_definitions()[only["$ref"].removeprefix(_REFERENCE)]["properties"][key]["default"]
 
 
 @cache
-def _definitions() -> dict[str, JsonObject]:
+def _load_definitions() -> dict[str, JsonObject]:
     return json.loads(table("schemas.json.gz"))["definitions"]

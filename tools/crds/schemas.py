@@ -1,13 +1,12 @@
-"""The schema of a type: what its annotations, markers and docstrings say.
+"""The schema of a type, from its annotations, markers and docstrings.
 
-Markers are `Meta(…)` of msgspec; beyond its own words, `extra` may hold
-
+Markers are msgspec's `Meta(…)`; in addition, `extra` may contain
 - `format`, `default`: as in the schema;
-- `maximum`: asked of what is written, not of what is read;
-- `required`: the field must be there, though the type has a value for when it is not;
-- `kubernetes`, `kubernetes items`: a definition of Kubernetes' own that stands in this place;
-- `int or string`, `duration`: a number or a percentage, a length of time;
-- `amount`: a quantity as Kubernetes writes it, not below 0;
+- `maximum`: checked on writes, not when decoding;
+- `required`: the field is required, although the type has a default;
+- `kubernetes`, `kubernetes items`: a definition of Kubernetes' own to be used here;
+- `int or string`, `duration`: a number or percentage, a duration;
+- `amount`: a non-negative quantity;
 - `list` and `keys`: how elements of a list are merged.
 """
 
@@ -21,9 +20,9 @@ from msgspec.structs import FieldInfo
 
 from kilonova.api.json import JsonObject
 from kilonova.api.meta import Condition
-from kilonova.api.rules import Rule
-from tools.crds.docstrings import described_field, described_type
-from tools.crds.kubernetes import INT_OR_STRING, kubernetes_schema
+from kilonova.api.validation_rules import ValidationRule
+from tools.crds.docstrings import get_field_description, get_type_description
+from tools.crds.kubernetes import INT_OR_STRING, get_kubernetes_schema
 
 _SCALARS: dict[Any, JsonObject] = {
     str: {"type": "string"},
@@ -34,8 +33,8 @@ _SCALARS: dict[Any, JsonObject] = {
 _DURATION = r"^[+-]?(0|(([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|µs|ms|s|m|h))+)$"
 _PERCENTAGE = r"^[0-9]+%$"
 _QUANTITY = "io.k8s.apimachinery.pkg.api.resource.Quantity"
-_LONGEST_QUANTITY = 64
-"""So that rules may read many of them."""
+_MAX_QUANTITY_LENGTH = 64
+"""Bounds the estimated cost of CEL rules that read many of them."""
 _CONDITION: JsonObject = {
     "type": "object",
     "description": "Something that holds of the object, or does not, and since when.",
@@ -54,43 +53,45 @@ _CONDITION: JsonObject = {
         "type": {"type": "string", "maxLength": 316},
     },
 }
-"""What Kubernetes asks of a condition in any kind."""
+"""The schema of metav1.Condition."""
 
 
-def object_schema(cls: type[msgspec.Struct], *, leaving_out: Iterable[str] = ()) -> JsonObject:
-    """The schema of a type's objects, but for some of its fields."""
-    fields = [each for each in msgspec.structs.fields(cls) if each.encode_name not in leaving_out]
+def build_object_schema(cls: type[msgspec.Struct], *, exclude: Iterable[str] = ()) -> JsonObject:
+    """The schema of a type's objects, without the excluded fields."""
+    fields = [each for each in msgspec.structs.fields(cls) if each.encode_name not in exclude]
     schema: JsonObject = {
         "type": "object",
-        "description": described_type(cls),
-        "properties": {each.encode_name: _field_schema(cls, each) for each in fields},
+        "description": get_type_description(cls),
+        "properties": {each.encode_name: _build_field_schema(cls, each) for each in fields},
     }
     required = [each.encode_name for each in fields if _is_required(each)]
     if required:
         schema["required"] = sorted(required)
-    rules: tuple[Rule, ...] = getattr(cls, "RULES", ())
+    rules: tuple[ValidationRule, ...] = getattr(cls, "RULES", ())
     if rules:
         schema["x-kubernetes-validations"] = [msgspec.to_builtins(each) for each in rules]
     return schema
 
 
-def _field_schema(cls: type, field: FieldInfo) -> JsonObject:
-    schema = _schema(field.type)
-    text = described_field(cls, field.name) or schema.get("items", schema).get("description", "")
+def _build_field_schema(cls: type, field: FieldInfo) -> JsonObject:
+    schema = _build_schema(field.type)
+    text = get_field_description(cls, field.name) or schema.get("items", schema).get(
+        "description", ""
+    )
     return {**schema, "description": text} if text else schema
 
 
 def _is_required(field: FieldInfo) -> bool:
-    _, metas = _parts(field.type)
+    _, metas = _split_annotation(field.type)
     return field.required or any((each.extra or {}).get("required") for each in metas)
 
 
-def _schema(annotation: Any) -> JsonObject:
-    bare, metas = _parts(annotation)
+def _build_schema(annotation: Any) -> JsonObject:
+    bare, metas = _split_annotation(annotation)
     extra = {key: value for each in metas for key, value in (each.extra or {}).items()}
-    schema = _bare_schema(bare, extra)
+    schema = _build_bare_schema(bare, extra)
     for meta in metas:
-        schema |= _limits(meta, schema)
+        schema |= _apply_limits(meta, schema)
     for key in ("format", "default", "maximum"):
         if key in extra:
             schema[key] = extra[key]
@@ -101,15 +102,15 @@ def _schema(annotation: Any) -> JsonObject:
     return schema
 
 
-def _bare_schema(bare: Any, extra: dict[str, Any]) -> JsonObject:
+def _build_bare_schema(bare: Any, extra: dict[str, Any]) -> JsonObject:
     if "kubernetes" in extra:
-        return dict(kubernetes_schema(extra["kubernetes"]))
+        return dict(get_kubernetes_schema(extra["kubernetes"]))
     if "kubernetes items" in extra:
-        return {"type": "array", "items": kubernetes_schema(extra["kubernetes items"])}
+        return {"type": "array", "items": get_kubernetes_schema(extra["kubernetes items"])}
     if "int or string" in extra:
         return {**INT_OR_STRING, "minimum": 0, "pattern": _PERCENTAGE}
     if "amount" in extra:
-        return _amount_schema()
+        return _build_unsigned_quantity_schema()
     if "duration" in extra:
         return {"type": "string", "pattern": _DURATION}
     if bare in _SCALARS:
@@ -118,28 +119,28 @@ def _bare_schema(bare: Any, extra: dict[str, Any]) -> JsonObject:
     if origin is Literal:
         return {"type": "string", "enum": list(arguments)}
     if origin is tuple:
-        return _list_schema(arguments[0])
+        return _build_list_schema(arguments[0])
     if origin is dict:
-        return {"type": "object", "additionalProperties": _schema(arguments[1])}
+        return {"type": "object", "additionalProperties": _build_schema(arguments[1])}
     if isinstance(bare, type) and issubclass(bare, msgspec.Struct):
-        return object_schema(bare)
-    raise TypeError(f"no schema is known for {bare!r}")
+        return build_object_schema(bare)
+    raise TypeError(f"no schema for type {bare!r}")
 
 
-def _amount_schema() -> JsonObject:
-    quantity = kubernetes_schema(_QUANTITY)
+def _build_unsigned_quantity_schema() -> JsonObject:
+    quantity = get_kubernetes_schema(_QUANTITY)
     unsigned = quantity["pattern"].replace("[+-]?", r"\+?", 1)
-    return {**quantity, "pattern": unsigned, "minimum": 0, "maxLength": _LONGEST_QUANTITY}
+    return {**quantity, "pattern": unsigned, "minimum": 0, "maxLength": _MAX_QUANTITY_LENGTH}
 
 
-def _list_schema(element: Any) -> JsonObject:
+def _build_list_schema(element: Any) -> JsonObject:
     if element is Condition:
         keys = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]}
         return {"type": "array", "items": _CONDITION, **keys}
-    return {"type": "array", "items": _schema(element)}
+    return {"type": "array", "items": _build_schema(element)}
 
 
-def _limits(meta: Meta, schema: JsonObject) -> JsonObject:
+def _apply_limits(meta: Meta, schema: JsonObject) -> JsonObject:
     counted = {"array": "Items", "object": "Properties"}.get(schema.get("type", ""), "Length")
     named = {
         "minimum": meta.ge,
@@ -151,8 +152,8 @@ def _limits(meta: Meta, schema: JsonObject) -> JsonObject:
     return {name: value for name, value in named.items() if value is not None}
 
 
-def _parts(annotation: Any) -> tuple[Any, list[Meta]]:
-    """The type without markers and without its None, and the markers."""
+def _split_annotation(annotation: Any) -> tuple[Any, list[Meta]]:
+    """The type without markers and without None, and the markers."""
     metas: list[Meta] = []
     while True:
         origin, arguments = get_origin(annotation), get_args(annotation)

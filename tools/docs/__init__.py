@@ -1,5 +1,6 @@
-"""Builds the documentation as a site of plain files: `make docs`.
+"""Builds the documentation as a static site: `make docs`.
 
-`links` reads Markdown, `pages` gathers what the site is made of, `map` makes the menu from the
-front page, Zensical renders it, `outside` makes sure that it fetches nothing from elsewhere.
+`links` parses Markdown, `component_pages` lists the pages of components on the front page, `pages`
+collects the pages, `menu` builds the navigation from the front page, Zensical renders the site,
+`external_requests` checks that it loads nothing from other servers.
 """

@@ -1,4 +1,4 @@
-"""`python -m tools.docs`: build the documentation into `site/`, or say what is wrong with it."""
+"""`python -m tools.docs`: build the documentation into `site/`, or report what is wrong with it."""
 
 import argparse
 import shutil
@@ -9,31 +9,35 @@ from pathlib import Path
 
 import yaml
 
-from tools.docs.map import PageOffTheMap, menu
-from tools.docs.outside import fetched_from_outside
-from tools.docs.pages import BrokenLink, gather
+from kilonova.component import find_components
+from tools.docs.component_pages import UnknownSection
+from tools.docs.external_requests import find_external_requests
+from tools.docs.menu import PageNotInMenu, build_menu
+from tools.docs.pages import BrokenLink, collect_pages
 from tools.tables import ROOT
 
 
 def main() -> None:
-    """Gather, render strictly, check; ends with 1 and words where something is wrong."""
+    """Collect, render strictly, check; exits with 1 and a message on errors."""
     parser = argparse.ArgumentParser(prog="python -m tools.docs", description=__doc__)
-    parser.add_argument("--out", type=Path, default=ROOT / "site", help="folder of the site")
+    parser.add_argument("--out", type=Path, default=ROOT / "site", help="output directory")
     out: Path = parser.parse_args().out
     try:
-        build(ROOT, out.resolve())
-    except (BrokenLink, PageOffTheMap) as error:
+        build_site(ROOT, out.resolve())
+    except (BrokenLink, PageNotInMenu, UnknownSection) as error:
         sys.exit(str(error))
-    if outside := list(fetched_from_outside(out)):
-        sys.exit("\n".join(["The site must fetch nothing from elsewhere, but does:", *outside]))
+    if external := list(find_external_requests(out)):
+        sys.exit(
+            "\n".join(["The site must not load anything from other servers, but does:", *external])
+        )
     print(f"Open {out / 'index.html'}")
-    # Browsers let no page of a local file start what the search runs in.
-    print(f"To search in it, serve it: python3 -m http.server --bind 127.0.0.1 -d {out}")
+    # Browsers do not allow the search worker on file:// pages.
+    print(f"For the search, serve it: python3 -m http.server --bind 127.0.0.1 -d {out}")
 
 
-def build(root: Path, out: Path) -> None:
-    """Render the site; any warning stops it, as of an anchor that is not there."""
-    site = gather(root)
+def build_site(root: Path, out: Path) -> None:
+    """Render the site; any warning is an error, such as a missing anchor."""
+    site = collect_pages(root, find_components())
     with tempfile.TemporaryDirectory(prefix="kilonova-docs-") as scratch:
         gathered = Path(scratch)
         site.write(gathered / "pages")
@@ -41,15 +45,15 @@ def build(root: Path, out: Path) -> None:
             "INHERIT": str(root / "mkdocs.yml"),
             "docs_dir": "pages",
             "site_dir": "site",
-            "nav": menu(site.pages),
+            "nav": build_menu(site.pages),
         }
         (gathered / "mkdocs.yml").write_text(
             yaml.safe_dump(settings, sort_keys=False, allow_unicode=True)
         )
         command = [sys.executable, "-m", "zensical", "build", "--strict"]
-        done = subprocess.run(command, cwd=gathered, check=False)
-        if done.returncode:
-            sys.exit(done.returncode)
+        result = subprocess.run(command, cwd=gathered, check=False)
+        if result.returncode:
+            sys.exit(result.returncode)
         shutil.rmtree(out, ignore_errors=True)
         shutil.copytree(gathered / "site", out)
 

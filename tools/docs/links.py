@@ -1,4 +1,4 @@
-"""Links and headings of a Markdown text, as GitHub and the built site understand them."""
+"""Links and headings of a Markdown text, as GitHub and the built site interpret them."""
 
 import re
 from collections.abc import Callable
@@ -9,13 +9,13 @@ _CODE = re.compile(r"(`+)(?!`).+?(?<!`)\1(?!`)")
 _LINK = re.compile(r"(?P<before>\]\(|\b(?:src|srcset|href)=\")(?P<target>[^()\s\"]+)")
 _HEADING = re.compile(r"^#{1,6} +(.+?) *#*$")
 _MARKUP = re.compile(r"!?\[([^]]*)\]\([^)]*\)|[`*]")
-_NOT_IN_AN_ANCHOR = re.compile(r"[^\w\- ]")
-_OUTSIDE = re.compile(r"[a-z][a-z+.-]*:|//")
+_NON_ANCHOR_CHARACTERS = re.compile(r"[^\w\- ]")
+_EXTERNAL = re.compile(r"[a-z][a-z+.-]*:|//")
 
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """Where a link leads: a path as written ("" is the page itself), and an anchor or ""."""
+    """A link target: a path as written ("" is the page itself), and an anchor or ""."""
 
     path: str
     anchor: str
@@ -29,28 +29,28 @@ class Link:
         return f"{self.path}#{self.anchor}" if self.anchor else self.path
 
 
-def links(text: str) -> list[Link]:
-    """All links of a text that do not lead outside, in order."""
+def list_links(text: str) -> list[Link]:
+    """All links of a text except external ones, in order."""
     found: list[Link] = []
 
-    def note(link: Link) -> Link:
+    def record(link: Link) -> Link:
         found.append(link)
         return link
 
-    relinked(text, note)
+    rewrite_links(text, record)
     return found
 
 
-def relinked(text: str, change: Callable[[Link], Link]) -> str:
-    """The text with every link replaced that does not lead outside; code is left alone."""
+def rewrite_links(text: str, change: Callable[[Link], Link]) -> str:
+    """The text with every internal link replaced; code is left unchanged."""
 
     def replace(match: re.Match[str]) -> str:
         target = match["target"]
-        if _OUTSIDE.match(target):
+        if _EXTERNAL.match(target):
             return match[0]
         return match["before"] + str(change(Link.parse(target)))
 
-    def outside_code(line: str) -> str:
+    def rewrite_outside_code(line: str) -> str:
         pieces: list[str] = []
         end = 0
         for code in _CODE.finditer(line):
@@ -59,18 +59,18 @@ def relinked(text: str, change: Callable[[Link], Link]) -> str:
         return "".join(pieces) + _LINK.sub(replace, line[end:])
 
     return "".join(
-        line if fenced else outside_code(line) for line, fenced in _lines_with_fences(text)
+        line if fenced else rewrite_outside_code(line) for line, fenced in _iterate_lines(text)
     )
 
 
-def anchors(text: str) -> set[str]:
-    """The anchors of all headings; one that comes again is numbered, as everywhere."""
+def list_anchors(text: str) -> set[str]:
+    """The anchors of all headings; repeated ones are numbered."""
     found: set[str] = set()
-    for line, fenced in _lines_with_fences(text):
+    for line, fenced in _iterate_lines(text):
         heading = None if fenced else _HEADING.match(line.rstrip("\n"))
         if heading is None:
             continue
-        plain = _anchor(heading[1])
+        plain = _to_anchor(heading[1])
         anchor, number = plain, 0
         while anchor in found:
             number += 1
@@ -79,13 +79,13 @@ def anchors(text: str) -> set[str]:
     return found
 
 
-def _anchor(heading: str) -> str:
+def _to_anchor(heading: str) -> str:
     words = _MARKUP.sub(lambda match: match[1] or "", heading)
-    return _NOT_IN_AN_ANCHOR.sub("", words.lower()).replace(" ", "-")
+    return _NON_ANCHOR_CHARACTERS.sub("", words.lower()).replace(" ", "-")
 
 
-def _lines_with_fences(text: str) -> list[tuple[str, bool]]:
-    """Each line, and whether it belongs to a block of code."""
+def _iterate_lines(text: str) -> list[tuple[str, bool]]:
+    """Each line, and whether it belongs to a code block."""
     marked: list[tuple[str, bool]] = []
     fence = ""
     for line in text.splitlines(keepends=True):

@@ -1,8 +1,7 @@
-"""Check that the console's built page is that of its source in `frontend/`.
+"""Check the console's page: generated types, format, lint, tests, types, and the built files.
 
-The page is built anew, types checked, into a temporary folder, and compared byte by byte with
-`src/kilonova/console/static`: who installs Kilonova gets the built files and needs no Node.js, so
-that nothing else would notice when they are stale. Wants `frontend/node_modules`.
+The page is built into a temporary directory and compared byte by byte with the committed files in
+`src/kilonova/console/static`, which are what users install. Needs `frontend/node_modules`.
 """
 
 import filecmp
@@ -22,37 +21,38 @@ BUILT = ROOT / "src" / "kilonova" / "console" / "static"
 def main() -> None:
     if '"resolved"' in (SOURCE / "package-lock.json").read_text():
         sys.exit(
-            "frontend/package-lock.json names the registry of the machine that wrote it: "
-            "remove it, and run `npm install` in frontend/"
+            "frontend/package-lock.json contains registry URLs: remove it, and run `npm install` "
+            "in frontend/"
         )
-    run("npm", "test")
-    run(str(TOOLS / "tsc"), "--noEmit")
-    with tempfile.TemporaryDirectory(prefix="kilonova-page-") as folder:
-        run(str(TOOLS / "vite"), "build", "--outDir", folder, "--emptyOutDir", "--logLevel", "warn")
-        stale = differences(Path(folder), BUILT)
+    run_command(sys.executable, "-m", "tools.frontend.rows", "--check", folder=ROOT)
+    run_command(str(TOOLS / "biome"), "check", "--error-on-warnings")
+    run_command("npm", "test")
+    run_command(str(TOOLS / "tsc"), "--noEmit")
+    with tempfile.TemporaryDirectory(prefix="kilonova-page-") as target:
+        run_command(
+            str(TOOLS / "vite"), "build", "--outDir", target, "--emptyOutDir", "--logLevel", "warn"
+        )
+        stale = find_differences(Path(target), BUILT)
     if stale:
-        sys.exit(
-            "the built page is not that of frontend/: run `make frontend` and commit "
-            f"{', '.join(stale)}"
-        )
+        sys.exit(f"the built page is stale: run `make frontend` and commit {', '.join(stale)}")
 
 
-def differences(fresh: Path, built: Path) -> list[str]:
-    """Names of the files, relative to either folder, that only one has or that are not equal."""
-    names = sorted(files(fresh) | files(built))
+def find_differences(fresh: Path, built: Path) -> list[str]:
+    """Files that differ, or exist in one of the folders only, relative to it."""
+    names = sorted(list_files(fresh) | list_files(built))
     _, unequal, absent = filecmp.cmpfiles(fresh, built, names, shallow=False)
     return sorted([*unequal, *absent])
 
 
-def files(folder: Path) -> set[str]:
+def list_files(folder: Path) -> set[str]:
     return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
 
 
-def run(*command: str) -> None:
-    """Run in `frontend/`; what it said is shown where it fails."""
-    done = subprocess.run(command, cwd=SOURCE, capture_output=True, text=True, check=False)
+def run_command(*command: str, folder: Path = SOURCE) -> None:
+    """Run a command; its output is shown only if it fails."""
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     if done.returncode:
-        sys.exit(f"{done.stdout}{done.stderr}`{shlex.join(command)}` failed in frontend/")
+        sys.exit(f"{done.stdout}{done.stderr}`{shlex.join(command)}` failed in {folder.name}/")
 
 
 if __name__ == "__main__":

@@ -1,13 +1,13 @@
-"""Writes the table by which the embedded API reads protobuf bodies.
+"""Generates the table with which the embedded API decodes protobuf bodies.
 
-The table comes from the struct tags of Kubernetes' own API types, in the Go modules that
-`tools/control-plane` pins: only they tell a pointer from a value and what JSON omits. It holds
-the kinds of the group-versions that a default kube-apiserver serves as stable, and the
-messages within them; no lists, which nobody sends.
+The table is derived from the struct tags of Kubernetes' API types, in the Go modules that
+`tools/realparts/locks/control-plane` pins: only they distinguish pointers from values and say what
+JSON omits. It contains the kinds of the stable group-versions that a default kube-apiserver serves,
+and their messages; no lists, which clients never send.
 
     python -m tools.protobuf.generate [--check]
 
-`--check` writes nothing and fails if the table in the tree is not what would be written.
+`--check` writes nothing and fails if the table in the tree is stale.
 """
 
 import json
@@ -15,8 +15,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tools.protobuf.gosource import GoField, GoType, TypeName, read_package
-from tools.tables import generate, module
+from tools.protobuf.gosource import GoField, GoType, TypeName, parse_package
+from tools.tables import find_module, write_tables
 
 GROUPS = [
     *(
@@ -52,8 +52,8 @@ SHARED = [META, "k8s.io/apimachinery/pkg/types"]
 TYPE_META = TypeName(META, "TypeMeta")
 LIST_META = TypeName(META, "ListMeta")
 
-BASIC = {"string", "bool", "int32", "int64", "float64", "[]byte"}
-JSON_FORMS = {
+BASIC_TYPES = {"string", "bool", "int32", "int64", "float64", "[]byte"}
+JSON_ENCODINGS = {
     TypeName(META, "Time"): "time",
     TypeName(META, "MicroTime"): "microtime",
     TypeName(META, "FieldsV1"): "json",
@@ -62,36 +62,36 @@ JSON_FORMS = {
     TypeName("k8s.io/apimachinery/pkg/api/resource", "Quantity"): "quantity",
     TypeName("k8s.io/apimachinery/pkg/util/intstr", "IntOrString"): "int-or-string",
 }
-"""Messages whose JSON is not an object with their fields; the decoder knows these by name."""
+"""Messages whose JSON is not an object with their fields; the decoder handles these by name."""
 
 
-class Table:
-    """The table as it grows from the kinds to all messages within them."""
+class ProtobufTable:
+    """The table, built from the kinds and all messages within them."""
 
     def __init__(self, types: dict[TypeName, GoType]) -> None:
         self.types = types
         self.messages: dict[str, list[list[Any]]] = {}
 
-    def message(self, name: TypeName) -> str:
-        """Enter a struct and what it holds; gives the name that it has in the table."""
+    def add_message(self, name: TypeName) -> str:
+        """Add a struct and its messages; returns its name in the table."""
         short = f"{'.'.join(name.package.rsplit('/', 2)[-2:])}.{name.name}"
         if short not in self.messages:
             fields = self.messages[short] = []
             declared = self.types[name]
             for field in declared.fields:
                 if "protobuf" in field.tags:
-                    fields.append(self._row(declared, field))
+                    fields.append(self._build_row(declared, field))
             fields.sort()
         return short
 
-    def _row(self, owner: GoType, field: GoField) -> list[Any]:
+    def _build_row(self, owner: GoType, field: GoField) -> list[Any]:
         tag = field.tags["protobuf"].split(",")
         name, *options = field.tags.get("json", "").split(",")
         name = name or next((part[5:] for part in tag if part.startswith("name=")), "")
-        container, written, scope = self._unwrap(owner, field.type)
-        kind = self._kind(scope, written)
+        container, written, scope = self._unwrap_type(owner, field.type)
+        kind = self._resolve_kind(scope, written)
         if container == "map" and kind in ("bool", "int32", "int64", "double"):
-            sys.exit(f"a map of {kind} in {owner.name}: the decoder knows none")
+            sys.exit(f"a map of {kind} in {owner.name} is not supported by the decoder")
         if "inline" in options:
             name, shape = "", "inline"
         elif container:
@@ -102,8 +102,8 @@ class Table:
             shape = "keep"
         return [int(tag[1]), name, shape, kind]
 
-    def _unwrap(self, owner: GoType, written: str) -> tuple[str, str, GoType]:
-        """What holds the values (pointer, list, map, or nothing), and their type."""
+    def _unwrap_type(self, owner: GoType, written: str) -> tuple[str, str, GoType]:
+        """The container of the values (pointer, list, map, or none), and their type."""
         if written.startswith("*"):
             return "pointer", written[1:], owner
         if written.startswith("[]") and written != "[]byte":
@@ -111,66 +111,66 @@ class Table:
         if written.startswith("map["):
             return "map", written.partition("]")[2], owner
         named = self.types.get(owner.resolve(written)) if written != "[]byte" else None
-        if named and named.underlying[:1] in ("[", "m") and not _is_message(named):
-            return self._unwrap(named, named.underlying)
+        if named and named.underlying[:1] in ("[", "m") and not _is_message_type(named):
+            return self._unwrap_type(named, named.underlying)
         return "", written, owner
 
-    def _kind(self, scope: GoType, written: str) -> str:
-        if written in BASIC:
+    def _resolve_kind(self, scope: GoType, written: str) -> str:
+        if written in BASIC_TYPES:
             return {"float64": "double", "[]byte": "bytes"}.get(written, written)
         name = scope.resolve(written)
-        if name in JSON_FORMS:
-            return JSON_FORMS[name]
+        if name in JSON_ENCODINGS:
+            return JSON_ENCODINGS[name]
         declared = self.types[name]
         if declared.is_struct:
-            return self.message(name)
-        if _is_message(declared):
+            return self.add_message(name)
+        if _is_message_type(declared):
             return "string-list"
-        return self._kind(declared, declared.underlying)
+        return self._resolve_kind(declared, declared.underlying)
 
     def _can_be_empty(self, kind: str) -> bool:
-        """Whether Go's omitempty means anything: a struct is never empty.
+        """Whether Go's omitempty has an effect: a struct is never empty.
 
-        A port that is 0 counts as empty, though a struct in Go: it is how a client that uses
-        protobuf says that it gives none.
+        A port 0 counts as empty, although IntOrString is a struct in Go: clients that use protobuf
+        encode an unset port so.
         """
         return kind not in self.messages and kind not in ("quantity", "json")
 
 
-def _is_message(declared: GoType) -> bool:
-    """A named slice that travels as a message of its own, so that it can be null."""
+def _is_message_type(declared: GoType) -> bool:
+    """A named slice that is encoded as a message of its own, so that it can be null."""
     return declared.underlying == "[]string" and "+protobuf.nullable=true" in declared.comment
 
 
-def build() -> dict[str, Any]:
-    """The table, as it is written."""
-    modules = _module_folders()
+def build_table() -> dict[str, Any]:
+    """The table, before encoding."""
+    modules = _list_module_folders()
     types: dict[TypeName, GoType] = {}
     for package in (*GROUPS, *SHARED):
         module = next(path for path in modules if package.startswith(f"{path}/"))
-        types |= read_package(package, modules[module] / package[len(module) + 1 :])
-    table = Table(types)
+        types |= parse_package(package, modules[module] / package[len(module) + 1 :])
+    table = ProtobufTable(types)
     kinds: dict[str, dict[str, str]] = {}
     for package in GROUPS:
         module = next(path for path in modules if package.startswith(f"{path}/"))
-        group = _group_name(modules[module] / package[len(module) + 1 :] / "register.go")
+        group = _parse_group_name(modules[module] / package[len(module) + 1 :] / "register.go")
         version = package.rsplit("/", 1)[-1]
         kinds[f"{group}/{version}" if group else version] = {
-            name.name: table.message(name)
+            name.name: table.add_message(name)
             for name, declared in types.items()
             if name.package == package and _is_kind(declared)
         }
-    # Options of a delete are of every group-version.
-    kinds["*"] = {"DeleteOptions": table.message(TypeName(META, "DeleteOptions"))}
+    # DeleteOptions belongs to every group-version.
+    kinds["*"] = {"DeleteOptions": table.add_message(TypeName(META, "DeleteOptions"))}
     return {"kinds": kinds, "messages": table.messages}
 
 
-def _module_folders() -> dict[str, Path]:
+def _list_module_folders() -> dict[str, Path]:
     paths = sorted({"/".join(package.split("/")[:2]) for package in (*GROUPS, *SHARED)})
-    return {path: module(path) for path in paths}
+    return {path: find_module(path) for path in paths}
 
 
-def _group_name(register: Path) -> str:
+def _parse_group_name(register: Path) -> str:
     for line in register.read_text().splitlines():
         if line.startswith("const GroupName = "):
             return line.split('"')[1]
@@ -183,14 +183,14 @@ def _is_kind(declared: GoType) -> bool:
 
 
 def main() -> None:
-    generate(
+    write_tables(
         "tools.protobuf.generate",
         "Make the table of protobuf messages.",
-        lambda: {"protobuf.json.gz": _as_json(build())},
+        lambda: {"protobuf.json.gz": _format_json(build_table())},
     )
 
 
-def _as_json(table: dict[str, Any]) -> bytes:
+def _format_json(table: dict[str, Any]) -> bytes:
     return json.dumps(table, sort_keys=True, separators=(",", ":")).encode()
 
 

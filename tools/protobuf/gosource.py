@@ -1,8 +1,7 @@
-"""Reads type declarations out of Go source that gofmt has laid out.
+"""Parses type declarations from gofmt-formatted Go source.
 
-Not a Go parser: it knows the few shapes in which Kubernetes declares its API types
-(structs with tagged fields, named basic types, slices and maps), one declaration a line,
-and refuses what it does not know.
+Not a Go parser: it supports the few forms in which Kubernetes declares its API types (structs with
+tagged fields, named basic types, slices and maps), one declaration per line, and rejects others.
 """
 
 import re
@@ -17,7 +16,7 @@ _TAG = re.compile(r'(\w+):"([^"]*)"')
 
 @dataclass(frozen=True)
 class TypeName:
-    """A type as Go knows it: the import path of its package, and its name there."""
+    """A Go type: the import path of its package, and its name there."""
 
     package: str  # empty: a basic type
     name: str
@@ -34,7 +33,7 @@ class GoField:
 
 @dataclass
 class GoType:
-    """A declared type: a struct with its tagged fields, or another name for `underlying`."""
+    """A declared type: a struct with its tagged fields, or a named `underlying` type."""
 
     name: TypeName
     imports: dict[str, str]
@@ -47,24 +46,24 @@ class GoType:
         return not self.underlying
 
     def resolve(self, written: str) -> TypeName:
-        """The type that a plain name (`string`, `PodSpec`, `metav1.Time`) means in this file."""
+        """The type that a name (`string`, `PodSpec`, `metav1.Time`) refers to in this file."""
         prefix, dot, name = written.rpartition(".")
         if dot:
             return TypeName(self.imports[prefix], name)
         return TypeName("" if written[0].islower() else self.name.package, written)
 
 
-def read_package(import_path: str, folder: Path) -> dict[TypeName, GoType]:
-    """All types of a package, but for what is generated or only for tests."""
+def parse_package(import_path: str, folder: Path) -> dict[TypeName, GoType]:
+    """All types of a package, except generated ones and those of tests."""
     types: dict[TypeName, GoType] = {}
     for path in sorted(folder.glob("*.go")):
         if not re.search(r"(_test|\.pb|_generated|^zz_generated\..*)\.go$", path.name):
-            for found in _read_file(import_path, path.read_text()):
+            for found in _parse_file(import_path, path.read_text()):
                 types[found.name] = found
     return types
 
 
-def _read_file(package: str, text: str) -> list[GoType]:
+def _parse_file(package: str, text: str) -> list[GoType]:
     imports: dict[str, str] = {}
     types: list[GoType] = []
     struct: GoType | None = None

@@ -1,10 +1,9 @@
-"""Make the table of the roles and bindings that every cluster has from its start.
+"""Generate the table of the default RBAC roles and bindings.
 
-Kubernetes' source keeps the objects that its API server creates as lists in YAML, which its own
-tests hold equal to the code. From those this makes `default-roles.json.gz` in
-`src/kilonova/local/data`: for each resource, the objects in the order of their creation.
-
-The same pin gives the same bytes. `--check` writes nothing and fails if the table is stale.
+Kubernetes' source contains the objects that its API server creates as YAML lists, which its own
+tests compare with the code. They become `default-roles.json.gz` in `src/kilonova/local/data`: for
+each resource, the objects in the order of their creation. The output is deterministic for the same
+pin. `--check` writes nothing and fails if the table is stale.
 """
 
 import json
@@ -13,7 +12,7 @@ from typing import Any
 
 import yaml
 
-from tools.tables import generate, module
+from tools.tables import find_module, write_tables
 
 FOLDER = "plugin/pkg/auth/authorizer/rbac/bootstrappolicy/testdata"
 FILES = {
@@ -25,30 +24,32 @@ FILES = {
 
 
 def main() -> None:
-    generate(
+    write_tables(
         "tools.rbac.generate",
         "Make the table of default roles and bindings.",
-        lambda: {"default-roles.json.gz": make_table(module("k8s.io/kubernetes") / FOLDER)},
+        lambda: {"default-roles.json.gz": build_table(find_module("k8s.io/kubernetes") / FOLDER)},
     )
 
 
-def make_table(folder: Path) -> bytes:
+def build_table(folder: Path) -> bytes:
     """The table, before compression."""
     table = {
-        plural: [bare(each) for name in names for each in listed(folder / f"{name}.yaml")]
+        plural: [
+            strip_metadata(each) for name in names for each in list_objects(folder / f"{name}.yaml")
+        ]
         for plural, names in FILES.items()
     }
     return json.dumps(table, separators=(",", ":")).encode()
 
 
-def listed(path: Path) -> list[dict[str, Any]]:
+def list_objects(path: Path) -> list[dict[str, Any]]:
     """The objects of a file: of a list, or of several lists, one per namespace."""
     documents: list[Any] = list(yaml.safe_load_all(path.read_bytes()))
     return [item for document in documents for item in document["items"]]
 
 
-def bare(obj: dict[str, Any]) -> dict[str, Any]:
-    """Without what the resource says already, and without what is empty."""
+def strip_metadata(obj: dict[str, Any]) -> dict[str, Any]:
+    """Without apiVersion, kind and empty fields."""
     return {
         key: value
         for key, value in obj.items()

@@ -1,8 +1,8 @@
-"""Make the table of what each column of `kubectl get` means, from the pinned Kubernetes module.
+"""Generate the descriptions of `kubectl get` columns from the pinned Kubernetes module.
 
-`src/kilonova/local/data/columns.json.gz` maps a kind to its columns and their descriptions;
-under the empty name are the columns that every object has. Names, types and values of the
-columns are code of ours; only the text is looked up. The same pin gives the same bytes.
+`src/kilonova/local/data/columns.json.gz` maps a kind to its columns and their descriptions; under
+the empty name are the columns that every object has. Names, types and values of the columns are in
+our code; only the descriptions are generated. The output is deterministic for the same pin.
 `--check` writes nothing and fails if the table is stale.
 """
 
@@ -10,7 +10,7 @@ import json
 import re
 from functools import cache
 
-from tools.tables import generate, module
+from tools.tables import find_module, write_tables
 
 PRINTERS = "pkg/printers/internalversion/printers.go"
 
@@ -31,18 +31,18 @@ Texts = dict[str, dict[str, str]]
 
 
 def main() -> None:
-    generate(
+    write_tables(
         "tools.schemas.columns",
         "Make the table of what each column of `kubectl get` means.",
-        lambda: {"columns.json.gz": make_table()},
+        lambda: {"columns.json.gz": build_table()},
     )
 
 
-def make_table() -> bytes:
+def build_table() -> bytes:
     """The table as JSON: kind to column to text."""
-    source = (module("k8s.io/kubernetes") / PRINTERS).read_text()
+    source = (find_module("k8s.io/kubernetes") / PRINTERS).read_text()
     packages = dict(IMPORT.findall(source))
-    meta = swagger(packages["metav1"])["ObjectMeta"]
+    meta = load_swagger_docs(packages["metav1"])["ObjectMeta"]
     described: Texts = {
         "": {
             "Name": meta["name"],
@@ -52,7 +52,7 @@ def make_table() -> bytes:
     }
     columns: Texts = {}
     for name, block in BLOCK.findall(source):
-        texts = {column: text(value, packages) for column, value in COLUMN.findall(block)}
+        texts = {column: resolve_text(value, packages) for column, value in COLUMN.findall(block)}
         columns.setdefault(name, {}).update(texts)
     kinds = dict(PRINTER.findall(source))
     for variable, printer in HANDLER.findall(source):
@@ -61,21 +61,21 @@ def make_table() -> bytes:
     return json.dumps(described, sort_keys=True, separators=(",", ":")).encode()
 
 
-def text(value: str, packages: dict[str, str]) -> str:
-    """A literal, or what the API module says of a field."""
+def resolve_text(value: str, packages: dict[str, str]) -> str:
+    """A literal, or the API module's documentation of a field."""
     match = DOCUMENTED.fullmatch(value)
     if match is None:
         return json.loads(value)
     package, name, field, key = match.groups()
-    return swagger(packages[package])[FIELD_TYPES.get(field or "", name)].get(key, "")
+    return load_swagger_docs(packages[package])[FIELD_TYPES.get(field or "", name)].get(key, "")
 
 
 @cache
-def swagger(package: str) -> Texts:
+def load_swagger_docs(package: str) -> Texts:
     """The documented types of a Go package."""
     for path in ("k8s.io/api", "k8s.io/apimachinery"):
         if package.startswith(path + "/"):
-            folder = module(path) / package.removeprefix(path + "/")
+            folder = find_module(path) / package.removeprefix(path + "/")
             source = (folder / "types_swagger_doc_generated.go").read_text()
             return {
                 name: {json.loads(key): json.loads(entry) for key, entry in ENTRY.findall(entries)}

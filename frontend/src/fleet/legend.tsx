@@ -1,34 +1,35 @@
-/** What the colours mean, with numbers; choosing an owner makes it stand out. */
+/** The legend of the map's colours, with totals; selecting an owner highlights it. */
 import type { JSX } from "preact";
-import { counted, money, number, percent } from "../format";
-import { setQuery } from "../router";
-import { Swatch } from "../ui/bits";
-import { ownerName } from "./holdings";
-import { costColour, skins, STATE_TEXTURE, useColour, type ThemeName } from "./skin";
-import { STATES } from "./state";
-import type { Totals } from "./totals";
-import type { View } from "./view";
-import { capital } from "./words";
+import { setQuery } from "../app/router";
+import { money, number, percent, pluralize } from "../lib/format";
+import { colourThemes, costColour, STATE_TEXTURE, type ThemeName, utilisationColour } from "../nodes/colour-theme";
+import { ownerName } from "../nodes/gpu-allocations";
+import { STATES } from "../nodes/state";
+import { capitalise } from "../nodes/text";
+import type { Totals } from "../nodes/totals";
+import type { ViewQuery } from "../nodes/view-query";
+import { Swatch } from "../ui/controls";
 
-const TOP = 6;
+const MAX_OWNERS = 6;
 
-export function Legend({ view, totals }: { view: View; totals: Totals }): JSX.Element {
+export function Legend({ view, totals }: { view: ViewQuery; totals: Totals }): JSX.Element {
   return (
     <div class="fleet-legend" aria-label="Legend" role="group">
       {view.mode === "owner" && <Owners view={view} totals={totals} />}
       {view.mode === "health" && <Health theme={view.theme} totals={totals} />}
       {view.mode === "allocation" && <Allocation theme={view.theme} totals={totals} />}
+      {view.mode === "usage" && <Usage theme={view.theme} totals={totals} />}
       {view.mode === "cost" && <Cost theme={view.theme} totals={totals} />}
     </div>
   );
 }
 
-function Owners({ view, totals }: { view: View; totals: Totals }): JSX.Element {
-  const top = totals.owners.slice(0, TOP);
+function Owners({ view, totals }: { view: ViewQuery; totals: Totals }): JSX.Element {
+  const top = totals.owners.slice(0, MAX_OWNERS);
   const chosen = totals.owners.find(([owner]) => owner === view.owner);
   if (chosen && !top.includes(chosen)) top.push(chosen);
   const others = totals.owners.length - top.length;
-  const free = totals.gpus - totals.held;
+  const free = totals.gpus - totals.allocated;
   return (
     <>
       {top.map(([owner, gpus]) => (
@@ -37,7 +38,7 @@ function Owners({ view, totals }: { view: View; totals: Totals }): JSX.Element {
           type="button"
           class="fleet-legend-item"
           aria-pressed={owner === view.owner}
-          title={`${owner}: ${counted(gpus, "GPU")}`}
+          title={`${owner}: ${pluralize(gpus, "GPU")}`}
           onClick={() => setQuery({ owner: owner === view.owner ? undefined : owner })}
         >
           <Swatch owner={owner} />
@@ -45,7 +46,7 @@ function Owners({ view, totals }: { view: View; totals: Totals }): JSX.Element {
           <span class="faint">{number(gpus)}</span>
         </button>
       ))}
-      {others > 0 && <span class="fleet-legend-note">and {counted(others, "other")}</span>}
+      {others > 0 && <span class="fleet-legend-note">and {pluralize(others, "other")}</span>}
       <span class="fleet-legend-item still">
         <span class="swatch free" aria-hidden="true" /> free <span class="faint">{number(free)}</span>
       </span>
@@ -58,10 +59,14 @@ function Health({ theme, totals }: { theme: ThemeName; totals: Totals }): JSX.El
     <>
       {STATES.map((state) => (
         <span key={state} class="fleet-legend-item still">
-          <span class={`swatch texture-${STATE_TEXTURE[state] ?? "plain"}`} style={{ "--ink": skins[theme].states[state] }} aria-hidden="true" />
-          {state === "lost" ? "GPU lost" : capital(state)}
+          <span
+            class={`swatch texture-${STATE_TEXTURE[state] ?? "plain"}`}
+            style={{ "--ink": colourThemes[theme].states[state] }}
+            aria-hidden="true"
+          />
+          {state === "lost" ? "GPU lost" : capitalise(state)}
           <span class="faint">
-            {state === "lost" ? counted(totals.states.lost, "GPU") : counted(totals.nodeStates[state], "node")}
+            {state === "lost" ? pluralize(totals.states.lost, "GPU") : pluralize(totals.nodeStates[state], "node")}
           </span>
         </span>
       ))}
@@ -70,18 +75,38 @@ function Health({ theme, totals }: { theme: ThemeName; totals: Totals }): JSX.El
 }
 
 function Allocation({ theme, totals }: { theme: ThemeName; totals: Totals }): JSX.Element {
-  const share = totals.gpus ? totals.held / totals.gpus : 0;
+  const share = totals.gpus ? totals.allocated / totals.gpus : 0;
   return (
     <>
       <span class="fleet-legend-scale">
         <span>0 %</span>
-        <i style={{ background: gradient((at) => useColour(theme, at)) }} aria-hidden="true" />
+        <i style={{ background: gradient((at) => utilisationColour(theme, at)) }} aria-hidden="true" />
         <span>100 %</span>
       </span>
       <span class="fleet-legend-note">
-        Cells: share of each GPU given to pods, {percent(share)} over all. Bars, from near: {totals.cpu === undefined
-          ? "cores that pods asked for (no usage is measured here)"
-          : `cores in use, ${percent(totals.cpu)} on average`}.
+        Cells: allocated share of each GPU, {percent(share)} overall. Bars, when zoomed in:{" "}
+        {totals.cpu === undefined
+          ? "requested CPU (no usage metrics available)"
+          : `CPU usage, ${percent(totals.cpu)} on average`}
+        .
+      </span>
+    </>
+  );
+}
+
+function Usage({ theme, totals }: { theme: ThemeName; totals: Totals }): JSX.Element {
+  const { utilisation, measured, power } = totals;
+  return (
+    <>
+      <span class="fleet-legend-scale">
+        <span>0 %</span>
+        <i style={{ background: gradient((at) => utilisationColour(theme, at)) }} aria-hidden="true" />
+        <span>100 %</span>
+      </span>
+      <span class="fleet-legend-note">
+        {utilisation === undefined
+          ? "No GPU reports its utilisation."
+          : `Utilisation of ${pluralize(measured, "GPU")}: ${percent(utilisation)} on average${power === undefined ? "" : `, ${number(power / 1000)} kW`}.`}
       </span>
     </>
   );
@@ -102,11 +127,19 @@ function Cost({ theme, totals }: { theme: ThemeName; totals: Totals }): JSX.Elem
       {most > 0 && (
         <span class="fleet-legend-scale">
           <span>{money(least)}</span>
-          <i style={{ background: gradient((at) => costColour(theme, (least + at * (most - least)) / most)) }} aria-hidden="true" />
+          <i
+            style={{ background: gradient((at) => costColour(theme, (least + at * (most - least)) / most)) }}
+            aria-hidden="true"
+          />
           <span>{money(most)} per GPU-hour</span>
         </span>
       )}
-      {totals.unpriced > 0 && <span class="fleet-legend-note">no price known for {counted(totals.unpriced, "GPU")}</span>}
+      {totals.unpriced > 0 && (
+        <span class="fleet-legend-note">no price known for {pluralize(totals.unpriced, "GPU")}</span>
+      )}
+      {totals.unpricedNodes > 0 && (
+        <span class="fleet-legend-note">no price known for {pluralize(totals.unpricedNodes, "node")} without GPUs</span>
+      )}
     </>
   );
 }

@@ -1,16 +1,16 @@
-/** What the pointer is on: node, GPU, who holds it. */
+/** The tooltip of the map: node, GPU, and the workloads that hold it. */
 import type { JSX } from "preact";
 import { useLayoutEffect, useRef } from "preact/hooks";
-import { number, percent } from "../format";
-import { Swatch } from "../ui/bits";
-import { beat, holdings } from "./follow";
-import type { Spot } from "./hit";
-import { ownerName, ownersOf } from "./holdings";
-import { nodeState } from "./state";
-import { capital } from "./words";
+import { number, percent } from "../lib/format";
+import { allocationsByOwner, ownerName } from "../nodes/gpu-allocations";
+import { allocations, refreshTick } from "../nodes/live-allocations";
+import { nodeState } from "../nodes/state";
+import { capitalise, readingText } from "../nodes/text";
+import { Swatch } from "../ui/controls";
+import type { HitTarget } from "./layout/hit-test";
 
-export function Tooltip({ spot, x, y }: { spot: Spot; x: number; y: number }): JSX.Element | null {
-  beat.value;
+export function Tooltip({ target, x, y }: { target: HitTarget; x: number; y: number }): JSX.Element | null {
+  refreshTick.value;
   const box = useRef<HTMLDivElement>(null);
   useLayoutEffect(() => {
     const element = box.current;
@@ -21,35 +21,46 @@ export function Tooltip({ spot, x, y }: { spot: Spot; x: number; y: number }): J
     const top = under ? y + 18 : y - element.offsetHeight - 10;
     element.style.transform = `translate(${left}px, ${Math.max(4, top)}px)`;
   });
-  const node = holdings.nodes.get(spot.node);
+  const node = allocations.nodes.get(target.node);
   if (!node) return null;
   const { row } = node;
   const state = nodeState(row);
+  const reading = target.gpu === undefined ? undefined : node.readings?.get(target.gpu);
   const holders =
-    spot.gpu === undefined
-      ? ownersOf(node).slice(0, 6).map(([owner, gpus]) => ({ owner, note: number(gpus), pod: "" }))
-      : (node.gpus[spot.gpu] ?? []).map(({ pod, share }) => ({
-          owner: pod.workload, note: share < 1 ? percent(share) : "", pod: pod.id.slice(pod.id.indexOf("/") + 1),
+    target.gpu === undefined
+      ? allocationsByOwner(node)
+          .slice(0, 6)
+          .map(([owner, gpus]) => ({ owner, note: number(gpus), pod: "" }))
+      : (node.gpus[target.gpu] ?? []).map(({ pod, share }) => ({
+          owner: pod.workload,
+          note: share < 1 ? percent(share) : "",
+          pod: pod.id.slice(pod.id.indexOf("/") + 1),
         }));
   return (
     <div class="map-tooltip" ref={box} aria-hidden="true">
       <p class="tooltip-title">
         {row.id}
-        {spot.gpu !== undefined && <span class="tooltip-gpu">GPU {spot.gpu}</span>}
+        {target.gpu !== undefined && <span class="tooltip-gpu">GPU {target.gpu}</span>}
       </p>
       <p class="muted">
         {row.product ?? (row.kind === "process" ? "this machine" : "no GPUs")}
-        {spot.gpu === undefined && row.gpus ? ` · ${number(node.held)} of ${row.gpus} held` : ""}
+        {target.gpu === undefined && row.gpus ? ` · ${number(node.allocated)} of ${row.gpus} allocated` : ""}
       </p>
       {holders.map(({ owner, note, pod }) => (
         <p key={owner + pod} class="tooltip-holder">
           <Swatch owner={owner} />
-          <span>{ownerName(owner)}{pod && pod !== ownerName(owner) && <span class="faint"> {pod}</span>}</span>
+          <span>
+            {ownerName(owner)}
+            {pod && pod !== ownerName(owner) && <span class="faint"> {pod}</span>}
+          </span>
           <span class="faint">{note}</span>
         </p>
       ))}
-      {spot.gpu !== undefined && holders.length === 0 && <p class="muted">{row.lost?.includes(spot.gpu) ? "Lost" : "Free"}</p>}
-      {state !== "healthy" && <p class="tooltip-problem">{row.problem ?? capital(state)}</p>}
+      {reading && <p class="tooltip-reading">{readingText(reading, row.gpuMemory)}</p>}
+      {target.gpu !== undefined && holders.length === 0 && (
+        <p class="muted">{row.lost?.includes(target.gpu) ? "Lost" : "Free"}</p>
+      )}
+      {state !== "healthy" && <p class="tooltip-problem">{row.problem ?? capitalise(state)}</p>}
     </div>
   );
 }

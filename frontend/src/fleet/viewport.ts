@@ -1,12 +1,12 @@
 /**
- * The window onto the map: how large, how near, scrolled to where.
+ * The viewport of the map: size, zoom, scroll position.
  *
- * The canvas is as large as the window and stays in place; a block as large as
+ * The canvas is as large as the viewport and stays in place; an element as large as
  * the whole map scrolls behind it, so that wheel, touch, momentum and scroll bars
  * are the browser's own.
  */
-import type { Camera } from "./camera";
-import type { Layout } from "./layout";
+import type { Camera } from "./canvas/camera";
+import type { Layout } from "./layout/layout";
 
 export interface Point {
   x: number;
@@ -16,12 +16,12 @@ export interface Point {
 export interface MapParts {
   /** Scrolls. */
   scroller: HTMLElement;
-  /** Is as large as the whole map. */
+  /** An element as large as the whole map. */
   ground: HTMLElement;
   canvas: HTMLCanvasElement;
 }
 
-const CLOSEST = 9;
+const MAX_SCALE = 9;
 
 export class Viewport {
   camera: Camera = { scale: 1, x: 0, y: 0, width: 0, height: 0, ratio: 1 };
@@ -32,7 +32,7 @@ export class Viewport {
     this.#parts = parts;
   }
 
-  /** Makes the canvas as large as its window; false while there is none to be seen. */
+  /** Resizes the canvas to its container; false while that has no size. */
   measure(): boolean {
     const { scroller, canvas } = this.#parts;
     const width = scroller.clientWidth;
@@ -47,7 +47,7 @@ export class Viewport {
     return true;
   }
 
-  /** Makes the ground as large as the map, and reads where it is scrolled to. */
+  /** Resizes the scrolled element to the map, and reads the scroll position. */
   place(layout: Layout): void {
     const { ground, scroller } = this.#parts;
     const { width, height, ratio } = this.camera;
@@ -57,24 +57,27 @@ export class Viewport {
     ground.style.width = `${wide > width + 1 ? Math.ceil(wide) : width}px`;
     ground.style.height = `${high > height + 1 ? Math.ceil(high) : height}px`;
     this.camera = {
-      scale, width, height, ratio,
+      scale,
+      width,
+      height,
+      ratio,
       x: wide > width + 1 ? scroller.scrollLeft : (wide - width) / 2,
       y: high > height + 1 ? scroller.scrollTop : 0,
     };
   }
 
-  /** Zooms by a factor, keeping a point of the window where it is. */
+  /** Zooms by a factor, keeping a point of the viewport in place. */
   zoom(layout: Layout, factor: number, { x, y }: Point): void {
     const before = this.camera;
     const at = { x: (before.x + x) / before.scale, y: (before.y + y) / before.scale };
-    const farthest = Math.min(1, before.height / (layout.h * layout.scale));
-    this.#zoom = Math.min(CLOSEST / layout.scale, Math.max(farthest, this.#zoom * factor));
+    const minZoom = Math.min(1, before.height / (layout.h * layout.scale));
+    this.#zoom = Math.min(MAX_SCALE / layout.scale, Math.max(minZoom, this.#zoom * factor));
     this.place(layout);
     this.#parts.scroller.scrollTo(at.x * this.camera.scale - x, at.y * this.camera.scale - y);
     this.place(layout);
   }
 
-  /** As the layout was made to be seen. */
+  /** Returns to the initial zoom. */
   home(layout: Layout): void {
     this.#zoom = 1;
     this.#parts.scroller.scrollTo(0, 0);

@@ -1,36 +1,36 @@
-/** The fleet as a live map: zone, block, rack, node, GPU; choosing a node shows who holds what. */
+/** The fleet as a live map: zone, block, rack, node, GPU; selecting a node opens its details. */
 import { computed } from "@preact/signals";
 import type { JSX } from "preact";
 import { useEffect, useMemo } from "preact/hooks";
-import "../fleet/details.css";
-import { NodeDetails } from "../fleet/details";
-import { Figures } from "../fleet/figures";
-import { ColourChoice, PlaceChoices } from "../fleet/filters";
+import "../nodes/details.css";
+import { SummaryFigures } from "../fleet/summary-figures";
+import { NodeDetails } from "../nodes/details";
+import { ColourModeSelect, TopologyFilters } from "../nodes/filters";
 import "../fleet/fleet.css";
-import { beat, follow, holdings } from "../fleet/follow";
+import { setQuery, useQuery } from "../app/router";
+import { loaded, tables } from "../data/store";
+import { tableErrors } from "../data/stream";
 import { Legend } from "../fleet/legend";
-import { MapBox } from "../fleet/mapbox";
-import { totalsOf } from "../fleet/totals";
-import { shown, view } from "../fleet/view";
-import { setQuery, useQuery } from "../router";
-import { loaded, tables } from "../store";
-import { troubles } from "../stream";
-import { Empty, SearchBox } from "../ui/bits";
+import { MapView } from "../fleet/map-view";
+import { allocations, refreshTick, subscribe } from "../nodes/live-allocations";
+import { totalsOf } from "../nodes/totals";
+import { isShown, viewQuery } from "../nodes/view-query";
+import { Empty, SearchBox } from "../ui/controls";
 import { PageFrame } from "../ui/page";
-import { NotThere } from "../ui/unread";
+import { NotFoundNotice } from "../ui/table-notices";
 
 const TABLES = ["nodes", "pods"] as const;
 
-/** Why there is no map: the cluster has no node at all, or none can be seen. Told only when that changes. */
-const without = computed(() => {
-  if (loaded.value.has("nodes")) return tables.nodes.all.size === 0 ? "nobody" : undefined;
-  return troubles.value.some((trouble) => trouble.table === "nodes") ? "unread" : undefined;
+/** Why there is no map: the cluster has no nodes, or they cannot be read. A signal of its own, to render only when it changes. */
+const emptyReason = computed(() => {
+  if (loaded.value.has("nodes")) return tables.nodes.all.size === 0 ? "no nodes" : undefined;
+  return tableErrors.value.some((error) => error.table === "nodes") ? "unreadable" : undefined;
 });
 
-export function Fleet(): JSX.Element {
+export default function Fleet(): JSX.Element {
   const [node] = useQuery("node");
   const open = (id: string | undefined) => setQuery({ node: id }, { step: true });
-  useEffect(() => follow(() => {}), []);
+  useEffect(() => subscribe(() => {}), []);
   return (
     <PageFrame
       title="Fleet"
@@ -38,36 +38,38 @@ export function Fleet(): JSX.Element {
       filters={
         <>
           <SearchBox label="Find nodes, workloads" />
-          <PlaceChoices />
+          <TopologyFilters />
         </>
       }
       panel={node && <NodeDetails key={node} id={node} onClose={() => open(undefined)} />}
     >
       <div class="fleet">
-        <Numbers />
-        {without.value === "nobody" && <Empty title="No nodes yet">They appear here as soon as they join the cluster.</Empty>}
-        {without.value === "unread" && <NotThere of={TABLES} what="Nodes" />}
-        {!without.value && <MapBox selected={node} onOpen={open} />}
+        <Totals />
+        {emptyReason.value === "no nodes" && (
+          <Empty title="No nodes yet">Nodes appear here when they join the cluster.</Empty>
+        )}
+        {emptyReason.value === "unreadable" && <NotFoundNotice of={TABLES} what="Nodes" />}
+        {!emptyReason.value && <MapView selected={node} onOpen={open} />}
       </div>
     </PageFrame>
   );
 }
 
-/** Apart from the map, so that numbers that change do not make it render. */
-function Numbers(): JSX.Element {
-  const at = beat.value;
-  const shows = view.value;
+/** A component of its own, so that changed totals do not render the map. */
+function Totals(): JSX.Element {
+  const at = refreshTick.value;
+  const query = viewQuery.value;
   const totals = useMemo(() => {
-    const nodes = [...holdings.nodes.values()].filter((node) => shown(node.row, shows));
+    const nodes = [...allocations.nodes.values()].filter((node) => isShown(node.row, query));
     return totalsOf(nodes);
-  }, [at, shows.zone, shows.product]);
+  }, [at, query.zone, query.product]);
   return (
     <div class="fleet-head">
       <div class="fleet-line">
-        <Figures totals={totals} />
-        <ColourChoice mode={shows.mode} />
+        <SummaryFigures totals={totals} />
+        <ColourModeSelect mode={query.mode} />
       </div>
-      <Legend view={shows} totals={totals} />
+      <Legend view={query} totals={totals} />
     </div>
   );
 }

@@ -1,97 +1,109 @@
-/** All nodes as a table; a row opens who holds what there. */
+/** All nodes as a table; a row opens the node's details. */
 import type { JSX } from "preact";
 import { useEffect, useMemo } from "preact/hooks";
-import { cpuRequested } from "../fleet/colouring";
-import "../fleet/details.css";
-import { NodeDetails } from "../fleet/details";
-import { PlaceChoices } from "../fleet/filters";
-import { beat, follow, holdings } from "../fleet/follow";
-import { type FleetNode } from "../fleet/holdings";
-import { BESIDE_DETAILS, COLUMNS, ON_PHONE, STATE_OPTIONS, type Line } from "../fleet/nodecolumns";
-import { nodeState } from "../fleet/state";
-import { found, shown, view } from "../fleet/view";
-import { number } from "../format";
-import { narrow } from "../media";
-import { setQuery, useQuery } from "../router";
-import { Choice, Empty, SearchBox } from "../ui/bits";
+import { cpuRequested } from "../nodes/cell-colours";
+import "../nodes/details.css";
+import { narrow } from "../app/media";
+import { setQuery, useQuery } from "../app/router";
+import { number } from "../lib/format";
+import { COLUMNS, COMPACT_COLUMNS, type NodeTableRow, PHONE_COLUMNS, STATE_OPTIONS } from "../nodes/columns";
+import { NodeDetails } from "../nodes/details";
+import { TopologyFilters } from "../nodes/filters";
+import type { FleetNode } from "../nodes/gpu-allocations";
+import { allocations, refreshTick, subscribe } from "../nodes/live-allocations";
+import { nodeState } from "../nodes/state";
+import { isShown, matchesSearch, viewQuery } from "../nodes/view-query";
+import { Empty, FilterSelect, SearchBox } from "../ui/controls";
 import { PageFrame } from "../ui/page";
 import { Table } from "../ui/table";
-import { areKnown, NotThere } from "../ui/unread";
+import { areLoaded, NotFoundNotice } from "../ui/table-notices";
 
 const TABLES = ["nodes", "pods"] as const;
 const natural = new Intl.Collator("en", { numeric: true });
 
-export function Nodes(): JSX.Element {
+export default function Nodes(): JSX.Element {
   const [node] = useQuery("node");
   const [state] = useQuery("state");
   const open = (id: string | undefined) => setQuery({ node: id }, { step: true });
-  useEffect(() => follow(() => {}), []);
-  const at = beat.value;
-  const shows = view.value;
-  const lines = useMemo(
-    () => linesOf((each) => shown(each.row, shows) && (!shows.search || found(each, shows.search)) && (!state || nodeState(each.row) === state)),
-    [at, shows, state],
+  useEffect(() => subscribe(() => {}), []);
+  const at = refreshTick.value;
+  const query = viewQuery.value;
+  const rows = useMemo(
+    () =>
+      tableRows(
+        (each) =>
+          isShown(each.row, query) &&
+          (!query.search || matchesSearch(each, query.search)) &&
+          (!state || nodeState(each.row) === state),
+      ),
+    [at, query, state],
   );
-  const { size } = holdings.nodes;
+  const { size } = allocations.nodes;
   return (
     <PageFrame
       title="Nodes"
       tables={TABLES}
-      summary={areKnown(["nodes"]) && (lines.length === size ? number(size) : `${number(lines.length)} of ${number(size)}`)}
+      summary={
+        areLoaded(["nodes"]) && (rows.length === size ? number(size) : `${number(rows.length)} of ${number(size)}`)
+      }
       filters={
         <>
           <SearchBox label="Find nodes" />
-          {(!node || state) && <Choice label="State" name="state" options={STATE_OPTIONS} />}
-          <PlaceChoices all={!node} />
+          {(!node || state) && <FilterSelect label="State" name="state" options={STATE_OPTIONS} />}
+          <TopologyFilters all={!node} />
         </>
       }
       panel={node && <NodeDetails key={node} id={node} onClose={() => open(undefined)} />}
     >
       <Table
         label="Nodes"
-        rows={lines}
-        columns={narrow.value ? ON_PHONE : node ? BESIDE_DETAILS : COLUMNS}
+        rows={rows}
+        columns={narrow.value ? PHONE_COLUMNS : node ? COMPACT_COLUMNS : COLUMNS}
         selected={node}
-        onOpen={(line) => open(line.id)}
-        empty={<Nothing filtered={size > 0} />}
+        onOpen={(row) => open(row.id)}
+        empty={<NoNodes filtered={size > 0} />}
       />
     </PageFrame>
   );
 }
 
-function Nothing({ filtered }: { filtered: boolean }): JSX.Element {
+function NoNodes({ filtered }: { filtered: boolean }): JSX.Element {
   if (filtered) return <Empty title="No node matches">Clear the search or the filters to see all nodes.</Empty>;
-  if (!areKnown(["nodes"])) return <NotThere of={["nodes"]} what="Nodes" />;
-  return <Empty title="No nodes yet">They appear here as soon as they join the cluster.</Empty>;
+  if (!areLoaded(["nodes"])) return <NotFoundNotice of={["nodes"]} what="Nodes" />;
+  return <Empty title="No nodes yet">Nodes appear here when they join the cluster.</Empty>;
 }
 
-function linesOf(wanted: (node: FleetNode) => boolean): Line[] {
-  return inOrder().filter(wanted).map(lineOf);
+function tableRows(matches: (node: FleetNode) => boolean): NodeTableRow[] {
+  return inOrder().filter(matches).map(tableRow);
 }
 
-const known = new WeakMap<FleetNode, Line>();
+const known = new WeakMap<FleetNode, NodeTableRow>();
 
-/** The line of a node; the same as before while nothing about the node changed. */
-function lineOf(node: FleetNode): Line {
+/** The row of a node; the same object while the node is unchanged. */
+function tableRow(node: FleetNode): NodeTableRow {
   const before = known.get(node);
   if (before?.version === node.version) return before;
-  let ram = 0;
-  for (const pod of node.pods.values()) ram += pod.ram ?? 0;
-  const line = {
-    id: node.row.id, node, version: node.version, state: nodeState(node.row), cpuAsked: cpuRequested(node),
-    ramAsked: node.row.ram > 0 ? ram / node.row.ram : 0,
+  let requestedMemory = 0;
+  for (const pod of node.pods.values()) requestedMemory += pod.memory ?? 0;
+  const row = {
+    id: node.row.id,
+    node,
+    version: node.version,
+    state: nodeState(node.row),
+    cpuRequested: cpuRequested(node),
+    memoryRequested: node.row.memory > 0 ? requestedMemory / node.row.memory : 0,
   };
-  known.set(node, line);
-  return line;
+  known.set(node, row);
+  return row;
 }
 
-let ordered: { shapes: number; nodes: FleetNode[] } = { shapes: -1, nodes: [] };
+let ordered: { version: number; nodes: FleetNode[] } = { version: -1, nodes: [] };
 
-/** All nodes by name; sorted only when there are others, for names of thousands take a while. */
+/** All nodes by name; sorted only when nodes were added or removed, since sorting thousands is slow. */
 function inOrder(): FleetNode[] {
-  if (ordered.shapes !== holdings.shapes) {
-    const nodes = [...holdings.nodes.values()].sort((a, b) => natural.compare(a.row.id, b.row.id));
-    ordered = { shapes: holdings.shapes, nodes };
+  if (ordered.version !== allocations.topologyVersion) {
+    const nodes = [...allocations.nodes.values()].sort((a, b) => natural.compare(a.row.id, b.row.id));
+    ordered = { version: allocations.topologyVersion, nodes };
   }
   return ordered.nodes;
 }

@@ -1,10 +1,17 @@
-/** The containers of a pod as its object has them. Pure. */
+/** The containers of a pod, from its object. Pure. */
 import type { Tone } from "../ui/state";
 
 interface State {
   waiting?: { reason?: string; message?: string };
   running?: { startedAt?: string };
-  terminated?: { exitCode?: number; signal?: number; reason?: string; message?: string; startedAt?: string; finishedAt?: string };
+  terminated?: {
+    exitCode?: number;
+    signal?: number;
+    reason?: string;
+    message?: string;
+    startedAt?: string;
+    finishedAt?: string;
+  };
 }
 
 interface Status {
@@ -22,7 +29,7 @@ interface Spec {
   restartPolicy?: string;
 }
 
-/** The fields of a pod's object that are read here. */
+/** The fields of a pod that are read here. */
 export interface PodObject {
   spec?: { containers?: Spec[]; initContainers?: Spec[]; ephemeralContainers?: Spec[] };
   status?: { containerStatuses?: Status[]; initContainerStatuses?: Status[]; ephemeralContainerStatuses?: Status[] };
@@ -36,25 +43,29 @@ export interface Container {
   restarts: number;
   state: string;
   tone: Tone;
-  /** What the state says beside its name. */
+  /** Details of the state. */
   message: string;
-  /** How its last run ended, if there was one before this. */
+  /** The exit of its previous run, if any. */
   last: string;
-  /** Whether there is something to read. */
+  /** Whether it has a log. */
   hasLog: boolean;
 }
 
-/** All containers, those that the pod is for first. */
+/** All containers; regular ones first, then init and ephemeral ones. */
 export function containersOf({ spec = {}, status = {} }: PodObject): Container[] {
   const init = (each: Spec) => (each.restartPolicy === "Always" ? "sidecar" : "init");
   return [
-    ...listed(spec.containers, status.containerStatuses, () => ""),
-    ...listed(spec.initContainers, status.initContainerStatuses, init),
-    ...listed(spec.ephemeralContainers, status.ephemeralContainerStatuses, () => "debug"),
+    ...joinStatuses(spec.containers, status.containerStatuses, () => ""),
+    ...joinStatuses(spec.initContainers, status.initContainerStatuses, init),
+    ...joinStatuses(spec.ephemeralContainers, status.ephemeralContainerStatuses, () => "debug"),
   ];
 }
 
-function listed(specs: Spec[] = [], statuses: Status[] = [], roleOf: (spec: Spec) => Container["role"]): Container[] {
+function joinStatuses(
+  specs: Spec[] = [],
+  statuses: Status[] = [],
+  roleOf: (spec: Spec) => Container["role"],
+): Container[] {
   const known = new Map(statuses.map((each) => [each.name, each]));
   return specs.map((spec) => {
     const found = known.get(spec.name);
@@ -66,7 +77,7 @@ function listed(specs: Spec[] = [], statuses: Status[] = [], roleOf: (spec: Spec
       ready: found?.ready ?? false,
       restarts: found?.restartCount ?? 0,
       ...stateOf(found, role),
-      last: ending(found?.lastState),
+      last: lastExit(found?.lastState),
       hasLog: Boolean(found?.state?.running || found?.state?.terminated || found?.lastState?.terminated),
     };
   });
@@ -78,7 +89,11 @@ function stateOf(status: Status | undefined, role: Container["role"]): Pick<Cont
   if (terminated) {
     const failed = Boolean(terminated.exitCode || terminated.signal);
     const state = terminated.reason || (failed ? "Error" : "Completed");
-    return { state, tone: failed ? "bad" : "idle", message: [exitOf(terminated), terminated.message].filter(Boolean).join(", ") };
+    return {
+      state,
+      tone: failed ? "bad" : "idle",
+      message: [exitOf(terminated), terminated.message].filter(Boolean).join(", "),
+    };
   }
   const reason = waiting?.reason || "Waiting";
   return { state: reason, tone: /BackOff|Err|Invalid/.test(reason) ? "bad" : "wait", message: waiting?.message ?? "" };
@@ -89,8 +104,8 @@ function exitOf(ended: NonNullable<State["terminated"]>): string {
   return ended.exitCode ? `exit code ${ended.exitCode}` : "";
 }
 
-/** "Error, exit code 3"; nothing where there was no run before. */
-function ending(last: State | undefined): string {
+/** "Error, exit code 3"; empty if there was no previous run. */
+function lastExit(last: State | undefined): string {
   const ended = last?.terminated;
   if (!ended) return "";
   return [ended.reason || (ended.exitCode ? "Error" : "Completed"), exitOf(ended)].filter(Boolean).join(", ");

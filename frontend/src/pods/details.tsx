@@ -1,30 +1,35 @@
 /** The details of one pod: its containers, their logs, its events. */
 import type { JSX } from "preact";
 import { useEffect, useState } from "preact/hooks";
-import { said } from "../actions";
-import { apart, bytes, exact, number } from "../format";
-import { nodeHref, queueHref } from "../links";
-import type { PodRow } from "../rows";
-import { eventsByObject, tables } from "../store";
-import { Age, Empty } from "../ui/bits";
-import { DeletePod } from "../ui/deletepod";
-import { EventList } from "../ui/eventlist";
-import { LiveObject } from "../ui/object";
+import { nodeHref, queueHref } from "../app/links";
+import { readReply } from "../data/actions";
+import type { PodRow } from "../data/rows";
+import { eventsByObject, tables } from "../data/store";
+import { ContributedSections } from "../described/sections";
+import { bytes, formatExact, number, splitId } from "../lib/format";
+import { Age, Empty } from "../ui/controls";
+import { EventList } from "../ui/event-list";
+import { LiveObject } from "../ui/live-object";
 import { Facts, Panel, Section } from "../ui/panel";
 import { State } from "../ui/state";
-import { areKnown, NotThere } from "../ui/unread";
-import { podTone, shortWords } from "../workloads/states";
-import { containersOf, type Container, type PodObject } from "./containers";
+import { areLoaded, NotFoundNotice } from "../ui/table-notices";
+import { podTone, shortenText } from "../workloads/states";
+import { type Container, containersOf, type PodObject } from "./containers";
+import { DeletePod } from "./delete-button";
 import { Logs } from "./logs";
 
-/** A panel in place of that of the workload, to which `back` leads. */
+/** A panel in place of the workload's, to which `back` links. */
 export function PodDetails({ id, back, onClose }: { id: string; back: string; onClose: () => void }): JSX.Element {
   const pod = tables.pods.get(id);
-  const { name } = apart(id);
+  const { name } = splitId(id);
   if (!pod) {
     return (
       <Panel title={name} subtitle={<Back to={back} />} onClose={onClose}>
-        {areKnown(["pods"]) ? <Empty title="It is not there">Pods come and go: whatever made it may have made another.</Empty> : <NotThere of={["pods"]} what="The pod" />}
+        {areLoaded(["pods"]) ? (
+          <Empty title="Pod not found">It was deleted; its controller may have created a replacement.</Empty>
+        ) : (
+          <NotFoundNotice of={["pods"]} what="The pod" />
+        )}
       </Panel>
     );
   }
@@ -33,52 +38,88 @@ export function PodDetails({ id, back, onClose }: { id: string; back: string; on
     <Panel
       title={name}
       subtitle={<Back to={back} workload={pod.workload} />}
-      badge={<><State tone={podTone(pod)}>{pod.state}</State><DeletePod pod={pod} /></>}
+      badge={
+        <>
+          <State tone={podTone(pod)}>{pod.state}</State>
+          <DeletePod pod={pod} />
+        </>
+      }
       onClose={onClose}
     >
       <Facts
         of={[
-          ["Node", pod.node && <a class="link" href={nodeHref(pod.node)}>{pod.node}</a>],
-          ["GPUs", pod.gpus || pod.held ? exact(pod.gpus || (pod.held ?? 0)) : "none"],
-          ["Asks for", [pod.cpu && `${number(pod.cpu)} cores`, pod.ram && bytes(pod.ram)].filter(Boolean).join(", ")],
-          ["Queue", <a class="link" href={queueHref(pod.queue ?? "default")}>{pod.queue ?? "default"}</a>],
+          [
+            "Node",
+            pod.node && (
+              <a class="link" href={nodeHref(pod.node)}>
+                {pod.node}
+              </a>
+            ),
+          ],
+          ["GPUs", pod.gpus || pod.allocatedGpus ? formatExact(pod.gpus || (pod.allocatedGpus ?? 0)) : "none"],
+          [
+            "Requests",
+            [pod.cpu && `${number(pod.cpu)} cores`, pod.memory && bytes(pod.memory)].filter(Boolean).join(", "),
+          ],
+          [
+            "Queue",
+            <a class="link" href={queueHref(pod.queue ?? "default")}>
+              {pod.queue ?? "default"}
+            </a>,
+          ],
           ["Scheduler", scheduler],
           ["Restarts", String(pod.restarts ?? 0)],
           ["Age", <Age since={pod.created} />],
         ]}
       />
-      {pod.message && <Section title={pod.node ? "What is wrong" : "Why it waits"}><p class="why-binding">{shortWords(pod.message)}</p></Section>}
-      <Inside pod={pod} />
-      <Section title="Events"><EventList events={[...eventsByObject.get(`Pod/${id}`).values()]} /></Section>
-      <div class="objects"><LiveObject table="pods" id={id} title="Live object: Pod" /></div>
+      {pod.message && (
+        <Section title={pod.node ? "Problem" : "Why it is pending"}>
+          <p class="why-text">{shortenText(pod.message)}</p>
+        </Section>
+      )}
+      <PodSections pod={pod} />
+      <Section title="Events">
+        <EventList events={[...eventsByObject.get(`Pod/${id}`).values()]} />
+      </Section>
+      <div class="objects">
+        <LiveObject table="pods" id={id} title="Live object: Pod" />
+      </div>
     </Panel>
   );
 }
 
-/** What runs in a pod, and what it writes. */
-export function Inside({ pod }: { pod: PodRow }): JSX.Element {
+/** The containers of a pod, and their logs. */
+export function PodSections({ pod }: { pod: PodRow }): JSX.Element {
   const [object, setObject] = useState<PodObject | undefined>(undefined);
-  const [refused, setRefused] = useState("");
+  const [error, setError] = useState("");
   useEffect(() => {
     let current = true;
     fetch(`/api/object?${new URLSearchParams({ table: "pods", id: pod.id })}`)
-      .then((answer) => said<PodObject>(answer))
+      .then((reply) => readReply<PodObject>(reply))
       .then((found) => {
         if (!current) return;
         setObject(found);
-        setRefused("");
+        setError("");
       })
-      .catch((error: Error) => current && setRefused(error.message));
+      .catch((failure: Error) => current && setError(failure.message));
     return () => {
       current = false;
     };
-    // A row is replaced whenever the pod changes.
+    // The row is a new object whenever the pod changes.
   }, [pod]);
-  if (!object) return <Section title="Containers"><p class={refused ? "tone-bad" : "faint"}>{refused || "…"}</p></Section>;
+  if (!object)
+    return (
+      <Section title="Containers">
+        <p class={error ? "tone-bad" : "faint"}>{error || "…"}</p>
+      </Section>
+    );
   const containers = containersOf(object);
   return (
     <>
-      <Section title="Containers" aside={number(containers.length)}><Containers containers={containers} /></Section>
+      <Section title="Containers" aside={number(containers.length)}>
+        <Containers containers={containers} />
+      </Section>
+      <ContributedSections table="pods" id={pod.id} />
       <Logs key={pod.id} pod={pod.id} containers={containers} />
     </>
   );
@@ -99,13 +140,14 @@ function Containers({ containers }: { containers: readonly Container[] }): JSX.E
         {containers.map((each) => (
           <tr key={each.name}>
             <td>
-              <b>{each.name}</b>{each.role && <span class="faint"> {each.role}</span>}
+              <b>{each.name}</b>
+              {each.role && <span class="faint"> {each.role}</span>}
               <p class="faint image">{each.image}</p>
             </td>
             <td>
               <State tone={each.tone}>{each.state}</State>
-              {each.message && <p class="faint">{shortWords(each.message)}</p>}
-              {each.last && <p class="faint">Last run: {each.last}</p>}
+              {each.message && <p class="faint">{shortenText(each.message)}</p>}
+              {each.last && <p class="faint">Previous run: {each.last}</p>}
             </td>
             <td>{each.ready ? "yes" : "no"}</td>
             <td class="num">{number(each.restarts)}</td>
@@ -118,5 +160,12 @@ function Containers({ containers }: { containers: readonly Container[] }): JSX.E
 
 function Back({ to, workload }: { to: string; workload?: string }): JSX.Element {
   const [kind, , name] = (workload ?? "").split("/");
-  return <>Pod of <a class="link" href={to}>{name ? `${kind} ${name}` : "its workload"}</a></>;
+  return (
+    <>
+      Pod of{" "}
+      <a class="link" href={to}>
+        {name ? `${kind} ${name}` : "its workload"}
+      </a>
+    </>
+  );
 }

@@ -1,46 +1,67 @@
-/** What the containers of a pod have written, live. */
+/** The logs of a pod's containers, live. */
 import type { JSX } from "preact";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
-import { said } from "../actions";
-import { watched } from "../attention";
+import { isTabVisible } from "../app/tab-visibility";
+import { readReply } from "../data/actions";
 import { Section } from "../ui/panel";
 import type { Container } from "./containers";
-import { extended } from "./lines";
+import { appendLines } from "./log-buffer";
 
-/** Chooses the container, follows it or not, or shows its last run. */
-export function Logs({ pod, containers }: { pod: string; containers: readonly Container[] }): JSX.Element {
+/** Selects the container, whether to follow, and the current or previous run. */
+export function Logs({ pod, containers }: { pod: string; containers: readonly Container[] }): JSX.Element | null {
   const [chosen, setChosen] = useState("");
   const [follow, setFollow] = useState(true);
   const [previous, setPrevious] = useState(false);
   const container = containers.find((each) => each.name === chosen) ?? containers[0];
-  if (!container) return <></>;
-  const before = previous && container.last !== "";
+  if (!container) return null;
+  const showPrevious = previous && container.last !== "";
   return (
     <Section title="Log">
       <div class="log-head">
         <label class="choice">
           <span class="visually-hidden">Container</span>
           <select value={container.name} onChange={(event) => setChosen(event.currentTarget.value)}>
-            {containers.map((each) => <option key={each.name} value={each.name}>{each.role ? `${each.name} (${each.role})` : each.name}</option>)}
+            {containers.map((each) => (
+              <option key={each.name} value={each.name}>
+                {each.role ? `${each.name} (${each.role})` : each.name}
+              </option>
+            ))}
           </select>
         </label>
-        <button type="button" class="toggle" aria-pressed={follow && !before} disabled={before} onClick={() => setFollow(!follow)}>Follow</button>
         <button
           type="button"
           class="toggle"
-          aria-pressed={before}
+          aria-pressed={follow && !showPrevious}
+          disabled={showPrevious}
+          onClick={() => setFollow(!follow)}
+        >
+          Follow
+        </button>
+        <button
+          type="button"
+          class="toggle"
+          aria-pressed={showPrevious}
           disabled={container.last === ""}
-          title={container.last === "" ? "It has not run before" : undefined}
+          title={container.last === "" ? "There is no previous run" : undefined}
           onClick={() => setPrevious(!previous)}
         >
           Previous run
         </button>
       </div>
       {container.hasLog ? (
-        // Another run is another log: it is read anew when the container starts again.
-        <Output key={`${container.name} ${container.restarts}`} pod={pod} container={container.name} follow={follow && !before} previous={before} />
+        // The key includes the restarts: a restarted container has another log.
+        <Output
+          key={`${container.name} ${container.restarts}`}
+          pod={pod}
+          container={container.name}
+          follow={follow && !showPrevious}
+          previous={showPrevious}
+        />
       ) : (
-        <p class="faint">It has not started: {container.state}{container.message && `, ${container.message}`}.</p>
+        <p class="faint">
+          Not started: {container.state}
+          {container.message && `, ${container.message}`}.
+        </p>
       )}
     </Section>
   );
@@ -48,7 +69,12 @@ export function Logs({ pod, containers }: { pod: string; containers: readonly Co
 
 type Reading = "reading" | "live" | "ended" | "paused" | "failed";
 
-function Output({ pod, container, follow, previous }: {
+function Output({
+  pod,
+  container,
+  follow,
+  previous,
+}: {
   pod: string;
   container: string;
   follow: boolean;
@@ -56,33 +82,39 @@ function Output({ pod, container, follow, previous }: {
 }): JSX.Element {
   const [text, setText] = useState("");
   const [reading, setReading] = useState<Reading>("reading");
-  const [why, setWhy] = useState("");
+  const [failure, setFailure] = useState("");
   const box = useRef<HTMLPreElement>(null);
   const atEnd = useRef(true);
-  const isSeen = watched.value;
+  const isVisible = isTabVisible.value;
   useEffect(() => {
-    // A stream holds one of the browser's few connections: not for a tab that nobody sees.
-    if (follow && !isSeen) return setReading("paused");
+    // A stream occupies one of the browser's few connections: not for a hidden tab.
+    if (follow && !isVisible) return setReading("paused");
     const stop = new AbortController();
     setReading("reading");
     setText("");
-    const take = (all: string) => {
+    const show = (all: string) => {
       setText(all);
       setReading(follow ? "live" : "reading");
     };
-    read({ pod, container, follow, previous }, take, stop.signal)
+    readLog({ pod, container, follow, previous }, show, stop.signal)
       .then(() => setReading("ended"))
       .catch((error: Error) => {
         if (stop.signal.aborted) return;
-        setWhy(error.message);
+        setFailure(error.message);
         setReading("failed");
       });
     return () => stop.abort();
-  }, [pod, container, follow, previous, follow && isSeen]);
+  }, [pod, container, follow, previous, follow && isVisible]);
   useLayoutEffect(() => {
     if (box.current && atEnd.current) box.current.scrollTop = box.current.scrollHeight;
   }, [text]);
-  const words: Record<Reading, string> = { reading: "Reading…", live: "Live", ended: text ? "The end" : "It has written nothing", paused: "Paused", failed: why };
+  const labels: Record<Reading, string> = {
+    reading: "Reading…",
+    live: "Live",
+    ended: text ? "End of log" : "The log is empty",
+    paused: "Paused",
+    failed: failure,
+  };
   return (
     <>
       <pre
@@ -99,40 +131,46 @@ function Output({ pod, container, follow, previous }: {
       >
         {text}
       </pre>
-      <p role="status" class={reading === "failed" ? "tone-bad log-foot" : "faint log-foot"}>{words[reading]}</p>
+      <p role="status" class={reading === "failed" ? "tone-bad log-foot" : "faint log-foot"}>
+        {labels[reading]}
+      </p>
     </>
   );
 }
 
-interface Asked {
+interface LogQuery {
   pod: string;
   container: string;
   follow: boolean;
   previous: boolean;
 }
 
-/** Reads until the log ends; `take` gets all that is kept of it, at most once a frame. */
-async function read({ pod, container, follow, previous }: Asked, take: (text: string) => void, signal: AbortSignal): Promise<void> {
+/** Reads until the log ends; `show` is called with the buffered text, at most once a frame. */
+async function readLog(
+  { pod, container, follow, previous }: LogQuery,
+  show: (text: string) => void,
+  signal: AbortSignal,
+): Promise<void> {
   const query = new URLSearchParams({ id: pod, container, follow: String(follow), previous: String(previous) });
-  const answer = await fetch(`/api/logs?${query}`, { signal });
-  if (!answer.ok || !answer.body) {
-    await said<unknown>(answer);
+  const reply = await fetch(`/api/logs?${query}`, { signal });
+  if (!reply.ok || !reply.body) {
+    await readReply<unknown>(reply);
     return;
   }
-  const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
+  const reader = reply.body.pipeThrough(new TextDecoderStream()).getReader();
   let text = "";
   let frame = 0;
-  const show = () => {
+  const flush = () => {
     cancelAnimationFrame(frame);
     frame = 0;
-    if (!signal.aborted) take(text);
+    if (!signal.aborted) show(text);
   };
-  take(text);
+  show(text);
   for (;;) {
     const { done, value } = await reader.read();
     if (done) break;
-    text = extended(text, value);
-    frame ||= requestAnimationFrame(show);
+    text = appendLines(text, value);
+    frame ||= requestAnimationFrame(flush);
   }
-  show();
+  flush();
 }

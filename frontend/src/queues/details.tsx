@@ -1,35 +1,43 @@
 /** The details of one queue. */
 import type { JSX } from "preact";
-import { amount, counted, number, resourceTitle } from "../format";
-import { workloadHref } from "../links";
-import type { QueueRow } from "../rows";
-import { eventsByObject, tables } from "../store";
-import { EventList } from "../ui/eventlist";
-import { LiveObject } from "../ui/object";
+import { workloadHref } from "../app/links";
+import type { QueueRow } from "../data/rows";
+import { eventsByObject, tables } from "../data/store";
+import { ActionButtons } from "../described/actions";
+import { ContributedSections } from "../described/sections";
+import { amount, number, pluralize, resourceTitle } from "../lib/format";
+import { EventList } from "../ui/event-list";
+import { LiveObject } from "../ui/live-object";
 import { Facts, Panel, Section } from "../ui/panel";
 import { Badge, State } from "../ui/state";
-import { areKnown, NotThere } from "../ui/unread";
-import { workloads, type WorkloadRow } from "../workloads/rows";
+import { areLoaded, NotFoundNotice } from "../ui/table-notices";
 import { states } from "../workloads/states";
-import { lineage, resourcesOf, shareOf } from "./tree";
-import { allQueues } from "./usual";
-import { WaitingList, waitingIn, waitingIsKnown, type Waiting } from "./waiting";
+import { type WorkloadRow, workloads } from "../workloads/workload-list";
+import { isPendingKnown, type PendingItem, PendingList, pendingIn } from "./pending-list";
+import { problemTone, queuePath, queueShare, resourcesOf } from "./tree";
 
-const SHOWN = 30;
+const MAX_SHOWN = 30;
 
-/** A panel beside the tree. */
+/** Why the default queue may be missing. */
+export const NO_DEFAULT_QUEUE = "A running scheduler creates the default queue, for workloads that name none.";
+
+/** The panel beside the tree. */
 export function QueueDetails({ name, onClose }: { name: string; onClose: () => void }): JSX.Element {
   const queue = tables.queues.get(name);
-  const waiting = waitingIn(withChildren(name));
-  const standing = workloads.value.filter((row) => row.queue === name && !["Waiting", "Pending", "Suspended", "Completed", "Empty"].includes(row.state));
+  const pending = pendingIn(withDescendants(name));
+  const placed = workloads.value.filter(
+    (row) => row.queue === name && !["Pending", "Creating", "Suspended", "Completed", "Empty"].includes(row.state),
+  );
   if (!queue) {
-    const usual = allQueues.value.find((each) => each.id === name);
-    const words = name === "default" ? "Gangs that name no queue are here. There is no Queue of that name that gives them a share or a limit." : "There is no such queue.";
+    const text = name === "default" ? NO_DEFAULT_QUEUE : "Queue not found.";
     return (
       <Panel title={name} subtitle="Queue" onClose={onClose}>
-        {areKnown(["queues"]) ? <p class="notice tone-idle">{words}</p> : <NotThere of={["queues"]} what="The queue" />}
-        {usual && <Resources queue={usual} />}
-        <Members waiting={waiting} standing={standing} />
+        {areLoaded(["queues"]) ? (
+          <p class="notice tone-idle">{text}</p>
+        ) : (
+          <NotFoundNotice of={["queues"]} what="The queue" />
+        )}
+        <Members pending={pending} placed={placed} />
       </Panel>
     );
   }
@@ -37,32 +45,60 @@ export function QueueDetails({ name, onClose }: { name: string; onClose: () => v
     <Panel
       title={name}
       subtitle={queue.parent ? `Queue below ${queue.parent}` : "Queue"}
-      badge={queue.ready ? <State tone="good">Ready</State> : <State tone={queue.new ? "idle" : "bad"}>{queue.new ? "New" : "Not ready"}</State>}
+      badge={
+        queue.ready ? (
+          <State tone="good">Ready</State>
+        ) : (
+          <State tone={problemTone(queue)}>{queue.observed ? "Not ready" : "New"}</State>
+        )
+      }
+      actions={<ActionButtons table="queues" row={{ ...queue }} />}
       onClose={onClose}
     >
-      {!queue.ready && queue.message && <p class={`notice ${queue.new ? "tone-idle" : "tone-bad"}`}>{queue.message}</p>}
-      <Facts of={[["Weight", number(queue.weight)], ["Priority", number(queue.priority ?? 0)], ["Waiting", waitingIsKnown() ? number(waiting.length) : undefined], ["Placed", counted(standing.length, "workload")]]} />
+      {!queue.ready && queue.message && <p class={`notice tone-${problemTone(queue)}`}>{queue.message}</p>}
+      <Facts
+        of={[
+          ["Weight", number(queue.weight)],
+          ["Priority", number(queue.priority ?? 0)],
+          ["Pending", queue.observed ? number(queue.pendingGangs ?? 0) : undefined],
+          ["Placed", pluralize(placed.length, "workload")],
+        ]}
+      />
       <Resources queue={queue} />
-      <Members waiting={waiting} standing={standing} />
-      <Section title="Events"><EventList events={[...eventsByObject.get(`Queue/${name}`).values()]} /></Section>
+      <Members pending={pending} placed={placed} />
+      <ContributedSections table="queues" id={name} />
+      <Section title="Events">
+        <EventList events={[...eventsByObject.get(`Queue/${name}`).values()]} />
+      </Section>
       <LiveObject table="queues" id={name} />
     </Panel>
   );
 }
 
-function Members({ waiting, standing }: { waiting: readonly Waiting[]; standing: readonly WorkloadRow[] }): JSX.Element {
+function Members({
+  pending,
+  placed,
+}: {
+  pending: readonly PendingItem[];
+  placed: readonly WorkloadRow[];
+}): JSX.Element {
   return (
     <>
-      <Section title="Waiting" aside={waitingIsKnown() ? number(waiting.length) : undefined}><WaitingList waiting={waiting} /></Section>
-      {standing.length > 0 && (
-        <Section title="Placed" aside={number(standing.length)}>
+      <Section title="Pending" aside={isPendingKnown() ? number(pending.length) : undefined}>
+        <PendingList pending={pending} />
+      </Section>
+      {placed.length > 0 && (
+        <Section title="Placed" aside={number(placed.length)}>
           <p class="chips">
-            {standing.slice(0, SHOWN).map((row) => (
+            {placed.slice(0, MAX_SHOWN).map((row) => (
               <a key={row.id} href={workloadHref(row.id)} title={`${row.kind} in ${row.namespace}, ${row.state}`}>
-                <Badge tone={states[row.state]}>{row.name}{row.gpus > 0 && ` · ${counted(row.gpus, "GPU")}`}</Badge>
+                <Badge tone={states[row.state]}>
+                  {row.name}
+                  {row.gpus > 0 && ` · ${pluralize(row.gpus, "GPU")}`}
+                </Badge>
               </a>
             ))}
-            {standing.length > SHOWN && <span class="faint">and {number(standing.length - SHOWN)} more</span>}
+            {placed.length > MAX_SHOWN && <span class="faint">and {number(placed.length - MAX_SHOWN)} more</span>}
           </p>
         </Section>
       )}
@@ -78,7 +114,7 @@ function Resources({ queue }: { queue: QueueRow }): JSX.Element {
           <tr>
             <th>Resource</th>
             <th class="num">Used</th>
-            <th class="num">Asked for</th>
+            <th class="num">Requested</th>
             <th class="num">Deserved</th>
             <th class="num">Fair share</th>
             <th class="num">Limit</th>
@@ -86,8 +122,10 @@ function Resources({ queue }: { queue: QueueRow }): JSX.Element {
         </thead>
         <tbody>
           {resourcesOf([queue]).map((resource) => {
-            const share = shareOf(queue, resource);
-            const cell = (value: number | undefined) => <td class="num">{value === undefined ? <span class="faint">–</span> : amount(resource, value)}</td>;
+            const share = queueShare(queue, resource);
+            const cell = (value: number | undefined) => (
+              <td class="num">{value === undefined ? <span class="faint">–</span> : amount(resource, value)}</td>
+            );
             return (
               <tr key={resource}>
                 <td>{resourceTitle(resource)}</td>
@@ -105,7 +143,7 @@ function Resources({ queue }: { queue: QueueRow }): JSX.Element {
   );
 }
 
-function withChildren(name: string): Set<string> {
+function withDescendants(name: string): Set<string> {
   const queues = tables.queues.peek();
-  return new Set([name, ...[...queues.keys()].filter((each) => lineage(each, queues).has(name))]);
+  return new Set([name, ...[...queues.keys()].filter((each) => queuePath(each, queues).has(name))]);
 }

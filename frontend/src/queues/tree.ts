@@ -1,24 +1,25 @@
-/** Queues in the order of their tree, and how much of a resource each has. */
-import type { QueueRow } from "../rows";
+/** Queues in tree order, and their shares of a resource. */
+import type { QueueRow } from "../data/rows";
 
 export const GPU = "nvidia.com/gpu";
 
-export interface Branch {
+export interface QueueNode {
   queue: QueueRow;
   depth: number;
 }
 
-/** What a queue has of one resource. */
+/** Amounts of one resource for a queue. */
 export interface Share {
-  used: number;
+  /** Undefined until a scheduler has written the status of the queue. */
+  used: number | undefined;
   requested: number;
   deserved: number | undefined;
   fairShare: number | undefined;
   limit: number | undefined;
 }
 
-/** Parents before their children, by name; one whose parent is not there, or who is its own, is a root. */
-export function treeOf(queues: Iterable<QueueRow>): Branch[] {
+/** Parents before their children, by name; a queue with a missing parent or in a cycle is a root. */
+export function treeOf(queues: Iterable<QueueRow>): QueueNode[] {
   const all = [...queues].sort((one, other) => (one.id < other.id ? -1 : 1));
   const known = new Set(all.map((queue) => queue.id));
   const children = new Map<string | undefined, QueueRow[]>();
@@ -26,20 +27,20 @@ export function treeOf(queues: Iterable<QueueRow>): Branch[] {
     const parent = queue.parent && known.has(queue.parent) ? queue.parent : undefined;
     children.set(parent, [...(children.get(parent) ?? []), queue]);
   }
-  const found: Branch[] = [];
+  const found: QueueNode[] = [];
   const seen = new Set<string>();
-  const grow = (queue: QueueRow, depth: number) => {
+  const visit = (queue: QueueRow, depth: number) => {
     if (seen.has(queue.id)) return;
     seen.add(queue.id);
     found.push({ queue, depth });
-    for (const child of children.get(queue.id) ?? []) grow(child, depth + 1);
+    for (const child of children.get(queue.id) ?? []) visit(child, depth + 1);
   };
-  for (const queue of children.get(undefined) ?? []) grow(queue, 0);
-  for (const queue of all) grow(queue, 0);
+  for (const queue of children.get(undefined) ?? []) visit(queue, 0);
+  for (const queue of all) visit(queue, 0);
   return found;
 }
 
-/** All resources that any queue tells of: GPUs first. */
+/** All resources named by any queue, GPUs first. */
 export function resourcesOf(queues: Iterable<QueueRow>): string[] {
   const found = new Set<string>();
   for (const queue of queues)
@@ -50,10 +51,10 @@ export function resourcesOf(queues: Iterable<QueueRow>): string[] {
   return [...found].sort((one, other) => rank(one) - rank(other) || (one < other ? -1 : 1));
 }
 
-/** What a queue has of a resource. */
-export function shareOf(queue: QueueRow, resource: string): Share {
+/** A queue's amounts of a resource. */
+export function queueShare(queue: QueueRow, resource: string): Share {
   return {
-    used: queue.used?.[resource] ?? 0,
+    used: queue.observed ? (queue.used?.[resource] ?? 0) : undefined,
     requested: queue.requested?.[resource] ?? 0,
     deserved: queue.deserved?.[resource],
     fairShare: queue.fairShare?.[resource],
@@ -61,18 +62,30 @@ export function shareOf(queue: QueueRow, resource: string): Share {
   };
 }
 
-/** The amount that fills a bar: the same for all queues, so that bars can be compared. */
-export function scaleOf(queues: Iterable<QueueRow>, resource: string): number {
-  let most = 0;
+/** The amount that fills a bar: the same for all queues, so that bars are comparable. */
+export function barScale(queues: Iterable<QueueRow>, resource: string): number {
+  let largest = 0;
   for (const queue of queues) {
-    const share = shareOf(queue, resource);
-    most = Math.max(most, share.used, share.requested, share.deserved ?? 0, share.fairShare ?? 0, share.limit ?? 0);
+    const share = queueShare(queue, resource);
+    largest = Math.max(
+      largest,
+      share.used ?? 0,
+      share.requested,
+      share.deserved ?? 0,
+      share.fairShare ?? 0,
+      share.limit ?? 0,
+    );
   }
-  return most || 1;
+  return largest || 1;
 }
 
-/** A queue and those above it. */
-export function lineage(name: string, queues: ReadonlyMap<string, QueueRow>): Set<string> {
+/** The tone of a queue that is not ready; a new one is not a problem. */
+export function problemTone(queue: QueueRow): "idle" | "bad" {
+  return queue.observed ? "bad" : "idle";
+}
+
+/** A queue and its ancestors. */
+export function queuePath(name: string, queues: ReadonlyMap<string, QueueRow>): Set<string> {
   const found = new Set<string>();
   for (let at: string | undefined = name; at && !found.has(at); at = queues.get(at)?.parent) found.add(at);
   return found;

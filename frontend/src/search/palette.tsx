@@ -1,13 +1,13 @@
-/** One box that finds anything, by keyboard. */
+/** The global search, usable by keyboard. */
 import type { JSX } from "preact";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import { showSearch } from "../keys";
-import { go } from "../router";
+import { showSearch } from "../app/keys";
+import { navigate } from "../app/router";
 import { Icon } from "../ui/icons";
-import { find, type Target } from "./find";
+import { find, type Target } from "./matcher";
 import { targets } from "./targets";
 
-/** Shown by Ctrl K, or "/" on a page that has no filter of its own. */
+/** Opened by Ctrl K, or "/" on a page without a filter box. */
 export function SearchPalette(): JSX.Element {
   const dialog = useRef<HTMLDialogElement>(null);
   const list = useRef<HTMLUListElement>(null);
@@ -15,13 +15,16 @@ export function SearchPalette(): JSX.Element {
   const [chosen, setChosen] = useState(0);
   const found = useMemo(() => find(targets(), text), [text]);
   useEffect(() => dialog.current?.showModal(), []);
-  useEffect(() => list.current?.querySelector("[aria-selected=true]")?.scrollIntoView({ block: "nearest" }), [chosen, found]);
+  useEffect(
+    () => list.current?.querySelector("[aria-selected=true]")?.scrollIntoView({ block: "nearest" }),
+    [chosen, found],
+  );
 
   const open = (target: Target | undefined) => {
     const href = target?.href();
     if (!href) return;
     dialog.current?.close();
-    go(href);
+    navigate(href);
   };
   const press = (event: KeyboardEvent) => {
     const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
@@ -47,13 +50,13 @@ export function SearchPalette(): JSX.Element {
         <input
           type="text"
           role="combobox"
-          aria-label="Search nodes, pods, gangs, workloads and queues"
+          aria-label="Search everything by name"
           aria-expanded="true"
           aria-controls="palette-list"
           aria-activedescendant={found.length ? `found-${chosen}` : undefined}
           autocomplete="off"
           spellcheck={false}
-          placeholder="Search nodes, pods, gangs, workloads, queues"
+          placeholder="Search everything by name"
           value={text}
           onInput={(event) => {
             setText(event.currentTarget.value);
@@ -63,7 +66,7 @@ export function SearchPalette(): JSX.Element {
         />
         <kbd>Esc</kbd>
       </label>
-      <ul id="palette-list" role="listbox" aria-label="Found" ref={list}>
+      <ul id="palette-list" role="listbox" aria-label="Results" ref={list}>
         {found.map((target, at) => (
           <li
             key={`${target.kind} ${target.name} ${target.detail}`}
@@ -79,7 +82,7 @@ export function SearchPalette(): JSX.Element {
           </li>
         ))}
       </ul>
-      {found.length === 0 && <p class="palette-none">Nothing is called that.</p>}
+      {found.length === 0 && <p class="palette-none">No results.</p>}
     </dialog>
   );
 }

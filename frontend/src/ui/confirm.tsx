@@ -1,60 +1,67 @@
-/** The dialog before an action: asks, acts, shows the answer. */
+/** The confirmation dialog of an action: confirms, performs it, shows the reply. */
 import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
-import { perform, question, type Question } from "../actions";
+import { type Confirmation, confirmation, performAction } from "../data/actions";
 
-/** Mounted once; shows itself when something is asked. */
+/** Mounted once; opens when a confirmation is requested. */
 export function Confirm(): JSX.Element | null {
-  const asked = question.value;
-  return asked ? <Dialog key={asked.act.act + asked.act.id} asked={asked} /> : null;
+  const request = confirmation.value;
+  return request ? <Dialog key={request.action.action + request.action.id} request={request} /> : null;
 }
 
-function Dialog({ asked }: { asked: Question }): JSX.Element {
+function Dialog({ request }: { request: Confirmation }): JSX.Element {
   const dialog = useRef<HTMLDialogElement>(null);
-  const [replicas, setReplicas] = useState(asked.act.replicas ?? 1);
+  const [value, setValue] = useState(request.action.value ?? 1);
   const [busy, setBusy] = useState(false);
-  const [answer, setAnswer] = useState<{ text: string; failed: boolean } | undefined>();
+  const [reply, setReply] = useState<{ text: string; failed: boolean } | undefined>();
   useEffect(() => dialog.current?.showModal(), []);
 
   const submit = async (event: Event) => {
     event.preventDefault();
     setBusy(true);
     try {
-      const text = await perform(asked.scales ? { ...asked.act, replicas } : asked.act);
-      setAnswer({ text: text || "Done.", failed: false });
+      const text = await performAction(request.input ? { ...request.action, value } : request.action);
+      setReply({ text: text || "Done.", failed: false });
     } catch (error) {
-      setAnswer({ text: (error as Error).message, failed: true });
+      setReply({ text: (error as Error).message, failed: true });
     }
     setBusy(false);
   };
 
   return (
-    <dialog ref={dialog} class="dialog" aria-labelledby="confirm-title" aria-describedby="confirm-text" onClose={() => (question.value = undefined)}>
+    <dialog
+      ref={dialog}
+      class="dialog"
+      aria-labelledby="confirm-title"
+      aria-describedby="confirm-text"
+      onClose={() => (confirmation.value = undefined)}
+    >
       <form onSubmit={submit}>
-        <h2 id="confirm-title">{asked.title}</h2>
-        <p id="confirm-text">{asked.text}</p>
-        {asked.scales && (
+        <h2 id="confirm-title">{request.title}</h2>
+        <p id="confirm-text">{request.text}</p>
+        {request.input && (
           <label class="field">
-            Replicas
+            {request.input.label}
             <input
               type="number"
-              min={0}
+              min={request.input.minimum}
+              max={request.input.maximum}
               required
-              value={replicas}
-              onInput={(event) => setReplicas(event.currentTarget.valueAsNumber)}
+              value={value}
+              onInput={(event) => setValue(event.currentTarget.valueAsNumber)}
             />
           </label>
         )}
-        <p role="status" class={answer ? (answer.failed ? "answer tone-bad" : "answer tone-good") : "visually-hidden"}>
-          {answer?.text}
+        <p role="status" class={reply ? (reply.failed ? "answer tone-bad" : "answer tone-good") : "visually-hidden"}>
+          {reply?.text}
         </p>
         <div class="dialog-buttons">
           <button type="button" class="button" onClick={() => dialog.current?.close()}>
-            {answer && !answer.failed ? "Close" : "Cancel"}
+            {reply && !reply.failed ? "Close" : "Cancel"}
           </button>
-          {(!answer || answer.failed) && (
-            <button type="submit" class={`button ${asked.danger ? "danger" : "primary"}`} disabled={busy}>
-              {asked.verb}
+          {(!reply || reply.failed) && (
+            <button type="submit" class={`button ${request.danger ? "danger" : "primary"}`} disabled={busy}>
+              {request.verb}
             </button>
           )}
         </div>

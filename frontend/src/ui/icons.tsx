@@ -12,7 +12,8 @@ const shapes = {
   up: "M4 10l4-4 4 4",
   down: "M4 6l4 4 4-4",
   right: "M6 4l4 4-4 4",
-  light: "M8 5a3 3 0 1 1 0 6 3 3 0 0 1 0-6zM8 1v1.500M8 13.500v1.500M1 8h1.500M13.500 8h1.500M3 3l1 1M12 12l1 1M13 3l-1 1M4 12l-1 1",
+  light:
+    "M8 5a3 3 0 1 1 0 6 3 3 0 0 1 0-6zM8 1v1.500M8 13.500v1.500M1 8h1.500M13.500 8h1.500M3 3l1 1M12 12l1 1M13 3l-1 1M4 12l-1 1",
   dark: "M13.500 9.500A6 6 0 0 1 6.500 2.500a6 6 0 1 0 7 7z",
   system: "M2 3h12v8h-12zM6 13.500h4",
   pause: "M5.500 3.500v9M10.500 3.500v9",
@@ -23,11 +24,15 @@ const shapes = {
 
 export type IconName = keyof typeof shapes;
 
-/** An icon; decoration only, so give its button a name. */
-export function Icon({ name, size = 16 }: { name: IconName; size?: number }): JSX.Element {
+/** The shape of a page without an icon of its own. */
+const PAGE = "M3.500 1.500h6l3 3v10h-9zM9.500 1.500v3h3M6 8h4M6 11h4";
+const PATH = /^[Mm][-\d\s.,a-zA-Z]+$/;
+
+/** An icon, by its name or its path; decoration only, so give its button a name. */
+export function Icon({ name, size = 16 }: { name: IconName | (string & {}); size?: number }): JSX.Element {
   return (
     <svg class="icon" width={size} height={size} viewBox="0 0 16 16" aria-hidden="true">
-      <path d={shapes[name]} />
+      <path d={name in shapes ? shapes[name as IconName] : PATH.test(name) ? name : PAGE} />
     </svg>
   );
 }

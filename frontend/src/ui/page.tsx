@@ -1,14 +1,21 @@
-/** The frame of a page: its title, what filters it, and what it shows. */
+/** The frame of a page: title, filters, content, details panel. */
 import type { ComponentChildren, JSX } from "preact";
-import { narrow } from "../media";
-import type { TableName } from "../rows";
-import { Unread } from "./unread";
+import { narrow } from "../app/media";
+import { ComponentNotices } from "./component-notices";
+import { TableNotices } from "./table-notices";
 
-/** The head stays, the content scrolls; a panel goes beside it, and on a phone above all of it. */
-export function PageFrame({ title, tables, summary, filters, panel, children }: {
+/** The head is fixed, the content scrolls; a panel opens beside it, on a phone over it. */
+export function PageFrame({
+  title,
+  tables,
+  summary,
+  filters,
+  panel,
+  children,
+}: {
   title: string;
-  /** What the page is made of; it says which of them cannot be read. */
-  tables: readonly TableName[];
+  /** Tables that the page shows; notices name those that cannot be read. */
+  tables: readonly string[];
   summary?: ComponentChildren;
   filters?: ComponentChildren;
   panel?: ComponentChildren;
@@ -22,7 +29,8 @@ export function PageFrame({ title, tables, summary, filters, panel, children }: 
           {summary && <p class="summary">{summary}</p>}
           {filters && <div class="filters">{filters}</div>}
         </header>
-        <Unread of={tables} />
+        <ComponentNotices />
+        <TableNotices of={tables} />
         <div class="page-body">{children}</div>
       </div>
       {panel}

@@ -1,11 +1,18 @@
-/** The drawer with the details of what was chosen. */
+/** The panel with the details of the selected object. */
 import type { ComponentChildren, JSX } from "preact";
 import { useEffect, useRef } from "preact/hooks";
-import { onEscape } from "../keys";
+import { onEscape } from "../app/keys";
 import { Icon } from "./icons";
 
-/** Takes the focus when it opens, closes with Esc, and gives the focus back. */
-export function Panel({ title, subtitle, badge, actions, onClose, children }: {
+/** Takes the focus when it opens, closes with Esc, and restores the focus. */
+export function Panel({
+  title,
+  subtitle,
+  badge,
+  actions,
+  onClose,
+  children,
+}: {
   title: ComponentChildren;
   subtitle?: ComponentChildren;
   badge?: ComponentChildren;
@@ -29,7 +36,9 @@ export function Panel({ title, subtitle, badge, actions, onClose, children }: {
     <div class="panel" role="dialog" aria-labelledby="panel-title">
       <header class="panel-head">
         <div class="panel-titles">
-          <h2 id="panel-title" ref={heading} tabIndex={-1}>{title}</h2>
+          <h2 id="panel-title" ref={heading} tabIndex={-1}>
+            {title}
+          </h2>
           {subtitle && <p class="muted">{subtitle}</p>}
         </div>
         {badge}
@@ -43,8 +52,12 @@ export function Panel({ title, subtitle, badge, actions, onClose, children }: {
   );
 }
 
-/** A part of the details under a heading. */
-export function Section({ title, aside, children }: {
+/** A section of the details. */
+export function Section({
+  title,
+  aside,
+  children,
+}: {
   title: string;
   aside?: ComponentChildren;
   children: ComponentChildren;
@@ -60,7 +73,7 @@ export function Section({ title, aside, children }: {
   );
 }
 
-/** Names and values beside each other; those without a value are left out. */
+/** Names and values in two columns; entries without a value are omitted. */
 export function Facts({ of }: { of: [string, ComponentChildren][] }): JSX.Element {
   return (
     <dl class="facts">

@@ -1,13 +1,17 @@
-/** The order of a table. */
+/** Sorting of tables. */
 
-/** What can be sorted: columns by the names that the address has for them. */
+/** A sortable column, named as in the address. */
 interface Sorted<R> {
   id: string;
   sort?: (row: R) => string | number;
 }
 
-/** By the column that `order` names ("name", or "-name" for the other way round), else as given. */
-export function sortRows<R extends { id: string }>(rows: readonly R[], columns: readonly Sorted<R>[], order: string): readonly R[] {
+/** Sorts by the column that `order` names ("name", or "-name" for descending), else keeps the order. */
+export function sortRows<R extends { id: string }>(
+  rows: readonly R[],
+  columns: readonly Sorted<R>[],
+  order: string,
+): readonly R[] {
   const down = order.startsWith("-");
   const by = columns.find((column) => column.id === order.replace(/^-/, ""))?.sort;
   if (!by) return rows;

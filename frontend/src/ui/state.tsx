@@ -1,7 +1,7 @@
-/** A state in colour, shape and words: none of them alone. */
+/** States by colour, shape and text: never by colour alone. */
 import type { ComponentChildren, JSX } from "preact";
 
-/** How a state is to be taken: fine, on its way, held up, in trouble, broken, over. */
+/** Severity of a state: healthy, progressing, waiting, degraded, failed, inactive. */
 export type Tone = "good" | "busy" | "wait" | "warn" | "bad" | "idle";
 
 const marks: Record<Tone, JSX.Element> = {
@@ -18,7 +18,7 @@ const marks: Record<Tone, JSX.Element> = {
   idle: <circle cx="6" cy="6" r="3.500" />,
 };
 
-/** The mark of a state, for where its words stand beside it. */
+/** The mark of a state, for use beside its text. */
 export function Mark({ tone }: { tone: Tone }): JSX.Element {
   return (
     <svg class={`mark tone-${tone}`} width="12" height="12" viewBox="0 0 12 12" aria-hidden="true">
@@ -27,7 +27,7 @@ export function Mark({ tone }: { tone: Tone }): JSX.Element {
   );
 }
 
-/** A state: its mark and its words. */
+/** A state: its mark and its text. */
 export function State({ tone, children }: { tone: Tone; children: ComponentChildren }): JSX.Element {
   return (
     <span class={`state tone-${tone}`}>
@@ -38,7 +38,15 @@ export function State({ tone, children }: { tone: Tone; children: ComponentChild
 }
 
 /** A small label, plain or toned. */
-export function Badge({ tone, title, children }: { tone?: Tone; title?: string; children: ComponentChildren }): JSX.Element {
+export function Badge({
+  tone,
+  title,
+  children,
+}: {
+  tone?: Tone;
+  title?: string;
+  children: ComponentChildren;
+}): JSX.Element {
   return (
     <span class={tone ? `badge toned tone-${tone}` : "badge"} title={title}>
       {children}

@@ -1,12 +1,12 @@
-/** The roles of a set: how many of each, and after whom they start. */
+/** The cliques of a PodCliqueSet: replicas, readiness and startup order. */
 import type { JSX } from "preact";
-import { ask, mayAct } from "../actions";
-import { apart, counted, number } from "../format";
-import type { CliqueRow, SetRow } from "../rows";
-import { Meter } from "../ui/bits";
+import { actionsAllowed, requestConfirmation } from "../data/actions";
+import type { CliqueRow, SetRow } from "../data/rows";
+import { number, pluralize, splitId } from "../lib/format";
+import { Meter } from "../ui/controls";
 import { Section } from "../ui/panel";
 
-/** One line for each clique of the template, summed over its instances; these below, where there are more. */
+/** One row per clique of the template, summed over its instances, which are listed below if there are several. */
 export function Roles({ set, cliques }: { set: SetRow; cliques: readonly CliqueRow[] }): JSX.Element {
   const roles = set.cliques.map((role) => cliques.filter((each) => roleOf(each, set) === role.name));
   return (
@@ -16,28 +16,46 @@ export function Roles({ set, cliques }: { set: SetRow; cliques: readonly CliqueR
           <tr>
             <th>Role</th>
             <th class="num">GPUs each</th>
-            <th class="num">At least</th>
+            <th class="num">Minimum</th>
             <th class="num">Ready</th>
-            <th class="bar-column"><span class="visually-hidden">Share ready</span></th>
-            {mayAct.value && <th><span class="visually-hidden">Actions</span></th>}
+            <th class="bar-column">
+              <span class="visually-hidden">Share ready</span>
+            </th>
+            {actionsAllowed.value && (
+              <th>
+                <span class="visually-hidden">Actions</span>
+              </th>
+            )}
           </tr>
         </thead>
         <tbody>
           {set.cliques.map((role, at) => {
             const instances = roles[at] ?? [];
-            const wanted = instances.length ? total(instances, (each) => each.replicas) : role.replicas * set.replicas;
+            const desired = instances.length ? total(instances, (each) => each.replicas) : role.replicas * set.replicas;
             const ready = total(instances, (each) => each.ready ?? 0);
             return (
               <tr key={role.name}>
                 <td>
-                  <b>{role.name}</b>{role.role && role.role !== role.name && <span class="faint"> {role.role}</span>}
-                  <p class="muted">{startsAfter(set, at)}</p>
+                  <b>{role.name}</b>
+                  {role.role && role.role !== role.name && <span class="faint"> {role.role}</span>}
+                  <p class="muted">{startupText(set, at)}</p>
                 </td>
                 <td class="num">{role.gpus || <span class="faint">–</span>}</td>
                 <td class="num">{role.min}</td>
-                <td class="num">{ready}<span class="faint">/{wanted}</span></td>
-                <td class="bar-column"><Meter share={wanted ? ready / wanted : 0} label={`${ready} of ${wanted} ready`} colour={ready >= wanted ? "var(--good)" : "var(--busy)"} /></td>
-                {mayAct.value && <td class="num">{instances.length === 1 && instances[0] && <Scale clique={instances[0]} />}</td>}
+                <td class="num">
+                  {ready}
+                  <span class="faint">/{desired}</span>
+                </td>
+                <td class="bar-column">
+                  <Meter
+                    share={desired ? ready / desired : 0}
+                    label={`${ready} of ${desired} ready`}
+                    colour={ready >= desired ? "var(--good)" : "var(--busy)"}
+                  />
+                </td>
+                {actionsAllowed.value && (
+                  <td class="num">{instances.length === 1 && instances[0] && <Scale clique={instances[0]} />}</td>
+                )}
               </tr>
             );
           })}
@@ -52,14 +70,21 @@ function Instances({ cliques }: { cliques: readonly CliqueRow[] }): JSX.Element 
   const sorted = [...cliques].sort((one, other) => one.id.localeCompare(other.id, "en", { numeric: true }));
   return (
     <details class="fold">
-      <summary>{counted(sorted.length, "clique")}</summary>
+      <summary>{pluralize(sorted.length, "clique")}</summary>
       <table class="plain">
         <tbody>
           {sorted.map((clique) => (
             <tr key={clique.id}>
-              <td>{apart(clique.id).name}</td>
-              <td class="num">{number(clique.ready ?? 0)}<span class="faint">/{number(clique.replicas)} ready</span></td>
-              {mayAct.value && <td class="num"><Scale clique={clique} /></td>}
+              <td>{splitId(clique.id).name}</td>
+              <td class="num">
+                {number(clique.ready ?? 0)}
+                <span class="faint">/{number(clique.replicas)} ready</span>
+              </td>
+              {actionsAllowed.value && (
+                <td class="num">
+                  <Scale clique={clique} />
+                </td>
+              )}
             </tr>
           ))}
         </tbody>
@@ -69,19 +94,19 @@ function Instances({ cliques }: { cliques: readonly CliqueRow[] }): JSX.Element 
 }
 
 function Scale({ clique }: { clique: CliqueRow }): JSX.Element {
-  const { name } = apart(clique.id);
+  const { name } = splitId(clique.id);
   return (
     <button
       type="button"
       class="button small"
       aria-label={`Scale ${name}…`}
       onClick={() =>
-        ask({
+        requestConfirmation({
           title: `Scale ${name}`,
-          text: `It has ${counted(clique.replicas, "pod")} now. Its gang starts, and stays, with at least ${number(clique.min)} of them.`,
+          text: `Current replicas: ${clique.replicas}. Its gang needs at least ${number(clique.min)} of them.`,
           verb: "Scale",
-          scales: true,
-          act: { act: "scale", table: "cliques", id: clique.id, replicas: clique.replicas },
+          input: { label: "Replicas", minimum: 0 },
+          action: { action: "scale", table: "cliques", id: clique.id, value: clique.replicas },
         })
       }
     >
@@ -90,13 +115,13 @@ function Scale({ clique }: { clique: CliqueRow }): JSX.Element {
   );
 }
 
-/** A PodClique is named SET-REPLICA-…-ROLE; of two roles that fit, such as "a" and "b-a", the longer. */
+/** A PodClique is named SET-REPLICA-…-ROLE; of two matching roles, such as "a" and "b-a", the longer. */
 function roleOf(clique: CliqueRow, set: SetRow): string | undefined {
-  const fitting = set.cliques.map((role) => role.name).filter((name) => clique.id.endsWith(`-${name}`));
-  return fitting.sort((one, other) => other.length - one.length)[0];
+  const matching = set.cliques.map((role) => role.name).filter((name) => clique.id.endsWith(`-${name}`));
+  return matching.sort((one, other) => other.length - one.length)[0];
 }
 
-function startsAfter(set: SetRow, at: number): string {
+function startupText(set: SetRow, at: number): string {
   const role = set.cliques[at];
   if (set.startup === "Explicit" && role?.after?.length) return `after ${role.after.join(", ")}`;
   if (set.startup === "InOrder" && at > 0) return `after ${set.cliques[at - 1]?.name}`;

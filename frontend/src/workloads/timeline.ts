@@ -1,12 +1,13 @@
-/** How a gang came to be ready: for each pod what it waited for, and the gang's milestones. */
-import { number } from "../format";
-import type { GangRow, PodRow } from "../rows";
+/** The startup of a gang: phases of each pod, and the gang's milestones. */
 
-export type Step = "waits" | "starts" | "readies" | "runs";
+import type { GangRow, PodRow } from "../data/rows";
+import { number } from "../lib/format";
 
-/** A stretch of a pod's beginning; `open` while it lasts. */
-export interface Stretch {
-  step: Step;
+export type Phase = "pending" | "starting" | "unready" | "running";
+
+/** A phase of a pod's startup; `open` while it lasts. */
+export interface PhaseSpan {
+  phase: Phase;
   from: number;
   to: number;
   open: boolean;
@@ -14,7 +15,7 @@ export interface Stretch {
 
 export interface Bar {
   pod: PodRow;
-  stretches: Stretch[];
+  spans: PhaseSpan[];
 }
 
 export interface Timeline {
@@ -22,11 +23,11 @@ export interface Timeline {
   to: number;
   milestones: { name: "applied" | "placed" | "ready" | "ended"; at: number }[];
   bars: Bar[];
-  /** Pods that came after the others were ready: replaced or scaled. */
+  /** Pods created after the others were ready: replacements or scaled-up ones. */
   later: number;
 }
 
-/** The beginning of a gang, or of pods that have none; `now` ends what is not over. */
+/** The startup of a gang, or of pods without one; phases in progress end at `now`. */
 export function timelineOf(gang: GangRow | undefined, pods: readonly PodRow[], now: number): Timeline | undefined {
   const known = pods.filter((pod) => pod.created !== undefined);
   const begins = known.map((pod) => pod.created ?? now);
@@ -35,11 +36,11 @@ export function timelineOf(gang: GangRow | undefined, pods: readonly PodRow[], n
   const first = gang ? known.filter((pod) => (pod.created ?? now) <= (gang.readyAt ?? Infinity)) : firstBatch(known);
   const readyAt = gang ? gang.readyAt : latest(first.map((pod) => pod.readyAt));
   const later = known.length - first.length;
-  const bars = first.map((pod) => ({ pod, stretches: stretchesOf(pod, now) }));
-  const place = new Map(gang?.groups.flatMap((group) => group.pods).map((pod, at) => [pod, at]));
-  const rank = ({ pod }: Bar) => place.get(pod.id) ?? place.size;
+  const bars = first.map((pod) => ({ pod, spans: phaseSpans(pod, now) }));
+  const position = new Map(gang?.groups.flatMap((group) => group.pods).map((pod, at) => [pod, at]));
+  const rank = ({ pod }: Bar) => position.get(pod.id) ?? position.size;
   bars.sort((one, other) => rank(one) - rank(other) || (one.pod.id < other.pod.id ? -1 : 1));
-  const ends = bars.map((bar) => bar.stretches.at(-1)?.to ?? from);
+  const ends = bars.map((bar) => bar.spans.at(-1)?.to ?? from);
   const placed = gang ? placedAt(gang, first) : latest(first.map((pod) => pod.scheduled));
   const endedAt = readyAt === undefined && later === 0 ? latest(first.map((pod) => pod.finished)) : undefined;
   const to = Math.max(readyAt ?? from, placed ?? from, from + 1, ...ends);
@@ -50,23 +51,23 @@ export function timelineOf(gang: GangRow | undefined, pods: readonly PodRow[], n
   return { from, to, milestones, bars, later };
 }
 
-/** Round times for an axis of `span` seconds: at most `most` of them, from 0. Times of the cluster are whole seconds. */
-export function ticks(span: number, most = 6): number[] {
+/** Round times for an axis of `span` seconds: at most `max`, from 0. Timestamps in the cluster are whole seconds. */
+export function ticks(span: number, max = 6): number[] {
   const steps = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 43200, 86400, 172800, 604800];
-  const step = steps.find((each) => span / each <= most) ?? span / most;
+  const step = steps.find((each) => span / each <= max) ?? span / max;
   const found: number[] = [];
   for (let at = 0; at <= span; at += step) found.push(Number(at.toFixed(3)));
   return found;
 }
 
 /** A time of an axis, in the unit of its steps: "90 s", "45 min". */
-export function tickWords(tick: number, step: number): string {
+export function formatTick(tick: number, step: number): string {
   if (tick === 0) return "0";
   const [unit, name] = step < 60 ? [1, "s"] : step < 3600 ? [60, "min"] : step < 86400 ? [3600, "h"] : [86400, "d"];
   return `${number(tick / unit)} ${name}`;
 }
 
-/** What all names begin with, up to a hyphen; nothing where there is only one. */
+/** The common prefix of names, up to a hyphen; empty for a single name. */
 export function commonPrefix(names: readonly string[]): string {
   const [first = "", ...others] = names;
   if (others.length === 0) return "";
@@ -75,25 +76,25 @@ export function commonPrefix(names: readonly string[]): string {
   return first.slice(0, first.slice(0, end).lastIndexOf("-") + 1);
 }
 
-function stretchesOf(pod: PodRow, now: number): Stretch[] {
+function phaseSpans(pod: PodRow, now: number): PhaseSpan[] {
   const over = pod.finished;
-  const points: [Step, number | undefined, number | undefined][] = [
-    ["waits", pod.created, pod.scheduled],
-    ["starts", pod.scheduled, pod.started],
-    // A pod that is over no longer says when it was ready.
-    [over !== undefined && pod.readyAt === undefined ? "runs" : "readies", pod.started, pod.readyAt],
+  const points: [Phase, number | undefined, number | undefined][] = [
+    ["pending", pod.created, pod.scheduled],
+    ["starting", pod.scheduled, pod.started],
+    // The Ready condition of a finished pod no longer has the time at which it became ready.
+    [over !== undefined && pod.readyAt === undefined ? "running" : "unready", pod.started, pod.readyAt],
   ];
-  const found: Stretch[] = [];
+  const found: PhaseSpan[] = [];
   for (const [step, begin, end] of points) {
     if (begin === undefined) break;
     const to = end ?? over ?? now;
-    found.push({ step, from: begin, to: Math.max(begin, to), open: end === undefined && over === undefined });
+    found.push({ phase: step, from: begin, to: Math.max(begin, to), open: end === undefined && over === undefined });
     if (end === undefined) break;
   }
   return found;
 }
 
-/** When every group had enough pods with a node: as its pods say, or the gang, which notes it later. */
+/** When every group had enough bound pods: from their conditions, or the gang's, which is updated later. */
 function placedAt(gang: GangRow, pods: readonly PodRow[]): number | undefined {
   if (gang.scheduled === undefined) return undefined;
   const times = new Map(pods.map((pod) => [pod.id, pod.scheduled ?? Infinity]));
@@ -104,7 +105,7 @@ function placedAt(gang: GangRow, pods: readonly PodRow[]): number | undefined {
   return Math.min(gang.scheduled, Math.max(0, ...enough) || Infinity);
 }
 
-/** Pods that have no gang began together if each came before those before it were ready. */
+/** Pods without a gang belong to the same startup if each was created before its predecessors were ready. */
 function firstBatch(pods: readonly PodRow[]): PodRow[] {
   const found: PodRow[] = [];
   let settled = Infinity;

@@ -1,4 +1,5 @@
-"""The objects: one module per API group, and what every object has in common.
+"""The API objects: one module per API group, and what every object has in common.
 
-Types here are what goes over the wire, camelCase included; nothing here talks to anything.
+Types here are the wire format (camelCase on the wire, as msgspec Structs); this package does no
+I/O. The CustomResourceDefinitions in `crds` are generated from them.
 """

@@ -1,4 +1,4 @@
-"""Objects as plain JSON, where the kind is not known when the code is written."""
+"""Unstructured objects: plain JSON of any kind."""
 
 from typing import Any, TypeAlias
 

@@ -1,8 +1,8 @@
-"""What every object of a Kubernetes API has: metadata, owners, conditions.
+"""Metadata, owner references and conditions of Kubernetes objects.
 
-Projections: the fields that are used, and no others. What is read from JSON holds no cycles, and
-is no concern of the collector (`gc=False`): there may be very many. Parts that are equal in many
-objects are kept once.
+Projections: only the fields that are used. Decoded JSON has no reference cycles, so the structs are
+excluded from garbage collection (`gc=False`): there may be very many. Values that are equal in many
+objects are interned.
 """
 
 from functools import lru_cache
@@ -15,13 +15,13 @@ T = TypeVar("T")
 
 
 @lru_cache(maxsize=1024)
-def shared(part: T) -> T:
-    """The equal part that was read before, if one was lately: much less to hold, no more to do."""
-    return part
+def intern_value(value: T) -> T:
+    """The equal value that was decoded before, if one is cached: saves memory."""
+    return value
 
 
 class OwnerReference(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """Whose an object is; at most one owner is its controller."""
+    """An owner of an object; at most one owner is its controller."""
 
     api_version: str
     kind: str
@@ -32,7 +32,7 @@ class OwnerReference(msgspec.Struct, frozen=True, gc=False, rename="camel"):
 
 
 class Metadata(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """What controllers use of any object's metadata."""
+    """The fields of ObjectMeta that controllers use."""
 
     name: str
     uid: str
@@ -49,7 +49,7 @@ class Metadata(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     deletion_grace_period_seconds: int | None = None
 
     def __post_init__(self) -> None:
-        force_setattr(self, "owner_references", shared(self.owner_references))
+        force_setattr(self, "owner_references", intern_value(self.owner_references))
 
     @property
     def controller(self) -> OwnerReference | None:

@@ -1,8 +1,8 @@
-"""`scheduler.grove.io/v1alpha1`: the PodGang, the one thing that is placed.
+"""`scheduler.grove.io/v1alpha1`: the PodGang, the unit of scheduling.
 
-Everything that needs placing becomes a PodGang. A gang is several **groups** of pods; at least
-`min_replicas` pods of every group start together, or none does. What more pods a group has
-follow when there is room.
+Everything that needs placement becomes a PodGang. A gang has several **groups** of pods; at least
+`min_replicas` pods of every group start together, or none does. Surplus pods of a group are
+scheduled when there is free capacity.
 """
 
 from typing import Annotated, Literal
@@ -23,22 +23,22 @@ class NamespacedName(msgspec.Struct, frozen=True, gc=False):
     """A reference to an object in some namespace."""
 
     namespace: str
-    """Namespace of the object."""
+    """The namespace of the object."""
     name: str
-    """Name of the object."""
+    """The name of the object."""
 
 
 class PackConstraint(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """Pods stand within one domain of a topology: each is the key of a node label."""
+    """Packs pods into one domain of a topology; each level is the key of a node label."""
 
     required: str | None = None
-    """All in one domain of this level, or not at all."""
+    """Required: all pods in one domain of this level."""
     preferred: str | None = None
-    """In as few domains of this level as can be."""
+    """Preferred: pods in as few domains of this level as possible."""
 
 
 class TopologyConstraint(msgspec.Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
-    """Where pods of a gang stand relative to each other."""
+    """Where the pods of a gang are placed relative to each other."""
 
     pack_constraint: PackConstraint | None = None
 
@@ -47,11 +47,11 @@ class PodGroup(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """Pods of one role."""
 
     name: str
-    """Name of the PodClique whose pods these are."""
+    """The name of the PodClique of these pods."""
     pod_references: tuple[NamespacedName, ...]
     """The pods, sorted by name."""
     min_replicas: Annotated[int, Meta(ge=0, extra={"format": "int32"})]
-    """So many start together with the rest of the gang."""
+    """The number of pods that must start together with the rest of the gang."""
     topology_constraint: TopologyConstraint | None = None
 
 
@@ -59,55 +59,56 @@ class TopologyConstraintGroup(msgspec.Struct, frozen=True, gc=False, rename="cam
     """A constraint on several groups together."""
 
     name: str
-    """Name of the constraint."""
+    """The name of the constraint."""
     pod_group_names: tuple[str, ...]
-    """The groups that it is about."""
+    """The groups that it applies to."""
     topology_constraint: TopologyConstraint | None = None
 
 
 class Spread(msgspec.Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
-    """Gangs that share a label's value stand apart."""
+    """Spreads gangs with the same value of a label over domains."""
 
     topology_key: str
-    """Key of the node label whose values are the domains."""
+    """The key of the node label whose values are the domains."""
     among: str
-    """Gangs that have the same value of this label of the PodGang keep apart from each other."""
+    """The key of the PodGang label: gangs with the same value are spread."""
     required: bool = False
-    """No two of them in one domain, instead of as evenly as can be."""
+    """Require different domains for all of them, instead of spreading them as evenly as
+    possible."""
 
 
 class PodGangSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """What should be placed together, and where."""
+    """The pods that are scheduled together, and their constraints."""
 
     pod_groups: tuple[PodGroup, ...] = msgspec.field(name="podgroups")
     topology_constraint: TopologyConstraint | None = None
     topology_constraint_group_configs: tuple[TopologyConstraintGroup, ...] = ()
     priority_class_name: str = ""
-    """Priority of the gang among others."""
+    """The priority class of the gang."""
     reuse_reservation_ref: NamespacedName | None = None
     base_ref: NamespacedName | None = None
-    """A gang that must be placed first, and within whose domain this one stands where
-    `topologyConstraint` requires one."""
+    """The base gang, which must be scheduled first; where `topologyConstraint` requires a domain,
+    this gang is placed in the domain of the base gang."""
     spread: Spread | None = None
 
 
 class PodGangStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """How far a gang is."""
+    """The observed state of a gang."""
 
     phase: Annotated[Phase, Meta(extra={"default": "Pending", "required": True})] = "Pending"
-    """Pending until enough pods have a node, Starting until they are ready, then Running;
+    """Pending until the minimum of pods is scheduled, Starting until they are ready, then Running;
     Succeeded or Failed when its pods have finished."""
     conditions: tuple[Condition, ...] = ()
     placement_score: float | None = None
-    """How good the place is that it got."""
+    """How close to each other its pods are placed; 1 is optimal."""
     last_scheduled: Time | None = None
-    """When Scheduled became true last."""
+    """When the condition Scheduled last became true."""
     last_ready: Time | None = None
-    """When Ready became true last."""
+    """When the condition Ready last became true."""
 
 
 class PodGang(msgspec.Struct, gc=False):
-    """Pods that are placed together."""
+    """Pods that are scheduled together, or not at all."""
 
     metadata: Metadata
     spec: PodGangSpec

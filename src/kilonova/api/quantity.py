@@ -1,9 +1,9 @@
-"""Amounts of resources as Kubernetes writes them: `100m`, `1.5Gi`, `2e3`.
+"""Quantities of resources in Kubernetes' format: `100m`, `1.5Gi`, `2e3`.
 
-A `Quantity` is an exact number of nanos, with the way it was written. Parsing, order,
-arithmetic and the canonical text are those of Kubernetes' `resource.Quantity`; two corners
-differ on purpose. Where the original overflows an int64 or drops a suffix that it has no
-letter for (`1000E`), the number here stays what was written.
+A `Quantity` is an exact number of nanos, with its format. Parsing, order, arithmetic and the
+canonical text are those of Kubernetes' `resource.Quantity`, with two deliberate differences: where
+the original overflows an int64 or drops a suffix that it has no letter for (`1000E`), the value
+here stays exact.
 """
 
 from __future__ import annotations
@@ -13,14 +13,16 @@ from enum import Enum
 from functools import lru_cache
 
 _NANO = 10**9
-_LARGEST = (2**63 - 1) * _NANO
+_MAX_NANO = (2**63 - 1) * _NANO
 _EXPONENT_LIMIT = 1000
 
-_split = re.compile(r"([+-]?)([0-9]*)(?:\.([0-9]*))?([eEinumkKMGTP]*[-+]?[0-9]*)").fullmatch
+_match_quantity = re.compile(
+    r"([+-]?)([0-9]*)(?:\.([0-9]*))?([eEinumkKMGTP]*[-+]?[0-9]*)"
+).fullmatch
 
 
 class Format(Enum):
-    """The family of suffixes that an amount was written with, and is shown with."""
+    """The suffix family that a quantity was written with, and is formatted with."""
 
     DECIMAL = "DecimalSI"
     BINARY = "BinarySI"
@@ -34,11 +36,11 @@ _BINARY_SUFFIX = ("", *_BINARY)
 
 
 class QuantityError(ValueError):
-    """A text that is not an amount."""
+    """The text is not a quantity."""
 
 
 class Quantity:
-    """An exact amount. Compared and hashed by its value, however it was written."""
+    """An exact quantity. Compared and hashed by value, whatever its format."""
 
     __slots__ = ("_text", "format", "nano")
 
@@ -53,12 +55,12 @@ class Quantity:
     @property
     def value(self) -> int:
         """Whole units, rounded away from zero: bytes of memory, number of devices."""
-        return _away_from_zero(self.nano, _NANO)
+        return _divide_away_from_zero(self.nano, _NANO)
 
     @property
     def milli(self) -> int:
-        """Thousandths, rounded away from zero: what CPU is counted in."""
-        return _away_from_zero(self.nano, 10**6)
+        """Thousandths, rounded away from zero: the unit of CPU."""
+        return _divide_away_from_zero(self.nano, 10**6)
 
     @property
     def is_integer(self) -> bool:
@@ -98,9 +100,9 @@ class Quantity:
         return hash(self.nano)
 
     def __str__(self) -> str:
-        """The canonical text, or the text it was read from where Kubernetes keeps that."""
+        """The canonical text, or the original text where Kubernetes keeps it."""
         if not self._text:
-            self._text = _canonical(self.nano, self.format)
+            self._text = _format_canonical(self.nano, self.format)
         return self._text
 
     def __repr__(self) -> str:
@@ -108,12 +110,12 @@ class Quantity:
 
 
 @lru_cache(maxsize=8192)
-def parse(text: str) -> Quantity:
-    """Read an amount. Raises `QuantityError` in Kubernetes' words.
+def parse_quantity(text: str) -> Quantity:
+    """Parse a quantity. Raises `QuantityError` with Kubernetes' message.
 
-    Amounts repeat, so that most calls are answered from a cache.
+    Quantities repeat, so that most calls are answered from a cache.
     """
-    match = _split(text) if text else None
+    match = _match_quantity(text) if text else None
     if match is None:
         raise QuantityError(
             "quantities must match the regular expression "
@@ -129,17 +131,17 @@ def parse(text: str) -> Quantity:
         exponent, format = _decimal_exponent(suffix)
     try:
         mantissa = int(digits)
-    except ValueError:  # longer than Python reads
+    except ValueError:  # more digits than Python parses
         raise QuantityError("unable to parse numeric part of quantity") from None
     if format is Format.BINARY:
-        nano = _away_from_zero((mantissa << exponent) * _NANO, 10 ** len(fraction))
-        nano = min(nano, _LARGEST)
+        nano = _divide_away_from_zero((mantissa << exponent) * _NANO, 10 ** len(fraction))
+        nano = min(nano, _MAX_NANO)
         written = not fraction and mantissa & 7 and len(whole) + exponent * 3 // 10 < 15
         if 0 < nano < _NANO:
             format = Format.DECIMAL
     else:
         scale = exponent - len(fraction)
-        nano = _scaled(mantissa, scale + 9)
+        nano = _scale(mantissa, scale + 9)
         written = (
             len(digits) <= 18
             and scale >= -9
@@ -150,9 +152,9 @@ def parse(text: str) -> Quantity:
     return Quantity(-nano if sign == "-" else nano, format, text if written else "")
 
 
-def from_json(value: str | int | float) -> Quantity:
-    """Read an amount as JSON has it, where a plain number will do."""
-    return parse(value if isinstance(value, str) else repr(value))
+def quantity_from_json(value: str | int | float) -> Quantity:
+    """Parse a quantity from JSON, where a plain number is allowed."""
+    return parse_quantity(value if isinstance(value, str) else repr(value))
 
 
 def _decimal_exponent(suffix: str) -> tuple[int, Format]:
@@ -169,18 +171,18 @@ def _decimal_exponent(suffix: str) -> tuple[int, Format]:
     return max(exponent, -_EXPONENT_LIMIT), Format.EXPONENT
 
 
-def _scaled(mantissa: int, power: int) -> int:
+def _scale(mantissa: int, power: int) -> int:
     if power >= 0:
         return mantissa * 10**power
-    return _away_from_zero(mantissa, 10**-power)
+    return _divide_away_from_zero(mantissa, 10**-power)
 
 
-def _away_from_zero(number: int, divisor: int) -> int:
+def _divide_away_from_zero(number: int, divisor: int) -> int:
     return -(-number // divisor) if number > 0 else number // divisor
 
 
-def _canonical(nano: int, format: Format) -> str:
-    """The largest suffix that leaves a whole number."""
+def _format_canonical(nano: int, format: Format) -> str:
+    """Format with the largest suffix that leaves a whole number."""
     if nano == 0:
         return "0"
     if format is Format.BINARY:

@@ -1,10 +1,10 @@
-"""`scheduling.kilonova.dev/v1alpha1`: who may use how much, and what is kept for whom.
+"""`scheduling.kilonova.dev/v1alpha1`: shares of the cluster, and reserved capacity.
 
-- A **Queue** has a share of the cluster. Queues form trees: what is used counts in every queue on
-  the way up. What a queue **deserves** it gets back from those that borrowed it; above that it
+- A **Queue** has a share of the cluster. Queues form trees: usage counts in every queue up to the
+  root. A queue reclaims its **deserved** resources from queues that borrowed them; beyond that it
   borrows by **weight**, up to its **limit**.
-- A **Reservation** keeps room free from some time on: for one gang, or for whichever gangs and pods
-  of its namespace name it (`reuseReservationRef` of a PodGang, or the annotation
+- A **Reservation** reserves capacity from a start time: for one gang, or for any gangs and pods of
+  its namespace that name it (`reuseReservationRef` of a PodGang, or the annotation
   `scheduling.kilonova.dev/reservation`).
 """
 
@@ -15,19 +15,21 @@ from msgspec import Meta
 
 from kilonova.api.meta import Condition, Metadata
 from kilonova.api.podgang import NamespacedName
-from kilonova.api.rules import Rule
 from kilonova.api.times import Time
+from kilonova.api.validation_rules import ValidationRule
 
 GROUP = "scheduling.kilonova.dev"
 VERSION = "v1alpha1"
 DEFAULT_QUEUE = "default"
-"""The queue of gangs that name none; it is there even if nobody made it."""
+"""The queue of gangs that name none; the scheduler creates its Queue object."""
+NOT_OBSERVED = "not yet observed by a scheduler"
+"""The message for a queue without a status."""
 
 Quantity = Annotated[int | str, Meta(extra={"amount": True})]
-"""As Kubernetes writes amounts, none below 0: `4`, `500m`, `64Gi`."""
+"""A non-negative quantity: `4`, `500m`, `64Gi`."""
 
-Amounts = Annotated[dict[str, Quantity], Meta(max_length=64)]
-"""By the name of a resource: `nvidia.com/gpu: 8`."""
+ResourceList = Annotated[dict[str, Quantity], Meta(max_length=64)]
+"""Quantities by resource name: `nvidia.com/gpu: 8`."""
 
 Duration = Annotated[
     str,
@@ -36,17 +38,17 @@ Duration = Annotated[
         extra={"duration": True},
     ),
 ]
-"""As `4h`, `1m30s`."""
+"""A duration, such as `4h` or `1m30s`."""
 
 Name = Annotated[str, Meta(min_length=1, max_length=253)]
-Natural = Annotated[int, Meta(ge=0, extra={"format": "int32"})]
+NonNegativeInt = Annotated[int, Meta(ge=0, extra={"format": "int32"})]
 
 
 class QueueSpec(msgspec.Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
-    """What a queue may use."""
+    """The share of a queue."""
 
     RULES: ClassVar = (
-        Rule(
+        ValidationRule(
             "!has(self.deserved) || !has(self.limit) || self.deserved.all(name,"
             " !(name in self.limit) || quantity(string(self.deserved[name]))"
             ".compareTo(quantity(string(self.limit[name]))) <= 0)",
@@ -56,48 +58,50 @@ class QueueSpec(msgspec.Struct, frozen=True, gc=False, rename="camel", omit_defa
     )
 
     parent: Name | None = None
-    """The queue that this one is part of; none for a queue that shares the whole cluster."""
-    deserved: Amounts = {}
-    """What the queue gets back whenever it asks for it, from queues that use more than they
-    deserve. What a queue with children does not say is the sum of theirs."""
-    limit: Amounts = {}
-    """Never more than this; a resource that is not named has no limit."""
-    weight: Annotated[Natural, Meta(extra={"default": 1})] = 1
-    """Part of what nobody deserves, relative to the queues beside it; with 0 it gets what the
-    others do not ask for."""
+    """The parent queue; none for a top-level queue, which shares the whole cluster."""
+    deserved: ResourceList = {}
+    """The guaranteed resources: the queue can reclaim them from queues that use more than they
+    deserve. Where a queue with children does not set a resource, it is the sum of theirs."""
+    limit: ResourceList = {}
+    """The maximum usage; a resource that is not listed is unlimited."""
+    weight: Annotated[NonNegativeInt, Meta(extra={"default": 1})] = 1
+    """The share of the resources that no queue deserves, relative to sibling queues; with 0 the
+    queue gets only what its siblings do not request."""
     priority: Annotated[int, Meta(extra={"format": "int32", "default": 0})] = 0
-    """Of the queues beside each other, those of higher priority share what nobody deserves before
-    the others do."""
+    """Sibling queues of higher priority share the resources that no queue deserves before the
+    others."""
     preempt_min_runtime: Duration | None = None
-    """So long after its start no gang of the queue makes room for a more important one of the same
-    queue. Where it is not said it is as in the parent, and none at the top."""
+    """For this time after its start, a gang of the queue is not preempted by a gang of higher
+    priority in the same queue. Defaults to the parent's value, and to 0 in a top-level queue."""
     reclaim_min_runtime: Duration | None = None
-    """So long after its start no gang of the queue makes room for another queue that gets back
-    what it deserves. Where it is not said it is as in the parent, and none at the top."""
+    """For this time after its start, a gang of the queue is not preempted by another queue that
+    reclaims its deserved resources. Defaults to the parent's value, and to 0 in a top-level
+    queue."""
 
 
 class QueueStatus(msgspec.Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
-    """How a queue is used."""
+    """The observed state of a queue."""
 
     observed_generation: int | None = None
-    """The generation of the object that this status is about."""
-    allocated: Amounts = {}
-    """What its gangs use, with those of the queues below it."""
-    requested: Amounts = {}
-    """What its gangs use and wait for, with those of the queues below it."""
-    fair_share: Amounts = {}
-    """What it can count on as long as all queues ask for what they ask for now."""
-    pending_gangs: Annotated[Natural, Meta(extra={"default": 0})] = 0
-    """Gangs that wait for a place, with those of the queues below it."""
+    """The generation that this status describes."""
+    allocated: ResourceList = {}
+    """The usage of its gangs, including descendant queues."""
+    requested: ResourceList = {}
+    """The usage and pending requests of its gangs, including descendant queues."""
+    fair_share: ResourceList = {}
+    """The fair share at the current requests of all queues."""
+    pending_gangs: Annotated[NonNegativeInt, Meta(extra={"default": 0})] = 0
+    """The number of pending gangs, including descendant queues."""
     conditions: tuple[Condition, ...] = ()
-    """Ready says whether gangs of the queue are placed, and what to repair if they are not."""
+    """Ready is true if gangs of this queue are scheduled; otherwise its message says what to
+    fix."""
 
 
 class Queue(msgspec.Struct, gc=False):
     """A share of the cluster."""
 
     RULES: ClassVar = (
-        Rule(
+        ValidationRule(
             "!has(self.spec) || !has(self.spec.parent) || self.spec.parent != self.metadata.name",
             "a queue cannot be its own parent: name another queue, or none",
             field_path=".spec.parent",
@@ -110,52 +114,52 @@ class Queue(msgspec.Struct, gc=False):
 
 
 class Toleration(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """Which taints of nodes pods put up with."""
+    """A toleration of node taints."""
 
     key: str = ""
-    """Key of the taint; all, where it is not said."""
+    """The key of the taint. Defaults to all keys."""
     operator: Annotated[Literal["Equal", "Exists"], Meta(extra={"default": "Equal"})] = "Equal"
-    """Whether the value counts."""
+    """Whether the value must match."""
     value: str = ""
-    """Value of the taint."""
+    """The value of the taint."""
     effect: str = ""
-    """Effect of the taint; all, where it is not said."""
+    """The effect of the taint. Defaults to all effects."""
 
 
 class ReservedPods(msgspec.Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
-    """Room for some equal pods."""
+    """Capacity for a number of equal pods."""
 
     count: Annotated[int, Meta(ge=1, le=4096, extra={"format": "int32"})]
-    """How many pods."""
-    requests: Annotated[Amounts, Meta(min_length=1)]
-    """What each of them asks for."""
+    """The number of pods."""
+    requests: Annotated[ResourceList, Meta(min_length=1)]
+    """The requests of each pod."""
     node_selector: dict[str, str] = {}
-    """Labels of the nodes that they may stand on."""
+    """The node labels that the pods require."""
     tolerations: tuple[Toleration, ...] = ()
-    """Taints of nodes that do not keep them away."""
+    """The node taints that the pods tolerate."""
 
 
 ReservationPhase = Literal["Waiting", "Pending", "Reserved", "Used", "Expired"]
 
 
 class ReservationSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """What is kept, for whom, from when and until when."""
+    """What is reserved, for which gangs, from when and until when."""
 
     RULES: ClassVar = (
-        Rule(
+        ValidationRule(
             "has(self.podGang) != has(self.pods)",
-            "say what is reserved: either podGang or pods",
+            "set what is reserved: either podGang or pods",
         ),
-        Rule(
+        ValidationRule(
             "has(self.duration) != has(self.until)",
-            "say how long it is reserved: either duration or until",
+            "set how long it is reserved: either duration or until",
         ),
-        Rule(
+        ValidationRule(
             "!has(self.start) || !has(self.until) || self.start < self.until",
             "until must be after start",
             field_path=".until",
         ),
-        Rule(
+        ValidationRule(
             "!has(self.podGang) || !has(self.topologyKey)",
             "topologyKey is for pods: a gang has constraints of its own",
             field_path=".topologyKey",
@@ -163,56 +167,58 @@ class ReservationSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     )
 
     pod_gang: Name | None = None
-    """A gang of the same namespace: room for all its pods, for nobody else."""
+    """A gang of the same namespace: reserves capacity for all its pods, exclusively."""
     pods: Annotated[tuple[ReservedPods, ...], Meta(min_length=1, max_length=64)] | None = None
-    """Room for pods like these, for whichever gang names the reservation."""
+    """Reserves capacity for pods like these, for any gang that names the reservation."""
     topology_key: Name | None = None
-    """Key of a node label: all of it on nodes that have the same value."""
+    """The key of a node label: all capacity is on nodes with the same value."""
     queue: Name | None = None
-    """The queue that the room counts in; that of the gang, or the default one."""
+    """The queue that the capacity is charged to. Defaults to the queue of the gang, or the default
+    queue."""
     start: Time | None = None
-    """From when on it is kept; as soon as there is room where it is not said."""
+    """When the reservation starts. Defaults to as soon as there is free capacity."""
     duration: Duration | None = None
-    """How long it is kept, from when there was room for it."""
+    """How long the capacity is reserved, from the time it became reserved."""
     until: Time | None = None
-    """When it ends, whether it was used or not."""
+    """When the reservation ends, used or not."""
 
 
 class ReservedNode(msgspec.Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
-    """Room for equal pods that is kept on a node."""
+    """Capacity for equal pods that is reserved on a node."""
 
     name: str
-    """Name of the node."""
-    pods: Natural
-    """Room for so many pods."""
-    requests: Amounts = {}
-    """What each of them asks for."""
+    """The name of the node."""
+    pods: NonNegativeInt
+    """The number of pods that the capacity is for."""
+    requests: ResourceList = {}
+    """The requests of each pod."""
     devices: str = ""
-    """All GPUs that are kept for them, as on pods that have them: `0,1,2,3`."""
+    """All GPUs that are reserved for them, in the format of the devices annotation: `0,1,2,3`."""
 
 
 class ReservationStatus(msgspec.Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
-    """How far a reservation is."""
+    """The observed state of a reservation."""
 
     observed_generation: int | None = None
-    """The generation of the object that this status is about."""
+    """The generation that this status describes."""
     phase: Annotated[ReservationPhase, Meta(extra={"default": "Pending"})] = "Pending"
-    """Waiting until it starts, Pending until there is room, Reserved while it is kept, Used while a
-    gang stands there, Expired at its end."""
+    """Waiting until it starts, Pending until there is free capacity, Reserved while the capacity is
+    held, Used while a gang runs there, Expired at its end."""
     nodes: tuple[ReservedNode, ...] = ()
-    """Where the room is, that which is used included. What it says is kept across restarts."""
+    """The nodes with the reserved capacity, including the part in use. It is preserved across
+    restarts."""
     used_by: NamespacedName | None = None
-    """The gang or pod that stands there; the first by name, if several do."""
+    """The gang or pod that uses the capacity; the first by name, if there are several."""
     reserved_at: Time | None = None
-    """Since when the room is kept."""
+    """When the capacity became reserved."""
     expires_at: Time | None = None
-    """When it is given up."""
+    """When the reservation ends."""
     conditions: tuple[Condition, ...] = ()
-    """Reserved says whether the room is kept, and what is in the way if it is not."""
+    """Reserved is true if the capacity is reserved; otherwise its message says why not."""
 
 
 class Reservation(msgspec.Struct, gc=False):
-    """Room that is kept for a gang."""
+    """Capacity that is reserved for a gang."""
 
     metadata: Metadata
     spec: ReservationSpec

@@ -1,4 +1,4 @@
-"""Times as Kubernetes writes them, and ages as kubectl prints them."""
+"""Timestamps in Kubernetes' format, and ages as kubectl prints them."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Annotated
@@ -9,7 +9,7 @@ Time = Annotated[str, Meta(extra={"format": "date-time"})]
 """A `metav1.Time` as it is read."""
 
 UNKNOWN = "<unknown>"
-"""What is printed for a time that was never set."""
+"""The text for a time that was never set."""
 
 _OFFSET = len("+00:00")
 _MINUTE = 60
@@ -17,31 +17,31 @@ _HOUR = 60 * _MINUTE
 _DAY = 24 * _HOUR
 
 
-def rfc3339(moment: datetime) -> str:
+def format_rfc3339(moment: datetime) -> str:
     """A `metav1.Time`: whole seconds, UTC, `Z`."""
     return moment.astimezone(UTC).isoformat(timespec="seconds")[:-_OFFSET] + "Z"
 
 
-def micro_time(moment: datetime) -> str:
-    """A `metav1.MicroTime`: always six digits; client-go refuses fewer."""
+def format_micro_time(moment: datetime) -> str:
+    """A `metav1.MicroTime`: always six digits; client-go rejects fewer."""
     return moment.astimezone(UTC).isoformat(timespec="microseconds")[:-_OFFSET] + "Z"
 
 
 def parse_time(text: str) -> datetime:
-    """Any RFC 3339 time, to UTC. Raises ValueError for other text."""
+    """Parse any RFC 3339 time, to UTC. Raises ValueError for other text."""
     moment = datetime.fromisoformat(text)
     if moment.tzinfo is None:
         raise ValueError(f"no time zone in {text!r}")
     try:
         return moment.astimezone(UTC)
     except OverflowError:
-        raise ValueError(f"{text!r} is beyond the calendar") from None
+        raise ValueError(f"{text!r} is out of range") from None
 
 
-def later(moment: datetime, seconds: float) -> datetime:
-    """So many seconds later, or earlier; the end of the calendar where it has no such day.
+def add_seconds(moment: datetime, seconds: float) -> datetime:
+    """The time this many seconds later (or earlier), limited to the range of datetime.
 
-    Objects may ask for more seconds than there are.
+    Objects may specify any number of seconds.
     """
     try:
         return moment + timedelta(seconds=seconds)
@@ -49,8 +49,8 @@ def later(moment: datetime, seconds: float) -> datetime:
         return (datetime.max if seconds > 0 else datetime.min).replace(tzinfo=UTC)
 
 
-def age(timestamp: str | None, now: datetime) -> str:
-    """Time since `timestamp`, short; `<unknown>` where there is none."""
+def human_age(timestamp: str | None, now: datetime) -> str:
+    """The time since `timestamp`, short; `<unknown>` if there is none."""
     if not timestamp:
         return UNKNOWN
     try:
@@ -63,7 +63,7 @@ def age(timestamp: str | None, now: datetime) -> str:
 def human_duration(elapsed: float) -> str:
     """Two or three significant figures: `119s`, `3m20s`, `7h5m`, `3d4h`, `2y10d`.
 
-    A second or two in the future still counts as now, since clocks differ.
+    A time one or two seconds in the future counts as now, because of clock skew.
     """
     seconds = int(elapsed)
     if seconds < 0:
@@ -72,21 +72,21 @@ def human_duration(elapsed: float) -> str:
         return f"{seconds}s"
     minutes, hours, days = seconds // _MINUTE, seconds // _HOUR, seconds // _DAY
     if minutes < 10:
-        return _pair(minutes, "m", seconds % 60, "s")
+        return _format_units(minutes, "m", seconds % 60, "s")
     if minutes < 3 * 60:
         return f"{minutes}m"
     if hours < 8:
-        return _pair(hours, "h", minutes % 60, "m")
+        return _format_units(hours, "h", minutes % 60, "m")
     if hours < 48:
         return f"{hours}h"
     if days < 8:
-        return _pair(days, "d", hours % 24, "h")
+        return _format_units(days, "d", hours % 24, "h")
     if days < 2 * 365:
         return f"{days}d"
     if days < 8 * 365:
-        return _pair(days // 365, "y", days % 365, "d")
+        return _format_units(days // 365, "y", days % 365, "d")
     return f"{days // 365}y"
 
 
-def _pair(large: int, large_unit: str, small: int, small_unit: str) -> str:
+def _format_units(large: int, large_unit: str, small: int, small_unit: str) -> str:
     return f"{large}{large_unit}{small}{small_unit}" if small else f"{large}{large_unit}"

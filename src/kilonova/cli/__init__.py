@@ -1,17 +1,29 @@
-"""The command line: clusters on this machine, parts that run on any, and commands that look.
+"""The command line: `kilonova …`, and `kubectl kilonova …` as a kubectl plugin.
 
-A command line is read here and nowhere else; what a command does is in a module of its own,
-imported when that command runs, so that `kilonova --help` stays quick. Expected failures are
-`CommandFailed`: one line on standard error and an exit code, never a traceback.
+`commands` holds the Typer functions: flags, help texts and exit codes. It imports nothing heavy, so
+that a command starts fast; it imports its implementation when it runs:
+
+- `up`: the embedded cluster of this machine; start, status, down, wipe
+- `install`: the CustomResourceDefinitions
+- `doctor`, `lists`, `top`, `why`, `plan`, `snapshot`: commands that only read a cluster
+
+Components register further commands and processes. `kilonova.component` has what commands share:
+flags, selection of a cluster, output.
+
+Expected failures are `CommandFailed`: one line on standard error and an exit code, never a
+traceback. The entry point is `main`.
 """
 
 
 def main() -> None:
-    """Run the command line of this process."""
+    """Parse and run the command line of this process."""
     try:
-        from kilonova.cli.commands import main
+        from kilonova.cli.root_help import print_root_help
 
-        main()
+        if not print_root_help():
+            from kilonova.cli.commands.app import main
+
+            main()
     except KeyboardInterrupt:
-        # Also before a command has begun.
+        # Ctrl-C may come while modules are still being imported.
         raise SystemExit(130) from None

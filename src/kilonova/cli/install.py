@@ -1,4 +1,4 @@
-"""`kilonova install`: bring the definitions of our kinds to a cluster, and see that they serve."""
+"""`kilonova install`: apply Kilonova's CustomResourceDefinitions and wait until they are served."""
 
 import asyncio
 from collections.abc import Sequence
@@ -8,63 +8,89 @@ from typing import Literal
 
 import msgspec
 
-from kilonova.api.crds import definitions
 from kilonova.api.json import JsonObject
-from kilonova.cli.failure import CommandFailed
-from kilonova.cli.reasons import explained
+from kilonova.cli.up.components.selection import parse_component_names
+from kilonova.component import find_components
+from kilonova.component.cluster_errors import translate_cluster_errors
+from kilonova.component.definitions import load_component_definitions
+from kilonova.component.failure import CommandFailed
 from kilonova.kube import (
     Client,
     NotFound,
     connect,
-    plain,
+    unstructured_resource,
 )
 
-DEFINITIONS = plain(
+DEFINITIONS = unstructured_resource(
     "apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", False
 )
 
-_PATIENCE = 30.0
-_INTERVAL = 0.05
+_TIMEOUT_SECONDS = 30.0
+_POLL_SECONDS = 0.05
 
 
 @dataclass(frozen=True, slots=True)
-class Installed:
-    """A definition, and what became of it."""
+class InstalledDefinition:
+    """A CustomResourceDefinition and the result of applying it."""
 
     name: str
     outcome: Literal["created", "changed", "unchanged"]
 
 
-def written_definitions() -> str:
-    """All definitions as documents of YAML, for those who install them themselves."""
-    return "---\n".join(msgspec.yaml.encode(each).decode() for each in definitions()).rstrip()
+def select_definitions(names: str | None) -> list[JsonObject]:
+    """The definitions that these components need, a comma-separated list; None for all.
+
+    `WrongUsage` for a name that is not that of a component with definitions.
+    """
+    components = [each for each in find_components() if each.kinds]
+    if names is not None:
+        selected = parse_component_names("--components", names, components)
+        components = [each for each in components if each.name in selected]
+    return load_component_definitions(components)
+
+
+def format_definitions(definitions: Sequence[JsonObject]) -> str:
+    """Definitions as YAML documents, to be applied by other tools."""
+    return "---\n".join(msgspec.yaml.encode(each).decode() for each in definitions).rstrip()
 
 
 def install_on_cluster(
-    kubeconfig: Path | None, context: str | None, *, dry_run: bool
-) -> list[Installed]:
-    """Install the definitions on the cluster that a kubeconfig leads to."""
-    return asyncio.run(_install_with_reasons(kubeconfig, context, dry_run))
+    definitions: Sequence[JsonObject],
+    kubeconfig: Path | None,
+    context: str | None,
+    *,
+    dry_run: bool,
+) -> list[InstalledDefinition]:
+    """Install definitions on the cluster of a kubeconfig."""
+    return asyncio.run(_connect_and_install(definitions, kubeconfig, context, dry_run))
 
 
-async def install_definitions(client: Client, *, dry_run: bool = False) -> list[Installed]:
-    """Apply every definition as ours, whoever had it before, and wait until all are served."""
-    installed = [await _apply(client, each, dry_run) for each in definitions()]
+async def install_definitions(
+    client: Client, definitions: Sequence[JsonObject] | None = None, *, dry_run: bool = False
+) -> list[InstalledDefinition]:
+    """Apply definitions (None: all), taking over field ownership, and wait until all are served."""
+    wanted = select_definitions(None) if definitions is None else definitions
+    installed = [await _apply_definition(client, each, dry_run) for each in wanted]
     if not dry_run:
-        await _wait_served(client, [each.name for each in installed])
+        await _wait_established(client, [each.name for each in installed])
     return installed
 
 
-async def _install_with_reasons(
-    kubeconfig: Path | None, context: str | None, dry_run: bool
-) -> list[Installed]:
-    needed = f"get, create and patch {DEFINITIONS.full_name}"
-    with explained("install", f"; whoever installs must be able to {needed}"):
+async def _connect_and_install(
+    definitions: Sequence[JsonObject],
+    kubeconfig: Path | None,
+    context: str | None,
+    dry_run: bool,
+) -> list[InstalledDefinition]:
+    hint = f"; `kilonova install` must be allowed to get, create and patch {DEFINITIONS.full_name}"
+    with translate_cluster_errors("install on", hint):
         async with connect(kubeconfig, context) as client:
-            return await install_definitions(client, dry_run=dry_run)
+            return await install_definitions(client, definitions, dry_run=dry_run)
 
 
-async def _apply(client: Client, definition: JsonObject, dry_run: bool) -> Installed:
+async def _apply_definition(
+    client: Client, definition: JsonObject, dry_run: bool
+) -> InstalledDefinition:
     name: str = definition["metadata"]["name"]
     try:
         before = await client.get(DEFINITIONS, name)
@@ -72,34 +98,36 @@ async def _apply(client: Client, definition: JsonObject, dry_run: bool) -> Insta
         before = None
     after = await client.apply(DEFINITIONS, name, definition, dry_run=dry_run)
     if before is None:
-        return Installed(name, "created")
-    return Installed(name, "unchanged" if after["spec"] == before["spec"] else "changed")
+        return InstalledDefinition(name, "created")
+    return InstalledDefinition(name, "unchanged" if after["spec"] == before["spec"] else "changed")
 
 
-async def _wait_served(client: Client, names: Sequence[str]) -> None:
-    """Return when every definition is established; say what is in its way if it never will be."""
+async def _wait_established(client: Client, names: Sequence[str]) -> None:
+    """Return when every definition is established; `CommandFailed` if one cannot be."""
     waiting = list(names)
     try:
-        async with asyncio.timeout(_PATIENCE):
+        async with asyncio.timeout(_TIMEOUT_SECONDS):
             while waiting:
                 found = await client.get(DEFINITIONS, waiting[0])
-                if _is_served(found):
+                if _is_established(found):
                     del waiting[0]
                 else:
-                    await asyncio.sleep(_INTERVAL)
+                    await asyncio.sleep(_POLL_SECONDS)
     except TimeoutError:
-        who = ", ".join(waiting)
-        raise CommandFailed(f"not served within {_PATIENCE:.0f} s: {who}") from None
+        names = ", ".join(waiting)
+        raise CommandFailed(f"not served within {_TIMEOUT_SECONDS:.0f} s: {names}") from None
 
 
-def _is_served(definition: JsonObject) -> bool:
-    """Whether its objects can be made; `CommandFailed` where that will not come by itself."""
+def _is_established(definition: JsonObject) -> bool:
+    """Whether the kind is served; `CommandFailed` if it will not be without intervention."""
     name: str = definition["metadata"]["name"]
     if "deletionTimestamp" in definition["metadata"]:
-        raise CommandFailed(f"{name} is being deleted: install again when it is gone")
+        raise CommandFailed(f"{name} is being deleted: install again when it is deleted")
     listed: list[JsonObject] = definition.get("status", {}).get("conditions") or []
     conditions = {each["type"]: each for each in listed}
-    names = conditions.get("NamesAccepted", {})
-    if names.get("status") == "False":
-        raise CommandFailed(f"{name} cannot be served beside another kind: {names['message']}")
+    accepted = conditions.get("NamesAccepted", {})
+    if accepted.get("status") == "False":
+        raise CommandFailed(
+            f"{name} cannot be served: names conflict with another kind: {accepted['message']}"
+        )
     return conditions.get("Established", {}).get("status") == "True"

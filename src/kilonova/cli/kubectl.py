@@ -1,8 +1,8 @@
-"""`kubectl kilonova`: the same commands as a plug-in of kubectl.
+"""`kubectl kilonova`: the same commands as a kubectl plugin.
 
-kubectl runs `kubectl-kilonova` with what follows the name, and for completion
-`kubectl_complete-kilonova` with the words so far, the last one to be completed. Both must be on the
-PATH, where the package puts them.
+kubectl runs `kubectl-kilonova` with the arguments after the plugin's name, and for completion
+`kubectl_complete-kilonova` with the words typed so far, the last one to be completed. Both are
+scripts of the package and must be on the PATH.
 """
 
 import os
@@ -17,22 +17,22 @@ from typer.main import get_command
 
 PROGRAM = "kubectl kilonova"
 
-_NO_FILES = 4
-"""What a completion of kubectl ends with so that names of files are not offered as well."""
+_NO_FILE_COMPLETION = 4
+"""cobra's ShellCompDirectiveNoFileComp."""
 
 
 def main() -> None:
-    """Run the command line of this process, as kubectl's."""
-    from kilonova.cli import commands
+    """Parse and run the command line of this process as a kubectl plugin."""
+    from kilonova.cli.commands import app as commands
 
     command = get_command(commands.app)
-    _name_as_plugin(command)
+    _rewrite_examples(command)
     commands.main(command, PROGRAM)
 
 
 def complete() -> None:
-    """Print how the last of the words of this process could go on, as kubectl wants it."""
-    from kilonova.cli.commands import app
+    """Print completions of the last argument in the format that kubectl expects."""
+    from kilonova.cli.commands.app import app
 
     words = sys.argv[1:]
     os.environ |= {
@@ -40,15 +40,15 @@ def complete() -> None:
         "COMP_WORDS": shlex.join(["kilonova", *words]),
         "COMP_CWORD": str(len(words)),
     }
-    said = StringIO()
-    with redirect_stdout(said), suppress(SystemExit):
+    output = StringIO()
+    with redirect_stdout(output), suppress(SystemExit):
         app(prog_name="kilonova")
-    print(*said.getvalue().split(), f":{_NO_FILES}", sep="\n")
+    print(*output.getvalue().split(), f":{_NO_FILE_COMPLETION}", sep="\n")
 
 
-def _name_as_plugin(command: Any) -> None:
-    """Let examples say what is typed here."""
+def _rewrite_examples(command: Any) -> None:
+    """Show the plugin's command line in the examples of help texts."""
     command.help = (command.help or "").replace("  kilonova ", f"  {PROGRAM} ")
     if isinstance(command, TyperGroup):
         for each in command.commands.values():
-            _name_as_plugin(each)
+            _rewrite_examples(each)

@@ -1,29 +1,28 @@
-"""The web page on a cluster, and the API behind it.
+"""The web console: a page that shows a cluster, and the HTTP API behind it.
 
-- An **object** is what the API server holds, decoded to the fields that are shown (`objects`).
-- A **row** is what the page shows of one object: plain values, whole, under an **id** that is
-  unique in its table: `name`, or `namespace/name` (`rows`). What an object looks like as a row is
-  a pure function (`noderows`, `podrows`, …), which commands use as well.
-- A **table** is a name, the resource whose objects it shows, and that function (`tables`). Rooms
-  add tables of their own.
-- A **feed** follows the store of one table and tells its followers which rows changed. It does
-  nothing at all while it has none.
-- A **viewer** is one open page. It gets every table complete, then the rows that change.
-- The **gate** lets in who has the token.
-- An **action** changes something: scale, cordon, drain, delete. They are refused unless the
-  console was started with them.
+- An **object** is an API object, decoded to the fields that are shown (`objects`).
+- A **row** is what the page shows of one object: plain values under an **id** that is unique in
+  its table: `name`, or `namespace/name` (`rows`). Rows are computed by pure functions
+  (`rows.nodes`, `rows.pods`, …), which the commands use as well.
+- A **table** is a name, a resource and the function that computes its rows.
+- A **contribution** is what one component adds to the console: tables, pages, detail sections,
+  actions, search targets, series (`kilonova.component.console`). The console's own is `core`.
+- A **feed** is a live table: it handles the events of an informer's store and sends changed rows
+  to its followers (`feeds`). It handles no events while it has no followers.
+- A **viewer** is one open page. It receives every table completely, then the rows that change.
+- An **action** changes an object: scale, cordon, drain, delete. Actions are
+  rejected unless the console was started with `--allow-actions`.
+
+Requests are authenticated by a token (`web.token_auth`). The entry point is `build_console`.
 """
 
-from kilonova.console.doors import Explain, Explained
 from kilonova.console.server import Console, ConsoleSettings, build_console
-from kilonova.console.tables import TABLES, Table
+from kilonova.console.web.handlers import Explain, Explained
 
 __all__ = [
-    "TABLES",
     "Console",
     "ConsoleSettings",
     "Explain",
     "Explained",
-    "Table",
     "build_console",
 ]

@@ -1,12 +1,13 @@
-"""An embedded cluster: the store, the API, the controllers that a cluster needs, and its nodes.
+"""The embedded cluster: storage, API server, controllers and nodes.
 
-Everything runs in one event loop. `start` returns when the API answers and the default
-objects are there; `stop` ends watches, then controllers, then the store.
+Everything runs in one event loop. `start` returns when the API is served and the default objects
+exist; `stop` ends watches, then controllers, then the storage.
 """
 
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
@@ -15,66 +16,83 @@ from pathlib import Path
 from socket import socket
 from typing import TYPE_CHECKING, Any
 
+from prometheus_client import CollectorRegistry
+
+from kilonova.api.gpu_annotations import Gpu
 from kilonova.api.json import JsonObject
-from kilonova.kube import Client, ComponentHealth, InProcessTransport, Part, Supervisor
-from kilonova.kube.certificates import Authority
-from kilonova.kube.logging import get_logger
-from kilonova.kube.transport import Reply, Request, StreamReply
-from kilonova.local.admission import Admission, Caller, Plugin, Scope, standard_plugins
-from kilonova.local.admission.deviceclaims import DeviceClaims
-from kilonova.local.admission.inprocess import WebhooksOf
-from kilonova.local.api import Api
-from kilonova.local.app import App
-from kilonova.local.auth import (
+from kilonova.kube import Client, ComponentHealth, InProcessTransport, Runnable, Supervisor
+from kilonova.kube.client.transport import Reply, Request, StreamReply
+from kilonova.kube.observability.structured_logging import get_logger
+from kilonova.kube.serving.certificates import CertificateAuthority
+from kilonova.kube.serving.health import Health
+from kilonova.kube.serving.http_server import HttpServer, create_tls_context
+from kilonova.kube.serving.response_writer import PendingWrites
+from kilonova.local.apiserver.admission import (
+    AdmissionChain,
+    AdmissionContext,
+    Plugin,
+    WebhookClient,
+    default_plugins,
+)
+from kilonova.local.apiserver.admission.plugins.device_claims import DeviceClaimAuthorization
+from kilonova.local.apiserver.admission.webhooks.in_process import WebhookFactory
+from kilonova.local.apiserver.auth import (
     Authenticator,
-    Gate,
-    ServiceAccountTokens,
+    AuthorizationFilter,
+    ServiceAccountTokenIssuer,
     SigningKey,
     StaticTokens,
     User,
     discovery_document,
-    key_set,
+    jwks,
 )
-from kilonova.local.auth.rbac import Policy, Rbac
-from kilonova.local.auth.rbac.escalation import Escalation
-from kilonova.local.bootstrap import (
+from kilonova.local.apiserver.auth.rbac import RbacAuthorizer, RbacPolicy
+from kilonova.local.apiserver.auth.rbac.escalation import PrivilegeEscalationCheck
+from kilonova.local.apiserver.bootstrap import (
     create_default_objects,
     create_default_roles,
-    let_viewers_see_usage,
-    put_definitions,
-    tell_how_clients_are_known,
+    create_metrics_reader_role,
+    install_crds,
+    publish_authentication_config,
 )
-from kilonova.local.catalog import Catalog
-from kilonova.local.clock import Clock, Identities, SystemClock
-from kilonova.local.controllers import Controllers, Workshop, chosen, controller_parts
-from kilonova.local.controllers.indexes import BY_NODE, pods_by_node
-from kilonova.local.definitions import Definitions
-from kilonova.local.documents import Documents
-from kilonova.local.folder import Folder
-from kilonova.local.health import Health, Probe
-from kilonova.local.kinds.builtin import builtin_kinds
-from kilonova.local.kubelets import Kubelets
-from kilonova.local.listener import Listener, TlsFiles, bind
-from kilonova.local.metrics import ServerMetrics
-from kilonova.local.metricsapi import metrics_kinds
-from kilonova.local.nodes import NO_NODES, Fleet, SimulatedKubelet, SimulatedNodes
-from kilonova.local.nodes.heartbeats import StoredHeartbeats
-from kilonova.local.registry.core import Registry
-from kilonova.local.registry.objects import read_entry
-from kilonova.local.responses import PendingWrites
-from kilonova.local.reviews import Reviews
-from kilonova.local.services import ServiceAddresses
-from kilonova.local.storage import Durability, Log, Store
-from kilonova.local.subresources import Subresources
-from kilonova.local.tokens import TokenRequests, object_exists
-from kilonova.local.verbs import Verbs
+from kilonova.local.apiserver.customresources.crd_handler import CrdHandler
+from kilonova.local.apiserver.endpoints.access_reviews import AccessReviews
+from kilonova.local.apiserver.endpoints.handlers import ResourceHandler
+from kilonova.local.apiserver.endpoints.subresources import SubresourceHandlers
+from kilonova.local.apiserver.endpoints.token_requests import TokenRequestHandler, object_exists
+from kilonova.local.apiserver.kinds.builtin import builtin_kinds
+from kilonova.local.apiserver.metrics_api import metrics_kinds
+from kilonova.local.apiserver.registry.context import RegistryContext
+from kilonova.local.apiserver.registry.encoding import read_entry
+from kilonova.local.apiserver.served_kinds import ServedKinds
+from kilonova.local.apiserver.server.asgi import AsgiApp
+from kilonova.local.apiserver.server.handler import ApiHandler
+from kilonova.local.apiserver.server.listener import API_SERVER_OPTIONS, bind_socket
+from kilonova.local.apiserver.server.metrics import ServerMetrics
+from kilonova.local.apiserver.server.non_resource import NonResourceHandler
+from kilonova.local.apiserver.service_allocation import ServiceAllocationSync
+from kilonova.local.apiserver.storage import Durability, RevisionLog, Store
+from kilonova.local.apiserver.storage.lease_renewer import StoreLeaseRenewer
+from kilonova.local.clock import Clock, IdGenerator, SystemClock
+from kilonova.local.controllers import (
+    ControllerContext,
+    ControllerManager,
+    build_controllers,
+    select_controllers,
+)
+from kilonova.local.controllers.shared.indexes import pods_by_node
+from kilonova.local.data_directory import SHIM_DIRECTORY, DataDirectory
+from kilonova.local.kubelet_api import Kubelets
+from kilonova.local.simnodes import NO_NODES, Fleet, SimulatedNodes
 
 if TYPE_CHECKING:
-    from kilonova.local.nodes.process.keeper.client import KeeperRuntime
-    from kilonova.local.nodes.process.kubelet.build import BuiltNode
+    from kilonova.local.processnode.cri.client import ShimRuntime
+    from kilonova.local.processnode.executables import ProgramFinder
+    from kilonova.local.processnode.kubelet.assembly import ProcessNodeAssembly
+    from kilonova.local.processnode.kubelet.machine.gpus import InstalledGpus
 
 ISSUER = "https://kubernetes.default.svc.cluster.local"
-_NAMES = (
+_SERVING_CERTIFICATE_NAMES = (
     "localhost",
     "127.0.0.1",
     "::1",
@@ -84,18 +102,21 @@ _NAMES = (
     "kubernetes.default.svc.cluster.local",
     "10.96.0.1",
 )
-_MASTER = User("system:apiserver", groups=("system:masters", "system:authenticated"))
+_APISERVER_USER = User("system:apiserver", groups=("system:masters", "system:authenticated"))
 
-_NO_COMPONENTS: Mapping[str, Callable[[Cluster], Sequence[Part]]] = {}
-_GRACE_SECONDS = 10.0
-"""How long all components may take to end, one after the other."""
+_NO_COMPONENTS: Mapping[str, Callable[[Cluster], Sequence[Runnable]]] = {}
+_SHUTDOWN_SECONDS = 10.0
+"""How long all components together may take to stop."""
+_COMPONENT_SHUTDOWN_SECONDS = 8.0
+"""How long one may take, such as for a child process to end gracefully."""
 
 _log = get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
-    """How a cluster is started. Without `data` nothing outlives it; without `port` no socket."""
+class ClusterSettings:
+    """Settings of a cluster. Without `data` it is in memory only; without `port` it has no
+    socket."""
 
     data: Path | None = None
     host: str = "127.0.0.1"
@@ -104,78 +125,82 @@ class Settings:
     fleet: Fleet = NO_NODES
     token_file: Path | None = None
     controllers: str = "*"
-    """Which built-in controllers run, in the words of `controllers.suite`; empty: none, and no
+    """The built-in controllers to run, as a list of the form `*,-name`; empty: none, and no
     nodes."""
     process_node: bool = False
     """Whether this machine is a node, whose pods run as processes."""
-    gpus: tuple[int, ...] | None = None
-    """The GPUs that they may have, by index; None: all that are there."""
+    gpus: tuple[Gpu, ...] | None = None
+    """The GPUs of that node, in the order of their index; None: those of this machine."""
+    images: Path | None = None
+    """A file that says how images are run on that node, before the table that is shipped."""
     allowed_host_paths: tuple[Path, ...] = ()
-    """What they may see of this machine as hostPath volumes."""
+    """The paths of this machine that its pods may mount as hostPath volumes."""
 
 
 class Cluster:
     """One embedded cluster, from `start` to `stop`.
 
-    Programs may live in it: `definitions` of their kinds are there from the start, `webhooks` are
-    asked before writes like any others, but in this process, and `components` run beside the
-    controllers. Each component has a supervisor: one that fails is built and started again, and
-    nothing else ends with it; `report` hears of it.
+    Components may run in it: the `definitions` of their kinds exist from the start, their
+    `webhooks` are called in process, and `components` run beside the controllers. Each component
+    has a supervisor: one that fails is restarted without affecting the others, and `report` is
+    called.
     """
 
     def __init__(
         self,
-        settings: Settings,
+        settings: ClusterSettings,
         clock: Clock | None = None,
-        identities: Identities | None = None,
-        webhooks: WebhooksOf | None = None,
+        id_generator: IdGenerator | None = None,
+        webhooks: WebhookFactory | None = None,
         definitions: Sequence[JsonObject] = (),
-        components: Mapping[str, Callable[[Cluster], Sequence[Part]]] = _NO_COMPONENTS,
+        components: Mapping[str, Callable[[Cluster], Sequence[Runnable]]] = _NO_COMPONENTS,
         report: Callable[[str, ComponentHealth], None] = lambda name, health: None,
     ) -> None:
         if settings.port is not None and settings.data is None:
-            raise ValueError("a cluster that listens needs a data folder for its certificates")
+            raise ValueError("a cluster that listens needs a data directory for its certificates")
         if settings.process_node and settings.data is None:
-            raise ValueError("a process node needs a data folder for its pods")
+            raise ValueError("a process node needs a data directory for its pods")
         self.settings = settings
         self.clock = clock or SystemClock()
-        self.identities = identities or Identities()
+        self.id_generator = id_generator or IdGenerator()
         self._webhooks = webhooks
         self._definitions = definitions
         self._components = components
         self._report = report
-        self.folder = Folder(settings.data) if settings.data else None
+        self.folder = DataDirectory(settings.data) if settings.data else None
         self.metrics = ServerMetrics()
-        self._pending = PendingWrites()
+        self._pending_writes = PendingWrites()
         self.kubelets = Kubelets()
         self.url = ""
-        self.broken: asyncio.Future[Exception] | None = None
-        """Done when the cluster cannot go on: the store failed."""
-        self._controllers: Controllers | None = None
-        self._simulated: SimulatedNodes | None = None
-        self._process: BuiltNode | None = None
-        self._pods_stopped = False
-        self._address: socket | None = None
-        self._ending = AsyncExitStack()
-        self._ready = False
+        self.failure: asyncio.Future[Exception] | None = None
+        """Resolved when the storage failed: the cluster cannot continue."""
+        self._controllers: ControllerManager | None = None
+        self._simulated_nodes: SimulatedNodes | None = None
+        self._process_node_parts: ProcessNodeAssembly | None = None
+        self._installed_gpus: InstalledGpus | None = None
+        self._program_finder: ProgramFinder | None = None
+        self._are_pods_stopped = False
+        self._socket: socket | None = None
+        self._exit_stack = AsyncExitStack()
+        self._is_ready = False
 
-    def reserve(self) -> None:
-        """Take the port, or say what is in the way of a start, before anything is made.
+    def claim_port(self) -> None:
+        """Bind the port, or raise why it cannot be bound, before anything is created.
 
-        `start` does it too; whoever has more to refuse does it first.
+        `start` does it too; callers with further checks call it first.
         """
         settings = self.settings
-        chosen(settings.controllers)
+        select_controllers(settings.controllers)
         if self.folder is not None:
-            self.folder.require_free()
-        if settings.port is not None and self._address is None:
-            self._address = bind(settings.host, settings.port)
-            self._ending.callback(self._address.close)
+            self.folder.check_unlocked()
+        if settings.port is not None and self._socket is None:
+            self._socket = bind_socket(settings.host, settings.port)
+            self._exit_stack.callback(self._socket.close)
             host = f"[{settings.host}]" if ":" in settings.host else settings.host
-            self.url = f"https://{host}:{self._address.getsockname()[1]}"
+            self.url = f"https://{host}:{self._socket.getsockname()[1]}"
 
     async def start(self) -> None:
-        """Bring everything up, or raise with nothing left behind."""
+        """Start everything, or raise and leave nothing behind."""
         try:
             await self._start()
         except BaseException:
@@ -184,258 +209,332 @@ class Cluster:
 
     async def _start(self) -> None:
         settings, now = self.settings, self.clock.now()
-        self.broken = asyncio.get_running_loop().create_future()
-        self.reserve()
+        self.failure = asyncio.get_running_loop().create_future()
+        self.claim_port()
         self._open_store()
         folder = self.folder
-        authority = folder.authority(now) if folder else Authority.create("kilonova", now)
-        self._build(folder.signing_key() if folder else SigningKey.create())
+        authority = (
+            folder.load_authority(now) if folder else CertificateAuthority.create("kilonova", now)
+        )
+        self._build_apiserver(folder.load_signing_key() if folder else SigningKey.create())
         await create_default_objects(self.client("system:apiserver"), self.url)
         await create_default_roles(self.client("system:apiserver"))
-        await let_viewers_see_usage(self.client("system:apiserver"))
-        await put_definitions(self.client("kilonova"), self._definitions)
-        self._definitions = ()  # they are stored now; a second copy is of no use
+        await create_metrics_reader_role(self.client("system:apiserver"))
+        await install_crds(self.client("kilonova"), self._definitions)
+        self._definitions = ()  # they are stored now; drop the second copy
         ca = authority.cert_pem.decode()
-        await tell_how_clients_are_known(self.client("system:apiserver"), ca, now)
-        if settings.controllers:
-            self._controllers = self._built_controllers(ca)
-            self._ending.push_async_callback(self._controllers.stop)
-            self._controllers.start(self._broke)
-        if self._address is not None and folder is not None:
-            await self._listen(self._address, folder, authority)
-        self._ready = True
+        await publish_authentication_config(self.client("system:apiserver"), ca, now)
+        if settings.process_node and settings.gpus is None:
+            from kilonova.local.processnode.kubelet.machine.gpus import find_installed_gpus
 
-    def _built_controllers(self, ca: str) -> Controllers:
-        """All that runs beside the API."""
-        runtime = self._keeper()
+            # In a thread: with GPUs it takes seconds.
+            self._installed_gpus = await asyncio.to_thread(find_installed_gpus)
+        if settings.controllers or self._components:
+            self._controllers = self._build_controllers(ca)
+            self._exit_stack.push_async_callback(self._controllers.stop)
+            self._controllers.start(self._fail)
+        if self._socket is not None and folder is not None:
+            await self._listen(self._socket, folder, authority)
+        self._is_ready = True
 
-        def own() -> list[Part]:
-            workshop = Workshop(
-                self.client, self.clock, self.identities, ca, self.kubelets, self.settings.data
-            )
-            nodes = self._supervised("nodes", partial(self._nodes, workshop))
-            services = self._services(workshop, runtime) if runtime is not None else ()
-            return controller_parts(workshop, self.settings.controllers, [nodes, *services])
-
-        supervised = [self._supervised("controllers", own)]
-        if runtime is not None:
-            node = partial(self._process_node, runtime)
-            supervised.append(self._supervised("processNode", node))
+    def _build_controllers(self, ca: str) -> ControllerManager:
+        """Everything that runs beside the API server."""
+        supervised = self._build_own_parts(ca) if self.settings.controllers else []
         for name, build in self._components.items():
-            supervised.append(self._supervised(name, partial(build, self)))
-        return Controllers(supervised, grace=_GRACE_SECONDS)
+            supervised.append(
+                Supervisor(
+                    name,
+                    partial(build, self),
+                    on_health_change=self._report,
+                    optional=True,
+                    grace=_COMPONENT_SHUTDOWN_SECONDS,
+                )
+            )
+        return ControllerManager(supervised, grace=_SHUTDOWN_SECONDS)
 
-    def _supervised(self, name: str, build: Callable[[], Sequence[Part]]) -> Supervisor:
-        return Supervisor(name, build, report=self._report)
+    def _build_own_parts(self, ca: str) -> list[Runnable]:
+        """The built-in controllers and the nodes."""
+        runtime = self._build_shim_runtime()
 
-    def _nodes(self, workshop: Workshop) -> list[Part]:
+        def build_builtin_controllers() -> list[Runnable]:
+            context = ControllerContext(
+                self.client,
+                self.clock,
+                self.id_generator,
+                ca,
+                self.kubelets,
+                self.settings.data,
+                lambda spec: self._get_program_finder().can_run_pod(spec),
+            )
+            nodes = self._supervise("nodes", partial(self._build_simulated_nodes, context))
+            services = self._build_service_proxy(context, runtime) if runtime is not None else ()
+            return build_controllers(context, self.settings.controllers, [nodes, *services])
+
+        supervised: list[Runnable] = [self._supervise("controllers", build_builtin_controllers)]
+        if runtime is not None:
+            node = partial(self._build_process_node, runtime)
+            supervised.append(self._supervise("process-node", node))
+        return supervised
+
+    def _supervise(self, name: str, build: Callable[[], Sequence[Runnable]]) -> Supervisor:
+        return Supervisor(name, build, on_health_change=self._report)
+
+    def _build_simulated_nodes(self, context: ControllerContext) -> list[Runnable]:
         client = self.client("system:serviceaccount:kube-system:simulated-nodes")
-        pods = pods_by_node(workshop)
+        pods = pods_by_node(context)
         fleet = self.settings.fleet
-        heartbeats = StoredHeartbeats(self.store)
-        self._simulated = SimulatedNodes(
-            client, fleet, self.clock.now, pods, alone=True, heartbeats=heartbeats
+        heartbeats = StoreLeaseRenewer(self.store)
+        self._simulated_nodes = SimulatedNodes(
+            client,
+            fleet,
+            self.clock.now,
+            pods,
+            exclusive=True,
+            lease_renewer=heartbeats,
+            kubelets=self.kubelets,
         )
-        for name in self._simulated.names:
-            bound = partial(pods.store.find, BY_NODE, name)
-            self.kubelets.register(name, SimulatedKubelet(name, bound, self.clock.now))
-        return [self._simulated]
+        return [self._simulated_nodes]
 
-    def _keeper(self) -> KeeperRuntime | None:
-        """What runs the containers of the process node, if this machine is one."""
+    def _build_shim_runtime(self) -> ShimRuntime | None:
+        """The runtime for containers of the process node, if this machine is one."""
         settings = self.settings
         if not settings.process_node or settings.data is None:
             return None
-        # What only a process node needs is loaded with one.
-        from kilonova.local.nodes.process.keeper.client import KeeperRuntime
+        # Modules that only a process node needs are imported with it.
+        from kilonova.local.processnode.cri.client import ShimRuntime
 
-        runtime = KeeperRuntime(settings.data / "keeper")
+        runtime = ShimRuntime(settings.data / SHIM_DIRECTORY)
 
-        async def end_keeper() -> None:
-            if self._pods_stopped:
+        async def shut_down_shim() -> None:
+            if self._are_pods_stopped:
                 await runtime.shutdown()
 
-        self._ending.push_async_callback(end_keeper)
+        self._exit_stack.push_async_callback(shut_down_shim)
         return runtime
 
-    def _process_node(self, runtime: KeeperRuntime) -> Sequence[Part]:
-        from kilonova.local.nodes.process.kubelet.build import build_process_node
-        from kilonova.local.nodes.process.kubelet.devices import installed_gpus
+    def _build_process_node(self, runtime: ShimRuntime) -> Sequence[Runnable]:
+        from kilonova.local.processnode.kubelet.assembly import build_process_node
+        from kilonova.local.processnode.kubelet.machine.gpus import InstalledGpus
 
         settings = self.settings
         assert settings.data is not None
-        self._process = build_process_node(
+        gpus = self._installed_gpus if settings.gpus is None else InstalledGpus(settings.gpus)
+        assert gpus is not None
+        self._process_node_parts = build_process_node(
             self.client,
             self.clock,
             runtime,
             settings.data,
-            gpus=installed_gpus() if settings.gpus is None else settings.gpus,
+            gpus=gpus,
+            images=self._get_program_finder().images,
             allowed_paths=settings.allowed_host_paths,
         )
-        self.kubelets.register(self._process.name, self._process.kubelet)
-        return self._process.parts
+        self.kubelets.register(self._process_node_parts.name, self._process_node_parts.kubelet)
+        return self._process_node_parts.parts
 
-    def _services(self, workshop: Workshop, runtime: KeeperRuntime) -> Sequence[Part]:
-        from kilonova.local.nodes.process.services import service_parts
+    def _build_service_proxy(
+        self, context: ControllerContext, runtime: ShimRuntime
+    ) -> Sequence[Runnable]:
+        from kilonova.local.processnode.services import build_service_components
 
-        return service_parts(workshop, runtime.set_routes, self.url)
+        return build_service_components(context, runtime.set_routes, self.url)
 
     async def stop_pods(self, progress: Callable[[int, float], None]) -> None:
-        """End the processes of all pods; `progress` hears how many are left, for how long at most.
+        """Terminate the processes of all pods; `progress` is called with their number and the
+        maximum time left.
 
-        Without it they go on when the cluster stops, and the next one on its data adopts them.
+        Otherwise they keep running when the cluster stops, and the next one on its data adopts
+        them.
         """
-        if self._process is not None:
-            await self._process.node.stop_pods(progress)
-            self._pods_stopped = True
+        if self._process_node_parts is not None:
+            await self._process_node_parts.node.stop_pods(progress)
+            self._are_pods_stopped = True
 
     def _open_store(self) -> None:
-        log: Log | None = None
+        log: RevisionLog | None = None
         if self.folder is not None:
             self.folder.acquire()
-            self._ending.callback(self.folder.release)
-            log = Log(self.folder.database, self.settings.durability)
-            self._ending.callback(log.close)
+            self._exit_stack.callback(self.folder.release)
+            log = RevisionLog(self.folder.database, self.settings.durability)
+            self._exit_stack.callback(log.close)
         self.store = Store(
             log, lambda _, key, rv, body: read_entry(key, rv, body), self.clock.monotonic
         )
-        self._ending.push_async_callback(self.store.close)
-        self.store.on_broken = self._broke
+        self._exit_stack.push_async_callback(self.store.close)
+        self.store.on_failure = self._fail
 
-    async def _listen(self, address: socket, folder: Folder, authority: Authority) -> None:
+    async def _listen(
+        self, address: socket, folder: DataDirectory, authority: CertificateAuthority
+    ) -> None:
         now = self.clock.now()
-        names = list(dict.fromkeys([self.settings.host, *_NAMES]))
-        certificate, key = folder.serving_files(authority, names, now)
-        tls = TlsFiles(certificate, key, folder.authority_certificate)
-        app = App(self.api, self._authenticator, self._pending)
-        listener = Listener(app, address, tls)
-        self._ending.push_async_callback(listener.stop)
-        self._ending.push_async_callback(app.end_streams)
-        await listener.start()
-        folder.write_kubeconfig(self.url, authority, folder.admin(authority, now))
-        folder.announce(self.url)
+        names = list(dict.fromkeys([self.settings.host, *_SERVING_CERTIFICATE_NAMES]))
+        certificate, key = folder.ensure_serving_certificate(authority, names, now)
+        tls = create_tls_context(folder.authority_certificate, ssl.CERT_OPTIONAL)
+        tls.load_cert_chain(certificate, key)
+        app = AsgiApp(self.api, self._authenticator, self._pending_writes)
+        server = HttpServer(app, address, tls, API_SERVER_OPTIONS)
+        self._exit_stack.push_async_callback(server.stop)
+        self._exit_stack.push_async_callback(app.end_streams)
+        await server.start()
+        folder.write_kubeconfig(
+            self.url, authority, folder.ensure_admin_certificate(authority, now)
+        )
+        folder.write_running_record(self.url)
 
-    def _build(self, key: SigningKey) -> None:
+    def _build_apiserver(self, key: SigningKey) -> None:
         settings = self.settings
-        catalog = Catalog([*builtin_kinds(), *metrics_kinds()])
-        definitions = Definitions(self.store, catalog, self.clock)
-        self._ending.callback(definitions.close)
-        ServiceAddresses(self.store, catalog, self.identities.random)
-        rbac = Rbac(Policy.observing(self.store))
-        caller = Caller(self.store)
-        self._ending.push_async_callback(caller.close)
-        scope = Scope(self.store, catalog, rbac)
+        served_kinds = ServedKinds([*builtin_kinds(), *metrics_kinds()])
+        definitions = CrdHandler(self.store, served_kinds, self.clock)
+        self._exit_stack.callback(definitions.close)
+        ServiceAllocationSync(self.store, served_kinds, self.id_generator.random)
+        rbac = RbacAuthorizer(RbacPolicy.from_store(self.store))
+        caller = WebhookClient(self.store)
+        self._exit_stack.push_async_callback(caller.close)
+        scope = AdmissionContext(self.store, served_kinds, rbac)
         webhooks = self._webhooks(self.client) if self._webhooks is not None else ()
-        plugins = standard_plugins(scope, caller, self.identities, webhooks)
-        plugins += self._image_tolerations()
-        claims = DeviceClaims(self.store, rbac)
-        admission = Admission([*plugins, definitions, Escalation(rbac), claims])
-        registry = Registry(self.store, catalog, self.clock, self.identities, admission)
+        plugins = default_plugins(scope, caller, self.id_generator, webhooks)
+        plugins += self._image_toleration_plugins()
+        claims = DeviceClaimAuthorization(self.store, rbac)
+        admission = AdmissionChain([*plugins, definitions, PrivilegeEscalationCheck(rbac), claims])
+        registry = RegistryContext(
+            self.store, served_kinds, self.clock, self.id_generator, admission
+        )
 
         def exists(kind: str, namespace: str, name: str, uid: str) -> bool:
             return object_exists(registry, kind, namespace, name, uid)
 
-        accounts = ServiceAccountTokens(
-            [key], ISSUER, [ISSUER], exists, self.clock, self.identities
+        accounts = ServiceAccountTokenIssuer(
+            [key], ISSUER, [ISSUER], exists, self.clock, self.id_generator
         )
         static = (
             StaticTokens.from_csv(settings.token_file.read_text()) if settings.token_file else None
         )
         self._authenticator = Authenticator(static, accounts)
-        subresources = Subresources(
+        subresources = SubresourceHandlers(
             registry,
-            TokenRequests(registry, accounts),
-            Reviews(self._authenticator, rbac, self.clock),
+            TokenRequestHandler(registry, accounts),
+            AccessReviews(self._authenticator, rbac, self.clock),
             self.kubelets,
         )
         published = {
-            "/openid/v1/jwks": key_set([key]),
+            "/openid/v1/jwks": jwks([key]),
             "/.well-known/openid-configuration": discovery_document(
                 ISSUER, self.url.removeprefix("https://"), [key]
             ),
         }
-        probes = [
-            Probe("ping", lambda: True),
-            Probe("store", lambda: self.store.broken is None),
-            Probe("started", lambda: self._ready, life=False),
-        ]
-        documents = Documents(catalog, Health(probes), self.metrics.render, published)
-        gate = Gate(rbac)
-        verbs = Verbs(registry, subresources, gate, self.identities.random)
-        self.metrics.gauge("apiserver_resource_version", "Newest version.", lambda: self.store.rv)
+        health = Health(readiness_in_healthz=True)
+        health.add_liveness_check("store", lambda: self.store.failure and "the store has failed")
+        health.add_readiness_check("started", lambda: None if self._is_ready else "not started yet")
+        documents = NonResourceHandler(served_kinds, health, self.metrics.render, published)
+        authorization = AuthorizationFilter(rbac)
+        verbs = ResourceHandler(registry, subresources, authorization, self.id_generator.random)
+        self.metrics.gauge(
+            "apiserver_resource_version", "Latest resource version.", lambda: self.store.revision
+        )
         self.metrics.gauge(
             "apiserver_pending_response_bytes",
-            "Bytes of answers that wait for clients that do not read.",
-            lambda: self._pending.bytes,
+            "Response bytes pending for clients that do not read.",
+            lambda: self._pending_writes.pending_bytes,
         )
         self.metrics.gauge(
             "apiserver_blocked_clients",
-            "Clients that do not read what is sent to them.",
-            lambda: self._pending.clients,
+            "Clients that do not read their response.",
+            lambda: self._pending_writes.blocked_clients,
         )
         self.metrics.counter(
             "apiserver_stalled_clients_disconnected",
-            "Clients that were disconnected because they did not read.",
-            lambda: self._pending.terminated,
+            "Clients disconnected because they did not read their response.",
+            lambda: self._pending_writes.disconnected_clients,
         )
-        self.api = Api(registry, documents, verbs, gate, self.metrics)
+        self.api = ApiHandler(registry, documents, verbs, authorization, self.metrics)
 
-    def _image_tolerations(self) -> list[Plugin]:
+    def _image_toleration_plugins(self) -> list[Plugin]:
         if not self.settings.process_node:
             return []
-        from kilonova.local.admission.imagetolerations import ImageTolerations
-        from kilonova.local.nodes.process.commands import can_run
+        from kilonova.local.apiserver.admission.plugins.image_toleration import ImageToleration
 
         nodes = self.store.collection("nodes")
         return [
-            ImageTolerations(nodes, lambda: self._process.name if self._process else "", can_run)
+            ImageToleration(
+                nodes,
+                lambda: self._process_node_parts.name if self._process_node_parts else "",
+                self._get_program_finder().explain_pod,
+            )
         ]
 
-    def client(self, user: str) -> Client:
-        """A client in this process, acting as `user` with all rights."""
-        identity = User(user, groups=_MASTER.groups)
+    def _get_program_finder(self) -> ProgramFinder:
+        """What finds programs on this machine, read when first needed; `ImageTableError` for an
+        invalid file."""
+        if self._program_finder is None:
+            from kilonova.local.processnode.executables import ProgramFinder
+            from kilonova.local.processnode.images import load_image_table
 
-        async def answer(request: Request) -> Reply | StreamReply:
+            self._program_finder = ProgramFinder(load_image_table(self.settings.images))
+        return self._program_finder
+
+    def client(self, user: str) -> Client:
+        """An in-process client, acting as `user` with all permissions."""
+        identity = User(user, groups=_APISERVER_USER.groups)
+
+        async def handle(request: Request) -> Reply | StreamReply:
             return await self.api.handle(request, identity)
 
-        return Client(InProcessTransport(answer), field_manager=user.rpartition(":")[2])
+        return Client(InProcessTransport(handle), field_manager=user.rpartition(":")[2])
 
     @property
-    def registered(self) -> tuple[int, int]:
-        """How many nodes of the fleet have registered, and how many it has."""
-        return self._simulated.registered if self._simulated is not None else (0, 0)
+    def data_path(self) -> Path | None:
+        """The data directory; None if the cluster is in memory only."""
+        return self.settings.data
 
-    async def wait_settled(self) -> None:
-        """Until the nodes of the fleet, and this machine if it is one, have registered."""
-        await asyncio.gather(self.wait_fleet(), self.wait_process_node())
+    def new_id(self) -> str:
+        """A random suffix, for names of Events."""
+        return self.id_generator.event_name_suffix()
 
-    async def wait_fleet(self) -> None:
-        """Until the nodes of the fleet have registered."""
-        if self._simulated is not None:
-            await self._unless_ended(self._simulated.wait_registered())
+    def component_registry(self, name: str) -> CollectorRegistry:
+        """A new registry for metrics of a component, which the API exposes; it replaces that of
+        the component's previous run."""
+        return self.metrics.component_registry(name)
+
+    @property
+    def registered_nodes(self) -> tuple[int, int]:
+        """How many nodes of the fleet have registered, and how many there are."""
+        return (
+            self._simulated_nodes.registration_progress
+            if self._simulated_nodes is not None
+            else (0, 0)
+        )
+
+    async def wait_nodes_registered(self) -> None:
+        """Wait until the nodes of the fleet, and this machine if it is one, have registered."""
+        await asyncio.gather(self.wait_simulated_nodes(), self.wait_process_node())
+
+    async def wait_simulated_nodes(self) -> None:
+        """Wait until the nodes of the fleet have registered."""
+        if self._simulated_nodes is not None:
+            await self._wait_unless_stopped(self._simulated_nodes.wait_registered())
 
     async def wait_process_node(self) -> None:
-        """Until this machine has registered as a node, if it is one."""
-        if self._process is not None:
-            await self._unless_ended(self._process.node.wait_registered())
+        """Wait until this machine has registered as a node, if it is one."""
+        if self._process_node_parts is not None:
+            await self._wait_unless_stopped(self._process_node_parts.node.wait_registered())
 
-    async def _unless_ended(self, work: Coroutine[Any, Any, None]) -> None:
-        """Waits for something that never comes when the controllers have stopped."""
+    async def _wait_unless_stopped(self, work: Coroutine[Any, Any, None]) -> None:
+        """Wait, but not beyond the end of the controllers."""
         assert self._controllers is not None
         registered = asyncio.ensure_future(work)
         try:
             await asyncio.wait(
-                (registered, self._controllers.ended), return_when=asyncio.FIRST_COMPLETED
+                (registered, self._controllers.stopped), return_when=asyncio.FIRST_COMPLETED
             )
         finally:
             registered.cancel()
 
     async def stop(self) -> None:
-        """End everything; what was acknowledged is on disk."""
-        self._ready = False
-        await self._ending.aclose()
+        """Stop everything; all acknowledged writes are on disk."""
+        self._is_ready = False
+        await self._exit_stack.aclose()
 
-    def _broke(self, error: Exception) -> None:
-        _log.error("the cluster cannot go on", error=str(error))
-        if self.broken is not None and not self.broken.done():
-            self.broken.set_result(error)
+    def _fail(self, error: Exception) -> None:
+        _log.error("cluster failed: storage error", error=str(error))
+        if self.failure is not None and not self.failure.done():
+            self.failure.set_result(error)

@@ -1,7 +1,7 @@
-"""Schedules as CronJobs write them: five fields, `@hourly` and its like, `@every 90m`. Pure.
+"""Schedules of CronJobs: five fields, `@hourly` and similar, `@every 90m`. Pure.
 
-A schedule is in a time zone: what it says is compared with the clock on the wall there. A time
-that a change of clocks skips does not come that day; one that it repeats comes twice.
+A schedule has a time zone and is compared with its local time. A time that is skipped by a clock
+change does not occur that day; a time that is repeated occurs twice.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from datetime import MAXYEAR, UTC, date, datetime, timedelta, tzinfo
 
 from kilonova.api.durations import parse_duration
-from kilonova.api.times import later
+from kilonova.api.times import add_seconds
 
 _YEARS_AHEAD = 5
-_LONGEST_NUMBER = 19
-"""What fits into 64 bits; none that long is of use."""
+_MAX_DIGITS = 19
+"""Digits of a 64-bit number; longer ones are invalid."""
 _DESCRIPTORS = {
     "@yearly": "0 0 1 1 *",
     "@annually": "0 0 1 1 *",
@@ -31,40 +31,40 @@ _DAYS = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"]
 
 
 class ScheduleError(ValueError):
-    """A text that is no schedule, in the words that Kubernetes has for it."""
+    """An invalid schedule, with Kubernetes' message."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Bounds:
-    least: int
-    most: int
+class _FieldBounds:
+    minimum: int
+    maximum: int
     names: tuple[str, ...] = ()
     first_name: int = 0
 
 
 _FIELDS = (
-    _Bounds(0, 59),
-    _Bounds(0, 23),
-    _Bounds(1, 31),
-    _Bounds(1, 12, tuple(_MONTHS), 1),
-    _Bounds(0, 6, tuple(_DAYS), 0),
+    _FieldBounds(0, 59),
+    _FieldBounds(0, 23),
+    _FieldBounds(1, 31),
+    _FieldBounds(1, 12, tuple(_MONTHS), 1),
+    _FieldBounds(0, 6, tuple(_DAYS), 0),
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Every:
-    """Again and again after the same time, to the second."""
+class FixedInterval:
+    """A constant interval, in whole seconds."""
 
     seconds: int
 
     def next(self, after: datetime) -> datetime | None:
         """The first time after another."""
-        return later(after.replace(microsecond=0), self.seconds)
+        return add_seconds(after.replace(microsecond=0), self.seconds)
 
 
 @dataclass(frozen=True, slots=True)
-class Schedule:
-    """The minutes, hours and days at which something happens."""
+class CronSchedule:
+    """The minutes, hours and days of a schedule."""
 
     minutes: frozenset[int]
     hours: frozenset[int]
@@ -72,38 +72,39 @@ class Schedule:
     months: frozenset[int]
     weekdays: frozenset[int]
     """Sunday is 0."""
-    any_day: bool
-    """Whether days of the month or of the week are free: then both have to fit, else either."""
+    matches_any_day: bool
+    """Whether the day of the month or of the week is unrestricted: then both must match, otherwise
+    either."""
     zone: tzinfo = UTC
 
     def next(self, after: datetime) -> datetime | None:
-        """The first time after another, in UTC; None where none comes within five years."""
+        """The first time after another, in UTC; None if there is none within five years."""
         if after.year + _YEARS_AHEAD >= MAXYEAR:
-            return None  # the calendar ends there
+            return None  # the maximum of datetime
         moment = after.astimezone(UTC).replace(second=0, microsecond=0) + timedelta(minutes=1)
         local = moment.astimezone(self.zone)
         day = local.date()
         while day.year <= local.year + _YEARS_AHEAD:
-            if self._includes(day):
+            if self._matches_day(day):
                 start = max(moment, datetime(day.year, day.month, day.day, tzinfo=self.zone))
-                for found in self._times_of(day, start.astimezone(UTC)):
+                for found in self._times_on_day(day, start.astimezone(UTC)):
                     return found
-            day = self._following(day)
+            day = self._next_day(day)
         return None
 
-    def _following(self, day: date) -> date:
+    def _next_day(self, day: date) -> date:
         if day.month not in self.months:
             return (day.replace(day=1) + timedelta(days=32)).replace(day=1)
         return day + timedelta(days=1)
 
-    def _includes(self, day: date) -> bool:
+    def _matches_day(self, day: date) -> bool:
         if day.month not in self.months:
             return False
         of_month, of_week = day.day in self.days, day.isoweekday() % 7 in self.weekdays
-        return (of_month and of_week) if self.any_day else (of_month or of_week)
+        return (of_month and of_week) if self.matches_any_day else (of_month or of_week)
 
-    def _times_of(self, day: date, moment: datetime) -> Iterator[datetime]:
-        """The times of a day from a moment on; hours are skipped whole where none fits."""
+    def _times_on_day(self, day: date, moment: datetime) -> Iterator[datetime]:
+        """The times of a day from a moment on; hours without a match are skipped."""
         while True:
             local = moment.astimezone(self.zone)
             if local.date() != day:
@@ -116,17 +117,17 @@ class Schedule:
             moment += timedelta(minutes=1)
 
 
-def parse(text: str, zone: str = "") -> Schedule | Every:
-    """Read a schedule; `ScheduleError` says what is wrong with it."""
+def parse_schedule(text: str, zone: str = "") -> CronSchedule | FixedInterval:
+    """Parse a schedule; raises `ScheduleError`."""
     if not text:
         raise ScheduleError("empty spec string")
-    where = zone_named(zone) if zone else UTC
+    where = load_time_zone(zone) if zone else UTC
     if text.startswith("@every "):
         try:
             seconds = parse_duration(text.removeprefix("@every "))
         except ValueError as error:
             raise ScheduleError(f"failed to parse duration {text}: {error}") from None
-        return Every(max(1, int(seconds)))
+        return FixedInterval(max(1, int(seconds)))
     if text.startswith("@"):
         if text not in _DESCRIPTORS:
             raise ScheduleError(f"unrecognized descriptor: {text}")
@@ -135,57 +136,59 @@ def parse(text: str, zone: str = "") -> Schedule | Every:
     if len(fields) != len(_FIELDS):
         listed = " ".join(fields)
         raise ScheduleError(f"expected exactly 5 fields, found {len(fields)}: [{listed}]")
-    values = [_field(field, bounds) for field, bounds in zip(fields, _FIELDS, strict=True)]
+    values = [_parse_field(field, bounds) for field, bounds in zip(fields, _FIELDS, strict=True)]
     (minutes, _), (hours, _), (days, free_days), (months, _), (weekdays, free_weekdays) = values
-    return Schedule(minutes, hours, days, months, weekdays, free_days or free_weekdays, where)
+    return CronSchedule(minutes, hours, days, months, weekdays, free_days or free_weekdays, where)
 
 
-def zone_named(name: str) -> tzinfo:
-    """The time zone of a name; what is raised where there is none is for `zone_problem`."""
-    from zoneinfo import ZoneInfo  # it looks around in the system, for few schedules' sake
+def load_time_zone(name: str) -> tzinfo:
+    """The time zone of a name; `time_zone_error` explains what it raises."""
+    from zoneinfo import ZoneInfo  # a costly import that few schedules need
 
     return ZoneInfo(name)
 
 
-def zone_problem(name: str) -> str:
-    """Why a name is no time zone; empty where it is one."""
+def time_zone_error(name: str) -> str:
+    """Why a name is not a time zone; empty if it is one."""
     try:
-        zone_named(name)
+        load_time_zone(name)
     except (KeyError, ValueError, OSError):
         return f"unknown time zone {name}"
     return ""
 
 
-def _field(field: str, bounds: _Bounds) -> tuple[frozenset[int], bool]:
-    """The numbers that a field stands for, and whether it leaves all of them free."""
+def _parse_field(field: str, bounds: _FieldBounds) -> tuple[frozenset[int], bool]:
+    """The numbers that a field matches, and whether it is unrestricted."""
     numbers: set[int] = set()
     free = False
     for piece in filter(None, field.split(",")):
-        found, all_of_them = _range(piece, bounds)
+        found, all_of_them = _parse_range(piece, bounds)
         numbers.update(found)
         free |= all_of_them
     return frozenset(numbers), free
 
 
-def _range(piece: str, bounds: _Bounds) -> tuple[range, bool]:
+def _parse_range(piece: str, bounds: _FieldBounds) -> tuple[range, bool]:
     span, *steps = piece.split("/")
     ends = span.split("-")
     star = ends[0] in ("*", "?")
     if star:
-        first, last = bounds.least, bounds.most
+        first, last = bounds.minimum, bounds.maximum
     elif len(ends) > 2:
         raise ScheduleError(f"too many hyphens: {piece}")
     else:
-        first, last = (_number(end, bounds) for end in (ends[0], ends[-1]))
+        first, last = (_parse_number(end, bounds) for end in (ends[0], ends[-1]))
     if len(steps) > 1:
         raise ScheduleError(f"too many slashes: {piece}")
-    step = _number(steps[0]) if steps else 1
+    step = _parse_number(steps[0]) if steps else 1
     if steps and len(ends) == 1:
-        last = bounds.most
-    if first < bounds.least:
-        raise ScheduleError(f"beginning of range ({first}) below minimum ({bounds.least}): {piece}")
-    if last > bounds.most:
-        raise ScheduleError(f"end of range ({last}) above maximum ({bounds.most}): {piece}")
+        last = bounds.maximum
+    if first < bounds.minimum:
+        raise ScheduleError(
+            f"beginning of range ({first}) below minimum ({bounds.minimum}): {piece}"
+        )
+    if last > bounds.maximum:
+        raise ScheduleError(f"end of range ({last}) above maximum ({bounds.maximum}): {piece}")
     if first > last:
         raise ScheduleError(f"beginning of range ({first}) beyond end of range ({last}): {piece}")
     if step == 0:
@@ -193,15 +196,15 @@ def _range(piece: str, bounds: _Bounds) -> tuple[range, bool]:
     return range(first, last + 1, step), star and step == 1
 
 
-def _number(text: str, bounds: _Bounds | None = None) -> int:
+def _parse_number(text: str, bounds: _FieldBounds | None = None) -> int:
     if bounds is not None and text.lower() in bounds.names:
         return bounds.names.index(text.lower()) + bounds.first_name
-    trouble = "" if re.fullmatch(r"[+-]?[0-9]+", text) else "invalid syntax"
-    if not trouble and len(text) > _LONGEST_NUMBER:
-        trouble = "value out of range"
-    if trouble:
+    problem = "" if re.fullmatch(r"[+-]?[0-9]+", text) else "invalid syntax"
+    if not problem and len(text) > _MAX_DIGITS:
+        problem = "value out of range"
+    if problem:
         raise ScheduleError(
-            f'failed to parse int from {text}: strconv.Atoi: parsing "{text}": {trouble}'
+            f'failed to parse int from {text}: strconv.Atoi: parsing "{text}": {problem}'
         )
     if int(text) < 0:
         raise ScheduleError(f"negative number ({int(text)}) not allowed: {text}")

@@ -1,4 +1,4 @@
-"""What the operator knows: caches of all that is its own, and of what people write."""
+"""The informer caches of the operator: its own objects and the objects that users write."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,32 +12,32 @@ from kilonova.api.grove import (
 )
 from kilonova.api.meta import Metadata
 from kilonova.api.podgang import PodGang
-from kilonova.kube import UNMEASURED, Client, Instruments, Key, Part, Reflector
+from kilonova.kube import NO_RUNTIME_METRICS, Client, Key, Reflector, Runnable, RuntimeMetrics
 from kilonova.workloads import resources
-from kilonova.workloads.keys import Replica, clique_of, replica_of, set_of
-from kilonova.workloads.resources import Child, Pod, Revision
+from kilonova.workloads.keys import ReplicaKey, get_clique_key, get_replica_key, get_set_key
+from kilonova.workloads.resources import ChildObject, ControllerRevision, Pod
 
 BY_SET = "set"
-"""By the key of the set that an object belongs to."""
+"""By the key of the PodCliqueSet that an object belongs to."""
 BY_REPLICA = "replica"
-"""By the `Replica` that an object belongs to."""
+"""By the `ReplicaKey` of the replica that an object belongs to."""
 BY_CLIQUE = "clique"
 """Pods by the key of their clique."""
-BY_BASE = "base gang"
-"""Cliques of scaled gangs by the key of the gang that is placed before theirs."""
+BY_BASE_GANG = "base gang"
+"""Cliques of scaled gangs by the key of their base gang."""
 BY_GANG = "gang"
 """Cliques by the key of their gang."""
 BY_DEPENDENCY = "dependency"
-"""Cliques by the keys of those that must start before them."""
+"""Cliques by the keys of the cliques in their `startsAfter`."""
 BY_TOPOLOGY = "topology"
-"""Sets by the names of the ClusterTopologyBindings that their constraints mean."""
+"""Sets by the names of the ClusterTopologyBindings in their constraints."""
 
-_OURS = f"{names.MANAGED_BY}={names.OPERATOR}"
+_MANAGED_SELECTOR = f"{names.MANAGED_BY}={names.OPERATOR}"
 
 
 @dataclass(frozen=True, slots=True)
 class Caches:
-    """Caches of one operator; run `parts` before any controller."""
+    """The caches of one operator. Run `runnables` before any controller."""
 
     sets: Reflector[PodCliqueSet]
     cliques: Reflector[PodClique]
@@ -45,119 +45,134 @@ class Caches:
     gangs: Reflector[PodGang]
     topologies: Reflector[ClusterTopologyBinding]
     pods: Reflector[Pod]
-    services: Reflector[Child]
-    autoscalers: Reflector[Child]
-    claims: Reflector[Child]
-    revisions: Reflector[Revision]
-    compute_domains: Reflector[Child] | None
-    """None where multi-node NVLink is off: then the kind need not be there."""
+    services: Reflector[ChildObject]
+    autoscalers: Reflector[ChildObject]
+    claims: Reflector[ChildObject]
+    revisions: Reflector[ControllerRevision]
+    compute_domains: Reflector[ChildObject] | None
+    """None where multi-node NVLink is disabled: then the CRD need not be installed."""
 
     @property
-    def parts(self) -> list[Part]:
-        """All of them."""
+    def runnables(self) -> list[Runnable]:
+        """All caches."""
         own = (getattr(self, name) for name in self.__slots__)
         return [each for each in own if each is not None]
 
 
 def build_caches(
-    client: Client, *, compute_domains: bool = False, instruments: Instruments = UNMEASURED
+    client: Client,
+    *,
+    compute_domains: bool = False,
+    runtime_metrics: RuntimeMetrics = NO_RUNTIME_METRICS,
 ) -> Caches:
-    """Caches over a client, with the indexes that controllers use."""
+    """Build the caches over a client, with the indexes that controllers use."""
 
-    def children(resource: resources.Resource[Child]) -> Reflector[Child]:
-        indexes = {BY_SET: _by_set, BY_REPLICA: _by_replica}
-        return Reflector(client, resource, labels=_OURS, indexes=indexes, instruments=instruments)
+    def child_reflector(resource: resources.Resource[ChildObject]) -> Reflector[ChildObject]:
+        indexes = {BY_SET: _index_by_set, BY_REPLICA: _index_by_replica}
+        return Reflector(
+            client,
+            resource,
+            label_selector=_MANAGED_SELECTOR,
+            indexes=indexes,
+            runtime_metrics=runtime_metrics,
+        )
 
     return Caches(
         sets=Reflector(
-            client, resources.SETS, indexes={BY_TOPOLOGY: _topologies}, instruments=instruments
+            client,
+            resources.SETS,
+            indexes={BY_TOPOLOGY: _index_by_topology},
+            runtime_metrics=runtime_metrics,
         ),
         cliques=Reflector(
             client,
             resources.CLIQUES,
             indexes={
-                BY_SET: _by_set,
-                BY_REPLICA: _by_replica,
-                BY_BASE: lambda each: _label_key(each.metadata, names.BASE_POD_GANG),
-                BY_GANG: lambda each: _label_key(each.metadata, names.POD_GANG),
-                BY_DEPENDENCY: _dependencies,
+                BY_SET: _index_by_set,
+                BY_REPLICA: _index_by_replica,
+                BY_BASE_GANG: lambda each: _index_by_label(each.metadata, names.BASE_POD_GANG),
+                BY_GANG: lambda each: _index_by_label(each.metadata, names.POD_GANG),
+                BY_DEPENDENCY: _index_by_dependency,
             },
-            instruments=instruments,
+            runtime_metrics=runtime_metrics,
         ),
         groups=Reflector(
             client,
-            resources.GROUPS,
-            indexes={BY_SET: _by_set, BY_REPLICA: _by_replica},
-            instruments=instruments,
+            resources.SCALING_GROUPS,
+            indexes={BY_SET: _index_by_set, BY_REPLICA: _index_by_replica},
+            runtime_metrics=runtime_metrics,
         ),
         gangs=Reflector(
             client,
             resources.GANGS,
-            labels=_OURS,
-            indexes={BY_SET: _by_set, BY_REPLICA: _by_replica},
-            instruments=instruments,
+            label_selector=_MANAGED_SELECTOR,
+            indexes={BY_SET: _index_by_set, BY_REPLICA: _index_by_replica},
+            runtime_metrics=runtime_metrics,
         ),
-        topologies=Reflector(client, resources.TOPOLOGIES, instruments=instruments),
+        topologies=Reflector(client, resources.TOPOLOGY_BINDINGS, runtime_metrics=runtime_metrics),
         pods=Reflector(
             client,
             resources.PODS,
-            labels=_OURS,
-            indexes={BY_CLIQUE: _by_clique},
-            instruments=instruments,
+            label_selector=_MANAGED_SELECTOR,
+            indexes={BY_CLIQUE: _index_by_clique},
+            runtime_metrics=runtime_metrics,
         ),
-        services=children(resources.SERVICES),
-        autoscalers=children(resources.AUTOSCALERS),
-        claims=children(resources.CLAIMS),
+        services=child_reflector(resources.SERVICES),
+        autoscalers=child_reflector(resources.AUTOSCALERS),
+        claims=child_reflector(resources.RESOURCE_CLAIMS),
         revisions=Reflector(
             client,
-            resources.REVISIONS,
-            labels=_OURS,
-            indexes={BY_SET: _by_set},
-            instruments=instruments,
+            resources.CONTROLLER_REVISIONS,
+            label_selector=_MANAGED_SELECTOR,
+            indexes={BY_SET: _index_by_set},
+            runtime_metrics=runtime_metrics,
         ),
-        compute_domains=children(resources.COMPUTE_DOMAINS) if compute_domains else None,
+        compute_domains=child_reflector(resources.COMPUTE_DOMAINS) if compute_domains else None,
     )
 
 
-def scaled_parts(caches: Caches, key: Key) -> list[PodCliqueScalingGroup | PodClique]:
-    """The scaling groups and cliques of a set that are there and stay."""
-    found = (*caches.groups.store.find(BY_SET, key), *caches.cliques.store.find(BY_SET, key))
+def list_scalable_objects(caches: Caches, key: Key) -> list[PodCliqueScalingGroup | PodClique]:
+    """The scaling groups and cliques of a set that are not being deleted."""
+    found = (
+        *caches.groups.store.by_index(BY_SET, key),
+        *caches.cliques.store.by_index(BY_SET, key),
+    )
     return [each for each in found if each.metadata.deletion_timestamp is None]
 
 
-_Kept = Child | Revision | PodClique | PodCliqueScalingGroup | PodGang
+_IndexedObject = ChildObject | ControllerRevision | PodClique | PodCliqueScalingGroup | PodGang
 
 
-def _by_set(child: _Kept) -> Iterator[Key]:
-    found = set_of(child.metadata)
+def _index_by_set(child: _IndexedObject) -> Iterator[Key]:
+    found = get_set_key(child.metadata)
     if found is not None:
         yield found
 
 
-def _by_replica(child: _Kept) -> Iterator[Replica]:
-    found = replica_of(child.metadata)
+def _index_by_replica(child: _IndexedObject) -> Iterator[ReplicaKey]:
+    found = get_replica_key(child.metadata)
     if found is not None:
         yield found
 
 
-def _by_clique(pod: Pod) -> Iterator[Key]:
-    found = clique_of(pod.metadata)
+def _index_by_clique(pod: Pod) -> Iterator[Key]:
+    found = get_clique_key(pod.metadata)
     if found is not None:
         yield found
 
 
-def _label_key(metadata: Metadata, label: str) -> Iterator[Key]:
+def _index_by_label(metadata: Metadata, label: str) -> Iterator[Key]:
     name = metadata.labels.get(label)
     if name:
         yield metadata.namespace, name
 
 
-def _dependencies(clique: PodClique) -> Iterator[Key]:
+def _index_by_dependency(clique: PodClique) -> Iterator[Key]:
     for name in clique.spec.starts_after:
         yield clique.metadata.namespace, name
 
 
-def _topologies(set_: PodCliqueSet) -> set[str]:
+def _index_by_topology(set_: PodCliqueSet) -> set[str]:
     template = set_.spec.template
     parts = (template, *template.pod_clique_scaling_groups, *template.cliques)
     constraints = (each.topology_constraint for each in parts)

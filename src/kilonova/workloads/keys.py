@@ -1,4 +1,4 @@
-"""Keys of what the controllers go about: a set, a replica of a set, a clique."""
+"""Work queue keys of the controllers: a set, a replica of a set, a clique."""
 
 from dataclasses import dataclass
 
@@ -8,7 +8,7 @@ from kilonova.kube import Key
 
 
 @dataclass(frozen=True, slots=True)
-class Replica:
+class ReplicaKey:
     """One replica of a set."""
 
     namespace: str
@@ -16,44 +16,46 @@ class Replica:
     index: int
 
     @property
-    def key(self) -> Key:
-        """As it stands in a queue; a slash is in no name, so it can be read back."""
+    def queue_key(self) -> Key:
+        """The work queue key. No name contains a slash, so it can be decoded."""
         return self.namespace, f"{self.set_name}/{self.index}"
 
     @classmethod
-    def of_key(cls, key: Key) -> "Replica":
+    def from_queue_key(cls, key: Key) -> "ReplicaKey":
         namespace, text = key
         set_name, _, index = text.rpartition("/")
         return cls(namespace, set_name, int(index))
 
 
-def set_of(child: Metadata) -> Key | None:
-    """The set that an object of the operator belongs to, by its labels."""
+def get_set_key(child: Metadata) -> Key | None:
+    """The key of the set that an object belongs to, by its labels."""
     name = child.labels.get(names.PART_OF)
     return (child.namespace, name) if name else None
 
 
-def replica_of(child: Metadata) -> Replica | None:
-    """The replica of a set that an object belongs to, by its labels."""
+def get_replica_key(child: Metadata) -> ReplicaKey | None:
+    """The replica that an object belongs to, by its labels."""
     name, index = child.labels.get(names.PART_OF), child.labels.get(names.SET_REPLICA_INDEX)
     if not name or index is None or not index.isdecimal():
         return None
-    return Replica(child.namespace, name, int(index))
+    return ReplicaKey(child.namespace, name, int(index))
 
 
-def clique_of(pod: Metadata) -> Key | None:
-    """The clique of a pod, by its labels."""
+def get_clique_key(pod: Metadata) -> Key | None:
+    """The key of a pod's clique, by its labels."""
     name = pod.labels.get(names.POD_CLIQUE)
     return (pod.namespace, name) if name else None
 
 
-def index_of(child: Metadata, label: str) -> int | None:
-    """The number in a label; None where there is none."""
+def get_label_index(child: Metadata, label: str) -> int | None:
+    """The number in a label; None if the label is absent or not a number."""
     text = child.labels.get(label, "")
     return int(text) if text.isdecimal() else None
 
 
-def incarnation_of(child: Metadata) -> int:
-    """How often a clique's pods had all been started anew; of a pod, when it was born."""
+def get_incarnation(child: Metadata) -> int:
+    """How often all pods of a clique have been replaced at once; of a pod, the incarnation of its
+    clique at creation.
+    """
     text = child.annotations.get(names.INCARNATION, "")
     return int(text) if text.isdecimal() else 0

@@ -1,8 +1,10 @@
-"""All parts of an operator of PodCliqueSets, to be run by a `kube.Manager`.
+"""All runnables of the PodCliqueSet operator, for a `kube.Manager`.
 
-operator = build_operator(client, Settings())
-manager.add(*operator.parts)
-manager.add_leading(*operator.leading)
+    operator = build_operator(client, OperatorSettings())
+    manager.add(*operator.runnables)
+    manager.add_leader_runnables(*operator.leader_runnables)
+
+Controllers write, so they run only under leader election.
 """
 
 import time
@@ -10,65 +12,69 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from kilonova.kube import UNMEASURED, Client, Instruments, Part
-from kilonova.kube.events import Recorder, random_id
-from kilonova.kube.metrics import Metrics
-from kilonova.workloads.backends.enabled import EnabledBackends, build_backends
+from kilonova.kube import NO_RUNTIME_METRICS, Client, Runnable, RuntimeMetrics
+from kilonova.kube.events import EventRecorder, random_id
+from kilonova.kube.observability.metrics import Metrics
+from kilonova.workloads.backends.assembly import EnabledBackends, build_backends
 from kilonova.workloads.caches import Caches, build_caches
-from kilonova.workloads.cliques.controller import build_clique_controller
-from kilonova.workloads.means import Means
-from kilonova.workloads.replicas.controller import build_replica_controller
-from kilonova.workloads.sets.controller import build_set_controller
-from kilonova.workloads.settings import Settings
-from kilonova.workloads.topologies import build_topology_controller
+from kilonova.workloads.context import ControllerContext
+from kilonova.workloads.controllers.podclique.controller import build_clique_controller
+from kilonova.workloads.controllers.podcliqueset.controller import build_set_controller
+from kilonova.workloads.controllers.podcliqueset_replica.controller import build_replica_controller
+from kilonova.workloads.controllers.topology.controller import build_topology_controller
+from kilonova.workloads.settings import OperatorSettings
 
 COMPONENT = "kilonova-operator"
-"""Who reports events."""
+"""The reporting component of events."""
 
 
 @dataclass(frozen=True, slots=True)
 class Operator:
-    """What an operator consists of."""
+    """The runnables of an operator."""
 
     caches: Caches
-    recorder: Recorder
-    leading: tuple[Part, ...]
-    """Controllers, which write: of several copies of an operator only one may run them."""
+    recorder: EventRecorder
+    leader_runnables: tuple[Runnable, ...]
+    """Controllers: they write, so only the elected leader runs them."""
     backends: EnabledBackends
 
     @property
-    def parts(self) -> list[Part]:
-        """What runs in every copy: caches, so that another can take over at once, and events."""
-        return [*self.caches.parts, *self.backends.parts, self.recorder]
+    def runnables(self) -> list[Runnable]:
+        """What every replica of the operator runs: caches, so that a new leader can start at once,
+        and events.
+        """
+        return [*self.caches.runnables, *self.backends.runnables, self.recorder]
 
 
 def build_operator(
     client: Client,
-    settings: Settings,
+    settings: OperatorSettings,
     *,
     now: Callable[[], datetime] = lambda: datetime.now(UTC),
     monotonic: Callable[[], float] = time.monotonic,
-    instruments: Instruments = UNMEASURED,
+    runtime_metrics: RuntimeMetrics = NO_RUNTIME_METRICS,
     new_id: Callable[[], str] = random_id,
 ) -> Operator:
-    """An operator over a client; `now` is the time of day, `monotonic` only goes forward. Events
-    are named with new ids."""
-    caches = build_caches(client, compute_domains=settings.mnnvl, instruments=instruments)
-    recorder = Recorder(
+    """Build an operator over a client.
+
+    `now` is the wall clock, `monotonic` never goes backwards. `new_id` makes the names of events.
+    """
+    caches = build_caches(client, compute_domains=settings.mnnvl, runtime_metrics=runtime_metrics)
+    recorder = EventRecorder(
         client,
         COMPONENT,
-        metrics=instruments if isinstance(instruments, Metrics) else None,
+        metrics=runtime_metrics if isinstance(runtime_metrics, Metrics) else None,
         clock=monotonic,
         wall=now,
         new_id=new_id,
     )
-    means = Means(client, caches, recorder, settings, now, monotonic, instruments)
-    sets = build_set_controller(means)
-    replicas = build_replica_controller(means)
-    cliques = build_clique_controller(means)
-    backends = build_backends(client, caches, recorder, settings, instruments)
+    context = ControllerContext(client, caches, recorder, settings, now, monotonic, runtime_metrics)
+    sets = build_set_controller(context)
+    replicas = build_replica_controller(context)
+    cliques = build_clique_controller(context)
+    backends = build_backends(client, caches, recorder, settings, runtime_metrics)
     topologies = build_topology_controller(
-        client, caches, recorder, now, instruments, backends.topologies
+        client, caches, recorder, now, runtime_metrics, backends.topologies
     )
-    leading = (sets, replicas, cliques, topologies, *backends.leading)
-    return Operator(caches, recorder, leading, backends)
+    controllers = (sets, replicas, cliques, topologies, *backends.leader_runnables)
+    return Operator(caches, recorder, controllers, backends)

@@ -1,4 +1,4 @@
-"""What the operator reads and writes."""
+"""The API resources that the operator reads and writes, with the fields that it uses."""
 
 from typing import Any
 
@@ -9,41 +9,41 @@ from kilonova.api.meta import Condition, Metadata
 from kilonova.kube import Resource
 
 
-class Child(msgspec.Struct, gc=False):
-    """An object that the operator makes and only compares: a Service, an autoscaler, a claim."""
+class ChildObject(msgspec.Struct, gc=False):
+    """An object that the operator writes and only compares: a Service, an autoscaler, a claim."""
 
     metadata: Metadata
     spec: dict[str, Any] = {}
 
 
-class Revision(msgspec.Struct, gc=False):
-    """A ControllerRevision: the templates of a set as they once were."""
+class ControllerRevision(msgspec.Struct, gc=False):
+    """A ControllerRevision: a snapshot of a set's templates."""
 
     metadata: Metadata
     revision: int
     data: dict[str, Any] = {}
 
 
-class Gate(msgspec.Struct, frozen=True, gc=False):
-    """What a pod waits for before anybody looks for a node for it."""
+class PodSchedulingGate(msgspec.Struct, frozen=True, gc=False):
+    """A scheduling gate of a pod."""
 
     name: str
 
 
-class Terminated(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """How a container ended."""
+class ContainerStateTerminated(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """A terminated container."""
 
     exit_code: int = 0
 
 
 class ContainerState(msgspec.Struct, frozen=True, gc=False):
-    """How a container is, or was before it started again."""
+    """The state of a container, or its state before the last restart."""
 
-    terminated: Terminated | None = None
+    terminated: ContainerStateTerminated | None = None
 
 
 class ContainerStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """How a container is doing."""
+    """The status of a container."""
 
     ready: bool = False
     started: bool | None = None
@@ -53,15 +53,15 @@ class ContainerStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
 
 
 class PodSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """What a pod should be."""
+    """The spec of a pod."""
 
     node_name: str = ""
-    scheduling_gates: tuple[Gate, ...] = ()
+    scheduling_gates: tuple[PodSchedulingGate, ...] = ()
     restart_policy: str = "Always"
 
 
 class PodStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """How a pod is doing."""
+    """The status of a pod."""
 
     phase: str = "Pending"
     message: str = ""
@@ -81,7 +81,7 @@ SETS = Resource(
     grove.GROUP, grove.VERSION, "podcliquesets", "PodCliqueSet", True, grove.PodCliqueSet
 )
 CLIQUES = Resource(grove.GROUP, grove.VERSION, "podcliques", "PodClique", True, grove.PodClique)
-GROUPS = Resource(
+SCALING_GROUPS = Resource(
     grove.GROUP,
     grove.VERSION,
     "podcliquescalinggroups",
@@ -89,7 +89,7 @@ GROUPS = Resource(
     True,
     grove.PodCliqueScalingGroup,
 )
-TOPOLOGIES = Resource(
+TOPOLOGY_BINDINGS = Resource(
     grove.GROUP,
     grove.VERSION,
     "clustertopologybindings",
@@ -99,15 +99,19 @@ TOPOLOGIES = Resource(
 )
 GANGS = Resource(podgang.GROUP, podgang.VERSION, "podgangs", "PodGang", True, podgang.PodGang)
 PODS = Resource("", "v1", "pods", "Pod", True, Pod)
-SERVICES = Resource("", "v1", "services", "Service", True, Child)
+SERVICES = Resource("", "v1", "services", "Service", True, ChildObject)
 AUTOSCALERS = Resource(
-    "autoscaling", "v2", "horizontalpodautoscalers", "HorizontalPodAutoscaler", True, Child
+    "autoscaling", "v2", "horizontalpodautoscalers", "HorizontalPodAutoscaler", True, ChildObject
 )
-CLAIMS = Resource("resource.k8s.io", "v1", "resourceclaims", "ResourceClaim", True, Child)
-CLAIM_TEMPLATES = Resource(
-    "resource.k8s.io", "v1", "resourceclaimtemplates", "ResourceClaimTemplate", True, Child
+RESOURCE_CLAIMS = Resource(
+    "resource.k8s.io", "v1", "resourceclaims", "ResourceClaim", True, ChildObject
+)
+RESOURCE_CLAIM_TEMPLATES = Resource(
+    "resource.k8s.io", "v1", "resourceclaimtemplates", "ResourceClaimTemplate", True, ChildObject
 )
 COMPUTE_DOMAINS = Resource(
-    "resource.nvidia.com", "v1beta1", "computedomains", "ComputeDomain", True, Child
+    "resource.nvidia.com", "v1beta1", "computedomains", "ComputeDomain", True, ChildObject
 )
-REVISIONS = Resource("apps", "v1", "controllerrevisions", "ControllerRevision", True, Revision)
+CONTROLLER_REVISIONS = Resource(
+    "apps", "v1", "controllerrevisions", "ControllerRevision", True, ControllerRevision
+)

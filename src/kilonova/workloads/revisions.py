@@ -1,9 +1,9 @@
-"""Revisions: the templates of a set as they are or once were, kept as ControllerRevisions. Pure.
+"""Revisions: snapshots of a set's templates, stored as ControllerRevisions. Pure.
 
-A revision holds what pods are made from, exactly as the set has it, and the hashes that the
-operator of its day gave to the whole and to each clique. Templates are compared, not hashes: an
-operator that hashes otherwise still finds the revision that a set is at, and goes on with the
-hashes recorded there, so that an upgrade replaces nothing.
+A revision holds the pod templates exactly as in the set, and the hashes that were computed for the
+whole and for each clique. Templates are compared, not hashes: an operator version with another hash
+function still finds the revision of a set and keeps using the recorded hashes, so that an operator
+upgrade replaces no pods.
 """
 
 import hashlib
@@ -15,16 +15,16 @@ import msgspec
 
 from kilonova.api.grove import PodCliqueSet, names
 from kilonova.api.json import JsonObject
-from kilonova.workloads.resources import SETS, Revision
-from kilonova.workloads.templates.labels import owner_reference
+from kilonova.workloads.builders.labels import build_owner_reference
+from kilonova.workloads.resources import SETS, ControllerRevision
 
 _HASH_LENGTH = 10
-_KEPT = 10
+_REVISION_HISTORY_LIMIT = 10
 
 
 @dataclass(frozen=True, slots=True)
-class CliqueParts:
-    """What the pods of a clique are made from."""
+class CliquePodTemplate:
+    """The pod template of a clique."""
 
     labels: Mapping[str, str]
     annotations: Mapping[str, str]
@@ -33,42 +33,46 @@ class CliqueParts:
 
 @dataclass(frozen=True, slots=True)
 class SetRevision:
-    """The templates of a set at some time."""
+    """A snapshot of a set's templates."""
 
     name: str
-    """Of the ControllerRevision."""
+    """The name of the ControllerRevision."""
     hash: str
     number: int
-    """The newest has the greatest."""
-    templates: Mapping[str, CliqueParts]
+    """The newest revision has the greatest number."""
+    templates: Mapping[str, CliquePodTemplate]
     """By the clique's name in the set."""
     priority_class_name: str
     hashes: Mapping[str, str]
-    """Of each clique's template, by its name: what pods carry."""
+    """The hash of each clique's template by its name in the set; pods carry it as a label."""
 
 
-def current_revision(set_: PodCliqueSet, known: Sequence[Revision]) -> SetRevision:
-    """The revision of a set as it is now: one that is known, newest of all, or a new one.
+def resolve_current_revision(
+    set_: PodCliqueSet, known: Sequence[ControllerRevision]
+) -> SetRevision:
+    """The revision of a set as it is now: a stored one, made the newest, or a new one.
 
-    A set that goes back to what it was finds the old revision, which then gets a new number. In a
-    new one, cliques that are as they were keep their hashes.
+    A set that is rolled back finds the old revision, which then gets a new number. In a new
+    revision, unchanged cliques keep their hashes.
     """
-    fresh = _of_templates(set_, max((each.revision for each in known), default=0) + 1)
-    recorded = sorted(map(read_revision, known), key=lambda each: each.number)
+    fresh = _build_revision(set_, max((each.revision for each in known), default=0) + 1)
+    recorded = sorted(map(decode_revision, known), key=lambda each: each.number)
     for each in reversed(recorded):
-        if _same_templates(each, fresh):
+        if _has_same_templates(each, fresh):
             newest = each.number == fresh.number - 1
             return each if newest else replace(each, number=fresh.number)
     hashes = dict(fresh.hashes)
     for each in recorded:
-        hashes |= {name: each.hashes[name] for name in hashes if _same_clique(each, fresh, name)}
+        hashes |= {
+            name: each.hashes[name] for name in hashes if _has_same_clique(each, fresh, name)
+        }
     return replace(fresh, hashes=hashes)
 
 
-def revision_object(set_: PodCliqueSet, revision: SetRevision) -> JsonObject:
-    """The ControllerRevision of a revision."""
-    data = _Data(
-        cliques=tuple(_clique(name, parts) for name, parts in revision.templates.items()),
+def build_controller_revision(set_: PodCliqueSet, revision: SetRevision) -> JsonObject:
+    """The ControllerRevision object of a revision."""
+    data = _RevisionData(
+        cliques=tuple(_encode_clique(name, parts) for name, parts in revision.templates.items()),
         hashes=dict(revision.hashes),
         priority_class_name=revision.priority_class_name,
     )
@@ -81,22 +85,22 @@ def revision_object(set_: PodCliqueSet, revision: SetRevision) -> JsonObject:
                 names.PART_OF: set_.metadata.name,
                 names.GENERATION_HASH: revision.hash,
             },
-            "ownerReferences": [owner_reference(SETS, set_.metadata)],
+            "ownerReferences": [build_owner_reference(SETS, set_.metadata)],
         },
         "revision": revision.number,
         "data": msgspec.to_builtins(data),
     }
 
 
-def read_revision(revision: Revision) -> SetRevision:
-    """What a ControllerRevision of a set holds."""
-    data = msgspec.convert(revision.data, _Data)
+def decode_revision(revision: ControllerRevision) -> SetRevision:
+    """Decode a ControllerRevision."""
+    data = msgspec.convert(revision.data, _RevisionData)
     return SetRevision(
         name=revision.metadata.name,
         hash=revision.metadata.labels.get(names.GENERATION_HASH, ""),
         number=revision.revision,
         templates={
-            each.name: CliqueParts(each.labels, each.annotations, each.pod_spec)
+            each.name: CliquePodTemplate(each.labels, each.annotations, each.pod_spec)
             for each in data.cliques
         },
         priority_class_name=data.priority_class_name,
@@ -104,53 +108,55 @@ def read_revision(revision: Revision) -> SetRevision:
     )
 
 
-def spent_revisions(known: Sequence[Revision], used: Container[str]) -> list[Revision]:
-    """Those to delete: but the newest few, all whose hash nothing is made from."""
+def select_revisions_to_delete(
+    known: Sequence[ControllerRevision], used_hashes: Container[str]
+) -> list[ControllerRevision]:
+    """The revisions beyond the history limit whose hash is not in use."""
     newest_first = sorted(known, key=lambda each: each.revision, reverse=True)
     return [
         each
-        for each in newest_first[_KEPT:]
-        if each.metadata.labels.get(names.GENERATION_HASH, "") not in used
+        for each in newest_first[_REVISION_HISTORY_LIMIT:]
+        if each.metadata.labels.get(names.GENERATION_HASH, "") not in used_hashes
     ]
 
 
-class _Clique(msgspec.Struct, frozen=True, rename="camel"):
+class _CliqueData(msgspec.Struct, frozen=True, rename="camel"):
     name: str
     labels: dict[str, str]
     annotations: dict[str, str]
     pod_spec: dict[str, Any]
 
 
-class _Data(msgspec.Struct, frozen=True, rename="camel"):
-    cliques: tuple[_Clique, ...]
+class _RevisionData(msgspec.Struct, frozen=True, rename="camel"):
+    cliques: tuple[_CliqueData, ...]
     hashes: dict[str, str]
     priority_class_name: str = ""
 
 
-def _of_templates(set_: PodCliqueSet, number: int) -> SetRevision:
+def _build_revision(set_: PodCliqueSet, number: int) -> SetRevision:
     template = set_.spec.template
     priority = template.priority_class_name
     cliques = {
-        each.name: CliqueParts(each.labels, each.annotations, each.spec.pod_spec)
+        each.name: CliquePodTemplate(each.labels, each.annotations, each.spec.pod_spec)
         for each in template.cliques
     }
-    written = {name: _clique(name, parts) for name, parts in cliques.items()}
-    whole = _digest([*(written[name] for name in sorted(written)), priority])
+    encoded = {name: _encode_clique(name, parts) for name, parts in cliques.items()}
+    set_hash = _hash_value([*(encoded[name] for name in sorted(encoded)), priority])
     return SetRevision(
-        name=names.revision(set_.metadata.name, whole),
-        hash=whole,
+        name=names.revision(set_.metadata.name, set_hash),
+        hash=set_hash,
         number=number,
         templates=cliques,
         priority_class_name=priority,
-        hashes={name: _digest([each, priority]) for name, each in written.items()},
+        hashes={name: _hash_value([each, priority]) for name, each in encoded.items()},
     )
 
 
-def _same_templates(one: SetRevision, other: SetRevision) -> bool:
+def _has_same_templates(one: SetRevision, other: SetRevision) -> bool:
     return one.priority_class_name == other.priority_class_name and one.templates == other.templates
 
 
-def _same_clique(one: SetRevision, other: SetRevision, clique: str) -> bool:
+def _has_same_clique(one: SetRevision, other: SetRevision, clique: str) -> bool:
     return (
         clique in one.hashes
         and one.priority_class_name == other.priority_class_name
@@ -158,10 +164,10 @@ def _same_clique(one: SetRevision, other: SetRevision, clique: str) -> bool:
     )
 
 
-def _clique(name: str, parts: CliqueParts) -> _Clique:
-    return _Clique(name, dict(parts.labels), dict(parts.annotations), parts.pod_spec)
+def _encode_clique(name: str, parts: CliquePodTemplate) -> _CliqueData:
+    return _CliqueData(name, dict(parts.labels), dict(parts.annotations), parts.pod_spec)
 
 
-def _digest(value: object) -> str:
+def _hash_value(value: object) -> str:
     canonical = msgspec.json.encode(value, order="sorted")
     return hashlib.sha256(canonical).hexdigest()[:_HASH_LENGTH]

@@ -1,26 +1,26 @@
-"""The console by keyboard and by address: everything that is chosen is in the link."""
+"""Keyboard shortcuts, and filters and selection stored in the address."""
 
 import re
 
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.e2e.browser.place import Place, gang
+from tests.e2e.browser.console_cluster import ConsoleCluster, gang
 
 
 @pytest.fixture(scope="module")
-def place(place: Place) -> Place:
-    """With two workloads to choose from."""
-    place.apply(gang("alpha", replicas=1, gpus=8), gang("beta", replicas=1, gpus=1))
-    place.until_running("alpha-0", "beta-0")
-    return place
+def console_cluster(console_cluster: ConsoleCluster) -> ConsoleCluster:
+    """With two workloads."""
+    console_cluster.apply(gang("alpha", replicas=1, gpus=8), gang("beta", replicas=1, gpus=1))
+    console_cluster.wait_running("alpha-0", "beta-0")
+    return console_cluster
 
 
 @pytest.mark.parametrize(
     ("key", "title"),
     [("f", "Fleet"), ("w", "Workloads"), ("q", "Queues"), ("n", "Nodes"), ("e", "Events")],
 )
-def test_g_and_a_letter_goes_to_a_page(page: Page, key: str, title: str) -> None:
+def test_g_and_a_letter_opens_a_page(page: Page, key: str, title: str) -> None:
     page.goto("/events" if title != "Events" else "/nodes")
     expect(page.get_by_role("heading", level=1)).to_be_visible()
     page.keyboard.press("g")
@@ -28,7 +28,7 @@ def test_g_and_a_letter_goes_to_a_page(page: Page, key: str, title: str) -> None
     expect(page.get_by_role("heading", level=1, name=title)).to_be_visible()
 
 
-def test_slash_goes_to_the_filter_which_stays_in_the_address(page: Page) -> None:
+def test_slash_focuses_the_filter_which_is_in_the_address(page: Page) -> None:
     page.goto("/workloads")
     alpha = page.get_by_role("row", name=re.compile("alpha")).first
     beta = page.get_by_role("row", name=re.compile("beta")).first
@@ -46,7 +46,7 @@ def test_slash_goes_to_the_filter_which_stays_in_the_address(page: Page) -> None
     expect(beta).to_be_visible()
 
 
-def test_escape_closes_details_and_the_list_of_keys(page: Page) -> None:
+def test_escape_closes_details_and_the_list_of_shortcuts(page: Page) -> None:
     page.goto("/nodes")
     page.get_by_role("row", name=re.compile("h100-0")).click()
     details = page.get_by_role("dialog", name=re.compile("h100-0"))
@@ -75,7 +75,7 @@ def test_back_closes_details_and_forward_opens_them(page: Page, name: str, row: 
     expect(details).to_be_visible()
 
 
-def test_rows_are_chosen_by_arrow_keys(page: Page) -> None:
+def test_arrow_keys_select_rows(page: Page) -> None:
     page.goto("/nodes")
     grid = page.get_by_role("grid")
     expect(page.get_by_role("row", name=re.compile("h100-0"))).to_be_visible()
@@ -87,7 +87,7 @@ def test_rows_are_chosen_by_arrow_keys(page: Page) -> None:
 
 @pytest.mark.parametrize("name", ["nodes", "workloads"])
 @pytest.mark.parametrize("key", ["ArrowDown", "ArrowUp"])
-def test_the_first_arrow_key_on_a_fresh_page_chooses_the_first_row(
+def test_first_arrow_key_on_a_new_page_selects_the_first_row(
     page: Page, name: str, key: str
 ) -> None:
     page.goto(f"/{name}")
@@ -96,12 +96,12 @@ def test_the_first_arrow_key_on_a_fresh_page_chooses_the_first_row(
     page.keyboard.press(key)
     expect(first).to_have_class("active")
     expect(page.get_by_role("grid")).to_be_focused()
-    chosen = first.get_by_role("gridcell").first.inner_text().strip()
+    selected = first.get_by_role("gridcell").first.inner_text().strip()
     page.keyboard.press("Enter")
-    expect(page.get_by_role("dialog", name=re.compile(chosen))).to_be_visible()
+    expect(page.get_by_role("dialog", name=re.compile(selected))).to_be_visible()
 
 
-def test_arrow_keys_reach_queues_and_the_map_of_a_fresh_page(page: Page) -> None:
+def test_arrow_keys_focus_queues_and_the_map_of_a_new_page(page: Page) -> None:
     page.goto("/queues")
     queue = page.get_by_role("link", name="default", exact=True).first
     expect(queue).to_be_visible()
@@ -116,13 +116,13 @@ def test_arrow_keys_reach_queues_and_the_map_of_a_fresh_page(page: Page) -> None
     expect(page.get_by_role("dialog")).to_be_visible()
 
 
-def test_nothing_is_lost_of_what_is_typed_fast(page: Page) -> None:
+def test_fast_typing_loses_no_characters(page: Page) -> None:
     page.goto("/workloads")
     box = page.get_by_role("main").get_by_role("searchbox")
     expect(page.get_by_role("row", name=re.compile("alpha")).first).to_be_visible()
     box.focus()
-    # More than browsers let change the address at once; and each key comes before the page has
-    # drawn the one before it.
+    # More changes of the address than browsers accept at once, and each key before the page has
+    # rendered the previous one.
     text = "".join(chr(ord("a") + at % 26) for at in range(300))
     page.keyboard.type(text)
     expect(box).to_have_value(text)
@@ -130,7 +130,7 @@ def test_nothing_is_lost_of_what_is_typed_fast(page: Page) -> None:
 
 
 @pytest.mark.parametrize("name", ["alpha", "h100-2"])
-def test_anything_is_found_by_its_name(page: Page, name: str) -> None:
+def test_search_finds_objects_by_name(page: Page, name: str) -> None:
     page.goto("/queues")
     expect(page.get_by_role("heading", level=1, name="Queues")).to_be_visible()
     page.keyboard.press("Control+k")

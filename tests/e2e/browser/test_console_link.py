@@ -1,18 +1,18 @@
-"""The link to the console works wherever it is clicked."""
+"""The link to the console works from another site."""
 
 from playwright.sync_api import Browser, expect
 
-from tests.e2e.browser.place import Place
+from tests.e2e.browser.console_cluster import ConsoleCluster
 
 
-def test_the_link_works_from_a_page_elsewhere(browser: Browser, place: Place) -> None:
-    """As from a chat, or a terminal in the browser: cookies are not sent along from there."""
+def test_link_works_from_another_site(browser: Browser, console_cluster: ConsoleCluster) -> None:
+    """As from a chat or a web terminal: browsers send no SameSite cookies along."""
     with browser.new_context() as context:
         page = context.new_page()
-        elsewhere = f"<a href='{place.link}'>Console</a>"
+        html = f"<a href='{console_cluster.link}'>Console</a>"
         page.route(
             "http://chat.example/",
-            lambda route: route.fulfill(content_type="text/html", body=elsewhere),
+            lambda route: route.fulfill(content_type="text/html", body=html),
         )
         page.goto("http://chat.example/")
         page.get_by_role("link", name="Console").click()

@@ -1,4 +1,4 @@
-"""The console's page outlives its server: it says that it is cut off, and comes back by itself."""
+"""The page reports a lost connection, and reconnects when the server is back."""
 
 import os
 import signal
@@ -8,27 +8,31 @@ from urllib.parse import urlsplit
 from playwright.sync_api import Page, expect
 
 from tests.cli.command import Kilonova
-from tests.e2e.browser.place import SMALL_FLEET, Place, gang, start
-from tests.harness.browser import Complaints
+from tests.e2e.browser.console_cluster import SMALL_FLEET, ConsoleCluster, gang, start_cluster
+from tests.harness.browser import PageErrors
 
 
-def test_it_shows_what_changed_while_it_was_cut_off(
-    page: Page, place: Place, complaints: Complaints, command: Kilonova, kubectl_path: Path
+def test_changes_during_a_lost_connection_are_shown_after_reconnect(
+    page: Page,
+    console_cluster: ConsoleCluster,
+    browser_errors: PageErrors,
+    command: Kilonova,
+    kubectl_path: Path,
 ) -> None:
-    place.apply(gang("before", replicas=1, gpus=1))
+    console_cluster.apply(gang("before", replicas=1, gpus=1))
     page.goto("/workloads")
     expect(page.get_by_text("before").first).to_be_visible()
-    os.kill(command.status(place.data)["pid"], signal.SIGKILL)
+    os.kill(command.status(console_cluster.data)["pid"], signal.SIGKILL)
     lost = page.get_by_role("status").filter(has_text="Connection lost")
     expect(lost).to_be_visible()
     expect(page.get_by_text("before").first).to_be_visible()
-    port = str(urlsplit(place.link).port)
-    again = start(command, kubectl_path, SMALL_FLEET, "--console-port", port)
-    assert again.link == place.link
-    again.run("delete pcs before")
-    again.apply(gang("since", replicas=1, gpus=1))
+    port = str(urlsplit(console_cluster.link).port)
+    restarted = start_cluster(command, kubectl_path, SMALL_FLEET, "--console-port", port)
+    assert restarted.link == console_cluster.link
+    restarted.run_kubectl("delete pcs before")
+    restarted.apply(gang("since", replicas=1, gpus=1))
     expect(page.get_by_text("since").first).to_be_visible()
     expect(page.get_by_text("before")).to_have_count(0)
     expect(lost).to_have_count(0)
-    # The browser itself writes down each try that failed; nothing else may have gone wrong.
-    assert [line for line in complaints.take() if "net::ERR_" not in line] == []
+    # The browser logs each failed attempt; no other errors are expected.
+    assert [line for line in browser_errors.take_all() if "net::ERR_" not in line] == []

@@ -1,81 +1,81 @@
-"""Many tabs of one console: a browser has six connections for all of them together."""
+"""Many tabs of one console share the browser's limit of six connections."""
 
 import re
 
 import pytest
 from playwright.sync_api import BrowserContext, Page, expect
 
-from tests.e2e.browser.place import Place, gang
-from tests.harness.browser import Complaints
+from tests.e2e.browser.console_cluster import ConsoleCluster, gang
+from tests.harness.browser import PageErrors
 
 TABS = 7
-# To a browser without windows every tab is in front; here one is where the test says so.
-_CAN_BE_HIDDEN = """
+# In a headless browser every tab is visible; this lets a test hide one.
+_HIDEABLE_TABS = """
 let state = "visible";
 Object.defineProperty(document, "visibilityState", { get: () => state });
-window.becomes = (next) => {
+window.setVisibility = (next) => {
   state = next;
   document.dispatchEvent(new Event("visibilitychange"));
 };
 """
-_NOTE_ALARMS = """
+_RECORD_BANNERS = """
 () => {
-  window.alarms = [];
+  window.banners = [];
   new MutationObserver(() => {
-    const said = document.querySelector(".banner-place").textContent;
-    if (said) window.alarms.push(said);
+    const text = document.querySelector(".banner-place").textContent;
+    if (text) window.banners.push(text);
   }).observe(document.body, { subtree: true, childList: true, characterData: true });
 }
 """
 
 
 @pytest.fixture
-def window(page: Page) -> BrowserContext:
-    """The profile of a page that came by the link, whose tabs can be hidden."""
-    page.context.add_init_script(_CAN_BE_HIDDEN)
+def context(page: Page) -> BrowserContext:
+    """An authenticated profile whose tabs can be hidden."""
+    page.context.add_init_script(_HIDEABLE_TABS)
     page.close()
     return page.context
 
 
-def new_tab(window: BrowserContext, complaints: Complaints) -> Page:
-    """A tab in front of all others."""
-    for other in window.pages:
-        other.evaluate("becomes('hidden')")
-    tab = window.new_page()
-    complaints.listen(tab)
+def new_tab(context: BrowserContext, browser_errors: PageErrors) -> Page:
+    """A new visible tab; all others are hidden."""
+    for other in context.pages:
+        other.evaluate("setVisibility('hidden')")
+    tab = context.new_page()
+    browser_errors.listen(tab)
     return tab
 
 
-def state_of(tab: Page, state: str) -> None:
+def expect_state(tab: Page, state: str) -> None:
     expect(tab.get_by_role("navigation", name="Pages").locator(".live")).to_contain_text(state)
 
 
 def test_every_tab_gets_its_rows(
-    window: BrowserContext, place: Place, complaints: Complaints
+    context: BrowserContext, console_cluster: ConsoleCluster, browser_errors: PageErrors
 ) -> None:
-    place.apply(gang("early", replicas=1, gpus=0))
+    console_cluster.apply(gang("early", replicas=1, gpus=0))
     for _ in range(TABS):
-        tab = new_tab(window, complaints)
+        tab = new_tab(context, browser_errors)
         tab.goto("/workloads")
         expect(tab.get_by_role("row", name=re.compile("early")).first).to_be_visible()
-    for tab in window.pages[:-1]:
-        state_of(tab, "Paused")
+    for tab in context.pages[:-1]:
+        expect_state(tab, "Paused")
 
 
-def test_a_tab_that_is_seen_again_has_what_changed_and_raises_no_alarm(
-    window: BrowserContext, place: Place, complaints: Complaints
+def test_tab_visible_again_shows_changes_without_a_banner(
+    context: BrowserContext, console_cluster: ConsoleCluster, browser_errors: PageErrors
 ) -> None:
-    place.apply(gang("before", replicas=1, gpus=0))
-    first = new_tab(window, complaints)
+    console_cluster.apply(gang("before", replicas=1, gpus=0))
+    first = new_tab(context, browser_errors)
     first.goto("/workloads")
     expect(first.get_by_role("row", name=re.compile("before")).first).to_be_visible()
-    first.evaluate(_NOTE_ALARMS)
-    new_tab(window, complaints).goto("/nodes")
-    state_of(first, "Paused")
-    place.apply(gang("meanwhile", replicas=1, gpus=0))
-    place.run("delete pcs before")
-    first.evaluate("becomes('visible')")
+    first.evaluate(_RECORD_BANNERS)
+    new_tab(context, browser_errors).goto("/nodes")
+    expect_state(first, "Paused")
+    console_cluster.apply(gang("meanwhile", replicas=1, gpus=0))
+    console_cluster.run_kubectl("delete pcs before")
+    first.evaluate("setVisibility('visible')")
     expect(first.get_by_role("row", name=re.compile("meanwhile")).first).to_be_visible()
     expect(first.get_by_role("row", name=re.compile("before"))).to_have_count(0)
-    state_of(first, "Live")
-    assert first.evaluate("alarms") == []
+    expect_state(first, "Live")
+    assert first.evaluate("banners") == []

@@ -1,4 +1,4 @@
-"""A cluster in virtual time: an hour in a moment, and the same hour every time."""
+"""A cluster in virtual time: an hour in a moment, and reproducible."""
 
 import asyncio
 import hashlib
@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
-from kilonova.cli.residents import Residents
+from kilonova.cli.up.components.assembly import assemble_cluster
 from kilonova.kube import Client
-from kilonova.local import virtual
-from kilonova.local.cluster import Settings
-from kilonova.local.nodes.fleet import Failures, Fleet, Gpu, NodeGroup
+from kilonova.local import virtual_time
+from kilonova.local.clock import Clock, IdGenerator
+from kilonova.local.cluster import Cluster, ClusterSettings
+from kilonova.local.simnodes.fleet.model import FailureRates, Fleet, GpuSpec, NodeGroup
 from tests.local.embedded_cluster import DEFINITIONS, EVENTS, LEASES, NODES, PODS, pod
 
 FLEET = Fleet(
@@ -19,8 +20,8 @@ FLEET = Fleet(
         NodeGroup(
             "h100",
             4,
-            gpu=Gpu("NVIDIA-H100-80GB-HBM3", 8),
-            failures=Failures(pod_life="10m", node_life="20m"),
+            gpu=GpuSpec("NVIDIA-H100-80GB-HBM3", 8),
+            failures=FailureRates(pod_mtbf="10m", node_mtbf="20m"),
         ),
     ),
     seed=7,
@@ -29,9 +30,14 @@ HOUR = 3600.0
 
 
 async def _hour(seed: int) -> str:
-    """An hour with pods that crash on nodes that fail; what is left of it."""
-    build = Residents(operator=False).cluster
-    async with virtual.cluster(Settings(fleet=FLEET), seed=seed, build=build) as cluster:
+    """An hour with crashing pods on failing nodes; returns the final state."""
+
+    def build(settings: ClusterSettings, clock: Clock, ids: IdGenerator) -> Cluster:
+        return assemble_cluster(("scheduler",), settings, clock, ids).cluster
+
+    async with virtual_time.virtual_cluster(
+        ClusterSettings(fleet=FLEET), seed=seed, build=build
+    ) as cluster:
         client = cluster.client("test")
         for number in range(12):
             made = pod(f"worker-{number}", requests={"cpu": "1"})
@@ -42,39 +48,39 @@ async def _hour(seed: int) -> str:
 
 
 async def _digest(client: Client) -> str:
-    kept = hashlib.sha256()
+    retained = hashlib.sha256()
     for resource in (NODES, LEASES, PODS, EVENTS, DEFINITIONS):
         for each in (await client.list(resource)).items:
-            kept.update(repr(each).encode())
-    return kept.hexdigest()
+            retained.update(repr(each).encode())
+    return retained.hexdigest()
 
 
-def test_an_hour_with_a_seed_is_the_same_hour_every_time() -> None:
+def test_same_seed_gives_the_same_run() -> None:
     started = time.monotonic()
-    first = virtual.run(lambda: _hour(3), seed=3)
+    first = virtual_time.run(lambda: _hour(3), seed=3)
     took = time.monotonic() - started
-    assert virtual.run(lambda: _hour(3), seed=3) == first
+    assert virtual_time.run(lambda: _hour(3), seed=3) == first
     assert took < HOUR / 60
 
 
-def test_another_seed_is_another_hour() -> None:
-    assert virtual.run(lambda: _hour(3), seed=3) != virtual.run(lambda: _hour(4), seed=4)
+def test_another_seed_gives_another_run() -> None:
+    assert virtual_time.run(lambda: _hour(3), seed=3) != virtual_time.run(lambda: _hour(4), seed=4)
 
 
-def test_time_of_day_and_timers_go_together() -> None:
+def test_wall_clock_and_timers_advance_together() -> None:
     async def main() -> tuple[Any, float]:
-        async with virtual.cluster() as cluster:
+        async with virtual_time.virtual_cluster() as cluster:
             before = cluster.clock.now()
             await asyncio.sleep(90 * 60)
             return cluster.clock.now() - before, asyncio.get_running_loop().time()
 
-    passed, elapsed = virtual.run(main)
+    passed, elapsed = virtual_time.run(main)
     assert passed.total_seconds() == pytest.approx(90 * 60)
     assert elapsed >= 90 * 60
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_tasks_go_in_an_order_that_the_seed_chooses(seed: int) -> None:
+def test_seed_chooses_the_task_order(seed: int) -> None:
     async def main() -> list[int]:
         order: list[int] = []
 
@@ -86,8 +92,8 @@ def test_tasks_go_in_an_order_that_the_seed_chooses(seed: int) -> None:
                 group.create_task(step(number))
         return order
 
-    order = virtual.run(main, seed=seed)
+    order = virtual_time.run(main, seed=seed)
     assert sorted(order) == list(range(8))
-    assert virtual.run(main, seed=seed) == order
-    assert virtual.run(main) == list(range(8))
-    assert any(virtual.run(main, seed=other) != order for other in range(5))
+    assert virtual_time.run(main, seed=seed) == order
+    assert virtual_time.run(main) == list(range(8))
+    assert any(virtual_time.run(main, seed=other) != order for other in range(5))

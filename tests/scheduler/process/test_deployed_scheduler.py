@@ -1,4 +1,5 @@
-"""`deploy/scheduler` on both servers: its account can do what the scheduler does, and no more."""
+"""`deploy/scheduler` on both API servers: its service account has exactly the permissions it
+uses."""
 
 import asyncio
 from collections.abc import Iterator
@@ -10,18 +11,18 @@ import yaml
 from kilonova.cli.install import install_definitions
 from tests.conftest import Api
 from tests.harness.kubectl import Kubectl
-from tests.harness.rights import Account, Act
-from tests.local.admission.webhook_server import until
-from tests.local.embedded_cluster import EVENTS, LEASES, eventually
-from tests.scheduler.process.scheduler_ground import ground
-from tests.scheduler.scheduling import GANGS, QUEUES, make_priority
-from tests.workloads.process.operator_process import part_process, token_kubeconfig
+from tests.harness.permissions import Permission, ServiceAccount
+from tests.local.apiserver.admission.webhook_server import wait_until
+from tests.local.embedded_cluster import EVENTS, LEASES, wait_for_condition
+from tests.scheduler.harness.embedded_scheduler import GANGS, QUEUES, create_priority_class
+from tests.scheduler.process.scheduler_process_cluster import scheduler_test_cluster
+from tests.workloads.process.operator_process import component_process, write_token_kubeconfig
 
 MANIFESTS = Path(__file__).parents[3] / "deploy" / "scheduler"
 NAMESPACE = "kilonova-system"
 ACCOUNT = "kilonova-scheduler"
 
-CAN: list[Act] = [
+CAN: list[Permission] = [
     ("get", "", "pods", "team"),
     ("list", "", "pods", ""),
     ("watch", "", "nodes", ""),
@@ -35,6 +36,7 @@ CAN: list[Act] = [
     ("watch", "scheduling.k8s.io", "podgroups", ""),
     ("patch", "scheduling.k8s.io", "podgroups/status", "team"),
     ("watch", "scheduling.kilonova.dev", "queues", ""),
+    ("create", "scheduling.kilonova.dev", "queues", ""),
     ("patch", "scheduling.kilonova.dev", "queues/status", ""),
     ("watch", "scheduling.kilonova.dev", "reservations", ""),
     ("patch", "scheduling.kilonova.dev", "reservations/status", "team"),
@@ -54,7 +56,7 @@ CAN: list[Act] = [
     ("create", "", "events", "team"),
     ("create", "coordination.k8s.io", "leases", NAMESPACE),
 ]
-CANNOT: list[Act] = [
+CANNOT: list[Permission] = [
     ("create", "", "pods", "team"),
     ("delete", "", "pods", "team"),
     ("patch", "", "pods", "team"),
@@ -72,6 +74,7 @@ CANNOT: list[Act] = [
     ("patch", "scheduling.x-k8s.io", "podgroups/status", "team"),
     ("patch", "scheduling.k8s.io", "podgroups", "team"),
     ("patch", "scheduling.kilonova.dev", "queues", ""),
+    ("delete", "scheduling.kilonova.dev", "queues", ""),
     ("patch", "scheduling.kilonova.dev", "reservations", "team"),
     ("delete", "resource.k8s.io", "resourceclaims", "team"),
     ("create", "", "persistentvolumeclaims", "team"),
@@ -89,7 +92,7 @@ CANNOT: list[Act] = [
 
 @pytest.fixture
 def deployed(api: Api, kubectl: Kubectl) -> Iterator[Api]:
-    """A server on which somebody has installed the kinds and applied the manifests."""
+    """A server with our CRDs and the manifests applied."""
 
     async def install() -> None:
         async with api.client() as client:
@@ -98,40 +101,44 @@ def deployed(api: Api, kubectl: Kubectl) -> Iterator[Api]:
     asyncio.run(install())
     done = kubectl(["apply", "-k", str(MANIFESTS)])
     assert done.code == 0, done.err
-    until(lambda: all(account(api).may(*act) for act in CAN))
+    wait_until(lambda: all(account(api).is_allowed(*act) for act in CAN))
     yield api
     done = kubectl(["delete", "-k", str(MANIFESTS), "--ignore-not-found"])
     assert done.code == 0, done.err
 
 
-def account(api: Api) -> Account:
-    return Account(api, NAMESPACE, ACCOUNT)
+def account(api: Api) -> ServiceAccount:
+    return ServiceAccount(api, NAMESPACE, ACCOUNT)
 
 
-def test_its_account_can_do_that_and_nothing_else(deployed: Api) -> None:
+def test_service_account_has_no_other_permissions(deployed: Api) -> None:
     table = {**dict.fromkeys(CAN, True), **dict.fromkeys(CANNOT, False)}
-    assert {act: account(deployed).may(*act) for act in table} == table
+    assert {act: account(deployed).is_allowed(*act) for act in table} == table
     for name, may in (("kilonova-scheduler", True), ("somebody-elses", False)):
         lease = ("coordination.k8s.io", "leases", NAMESPACE, name)
-        assert account(deployed).may("patch", *lease) is may
+        assert account(deployed).is_allowed("patch", *lease) is may
 
 
-async def test_with_these_rights_it_places_evicts_and_tells(deployed: Api, tmp_path: Path) -> None:
-    kubeconfig = token_kubeconfig(deployed.access, tmp_path / "account", account(deployed).token())
-    async with ground(deployed, 2) as place:
+async def test_service_account_can_bind_evict_and_write_status(
+    deployed: Api, tmp_path: Path
+) -> None:
+    kubeconfig = write_token_kubeconfig(
+        deployed.access, tmp_path / "account", account(deployed).request_token()
+    )
+    async with scheduler_test_cluster(deployed, 2) as place:
         priority = f"high-{deployed.namespace}"
-        await make_priority(place.client, priority, 1000)
-        with part_process("scheduler", kubeconfig, tmp_path) as scheduler:
+        await create_priority_class(place.client, priority, 1000)
+        with component_process("scheduler", kubeconfig, tmp_path) as scheduler:
             queue = {"metadata": {"name": f"queue-{deployed.namespace}"}}
             await place.client.create(QUEUES, queue)
             gang = await place.create_gang("g", 2, 8)
             await place.until_placed(*gang)
             await place.create(place.pod("large", 9))
 
-            async def told() -> bool:
-                return await place.reason("large") == "Unschedulable"
+            async def is_reported() -> bool:
+                return await place.pod_scheduled_reason("large") == "Unschedulable"
 
-            await eventually(told, within=20)
+            await wait_for_condition(is_reported, within=20)
             await place.create(place.pod("chief", 8, priorityClassName=priority))
             await place.until_placed("chief")
             assert set(await place.pods()) == {"large", "chief"}
@@ -144,15 +151,15 @@ async def test_with_these_rights_it_places_evicts_and_tells(deployed: Api, tmp_p
                     each["reason"] for each in events
                 }
 
-            await eventually(reported, within=20)
-            code, metrics = scheduler.ask("/metrics")
+            await wait_for_condition(reported, within=20)
+            code, metrics = scheduler.request("/metrics")
             assert code == 200
             assert 'kilonova_scheduler_bindings_total{result="bound"} 3.0' in metrics
             assert 'kilonova_scheduler_evictions_total{reason="Preempted"} 2.0' in metrics
             assert "forbidden" not in scheduler.process.log.read_text().lower()
 
 
-def test_two_copies_of_which_one_stays_when_nodes_are_drained() -> None:
+def test_one_of_two_replicas_stays_when_nodes_are_drained() -> None:
     deployment, budget = (
         yaml.safe_load((MANIFESTS / f"{name}.yaml").read_text())
         for name in ("deployment", "budget")

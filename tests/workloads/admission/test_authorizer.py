@@ -1,22 +1,26 @@
-"""Who may change what the operator has made."""
+"""Who may change objects that the operator manages."""
 
 from typing import Any
 
 import pytest
 
-from kilonova.kube.admission import Allowed, Denied, Review
-from kilonova.kube.admission.review import ResourceName, User
-from kilonova.workloads.admission.authorizer import SYSTEM_USERS, set_in_question, verdict
+from kilonova.kube.admission import AdmissionRequest, Allowed, Denied
+from kilonova.kube.admission.review import GroupVersionResource, UserInfo
+from kilonova.workloads.admission.authorizer import (
+    EXEMPT_SYSTEM_USERS,
+    authorize_change,
+    find_protecting_set,
+)
 
-OURS = {"app.kubernetes.io/managed-by": "grove-operator", "app.kubernetes.io/part-of": "set"}
-TRUSTED = frozenset(("operator", *SYSTEM_USERS))
+MANAGED = {"app.kubernetes.io/managed-by": "grove-operator", "app.kubernetes.io/part-of": "set"}
+EXEMPT = frozenset(("operator", *EXEMPT_SYSTEM_USERS))
 
 
-def labelled(labels: dict[str, str]) -> dict[str, Any]:
+def build_labelled_object(labels: dict[str, str]) -> dict[str, Any]:
     return {"metadata": {"name": "x", "labels": labels}}
 
 
-def review(
+def build_request(
     operation: Any,
     user: str = "eve",
     *,
@@ -24,64 +28,64 @@ def review(
     group: str = "grove.io",
     new: dict[str, str] | None = None,
     old: dict[str, str] | None = None,
-) -> Review:
-    return Review(
+) -> AdmissionRequest:
+    return AdmissionRequest(
         "u",
         operation,
-        resource=ResourceName(group, "v1alpha1", resource),
+        resource=GroupVersionResource(group, "v1alpha1", resource),
         name="x",
         namespace="here",
-        user_info=User(user),
-        object=None if new is None else labelled(new),
-        old_object=None if old is None else labelled(old),
+        user_info=UserInfo(user),
+        object=None if new is None else build_labelled_object(new),
+        old_object=None if old is None else build_labelled_object(old),
     )
 
 
 @pytest.mark.parametrize(
-    "asked",
+    "review",
     [
-        review("CONNECT", resource="pods", group="", new=OURS),
-        review("DELETE", resource="pods", group="", old=OURS),
-        review("CREATE", "operator", new=OURS),
-        review("UPDATE", "operator", new=OURS, old=OURS),
-        review("DELETE", SYSTEM_USERS[0], old=OURS),
-        review("CREATE", new={}),
-        review("UPDATE", new=OURS, old={}),
-        review("CREATE", new={"app.kubernetes.io/managed-by": "grove-operator"}),
-        review("CREATE", new={**OURS, "app.kubernetes.io/managed-by": "somebody"}),
+        build_request("CONNECT", resource="pods", group="", new=MANAGED),
+        build_request("DELETE", resource="pods", group="", old=MANAGED),
+        build_request("CREATE", "operator", new=MANAGED),
+        build_request("UPDATE", "operator", new=MANAGED, old=MANAGED),
+        build_request("DELETE", EXEMPT_SYSTEM_USERS[0], old=MANAGED),
+        build_request("CREATE", new={}),
+        build_request("UPDATE", new=MANAGED, old={}),
+        build_request("CREATE", new={"app.kubernetes.io/managed-by": "grove-operator"}),
+        build_request("CREATE", new={**MANAGED, "app.kubernetes.io/managed-by": "somebody"}),
     ],
 )
-def test_what_anybody_may_do_at_once(asked):
-    assert set_in_question(asked, TRUSTED) is None
+def test_requests_that_are_always_allowed(review):
+    assert find_protecting_set(review, EXEMPT) is None
 
 
 @pytest.mark.parametrize(
-    "asked",
+    "review",
     [
-        review("CREATE", new=OURS),
-        review("UPDATE", new=OURS, old=OURS),
-        review("UPDATE", new={}, old=OURS),
-        review("DELETE", old=OURS),
-        review("UPDATE", resource="pods", group="", new=OURS, old=OURS),
+        build_request("CREATE", new=MANAGED),
+        build_request("UPDATE", new=MANAGED, old=MANAGED),
+        build_request("UPDATE", new={}, old=MANAGED),
+        build_request("DELETE", old=MANAGED),
+        build_request("UPDATE", resource="pods", group="", new=MANAGED, old=MANAGED),
     ],
 )
-def test_for_all_else_the_set_is_asked(asked):
+def test_other_requests_depend_on_the_set(review):
     key = ("here", "set")
-    assert set_in_question(asked, TRUSTED) == key
-    assert isinstance(verdict(asked, key, {}), Denied)
-    assert isinstance(verdict(asked, key, {"grove.io/other": "true"}), Denied)
+    assert find_protecting_set(review, EXEMPT) == key
+    assert isinstance(authorize_change(review, key, {}), Denied)
+    assert isinstance(authorize_change(review, key, {"grove.io/other": "true"}), Denied)
     unprotected = "grove.io/disable-managed-resource-protection"
-    assert isinstance(verdict(asked, key, {unprotected: "yes"}), Denied)
-    assert verdict(asked, key, {unprotected: "true"}) == Allowed()
-    assert verdict(asked, key, None) == Allowed()
+    assert isinstance(authorize_change(review, key, {unprotected: "yes"}), Denied)
+    assert authorize_change(review, key, {unprotected: "true"}) == Allowed()
+    assert authorize_change(review, key, None) == Allowed()
 
 
-def test_a_refusal_says_what_to_do_instead():
-    answer = verdict(review("DELETE", old=OURS), ("here", "set"), {})
+def test_a_rejection_names_the_alternative():
+    answer = authorize_change(build_request("DELETE", old=MANAGED), ("here", "set"), {})
     assert isinstance(answer, Denied)
     assert answer.code == 403
     assert answer.message == (
-        'podcliques.grove.io "x" belongs to PodCliqueSet "set" and is kept by its operator: '
-        'user "eve" may not DELETE it. Change the PodCliqueSet instead, or annotate that with '
+        'podcliques.grove.io "x" is managed by the operator of PodCliqueSet "set": user "eve" is '
+        "not allowed to DELETE it. Change the PodCliqueSet instead, or annotate it with "
         'grove.io/disable-managed-resource-protection="true"'
     )

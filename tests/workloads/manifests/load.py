@@ -1,7 +1,7 @@
-"""Manifests as people write them, by name: the shapes that the scenarios are about.
+"""Manifests by name: the workloads of the scenarios.
 
-`samples/` leaves to defaults what can be left to them. `topology` is what every `tas-` names.
-`definitions/` are kinds that other schedulers bring along.
+`samples/` rely on defaults. `topology` is the binding that every `tas-` manifest names.
+`definitions/` are CRDs of other schedulers.
 """
 
 from pathlib import Path
@@ -10,15 +10,17 @@ from typing import Any
 import yaml
 
 FOLDER = Path(__file__).parent
-NAMES = sorted(str(path.relative_to(FOLDER).with_suffix("")) for path in FOLDER.glob("**/*.yaml"))
+MANIFEST_NAMES = sorted(
+    str(path.relative_to(FOLDER).with_suffix("")) for path in FOLDER.glob("**/*.yaml")
+)
 
 
-def manifest(name: str) -> list[Any]:
+def load_manifest(name: str) -> list[Any]:
     """All objects of a manifest, in their order."""
     return list(yaml.safe_load_all((FOLDER / f"{name}.yaml").read_text()))
 
 
-def set_of(name: str) -> Any:
+def load_set(name: str) -> Any:
     """The PodCliqueSet of a manifest."""
-    (found,) = [each for each in manifest(name) if each["kind"] == "PodCliqueSet"]
+    (found,) = [each for each in load_manifest(name) if each["kind"] == "PodCliqueSet"]
     return found

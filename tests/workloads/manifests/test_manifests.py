@@ -1,4 +1,4 @@
-"""The manifests have the shapes that the scenarios count on, and any server takes them."""
+"""The manifests have the shapes that the scenarios expect, and API servers accept them."""
 
 import asyncio
 from typing import Any
@@ -6,14 +6,16 @@ from typing import Any
 import pytest
 
 from kilonova.cli.install import install_definitions
-from kilonova.workloads.admission.defaults import defaulted
-from kilonova.workloads.admission.validation import Context, validate_create
-from kilonova.workloads.settings import Settings
+from kilonova.workloads.admission.defaults import apply_defaults
+from kilonova.workloads.admission.validation.podcliqueset import ValidationContext, validate_create
+from kilonova.workloads.settings import OperatorSettings
 from tests.conftest import Api
 from tests.harness.kubectl import Kubectl
-from tests.workloads.manifests.load import FOLDER, NAMES, manifest, set_of
+from tests.workloads.manifests.load import FOLDER, MANIFEST_NAMES, load_manifest, load_set
 
-SETS = [name for name in NAMES if name != "topology" and not name.startswith("definitions/")]
+SETS = [
+    name for name in MANIFEST_NAMES if name != "topology" and not name.startswith("definitions/")
+]
 
 ONE_GANG = "pc-a:2/2 sg-x:2/2[pc-b:1/1 pc-c:3/3]"
 TWO_GANGS = "pc-a:2/1 sg-x:2/1[pc-b:1/1 pc-c:3/1]"
@@ -37,9 +39,9 @@ SHAPES = {
 }
 
 
-def shape(set_: Any) -> str:
+def get_shape(set_: Any) -> str:
     """Cliques and groups in a line: name, replicas and how many there must be."""
-    template = defaulted(set_)["spec"]["template"]
+    template = apply_defaults(set_)["spec"]["template"]
     cliques = {
         each["name"]: f"{each['name']}:{each['spec']['replicas']}/{each['spec']['minAvailable']}"
         for each in template["cliques"]
@@ -53,32 +55,33 @@ def shape(set_: Any) -> str:
 
 
 @pytest.mark.parametrize(("name", "expected"), SHAPES.items(), ids=SHAPES)
-def test_shapes_are_those_of_the_scenarios(name: str, expected: str) -> None:
-    assert shape(set_of(name)) == expected
+def test_manifests_have_the_expected_shapes(name: str, expected: str) -> None:
+    assert get_shape(load_set(name)) == expected
 
 
 def test_scale_manifests_differ_in_their_replicas_only() -> None:
-    scales = [set_of(name) for name in NAMES if name.startswith("scale-")]
+    scales = [load_set(name) for name in MANIFEST_NAMES if name.startswith("scale-")]
     assert {each["spec"].pop("replicas") for each in scales} == {0, 5, 25, 250, 500}
     assert all(each["spec"] == scales[0]["spec"] for each in scales)
 
 
 @pytest.mark.parametrize("name", SETS)
-def test_admission_has_nothing_against_them(name: str) -> None:
-    (topology,) = manifest("topology")
+def test_manifests_pass_admission(name: str) -> None:
+    (topology,) = load_manifest("topology")
     levels = tuple(each["domain"] for each in topology["spec"]["levels"])
-    context = Context(
-        Settings(mnnvl=True, backends=("kai-scheduler",)), {topology["metadata"]["name"]: levels}
+    context = ValidationContext(
+        OperatorSettings(mnnvl=True, backends=("kai-scheduler",)),
+        {topology["metadata"]["name"]: levels},
     )
-    assert validate_create(defaulted(set_of(name)), context).problems == ()
+    assert validate_create(apply_defaults(load_set(name)), context).errors == ()
 
 
-def test_servers_take_them(api: Api, kubectl: Kubectl) -> None:
+def test_servers_accept_the_manifests(api: Api, kubectl: Kubectl) -> None:
     asyncio.run(_install(api))
     words = ["apply", "--server-side", "--dry-run=server", "--recursive", "-f", str(FOLDER)]
     done = kubectl(words, namespace=api.namespace)
     assert done.code == 0, done.err
-    assert len(done.out.splitlines()) == sum(len(manifest(name)) for name in NAMES)
+    assert len(done.out.splitlines()) == sum(len(load_manifest(name)) for name in MANIFEST_NAMES)
 
 
 async def _install(api: Api) -> None:

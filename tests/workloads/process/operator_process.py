@@ -1,4 +1,4 @@
-"""`kilonova run operator` as a process of its own, for a test."""
+"""`kilonova run operator` as a separate process, for tests."""
 
 import http.client
 import json
@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kilonova.workloads.admission import NAME
-from tests.harness.access import Access
-from tests.harness.process import ServerProcess
+from kilonova.workloads.admission import CONFIGURATION_NAME
+from tests.harness.access import ServerAccess
+from tests.harness.server_process import ServerProcess
 
 _SOURCE = Path(__file__).parents[3] / "src"
-_WEBHOOKS = "/apis/admissionregistration.k8s.io/v1/{}webhookconfigurations/" + NAME
+_WEBHOOKS = "/apis/admissionregistration.k8s.io/v1/{}webhookconfigurations/" + CONFIGURATION_NAME
 
 
 @dataclass(frozen=True)
@@ -25,12 +25,12 @@ class OperatorProcess:
 
     process: ServerProcess
 
-    def lines(self) -> list[dict[str, Any]]:
+    def read_log(self) -> list[dict[str, Any]]:
         """What it has logged."""
         return [json.loads(each) for each in self.process.log.read_text().splitlines()]
 
-    def ask(self, path: str) -> tuple[int, str]:
-        """What it answers on its port for health and metrics."""
+    def request(self, path: str) -> tuple[int, str]:
+        """The response of its health and metrics port."""
         connection = http.client.HTTPConnection("127.0.0.1", self._port("health"), timeout=10)
         try:
             connection.request("GET", path)
@@ -40,14 +40,14 @@ class OperatorProcess:
             connection.close()
 
     def is_ready(self) -> bool:
-        """Whether it says so itself."""
+        """Whether `/readyz` succeeds."""
         try:
-            return self.ask("/readyz")[0] == 200
+            return self.request("/readyz")[0] == 200
         except (OSError, StopIteration):
             return False
 
     def _port(self, server: str) -> int:
-        lines = self.lines()
+        lines = self.read_log()
         return next(each["port"] for each in lines if each.get("server") == server)
 
 
@@ -55,18 +55,18 @@ class OperatorProcess:
 def operator_process(
     kubeconfig: Path, folder: Path, *options: str, name: str = "operator"
 ) -> Generator[OperatorProcess]:
-    """One that is ready, until the end of the context."""
-    with part_process("operator", kubeconfig, folder, *options, name=name) as running:
+    """A ready operator, until the end of the context."""
+    with component_process("operator", kubeconfig, folder, *options, name=name) as running:
         yield running
 
 
 @contextmanager
-def part_process(
-    part: str, kubeconfig: Path, folder: Path, *options: str, name: str = ""
+def component_process(
+    component: str, kubeconfig: Path, folder: Path, *options: str, name: str = ""
 ) -> Generator[OperatorProcess]:
-    """Any part of Kilonova that says on a port whether it is ready."""
-    name = name or part
-    command = [sys.executable, "-P", "-m", "kilonova.cli", "run", part]
+    """Any component with a health port."""
+    name = name or component
+    command = [sys.executable, "-P", "-m", "kilonova.cli", "run", component]
     command += ["--kubeconfig", str(kubeconfig), "--health-port", "0", "--log-format", "json"]
     path = os.pathsep.join(filter(None, [str(_SOURCE), os.environ.get("PYTHONPATH")]))
     environment = {**os.environ, "PYTHONPATH": path}
@@ -79,14 +79,14 @@ def part_process(
         process.stop(grace=20)
 
 
-def forget_webhooks(access: Access) -> None:
-    """Let sets be stored without an operator again."""
+def delete_webhook_configurations(access: ServerAccess) -> None:
+    """Allow sets to be stored without an operator again."""
     for kind in ("mutating", "validating"):
-        access.ask("DELETE", _WEBHOOKS.format(kind))
+        access.request("DELETE", _WEBHOOKS.format(kind))
 
 
-def token_kubeconfig(access: Access, file: Path, token: str) -> Path:
-    """A kubeconfig for whoever has a token."""
+def write_token_kubeconfig(access: ServerAccess, file: Path, token: str) -> Path:
+    """A kubeconfig with a bearer token."""
     authority = b64encode(access.ca_file.read_bytes()).decode()
     cluster = {"server": access.url, "certificate-authority-data": authority}
     config = {

@@ -1,4 +1,4 @@
-"""`deploy/operator` on both servers: its account can do all that the operator does, and no more."""
+"""`deploy/operator` on both servers: its account has exactly the operator's permissions."""
 
 import asyncio
 from collections.abc import Iterator
@@ -10,24 +10,24 @@ import pytest
 from kilonova.cli.install import install_definitions
 from tests.conftest import Api
 from tests.harness.kubectl import Kubectl
-from tests.harness.rights import Account
-from tests.local.admission.webhook_server import until
-from tests.local.embedded_cluster import LEASES, SECRETS, eventually
-from tests.workloads.ground import (
+from tests.harness.permissions import ServiceAccount
+from tests.local.apiserver.admission.webhook_server import wait_until
+from tests.local.embedded_cluster import LEASES, SECRETS, wait_for_condition
+from tests.workloads.process.operator_process import (
+    delete_webhook_configurations,
+    operator_process,
+    write_token_kubeconfig,
+)
+from tests.workloads.workload_cluster import (
     AUTOSCALERS,
-    CLAIMS,
     CLIQUES,
+    CONTROLLER_REVISIONS,
     GANGS,
-    GROUPS,
     PODS,
-    REVISIONS,
+    RESOURCE_CLAIMS,
+    SCALING_GROUPS,
     SERVICES,
     SETS,
-)
-from tests.workloads.process.operator_process import (
-    forget_webhooks,
-    operator_process,
-    token_kubeconfig,
 )
 
 MANIFESTS = Path(__file__).parents[3] / "deploy" / "operator"
@@ -37,7 +37,7 @@ ACCOUNT = "kilonova-operator"
 
 @pytest.fixture
 def deployed(api: Api, kubectl: Kubectl) -> Iterator[Api]:
-    """A server on which somebody has installed the kinds and applied the manifests."""
+    """A server with the CRDs and the applied manifests."""
 
     async def install() -> None:
         async with api.client() as client:
@@ -46,24 +46,24 @@ def deployed(api: Api, kubectl: Kubectl) -> Iterator[Api]:
     asyncio.run(install())
     done = kubectl(["apply", "-k", str(MANIFESTS)])
     assert done.code == 0, done.err
-    until_allowed(api, CAN)
+    wait_until_allowed(api, CAN)
     yield api
-    forget_webhooks(api.access)
+    delete_webhook_configurations(api.access)
     done = kubectl(["delete", "-k", str(MANIFESTS), "--ignore-not-found"])
     assert done.code == 0, done.err
 
 
-def until_allowed(api: Api, acts: list[tuple[str, str, str, str]]) -> None:
-    """Wait until a server that has just been told of these rights knows them."""
-    until(lambda: all(account(api).may(*act) for act in acts))
+def wait_until_allowed(api: Api, acts: list[tuple[str, str, str, str]]) -> None:
+    """Wait until a server has noticed new permissions."""
+    wait_until(lambda: all(build_account(api).is_allowed(*act) for act in acts))
 
 
-def account(api: Api) -> Account:
+def build_account(api: Api) -> ServiceAccount:
     """The one of the manifests."""
-    return Account(api, NAMESPACE, ACCOUNT)
+    return ServiceAccount(api, NAMESPACE, ACCOUNT)
 
 
-def rich_set(name: str) -> Any:
+def build_full_set(name: str) -> Any:
     """A set of which every kind of object is made."""
     container = {"name": "main", "image": "img"}
 
@@ -95,33 +95,44 @@ def rich_set(name: str) -> Any:
     return {"metadata": {"name": name}, "spec": {"replicas": 1, "template": template}}
 
 
-async def test_its_account_can_do_all_that_the_operator_does(deployed: Api, tmp_path: Path) -> None:
+async def test_service_account_has_all_permissions_of_the_operator(
+    deployed: Api, tmp_path: Path
+) -> None:
     namespace = deployed.namespace
-    kubeconfig = token_kubeconfig(deployed.access, tmp_path / "account", account(deployed).token())
+    kubeconfig = write_token_kubeconfig(
+        deployed.access, tmp_path / "account", build_account(deployed).request_token()
+    )
     url = ("--webhook-url", "https://127.0.0.1:0")
     with operator_process(kubeconfig, tmp_path, *url, "--authorizer") as operator:
         async with deployed.client() as client:
-            await client.create(SETS, rich_set("sys"), namespace)
+            await client.create(SETS, build_full_set("sys"), namespace)
 
             async def complete() -> bool:
-                wanted = {PODS: 7, CLIQUES: 5, GROUPS: 1, GANGS: 2, SERVICES: 1, AUTOSCALERS: 1}
-                wanted |= {CLAIMS: 2, REVISIONS: 1}
+                wanted = {
+                    PODS: 7,
+                    CLIQUES: 5,
+                    SCALING_GROUPS: 1,
+                    GANGS: 2,
+                    SERVICES: 1,
+                    AUTOSCALERS: 1,
+                }
+                wanted |= {RESOURCE_CLAIMS: 2, CONTROLLER_REVISIONS: 1}
                 counts = {each: len((await client.list(each, namespace)).items) for each in wanted}
                 status = (await client.get(SETS, "sys", namespace)).get("status", {})
                 gangs = (await client.list(GANGS, namespace)).items
-                told = status.get("observedGeneration") and all(
+                message = status.get("observedGeneration") and all(
                     each.get("status", {}).get("phase") for each in gangs
                 )
-                return bool(told) and counts == wanted
+                return bool(message) and counts == wanted
 
-            await eventually(complete, within=30)
+            await wait_for_condition(complete, within=30)
             await client.patch(SETS, "sys", {"spec": {"replicas": 0}}, namespace)
 
             async def emptied() -> bool:
-                left = (CLIQUES, GROUPS, GANGS, SERVICES, AUTOSCALERS)
+                left = (CLIQUES, SCALING_GROUPS, GANGS, SERVICES, AUTOSCALERS)
                 return not any([(await client.list(each, namespace)).items for each in left])
 
-            await eventually(emptied, within=30)
+            await wait_for_condition(emptied, within=30)
             assert await client.get(LEASES, ACCOUNT, NAMESPACE)
             assert await client.get(SECRETS, ACCOUNT, NAMESPACE)
             await client.delete(SETS, "sys", namespace)
@@ -178,25 +189,23 @@ CANNOT: list[tuple[str, str, str, str]] = [
 ]
 
 
-def test_its_account_can_do_nothing_else(deployed: Api) -> None:
+def test_service_account_has_no_other_permissions(deployed: Api) -> None:
     table = {**dict.fromkeys(CAN, True), **dict.fromkeys([*CANNOT, *EXTRAS], False)}
-    assert {act: account(deployed).may(*act) for act in table} == table
+    assert {act: build_account(deployed).is_allowed(*act) for act in table} == table
 
     hooks = ("admissionregistration.k8s.io", "mutatingwebhookconfigurations", "")
     for verb in ("get", "create", "patch"):
-        assert account(deployed).may(verb, *hooks, "kilonova-operator")
-        assert not account(deployed).may(verb, *hooks, "somebody-elses")
+        assert build_account(deployed).is_allowed(verb, *hooks, "kilonova-operator")
+        assert not build_account(deployed).is_allowed(verb, *hooks, "another-configuration")
 
 
-def test_it_may_use_the_kinds_of_others_where_somebody_adds_that(
-    deployed: Api, kubectl: Kubectl
-) -> None:
+def test_extras_grant_the_kinds_of_other_projects(deployed: Api, kubectl: Kubectl) -> None:
     extras = str(MANIFESTS / "extras.yaml")
     done = kubectl(["apply", "-f", extras])
     assert done.code == 0, done.err
     try:
-        until_allowed(deployed, EXTRAS)
+        wait_until_allowed(deployed, EXTRAS)
         table = {**dict.fromkeys([*CAN, *EXTRAS], True), **dict.fromkeys(CANNOT, False)}
-        assert {act: account(deployed).may(*act) for act in table} == table
+        assert {act: build_account(deployed).is_allowed(*act) for act in table} == table
     finally:
         kubectl(["delete", "-f", extras])

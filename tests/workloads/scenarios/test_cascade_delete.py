@@ -1,39 +1,49 @@
-"""CascadeDelete: nothing of a set stays behind. A test lists every kind that the server knows."""
+"""CascadeDelete: no object of a set is left. Every kind that the server knows is listed."""
 
 from typing import Literal
 
 import pytest
 
 from kilonova.api.json import JsonObject
-from kilonova.kube import plain
-from kilonova.workloads.admission.defaults import defaulted
-from tests.conftest import Api
-from tests.local.embedded_cluster import eventually
-from tests.workloads.ground import (
+from kilonova.kube import unstructured_resource
+from kilonova.workloads.admission.defaults import apply_defaults
+from tests.local.embedded_cluster import wait_for_condition
+from tests.workloads.manifests.load import load_set
+from tests.workloads.running_operator import running_operator
+from tests.workloads.scenarios.support.namespace_inventory import list_namespace_objects
+from tests.workloads.scenarios.support.scenario_api import ScenarioApi
+from tests.workloads.scenarios.support.scenario_cluster import ScenarioCluster, scenario_cluster
+from tests.workloads.workload_cluster import (
     AUTOSCALERS,
-    CLAIMS,
     CLIQUES,
+    CONTROLLER_REVISIONS,
     GANGS,
-    GROUPS,
     NAMESPACE,
     PODS,
-    REVISIONS,
+    RESOURCE_CLAIMS,
+    SCALING_GROUPS,
     SERVICES,
     SETS,
-    ground,
+    workload_cluster,
 )
-from tests.workloads.manifests.load import set_of
-from tests.workloads.operator_cluster import operating
-from tests.workloads.scenarios.inventory import inventory
-from tests.workloads.scenarios.world import World, world
 
-EVERY_KIND = (SETS, CLIQUES, GROUPS, GANGS, PODS, SERVICES, AUTOSCALERS, CLAIMS, REVISIONS)
-CONFIG_MAPS = plain("", "v1", "configmaps", "ConfigMap", True)
+EVERY_KIND = (
+    SETS,
+    CLIQUES,
+    SCALING_GROUPS,
+    GANGS,
+    PODS,
+    SERVICES,
+    AUTOSCALERS,
+    RESOURCE_CLAIMS,
+    CONTROLLER_REVISIONS,
+)
+CONFIG_MAPS = unstructured_resource("", "v1", "configmaps", "ConfigMap", True)
 
 
-def set_of_every_kind() -> JsonObject:
+def build_set_of_every_kind() -> JsonObject:
     """A set with autoscalers and claims of its own."""
-    body = set_of("workload2")
+    body = load_set("workload2")
     template = body["spec"]["template"]
     template["cliques"][0]["spec"]["autoScalingConfig"] = {"maxReplicas": 4}
     template["podCliqueScalingGroups"][0]["scaleConfig"] = {"maxReplicas": 4}
@@ -47,81 +57,84 @@ def set_of_every_kind() -> JsonObject:
     return body
 
 
-async def until_inventory(stage: World, api: Api, wanted: list[str]) -> None:
-    async def so() -> bool:
-        return await inventory(api) == wanted
+async def wait_for_inventory(cluster: ScenarioCluster, api: ScenarioApi, wanted: list[str]) -> None:
+    async def condition() -> bool:
+        return await list_namespace_objects(api) == wanted
 
-    await stage.until(so)
+    await cluster.wait_until(condition)
 
 
 @pytest.mark.parametrize("propagation", ["Background", "Foreground"])
 async def test_cascade_delete_leaves_nothing_behind(
-    api: Api, propagation: Literal["Background", "Foreground"]
+    api: ScenarioApi, propagation: Literal["Background", "Foreground"]
 ) -> None:
-    async with world(api, nodes=20, free=20) as stage:
-        before = await inventory(api)
-        body = set_of_every_kind()
-        await stage.apply(body, replicas=2)
-        await stage.until_running(20)
+    async with scenario_cluster(api, nodes=20, free_nodes=20) as cluster:
+        before = await list_namespace_objects(api)
+        body = build_set_of_every_kind()
+        await cluster.apply(body, replicas=2)
+        await cluster.wait_until_running(20)
         for kind in EVERY_KIND:
-            assert await stage.all(kind), kind.plural
-        await stage.client.delete(
-            SETS, body["metadata"]["name"], stage.namespace, propagation=propagation
+            assert await cluster.list_objects(kind), kind.plural
+        await cluster.client.delete(
+            SETS, body["metadata"]["name"], cluster.namespace, propagation_policy=propagation
         )
-        await until_inventory(stage, api, before)
+        await wait_for_inventory(cluster, api, before)
 
 
-async def test_scale_in_leaves_nothing_behind_either(api: Api) -> None:
-    async with world(api, nodes=20, free=20) as stage:
-        body = set_of_every_kind()
-        await stage.apply(body)
-        await stage.until_running(10)
-        await stage.until_settled()
-        before = await inventory(api)
-        await stage.scale(SETS, body["metadata"]["name"], 2)
-        await stage.until_running(20)
-        await stage.scale(SETS, body["metadata"]["name"], 1)
-        await until_inventory(stage, api, before)
+async def test_scale_in_leaves_nothing_behind_either(api: ScenarioApi) -> None:
+    async with scenario_cluster(api, nodes=20, free_nodes=20) as cluster:
+        body = build_set_of_every_kind()
+        await cluster.apply(body)
+        await cluster.wait_until_running(10)
+        await cluster.wait_until_settled()
+        before = await list_namespace_objects(api)
+        await cluster.scale(SETS, body["metadata"]["name"], 2)
+        await cluster.wait_until_running(20)
+        await cluster.scale(SETS, body["metadata"]["name"], 1)
+        await wait_for_inventory(cluster, api, before)
 
 
-async def test_what_others_made_stays(api: Api) -> None:
-    async with world(api, nodes=10, free=10) as stage:
-        body = set_of_every_kind()
-        await stage.apply(body)
-        await stage.until_running(10)
+async def test_objects_of_other_owners_stay(api: ScenarioApi) -> None:
+    async with scenario_cluster(api, nodes=10, free_nodes=10) as cluster:
+        body = build_set_of_every_kind()
+        await cluster.apply(body)
+        await cluster.wait_until_running(10)
         labels = {"app.kubernetes.io/part-of": body["metadata"]["name"]}
-        mine = {"metadata": {"name": "mine", "labels": labels}, "data": {}}
-        await stage.client.create(CONFIG_MAPS, mine, stage.namespace)
-        await stage.client.delete(SETS, body["metadata"]["name"], stage.namespace)
+        own_gangs = {"metadata": {"name": "mine", "labels": labels}, "data": {}}
+        await cluster.client.create(CONFIG_MAPS, own_gangs, cluster.namespace)
+        await cluster.client.delete(SETS, body["metadata"]["name"], cluster.namespace)
 
         async def only_mine() -> bool:
-            return not await stage.left() and "configmaps/mine" in await inventory(api)
+            return (
+                not await cluster.list_remaining_objects()
+                and "configmaps/mine" in await list_namespace_objects(api)
+            )
 
-        await stage.until(only_mine)
+        await cluster.wait_until(only_mine)
 
 
 @pytest.mark.looptime
-async def test_set_is_taken_away_whole_though_nobody_collects_garbage() -> None:
+async def test_set_is_deleted_completely_without_a_garbage_collector() -> None:
     async with (
-        ground(controllers="*,-garbage-collector-controller") as place,
-        operating(place.cluster),
+        workload_cluster(controllers="*,-garbage-collector-controller") as cluster,
+        running_operator(cluster.cluster),
     ):
-        body = set_of_every_kind()
+        body = build_set_of_every_kind()
         body["spec"]["template"]["resourceSharing"].append(
             {"name": "shared-by-all", "scope": "AllReplicas"}
         )
         body["spec"]["template"]["resourceClaimTemplates"].append(
             {**body["spec"]["template"]["resourceClaimTemplates"][0], "name": "shared-by-all"}
         )
-        await place.apply(defaulted(body))
+        await cluster.apply(apply_defaults(body))
 
         async def all_there() -> bool:
-            return all([await place.all(kind) for kind in EVERY_KIND])
+            return all([await cluster.list_objects(kind) for kind in EVERY_KIND])
 
-        await eventually(all_there)
-        await place.client.delete(SETS, body["metadata"]["name"], NAMESPACE)
+        await wait_for_condition(all_there)
+        await cluster.client.delete(SETS, body["metadata"]["name"], NAMESPACE)
 
         async def nothing_left() -> bool:
-            return await place.left() == []
+            return await cluster.list_remaining_objects() == []
 
-        await eventually(nothing_left)
+        await wait_for_condition(nothing_left)

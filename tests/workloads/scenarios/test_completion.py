@@ -1,18 +1,18 @@
-"""Cliques that finish: work that ends well, work that fails for good, and what remains of it."""
+"""Cliques that run to completion: success, failure, and what remains."""
 
 from typing import Any
 
 import pytest
 
 from kilonova.api.json import JsonObject
-from kilonova.local.nodes.lives import EXIT_CODE, RUN_SECONDS
-from tests.conftest import Api
-from tests.workloads.ground import CLIQUES, GANGS, PODS, SETS
-from tests.workloads.scenarios.waiting import conditions_of
-from tests.workloads.scenarios.world import World, world
+from kilonova.local.simnodes.pod_lifecycle import EXIT_CODE_ANNOTATION, RUN_SECONDS_ANNOTATION
+from tests.workloads.scenarios.support.gang_checks import get_conditions
+from tests.workloads.scenarios.support.scenario_api import ScenarioApi
+from tests.workloads.scenarios.support.scenario_cluster import ScenarioCluster, scenario_cluster
+from tests.workloads.workload_cluster import CLIQUES, GANGS, PODS, SETS
 
 
-def job(
+def build_job_set(
     *cliques: JsonObject, groups: list[JsonObject] | None = None, **template: Any
 ) -> JsonObject:
     body: JsonObject = {"cliques": list(cliques), **template}
@@ -26,14 +26,14 @@ def job(
     }
 
 
-def work(
+def build_job_clique(
     name: str, replicas: int = 1, *, policy: str = "Never", seconds: str = "0.1", code: int = 0
 ) -> JsonObject:
     """A clique whose pods run for a while and end with a code."""
     container = {"name": "main", "image": "busybox:1.37", "command": ["true"]}
     return {
         "name": name,
-        "annotations": {RUN_SECONDS: seconds, EXIT_CODE: str(code)},
+        "annotations": {RUN_SECONDS_ANNOTATION: seconds, EXIT_CODE_ANNOTATION: str(code)},
         "spec": {
             "roleName": name,
             "replicas": replicas,
@@ -42,112 +42,120 @@ def work(
     }
 
 
-async def until_condition(stage: World, kind: Any, name: str, condition: str) -> Any:
-    async def so() -> bool:
-        found = await stage.get(kind, name)
+async def wait_for_condition(cluster: ScenarioCluster, kind: Any, name: str, condition: str) -> Any:
+    async def is_true() -> bool:
+        found = await cluster.get(kind, name)
         return bool(found and found.get("status")) and (
-            conditions_of(found).get(condition) == "True"
+            get_conditions(found).get(condition) == "True"
         )
 
-    await stage.until(so)
-    return await stage.get(kind, name)
+    await cluster.wait_until(is_true)
+    return await cluster.get(kind, name)
 
 
-async def until_phase(stage: World, gang: str, phase: str) -> None:
-    async def so() -> bool:
-        found = await stage.get(GANGS, gang)
+async def until_phase(cluster: ScenarioCluster, gang: str, phase: str) -> None:
+    async def condition() -> bool:
+        found = await cluster.get(GANGS, gang)
         return found is not None and found.get("status", {}).get("phase") == phase
 
-    await stage.until(so)
+    await cluster.wait_until(condition)
 
 
-async def phases(stage: World) -> list[str]:
-    return sorted(each["status"]["phase"] for each in await stage.all(PODS))
+async def phases(cluster: ScenarioCluster) -> list[str]:
+    return sorted(each["status"]["phase"] for each in await cluster.list_objects(PODS))
 
 
 @pytest.mark.parametrize("policy", ["Never", "OnFailure"])
-async def test_work_that_ends_well_is_complete_and_stays(api: Api, policy: str) -> None:
-    async with world(api, nodes=5, free=5) as stage:
-        await stage.apply(job(work("a", 2, policy=policy), work("b", policy=policy)))
-        await until_condition(stage, SETS, "job", "Complete")
+async def test_successful_clique_is_complete_and_stays(api: ScenarioApi, policy: str) -> None:
+    async with scenario_cluster(api, nodes=5, free_nodes=5) as cluster:
+        await cluster.apply(
+            build_job_set(
+                build_job_clique("a", 2, policy=policy), build_job_clique("b", policy=policy)
+            )
+        )
+        await wait_for_condition(cluster, SETS, "job", "Complete")
         for clique in ("job-0-a", "job-0-b"):
-            await until_condition(stage, CLIQUES, clique, "Complete")
-        await until_phase(stage, "job-0", "Succeeded")
-        await stage.until_settled()
-        assert await phases(stage) == ["Succeeded"] * 3
-        assert "Failed" not in conditions_of(await stage.get(SETS, "job"))
+            await wait_for_condition(cluster, CLIQUES, clique, "Complete")
+        await until_phase(cluster, "job-0", "Succeeded")
+        await cluster.wait_until_settled()
+        assert await phases(cluster) == ["Succeeded"] * 3
+        assert "Failed" not in get_conditions(await cluster.get(SETS, "job"))
 
 
-async def test_set_is_complete_only_when_every_clique_is(api: Api) -> None:
-    async with world(api, nodes=5, free=5) as stage:
-        await stage.apply(job(work("short"), work("long", seconds="3600")))
-        await until_condition(stage, CLIQUES, "job-0-short", "Complete")
-        await stage.until_settled()
-        found = await stage.get(SETS, "job")
-        assert conditions_of(found).get("Complete") != "True"
-        assert await phases(stage) == ["Running", "Succeeded"]
+async def test_set_is_complete_only_when_every_clique_is(api: ScenarioApi) -> None:
+    async with scenario_cluster(api, nodes=5, free_nodes=5) as cluster:
+        await cluster.apply(
+            build_job_set(build_job_clique("short"), build_job_clique("long", seconds="3600"))
+        )
+        await wait_for_condition(cluster, CLIQUES, "job-0-short", "Complete")
+        await cluster.wait_until_settled()
+        found = await cluster.get(SETS, "job")
+        assert get_conditions(found).get("Complete") != "True"
+        assert await phases(cluster) == ["Running", "Succeeded"]
 
 
-async def test_work_that_fails_is_tried_again_until_it_has_failed_for_good(api: Api) -> None:
-    async with world(api, nodes=5, free=5) as stage:
-        await stage.apply(job(work("a", code=3), backoffLimit=2))
-        await until_condition(stage, CLIQUES, "job-0-a", "Failed")
-        await until_condition(stage, SETS, "job", "Failed")
-        await until_phase(stage, "job-0", "Failed")
-        await stage.until_settled()
-        assert await phases(stage) == ["Failed"] * 3
-        assert len({each["spec"]["hostname"] for each in await stage.all(PODS)}) == 1
+async def test_failed_pods_are_retried_until_the_backoff_limit(api: ScenarioApi) -> None:
+    async with scenario_cluster(api, nodes=5, free_nodes=5) as cluster:
+        await cluster.apply(build_job_set(build_job_clique("a", code=3), backoffLimit=2))
+        await wait_for_condition(cluster, CLIQUES, "job-0-a", "Failed")
+        await wait_for_condition(cluster, SETS, "job", "Failed")
+        await until_phase(cluster, "job-0", "Failed")
+        await cluster.wait_until_settled()
+        assert await phases(cluster) == ["Failed"] * 3
+        assert len({each["spec"]["hostname"] for each in await cluster.list_objects(PODS)}) == 1
 
 
-async def test_pods_that_failed_and_are_cleared_away_let_the_work_go_on(api: Api) -> None:
-    async with world(api, nodes=5, free=5) as stage:
-        await stage.apply(job(work("a", code=1), backoffLimit=0))
-        await until_condition(stage, SETS, "job", "Failed")
-        (failed,) = await stage.all(PODS)
-        await stage.client.delete(PODS, failed["metadata"]["name"], stage.namespace)
+async def test_deleting_failed_pods_allows_further_attempts(api: ScenarioApi) -> None:
+    async with scenario_cluster(api, nodes=5, free_nodes=5) as cluster:
+        await cluster.apply(build_job_set(build_job_clique("a", code=1), backoffLimit=0))
+        await wait_for_condition(cluster, SETS, "job", "Failed")
+        (failed,) = await cluster.list_objects(PODS)
+        await cluster.client.delete(PODS, failed["metadata"]["name"], cluster.namespace)
 
         async def tried_again() -> bool:
-            uids = {each["metadata"]["uid"] for each in await stage.all(PODS)}
+            uids = {each["metadata"]["uid"] for each in await cluster.list_objects(PODS)}
             return bool(uids) and failed["metadata"]["uid"] not in uids
 
-        await stage.until(tried_again)
+        await cluster.wait_until(tried_again)
 
 
-async def test_work_of_scaled_gangs_completes_too(api: Api) -> None:
+async def test_scaled_gangs_complete_too(api: ScenarioApi) -> None:
     group = {"name": "team", "cliqueNames": ["b"], "replicas": 2, "minAvailable": 1}
-    async with world(api, nodes=5, free=5) as stage:
-        await stage.apply(job(work("a"), work("b", 2), groups=[group]))
-        await until_condition(stage, SETS, "job", "Complete")
-        await until_phase(stage, "job-0-team-0", "Succeeded")
-        assert await phases(stage) == ["Succeeded"] * 5
+    async with scenario_cluster(api, nodes=5, free_nodes=5) as cluster:
+        await cluster.apply(
+            build_job_set(build_job_clique("a"), build_job_clique("b", 2), groups=[group])
+        )
+        await wait_for_condition(cluster, SETS, "job", "Complete")
+        await until_phase(cluster, "job-0-team-0", "Succeeded")
+        assert await phases(cluster) == ["Succeeded"] * 5
 
 
-async def test_finished_set_goes_after_its_time(api: Api) -> None:
-    async with world(api, nodes=5, free=5) as stage:
-        await stage.apply(job(work("a"), ttlSecondsAfterFinished=1))
-        await until_condition(stage, SETS, "job", "Complete")
+async def test_finished_set_is_deleted_after_its_ttl(api: ScenarioApi) -> None:
+    async with scenario_cluster(api, nodes=5, free_nodes=5) as cluster:
+        await cluster.apply(build_job_set(build_job_clique("a"), ttlSecondsAfterFinished=1))
+        await wait_for_condition(cluster, SETS, "job", "Complete")
 
         async def nothing_left() -> bool:
-            return await stage.left() == []
+            return await cluster.list_remaining_objects() == []
 
-        await stage.until(nothing_left)
+        await cluster.wait_until(nothing_left)
 
 
-async def test_pod_that_should_run_for_ever_is_made_anew_when_it_fails(api: Api) -> None:
-    async with world(api, nodes=5, free=5) as stage:
-        await stage.apply(job(work("a", policy="Always", seconds="3600")))
-        await stage.until_running(1)
-        (pod,) = await stage.pods()
+async def test_failed_pod_with_restart_policy_always_is_recreated(api: ScenarioApi) -> None:
+    async with scenario_cluster(api, nodes=5, free_nodes=5) as cluster:
+        await cluster.apply(build_job_set(build_job_clique("a", policy="Always", seconds="3600")))
+        await cluster.wait_until_running(1)
+        (pod,) = await cluster.list_pods()
         evicted = {"status": {"phase": "Failed", "reason": "Evicted"}}
-        await stage.client.patch(
-            PODS, pod["metadata"]["name"], evicted, stage.namespace, subresource="status"
+        await cluster.client.patch(
+            PODS, pod["metadata"]["name"], evicted, cluster.namespace, subresource="status"
         )
 
         async def replaced() -> bool:
-            found = await stage.running()
+            found = await cluster.list_ready_pods()
             return bool(found) and all(
                 each["metadata"]["uid"] != pod["metadata"]["uid"] for each in found
             )
 
-        await stage.until(replaced)
-        assert len(await stage.all(PODS)) == 1
+        await cluster.wait_until(replaced)
+        assert len(await cluster.list_objects(PODS)) == 1

@@ -1,20 +1,20 @@
-"""GT: a gang that has lacked pods for too long is started anew, and no more than that."""
+"""GT: a gang below minAvailable for terminationDelay is restarted, and no more than that."""
 
 from datetime import timedelta
 from typing import Any
 
 from kilonova.api.times import parse_time
-from tests.conftest import Api
-from tests.workloads.ground import CLIQUES, GROUPS, PODS
-from tests.workloads.manifests.load import set_of
-from tests.workloads.scenarios.waiting import (
-    clique_of,
-    conditions_of,
-    still,
-    until_breached,
-    until_gangs_run,
+from tests.workloads.manifests.load import load_set
+from tests.workloads.scenarios.support.gang_checks import (
+    assert_stable,
+    get_clique_name,
+    get_conditions,
+    wait_until_breached,
+    wait_until_gangs_run,
 )
-from tests.workloads.scenarios.world import World, world
+from tests.workloads.scenarios.support.scenario_api import ScenarioApi
+from tests.workloads.scenarios.support.scenario_cluster import ScenarioCluster, scenario_cluster
+from tests.workloads.workload_cluster import CLIQUES, PODS, SCALING_GROUPS
 
 DELAY = timedelta(seconds=1)
 
@@ -22,175 +22,178 @@ Pods = dict[str, Any]
 """By uid."""
 
 
-async def started(stage: World, manifest: str) -> Pods:
+async def start_set(cluster: ScenarioCluster, manifest: str) -> Pods:
     """All ten pods of a set, on all the nodes that there are."""
-    body = set_of(manifest)
+    body = load_set(manifest)
     body["spec"]["template"]["terminationDelay"] = "1s"
-    await stage.apply(body)
-    await stage.until_running(10)
-    await stage.until_settled()
-    return await pods_now(stage)
+    await cluster.apply(body)
+    await cluster.wait_until_running(10)
+    await cluster.wait_until_settled()
+    return await list_pods(cluster)
 
 
-async def pods_now(stage: World) -> Pods:
-    return {each["metadata"]["uid"]: each for each in await stage.pods()}
+async def list_pods(cluster: ScenarioCluster) -> Pods:
+    return {each["metadata"]["uid"]: each for each in await cluster.list_pods()}
 
 
-def of_clique(pods: Pods, *prefixes: str) -> Pods:
+def filter_by_clique(pods: Pods, *prefixes: str) -> Pods:
     """Those of cliques whose names begin so."""
-    return {uid: each for uid, each in pods.items() if clique_of(each).startswith(prefixes)}
+    return {uid: each for uid, each in pods.items() if get_clique_name(each).startswith(prefixes)}
 
 
-async def close(stage: World, pods: Pods) -> None:
-    """Let no other pods on to the nodes of these."""
+async def cordon_pod_nodes(cluster: ScenarioCluster, pods: Pods) -> None:
+    """Cordon the nodes of these pods."""
     for each in pods.values():
-        await stage.cordon(each["spec"]["nodeName"])
+        await cluster.cordon(each["spec"]["nodeName"])
 
 
-async def lose(stage: World, *pods: Any) -> None:
-    """Delete pods whose nodes take no others."""
-    await close(stage, {each["metadata"]["uid"]: each for each in pods})
+async def delete_pods(cluster: ScenarioCluster, *pods: Any) -> None:
+    """Delete pods on cordoned nodes."""
+    await cordon_pod_nodes(cluster, {each["metadata"]["uid"]: each for each in pods})
     for each in pods:
-        await stage.client.delete(PODS, each["metadata"]["name"], stage.namespace)
+        await cluster.client.delete(PODS, each["metadata"]["name"], cluster.namespace)
 
 
-async def until_anew(stage: World, old: Pods) -> None:
+async def wait_until_restarted(cluster: ScenarioCluster, old: Pods) -> None:
     """Wait until all of these pods are gone, and there are ten again."""
 
-    async def so() -> bool:
-        pods = await pods_now(stage)
+    async def condition() -> bool:
+        pods = await list_pods(cluster)
         return len(pods) == 10 and not pods.keys() & old.keys()
 
-    await stage.until(so)
+    await cluster.wait_until(condition)
 
 
-async def until_terminating(stage: World, group: str) -> None:
-    """Wait until a group says that it is being started anew with all of its replica."""
+async def wait_until_terminating(cluster: ScenarioCluster, group: str) -> None:
+    """Wait until a group reports GangTerminationInProgress."""
 
-    async def so() -> bool:
-        told = conditions_of(await stage.get(GROUPS, group))
-        return told.get("GangTerminationInProgress") == "True"
+    async def condition() -> bool:
+        message = get_conditions(await cluster.get(SCALING_GROUPS, group))
+        return message.get("GangTerminationInProgress") == "True"
 
-    await stage.until(so)
+    await cluster.wait_until(condition)
 
 
-async def waited(stage: World, clique: str) -> bool:
-    """Whether a clique that lacks pods had time to get them before it was started anew."""
-    found = await stage.get(CLIQUES, clique)
+async def wait_past_delay(cluster: ScenarioCluster, clique: str) -> bool:
+    """Whether a breached clique was given terminationDelay before its restart."""
+    found = await cluster.get(CLIQUES, clique)
     (since,) = [
         parse_time(each["lastTransitionTime"])
         for each in found["status"]["conditions"]
         if each["type"] == "MinAvailableBreached"
     ]
-    made = [parse_time(each["metadata"]["creationTimestamp"]) for each in await stage.pods(clique)]
-    return min(made) - since >= DELAY
+    created = [
+        parse_time(each["metadata"]["creationTimestamp"])
+        for each in await cluster.list_pods(clique)
+    ]
+    return min(created) - since >= DELAY
 
 
-async def comes_back(stage: World, *gangs: str) -> None:
-    """See all run again once all nodes may be used, with nothing left to tell."""
-    await stage.free(10)
-    await stage.until_running(10)
-    await until_gangs_run(stage, *gangs)
+async def wait_until_recovered(cluster: ScenarioCluster, *gangs: str) -> None:
+    """Uncordon all nodes, and wait until everything runs without breach conditions."""
+    await cluster.uncordon_nodes(10)
+    await cluster.wait_until_running(10)
+    await wait_until_gangs_run(cluster, *gangs)
 
-    async def told() -> bool:
-        (group,) = await stage.all(GROUPS)
-        return "GangTerminationInProgress" not in conditions_of(group)
+    async def message() -> bool:
+        (group,) = await cluster.list_objects(SCALING_GROUPS)
+        return "GangTerminationInProgress" not in get_conditions(group)
 
-    await stage.until(told)
+    await cluster.wait_until(message)
 
 
-async def test_gt1_a_clique_that_lacks_a_pod_takes_its_replica_along(api: Api) -> None:
-    async with world(api, nodes=10, free=10) as stage:
+async def test_gt1_breached_standalone_clique_restarts_its_replica(api: ScenarioApi) -> None:
+    async with scenario_cluster(api, nodes=10, free_nodes=10) as cluster:
         name = "workload1-gt-0"
-        before = await started(stage, "workload1-gt")
-        clique = of_clique(before, f"{name}-pc-a")
-        await lose(stage, next(iter(clique.values())))
-        await until_anew(stage, before)
-        # Nine nodes are too few for it, for as long as that takes: it is not started anew again.
-        anew = await pods_now(stage)
-        await still(stage, running=0, waiting=10)
-        assert anew.keys() == (await pods_now(stage)).keys()
-        assert await waited(stage, f"{name}-pc-a")
-        await until_terminating(stage, f"{name}-sg-x")
-        await comes_back(stage, name)
-        assert anew.keys() == (await pods_now(stage)).keys()
+        before = await start_set(cluster, "workload1-gt")
+        clique = filter_by_clique(before, f"{name}-pc-a")
+        await delete_pods(cluster, next(iter(clique.values())))
+        await wait_until_restarted(cluster, before)
+        # Nine nodes are not enough, and the pending gang is not restarted again.
+        restarted = await list_pods(cluster)
+        await assert_stable(cluster, running=0, waiting=10)
+        assert restarted.keys() == (await list_pods(cluster)).keys()
+        assert await wait_past_delay(cluster, f"{name}-pc-a")
+        await wait_until_terminating(cluster, f"{name}-sg-x")
+        await wait_until_recovered(cluster, name)
+        assert restarted.keys() == (await list_pods(cluster)).keys()
 
 
-async def test_gt2_a_member_that_lacks_a_pod_takes_its_replica_along(api: Api) -> None:
-    async with world(api, nodes=10, free=10) as stage:
+async def test_gt2_breached_group_member_restarts_its_replica(api: ScenarioApi) -> None:
+    async with scenario_cluster(api, nodes=10, free_nodes=10) as cluster:
         name = "workload1-gt-0"
-        before = await started(stage, "workload1-gt")
-        member = of_clique(before, f"{name}-sg-x-0-pc-c")
-        await lose(stage, next(iter(member.values())))
-        await until_anew(stage, before)
-        await still(stage, running=0, waiting=10)
-        assert await waited(stage, f"{name}-sg-x-0-pc-c")
-        await until_terminating(stage, f"{name}-sg-x")
-        await comes_back(stage, name)
+        before = await start_set(cluster, "workload1-gt")
+        member = filter_by_clique(before, f"{name}-sg-x-0-pc-c")
+        await delete_pods(cluster, next(iter(member.values())))
+        await wait_until_restarted(cluster, before)
+        await assert_stable(cluster, running=0, waiting=10)
+        assert await wait_past_delay(cluster, f"{name}-sg-x-0-pc-c")
+        await wait_until_terminating(cluster, f"{name}-sg-x")
+        await wait_until_recovered(cluster, name)
 
 
-async def test_gt3_a_spare_pod_may_be_lost_and_the_last_one_not(api: Api) -> None:
-    async with world(api, nodes=10, free=10) as stage:
+async def test_gt3_a_spare_pod_may_be_lost_and_the_last_one_not(api: ScenarioApi) -> None:
+    async with scenario_cluster(api, nodes=10, free_nodes=10) as cluster:
         name = "workload2-gt-0"
-        before = await started(stage, "workload2-gt")
-        first, second = of_clique(before, f"{name}-pc-a").values()
-        await lose(stage, first)
-        await still(stage, running=9, waiting=1)
-        after = await pods_now(stage)
+        before = await start_set(cluster, "workload2-gt")
+        first, second = filter_by_clique(before, f"{name}-pc-a").values()
+        await delete_pods(cluster, first)
+        await assert_stable(cluster, running=9, waiting=1)
+        after = await list_pods(cluster)
         assert before.keys() - after.keys() == {first["metadata"]["uid"]}
-        await until_breached(stage, f"{name}-pc-a", "False")
-        await lose(stage, second)
-        await until_breached(stage, f"{name}-pc-a")
-        await until_anew(stage, after)
-        await comes_back(stage, name, f"{name}-sg-x-0")
+        await wait_until_breached(cluster, f"{name}-pc-a", "False")
+        await delete_pods(cluster, second)
+        await wait_until_breached(cluster, f"{name}-pc-a")
+        await wait_until_restarted(cluster, after)
+        await wait_until_recovered(cluster, name, f"{name}-sg-x-0")
 
 
-async def test_gt4_one_lost_replica_of_a_group_starts_anew_alone_and_the_last_does_not(
-    api: Api,
+async def test_gt4_one_lost_replica_of_a_group_is_restarted_alone_and_the_last_is_not(
+    api: ScenarioApi,
 ) -> None:
-    async with world(api, nodes=10, free=10) as stage:
+    async with scenario_cluster(api, nodes=10, free_nodes=10) as cluster:
         name = "workload2-gt-0"
-        before = await started(stage, "workload2-gt")
-        lost = of_clique(before, f"{name}-sg-x-0-")
+        before = await start_set(cluster, "workload2-gt")
+        lost = filter_by_clique(before, f"{name}-sg-x-0-")
         kept = before.keys() - lost.keys()
-        await close(stage, lost)
-        await lose(stage, *of_clique(lost, f"{name}-sg-x-0-pc-b").values())
-        await until_anew(stage, lost)
-        await still(stage, running=6, waiting=4)
-        after = await pods_now(stage)
+        await cordon_pod_nodes(cluster, lost)
+        await delete_pods(cluster, *filter_by_clique(lost, f"{name}-sg-x-0-pc-b").values())
+        await wait_until_restarted(cluster, lost)
+        await assert_stable(cluster, running=6, waiting=4)
+        after = await list_pods(cluster)
         assert kept < after.keys()
-        group = await stage.get(GROUPS, f"{name}-sg-x")
-        assert "GangTerminationInProgress" not in conditions_of(group)
-        await lose(stage, *of_clique(before, f"{name}-sg-x-1-").values())
-        await until_anew(stage, after)
-        await until_terminating(stage, f"{name}-sg-x")
-        await comes_back(stage, name, f"{name}-sg-x-0")
+        group = await cluster.get(SCALING_GROUPS, f"{name}-sg-x")
+        assert "GangTerminationInProgress" not in get_conditions(group)
+        await delete_pods(cluster, *filter_by_clique(before, f"{name}-sg-x-1-").values())
+        await wait_until_restarted(cluster, after)
+        await wait_until_terminating(cluster, f"{name}-sg-x")
+        await wait_until_recovered(cluster, name, f"{name}-sg-x-0")
 
 
-async def test_gt5_a_member_that_needs_all_its_pods_takes_its_group_replica_along(
-    api: Api,
+async def test_gt5_breached_group_member_restarts_its_group_replica(
+    api: ScenarioApi,
 ) -> None:
-    async with world(api, nodes=10, free=10) as stage:
+    async with scenario_cluster(api, nodes=10, free_nodes=10) as cluster:
         name = "workload5-gt-0"
-        before = await started(stage, "workload5-gt")
-        lost = of_clique(before, f"{name}-sg-x-1-")
-        member = of_clique(lost, f"{name}-sg-x-1-pc-c")
-        await lose(stage, next(iter(member.values())))
-        await until_anew(stage, lost)
-        await still(stage, running=6, waiting=4)
-        assert before.keys() - (await pods_now(stage)).keys() == lost.keys()
-        assert await waited(stage, f"{name}-sg-x-1-pc-c")
-        await comes_back(stage, name, f"{name}-sg-x-0")
-        assert before.keys() - (await pods_now(stage)).keys() == lost.keys()
+        before = await start_set(cluster, "workload5-gt")
+        lost = filter_by_clique(before, f"{name}-sg-x-1-")
+        member = filter_by_clique(lost, f"{name}-sg-x-1-pc-c")
+        await delete_pods(cluster, next(iter(member.values())))
+        await wait_until_restarted(cluster, lost)
+        await assert_stable(cluster, running=6, waiting=4)
+        assert before.keys() - (await list_pods(cluster)).keys() == lost.keys()
+        assert await wait_past_delay(cluster, f"{name}-sg-x-1-pc-c")
+        await wait_until_recovered(cluster, name, f"{name}-sg-x-0")
+        assert before.keys() - (await list_pods(cluster)).keys() == lost.keys()
 
 
-async def test_gt6_a_deleted_pod_of_a_scaled_gang_is_made_again_and_that_is_all(api: Api) -> None:
-    async with world(api, nodes=10, free=10) as stage:
+async def test_gt6_deleted_pod_of_a_scaled_gang_is_only_recreated(api: ScenarioApi) -> None:
+    async with scenario_cluster(api, nodes=10, free_nodes=10) as cluster:
         name = "workload2-gt-0"
-        before = await started(stage, "workload2-gt")
-        pod = next(iter(of_clique(before, f"{name}-sg-x-1-pc-c").values()))
-        await stage.client.delete(PODS, pod["metadata"]["name"], stage.namespace)
-        await until_anew(stage, {pod["metadata"]["uid"]: pod})
-        await comes_back(stage, name, f"{name}-sg-x-0")
-        await stage.until_settled()
-        assert before.keys() - (await pods_now(stage)).keys() == {pod["metadata"]["uid"]}
+        before = await start_set(cluster, "workload2-gt")
+        pod = next(iter(filter_by_clique(before, f"{name}-sg-x-1-pc-c").values()))
+        await cluster.client.delete(PODS, pod["metadata"]["name"], cluster.namespace)
+        await wait_until_restarted(cluster, {pod["metadata"]["uid"]: pod})
+        await wait_until_recovered(cluster, name, f"{name}-sg-x-0")
+        await cluster.wait_until_settled()
+        assert before.keys() - (await list_pods(cluster)).keys() == {pod["metadata"]["uid"]}

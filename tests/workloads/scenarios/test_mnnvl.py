@@ -1,4 +1,4 @@
-"""AutoMNNVL: GPU cliques of a group reach each other through a compute domain."""
+"""AutoMNNVL: GPU cliques of a group share a compute domain."""
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -10,22 +10,28 @@ import pytest
 
 from kilonova.api.grove import names
 from kilonova.api.json import JsonObject
-from kilonova.kube import ApiStatusError, NotFound, plain
-from kilonova.local.nodes.fleet import Gpu, NodeGroup
-from tests.conftest import Api
-from tests.local.embedded_cluster import DEFINITIONS, eventually
-from tests.workloads.admission.webhooks import webhooks
-from tests.workloads.ground import GROUPS, SETS
-from tests.workloads.manifests.load import set_of
-from tests.workloads.scenarios.inventory import inventory
-from tests.workloads.scenarios.world import SETTINGS, World, world
+from kilonova.kube import ApiStatusError, NotFound, unstructured_resource
+from kilonova.local.simnodes.fleet.model import GpuSpec, NodeGroup
+from tests.local.embedded_cluster import DEFINITIONS, wait_for_condition
+from tests.workloads.admission.running_webhooks import running_webhooks
+from tests.workloads.manifests.load import load_set
+from tests.workloads.scenarios.support.namespace_inventory import list_namespace_objects
+from tests.workloads.scenarios.support.scenario_api import ScenarioApi
+from tests.workloads.scenarios.support.scenario_cluster import (
+    SETTINGS,
+    ScenarioCluster,
+    scenario_cluster,
+)
+from tests.workloads.workload_cluster import SCALING_GROUPS, SETS
 
-DOMAINS = plain("resource.nvidia.com", "v1beta1", "computedomains", "ComputeDomain", True)
+DOMAINS = unstructured_resource(
+    "resource.nvidia.com", "v1beta1", "computedomains", "ComputeDomain", True
+)
 ON = replace(SETTINGS, mnnvl=True)
 
 
-async def install_compute_domains(api: Api) -> None:
-    """The kind as NVIDIA's driver brings it, without the driver."""
+async def install_compute_domains(api: ScenarioApi) -> None:
+    """The CRD of NVIDIA's driver, without the driver."""
     schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
     version = {
         "name": "v1beta1",
@@ -45,7 +51,7 @@ async def install_compute_domains(api: Api) -> None:
         },
     }
     async with api.client() as client:
-        await client.apply(DEFINITIONS, body["metadata"]["name"], body, manager="driver")
+        await client.apply(DEFINITIONS, body["metadata"]["name"], body, field_manager="driver")
 
         async def served() -> bool:
             try:
@@ -54,38 +60,40 @@ async def install_compute_domains(api: Api) -> None:
                 return False
             return True
 
-        await eventually(served)
+        await wait_for_condition(served)
 
 
 @asynccontextmanager
-async def gpu_world(api: Api) -> AsyncGenerator[World]:
+async def gpu_cluster(api: ScenarioApi) -> AsyncGenerator[ScenarioCluster]:
     await install_compute_domains(api)
     nodes = NodeGroup(
         f"{api.namespace}-gpu",
         3,
         memory="1Gi",
-        gpu=Gpu("NVIDIA-GB200", 4),
+        gpu=GpuSpec("NVIDIA-GB200", 4),
         start="10ms",
         stop="10ms",
     )
-    async with world(api, group=[nodes], free=3, settings=ON) as stage:
-        yield stage
+    async with scenario_cluster(api, node_groups=[nodes], free_nodes=3, settings=ON) as cluster:
+        yield cluster
 
 
-async def domains(stage: World) -> list[str]:
-    return [each["metadata"]["name"] for each in await stage.all(DOMAINS)]
+async def list_domains(cluster: ScenarioCluster) -> list[str]:
+    return [each["metadata"]["name"] for each in await cluster.list_objects(DOMAINS)]
 
 
-async def until_domains(stage: World, *wanted: str) -> None:
-    async def so() -> bool:
-        return await domains(stage) == sorted(wanted)
+async def wait_for_domains(cluster: ScenarioCluster, *wanted: str) -> None:
+    async def condition() -> bool:
+        return await list_domains(cluster) == sorted(wanted)
 
-    await stage.until(so)
+    await cluster.wait_until(condition)
 
 
-async def reached(stage: World, clique: str) -> tuple[str | None, list[str]]:
+async def list_reached_domains(
+    cluster: ScenarioCluster, clique: str
+) -> tuple[str | None, list[str]]:
     """The domain that a clique's pod claims, and which of its containers use it."""
-    (pod,) = await stage.pods(clique)
+    (pod,) = await cluster.list_pods(clique)
     claims = pod["spec"].get("resourceClaims", [])
     own = [each for each in claims if each["name"] == names.MNNVL_CLAIM]
     users = [
@@ -121,22 +129,22 @@ async def reached(stage: World, clique: str) -> tuple[str | None, list[str]]:
     ],
 )
 async def test_mnnvl_gpu_containers_claim_the_domain_of_their_group(
-    api: Api, manifest: str, pods: int, wanted: dict[str, str | None]
+    api: ScenarioApi, manifest: str, pods: int, wanted: dict[str, str | None]
 ) -> None:
-    async with gpu_world(api) as stage:
-        await stage.apply(manifest)
-        await stage.until_running(pods)
+    async with gpu_cluster(api) as cluster:
+        await cluster.apply(manifest)
+        await cluster.wait_until_running(pods)
         for clique, domain in wanted.items():
             expected = (f"{manifest}-{domain}", ["main"]) if domain else (None, [])
-            assert await reached(stage, f"{manifest}-{clique}") == expected, clique
-        await until_domains(stage, *{f"{manifest}-{each}" for each in wanted.values() if each})
+            assert await list_reached_domains(cluster, f"{manifest}-{clique}") == expected, clique
+        await wait_for_domains(cluster, *{f"{manifest}-{each}" for each in wanted.values() if each})
 
 
-async def test_mnnvl_domain_is_what_the_driver_expects(api: Api) -> None:
-    async with gpu_world(api) as stage:
-        await stage.apply("mnnvl-mixed")
-        await until_domains(stage, "mnnvl-mixed-0-all")
-        (found,) = await stage.all(DOMAINS)
+async def test_mnnvl_domain_is_what_the_driver_expects(api: ScenarioApi) -> None:
+    async with gpu_cluster(api) as cluster:
+        await cluster.apply("mnnvl-mixed")
+        await wait_for_domains(cluster, "mnnvl-mixed-0-all")
+        (found,) = await cluster.list_objects(DOMAINS)
         assert found["spec"] == {
             "numNodes": 0,
             "channel": {"resourceClaimTemplate": {"name": "mnnvl-mixed-0-all"}},
@@ -146,80 +154,85 @@ async def test_mnnvl_domain_is_what_the_driver_expects(api: Api) -> None:
         assert found["metadata"]["ownerReferences"][0]["name"] == "mnnvl-mixed"
 
 
-async def test_mnnvl_domains_come_and_go_with_replicas(api: Api) -> None:
+async def test_mnnvl_domains_are_created_and_deleted_with_replicas(api: ScenarioApi) -> None:
     name = "mnnvl-two-groups"
-    async with gpu_world(api) as stage:
-        await stage.apply(name)
-        await until_domains(stage, f"{name}-0-left", f"{name}-0-right")
-        await stage.scale(SETS, name, 2)
-        await until_domains(
-            stage, *(f"{name}-{index}-{side}" for index in (0, 1) for side in ("left", "right"))
+    async with gpu_cluster(api) as cluster:
+        await cluster.apply(name)
+        await wait_for_domains(cluster, f"{name}-0-left", f"{name}-0-right")
+        await cluster.scale(SETS, name, 2)
+        await wait_for_domains(
+            cluster, *(f"{name}-{index}-{side}" for index in (0, 1) for side in ("left", "right"))
         )
-        await stage.until_running(4)
-        await stage.scale(SETS, name, 1)
-        await until_domains(stage, f"{name}-0-left", f"{name}-0-right")
-        await stage.scale(SETS, name, 0)
-        await until_domains(stage)
+        await cluster.wait_until_running(4)
+        await cluster.scale(SETS, name, 1)
+        await wait_for_domains(cluster, f"{name}-0-left", f"{name}-0-right")
+        await cluster.scale(SETS, name, 0)
+        await wait_for_domains(cluster)
 
 
-async def test_mnnvl_group_that_scales_stays_in_its_domain(api: Api) -> None:
-    async with gpu_world(api) as stage:
-        await stage.apply("mnnvl-mixed")
-        await stage.until_running(5)
-        await stage.scale(GROUPS, "mnnvl-mixed-0-sg1", 2)
-        await stage.until_running(7)
-        assert await reached(stage, "mnnvl-mixed-0-sg1-1-gpu2") == ("mnnvl-mixed-0-all", ["main"])
-        assert await domains(stage) == ["mnnvl-mixed-0-all"]
+async def test_mnnvl_group_that_scales_stays_in_its_domain(api: ScenarioApi) -> None:
+    async with gpu_cluster(api) as cluster:
+        await cluster.apply("mnnvl-mixed")
+        await cluster.wait_until_running(5)
+        await cluster.scale(SCALING_GROUPS, "mnnvl-mixed-0-sg1", 2)
+        await cluster.wait_until_running(7)
+        assert await list_reached_domains(cluster, "mnnvl-mixed-0-sg1-1-gpu2") == (
+            "mnnvl-mixed-0-all",
+            ["main"],
+        )
+        assert await list_domains(cluster) == ["mnnvl-mixed-0-all"]
 
 
-async def test_mnnvl_delete_leaves_no_domain_behind(api: Api) -> None:
-    async with gpu_world(api) as stage:
-        before = await inventory(api)
-        await stage.apply("mnnvl-two-groups", replicas=2)
-        await stage.until_running(4)
-        await stage.client.delete(SETS, "mnnvl-two-groups", stage.namespace)
+async def test_mnnvl_delete_leaves_no_domain_behind(api: ScenarioApi) -> None:
+    async with gpu_cluster(api) as cluster:
+        before = await list_namespace_objects(api)
+        await cluster.apply("mnnvl-two-groups", replicas=2)
+        await cluster.wait_until_running(4)
+        await cluster.client.delete(SETS, "mnnvl-two-groups", cluster.namespace)
 
         async def as_before() -> bool:
-            return await inventory(api) == before
+            return await list_namespace_objects(api) == before
 
-        await stage.until(as_before)
+        await cluster.wait_until(as_before)
 
 
-async def test_mnnvl_domain_deleted_by_hand_comes_back(api: Api) -> None:
-    async with gpu_world(api) as stage:
-        await stage.apply("mnnvl-mixed")
-        await until_domains(stage, "mnnvl-mixed-0-all")
-        (before,) = await stage.all(DOMAINS)
-        await stage.client.delete(DOMAINS, "mnnvl-mixed-0-all", stage.namespace)
+async def test_mnnvl_deleted_domain_is_recreated(api: ScenarioApi) -> None:
+    async with gpu_cluster(api) as cluster:
+        await cluster.apply("mnnvl-mixed")
+        await wait_for_domains(cluster, "mnnvl-mixed-0-all")
+        (before,) = await cluster.list_objects(DOMAINS)
+        await cluster.client.delete(DOMAINS, "mnnvl-mixed-0-all", cluster.namespace)
 
         async def made_anew() -> bool:
-            found = await stage.get(DOMAINS, "mnnvl-mixed-0-all")
+            found = await cluster.get(DOMAINS, "mnnvl-mixed-0-all")
             return found is not None and found["metadata"]["uid"] != before["metadata"]["uid"]
 
-        await stage.until(made_anew)
+        await cluster.wait_until(made_anew)
 
 
-def annotated(value: str | None) -> JsonObject:
-    body = set_of("mnnvl-bare")
+def build_annotated_set(value: str | None) -> JsonObject:
+    body = load_set("mnnvl-bare")
     if value is not None:
         body["metadata"]["annotations"] = {names.MNNVL_GROUP: value}
     return body
 
 
-async def test_mnnvl_group_must_be_a_name_and_stays(api: Api, tmp_path: Path) -> None:
-    async with webhooks(api, tmp_path, ON) as client:
-        with pytest.raises(ApiStatusError, match='Invalid value: "Not A Name"') as refused:
-            await client.create(SETS, annotated("Not A Name"), api.namespace)
-        assert refused.value.code == 422
-        await client.create(SETS, annotated("one"), api.namespace)
+async def test_mnnvl_group_must_be_a_name_and_is_immutable(
+    api: ScenarioApi, tmp_path: Path
+) -> None:
+    async with running_webhooks(api, tmp_path, ON) as client:
+        with pytest.raises(ApiStatusError, match='Invalid value: "Not A Name"') as rejected:
+            await client.create(SETS, build_annotated_set("Not A Name"), api.namespace)
+        assert rejected.value.code == 422
+        await client.create(SETS, build_annotated_set("one"), api.namespace)
         for value in ("two", None):
             change: Any = {"metadata": {"annotations": {names.MNNVL_GROUP: value}}}
             with pytest.raises(ApiStatusError, match="field is immutable"):
                 await client.patch(SETS, "mnnvl-bare", change, api.namespace)
 
 
-async def test_mnnvl_group_is_refused_where_domains_are_off(api: Api, tmp_path: Path) -> None:
-    async with webhooks(api, tmp_path) as client:
-        with pytest.raises(ApiStatusError, match="multi-node NVLink is off"):
-            await client.create(SETS, annotated("one"), api.namespace)
-        await client.create(SETS, annotated("none"), api.namespace)
+async def test_mnnvl_group_is_rejected_when_disabled(api: ScenarioApi, tmp_path: Path) -> None:
+    async with running_webhooks(api, tmp_path) as client:
+        with pytest.raises(ApiStatusError, match="multi-node NVLink is disabled"):
+            await client.create(SETS, build_annotated_set("one"), api.namespace)
+        await client.create(SETS, build_annotated_set("none"), api.namespace)

@@ -10,8 +10,9 @@ import msgspec
 from kilonova.api.json import JsonObject
 
 
-def definitions() -> list[JsonObject]:
-    """Every definition, by name. Each call reads them anew: they are the caller's to change."""
+def load_definitions() -> list[JsonObject]:
+    """All definitions, sorted by name. Each call reads the files again: callers may change the
+    result."""
     found = [each for each in files(__name__).iterdir() if each.name.endswith(".json")]
     return [
         msgspec.json.decode(each.read_bytes(), type=JsonObject)

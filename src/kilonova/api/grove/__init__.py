@@ -1,12 +1,12 @@
 """`grove.io/v1alpha1`: sets of pod cliques.
 
-- A **PodCliqueSet** is what people write: a template, and how many **replicas** of it.
-- A **PodClique** is the pods of one role in one replica.
-- A **PodCliqueScalingGroup** is several cliques of a replica that are scaled as one.
-- A **ClusterTopologyBinding** gives names to the levels of a cluster's topology.
+- A **PodCliqueSet** is what users write: a template, and the number of its **replicas**.
+- A **PodClique** has the pods of one role in one replica.
+- A **PodCliqueScalingGroup** has several cliques of a replica that are scaled together.
+- A **ClusterTopologyBinding** names the levels of a cluster's topology.
 
-Types here are read from the API, and the definitions of the kinds are generated from them
-(`tools/crds`): a docstring below a field is what `kubectl explain` tells of it. Names, labels and
+Types here are decoded from the API, and the CustomResourceDefinitions are generated from them
+(`tools/crds`): the docstring below a field is its text in `kubectl explain`. Names, labels and
 annotations are in `names`.
 """
 
@@ -17,7 +17,7 @@ from kilonova.api.grove.podcliqueset import (
     PodCliqueSetStatus,
     ScalingGroupTemplate,
 )
-from kilonova.api.grove.scalinggroup import PodCliqueScalingGroup, PodCliqueScalingGroupStatus
+from kilonova.api.grove.scaling_group import PodCliqueScalingGroup, PodCliqueScalingGroupStatus
 from kilonova.api.grove.topology import ClusterTopologyBinding
 
 GROUP = "grove.io"

@@ -1,51 +1,52 @@
-"""Every name, label, annotation, environment variable and finalizer of `grove.io`, in one place.
+"""Every name, label, annotation, environment variable and finalizer of `grove.io`.
 
-Names are made here and never taken apart: what an object belongs to is in its labels.
+Names are built here and never parsed: labels say what an object belongs to.
 """
 
 import hashlib
 
-# Labels that many tools know.
+# Recommended labels of Kubernetes.
 MANAGED_BY = "app.kubernetes.io/managed-by"
 PART_OF = "app.kubernetes.io/part-of"
 NAME = "app.kubernetes.io/name"
 COMPONENT = "app.kubernetes.io/component"
 OPERATOR = "grove-operator"
-"""The value of `managed-by` on all that the operator makes."""
+"""The value of `managed-by` on all objects that the operator creates."""
 
 RESERVED_PREFIX = "grove.io/"
-"""Labels and annotations that begin so are the operator's, but for a few that people write."""
+"""Labels and annotations with this prefix belong to the operator, except for a few that users
+write."""
 
 # Grove's labels.
 POD_CLIQUE = "grove.io/podclique"
 POD_GANG = "grove.io/podgang"
 BASE_POD_GANG = "grove.io/base-podgang"
-"""Only on cliques and pods of scaled gangs: the gang that is placed before theirs."""
+"""Only on cliques and pods of scaled gangs: the base gang, which is scheduled before theirs."""
 SET_REPLICA_INDEX = "grove.io/podcliqueset-replica-index"
 SCALING_GROUP = "grove.io/podcliquescalinggroup"
 SCALING_GROUP_REPLICA_INDEX = "grove.io/podcliquescalinggroup-replica-index"
 POD_INDEX = "grove.io/podclique-pod-index"
 SCALING_GROUP_POD_INDEX = "grove.io/podcliquescalinggroup-pod-index"
-"""Counts through all pods of one replica of a scaling group, in the order of its cliques."""
+"""Numbers all pods of one replica of a scaling group, in the order of its cliques."""
 POD_TEMPLATE_HASH = "grove.io/pod-template-hash"
 GENERATION_HASH = "grove.io/podcliqueset-generation-hash"
 SCHEDULER_NAME = "grove.io/scheduler-name"
 
 # Annotations.
-UNPROTECTED = "grove.io/disable-managed-resource-protection"
+PROTECTION_DISABLED = "grove.io/disable-managed-resource-protection"
 TOPOLOGY_NAME = "grove.io/topology-name"
 MNNVL_GROUP = "grove.io/mnnvl-group"
-"""An annotation of what people write, a label of the ComputeDomain."""
+"""An annotation on the user's objects, a label on the ComputeDomain."""
 NO_MNNVL_GROUP = "none"
-"""The value by which a part of a set says that it is in no group."""
+"""The value that excludes a clique or scaling group from any group."""
 INCARNATION = "grove.io/incarnation"
-"""How often a clique's pods were all started anew; pods carry the number they were born with."""
-RELEASED = "grove.io/startup-released"
-"""On a pod: what it waited for has started."""
-NOTE = "grove.io/copied"
-"""On gangs and scaling groups: keys of labels and annotations that they have from their set."""
+"""How often all pods of a clique were restarted; pods carry the number at their creation."""
+STARTUP_RELEASED = "grove.io/startup-released"
+"""On a pod: its startup dependencies have started."""
+COPIED_KEYS = "grove.io/copied"
+"""On gangs and scaling groups: keys of the labels and annotations propagated from their set."""
 
-GATE = "grove.io/podgang-pending-creation"
+POD_GANG_GATE = "grove.io/podgang-pending-creation"
 SET_FINALIZER = "grove.io/podcliqueset.grove.io"
 CLIQUE_FINALIZER = "grove.io/podclique.grove.io"
 SCALING_GROUP_FINALIZER = "grove.io/podcliquescalinggroup.grove.io"
@@ -58,7 +59,7 @@ POD_INFO_PATH = "/var/grove/pod-info"
 RELEASED_FILE = "released"
 MNNVL_CLAIM = "mnnvl-claim"
 
-# Components: what an object is for.
+# Components: the purpose of an object.
 HEADLESS_SERVICE_COMPONENT = "pcs-headless-service"
 SCALING_GROUP_COMPONENT = "pcs-podcliquescalinggroup"
 HPA_COMPONENT = "pcs-hpa"
@@ -79,18 +80,19 @@ ENV_GROUP_INDEX = "GROVE_PCSG_INDEX"
 ENV_GROUP_PODS = "GROVE_PCSG_TEMPLATE_NUM_PODS"
 ENV_GROUP_POD_INDEX = "GROVE_PCSG_POD_INDEX"
 
-LONGEST_PARTS = 45
-"""Set, scaling group and clique names together: what is added to them has room in 63."""
+MAX_COMBINED_NAME_LENGTH = 45
+"""The maximum combined length of set, scaling group and clique names, so that generated names fit
+into 63 characters."""
 
-LONGEST_LABEL = 63
-"""The longest value of a label, and the longest host name."""
+MAX_LABEL_LENGTH = 63
+"""The maximum length of a label value, and of a host name."""
 
 _SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 _SUFFIX_LENGTH = 5
 _SUFFIXES = len(_SUFFIX_LETTERS) ** _SUFFIX_LENGTH
-_SCATTER = 8_675_309
-"""Has no factor in common with the number of suffixes, so that multiplying by it loses none."""
-_INDEXES = 65_536
+_SUFFIX_MULTIPLIER = 8_675_309
+"""Coprime to the number of suffixes, so that multiplying by it is a bijection."""
+_MAX_INDEXES = 65_536
 _HASH_LENGTH = 8
 
 
@@ -100,12 +102,12 @@ def replica(set_name: str, index: int) -> str:
 
 
 def service_address(set_name: str, index: int, namespace: str) -> str:
-    """Under which the pods of a replica find each other."""
+    """The DNS name under which the pods of a replica find each other."""
     return f"{replica(set_name, index)}.{namespace}.svc.cluster.local"
 
 
 def clique(set_name: str, index: int, clique_name: str) -> str:
-    """A PodClique that stands alone."""
+    """A PodClique outside of scaling groups."""
     return f"{set_name}-{index}-{clique_name}"
 
 
@@ -120,7 +122,7 @@ def member_clique(group: str, group_index: int, clique_name: str) -> str:
 
 
 def scaled_gang(group: str, group_index: int, min_available: int) -> str:
-    """The gang of a replica that a scaling group has beyond those it must have."""
+    """The gang of a scaling group's replica beyond minAvailable."""
     return f"{group}-{group_index - min_available}"
 
 
@@ -130,13 +132,13 @@ def group_replica(group: str, group_index: int) -> str:
 
 
 def pod(clique_name: str, index: int, attempt: int) -> str:
-    """A pod; the next attempt is for when a pod of the last name still ends.
+    """A pod; the attempt is incremented while a pod of the previous name still terminates.
 
-    Worked out, not drawn: whoever makes the same pod twice is told that it exists. No two indexes
-    of a clique share a name, as they well might if each had a hash.
+    Derived, not random: creating the same pod twice fails with AlreadyExists. No two indices of a
+    clique share a name, as they could if each had a hash.
     """
     start = int.from_bytes(hashlib.sha256(clique_name.encode()).digest()[:8], "big")
-    number = (start + (index + attempt * _INDEXES) * _SCATTER) % _SUFFIXES
+    number = (start + (index + attempt * _MAX_INDEXES) * _SUFFIX_MULTIPLIER) % _SUFFIXES
     letters: list[str] = []
     for _ in range(_SUFFIX_LENGTH):
         number, place = divmod(number, len(_SUFFIX_LETTERS))
@@ -145,7 +147,7 @@ def pod(clique_name: str, index: int, attempt: int) -> str:
 
 
 def hostname(clique_name: str, index: int) -> str:
-    """A pod's host name, the same for every pod that ever has this index."""
+    """A pod's host name, the same for every pod of this index."""
     return f"{clique_name}-{index}"
 
 
@@ -165,21 +167,25 @@ def compute_domain(set_name: str, index: int, group: str) -> str:
 
 
 def revision(set_name: str, digest: str) -> str:
-    """A ControllerRevision: the templates of a set as they once were."""
+    """A ControllerRevision: an earlier version of the templates of a set."""
     return f"{set_name}-{digest}"
 
 
 def label_value(name: str) -> str:
-    """A name as it may stand in a label: one that is too long ends in a hash of the whole."""
-    return name if len(name) <= LONGEST_LABEL else _cut(name)
+    """A name as a label value: one that is too long is truncated and ends in a hash of the
+    whole."""
+    return name if len(name) <= MAX_LABEL_LENGTH else _truncate_with_hash(name)
 
 
-def claim_in_pod(claim: str) -> str:
-    """What a pod calls a ResourceClaim: its name, where that has no dots and is not too long."""
-    return claim if len(claim) <= LONGEST_LABEL and "." not in claim else _cut(claim)
+def pod_claim_name(claim: str) -> str:
+    """The name of a ResourceClaim inside a pod: its own name, unless that has dots or is too
+    long."""
+    return (
+        claim if len(claim) <= MAX_LABEL_LENGTH and "." not in claim else _truncate_with_hash(claim)
+    )
 
 
-def _cut(name: str) -> str:
+def _truncate_with_hash(name: str) -> str:
     digest = hashlib.sha256(name.encode()).hexdigest()[:_HASH_LENGTH]
-    kept = name[: LONGEST_LABEL - _HASH_LENGTH - 1].replace(".", "-").rstrip("-")
-    return f"{kept}-{digest}"
+    prefix = name[: MAX_LABEL_LENGTH - _HASH_LENGTH - 1].replace(".", "-").rstrip("-")
+    return f"{prefix}-{digest}"

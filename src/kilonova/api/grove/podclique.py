@@ -2,14 +2,14 @@
 
 import msgspec
 
-from kilonova.api.grove.parts import (
+from kilonova.api.grove.common import (
     AutoScaling,
-    Count,
+    Int32,
     LastError,
-    Natural,
+    NonNegativeInt,
     PodSpec,
-    RequiredCount,
-    RequiredOne,
+    RequiredCountOrZero,
+    RequiredReplicasOrOne,
     RollingUpdate,
 )
 from kilonova.api.meta import Condition, Metadata
@@ -20,76 +20,76 @@ class PodCliqueSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """The pods of a role."""
 
     pod_spec: PodSpec
-    """The pods, as in any template of pods."""
-    replicas: RequiredOne
-    """How many pods; changed through /scale once the clique is there."""
+    """The spec of the pods, as in any pod template."""
+    replicas: RequiredReplicasOrOne
+    """The number of pods; changed through /scale once the clique exists."""
     role_name: str = ""
-    """What the pods do, in a word; no two cliques of a set do the same. The name of the clique,
-    where it is not said."""
-    min_available: Natural | None = None
-    """With fewer pods than this the clique is of no use; all, where it is not said."""
+    """The role of the pods; unique among the cliques of a set. Defaults to the name of the
+    clique."""
+    min_available: NonNegativeInt | None = None
+    """The minimum number of pods that the clique needs to work. Defaults to replicas."""
     starts_after: tuple[str, ...] = ()
-    """Cliques that must have started before this one does."""
+    """Cliques that must be started before this one."""
     auto_scaling_config: AutoScaling | None = msgspec.field(default=None, name="autoScalingConfig")
     rolling_update: RollingUpdate | None = None
-    """How its pods are replaced in an update."""
+    """How the pods are replaced in an update."""
 
 
-class SelectedPods(msgspec.Struct, frozen=True, gc=False):
-    """Ready pods whose turn has come in an update."""
+class PodSelection(msgspec.Struct, frozen=True, gc=False):
+    """Ready pods selected for replacement in an update."""
 
     current: str
     """The pod that is being replaced."""
     completed: tuple[str, ...] = ()
-    """Pods that were replaced."""
+    """Pods that have been replaced."""
 
 
 class PodCliqueUpdateProgress(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """How far an update of the pods is."""
+    """The progress of an update of the pods."""
 
     pod_clique_set_generation_hash: str
-    """Revision of the set that the pods are updated to."""
+    """The revision of the set that the pods are updated to."""
     pod_template_hash: str
-    """Template that the pods are updated to."""
+    """The template hash that the pods are updated to."""
     update_started_at: Time | None = None
-    """When the new template was seen."""
+    """When the update started."""
     update_ended_at: Time | None = None
-    """When the last pod was up to date."""
-    ready_pods_selected_to_update: SelectedPods | None = None
+    """When the update was complete."""
+    ready_pods_selected_to_update: PodSelection | None = None
 
 
 class PodCliqueStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """How the pods are."""
+    """The observed state of the pods."""
 
-    ready_replicas: RequiredCount = 0
-    """Pods that are ready."""
-    updated_replicas: RequiredCount = 0
-    """Pods made from the newest template."""
-    schedule_gated_replicas: RequiredCount = 0
-    """Pods that may not be scheduled yet."""
-    scheduled_replicas: RequiredCount = 0
-    """Pods that have a node."""
-    replicas: Count = 0
-    """Pods that are not ending."""
-    succeeded_replicas: Count = 0
-    """Pods that have done their work."""
+    ready_replicas: RequiredCountOrZero = 0
+    """The number of ready pods."""
+    updated_replicas: RequiredCountOrZero = 0
+    """The number of pods created from the newest template."""
+    schedule_gated_replicas: RequiredCountOrZero = 0
+    """The number of pods with scheduling gates."""
+    scheduled_replicas: RequiredCountOrZero = 0
+    """The number of scheduled pods."""
+    replicas: Int32 = 0
+    """The number of pods that are not terminating."""
+    succeeded_replicas: Int32 = 0
+    """The number of succeeded pods."""
     observed_generation: int | None = None
-    """The generation of the object that this status is about."""
+    """The generation that this status describes."""
     conditions: tuple[Condition, ...] = ()
     last_errors: tuple[LastError, ...] = ()
     hpa_pod_selector: str = ""
-    """Finds the pods, where the clique is scaled by itself."""
+    """The label selector of the pods, if the clique is scaled by itself."""
     current_pod_clique_set_generation_hash: str = ""
-    """Revision of the set that all pods are made from."""
+    """The revision of the set that all pods were created from."""
     current_pod_template_hash: str = ""
-    """Template that all pods are made from."""
+    """The template hash that all pods were created from."""
     update_progress: PodCliqueUpdateProgress | None = None
-    healthy_incarnation: Count | None = None
-    """The last incarnation in which enough pods were up."""
+    healthy_incarnation: Int32 | None = None
+    """The last restart after which enough pods were ready."""
 
 
 class PodClique(msgspec.Struct, gc=False):
-    """Pods of one role; made by the operator, scaled by anyone."""
+    """Pods of one role; created by the operator, scalable by users."""
 
     metadata: Metadata
     spec: PodCliqueSpec
@@ -97,5 +97,5 @@ class PodClique(msgspec.Struct, gc=False):
 
     @property
     def min_available(self) -> int:
-        """How many pods it must have."""
+        """The minimum number of pods that the clique needs."""
         return self.spec.replicas if self.spec.min_available is None else self.spec.min_available

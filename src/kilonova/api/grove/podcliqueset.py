@@ -1,20 +1,20 @@
-"""PodCliqueSet: what people write."""
+"""PodCliqueSet: the object that users write."""
 
 from typing import Annotated, ClassVar, Literal
 
 import msgspec
 from msgspec import Meta
 
-from kilonova.api.grove.parts import (
+from kilonova.api.grove.common import (
     AutoScaling,
     ClaimSpec,
-    Count,
-    Counted,
+    CountOrZero,
     Duration,
+    Int32,
     LastError,
-    Natural,
-    One,
+    NonNegativeInt,
     Replicas,
+    ReplicasOrOne,
     RollingUpdate,
     Scope,
 )
@@ -22,8 +22,8 @@ from kilonova.api.grove.podclique import PodCliqueSpec
 from kilonova.api.grove.topology import SetTopologyConstraint, TopologyConstraint
 from kilonova.api.meta import Condition, Metadata
 from kilonova.api.podgang import Phase
-from kilonova.api.rules import Rule
 from kilonova.api.times import Time
+from kilonova.api.validation_rules import ValidationRule
 
 StartupType = Literal[
     "CliqueStartupTypeAnyOrder", "CliqueStartupTypeInOrder", "CliqueStartupTypeExplicit"
@@ -39,34 +39,34 @@ class SetRollingUpdate(RollingUpdate, frozen=True, gc=False, rename="camel"):
     """How fast outdated replicas of a set are replaced."""
 
     coherent: bool = False
-    """All pods of a replica are replaced at once, so that no two versions ever work together."""
+    """Replace all pods of a replica at once, so that different versions never run together."""
 
 
 class UpdateStrategy(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """How a change of the template reaches the pods."""
+    """How a change of the template is rolled out to the pods."""
 
     type: Annotated[StrategyType, Meta(extra={"default": "RollingRecreate"})] = "RollingRecreate"
-    """RollingRecreate replaces outdated pods, replica by replica; OnDelete waits for somebody to
-    delete them."""
+    """RollingRecreate replaces outdated pods, replica by replica; OnDelete replaces a pod when it
+    is deleted."""
     rolling_update: SetRollingUpdate | None = None
 
 
 class HeadlessServiceConfig(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """The Service under which pods of a replica find each other."""
+    """The headless Service under which the pods of a replica find each other."""
 
     publish_not_ready_addresses: Annotated[
         bool, Meta(extra={"default": True, "required": True})
     ] = True
-    """Whether pods are found before they are ready."""
+    """Whether DNS publishes pods that are not ready."""
 
 
 class ResourceClaimTemplate(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """A claim of devices, for `resourceSharing` to name."""
+    """A template for resource claims, which `resourceSharing` refers to."""
 
     name: str
-    """What resourceSharing calls it."""
+    """The name that resourceSharing refers to."""
     template_spec: ClaimSpec
-    """The claim; at least one device must be asked for."""
+    """The claim; it must request at least one device."""
 
 
 class CliqueFilter(msgspec.Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
@@ -84,24 +84,24 @@ class ChildFilter(CliqueFilter, frozen=True, gc=False, rename="camel", omit_defa
 
 
 class ResourceSharing(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """A claim of devices that pods share."""
+    """A resource claim that pods share."""
 
     name: str
-    """A template of this set, or a ResourceClaimTemplate."""
+    """The name of a template of this set, or of a ResourceClaimTemplate."""
     scope: Scope
-    """One claim for all replicas together, or one for each."""
+    """One claim for all replicas together, or one per replica."""
     namespace: str = ""
-    """Where the ResourceClaimTemplate is, if elsewhere."""
+    """The namespace of the ResourceClaimTemplate, if it is another one."""
 
 
 class SetResourceSharing(ResourceSharing, frozen=True, gc=False, omit_defaults=True):
-    """A claim of devices that pods of a set share."""
+    """A resource claim that the pods of a set share."""
 
     filter: ChildFilter | None = None
 
 
 class GroupResourceSharing(ResourceSharing, frozen=True, gc=False, omit_defaults=True):
-    """A claim of devices that pods of a scaling group share."""
+    """A resource claim that the pods of a scaling group share."""
 
     filter: CliqueFilter | None = None
 
@@ -110,7 +110,7 @@ class CliqueTemplate(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """A role in every replica of the set."""
 
     name: str
-    """Part of the names of its PodCliques and pods."""
+    """The name, which becomes part of the names of its PodCliques and pods."""
     spec: PodCliqueSpec
     labels: dict[str, str] = {}
     """Labels of its PodCliques and pods."""
@@ -126,18 +126,18 @@ class CliqueTemplate(msgspec.Struct, frozen=True, gc=False, rename="camel"):
 
 
 class ScalingGroupTemplate(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """Cliques that are scaled as one, in every replica of the set."""
+    """Cliques that are scaled together, in every replica of the set."""
 
     name: str
-    """Part of the names of its PodCliqueScalingGroups."""
+    """The name, which becomes part of the names of its PodCliqueScalingGroups."""
     clique_names: tuple[str, ...]
-    """The cliques that are scaled together; a clique is in one group at most."""
+    """The cliques that are scaled together; a clique is in at most one group."""
     annotations: dict[str, str] = {}
     """Annotations of its PodCliqueScalingGroups."""
-    replicas: One = 1
-    """How many replicas a new group has; changed through /scale once it is there."""
-    min_available: One = 1
-    """So many replicas are placed together with the rest of the set's replica."""
+    replicas: ReplicasOrOne = 1
+    """The initial number of replicas of the group; changed through /scale once it exists."""
+    min_available: ReplicasOrOne = 1
+    """The number of replicas that are scheduled together with the rest of the set's replica."""
     scale_config: AutoScaling | None = None
     resource_sharing: tuple[GroupResourceSharing, ...] = ()
     topology_constraint: TopologyConstraint | None = None
@@ -151,99 +151,101 @@ class Template(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     clique_startup_type: Annotated[
         StartupType, Meta(extra={"default": "CliqueStartupTypeAnyOrder"})
     ] = ANY_ORDER
-    """Whether cliques start in any order, one after the other as they are listed, or as their
-    startsAfter says."""
+    """Whether cliques start in any order, in the order in which they are listed, or as startsAfter
+    specifies."""
     pod_clique_scaling_groups: tuple[ScalingGroupTemplate, ...] = ()
     priority_class_name: str = ""
-    """Priority of the gangs and of their pods."""
+    """The priority class of the gangs and their pods."""
     headless_service_config: HeadlessServiceConfig | None = None
     termination_delay: Duration | None = None
-    """How long a gang may lack pods that it needs before all of it is started anew; 4h."""
+    """How long a gang may be below its minimum before all of its pods are restarted. Defaults to
+    4h."""
     topology_constraint: SetTopologyConstraint | None = None
     resource_claim_templates: tuple[ResourceClaimTemplate, ...] = ()
     resource_sharing: tuple[SetResourceSharing, ...] = ()
-    backoff_limit: Natural | None = None
-    """How often pods that are not restarted in place may fail before the set has failed; 6."""
-    ttl_seconds_after_finished: Natural | None = None
-    """The set is deleted, with what is left of it, so long after it has completed or failed."""
+    backoff_limit: NonNegativeInt | None = None
+    """How often pods that are not restarted in place may fail before the set fails. Defaults to
+    6."""
+    ttl_seconds_after_finished: NonNegativeInt | None = None
+    """The set and its objects are deleted this many seconds after it has completed or failed."""
 
 
 class PodCliqueSetSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """How many replicas of which template."""
+    """The template and the number of its replicas."""
 
     template: Template
     replicas: Annotated[Replicas, Meta(extra={"default": 0})] = 0
-    """How many whole systems."""
+    """The number of replicas of the template."""
     update_strategy: UpdateStrategy | None = None
 
 
 class PodGangSummary(msgspec.Struct, frozen=True, gc=False):
-    """How far one gang is."""
+    """The state of one gang."""
 
     name: str
-    """Name of the PodGang."""
+    """The name of the PodGang."""
     phase: Phase
-    """Its phase."""
+    """The phase of the PodGang."""
     conditions: tuple[Condition, ...] = ()
 
 
 class UpdatingReplica(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """A replica whose turn has come."""
+    """A replica that is being updated."""
 
-    replica_index: Count
-    """Number of the replica."""
+    replica_index: Int32
+    """The index of the replica."""
     update_started_at: Time | None = None
-    """When its turn came."""
+    """When its update started."""
     update_ended_at: Time | None = None
-    """When it was up to date."""
+    """When its update was complete."""
 
 
 class SetUpdateProgress(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """How far an update is."""
+    """The progress of an update."""
 
     update_started_at: Time | None = None
-    """When the newest template was seen."""
+    """When the update started."""
     update_ended_at: Time | None = None
-    """When the last replica was up to date."""
-    available_replicas_at_start: Count | None = None
-    """Replicas that were available when the update began: it is not to leave much fewer, and does
-    not wait for others that have no room."""
-    updated_pod_cliques_count: Counted = 0
-    """Cliques outside of groups that are up to date."""
-    total_pod_cliques_count: Counted = 0
-    """Cliques outside of groups."""
-    updated_pod_clique_scaling_groups_count: Counted = 0
-    """Groups that are up to date."""
-    total_pod_clique_scaling_groups_count: Counted = 0
+    """When the update was complete."""
+    available_replicas_at_start: Int32 | None = None
+    """The replicas that were available when the update started: the update preserves their number
+    within maxUnavailable, and does not wait for other replicas, which could not be scheduled."""
+    updated_pod_cliques_count: CountOrZero = 0
+    """The number of cliques outside of groups that are up to date."""
+    total_pod_cliques_count: CountOrZero = 0
+    """The number of cliques outside of groups."""
+    updated_pod_clique_scaling_groups_count: CountOrZero = 0
+    """The number of groups that are up to date."""
+    total_pod_clique_scaling_groups_count: CountOrZero = 0
     """Groups."""
     currently_updating: tuple[UpdatingReplica, ...] = ()
 
 
 class PodCliqueSetStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """How the set is."""
+    """The observed state of the set."""
 
-    updated_replicas: Counted = 0
-    """Replicas whose pods are all made from the newest template."""
-    available_replicas: Counted = 0
-    """Replicas all of whose cliques and groups have what they must have."""
-    replicas: Count = 0
-    """Replicas that are asked for: autoscalers divide by them, and are not to take some that are
-    still being made for a shortage."""
+    updated_replicas: CountOrZero = 0
+    """The number of replicas whose pods were all created from the newest template."""
+    available_replicas: CountOrZero = 0
+    """The number of replicas in which every clique and group has its minimum."""
+    replicas: Int32 = 0
+    """The desired number of replicas, which autoscalers divide by: replicas that are still being
+    created must not count as missing."""
     observed_generation: int | None = None
-    """The generation of the object that this status is about."""
+    """The generation that this status describes."""
     conditions: tuple[Condition, ...] = ()
     last_errors: tuple[LastError, ...] = ()
     hpa_pod_selector: str = ""
-    """Finds the pods of the set."""
+    """The label selector of the pods of the set."""
     pod_gang_statuses: tuple[PodGangSummary, ...] = ()
-    """How far each gang is; without its conditions if there are more than 50 gangs."""
+    """The state of each gang; without conditions if there are more than 50 gangs."""
     current_generation_hash: str = ""
     """The newest revision of the templates."""
     update_progress: SetUpdateProgress | None = None
 
 
-def _no_pack_domain(expression: str, field: str) -> Rule:
-    return Rule(
+def _no_pack_domain(expression: str, field: str) -> ValidationRule:
+    return ValidationRule(
         f"oldSelf.hasValue() || {expression}",
         "packDomain is deprecated and cannot be used on new workloads; use pack.required",
         reason="FieldValueForbidden",
@@ -253,7 +255,8 @@ def _no_pack_domain(expression: str, field: str) -> Rule:
 
 
 class PodCliqueSet(msgspec.Struct, gc=False):
-    """A whole AI system: roles, how many of each, in which order, together or not at all."""
+    """A complete AI system: its roles, the number of pods of each, and their startup order,
+    scheduled as a gang."""
 
     RULES: ClassVar = (
         _no_pack_domain(

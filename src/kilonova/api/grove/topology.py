@@ -1,4 +1,4 @@
-"""Topologies: levels of domains, and constraints that name them."""
+"""Topologies: levels of domains, and constraints that refer to them."""
 
 from typing import Annotated, ClassVar
 
@@ -6,122 +6,125 @@ import msgspec
 from msgspec import Meta
 
 from kilonova.api.meta import Condition, Metadata
-from kilonova.api.rules import Rule
+from kilonova.api.validation_rules import ValidationRule
 
-Domain = Annotated[str, Meta(min_length=1, max_length=63, pattern="^[a-z][a-z0-9-]*$")]
+TopologyDomain = Annotated[str, Meta(min_length=1, max_length=63, pattern="^[a-z][a-z0-9-]*$")]
 
 
-class Pack(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """Pods stand within one domain."""
+class TopologyPackConstraint(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """Packs pods into one domain."""
 
     RULES: ClassVar = (
-        Rule(
+        ValidationRule(
             "has(self.required) || has(self.preferred)",
             "pack must specify at least one of required or preferred",
         ),
     )
 
-    required: Domain | None = None
-    """All in one domain of this level, or not at all."""
-    preferred: Domain | None = None
-    """In as few domains of this level as can be."""
+    required: TopologyDomain | None = None
+    """Required: all pods in one domain of this level."""
+    preferred: TopologyDomain | None = None
+    """Preferred: pods in as few domains of this level as possible."""
 
 
-class Apart(msgspec.Struct, frozen=True, gc=False):
-    """Replicas stand in different domains."""
+class ReplicaSpread(msgspec.Struct, frozen=True, gc=False):
+    """Spreads replicas over domains."""
 
-    domain: Domain
+    domain: TopologyDomain
     """The level whose domains they are spread over."""
     required: bool = False
-    """No two in one domain, instead of as evenly as can be."""
+    """Require different domains for all replicas, instead of spreading them as evenly as
+    possible."""
 
 
-_ONE_REQUIREMENT = Rule(
+_SINGLE_REQUIRED_DOMAIN = ValidationRule(
     "!has(self.packDomain) || !self.?pack.?required.hasValue()",
     "topologyConstraint must not set both pack.required and deprecated packDomain",
 )
 
 
 class TopologyConstraint(msgspec.Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
-    """Where pods stand relative to each other, in the levels of one topology."""
+    """Where pods are placed relative to each other, by the levels of one topology."""
 
     RULES: ClassVar = (
-        Rule(
+        ValidationRule(
             "has(self.pack) || has(self.packDomain)",
             "topologyConstraint must specify pack or deprecated packDomain",
         ),
-        _ONE_REQUIREMENT,
+        _SINGLE_REQUIRED_DOMAIN,
     )
 
     topology_name: str = ""
-    """Name of the ClusterTopologyBinding; inherited from what this is part of."""
-    pack: Pack | None = None
-    """Keeps the pods together."""
-    pack_domain: Domain | None = None
+    """The name of the ClusterTopologyBinding. Defaults to that of the enclosing constraint."""
+    pack: TopologyPackConstraint | None = None
+    """Packs the pods into one domain."""
+    pack_domain: TopologyDomain | None = None
     """Deprecated: use pack.required."""
 
 
 class SetTopologyConstraint(TopologyConstraint, frozen=True, gc=False, omit_defaults=True):
-    """Where the pods of each replica of a set stand, and the replicas among each other."""
+    """Where the pods of each replica of a set are placed, and the replicas relative to each
+    other."""
 
     RULES: ClassVar = (
-        Rule(
+        ValidationRule(
             "has(self.pack) || has(self.packDomain) || has(self.spread)",
             "topologyConstraint must specify pack or deprecated packDomain, or spread",
         ),
-        _ONE_REQUIREMENT,
+        _SINGLE_REQUIRED_DOMAIN,
     )
 
-    spread: Apart | None = None
-    """Keeps the replicas of the set apart."""
+    spread: ReplicaSpread | None = None
+    """Spreads the replicas of the set over domains."""
 
 
-class Level(msgspec.Struct, frozen=True, gc=False):
+class TopologyLevel(msgspec.Struct, frozen=True, gc=False):
     """A level of a topology."""
 
-    domain: Domain
-    """What constraints call it; usually region, zone, datacenter, block, rack, host or numa."""
+    domain: TopologyDomain
+    """The name that constraints refer to; usually region, zone, datacenter, block, rack, host or
+    numa."""
     key: Annotated[str, Meta(min_length=1, max_length=63)]
-    """Key of the node label whose values are the domains."""
+    """The key of the node label whose values are the domains."""
 
 
 class SchedulerTopology(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """A topology that a scheduler has of its own, which should say the same."""
+    """A scheduler's own topology object, which should have the same levels."""
 
     scheduler_name: str
     """The scheduler."""
     topology_reference: str
-    """Name of its own topology object."""
+    """The name of the scheduler's topology object."""
 
 
 class ClusterTopologyBindingSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """The levels of a cluster, as node labels tell them."""
+    """The levels of a cluster, as node labels define them."""
 
-    levels: Annotated[tuple[Level, ...], Meta(min_length=1)]
-    """Broadest first."""
+    levels: Annotated[tuple[TopologyLevel, ...], Meta(min_length=1)]
+    """The levels, broadest first."""
     scheduler_topology_bindings: tuple[SchedulerTopology, ...] = ()
 
 
 class SchedulerTopologyStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """Whether a scheduler's own topology says the same."""
+    """Whether a scheduler's topology object has the same levels."""
 
     scheduler_name: str
     """The scheduler."""
     topology_reference: str
-    """Name of its own topology object."""
+    """The name of the scheduler's topology object."""
     in_sync: bool
     """Whether it has the same levels."""
     scheduler_backend_topology_observed_generation: int | None = None
-    """The generation of its topology that was compared."""
+    """The generation of the scheduler's topology object that was compared."""
     message: str = ""
-    """What differs."""
+    """The difference, if there is one."""
 
 
 class ClusterTopologyBindingStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """What was found out about a topology."""
+    """The observed state of a topology."""
 
     observed_generation: int | None = None
-    """The generation of the object that this status is about."""
+    """The generation that this status describes."""
     conditions: tuple[Condition, ...] = ()
     scheduler_topology_statuses: tuple[SchedulerTopologyStatus, ...] = ()
 

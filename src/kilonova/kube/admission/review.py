@@ -1,4 +1,4 @@
-"""AdmissionReview of admission.k8s.io/v1: the question in, the answer out. Pure."""
+"""AdmissionReview of admission.k8s.io/v1: decodes the request, encodes the response. Pure."""
 
 import base64
 from collections.abc import Mapping
@@ -8,30 +8,30 @@ from typing import Literal, TypeAlias, assert_never
 import msgspec
 
 from kilonova.api.json import JsonObject
-from kilonova.kube.admission.jsonpatch import json_patch_between
+from kilonova.kube.admission.json_patch import create_json_patch
 
 API_VERSION = "admission.k8s.io/v1"
 KIND = "AdmissionReview"
 
 
-class NotAReview(ValueError):
-    """A request body that is no AdmissionReview; the message says why."""
+class InvalidReview(ValueError):
+    """The request body is not an AdmissionReview; the message says why."""
 
 
-class Kind(msgspec.Struct, frozen=True):
+class GroupVersionKind(msgspec.Struct, frozen=True):
     group: str = ""
     version: str = ""
     kind: str = ""
 
 
-class ResourceName(msgspec.Struct, frozen=True):
+class GroupVersionResource(msgspec.Struct, frozen=True):
     group: str = ""
     version: str = ""
     resource: str = ""
 
 
-class User(msgspec.Struct, frozen=True):
-    """Who asks."""
+class UserInfo(msgspec.Struct, frozen=True):
+    """The user who sent the API request."""
 
     username: str = ""
     uid: str = ""
@@ -39,21 +39,21 @@ class User(msgspec.Struct, frozen=True):
     extra: dict[str, list[str]] | None = None
 
 
-class Review(msgspec.Struct, rename="camel"):
-    """What somebody is about to do to an object.
+class AdmissionRequest(msgspec.Struct, rename="camel"):
+    """An operation on an object, before it is stored.
 
-    `object` is absent on DELETE, `old_object` on CREATE. A handler may change `object` in
-    place and return `Mutated(review.object)`. With `dry_run` nothing else may be changed.
+    `object` is absent on DELETE, `old_object` on CREATE. A handler may change `object` in place and
+    return `Mutated(request.object)`. With `dry_run` a handler must have no side effects.
     """
 
     uid: str
     operation: Literal["CREATE", "UPDATE", "DELETE", "CONNECT"]
-    kind: Kind = msgspec.field(default_factory=Kind)
-    resource: ResourceName = msgspec.field(default_factory=ResourceName)
+    kind: GroupVersionKind = msgspec.field(default_factory=GroupVersionKind)
+    resource: GroupVersionResource = msgspec.field(default_factory=GroupVersionResource)
     sub_resource: str = ""
     name: str = ""
     namespace: str = ""
-    user_info: User = msgspec.field(default_factory=User)
+    user_info: UserInfo = msgspec.field(default_factory=UserInfo)
     object: JsonObject | None = None
     old_object: JsonObject | None = None
     dry_run: bool | None = None
@@ -62,24 +62,24 @@ class Review(msgspec.Struct, rename="camel"):
 
 @dataclass(frozen=True, slots=True)
 class Allowed:
-    """Let it pass. Warnings are shown to the user by kubectl, `audit` goes to the audit log."""
+    """Admit the request. kubectl shows `warnings`; `audit_annotations` go to the audit log."""
 
     warnings: tuple[str, ...] = ()
-    audit: Mapping[str, str] = field(default_factory=dict[str, str])
+    audit_annotations: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 @dataclass(frozen=True, slots=True)
 class Mutated:
-    """Let it pass as `object`; the patch is the difference from what came in."""
+    """Admit the request with `object` instead; the patch is the difference from the original."""
 
     object: JsonObject
     warnings: tuple[str, ...] = ()
-    audit: Mapping[str, str] = field(default_factory=dict[str, str])
+    audit_annotations: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
-    """What is wrong with one field, named as `spec.containers[0].image`."""
+class FieldError:
+    """An invalid field, named as `spec.containers[0].image`, and what is wrong with it."""
 
     field: str
     message: str
@@ -87,77 +87,80 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Denied:
-    """Refuse. The API server answers the user with this code and message."""
+    """Reject the request. The API server answers the client with this code and message."""
 
     message: str
     code: int = 403
     reason: str = "Forbidden"
-    problems: tuple[Problem, ...] = ()
+    field_errors: tuple[FieldError, ...] = ()
     warnings: tuple[str, ...] = ()
-    audit: Mapping[str, str] = field(default_factory=dict[str, str])
+    audit_annotations: Mapping[str, str] = field(default_factory=dict[str, str])
     kind: str = ""
     name: str = ""
-    """What is refused, for kubectl to say which of several objects it was."""
+    """Kind and name of the rejected object, which kubectl shows."""
 
 
-Answer: TypeAlias = Allowed | Mutated | Denied
+AdmissionResponse: TypeAlias = Allowed | Mutated | Denied
 
 
-def invalid(
-    *problems: Problem, warnings: tuple[str, ...] = (), review: Review | None = None
+def deny_invalid(
+    *problems: FieldError, warnings: tuple[str, ...] = (), request: AdmissionRequest | None = None
 ) -> Denied:
-    """Refuse because of fields; the message names each of them, and kubectl the object reviewed."""
+    """Reject a request because of invalid fields; the message names each of them.
+
+    kubectl shows the name of the reviewed object beside it.
+    """
     message = "; ".join(f"{problem.field}: {problem.message}" for problem in problems)
-    kind, name = ("", "") if review is None else (review.kind.kind, review.name)
+    kind, name = ("", "") if request is None else (request.kind.kind, request.name)
     return Denied(message, 422, "Invalid", problems, warnings, kind=kind, name=name)
 
 
-def decode_review(body: bytes) -> Review:
-    """The question in a request body; NotAReview if there is none."""
+def decode_review(body: bytes) -> AdmissionRequest:
+    """Decode the request in a body; raises `InvalidReview` if there is none."""
     try:
-        envelope = _envelope.decode(body)
+        envelope = _review_decoder.decode(body)
     except msgspec.ValidationError as error:
-        raise NotAReview(f"the body is not an {KIND}: {error}") from None
+        raise InvalidReview(f"the body is not an {KIND}: {error}") from None
     except msgspec.DecodeError as error:
-        raise NotAReview(f"the body is not JSON: {error}") from None
+        raise InvalidReview(f"the body is not JSON: {error}") from None
     if (envelope.kind, envelope.api_version) != (KIND, API_VERSION):
         got = f"{envelope.kind or 'no kind'} of {envelope.api_version or 'no apiVersion'}"
-        raise NotAReview(f"expected {KIND} of {API_VERSION}, got {got}")
+        raise InvalidReview(f"expected {KIND} of {API_VERSION}, got {got}")
     if bytes(envelope.request) == b"null":
-        raise NotAReview("request is missing")
+        raise InvalidReview("request is missing")
     try:
-        review = _review.decode(envelope.request)
+        review = _request_decoder.decode(envelope.request)
     except msgspec.ValidationError as error:
-        raise NotAReview(f"request: {error}") from None
+        raise InvalidReview(f"request: {error}") from None
     if not review.uid:
-        raise NotAReview("request.uid is missing")
+        raise InvalidReview("request.uid is missing")
     return review
 
 
-def encode_answer(uid: str, body: bytes, answer: Answer) -> bytes:
-    """The AdmissionReview that answers the one in `body`."""
-    response: JsonObject = {"uid": uid, "allowed": not isinstance(answer, Denied)}
-    match answer:
+def encode_response(uid: str, body: bytes, decision: AdmissionResponse) -> bytes:
+    """Encode the AdmissionReview that answers the one in `body`."""
+    response: JsonObject = {"uid": uid, "allowed": not isinstance(decision, Denied)}
+    match decision:
         case Allowed():
             pass
         case Mutated():
-            # Decoded afresh: the handler may have changed the object that it was given.
+            # Decoded again: the handler may have changed the object it received.
             original = decode_review(body).object or {}
-            if patch := json_patch_between(original, answer.object):
+            if patch := create_json_patch(original, decision.object):
                 response["patchType"] = "JSONPatch"
                 response["patch"] = base64.b64encode(msgspec.json.encode(patch)).decode()
         case Denied():
-            response["status"] = _status(answer)
+            response["status"] = _failure_status(decision)
         case _:
-            assert_never(answer)
-    if answer.warnings:
-        response["warnings"] = answer.warnings
-    if answer.audit:
-        response["auditAnnotations"] = answer.audit
+            assert_never(decision)
+    if decision.warnings:
+        response["warnings"] = decision.warnings
+    if decision.audit_annotations:
+        response["auditAnnotations"] = decision.audit_annotations
     return msgspec.json.encode({"apiVersion": API_VERSION, "kind": KIND, "response": response})
 
 
-def _status(denied: Denied) -> JsonObject:
+def _failure_status(denied: Denied) -> JsonObject:
     status: JsonObject = {
         "status": "Failure",
         "message": denied.message,
@@ -169,19 +172,19 @@ def _status(denied: Denied) -> JsonObject:
         "kind": denied.kind,
         "causes": [
             {"reason": "FieldValueInvalid", "message": problem.message, "field": problem.field}
-            for problem in denied.problems
+            for problem in denied.field_errors
         ],
     }
-    if told := {key: value for key, value in details.items() if value}:
-        status["details"] = told
+    if present_details := {key: value for key, value in details.items() if value}:
+        status["details"] = present_details
     return status
 
 
-class _Envelope(msgspec.Struct, rename="camel"):
+class _AdmissionReview(msgspec.Struct, rename="camel"):
     kind: str = ""
     api_version: str = ""
     request: msgspec.Raw = msgspec.Raw(b"null")
 
 
-_envelope = msgspec.json.Decoder(_Envelope)
-_review = msgspec.json.Decoder(Review)
+_review_decoder = msgspec.json.Decoder(_AdmissionReview)
+_request_decoder = msgspec.json.Decoder(AdmissionRequest)

@@ -1,16 +1,38 @@
-"""Who writes: one leader among the copies of a process, elected on a Lease.
+"""Leader election on a lease: one writer among the replicas of a process.
 
-- A **candidate** watches the Lease and takes it when its holder let it go or let it expire.
-- The **holder** renews it. If renewing fails for `renew_deadline`, it steps down by itself,
-  well before anybody else may take the Lease (`lease_duration`).
-- **Leadership** is the right to write, with an end that the local clock knows. Its **token**
-  grows with each new leadership of the Lease.
-- The **fence** is between a leader and the API: past the end of its leadership nothing that
-  changes anything gets through, whatever the rest of the process believes.
+- A **candidate** polls the lease and acquires it when its holder released it or let it expire.
+- The **holder** renews it. If renewing fails for `renew_deadline`, it steps down by itself, well
+  before another candidate may acquire the lease (`lease_duration`).
+- A **lease store** holds the lease, and has conditional writes. `ApiLeaseStore` is a Lease of the
+  API server.
+- A **leadership** is one term as leader. It ends by the local clock. Its **token** (a fencing
+  token) grows with each new term.
+- The **fence** is between a leader and the API: after the end of its leadership no write passes,
+  whatever the rest of the process believes.
 """
 
-from kilonova.kube.election.elector import Elector
+from kilonova.kube.election.api_lease import ApiLeaseStore
 from kilonova.kube.election.fencing import FencedTransport, Leadership, LeadershipLost
-from kilonova.kube.election.lease import Timing
+from kilonova.kube.election.leader_elector import LeaderElector
+from kilonova.kube.election.lease import LeaderElectionTiming
+from kilonova.kube.election.lease_store import (
+    LeaseConflict,
+    LeaseRecord,
+    LeaseStore,
+    LeaseUnavailable,
+    StoredLease,
+)
 
-__all__ = ["Elector", "FencedTransport", "Leadership", "LeadershipLost", "Timing"]
+__all__ = [
+    "ApiLeaseStore",
+    "FencedTransport",
+    "LeaderElectionTiming",
+    "LeaderElector",
+    "Leadership",
+    "LeadershipLost",
+    "LeaseConflict",
+    "LeaseRecord",
+    "LeaseStore",
+    "LeaseUnavailable",
+    "StoredLease",
+]

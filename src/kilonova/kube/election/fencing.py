@@ -1,10 +1,10 @@
-"""The right to write, and the fence that ends it: a deposed leader writes nothing.
+"""Leadership terms, and the fence that rejects the writes of a deposed leader.
 
-A leader may be wrong about being one: its loop was blocked, the API was away, its machine
-slept. So the right to write has an end by the local clock, set when a renewal was *sent*:
-`renew_deadline` after it no write begins, and at `lease_duration`, when another may take the
-Lease, writes still under way are cut off. What a server does with a request that it has
-already read cannot be fenced here; the time between the two is for those.
+A leader may wrongly believe that it leads: its event loop was blocked, the API was unavailable, its
+machine was suspended. So a term has an end by the local clock, counted from the time a renewal was
+*sent*: after `renew_deadline` no write starts, and after `lease_duration`, when another candidate
+may acquire the lease, writes in flight are cancelled. A request that the server has already read
+cannot be fenced here; the time between the two limits is for those.
 """
 
 import asyncio
@@ -14,21 +14,21 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 
-from kilonova.kube.election.lease import Timing
-from kilonova.kube.errors import KubeError
-from kilonova.kube.transport import Reply, Request, StreamReply, Transport
+from kilonova.kube.client.errors import KubeError
+from kilonova.kube.client.transport import Reply, Request, StreamReply, Transport
+from kilonova.kube.election.lease import LeaderElectionTiming
 
-Clock = Callable[[], float]
-"""Seconds that only go forward."""
+MonotonicClock = Callable[[], float]
+"""Seconds of a monotonic clock."""
 
-_READS = frozenset({"GET", "HEAD", "OPTIONS"})
+_READ_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
 def boot_clock() -> float:
-    """Seconds since boot, those of suspend included: a leader that slept has lost its Lease.
+    """Seconds since boot, including suspend: a leader that was suspended has lost its lease.
 
-    Not the event loop's clock, which uvloop reads once per turn: after a long computation in
-    one callback it would still show the time before it.
+    Not the event loop's clock, which uvloop reads once per iteration: after a long computation in
+    one callback it would still return the time before it.
     """
     if hasattr(time, "CLOCK_BOOTTIME"):
         return time.clock_gettime(time.CLOCK_BOOTTIME)
@@ -37,109 +37,119 @@ def boot_clock() -> float:
 
 @dataclass(eq=False)
 class LeadershipLost(KubeError):
-    """We do not, or no longer, lead: nothing may be written."""
+    """This process does not lead, or no longer: it must not write."""
 
     lease: str
-    why: str
+    reason: str
 
     def __post_init__(self) -> None:
         super().__init__(str(self))
 
     def __str__(self) -> str:
-        return f"leadership of {self.lease} is lost: {self.why}"
+        return f"leadership of {self.lease} is lost: {self.reason}"
 
 
 class Leadership:
-    """One term as leader. Ends once, and never comes back: a new term is a new object.
+    """One term as leader. It ends once: a new term is a new object.
 
-    `token` grows from term to term; what is written elsewhere can carry it, so that a later
-    reader can tell an old leader's words from a new one's.
+    `token` grows from term to term; data written elsewhere can carry it, so that a reader can tell
+    an old leader's data from a new one's.
     """
 
-    def __init__(self, lease: str, token: int, sent: float, timing: Timing, clock: Clock) -> None:
+    def __init__(
+        self,
+        lease: str,
+        token: int,
+        sent: float,
+        timing: LeaderElectionTiming,
+        clock: MonotonicClock,
+    ) -> None:
         self.lease = lease
         self.token = token
         self._timing = timing
         self._clock = clock
         self._valid_until = sent + timing.renew_deadline
         self._expires = sent + timing.lease_duration
-        self._why = ""
-        self._under_way: set[asyncio.Timeout] = set()
+        self._end_reason = ""
+        self._pending_writes: set[asyncio.Timeout] = set()
 
     def is_valid(self) -> bool:
-        """Whether a write may begin now. Cheap (a clock read), and safe in any thread."""
-        return not self._why and self._clock() < self._valid_until
+        """Whether a write may start now. Cheap (a clock read), and safe in any thread."""
+        return not self._end_reason and self._clock() < self._valid_until
 
     def check(self) -> None:
-        """Raise LeadershipLost unless a write may begin now."""
+        """Raise LeadershipLost unless a write may start now."""
         if not self.is_valid():
-            raise LeadershipLost(self.lease, self._why or "it was not renewed in time")
+            raise LeadershipLost(self.lease, self._end_reason or "it was not renewed in time")
 
     def remaining(self) -> float:
-        """Seconds until the end, if no renewal comes; never negative."""
-        return max(0.0, self._valid_until - self._clock()) if not self._why else 0.0
+        """Seconds until the end without a further renewal; never negative."""
+        return max(0.0, self._valid_until - self._clock()) if not self._end_reason else 0.0
 
     def extend(self, sent: float) -> None:
-        """A renewal that was sent at this time succeeded. Too late is too late: it raises."""
+        """Record a successful renewal that was sent at this time; raises if the term has ended."""
         self.check()
         self._valid_until = sent + self._timing.renew_deadline
         self._expires = sent + self._timing.lease_duration
-        for timeout in self._under_way:
-            timeout.reschedule(self._cut_off_time())
+        for timeout in self._pending_writes:
+            timeout.reschedule(self._write_deadline())
 
-    def end(self, why: str) -> None:
-        """Let no write begin from now on."""
-        self._why = self._why or why
+    def end(self, reason: str) -> None:
+        """End the term: no write may start from now on."""
+        self._end_reason = self._end_reason or reason
 
     @contextlib.asynccontextmanager
-    async def write(self) -> AsyncGenerator[None]:
-        """Around one write: checks first, and cuts it off when another may lead."""
+    async def guard_write(self) -> AsyncGenerator[None]:
+        """Around one write: checks first, and cancels it when another candidate may lead."""
         self.check()
-        timeout = asyncio.timeout_at(self._cut_off_time())
+        timeout = asyncio.timeout_at(self._write_deadline())
         try:
             async with timeout:
-                self._under_way.add(timeout)
+                self._pending_writes.add(timeout)
                 try:
                     yield
                 finally:
-                    self._under_way.discard(timeout)
+                    self._pending_writes.discard(timeout)
         except TimeoutError:
             if not timeout.expired():
                 raise
-            why = "a write was still under way when the lease expired"
-            raise LeadershipLost(self.lease, why) from None
+            reason = "a write was in flight when the lease expired"
+            raise LeadershipLost(self.lease, reason) from None
 
-    def _cut_off_time(self) -> float:
+    def _write_deadline(self) -> float:
         return asyncio.get_running_loop().time() + self._expires - self._clock()
 
 
 class FencedTransport:
-    """A transport on which only a valid leader's writes pass; reads always do.
+    """A transport that passes writes only of a valid leader; reads always pass.
 
-    `current` gives the leadership of the moment (`lambda: elector.leadership`), None when
-    there is none.
+    `current_leadership` returns the leadership (`lambda: elector.leadership`), or None.
     """
 
-    def __init__(self, inner: Transport, current: Callable[[], Leadership | None]) -> None:
+    def __init__(
+        self, inner: Transport, current_leadership: Callable[[], Leadership | None]
+    ) -> None:
         self._inner = inner
-        self._current = current
+        self._current_leadership = current_leadership
 
     async def send(self, request: Request) -> Reply:
-        if request.method in _READS:
+        if request.method in _READ_METHODS:
             return await self._inner.send(request)
-        async with self._leadership(request).write():
+        async with self._require_leadership(request).guard_write():
             return await self._inner.send(request)
 
     def stream(self, request: Request) -> AbstractAsyncContextManager[StreamReply]:
-        if request.method not in _READS:
-            self._leadership(request).check()
+        if request.method not in _READ_METHODS:
+            self._require_leadership(request).check()
         return self._inner.stream(request)
 
     async def close(self) -> None:
         await self._inner.close()
 
-    def _leadership(self, request: Request) -> Leadership:
-        leadership = self._current()
+    def _require_leadership(self, request: Request) -> Leadership:
+        leadership = self._current_leadership()
         if leadership is None:
-            raise LeadershipLost("no lease", f"{request.method} {request.path} before leading")
+            raise LeadershipLost(
+                "no lease", f"{request.method} {request.path} was sent before this process led"
+            )
         return leadership

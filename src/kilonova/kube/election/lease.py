@@ -1,23 +1,21 @@
-"""The Lease as a state machine: what one candidate has seen, and what it may write next.
+"""The lease as a state machine: what one candidate has observed, and what it may write next.
 
-No I/O and no clock. Two times come in: `now`, seconds of a local clock that only goes
-forward, by which everything is decided; and the wall clock, which is only written for people
-to read. The times that another holder wrote are never compared with ours: a Lease expires
-when it has not changed before our eyes for as long as its holder promised to renew it.
+No I/O and no clock. Two times are passed in: `now`, seconds of a local monotonic clock, which
+decides everything; and the wall clock, which is only written for readers. Times written by another
+holder are never compared with ours: a lease has expired when we have not seen it change for its
+holder's lease duration.
 """
 
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from dataclasses import dataclass, replace
+from datetime import datetime
 
-import msgspec
-
-from kilonova.api.json import JsonObject
-from kilonova.kube.resource import Resource
+from kilonova.api.times import format_micro_time
+from kilonova.kube.election.lease_store import LeaseRecord, StoredLease
 
 
 @dataclass(frozen=True, slots=True)
-class Timing:
-    """Seconds; the defaults and the rules between them are those of client-go."""
+class LeaderElectionTiming:
+    """Times in seconds; the defaults and the rules between them are client-go's."""
 
     lease_duration: float = 15.0
     renew_deadline: float = 10.0
@@ -33,106 +31,65 @@ class Timing:
             raise ValueError("renew_deadline must be greater than retry_period × jitter")
 
 
-class LeaseSpec(msgspec.Struct, frozen=True, rename="camel"):
-    """Who holds a Lease, since when, and for how long after each renewal."""
-
-    holder_identity: str | None = None
-    lease_duration_seconds: int | None = None
-    acquire_time: str | None = None
-    renew_time: str | None = None
-    lease_transitions: int | None = None
-
-
-class LeaseMeta(msgspec.Struct, frozen=True, rename="camel"):
-    resource_version: str = ""
-
-
-class Lease(msgspec.Struct, frozen=True):
-    """The part of a coordination.k8s.io/v1 Lease that an election uses."""
-
-    metadata: LeaseMeta = msgspec.field(default_factory=LeaseMeta)
-    spec: LeaseSpec = msgspec.field(default_factory=LeaseSpec)
-
-
-LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease", True, Lease)
-
-
 @dataclass(frozen=True, slots=True)
 class LeaseWrite:
-    """A write that wins the Lease if nobody was faster; `version` None means to create it."""
+    """A write that wins the lease unless another was faster; `version` None creates it."""
 
-    spec: JsonObject
+    record: LeaseRecord
     version: str | None
 
-    @property
-    def token(self) -> int:
-        return int(self.spec["leaseTransitions"])
 
+class LeaseCandidate:
+    """What one candidate knows about a lease."""
 
-class Candidate:
-    """What one candidate knows about a Lease."""
-
-    def __init__(self, identity: str, timing: Timing) -> None:
+    def __init__(self, identity: str, timing: LeaderElectionTiming) -> None:
         self._identity = identity
         self._timing = timing
-        self._lease: Lease | None = None
-        # The last spec seen outlives the Lease: a deleted one is respected until it expires.
-        self._spec = LeaseSpec()
-        self._seen_at = 0.0
+        self._version: str | None = None
+        # The last observed record outlives the lease: a deleted one is respected until it expires.
+        self._record = LeaseRecord()
+        self._observed_at = 0.0
 
     @property
     def holder(self) -> str:
-        """Who held the Lease when last seen; empty when nobody did."""
-        return self._spec.holder_identity or ""
+        """The last observed holder; empty if there was none."""
+        return self._record.holder
 
-    def observe(self, lease: Lease | None, now: float) -> None:
-        """Take note of what the server has; None when there is no such Lease."""
-        self._lease = lease
-        if lease is not None and lease.spec != self._spec:
-            self._spec = lease.spec
-            self._seen_at = now
+    def observe(self, lease: StoredLease | None, now: float) -> None:
+        """Record what is stored; None when there is no lease."""
+        self._version = None if lease is None else lease.version
+        if lease is not None and lease.record != self._record:
+            self._record = lease.record
+            self._observed_at = now
 
-    def takes(self, now: float, wall: datetime) -> LeaseWrite | None:
-        """The write that starts a new leadership, None while another holds the Lease.
+    def plan_acquire(self, now: float, wall: datetime) -> LeaseWrite | None:
+        """The write that starts a new term, None while another candidate holds the lease.
 
-        The token grows also when we held it last: a leadership that ended stays ended.
+        The token grows even if we held the lease last: a term that ended stays ended.
         """
-        expires = self._seen_at + (self._spec.lease_duration_seconds or 0)
+        expires = self._observed_at + self._record.duration_seconds
         if self.holder not in ("", self._identity) and now < expires:
             return None
-        transitions = self._spec.lease_transitions
-        token = 0 if transitions is None else transitions + 1
-        return self._write(token, micro_time(wall), wall)
+        return self._plan_write(self._record.token + 1, format_micro_time(wall), wall)
 
-    def renews(self, wall: datetime) -> LeaseWrite | None:
-        """The write that prolongs our leadership, None if another has it now.
+    def plan_renewal(self, wall: datetime) -> LeaseWrite | None:
+        """The write that prolongs our term, None if another candidate holds the lease now.
 
-        A Lease that somebody deleted is made again, with the token that it had.
+        A deleted lease is created again, with its previous token.
         """
         if self.holder != self._identity:
             return None
-        return self._write(self._spec.lease_transitions or 0, self._spec.acquire_time or "", wall)
+        return self._plan_write(self._record.token, self._record.acquired, wall)
 
-    def releases(self, wall: datetime) -> LeaseWrite | None:
-        """The write that lets others in at once, None if there is nothing to let go."""
-        if self.holder != self._identity or self._lease is None:
+    def plan_release(self, wall: datetime) -> LeaseWrite | None:
+        """The write that lets others acquire the lease at once, None if it is not held."""
+        if self.holder != self._identity or self._version is None:
             return None
-        time = micro_time(wall)
-        write = self._write(self._spec.lease_transitions or 0, time, wall)
-        spec = write.spec | {"holderIdentity": "", "leaseDurationSeconds": 1}
-        return LeaseWrite(spec, write.version)
+        write = self._plan_write(self._record.token, format_micro_time(wall), wall)
+        return replace(write, record=replace(write.record, holder="", duration_seconds=1))
 
-    def _write(self, token: int, acquired: str, wall: datetime) -> LeaseWrite:
-        spec: JsonObject = {
-            "holderIdentity": self._identity,
-            "leaseDurationSeconds": int(self._timing.lease_duration),
-            "acquireTime": acquired,
-            "renewTime": micro_time(wall),
-            "leaseTransitions": token,
-        }
-        return LeaseWrite(spec, self._lease.metadata.resource_version if self._lease else None)
-
-
-def micro_time(wall: datetime) -> str:
-    """A MicroTime: always six digits, or Go clients fail to read it."""
-    return wall.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    def _plan_write(self, token: int, acquired: str, wall: datetime) -> LeaseWrite:
+        duration = int(self._timing.lease_duration)
+        renewed = format_micro_time(wall)
+        record = LeaseRecord(self._identity, duration, acquired, renewed, max(token, 0))
+        return LeaseWrite(record, self._version)

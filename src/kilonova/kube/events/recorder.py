@@ -1,9 +1,9 @@
-"""Writes events behind the backs of those who report them.
+"""Writes events asynchronously.
 
-`event` only counts and marks a series as due: it never waits and never fails. One task writes
-what is due, the latest state of each series once, so that a burst of equal occurrences costs
-one request. The number of due series is bounded; what does not fit is dropped and counted in
-the metrics, as is what the server refuses. An outage is waited out, within that bound.
+`event` only counts and marks a series as due: it never waits and never fails. One task writes the
+due series, the latest state of each once, so that a burst of equal occurrences costs one request.
+The number of due series is bounded; events beyond it are dropped and counted in the metrics, as are
+events that the server rejects. During an outage, events wait within that bound.
 """
 
 import asyncio
@@ -13,33 +13,39 @@ import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 
-from kilonova.kube.client import Client
-from kilonova.kube.errors import AlreadyExists, ApiStatusError, ConnectionFailed, NotFound
-from kilonova.kube.events.series import Correlator, Limits, Occurrence, Reference, Series
-from kilonova.kube.logging import get_logger
-from kilonova.kube.metrics import Metrics
-from kilonova.kube.resource import plain
+from kilonova.kube.client.client import Client
+from kilonova.kube.client.errors import AlreadyExists, ApiStatusError, ConnectionFailed, NotFound
+from kilonova.kube.client.resource import unstructured_resource
+from kilonova.kube.events.correlator import (
+    CorrelatorOptions,
+    EventCorrelator,
+    EventOccurrence,
+    EventSeries,
+    ObjectReference,
+)
+from kilonova.kube.observability.metrics import Metrics
+from kilonova.kube.observability.structured_logging import get_logger
 
-EVENTS = plain("", "v1", "events", "Event", True)
+EVENTS = unstructured_resource("", "v1", "events", "Event", True)
 
 _RETRY_SECONDS = (1.0, 2.0, 4.0, 8.0, 15.0)
-_WRITE_SECONDS = 30.0
-_COURTESY_SECONDS = 5.0
-_LOOK_SECONDS = 0.1
+_WRITE_TIMEOUT_SECONDS = 30.0
+_MAX_BUSY_WAIT_SECONDS = 5.0
+_BUSY_POLL_SECONDS = 0.1
 
 log = get_logger(__name__)
 
 
 def random_id() -> str:
-    """What tells the names of events about one object apart."""
+    """Makes the names of events about one object unique."""
     return secrets.token_hex(8)
 
 
-class Recorder:
-    """Reports what happens to objects. A part of the process: `run` it, `stop` flushes.
+class EventRecorder:
+    """Records events about objects. A `GracefulRunnable`: `stop` flushes.
 
-    `component` names the controller in the column FROM of `kubectl describe`. While its process is
-    `busy` with writes that matter more, events wait, for some seconds at most.
+    `component` is the controller in the FROM column of `kubectl describe`. While `is_busy` reports
+    more important writes, events wait, for some seconds at most.
     """
 
     def __init__(
@@ -49,58 +55,58 @@ class Recorder:
         *,
         instance: str = "",
         metrics: Metrics | None = None,
-        limits: Limits | None = None,
-        capacity: int = 1000,
+        options: CorrelatorOptions | None = None,
+        max_pending: int = 1000,
         flush_seconds: float = 5.0,
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], datetime] = lambda: datetime.now(UTC),
         new_id: Callable[[], str] = random_id,
-        busy: Callable[[], bool] = lambda: False,
+        is_busy: Callable[[], bool] = lambda: False,
     ) -> None:
         self.name = f"events of {component}"
         self._client = client
         self._component = component
         self._instance = instance or socket.gethostname()
         self._metrics = metrics or Metrics()
-        self._capacity = capacity
+        self._max_pending = max_pending
         self._flush_seconds = flush_seconds
         self._clock = clock
         self._wall = wall
-        self._busy = busy
-        self._correlator = Correlator(limits or Limits(), new_id)
-        # By identity: a series is due once, whatever happens to it before it is written.
-        self._due: dict[int, Series] = {}
-        self._writing: Series | None = None
+        self._is_busy = is_busy
+        self._correlator = EventCorrelator(options or CorrelatorOptions(), new_id)
+        # By identity: a series is due once, however often it changes before it is written.
+        self._pending: dict[int, EventSeries] = {}
+        self._writing: EventSeries | None = None
         self._wake = asyncio.Event()
         self._stopping = asyncio.Event()
 
     def event(
         self,
-        about: Reference,
+        regarding: ObjectReference,
         reason: str,
         message: str,
         *,
         warning: bool = False,
         action: str = "",
     ) -> None:
-        """Report an occurrence. `reason` is one CamelCase word, `message` a sentence."""
+        """Record an occurrence. `reason` is one CamelCase word, `message` a sentence."""
         kind = "Warning" if warning else "Normal"
-        occurrence = Occurrence(about, kind, reason, message, action)
+        occurrence = EventOccurrence(regarding, kind, reason, message, action)
         now = self._clock()
-        series = self._correlator.count(occurrence, now, self._wall())
-        if id(series) in self._due:
+        series = self._correlator.record(occurrence, now, self._wall())
+        if id(series) in self._pending:
             return
-        if len(self._due) >= self._capacity:
-            self._metrics.events_dropped("full")
-        elif not self._correlator.may_write(series, now):
-            self._metrics.events_dropped("rate")
+        if len(self._pending) >= self._max_pending:
+            self._metrics.count_events_dropped("buffer_full")
+        elif not self._correlator.can_write(series, now):
+            self._metrics.count_events_dropped("rate_limited")
         else:
-            self._due[id(series)] = series
+            self._pending[id(series)] = series
             self._wake.set()
 
     async def run(self) -> None:
-        """Write until `stop`, then what is still due, for a few seconds at most."""
-        writing = asyncio.create_task(self._write_for_ever())
+        """Write until `stop`, then flush what is due, for a few seconds at most."""
+        writing = asyncio.create_task(self._write_loop())
         stopping = asyncio.create_task(self._stopping.wait())
         try:
             await asyncio.wait({writing, stopping}, return_when=asyncio.FIRST_COMPLETED)
@@ -112,74 +118,74 @@ class Recorder:
             await asyncio.wait({writing, stopping})
         if not writing.cancelled():
             writing.result()
-        left = len(self._due) + (self._writing is not None)
-        if left:
-            self._metrics.events_dropped("stopped", left)
-            log.warning("events were not written before the stop", count=left)
+        remaining = len(self._pending) + (self._writing is not None)
+        if remaining:
+            self._metrics.count_events_dropped("stopped", remaining)
+            log.warning("events dropped at stop", count=remaining)
 
     def stop(self) -> None:
-        """Let `run` write what is due and return."""
+        """Let `run` flush what is due and return."""
         self._stopping.set()
         self._wake.set()
 
-    async def _write_for_ever(self) -> None:
+    async def _write_loop(self) -> None:
         while True:
-            await self._let_others_go_first()
-            while self._due:
+            await self._wait_while_busy()
+            while self._pending:
                 await self._write_next()
             if self._stopping.is_set():
                 return
             await self._wake.wait()
             self._wake.clear()
 
-    async def _let_others_go_first(self) -> None:
+    async def _wait_while_busy(self) -> None:
         since = self._clock()
-        while self._due and self._busy() and not self._stopping.is_set():
-            if self._clock() - since >= _COURTESY_SECONDS:
+        while self._pending and self._is_busy() and not self._stopping.is_set():
+            if self._clock() - since >= _MAX_BUSY_WAIT_SECONDS:
                 return
-            await asyncio.sleep(_LOOK_SECONDS)
+            await asyncio.sleep(_BUSY_POLL_SECONDS)
 
     async def _write_next(self) -> None:
-        series = self._writing = self._due.pop(next(iter(self._due)))
+        series = self._writing = self._pending.pop(next(iter(self._pending)))
         failures = 0
-        while problem := await self._try(series):
+        while problem := await self._try_write(series):
             if failures == 0:
-                log.warning("events cannot be written, retrying", error=problem)
+                log.warning("event not written, retrying", error=problem)
             delay = _RETRY_SECONDS[min(failures, len(_RETRY_SECONDS) - 1)]
             failures += 1
             await asyncio.sleep(delay)
         self._writing = None
 
-    async def _try(self, series: Series) -> str:
-        """Write, or give up for good; what is wrong, if it may be better later."""
+    async def _try_write(self, series: EventSeries) -> str:
+        """Write, or drop for good; returns the problem if a retry may succeed."""
         try:
-            async with asyncio.timeout(_WRITE_SECONDS):
+            async with asyncio.timeout(_WRITE_TIMEOUT_SECONDS):
                 await self._write(series)
         except (ConnectionFailed, TimeoutError) as error:
-            return str(error) or "no answer"
+            return str(error) or "no response"
         except ApiStatusError as error:
             if error.code >= 500 or error.code == 429:
                 return str(error)
-            self._metrics.events_dropped("refused")
-            about = f"{series.namespace}/{series.latest.about.name}"
-            log.warning("event refused", about=about, error=str(error))
+            self._metrics.count_events_dropped("rejected")
+            object_name = f"{series.namespace}/{series.latest.regarding.name}"
+            log.warning("event rejected by the API server", object=object_name, error=str(error))
         return ""
 
-    async def _write(self, series: Series) -> None:
+    async def _write(self, series: EventSeries) -> None:
         if not series.exists:
             try:
                 body = series.as_object(self._component, self._instance)
                 await self._client.create(EVENTS, body, series.namespace)
                 series.exists = True
-                self._metrics.event_written("create")
+                self._metrics.count_event_written("create")
                 return
             except AlreadyExists:
-                # An earlier try did arrive; only its answer was lost.
+                # An earlier attempt did arrive; only its response was lost.
                 series.exists = True
         try:
             await self._client.patch(EVENTS, series.name, series.as_patch(), series.namespace)
-            self._metrics.event_written("patch")
+            self._metrics.count_event_written("patch")
         except NotFound:
-            # The server forgets events after an hour: begin again under the same name.
+            # The server deletes events after an hour: create it again under the same name.
             series.exists = False
             await self._write(series)

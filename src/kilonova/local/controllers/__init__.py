@@ -1,14 +1,22 @@
-"""Built-in controllers: what kube-controller-manager does in a cluster that has one.
+"""The built-in controllers of the embedded cluster: the job of kube-controller-manager.
 
-They are written on `kilonova.kube` like any other controller, and reach the API in process.
+They use `kilonova.kube` like any other controller, and reach the API in process. Each package or
+module is named after its counterpart in kube-controller-manager. Entry points: `controller_manager`
+(which controllers exist, and how they run) and `context` (what they are built from).
 """
 
-from kilonova.local.controllers.suite import (
-    Controllers,
+from kilonova.local.controllers.context import ControllerContext
+from kilonova.local.controllers.controller_manager import (
+    ControllerManager,
     UnknownController,
-    chosen,
-    controller_parts,
+    build_controllers,
+    select_controllers,
 )
-from kilonova.local.controllers.workshop import Workshop
 
-__all__ = ["Controllers", "UnknownController", "Workshop", "chosen", "controller_parts"]
+__all__ = [
+    "ControllerContext",
+    "ControllerManager",
+    "UnknownController",
+    "build_controllers",
+    "select_controllers",
+]

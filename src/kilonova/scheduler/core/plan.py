@@ -1,247 +1,271 @@
-"""`plan`: which gangs get a place now, where, and why the others do not.
+"""`Planner.plan`: which gangs are placed now, where, and why the others are not.
 
-Gangs are tried in the order that their queues' fair shares, priorities and age give. What a gang
-gets counts at once, for its queue and on the nodes, before the next is tried. A plan leaves the
-cluster as it was; `decide` is the same and keeps what it booked.
+Gangs are tried in the order of their queues' fair shares, their priority and age. A placement
+counts at once, for the queue and on the nodes, before the next gang is tried. `plan` leaves the
+cluster unchanged; `schedule` does the same and keeps the placements.
 """
 
 from collections import Counter
 from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from kilonova.scheduler.core.cluster import Cluster, Standing, asked
-from kilonova.scheduler.core.defragmenting import Consolidation, consolidate
-from kilonova.scheduler.core.evicting import Evictor, Room
-from kilonova.scheduler.core.flaws import Flaw, flaw_of
-from kilonova.scheduler.core.fragments import Worth
-from kilonova.scheduler.core.gangs import Gang, Group, Member
-from kilonova.scheduler.core.keeping import OpenRoom, place_as_before
-from kilonova.scheduler.core.ledgers import Blocked
-from kilonova.scheduler.core.neighbours import Neighbours
-from kilonova.scheduler.core.placing import Placer, budget_for
-from kilonova.scheduler.core.queues import Problem
-from kilonova.scheduler.core.relocating import Budget
-from kilonova.scheduler.core.reserving import Reservation, Shadow, reserve
-from kilonova.scheduler.core.rooms import Rooms, Score
-from kilonova.scheduler.core.shares import fair_shares
-from kilonova.scheduler.core.snapshot import Booking
-from kilonova.scheduler.core.tidying import Aims
-from kilonova.scheduler.core.turns import Turns
-from kilonova.scheduler.core.victims import Unit
+from kilonova.scheduler.core.backfill.reserved_capacity import (
+    OpenReservation,
+    place_on_previous_nodes,
+)
+from kilonova.scheduler.core.backfill.shadow import (
+    BackfillReservation,
+    ShadowCluster,
+    reserve_capacity,
+)
+from kilonova.scheduler.core.consolidation.compaction import ConsolidationGoals
+from kilonova.scheduler.core.consolidation.migration import MigrationBudget
+from kilonova.scheduler.core.consolidation.planner import Consolidation, plan_consolidation
+from kilonova.scheduler.core.filters.feasibility import FeasibilityCache, ScoreFunction
+from kilonova.scheduler.core.model.cluster import Cluster, RunningGang, gang_charges
+from kilonova.scheduler.core.model.gang_validation import InvalidGang, validate_gang
+from kilonova.scheduler.core.model.gangs import Gang, Group, Member
+from kilonova.scheduler.core.model.pod_counts import PodCounts
+from kilonova.scheduler.core.model.snapshot import PodPlacement
+from kilonova.scheduler.core.placement.placer import Placer, search_budget_for
+from kilonova.scheduler.core.preemption.victim_candidates import EvictionUnit
+from kilonova.scheduler.core.preemption.victim_selection import PlacementCandidate, VictimSelector
+from kilonova.scheduler.core.queueing.fair_shares import compute_fair_shares
+from kilonova.scheduler.core.queueing.ledger import LimitExceeded
+from kilonova.scheduler.core.queueing.queues import QueueProblem
+from kilonova.scheduler.core.queueing.scheduling_queue import SchedulingQueue
+from kilonova.scheduler.core.scoring.fragmentation import FragmentationModel
 
 
 @dataclass(frozen=True, slots=True)
-class Placement:
-    """A gang that gets a place: its pods, and those of others that have to go before."""
+class GangPlacement:
+    """A gang that is placed: its pods, and the victims to evict first."""
 
     gang: Gang
-    bookings: tuple[Booking, ...]
-    evicted: tuple[Unit, ...] = ()
+    pods: tuple[PodPlacement, ...]
+    victims: tuple[EvictionUnit, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class NoRoom:
-    """A gang for which the nodes have no place now, or none that was found within the budget of the
-    search."""
+class InsufficientCapacity:
+    """No feasible placement on the nodes, or none was found within the search budget."""
 
     search_exceeded: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class SchedulerError:
-    """The decision about a gang failed unexpectedly: a defect, nothing that the gang lacks."""
+    """The scheduling of a gang failed with an unexpected error: a defect, not a property of the
+    gang."""
 
     error: str
 
 
-Why = Problem | Flaw | Blocked | NoRoom | SchedulerError
-"""Its queue or the gang itself is at fault, its queue's limit holds it back, the nodes do, or the
-decision failed."""
+UnschedulableReason = (
+    QueueProblem | InvalidGang | LimitExceeded | InsufficientCapacity | SchedulerError
+)
+"""The gang's queue or the gang is invalid, a limit of the queue would be exceeded, capacity is
+insufficient, or the scheduler failed."""
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
-    """A gang that gets no place now."""
+class UnschedulableGang:
+    """A gang that is not placed in this cycle."""
 
     gang: Gang
-    why: Why
+    reason: UnschedulableReason
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What was decided, in the order in which it was."""
+    """The decisions of a cycle, in the order in which they were made."""
 
-    placements: tuple[Placement, ...]
-    refusals: tuple[Refusal, ...]
-    reservation: Reservation | None = None
-    """For whom room is kept, and when it will be there."""
+    placements: tuple[GangPlacement, ...]
+    unschedulable: tuple[UnschedulableGang, ...]
+    reservation: BackfillReservation | None = None
+    """The gang for which capacity is held back, and its expected start."""
 
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """What decisions go by, beside what gangs and queues say."""
+    """Scheduling policy, beside what gangs and queues specify."""
 
     levels: tuple[str, ...] = ()
-    """The topology, broadest level first."""
-    evicts: bool = True
+    """Topology levels, broadest first."""
+    preemption_enabled: bool = True
     reserve_after: float = 300.0
-    """Seconds without a place after which room is kept for a gang."""
+    """Seconds after which capacity is held back for a pending gang (backfill)."""
 
 
 class Planner:
-    """Decides about a cluster. Keeps vectors between decisions, nothing else."""
+    """Schedules gangs on a cluster. Caches vectors between cycles, and has no other state."""
 
-    def __init__(self, cluster: Cluster, score: Score, policy: Policy | None = None) -> None:
+    def __init__(
+        self, cluster: Cluster, score: ScoreFunction, policy: Policy | None = None
+    ) -> None:
         self._cluster = cluster
         self._policy = policy or Policy()
-        self._rooms = Rooms(cluster.snapshot, score)
-        self._placer = Placer(cluster.snapshot, self._rooms, self._policy.levels)
+        self._feasibility = FeasibilityCache(cluster.snapshot, score)
+        self._placer = Placer(cluster.snapshot, self._feasibility, self._policy.levels)
 
     def plan(self, gangs: Iterable[Gang], now: float) -> Plan:
-        """What would be decided; nothing changes."""
+        """What `schedule` would decide; the cluster does not change."""
         with self._cluster.trial():
-            return self.decide(gangs, now)
+            return self.schedule(gangs, now)
 
-    def decide(self, gangs: Iterable[Gang], now: float) -> Plan:
-        """Books what gets a place, and says what does not."""
-        round_ = self.begin(gangs, now)
-        for gang in round_.turns:
-            round_.take_turn(gang)
-        return Plan(tuple(round_.placements), tuple(round_.refusals), round_.reservation)
+    def schedule(self, gangs: Iterable[Gang], now: float) -> Plan:
+        """Places the gangs that fit, and returns the reasons of the others."""
+        cycle = self.begin_cycle(gangs, now)
+        for gang in cycle.gangs_in_order:
+            cycle.schedule_gang(gang)
+        return Plan(tuple(cycle.placements), tuple(cycle.unschedulable), cycle.reservation)
 
-    def begin(self, gangs: Iterable[Gang], now: float) -> "Round":
-        """A round of decisions, to be taken turn by turn; what is booked stays booked."""
-        return Round(self._cluster, self._rooms, self._placer, self._policy, gangs, now)
+    def begin_cycle(self, gangs: Iterable[Gang], now: float) -> "SchedulingCycle":
+        """A scheduling cycle to be run gang by gang; its placements are kept."""
+        return SchedulingCycle(
+            self._cluster, self._feasibility, self._placer, self._policy, gangs, now
+        )
 
-    def place(self, gang: Gang) -> list[Booking] | None:
-        """Books a gang on capacity that is free, whoever else waits; None if it does not fit."""
-        return self._placer.place(self._cluster.apart(gang))
+    def place(self, gang: Gang) -> list[PodPlacement] | None:
+        """Places a gang on free capacity regardless of other pending gangs; None if it does not
+        fit."""
+        return self._placer.place(self._cluster.with_gangs_to_avoid(gang))
 
     def consolidate(
         self,
-        waiting: Gang | None,
-        budget: Budget,
+        pending: Gang | None,
+        budget: MigrationBudget,
         now: float,
         *,
-        worth: Worth | None = None,
-        keep: Collection[str] = (),
+        fragmentation: FragmentationModel | None = None,
+        excluded: Collection[str] = (),
     ) -> Consolidation:
-        """Moves that make room for a gang, or where nobody waits of nodes that stay empty; nothing
-        changes. The gangs in `keep` stay: those on their way to a place, or not known well."""
-        aims = Aims(self._policy.levels, worth=worth)
-        gang = None if waiting is None else self._cluster.apart(waiting)
-        placer = self._placer.with_budget(budget_for(gang))
+        """Migrations that free capacity for a pending gang or, without one, empty nodes; the
+        cluster does not change. Gangs in `excluded` are not migrated: their pods are being bound,
+        or are not all known."""
+        goals = ConsolidationGoals(self._policy.levels, fragmentation=fragmentation)
+        gang = None if pending is None else self._cluster.with_gangs_to_avoid(pending)
+        placer = self._placer.with_budget(search_budget_for(gang))
         self._cluster.snapshot.claims.renew_budget()
-        return consolidate(
-            self._cluster, self._rooms, placer, gang, budget, now, aims=aims, keep=keep
+        return plan_consolidation(
+            self._cluster,
+            self._feasibility,
+            placer,
+            gang,
+            budget,
+            now,
+            goals=goals,
+            excluded=excluded,
         )
 
 
 @dataclass(frozen=True, slots=True)
-class _Vain:
-    """How an ask was tried in vain."""
+class _FailedAttempt:
+    """What is known of an unsuccessful attempt to place an equivalent gang."""
 
-    passes: bool = False
-    """Whether it is hopeless for gangs, too, that end before a reservation."""
+    covers_backfill: bool = False
+    """Whether it also holds for gangs that end before a backfill reservation starts."""
     search_exceeded: bool = False
 
 
-class Round:
-    """One pass over gangs that wait. Between two turns the cluster may change."""
+class SchedulingCycle:
+    """One pass over pending gangs. Between two gangs the cluster may change."""
 
     def __init__(
         self,
         cluster: Cluster,
-        rooms: Rooms,
+        feasibility: FeasibilityCache,
         placer: Placer,
         policy: Policy,
         gangs: Iterable[Gang],
         now: float,
     ) -> None:
         self._cluster = cluster
-        self._rooms = rooms
-        self._placer = placer.with_budget(budget_for(None))
+        self._feasibility = feasibility
+        self._placer = placer.with_budget(search_budget_for(None))
         self._policy = policy
         self._now = now
-        self._evictor: Evictor | None = None
-        self._shadow: Shadow | None = None
-        self._open: OpenRoom | None = None
-        self.placements: list[Placement] = []
-        self.refusals: list[Refusal] = []
-        self._newcomers: set[str] = set()
-        self._left: list[tuple[Standing, Unit]] = []
-        """What left for the gang whose turn it is, and how its gang stands without it."""
-        self._hopeless: dict[Hashable, _Vain] = {}
-        """Asks that found no place in this round, by whether a limit held them back: what was
-        booked since makes none."""
-        self._complete: list[Gang] = []
-        """Gangs that have all they must have."""
-        self._nodes_at = cluster.snapshot.node_changes
-        self._turns = self._in_order(list(gangs))
+        self._victim_selector: VictimSelector | None = None
+        self._shadow: ShadowCluster | None = None
+        self._reserved_capacity: OpenReservation | None = None
+        self.placements: list[GangPlacement] = []
+        self.unschedulable: list[UnschedulableGang] = []
+        self._placed_this_cycle: set[str] = set()
+        self._evicted: list[tuple[RunningGang, EvictionUnit]] = []
+        """Units evicted for the gang being scheduled, with the running gangs they belong to."""
+        self._failed_attempts: dict[Hashable, _FailedAttempt] = {}
+        """Unsuccessful attempts of this cycle by equivalence key and whether a queue limit was
+        exceeded. Placements made since cannot make an equivalent gang feasible."""
+        self._complete_gangs: list[Gang] = []
+        """Gangs that have their minimum; only surplus pods are pending."""
+        self._node_generation = cluster.snapshot.node_generation
+        self._queue = self._build_queue(list(gangs))
 
     @property
-    def turns(self) -> Iterator[Gang]:
-        """Who is tried, in order; those who have all they must have, after all others."""
-        yield from self._turns
-        for gang in self._complete:
-            self._turns.add(gang)
-        yield from self._turns
+    def gangs_in_order(self) -> Iterator[Gang]:
+        """Gangs in scheduling order; gangs that have their minimum come last."""
+        yield from self._queue
+        for gang in self._complete_gangs:
+            self._queue.add(gang)
+        yield from self._queue
 
     @property
-    def reservation(self) -> Reservation | None:
+    def reservation(self) -> BackfillReservation | None:
         return self._shadow.reservation if self._shadow is not None else None
 
-    def _in_order(self, waiting: list[Gang]) -> Turns[Gang]:
-        """Gangs whose queue is at fault are refused at once."""
+    def _build_queue(self, pending: list[Gang]) -> SchedulingQueue[Gang]:
+        """Gangs whose queue is invalid are unschedulable at once."""
         cluster = self._cluster
         requested = cluster.used.copy()
-        for gang in waiting:
-            requested.charge(gang.queue, asked(gang, wholly=True))
-        shares = fair_shares(cluster.capacity(), requested)
-        turns: Turns[Gang] = Turns(cluster.used, shares, cluster.history.past(shares))
-        for gang in waiting:
-            problem = cluster.forest.refusal(gang.queue)
+        for gang in pending:
+            requested.charge(gang.queue, gang_charges(gang, include_surplus=True))
+        shares = compute_fair_shares(cluster.capacity(), requested)
+        queue: SchedulingQueue[Gang] = SchedulingQueue(
+            cluster.used, shares, cluster.history.mean_share_ratios(shares)
+        )
+        for gang in pending:
+            problem = cluster.forest.admission_problem(gang.queue)
             if problem is not None:
-                self.refusals.append(Refusal(gang, problem))
+                self.unschedulable.append(UnschedulableGang(gang, problem))
             elif gang.needed:
-                turns.add(gang)
+                queue.add(gang)
             else:
-                self._complete.append(gang)
-        return turns
+                self._complete_gangs.append(gang)
+        return queue
 
-    def take_turn(self, gang: Gang) -> Placement | Refusal:
-        """Books one gang, or says why not. An error undoes what was booked for it, and the cycle
-        can go on with the next gang."""
-        self._follow_nodes()
+    def schedule_gang(self, gang: Gang) -> GangPlacement | UnschedulableGang:
+        """Places one gang, or returns why not. An error rolls back its changes, and the cycle can
+        go on with the next gang."""
+        self._handle_node_changes()
         self._renew_budgets(gang)
-        self._left.clear()
-        if gang.room in self._cluster.standing:
-            self._open = OpenRoom(self._cluster, gang.room, self._turns)
-        mark = self._cluster.snapshot.mark()
+        self._evicted.clear()
+        if gang.reservation in self._cluster.running_gangs:
+            self._reserved_capacity = OpenReservation(self._cluster, gang.reservation, self._queue)
+        trial = self._cluster.snapshot.begin_trial()
         try:
-            outcome = self._decide(self._cluster.apart(gang))
+            outcome = self._schedule(self._cluster.with_gangs_to_avoid(gang))
         except BaseException:
-            self._cluster.snapshot.undo(mark)
-            self._close(())
-            self._restore()
+            self._cluster.snapshot.rollback(trial)
+            self._close_reserved_capacity(())
+            self._restore_victims()
             raise
-        if isinstance(outcome, Placement):
-            self._cluster.snapshot.end(mark)
-            self._close(outcome.bookings)
+        if isinstance(outcome, GangPlacement):
+            self._cluster.snapshot.end_trial(trial)
+            self._close_reserved_capacity(outcome.pods)
             self.placements.append(outcome)
-            self._newcomers.add(outcome.gang.name)
+            self._placed_this_cycle.add(outcome.gang.name)
         else:
-            self._cluster.snapshot.undo(mark)  # a gang that is refused changes nothing
-            self._close(())
-            if self._left:
-                self._restore()
-            self.refusals.append(outcome)
+            self._cluster.snapshot.rollback(trial)  # an unschedulable gang changes nothing
+            self._close_reserved_capacity(())
+            if self._evicted:
+                self._restore_victims()
+            self.unschedulable.append(outcome)
         return outcome
 
     def _renew_budgets(self, gang: Gang) -> None:
-        """What one gang's searches cost is not taken from the next one, nor what a reservation
-        costs that is renewed between them."""
-        self._placer.budget = budget_for(gang)
+        """Each gang has a search budget of its own, and so has the renewal of a reservation between
+        two gangs."""
+        self._placer.budget = search_budget_for(gang)
         self._cluster.snapshot.claims.renew_budget()
 
     @property
@@ -249,191 +273,224 @@ class Round:
         budgets = (self._placer.budget, self._cluster.snapshot.claims.budget)
         return any(budget is not None and budget.exceeded for budget in budgets)
 
-    def _follow_nodes(self) -> None:
-        """Nodes that changed since the last turn may hold what found no place before, and the
-        shadow knows nothing of them: it is made anew for the same gang."""
-        changes = self._cluster.snapshot.node_changes
-        if self._nodes_at != changes:
-            self._nodes_at = changes
-            self._forget_trials()
+    def _handle_node_changes(self) -> None:
+        """Nodes that changed since the last gang may fit gangs that did not fit before, and the
+        shadow does not have them: it is computed again for the same gang."""
+        changes = self._cluster.snapshot.node_generation
+        if self._node_generation != changes:
+            self._node_generation = changes
+            self._invalidate_attempts()
 
-    def _close(self, users: Iterable[Booking]) -> None:
-        if self._open is not None:
-            self._open.close(users)
-            self._open = None
+    def _close_reserved_capacity(self, consumers: Iterable[PodPlacement]) -> None:
+        if self._reserved_capacity is not None:
+            self._reserved_capacity.close(consumers)
+            self._reserved_capacity = None
 
-    def _forget_trials(self) -> None:
-        """What was worked out before may be wrong by now; a reservation is renewed."""
-        self._evictor = None
-        self._hopeless.clear()
+    def _invalidate_attempts(self) -> None:
+        """Drops what was computed from an older state, and renews the backfill reservation."""
+        self._victim_selector = None
+        self._failed_attempts.clear()
         if self._shadow is not None:
-            gang = self._cluster.apart(self._shadow.reservation.gang)
+            gang = self._cluster.with_gangs_to_avoid(self._shadow.reservation.gang)
             self._renew_budgets(gang)
-            self._shadow = reserve(self._cluster, self._rooms, self._placer, gang, self._now)
+            self._shadow = reserve_capacity(
+                self._cluster, self._feasibility, self._placer, gang, self._now
+            )
 
-    def _decide(self, gang: Gang) -> Placement | Refusal:
-        flaw = flaw_of(gang, self._cluster.snapshot.bookings)
-        if flaw is not None:
-            return Refusal(gang, flaw)
-        over = self._cluster.used.blocked(gang.queue, asked(gang))
-        passes = self._shadow is None or self._shadow.ends_before(gang, self._now)
-        known = self._known(gang, over) if self._hopeless else None
-        vain = self._hopeless.get(known)
-        tried = vain is not None and (vain.passes or not passes)
-        room = None if tried else (over is None and self._place(gang)) or self._evict(gang)
-        if room is None or not room.bookings:
-            known = known or self._known(gang, over)
-            before = vain or _Vain()
-            vain = _Vain(passes or before.passes, self._search_exceeded or before.search_exceeded)
-            if known is not None:
-                self._hopeless[known] = vain
-            if over is not None:
-                return Refusal(gang, over)
-            self._reserve(gang)
-            return Refusal(gang, NoRoom(vain.search_exceeded))
-        for unit in room.units:
-            standing = self._cluster.standing[unit.gang]
-            self._cluster.leave(unit.gang, unit.pods, self._turns)
-            self._left.append((standing, unit))
-        kept = self._within_limits(gang, list(room.bookings))
+    def _schedule(self, gang: Gang) -> GangPlacement | UnschedulableGang:
+        problem = validate_gang(gang, self._cluster.snapshot.placements)
+        if problem is not None:
+            return UnschedulableGang(gang, problem)
+        exceeded = self._cluster.used.first_exceeded_limit(gang.queue, gang_charges(gang))
+        is_unrestricted = self._shadow is None or self._shadow.ends_before(gang, self._now)
+        key = self._attempt_key(gang, exceeded) if self._failed_attempts else None
+        failed = self._failed_attempts.get(key)
+        tried = failed is not None and (failed.covers_backfill or not is_unrestricted)
+        candidate = (
+            None if tried else (exceeded is None and self._place(gang)) or self._preempt(gang)
+        )
+        if candidate is None or not candidate.placements:
+            key = key or self._attempt_key(gang, exceeded)
+            previous = failed or _FailedAttempt()
+            failed = _FailedAttempt(
+                is_unrestricted or previous.covers_backfill,
+                self._search_exceeded or previous.search_exceeded,
+            )
+            if key is not None:
+                self._failed_attempts[key] = failed
+            if exceeded is not None:
+                return UnschedulableGang(gang, exceeded)
+            self._reserve_for_backfill(gang)
+            return UnschedulableGang(gang, InsufficientCapacity(failed.search_exceeded))
+        for unit in candidate.victims:
+            running_gang = self._cluster.running_gangs[unit.gang]
+            self._cluster.record_removed(unit.gang, unit.pods, self._queue)
+            self._evicted.append((running_gang, unit))
+        kept = self._trim_to_limits(gang, list(candidate.placements))
         if not kept:
-            must, others = _divided(gang, room.bookings)
-            counted = self._cluster.counted(must or others[:1])
-            return Refusal(gang, self._cluster.used.blocked(gang.queue, counted) or NoRoom())
-        if self._evictor is not None and room.units:
-            self._evictor.victims.count_out(room.units)
-            self._hopeless.clear()
-        self._cluster.stand(gang, kept, self._now, self._turns)
-        return Placement(gang, tuple(kept), room.units)
+            required, others = _split_required(gang, candidate.placements)
+            counted = self._cluster.queue_charges(required or others[:1])
+            return UnschedulableGang(
+                gang,
+                self._cluster.used.first_exceeded_limit(gang.queue, counted)
+                or InsufficientCapacity(),
+            )
+        if self._victim_selector is not None and candidate.victims:
+            self._victim_selector.candidates.charge_disruption_budgets(candidate.victims)
+            self._failed_attempts.clear()
+        self._cluster.record_placed(gang, kept, self._now, self._queue)
+        return GangPlacement(gang, tuple(kept), candidate.victims)
 
-    def _restore(self) -> None:
-        """Gives gangs back, whose bookings are there again, what they lost for one that gets no
-        place after all. What was worked out with that is forgotten."""
-        bookings = self._cluster.snapshot.bookings
-        for standing, unit in self._left:
-            had = [bookings[pod] for pod in unit.pods]
-            self._cluster.stand(standing.gang, had, standing.since, self._turns)
-        self._left.clear()
-        self._forget_trials()
+    def _restore_victims(self) -> None:
+        """Records the evicted units as placed again, after the rollback restored their placements,
+        because the preemptor is not placed. Cached results that assumed the eviction are
+        dropped."""
+        placements = self._cluster.snapshot.placements
+        for running_gang, unit in self._evicted:
+            evicted = [placements[pod] for pod in unit.pods]
+            self._cluster.record_placed(running_gang.gang, evicted, running_gang.since, self._queue)
+        self._evicted.clear()
+        self._invalidate_attempts()
 
-    def _known(self, gang: Gang, over: Blocked | None) -> Hashable | None:
-        """By what it is known that a gang was tried in vain."""
-        ask = ask_of(gang, self._cluster.snapshot.neighbours)
-        return None if ask is None else (ask, over is not None)
+    def _attempt_key(self, gang: Gang, exceeded: LimitExceeded | None) -> Hashable | None:
+        """Key under which the unsuccessful attempt of an equivalent gang is found."""
+        request = equivalence_key(gang, self._cluster.snapshot.pod_counts)
+        return None if request is None else (request, exceeded is not None)
 
-    def _place(self, gang: Gang) -> Room | None:
-        return self._place_inside(gang) or self._place_anywhere(gang)
+    def _place(self, gang: Gang) -> PlacementCandidate | None:
+        return self._place_in_reserved_capacity(gang) or self._place_anywhere(gang)
 
-    def _place_inside(self, gang: Gang) -> Room | None:
-        """In room that is kept for it, whoever else waits; else where another was before it."""
-        if self._open is not None:
-            bookings = self._open.place(self._placer, gang)
-            if bookings is not None and self._shadow is not None:
-                self._shadow.take(bookings, [booking.pod for booking in self._open.kept])
-        elif gang.before and self._shadow is None:
-            bookings = place_as_before(self._placer, self._cluster.snapshot, gang)
+    def _place_in_reserved_capacity(self, gang: Gang) -> PlacementCandidate | None:
+        """In the capacity of its Reservation, regardless of other pending gangs; else on the nodes
+        of the gang that it replaces."""
+        if self._reserved_capacity is not None:
+            placements = self._reserved_capacity.place(self._placer, gang)
+            if placements is not None and self._shadow is not None:
+                self._shadow.try_add(
+                    placements, [placement.pod for placement in self._reserved_capacity.reserved]
+                )
+        elif gang.previous_nodes and self._shadow is None:
+            placements = place_on_previous_nodes(self._placer, self._cluster.snapshot, gang)
         else:
             return None
-        return None if bookings is None else Room(tuple(bookings))
+        return None if placements is None else PlacementCandidate(tuple(placements))
 
-    def _place_anywhere(self, gang: Gang) -> Room | None:
+    def _place_anywhere(self, gang: Gang) -> PlacementCandidate | None:
         shadow = self._shadow
         if shadow is None or shadow.ends_before(gang, self._now):
-            bookings = self._placer.place(gang)
-            return None if bookings is None else Room(tuple(bookings))
-        mark = self._cluster.snapshot.mark()
-        bookings = self._placer.within(shadow.rooms).place(gang)
-        if bookings is not None and shadow.take(bookings):
-            self._cluster.snapshot.keep(mark)
-            return Room(tuple(bookings))
-        self._cluster.snapshot.undo(mark)
+            placements = self._placer.place(gang)
+            return None if placements is None else PlacementCandidate(tuple(placements))
+        trial = self._cluster.snapshot.begin_trial()
+        placements = self._placer.restricted_to(shadow.feasibility).place(gang)
+        if placements is not None and shadow.try_add(placements):
+            self._cluster.snapshot.commit(trial)
+            return PlacementCandidate(tuple(placements))
+        self._cluster.snapshot.rollback(trial)
         return None
 
-    def _evict(self, gang: Gang) -> Room | None:
-        if not self._policy.evicts or not gang.preempts or not gang.needed:
+    def _preempt(self, gang: Gang) -> PlacementCandidate | None:
+        if not self._policy.preemption_enabled or not gang.preempts or not gang.needed:
             return None
-        if self._evictor is None:
-            self._evictor = Evictor(
-                self._cluster, self._rooms, self._placer, self._now, self._newcomers
+        if self._victim_selector is None:
+            self._victim_selector = VictimSelector(
+                self._cluster, self._feasibility, self._placer, self._now, self._placed_this_cycle
             )
-        mark = self._cluster.snapshot.mark()
-        room = self._evictor.make_room(gang)
-        gone = [pod for unit in room.units for pod in unit.pods] if room is not None else []
-        if room is None or (
-            self._shadow is not None and not self._shadow.take(list(room.bookings), gone)
+        trial = self._cluster.snapshot.begin_trial()
+        candidate = self._victim_selector.place_by_preemption(gang)
+        removed = (
+            [pod for unit in candidate.victims for pod in unit.pods]
+            if candidate is not None
+            else []
+        )
+        if candidate is None or (
+            self._shadow is not None
+            and not self._shadow.try_add(list(candidate.placements), removed)
         ):
-            self._cluster.snapshot.undo(mark)
+            self._cluster.snapshot.rollback(trial)
             return None
-        self._cluster.snapshot.keep(mark)
-        return room
+        self._cluster.snapshot.commit(trial)
+        return candidate
 
-    def _reserve(self, gang: Gang) -> None:
-        """Keeps room for the first that has waited long enough."""
+    def _reserve_for_backfill(self, gang: Gang) -> None:
+        """Holds capacity for the first gang that has waited long enough."""
         waited = self._now - gang.created
         if self._shadow is None and waited >= self._policy.reserve_after:
-            self._shadow = reserve(self._cluster, self._rooms, self._placer, gang, self._now)
+            self._shadow = reserve_capacity(
+                self._cluster, self._feasibility, self._placer, gang, self._now
+            )
 
-    def _within_limits(self, gang: Gang, bookings: list[Booking]) -> list[Booking]:
-        """Gives back what is above the minimum and above a limit of the queue."""
+    def _trim_to_limits(self, gang: Gang, placements: list[PodPlacement]) -> list[PodPlacement]:
+        """Removes surplus pods that would exceed a limit of the queue."""
         used, queue = self._cluster.used, gang.queue
-        claims = any(booking.shape.claims for booking in bookings)
+        claims = any(placement.shape.claims for placement in placements)
         if not claims and (
-            len(bookings) == gang.needed or used.blocked(queue, asked(gang, wholly=True)) is None
+            len(placements) == gang.needed
+            or used.first_exceeded_limit(queue, gang_charges(gang, include_surplus=True)) is None
         ):
-            return bookings
-        must, others = _divided(gang, bookings)
+            return placements
+        required, others = _split_required(gang, placements)
         claimed: set[str] = set()
-        total = self._cluster.counted(must, claimed)
-        kept = [] if must and used.blocked(queue, total) is not None else list(must)
-        for booking in others if len(kept) == len(must) else ():
-            also = set(claimed)
-            more = total + self._cluster.counted((booking,), also)
-            if used.blocked(queue, more) is None:
-                kept.append(booking)
-                total, claimed = more, also
-        over = {booking.pod for booking in bookings} - {booking.pod for booking in kept}
-        self._cluster.snapshot.release_all(sorted(over))
-        return [booking for booking in bookings if booking.pod not in over]
+        total = self._cluster.queue_charges(required, claimed)
+        kept = (
+            []
+            if required and used.first_exceeded_limit(queue, total) is not None
+            else list(required)
+        )
+        for placement in others if len(kept) == len(required) else ():
+            claims_with_it = set(claimed)
+            more = total + self._cluster.queue_charges((placement,), claims_with_it)
+            if used.first_exceeded_limit(queue, more) is None:
+                kept.append(placement)
+                total, claimed = more, claims_with_it
+        excess = {placement.pod for placement in placements} - {placement.pod for placement in kept}
+        self._cluster.snapshot.remove_pods(sorted(excess))
+        return [placement for placement in placements if placement.pod not in excess]
 
 
-def _divided(gang: Gang, bookings: Iterable[Booking]) -> tuple[list[Booking], list[Booking]]:
-    """Those that a gang must have, and those that it can do without."""
+def _split_required(
+    gang: Gang, placements: Iterable[PodPlacement]
+) -> tuple[list[PodPlacement], list[PodPlacement]]:
+    """The placements that the gang requires, and its surplus pods."""
     needed = {member.pod for group in gang.groups for member in group.members[: group.needed]}
-    must = [booking for booking in bookings if booking.pod in needed]
-    return must, [booking for booking in bookings if booking.pod not in needed]
+    required = [placement for placement in placements if placement.pod in needed]
+    return required, [placement for placement in placements if placement.pod not in needed]
 
 
-def ask_of(gang: Gang, neighbours: Neighbours) -> Hashable | None:
-    """What is equal for gangs that find a place only together, or not at all; None where pods that
-    come may make a place, or room is kept."""
-    decisive = [_decisive(gang, group) for group in gang.groups]
-    members = [member for some in decisive for member in some]
-    if gang.room or any(member.shape.peers is not None for member in members):
+def equivalence_key(gang: Gang, pod_counts: PodCounts) -> Hashable | None:
+    """Equal for gangs that are feasible only together; None where a newly placed pod may make the
+    gang feasible (affinity), or where it uses a reservation."""
+    decisive = [_decisive_members(gang, group) for group in gang.groups]
+    members = [member for group_members in decisive for member in group_members]
+    if gang.reservation or any(member.shape.pod_rules is not None for member in members):
         return None
-    kept_away = {neighbours.repelling(each) for each in members} if neighbours.repels else ()
+    anti_affinity = (
+        {pod_counts.anti_affinity_against(each) for each in members}
+        if pod_counts.has_anti_affinity
+        else ()
+    )
     groups = tuple(
         (
-            tuple(Counter(member.shape for member in some).items()),
+            tuple(Counter(member.shape for member in group_members).items()),
             group.pack,
             group.segments,
-            group.placed if group.pack or gang.pack else (),
+            group.placed_nodes if group.pack or gang.pack else (),
         )
-        for group, some in zip(gang.groups, decisive, strict=True)
+        for group, group_members in zip(gang.groups, decisive, strict=True)
     )
     return (
         groups,
         gang.pack,
         gang.bundles,
-        gang.apart,
-        gang.within,
+        gang.anti_affinity,
+        gang.base_nodes,
         gang.queue,
         gang.priority,
         gang.preempts,
-        frozenset(kept_away),
+        frozenset(anti_affinity),
     )
 
 
-def _decisive(gang: Gang, group: Group) -> Sequence[Member]:
-    """The pods of a group without which its gang gets no place: those that it must have, or where
-    the gang has its minimum, the first that it could have beyond (see `placing.one_more`)."""
+def _decisive_members(gang: Gang, group: Group) -> Sequence[Member]:
+    """The pods of a group that decide whether its gang is placed: the required ones, or where the
+    gang has its minimum, the first surplus pod (see `placer.with_one_more_required`)."""
     return group.members[: group.needed if gang.needed else 1]

@@ -1,22 +1,21 @@
-"""What a search may cost. Steps are counted, not seconds: the same cluster gets the same answer."""
+"""The cost limit of a search. Steps are counted, not seconds: equal clusters get equal results."""
 
 
 class SearchBudget:
-    """So many steps of a search, and whether they were too few."""
+    """A number of steps, and whether a search needed more."""
 
     def __init__(self, steps: int) -> None:
         self._left = steps
         self.exceeded = False
-        """Whether a step was refused: what was not found may be there all the same."""
+        """Whether steps were refused: an unsuccessful search was not complete."""
 
     @property
-    def spent(self) -> bool:
-        """Whether nothing is left."""
+    def is_spent(self) -> bool:
         return self._left <= 0
 
     def spend(self, steps: int = 1) -> bool:
-        """Pays for steps; False if they are not left. Nothing is left then for cheaper ones either:
-        what costs little at a time would go on for long."""
+        """Spends steps; False if too few remain. The rest is dropped then, so that cheap steps do
+        not prolong a search that has already exceeded its budget."""
         if self._left < steps:
             self._left = 0
             self.exceeded = True

@@ -1,12 +1,15 @@
-"""Our filters, scores and device choices for clusters that keep kube-scheduler.
+"""A scheduler extender: our filters, scores and GPU device selection behind kube-scheduler.
 
-kube-scheduler asks over HTTP, one **verb** after the other, about pods that request a managed
-resource. `filter` says which nodes will do and why the others will not; `prioritize` how good they
-are; `preempt` which nodes are worth pushing pods out of; `bind` chooses the devices and writes the
-binding. All are answered from memory, from the same `World` and `Rooms` as our own scheduler's.
+kube-scheduler calls one **verb** after the other over HTTP for pods that request a managed
+resource. `filter` returns the feasible nodes and the reasons against the others; `prioritize`
+scores them; `preempt` keeps the nodes where preemption helps; `bind` selects devices and writes the
+binding. All verbs are answered from memory, by the same `SchedulerCache` and `FeasibilityCache` as
+in our own scheduler.
 
-Nothing is reserved between `filter` and `bind`: kube-scheduler counts a pod on its node from the
-moment it has chosen, so it sends no second pod after the same resource; and `bind` looks again and
-books the devices before it writes, without giving way in between. So two pods never get one device,
-whatever was asked before; at worst a binding is refused, and kube-scheduler tries the pod again.
+Nothing is reserved between `filter` and `bind`: kube-scheduler assumes a pod on its node as soon as
+it has chosen, so it sends no second pod for the same resource; and `bind` checks the node again and
+assumes the pod with its devices before it writes, without an await in between. So two pods never
+get the same device; at worst a binding fails, and kube-scheduler retries the pod.
+
+Entry point: `assembly.build_extender`; `process` and `command` are `kilonova run extender`.
 """

@@ -1,9 +1,9 @@
-"""What kube-scheduler must be told, so that it asks about every pod with GPUs."""
+"""The configuration of kube-scheduler that sends every pod with GPUs to the extender."""
 
 from typing import Any
 
-from kilonova.scheduler.core.mig_parts import known_geometries
-from kilonova.scheduler.core.snapshot import GPU, mig_resource
+from kilonova.catalog.mig import known_geometries
+from kilonova.scheduler.core.model.snapshot import GPU, mig_resource
 
 HTTP_TIMEOUT = "5s"
 
@@ -11,8 +11,8 @@ HTTP_TIMEOUT = "5s"
 def managed_resources() -> list[str]:
     """`nvidia.com/gpu` and every MIG profile of every known device, under each of its names.
 
-    A pod that asks only for a resource that is not in the list would pass by the extender, and be
-    placed by counts alone.
+    A pod that requests only resources outside this list would bypass the extender and be placed by
+    resource counts alone.
     """
     profiles = {
         name
@@ -28,7 +28,7 @@ def managed_resources() -> list[str]:
 def scheduler_configuration(
     url: str, kubeconfig: str, tls: dict[str, str] | None = None
 ) -> dict[str, Any]:
-    """A whole KubeSchedulerConfiguration with the extender at a URL."""
+    """A complete KubeSchedulerConfiguration with the extender at a URL."""
     return {
         "apiVersion": "kubescheduler.config.k8s.io/v1",
         "kind": "KubeSchedulerConfiguration",
@@ -41,8 +41,8 @@ def scheduler_configuration(
 def extender_entry(url: str, tls: dict[str, str] | None = None) -> dict[str, Any]:
     """The entry of `extenders` in a KubeSchedulerConfiguration.
 
-    MIG instances are made where they are needed, so nodes need not offer them beforehand:
-    kube-scheduler leaves counting them to us. GPUs it counts, too: that tells it whom to push out.
+    MIG instances are created on demand, so nodes need not advertise them: kube-scheduler ignores
+    their counts. It does count GPUs, which is how it selects preemption victims.
     """
     entry: dict[str, Any] = {
         "urlPrefix": url,

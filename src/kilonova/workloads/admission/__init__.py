@@ -1,45 +1,50 @@
-"""What the operator says to an API server before a PodCliqueSet is stored.
+"""Admission of PodCliqueSets and ClusterTopologyBindings: defaults, validation and an authorizer.
 
-- **Defaults**: what is meant where a set says nothing, filled in before anybody else sees it.
-- **Rules**: `validate_create` and `validate_update` give *findings*: problems, each with the path
-  of its field, the value and the rule, and warnings. All pure.
-- The **authorizer**, off unless asked for, keeps hands off what the operator has made.
-- **Hooks** say what is asked about, **handlers** answer. On a Kubernetes cluster they are served
-  by `kube.admission.AdmissionServer` and made known by `install_webhooks`; an embedded cluster
-  calls the same handlers in process.
+- `defaults`: default values that the CRD schema cannot express.
+- `validation`: `validate_create`, `validate_update` and `validate_topology` return field errors,
+  each with path, value and rule, and warnings. All pure.
+- `authorizer`, off by default: rejects changes by users to objects that the operator manages.
+- `webhooks` declares the webhooks, `handlers` serves them. On a Kubernetes cluster
+  `kube.admission.AdmissionServer` serves them and `install_webhooks` registers them; the embedded
+  cluster calls the same handlers in process.
 
-PodCliques, scaling groups and gangs that people write by hand are held to their schema only.
+PodCliques, scaling groups and gangs that users write themselves are validated only by their CRD
+schemas.
 """
 
-from kilonova.workloads.admission.configurations import (
-    NAME,
-    Address,
-    AtService,
-    AtUrl,
-    configurations,
+from kilonova.workloads.admission.defaults import apply_defaults
+from kilonova.workloads.admission.handlers import build_handlers
+from kilonova.workloads.admission.registration import (
+    CONFIGURATION_NAME,
+    ServiceEndpoint,
+    UrlEndpoint,
+    WebhookEndpoint,
+    build_configurations,
     install_webhooks,
 )
-from kilonova.workloads.admission.defaults import defaulted
-from kilonova.workloads.admission.findings import Findings
-from kilonova.workloads.admission.handlers import build_handlers
-from kilonova.workloads.admission.hooks import Hook, Interest, hooks_of
-from kilonova.workloads.admission.topologies import validate_topology
-from kilonova.workloads.admission.validation import Context, validate_create, validate_update
+from kilonova.workloads.admission.validation.clustertopology import validate_topology
+from kilonova.workloads.admission.validation.field_errors import ValidationResult
+from kilonova.workloads.admission.validation.podcliqueset import (
+    ValidationContext,
+    validate_create,
+    validate_update,
+)
+from kilonova.workloads.admission.webhooks import WebhookDefinition, WebhookRule, list_webhooks
 
 __all__ = [
-    "NAME",
-    "Address",
-    "AtService",
-    "AtUrl",
-    "Context",
-    "Findings",
-    "Hook",
-    "Interest",
+    "CONFIGURATION_NAME",
+    "ServiceEndpoint",
+    "UrlEndpoint",
+    "ValidationContext",
+    "ValidationResult",
+    "WebhookDefinition",
+    "WebhookEndpoint",
+    "WebhookRule",
+    "apply_defaults",
+    "build_configurations",
     "build_handlers",
-    "configurations",
-    "defaulted",
-    "hooks_of",
     "install_webhooks",
+    "list_webhooks",
     "validate_create",
     "validate_topology",
     "validate_update",

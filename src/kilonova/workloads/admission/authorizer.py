@@ -1,7 +1,7 @@
-"""Whether somebody may change what the operator has made. Pure, but for finding the set.
+"""Whether a user may change an object that the operator manages.
 
-Off unless asked for. What people mean to change, they change in the set; by hand they may
-delete pods, and connect to them. A set can be annotated so that anything goes.
+Off by default. Users change the PodCliqueSet; of its objects they may only delete pods and connect
+to them. An annotation of the set disables the protection.
 """
 
 from collections.abc import Mapping
@@ -10,43 +10,45 @@ from typing import cast
 from kilonova.api.grove import names
 from kilonova.api.json import JsonObject
 from kilonova.kube import Key
-from kilonova.kube.admission import Allowed, Answer, Denied, Review
+from kilonova.kube.admission import AdmissionRequest, AdmissionResponse, Allowed, Denied
 
-SYSTEM_USERS = tuple(
+EXEMPT_SYSTEM_USERS = tuple(
     f"system:serviceaccount:kube-system:{name}"
     for name in ("generic-garbage-collector", "namespace-controller")
 )
-"""Who only ever finishes a deletion that somebody else was allowed."""
+"""Controllers that only complete a deletion which was authorized before."""
 
 
-def set_in_question(review: Review, trusted: frozenset[str]) -> Key | None:
-    """The set whose annotations decide about a request; None where it is allowed at once."""
-    if review.operation == "CONNECT" or review.user_info.username in trusted:
+def find_protecting_set(request: AdmissionRequest, exempt_users: frozenset[str]) -> Key | None:
+    """The set whose annotations decide about a request; None if it is allowed anyway."""
+    if request.operation == "CONNECT" or request.user_info.username in exempt_users:
         return None
-    if review.operation == "DELETE" and (review.resource.group, review.resource.resource) == (
+    if request.operation == "DELETE" and (request.resource.group, request.resource.resource) == (
         "",
         "pods",
     ):
         return None
-    # Of an object that exists, what it is counts, not what somebody would make of it.
-    labels = _labels(review.object if review.old_object is None else review.old_object)
+    # The stored labels decide, not the submitted ones: a request must not remove the protection.
+    labels = _get_labels(request.object if request.old_object is None else request.old_object)
     if labels.get(names.MANAGED_BY) != names.OPERATOR or not labels.get(names.PART_OF):
         return None
-    return review.namespace, labels[names.PART_OF]
+    return request.namespace, labels[names.PART_OF]
 
 
-def verdict(review: Review, set_key: Key, annotations: Mapping[str, str] | None) -> Answer:
-    """The answer, given the annotations of the set; None where there is no such set (any more)."""
-    if annotations is None or annotations.get(names.UNPROTECTED) == "true":
+def authorize_change(
+    request: AdmissionRequest, set_key: Key, annotations: Mapping[str, str] | None
+) -> AdmissionResponse:
+    """The response, given the annotations of the set; None where the set does not exist."""
+    if annotations is None or annotations.get(names.PROTECTION_DISABLED) == "true":
         return Allowed()
-    resource = ".".join(filter(None, (review.resource.resource, review.resource.group)))
+    resource = ".".join(filter(None, (request.resource.resource, request.resource.group)))
     return Denied(
-        f'{resource} "{review.name}" belongs to PodCliqueSet "{set_key[1]}" and is kept by its '
-        f'operator: user "{review.user_info.username}" may not {review.operation} it. Change the '
-        f'PodCliqueSet instead, or annotate that with {names.UNPROTECTED}="true"'
+        f'{resource} "{request.name}" is managed by the operator of PodCliqueSet "{set_key[1]}": '
+        f'user "{request.user_info.username}" is not allowed to {request.operation} it. Change the '
+        f'PodCliqueSet instead, or annotate it with {names.PROTECTION_DISABLED}="true"'
     )
 
 
-def _labels(obj: JsonObject | None) -> Mapping[str, str]:
+def _get_labels(obj: JsonObject | None) -> Mapping[str, str]:
     metadata = cast(JsonObject, (obj or {}).get("metadata") or {})
     return metadata.get("labels") or {}

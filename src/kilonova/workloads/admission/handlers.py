@@ -1,8 +1,7 @@
-"""Answers to the API server: thin shells around the rules.
+"""Admission handlers: thin shells around the defaults and rules.
 
-What a set is judged by is read when it is asked for, not taken from a cache: a topology and a
-set that names it may come in one file, and the set must not be refused because a watch is a
-moment behind.
+Topologies and queues are read from the API server, not from a cache: a topology and a set that
+names it may be applied together, and the set must not be rejected because a watch lags.
 """
 
 from collections.abc import Mapping
@@ -11,91 +10,113 @@ from typing import TypeVar
 
 from kilonova.api.json import JsonObject
 from kilonova.kube import Client, NotFound, Resource
-from kilonova.kube.admission import Allowed, Answer, Handler, Mutated, Problem, Review, invalid
+from kilonova.kube.admission import (
+    AdmissionRequest,
+    AdmissionResponse,
+    Allowed,
+    FieldError,
+    Handler,
+    Mutated,
+    deny_invalid,
+)
 from kilonova.workloads import resources
-from kilonova.workloads.admission import hooks
-from kilonova.workloads.admission.authorizer import SYSTEM_USERS, set_in_question, verdict
-from kilonova.workloads.admission.defaults import defaulted, taken_as_one
-from kilonova.workloads.admission.drafts import read_set
-from kilonova.workloads.admission.findings import Findings
-from kilonova.workloads.admission.packing import topology_names
-from kilonova.workloads.admission.schedulers import volcano_queue
-from kilonova.workloads.admission.topologies import validate_topology
-from kilonova.workloads.admission.validation import Context, validate_create, validate_update
+from kilonova.workloads.admission import webhooks
+from kilonova.workloads.admission.authorizer import (
+    EXEMPT_SYSTEM_USERS,
+    authorize_change,
+    find_protecting_set,
+)
+from kilonova.workloads.admission.defaults import apply_defaults, warn_about_zero_replicas
+from kilonova.workloads.admission.manifests import decode_set
+from kilonova.workloads.admission.validation.clustertopology import validate_topology
+from kilonova.workloads.admission.validation.field_errors import ValidationResult
+from kilonova.workloads.admission.validation.podcliqueset import (
+    ValidationContext,
+    validate_create,
+    validate_update,
+)
+from kilonova.workloads.admission.validation.schedulers import get_volcano_queue
+from kilonova.workloads.admission.validation.topology_constraints import list_topology_names
 from kilonova.workloads.backends import VOLCANO
 from kilonova.workloads.backends.volcano import VOLCANO_QUEUES
-from kilonova.workloads.settings import Settings
+from kilonova.workloads.settings import OperatorSettings
 
 _T = TypeVar("_T")
 
 
-def build_handlers(client: Client, settings: Settings, *, operator: str) -> Mapping[str, Handler]:
+def build_handlers(
+    client: Client, settings: OperatorSettings, *, operator: str
+) -> Mapping[str, Handler]:
     """The handlers by path, for an `AdmissionServer` or an embedded cluster.
 
-    `operator` is the user that the operator is known as, whom the authorizer lets pass.
+    `operator` is the operator's own user name, which the authorizer exempts.
     """
-    judge = _Judge(client, settings, frozenset((operator, *settings.exempt_users, *SYSTEM_USERS)))
-    found: dict[str, Handler] = {
-        hooks.DEFAULTS_PATH: judge.fill_in,
-        hooks.VALIDATION_PATH: judge.check_set,
-        hooks.TOPOLOGY_PATH: judge.check_topology,
+    handlers = _AdmissionHandlers(
+        client, settings, frozenset((operator, *settings.exempt_users, *EXEMPT_SYSTEM_USERS))
+    )
+    routes: dict[str, Handler] = {
+        webhooks.DEFAULTS_PATH: handlers.default_set,
+        webhooks.VALIDATION_PATH: handlers.validate_set,
+        webhooks.TOPOLOGY_PATH: handlers.validate_topology,
     }
     if settings.authorizer:
-        found[hooks.AUTHORIZER_PATH] = judge.authorize
-    return found
+        routes[webhooks.AUTHORIZER_PATH] = handlers.authorize_change
+    return routes
 
 
 @dataclass(frozen=True, slots=True)
-class _Judge:
+class _AdmissionHandlers:
     client: Client
-    settings: Settings
-    trusted: frozenset[str]
+    settings: OperatorSettings
+    exempt_users: frozenset[str]
 
-    async def fill_in(self, review: Review) -> Answer:
-        obj = _subject(review)
-        return Mutated(defaulted(obj, review.old_object), taken_as_one(obj))
+    async def default_set(self, request: AdmissionRequest) -> AdmissionResponse:
+        obj = _get_submitted_object(request)
+        return Mutated(apply_defaults(obj, request.old_object), warn_about_zero_replicas(obj))
 
-    async def check_set(self, review: Review) -> Answer:
-        obj = _subject(review)
-        topologies, queues = await self._topologies(obj), await self._queues(obj)
-        context = Context(self.settings, topologies, queues)
-        if review.old_object is None:
-            return _answer(review, validate_create(obj, context))
-        return _answer(review, validate_update(review.old_object, obj, context))
+    async def validate_set(self, request: AdmissionRequest) -> AdmissionResponse:
+        obj = _get_submitted_object(request)
+        topologies, queues = await self._get_topology_levels(obj), await self._get_queue_states(obj)
+        context = ValidationContext(self.settings, topologies, queues)
+        if request.old_object is None:
+            return _to_response(request, validate_create(obj, context))
+        return _to_response(request, validate_update(request.old_object, obj, context))
 
-    async def check_topology(self, review: Review) -> Answer:
-        return _answer(review, validate_topology(_subject(review), self.settings))
+    async def validate_topology(self, request: AdmissionRequest) -> AdmissionResponse:
+        return _to_response(
+            request, validate_topology(_get_submitted_object(request), self.settings)
+        )
 
-    async def authorize(self, review: Review) -> Answer:
-        key = set_in_question(review, self.trusted)
+    async def authorize_change(self, request: AdmissionRequest) -> AdmissionResponse:
+        key = find_protecting_set(request, self.exempt_users)
         if key is None:
             return Allowed()
-        found = await self._find(resources.SETS, key[1], key[0])
-        return verdict(review, key, None if found is None else found.metadata.annotations)
+        found = await self._get_or_none(resources.SETS, key[1], key[0])
+        return authorize_change(request, key, None if found is None else found.metadata.annotations)
 
-    async def _topologies(self, obj: JsonObject) -> dict[str, tuple[str, ...]]:
-        draft = read_set(obj)
-        if isinstance(draft, Problem):
+    async def _get_topology_levels(self, obj: JsonObject) -> dict[str, tuple[str, ...]]:
+        manifest = decode_set(obj)
+        if isinstance(manifest, FieldError):
             return {}
-        found: dict[str, tuple[str, ...]] = {}
-        for name in topology_names(draft.template):
-            topology = await self._find(resources.TOPOLOGIES, name)
+        levels: dict[str, tuple[str, ...]] = {}
+        for name in list_topology_names(manifest.template):
+            topology = await self._get_or_none(resources.TOPOLOGY_BINDINGS, name)
             if topology is not None:
-                found[name] = tuple(level.domain for level in topology.spec.levels)
-        return found
+                levels[name] = tuple(level.domain for level in topology.spec.levels)
+        return levels
 
-    async def _queues(self, obj: JsonObject) -> dict[str, str | None] | None:
-        """The state of the queue of Volcano that a set names, where Volcano is enabled."""
-        draft = read_set(obj)
-        if isinstance(draft, Problem) or VOLCANO not in self.settings.backends:
+    async def _get_queue_states(self, obj: JsonObject) -> dict[str, str | None] | None:
+        """The state of the Volcano queue that a set names, if Volcano is enabled."""
+        manifest = decode_set(obj)
+        if isinstance(manifest, FieldError) or VOLCANO not in self.settings.backends:
             return None
-        queue = volcano_queue(draft, self.settings.schedulers)
+        queue = get_volcano_queue(manifest, self.settings.schedulers)
         if queue is None:
             return None
-        found = await self._find(VOLCANO_QUEUES, queue)
+        found = await self._get_or_none(VOLCANO_QUEUES, queue)
         return {queue: None if found is None else found.status.state}
 
-    async def _find(
+    async def _get_or_none(
         self, resource: Resource[_T], name: str, namespace: str | None = None
     ) -> _T | None:
         try:
@@ -104,13 +125,13 @@ class _Judge:
             return None
 
 
-def _subject(review: Review) -> JsonObject:
-    if review.object is None:
-        raise ValueError(f"a review of {review.operation} without an object")
-    return review.object
+def _get_submitted_object(request: AdmissionRequest) -> JsonObject:
+    if request.object is None:
+        raise ValueError(f"AdmissionReview of {request.operation} has no object")
+    return request.object
 
 
-def _answer(review: Review, findings: Findings) -> Answer:
-    if findings.problems:
-        return invalid(*findings.problems, warnings=findings.warnings, review=review)
-    return Allowed(findings.warnings)
+def _to_response(request: AdmissionRequest, result: ValidationResult) -> AdmissionResponse:
+    if result.errors:
+        return deny_invalid(*result.errors, warnings=result.warnings, request=request)
+    return Allowed(result.warnings)

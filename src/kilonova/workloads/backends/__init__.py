@@ -1,16 +1,17 @@
-"""What schedulers of others want to have of gangs, where a cluster has such schedulers.
+"""Backends for other gang schedulers: KAI and Volcano.
 
-Our own scheduler, and whoever reads PodGangs, needs nothing. Two others know gangs by objects of
-their own, and a **backend** for each makes these from PodGangs: `kai` and `volcano`, pure builders.
-A backend works only where the operator's settings name it; then
+Kilonova's scheduler and others that read PodGangs need no backend. KAI and Volcano represent gangs
+by PodGroups of their own; a *backend* builds those from PodGangs. A backend runs only if the
+operator's settings name it.
 
-- `podgroups` keeps one PodGroup for each PodGang of that scheduler, by the PodGang's name;
-- `stamps` marks pods, so that their scheduler finds the PodGroup;
-- `kinds` is about kinds that need not be installed: nothing waits for them but their own backend;
-- `queues` finds the queue that a set is in;
-- `enabled` puts together what the settings ask for.
+- `interface`: the SchedulerBackend protocol; `kai` and `volcano` implement it, as pure builders.
+- `pod_group_controller` writes one PodGroup for each PodGang of that scheduler, with the same name.
+- `metadata`: labels and annotations by which the scheduler finds the PodGroup of a pod.
+- `optional_kinds`: CRDs that need not be installed; only their own backend waits for them.
+- `queues`: the queue of a set.
+- `assembly` builds what the settings enable; it is the entry point.
 
-KAI has topologies as well; `workloads.topologies` keeps them, from ClusterTopologyBindings.
+KAI also has Topologies; `controllers.topology` derives them from ClusterTopologyBindings.
 """
 
 KAI = "kai-scheduler"
@@ -18,4 +19,4 @@ VOLCANO = "volcano"
 LPX = "lpx-scheduler"
 
 BACKENDS = (KAI, VOLCANO)
-"""Schedulers that get objects of their own."""
+"""Schedulers that get PodGroups."""

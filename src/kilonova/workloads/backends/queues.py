@@ -1,6 +1,6 @@
-"""Which queue of its scheduler a set is in. Pure.
+"""The queue of a set in its scheduler. Pure.
 
-A queue is named by a label or an annotation, on the set or on its cliques; all name the same.
+A queue is named by a label or annotation of the set or of its cliques; all must name the same.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,13 +10,13 @@ from kilonova.api.grove import CliqueTemplate
 from kilonova.workloads.backends import KAI, VOLCANO
 
 QUEUE_KEYS = {KAI: "kai.scheduler/queue", VOLCANO: "scheduling.grove.io/volcano-queue"}
-"""By which label or annotation a scheduler's queue is named."""
+"""The label or annotation key that names a scheduler's queue."""
 VOLCANO_DEFAULT_QUEUE = "default"
-"""Where Volcano puts what names no queue; KAI has none such."""
+"""Volcano's queue for sets that name none; KAI has no default."""
 
 
-class Marked(Protocol):
-    """Metadata of a set, that is there or that somebody wants to have."""
+class LabelledObject(Protocol):
+    """Metadata of a set, stored or submitted."""
 
     @property
     def labels(self) -> Mapping[str, str]: ...
@@ -25,24 +25,26 @@ class Marked(Protocol):
     def annotations(self) -> Mapping[str, str]: ...
 
 
-def named_queues(
-    scheduler: str, metadata: Marked, cliques: Sequence[CliqueTemplate]
+def list_queue_references(
+    scheduler: str, metadata: LabelledObject, cliques: Sequence[CliqueTemplate]
 ) -> list[tuple[str, str]]:
-    """Every place where a queue of a scheduler is named, and what is named there."""
+    """Every path that names a queue of a scheduler, with the name."""
     key = QUEUE_KEYS[scheduler]
-    parts: list[tuple[str, Marked]] = [("metadata", metadata)]
+    parts: list[tuple[str, LabelledObject]] = [("metadata", metadata)]
     parts += [(f"spec.template.cliques[{index}]", each) for index, each in enumerate(cliques)]
     return [
-        (f"{path}.{kind}[{key}]", marks[key])
+        (f"{path}.{kind}[{key}]", metadata_map[key])
         for path, part in parts
-        for kind, marks in (("labels", part.labels), ("annotations", part.annotations))
-        if marks.get(key)
+        for kind, metadata_map in (("labels", part.labels), ("annotations", part.annotations))
+        if metadata_map.get(key)
     ]
 
 
-def queue_of(scheduler: str, metadata: Marked, cliques: Sequence[CliqueTemplate]) -> str | None:
-    """The queue of a set; None where none is named, or several are."""
-    named = {queue for _, queue in named_queues(scheduler, metadata, cliques)}
+def resolve_queue(
+    scheduler: str, metadata: LabelledObject, cliques: Sequence[CliqueTemplate]
+) -> str | None:
+    """The queue of a set; None if it names none or several."""
+    named = {queue for _, queue in list_queue_references(scheduler, metadata, cliques)}
     if len(named) == 1:
         return named.pop()
     return VOLCANO_DEFAULT_QUEUE if scheduler == VOLCANO and not named else None

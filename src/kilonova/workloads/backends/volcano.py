@@ -1,7 +1,7 @@
-"""PodGroups as Volcano has them. Pure.
+"""PodGroups of Volcano. Pure.
 
-Each clique is a subgroup, told by the label of its pods, since Volcano 1.14; an older one knows
-only how many pods there must be in all. Volcano has no topologies that we could name.
+Since Volcano 1.14 each clique is a subgroup, selected by the label of its pods; older versions know
+only the total number of pods. Volcano has no Topology objects to refer to.
 """
 
 import msgspec
@@ -12,20 +12,20 @@ from kilonova.api.meta import Metadata
 from kilonova.api.podgang import PodGang
 from kilonova.kube import Resource
 from kilonova.workloads.backends import VOLCANO
-from kilonova.workloads.backends.mapping import (
-    Mapped,
-    Surroundings,
-    least_members,
-    metadata_of,
+from kilonova.workloads.backends.interface import (
+    MappingResult,
+    PodGroupContext,
+    build_pod_group_metadata,
+    compute_min_member,
 )
-from kilonova.workloads.backends.queues import QUEUE_KEYS, queue_of
-from kilonova.workloads.resources import Child
+from kilonova.workloads.backends.queues import QUEUE_KEYS, resolve_queue
+from kilonova.workloads.resources import ChildObject
 
-_SUB_GROUPS = "subGroupPolicy"
+_SUB_GROUP_FIELD = "subGroupPolicy"
 
 
 class VolcanoQueueStatus(msgspec.Struct, frozen=True, gc=False):
-    """How a queue is: Open where it takes PodGroups."""
+    """The status of a queue; only an Open queue accepts PodGroups."""
 
     state: str = ""
 
@@ -42,41 +42,45 @@ VOLCANO_QUEUES = Resource(
 )
 
 
-class Volcano:
+class VolcanoBackend:
     """The backend of Volcano."""
 
     name = VOLCANO
-    pod_groups = Resource("scheduling.volcano.sh", "v1beta1", "podgroups", "PodGroup", True, Child)
-    trouble = "VolcanoCapabilityUnavailable"
+    pod_groups = Resource(
+        "scheduling.volcano.sh", "v1beta1", "podgroups", "PodGroup", True, ChildObject
+    )
+    failure_reason = "VolcanoCapabilityUnavailable"
 
-    def pod_group(self, gang: PodGang, around: Surroundings) -> Mapped:
-        """The PodGroup of a gang, with subgroups where Volcano has them."""
-        set_ = around.set_
-        queue = queue_of(VOLCANO, set_.metadata, set_.spec.template.cliques)
+    def build_pod_group(self, gang: PodGang, context: PodGroupContext) -> MappingResult:
+        """The PodGroup of a gang, with subgroups if Volcano supports them."""
+        set_ = context.set_
+        queue = resolve_queue(VOLCANO, set_.metadata, set_.spec.template.cliques)
         if queue is None:
             key = QUEUE_KEYS[VOLCANO]
             problem = f"PodCliqueSet {set_.metadata.name} names more than one queue"
-            return Mapped(None, f"{problem}: let all annotations {key} be the same")
+            return MappingResult(None, f"{problem}: set all annotations {key} to the same queue")
         spec: JsonObject = {
-            "minMember": least_members([each.min_replicas for each in gang.spec.pod_groups]),
+            "minMember": compute_min_member([each.min_replicas for each in gang.spec.pod_groups]),
             "queue": queue,
             "priorityClassName": gang.spec.priority_class_name or None,
         }
         problem = ""
-        if _SUB_GROUPS in around.spec_fields:
-            spec[_SUB_GROUPS] = _sub_groups(gang) or None
+        if _SUB_GROUP_FIELD in context.spec_fields:
+            spec[_SUB_GROUP_FIELD] = _build_sub_groups(gang) or None
         else:
-            problem = f"Volcano's PodGroup has no {_SUB_GROUPS}, which came with Volcano 1.14: "
-            problem += "only the number of pods in all is kept, not that of each clique"
-        return Mapped({"metadata": metadata_of(gang), "spec": spec}, problem)
+            problem = (
+                f"Volcano's PodGroup has no {_SUB_GROUP_FIELD}, which needs Volcano 1.14: "
+                "only the total number of pods is guaranteed, not the number of each clique"
+            )
+        return MappingResult({"metadata": build_pod_group_metadata(gang), "spec": spec}, problem)
 
-    def beside_others(self, wanted: JsonObject, live: Child) -> JsonObject:
-        """Nobody else writes what we do."""
+    def drop_fields_of_others(self, wanted: JsonObject, live: ChildObject) -> JsonObject:
+        """All fields: no other component writes them."""
         return wanted
 
 
-def _sub_groups(gang: PodGang) -> list[JsonObject]:
-    """One subgroup for each clique that has replicas; one of them must be there whole."""
+def _build_sub_groups(gang: PodGang) -> list[JsonObject]:
+    """One subgroup for each clique that has replicas."""
     return [
         {
             "name": each.name,

@@ -10,24 +10,31 @@ import pytest
 
 from kilonova.api.times import parse_time
 from kilonova.kube import Client, Reflector
-from kilonova.local.controllers.apps.facts import is_active, share_of
-from kilonova.local.controllers.objects import PODS as POD_FACTS
-from kilonova.local.controllers.objects import Pod
-from tests.local.controllers.apps.workloads import (
+from kilonova.local.controllers.apps.pod_state import is_active, resolve_int_or_percent
+from kilonova.local.objects.core import PODS as POD_FACTS
+from kilonova.local.objects.core import Pod
+from tests.local.controllers.apps.manifests import (
     DEPLOYMENTS,
     REPLICA_SETS,
     cluster,
     conditions,
     pods_of,
     reasons,
-    rolled_out,
     set_image,
-    until_status,
+    wait_for_status,
+    wait_rolled_out,
     workload,
 )
-from tests.local.embedded_cluster import PODS, eventually, find, gone, settle
+from tests.local.embedded_cluster import (
+    PODS,
+    advance_time,
+    find,
+    virtual_time,
+    wait_deleted,
+    wait_for_condition,
+)
 
-pytestmark = pytest.mark.looptime
+pytestmark = virtual_time
 
 REVISION = "deployment.kubernetes.io/revision"
 
@@ -50,7 +57,7 @@ async def images_of(client: Client) -> Counter[str]:
 
 async def test_a_deployment_gets_its_pods(client: Client) -> None:
     await client.create(DEPLOYMENTS, workload(replicas=3), "default")
-    done = await rolled_out(client, 3)
+    done = await wait_rolled_out(client, 3)
     assert conditions(done) == {
         "Available": ("True", "MinimumReplicasAvailable"),
         "Progressing": ("True", "NewReplicaSetAvailable"),
@@ -63,16 +70,16 @@ async def test_a_deployment_gets_its_pods(client: Client) -> None:
     assert await reasons(client, "Deployment", "web") == ["ScalingReplicaSet"]
 
 
-async def test_at_rest_nothing_is_written(client: Client) -> None:
+async def test_idle_controllers_write_nothing(client: Client) -> None:
     await client.create(DEPLOYMENTS, workload(replicas=3), "default")
-    await rolled_out(client, 3)
-    await settle(30)
+    await wait_rolled_out(client, 3)
+    await advance_time(30)
     before = [
         (each["metadata"]["name"], each["metadata"]["resourceVersion"])
         for resource in (DEPLOYMENTS, REPLICA_SETS, PODS)
         for each in (await client.list(resource, "default")).items
     ]
-    await settle(3600)
+    await advance_time(3600)
     after = [
         (each["metadata"]["name"], each["metadata"]["resourceVersion"])
         for resource in (DEPLOYMENTS, REPLICA_SETS, PODS)
@@ -81,11 +88,11 @@ async def test_at_rest_nothing_is_written(client: Client) -> None:
     assert before == after
 
 
-async def test_a_template_that_comes_back_is_its_old_set_again(client: Client) -> None:
+async def test_rolled_back_template_reuses_its_replica_set(client: Client) -> None:
     await client.create(DEPLOYMENTS, workload(replicas=4), "default")
-    await rolled_out(client, 4)
+    await wait_rolled_out(client, 4)
     await set_image(client, DEPLOYMENTS, "img:2")
-    done = await rolled_out(client, 4)
+    done = await wait_rolled_out(client, 4)
     assert done["metadata"]["annotations"][REVISION] == "2"
     assert await images_of(client) == {"img:2": 4}
     sizes = {
@@ -93,7 +100,7 @@ async def test_a_template_that_comes_back_is_its_old_set_again(client: Client) -
     }
     assert sizes == {"1": 0, "2": 4}
     await set_image(client, DEPLOYMENTS, "img:1")
-    await rolled_out(client, 4)
+    await wait_rolled_out(client, 4)
     sets = await sets_of(client)
     assert sorted(sets) == ["2", "3"]
     history = "deployment.kubernetes.io/revision-history"
@@ -101,33 +108,33 @@ async def test_a_template_that_comes_back_is_its_old_set_again(client: Client) -
     assert await images_of(client) == {"img:1": 4}
 
 
-async def test_a_template_that_never_starts_is_stuck_and_can_be_undone(client: Client) -> None:
+async def test_failing_rollout_times_out_and_can_be_undone(client: Client) -> None:
     made = workload(replicas=4, progressDeadlineSeconds=60)
     await client.create(DEPLOYMENTS, made, "default")
-    await rolled_out(client, 4)
+    await wait_rolled_out(client, 4)
     wrong = {"spec": {"template": {"spec": {"nodeSelector": {"no": "such"}}}}}
     await client.patch(DEPLOYMENTS, "web", wrong, "default")
-    stuck = await until_status(
+    stuck = await wait_for_status(
         client, DEPLOYMENTS, replicas=5, updatedReplicas=2, availableReplicas=3
     )
     assert conditions(stuck)["Progressing"] == ("True", "ReplicaSetUpdated")
 
-    async def told() -> bool:
+    async def reported() -> bool:
         found = await client.get(DEPLOYMENTS, "web", "default")
         return conditions(found)["Progressing"] == ("False", "ProgressDeadlineExceeded")
 
-    await eventually(told, within=70)
+    await wait_for_condition(reported, within=70)
     assert len(await pods_of(client)) == 5
     undone = {"spec": {"template": {"spec": {"nodeSelector": None}}}}
     await client.patch(DEPLOYMENTS, "web", undone, "default")
-    done = await rolled_out(client, 4)
+    done = await wait_rolled_out(client, 4)
     assert conditions(done)["Progressing"] == ("True", "NewReplicaSetAvailable")
 
 
-async def test_recreate_never_runs_old_beside_new(client: Client) -> None:
+async def test_recreate_never_runs_old_and_new_pods_together(client: Client) -> None:
     made = workload(replicas=3, strategy={"type": "Recreate"})
     await client.create(DEPLOYMENTS, made, "default")
-    await rolled_out(client, 3)
+    await wait_rolled_out(client, 3)
     images: list[Counter[str]] = []
 
     def look(_: Any, __: Any) -> None:
@@ -135,7 +142,7 @@ async def test_recreate_never_runs_old_beside_new(client: Client) -> None:
 
     async with watching(client, look) as store:
         await set_image(client, DEPLOYMENTS, "img:2")
-        await rolled_out(client, 3)
+        await wait_rolled_out(client, 3)
     assert max(len(each) for each in images) == 1
 
 
@@ -149,21 +156,21 @@ async def test_a_rolling_update_stays_within_its_bounds(
     rolling = {"maxSurge": surge, "maxUnavailable": unavailable}
     strategy = {"type": "RollingUpdate", "rollingUpdate": rolling}
     await client.create(DEPLOYMENTS, workload(replicas=replicas, strategy=strategy), "default")
-    await rolled_out(client, replicas)
+    await wait_rolled_out(client, replicas)
     counts: list[tuple[int, int]] = []
 
     def look(_: Any, __: Any) -> None:
         active = [pod for pod in store.objects() if is_active(pod)]
-        counts.append((len(active), sum(pod.ready for pod in active)))
+        counts.append((len(active), sum(pod.is_ready for pod in active)))
 
     async with watching(client, look) as store:
         await set_image(client, DEPLOYMENTS, "img:2")
         await asyncio.sleep(1.2)
         await set_image(client, DEPLOYMENTS, "img:3")
-        await rolled_out(client, replicas)
+        await wait_rolled_out(client, replicas)
     assert await images_of(client) == {"img:3": replicas}
-    most = replicas + share_of(surge, replicas, up=True)
-    least = replicas - (share_of(unavailable, replicas, up=False) or 1)
+    most = replicas + resolve_int_or_percent(surge, replicas, round_up=True)
+    least = replicas - (resolve_int_or_percent(unavailable, replicas, round_up=False) or 1)
     assert max(count for count, _ in counts) <= most
     assert min(ready for _, ready in counts) >= least
 
@@ -177,8 +184,8 @@ class watching:
 
     async def __aenter__(self) -> Any:
         self._task = asyncio.create_task(self._pods.run())
-        await self._pods.wait_synced()
-        self._pods.store.subscribe(self._look)
+        await self._pods.wait_for_sync()
+        self._pods.store.add_event_handler(self._look)
         return self._pods.store
 
     async def __aexit__(self, *_: object) -> None:
@@ -189,19 +196,19 @@ class watching:
 async def test_scaling_in_the_middle_of_a_rollout_keeps_the_proportions(client: Client) -> None:
     strategy = {"rollingUpdate": {"maxSurge": 3, "maxUnavailable": 2}}
     await client.create(DEPLOYMENTS, workload(replicas=10, strategy=strategy), "default")
-    await rolled_out(client, 10)
+    await wait_rolled_out(client, 10)
     wrong = {"spec": {"template": {"spec": {"nodeSelector": {"no": "such"}}}}}
     await client.patch(DEPLOYMENTS, "web", wrong, "default")
-    await until_status(client, DEPLOYMENTS, replicas=13, updatedReplicas=5, availableReplicas=8)
+    await wait_for_status(client, DEPLOYMENTS, replicas=13, updatedReplicas=5, availableReplicas=8)
     await client.set_scale(DEPLOYMENTS, "web", "default", 15)
-    await until_status(client, DEPLOYMENTS, replicas=18, updatedReplicas=7, availableReplicas=11)
+    await wait_for_status(client, DEPLOYMENTS, replicas=18, updatedReplicas=7, availableReplicas=11)
 
 
 async def test_min_ready_seconds_slow_a_rollout_down(client: Client) -> None:
     strategy = {"rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}
     made = workload(replicas=2, minReadySeconds=30, strategy=strategy)
     created = await client.create(DEPLOYMENTS, made, "default")
-    done = await rolled_out(client, 2)
+    done = await wait_rolled_out(client, 2)
     (available,) = [each for each in done["status"]["conditions"] if each["type"] == "Available"]
     took = parse_time(available["lastTransitionTime"]) - parse_time(
         created["metadata"]["creationTimestamp"]
@@ -209,36 +216,36 @@ async def test_min_ready_seconds_slow_a_rollout_down(client: Client) -> None:
     assert timedelta(seconds=30) <= took <= timedelta(seconds=33)
 
 
-async def test_a_hash_that_clashes_is_counted_and_avoided(client: Client) -> None:
+async def test_hash_collision_is_counted_and_avoided(client: Client) -> None:
     await client.create(DEPLOYMENTS, workload(replicas=1), "default")
-    await rolled_out(client, 1)
+    await wait_rolled_out(client, 1)
     ((_, first),) = (await sets_of(client)).items()
     name = first["metadata"]["name"]
     await client.delete(DEPLOYMENTS, "web", "default")
-    await gone(client, REPLICA_SETS, name)
+    await wait_deleted(client, REPLICA_SETS, name)
     squatter = workload(name, replicas=0)
     await client.create(REPLICA_SETS, squatter, "default")
     await client.create(DEPLOYMENTS, workload(replicas=1), "default")
-    done = await rolled_out(client, 1)
+    done = await wait_rolled_out(client, 1)
     assert done["status"]["collisionCount"] == 1
     assert await find(client, REPLICA_SETS, name) is not None
 
 
-async def test_deleting_takes_everything_along_and_orphaning_leaves_it(client: Client) -> None:
+async def test_deletion_cascades_and_orphaning_does_not(client: Client) -> None:
     await client.create(DEPLOYMENTS, workload(replicas=2), "default")
-    await rolled_out(client, 2)
-    await client.delete(DEPLOYMENTS, "web", "default", propagation="Orphan")
-    await gone(client, DEPLOYMENTS, "web")
-    await settle()
+    await wait_rolled_out(client, 2)
+    await client.delete(DEPLOYMENTS, "web", "default", propagation_policy="Orphan")
+    await wait_deleted(client, DEPLOYMENTS, "web")
+    await advance_time()
     ((_, left),) = (await sets_of(client)).items()
     assert not left["metadata"].get("ownerReferences")
     assert len(await pods_of(client)) == 2
     await client.create(DEPLOYMENTS, workload(replicas=2), "default")
-    await rolled_out(client, 2)
+    await wait_rolled_out(client, 2)
     ((_, adopted),) = (await sets_of(client)).items()
     assert adopted["metadata"]["uid"] == left["metadata"]["uid"]
     assert adopted["metadata"]["ownerReferences"][0]["name"] == "web"
-    await client.delete(DEPLOYMENTS, "web", "default", propagation="Foreground")
-    await gone(client, DEPLOYMENTS, "web")
+    await client.delete(DEPLOYMENTS, "web", "default", propagation_policy="Foreground")
+    await wait_deleted(client, DEPLOYMENTS, "web")
     assert await sets_of(client) == {}
     assert await pods_of(client) == []

@@ -1,4 +1,4 @@
-"""What a job does about its pods: values in, decisions out."""
+"""What a Job does about its pods: values in, decisions out."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -8,33 +8,41 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kilonova.api.meta import Condition, Metadata
-from kilonova.api.times import rfc3339
-from kilonova.local.controllers.batch.failures import Backoff, inherited_failures, meaning
-from kilonova.local.controllers.batch.intervals import Indexes
+from kilonova.api.times import format_rfc3339
+from kilonova.local.controllers.batch.job.finish import decide_completion, decide_finish
+from kilonova.local.controllers.batch.job.index_set import IndexSet
+from kilonova.local.controllers.batch.job.pod_counts import count_pods
+from kilonova.local.controllers.batch.job.pod_failures import (
+    JobBackoff,
+    build_failure_annotations,
+    match_failure_policy,
+)
+from kilonova.local.controllers.batch.job.pod_plan import plan_pod_changes
+from kilonova.local.controllers.batch.job.pod_tracking import (
+    count_released,
+    finish_status,
+    record_finished_pods,
+)
 from kilonova.local.controllers.batch.objects import (
-    INDEX,
-    TRACKING,
-    ConditionPattern,
+    COMPLETION_INDEX,
+    TRACKING_FINALIZER,
     ExitCodes,
     FailurePolicy,
     FailureRule,
     Job,
     JobSpec,
     JobStatus,
+    PodConditionPattern,
     SuccessPolicy,
     SuccessRule,
-    Uncounted,
+    UncountedPods,
 )
-from kilonova.local.controllers.batch.pods import changes
-from kilonova.local.controllers.batch.tally import tally
-from kilonova.local.controllers.batch.tracking import concluded, counted, track
-from kilonova.local.controllers.batch.verdict import completion, verdict
-from kilonova.local.controllers.objects import (
+from kilonova.local.objects.core import (
     ContainerState,
+    ContainerStateTerminated,
     ContainerStatus,
     Pod,
     PodStatus,
-    Terminated,
 )
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
@@ -46,7 +54,7 @@ def job(*, status: JobStatus | None = None, policy: str = "Never", **spec: Any) 
     return Job(
         Metadata("j", "job-uid", "1", "default"),
         JobSpec(template=template, **spec),
-        status or JobStatus(start_time=rfc3339(NOW)),
+        status or JobStatus(start_time=format_rfc3339(NOW)),
     )
 
 
@@ -58,16 +66,16 @@ def pod(
     code: int = 1,
     ago: float = 0,
     tracked: bool = True,
-    going: bool = False,
+    terminating: bool = False,
     conditions: tuple[Condition, ...] = (),
     failures: int | None = None,
     restarts: int = 0,
 ) -> Pod:
-    notes = {} if index is None else {INDEX: str(index)}
+    notes = {} if index is None else {COMPLETION_INDEX: str(index)}
     if failures is not None:
         notes["batch.kubernetes.io/job-index-failure-count"] = str(failures)
-    end = rfc3339(NOW - timedelta(seconds=ago))
-    ended = Terminated(code if phase == "Failed" else 0, finished_at=end)
+    end = format_rfc3339(NOW - timedelta(seconds=ago))
+    ended = ContainerStateTerminated(code if phase == "Failed" else 0, finished_at=end)
     over = phase in ("Failed", "Succeeded")
     status = ContainerStatus("main", False, restarts, ContainerState(ended if over else None))
     metadata = Metadata(
@@ -76,9 +84,9 @@ def pod(
         "1",
         "default",
         annotations=notes,
-        finalizers=(TRACKING,) if tracked else (),
+        finalizers=(TRACKING_FINALIZER,) if tracked else (),
         creation_timestamp=end,
-        deletion_timestamp=end if going else None,
+        deletion_timestamp=end if terminating else None,
     )
     return Pod(
         metadata, status=PodStatus(phase, conditions=conditions, container_statuses=(status,))
@@ -102,23 +110,25 @@ def names(pods: Any) -> list[str]:
     ],
 )
 def test_indexes_are_read_and_written(text: str, below: int, written: str, size: int) -> None:
-    found = Indexes.parse(text, below)
+    found = IndexSet.parse(text, below)
     assert (str(found), len(found)) == (written, size)
 
 
 @given(st.sets(st.integers(0, 40)), st.sets(st.integers(0, 40)))
 def test_indexes_are_sets(some: set[int], others: set[int]) -> None:
-    both = Indexes.of(some) | Indexes.of(others)
+    both = IndexSet.from_numbers(some) | IndexSet.from_numbers(others)
     assert {number for number in range(50) if number in both} == some | others
     assert len(both) == len(some | others)
-    assert Indexes.parse(str(both), 50) == both
-    assert set(both.missing(50)) == set(range(50)) - some - others
-    assert Indexes.of(some).common(Indexes.of(others)) == len(some & others)
+    assert IndexSet.parse(str(both), 50) == both
+    assert set(both.iter_missing(50)) == set(range(50)) - some - others
+    assert IndexSet.from_numbers(some).count_common(IndexSet.from_numbers(others)) == len(
+        some & others
+    )
 
 
 RULES = FailurePolicy(
     (
-        FailureRule("Ignore", on_pod_conditions=(ConditionPattern("DisruptionTarget"),)),
+        FailureRule("Ignore", on_pod_conditions=(PodConditionPattern("DisruptionTarget"),)),
         FailureRule("FailJob", ExitCodes("In", (42,), "main")),
         FailureRule("FailIndex", ExitCodes("In", (5,))),
         FailureRule("Count", ExitCodes("NotIn", (7,))),
@@ -145,9 +155,9 @@ RULES = FailurePolicy(
         ),
     ],
 )
-def test_what_a_failure_means(failed: Pod, action: str, text: str) -> None:
-    told = meaning(RULES, failed)
-    assert (told.action, told.job_failure) == (action, text)
+def test_failure_policy(failed: Pod, action: str, text: str) -> None:
+    reported = match_failure_policy(RULES, failed)
+    assert (reported.action, reported.job_failure) == (action, text)
 
 
 @pytest.mark.parametrize(
@@ -162,10 +172,10 @@ def test_what_a_failure_means(failed: Pod, action: str, text: str) -> None:
         ([], [11], 1, 0),
     ],
 )
-def test_failures_in_a_row_make_the_next_pod_wait(
+def test_consecutive_failures_delay_the_next_pod(
     succeeded: list[float], failed: list[float], failures: int, remaining: float
 ) -> None:
-    after = Backoff().after(
+    after = JobBackoff().record_finished(
         [pod("s", "Succeeded", ago=ago) for ago in succeeded],
         [pod("f", "Failed", ago=ago) for ago in failed],
     )
@@ -189,11 +199,11 @@ def test_failures_in_a_row_make_the_next_pod_wait(
         ({"completions": None, "parallelism": 3}, [], None, [], 3, 0),
         ({"completions": None, "parallelism": 3}, [pod("a", "Succeeded")], None, [], 0, 0),
         ({"suspend": True, "parallelism": 2}, [pod("a"), pod("b")], None, ["a", "b"], 0, 0),
-        # One on its way out is replaced at once, unless only failed ones are.
-        ({"completions": 2, "parallelism": 2}, [pod("a", going=True)], None, [], 2, 0),
+        # A terminating pod is replaced at once, unless podReplacementPolicy is Failed.
+        ({"completions": 2, "parallelism": 2}, [pod("a", terminating=True)], None, [], 2, 0),
         (
             {"completions": 2, "parallelism": 2, "pod_replacement_policy": "Failed"},
-            [pod("a", going=True)],
+            [pod("a", terminating=True)],
             None,
             [],
             1,
@@ -204,8 +214,8 @@ def test_failures_in_a_row_make_the_next_pod_wait(
 def test_how_many_pods_there_should_be(
     spec: Any, pods: list[Pod], status: Any, deleted: list[str], created: int, wait: float
 ) -> None:
-    found = changes(tally(job(status=status, **spec), pods), Backoff(), NOW)
-    assert (names(found.delete), len(found.create), found.wait) == (deleted, created, wait)
+    found = plan_pod_changes(count_pods(job(status=status, **spec), pods), JobBackoff(), NOW)
+    assert (names(found.delete), len(found.create), found.requeue_after) == (deleted, created, wait)
 
 
 def indexed(**spec: Any) -> Job:
@@ -213,7 +223,7 @@ def indexed(**spec: Any) -> Job:
 
 
 @pytest.mark.parametrize(
-    ("wanted", "pods", "deleted", "created"),
+    ("expected", "pods", "deleted", "created"),
     [
         (indexed(completions=4, parallelism=2), [], [], [0, 1]),
         (indexed(completions=4, parallelism=2), [pod("a", index=1)], [], [0]),
@@ -256,21 +266,23 @@ def indexed(**spec: Any) -> Job:
     ],
 )
 def test_every_index_has_one_pod(
-    wanted: Job, pods: list[Pod], deleted: list[str], created: list[int]
+    expected: Job, pods: list[Pod], deleted: list[str], created: list[int]
 ) -> None:
-    found = changes(tally(wanted, pods), Backoff(), NOW)
+    found = plan_pod_changes(count_pods(expected, pods), JobBackoff(), NOW)
     assert names(found.delete) == deleted
-    assert [int(each["metadata"]["annotations"][INDEX]) for each in found.create] == created
+    assert [
+        int(each["metadata"]["annotations"][COMPLETION_INDEX]) for each in found.create
+    ] == created
 
 
-def test_a_replacement_knows_how_often_its_index_failed() -> None:
+def test_replacement_inherits_the_failure_count_of_its_index() -> None:
     limited = indexed(completions=2, backoff_limit_per_index=3, pod_failure_policy=RULES)
     annotation = "batch.kubernetes.io/job-index-failure-count"
-    assert inherited_failures(limited, None) == {annotation: "0"}
+    assert build_failure_annotations(limited, None) == {annotation: "0"}
     counted_one = pod("a", "Failed", index=0, failures=1)
-    assert inherited_failures(limited, counted_one) == {annotation: "2"}
+    assert build_failure_annotations(limited, counted_one) == {annotation: "2"}
     ignored = pod("a", "Failed", conditions=(Condition("DisruptionTarget", "True"),), failures=1)
-    assert inherited_failures(limited, ignored) == {
+    assert build_failure_annotations(limited, ignored) == {
         annotation: "1",
         "batch.kubernetes.io/job-index-ignored-failure-count": "1",
     }
@@ -287,7 +299,7 @@ def succeeded_indexes(text: str, **rule: Any) -> Job:
 
 
 @pytest.mark.parametrize(
-    ("wanted", "pods", "type_", "reason"),
+    ("expected", "pods", "type_", "reason"),
     [
         (job(), [pod("a")], None, None),
         (job(backoff_limit=1), [pod("a", "Failed")], None, None),
@@ -319,7 +331,7 @@ def succeeded_indexes(text: str, **rule: Any) -> Job:
         (
             job(
                 active_deadline_seconds=60,
-                status=JobStatus(start_time=rfc3339(NOW - timedelta(seconds=60))),
+                status=JobStatus(start_time=format_rfc3339(NOW - timedelta(seconds=60))),
             ),
             [pod("a")],
             "FailureTarget",
@@ -353,8 +365,8 @@ def succeeded_indexes(text: str, **rule: Any) -> Job:
         (succeeded_indexes("3,4", succeeded_count=3), [], None, None),
     ],
 )
-def test_when_a_job_ends(wanted: Job, pods: list[Pod], type_: Any, reason: Any) -> None:
-    found = verdict(tally(wanted, pods), NOW)
+def test_when_a_job_ends(expected: Job, pods: list[Pod], type_: Any, reason: Any) -> None:
+    found = decide_finish(count_pods(expected, pods), NOW)
     assert (found and found.type, found and found.reason) == (type_, reason)
 
 
@@ -371,43 +383,43 @@ def test_when_a_job_ends(wanted: Job, pods: list[Pod], type_: Any, reason: Any) 
 def test_when_a_job_is_complete(
     completions: int | None, pods: list[str], active: int, complete: bool
 ) -> None:
-    found = tally(
+    found = count_pods(
         job(completions=completions), [pod(str(n), phase) for n, phase in enumerate(pods)]
     )
-    assert (completion(found, active, NOW) is not None) is complete
+    assert (decide_completion(found, active, NOW) is not None) is complete
 
 
 def test_a_pod_is_counted_in_three_steps_and_once() -> None:
     ended = [pod("a", "Succeeded"), pod("b", "Failed"), pod("c")]
-    wanted = job(completions=5, parallelism=3)
-    first = track(tally(wanted, ended), wanted.status, None)
-    assert first.status.uncounted_terminated_pods == Uncounted(("uid-a",), ("uid-b",))
+    expected = job(completions=5, parallelism=3)
+    first = record_finished_pods(count_pods(expected, ended), expected.status, None)
+    assert first.status.uncounted_terminated_pods == UncountedPods(("uid-a",), ("uid-b",))
     assert names(first.release) == ["a", "b"]
     assert (first.status.succeeded, first.status.failed) == (0, 0)
-    # Cut off after the first write: the same pods, the same status.
+    # Interrupted after the first write: the same pods, the same status.
     again = job(completions=5, parallelism=3, status=first.status)
-    assert track(tally(again, ended), again.status, None).status == first.status
-    # Cut off after the finalizers: the uids become numbers, whether the pods are there or not.
+    assert record_finished_pods(count_pods(again, ended), again.status, None).status == first.status
+    # Interrupted after the finalizers: uids become counts, whether the pods exist or not.
     free = [pod("a", "Succeeded", tracked=False), pod("c")]
-    last = track(tally(again, free), again.status, None)
+    last = record_finished_pods(count_pods(again, free), again.status, None)
     assert (last.status.succeeded, last.status.failed) == (1, 1)
-    assert last.status.uncounted_terminated_pods == Uncounted()
+    assert last.status.uncounted_terminated_pods == UncountedPods()
     assert last.release == ()
-    assert counted(first.status, {"uid-c"}) == last.status
+    assert count_released(first.status, {"uid-c"}) == last.status
 
 
-def test_a_job_is_over_only_when_nothing_is_left_to_count_or_to_wait_for() -> None:
+def test_job_finishes_only_when_all_pods_are_counted() -> None:
     done = [pod("a", "Succeeded")]
-    wanted = job()
-    found = tally(wanted, done)
-    tracked = track(found, wanted.status, completion(found, 0, NOW))
+    expected = job()
+    found = count_pods(expected, done)
+    tracked = record_finished_pods(found, expected.status, decide_completion(found, 0, NOW))
     assert [each.type for each in tracked.status.conditions] == ["SuccessCriteriaMet"]
     assert tracked.finish is not None
     assert tracked.finish.type == "Complete"
-    assert concluded(tracked.status, tracked.finish, 0) is None
-    numbered = counted(tracked.status, set())
-    assert concluded(numbered, tracked.finish, 1) is None
-    over = concluded(numbered, tracked.finish, 0)
+    assert finish_status(tracked.status, tracked.finish, 0) is None
+    numbered = count_released(tracked.status, set())
+    assert finish_status(numbered, tracked.finish, 1) is None
+    over = finish_status(numbered, tracked.finish, 0)
     assert over is not None
-    assert (over.succeeded, over.completion_time) == (1, rfc3339(NOW))
+    assert (over.succeeded, over.completion_time) == (1, format_rfc3339(NOW))
     assert [each.type for each in over.conditions] == ["SuccessCriteriaMet", "Complete"]

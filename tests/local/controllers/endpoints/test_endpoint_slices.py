@@ -2,26 +2,25 @@
 
 from typing import Any
 
-import pytest
-
-from kilonova.kube.resource import plain
-from kilonova.local.nodes.fleet import Fleet, NodeGroup
+from kilonova.kube.client.resource import unstructured_resource
+from kilonova.local.simnodes.fleet.model import Fleet, NodeGroup
 from tests.local.embedded_cluster import (
     PODS,
     SERVICES,
-    eventually,
+    advance_time,
     find,
-    gone,
     pod,
-    running,
-    settle,
+    run_cluster,
+    virtual_time,
+    wait_deleted,
+    wait_for_condition,
 )
 
-SLICES = plain("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice", True)
-ENDPOINTS = plain("", "v1", "endpoints", "Endpoints", True)
+SLICES = unstructured_resource("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice", True)
+ENDPOINTS = unstructured_resource("", "v1", "endpoints", "Endpoints", True)
 FLEET = Fleet((NodeGroup("a", 2, zones=("zone-a",)),))
 
-pytestmark = pytest.mark.looptime
+pytestmark = virtual_time
 
 
 def service(name: str = "web", **spec: Any) -> Any:
@@ -39,7 +38,8 @@ def server(name: str, port: int = 8080, **spec: Any) -> Any:
 
 
 async def slices(client: Any, name: str = "web") -> list[Any]:
-    found = await client.list(SLICES, "default", labels=f"kubernetes.io/service-name={name}")
+    selector = f"kubernetes.io/service-name={name}"
+    found = await client.list(SLICES, "default", label_selector=selector)
     return found.items
 
 
@@ -48,14 +48,14 @@ async def endpoints(client: Any, name: str = "web") -> list[Any]:
 
 
 async def test_a_service_without_pods_has_one_empty_slice() -> None:
-    async with running(fleet=FLEET) as cluster:
+    async with run_cluster(fleet=FLEET) as cluster:
         client = cluster.client("test")
         await client.create(SERVICES, service(), "default")
 
         async def there() -> bool:
             return len(await slices(client)) == 1
 
-        await eventually(there)
+        await wait_for_condition(there)
         (found,) = await slices(client)
         assert found["addressType"] == "IPv4"
         assert found["endpoints"] is None or found["endpoints"] == []
@@ -68,7 +68,7 @@ async def test_a_service_without_pods_has_one_empty_slice() -> None:
 
 
 async def test_ready_pods_are_listed_with_node_zone_and_target() -> None:
-    async with running(fleet=FLEET) as cluster:
+    async with run_cluster(fleet=FLEET) as cluster:
         client = cluster.client("test")
         await client.create(SERVICES, service(), "default")
         for number in range(3):
@@ -78,7 +78,7 @@ async def test_ready_pods_are_listed_with_node_zone_and_target() -> None:
             found = await endpoints(client)
             return len(found) == 3 and all(each["conditions"]["ready"] for each in found)
 
-        await eventually(all_ready)
+        await wait_for_condition(all_ready)
         (found,) = await slices(client)
         assert found["ports"] == [{"name": "http", "port": 8080, "protocol": "TCP"}]
         for each in found["endpoints"]:
@@ -93,7 +93,7 @@ async def test_ready_pods_are_listed_with_node_zone_and_target() -> None:
 
 
 async def test_a_deleted_pod_leaves_and_the_others_stay_in_their_slice() -> None:
-    async with running(fleet=FLEET) as cluster:
+    async with run_cluster(fleet=FLEET) as cluster:
         client = cluster.client("test")
         await client.create(SERVICES, service(), "default")
         for number in range(3):
@@ -103,10 +103,10 @@ async def test_a_deleted_pod_leaves_and_the_others_stay_in_their_slice() -> None
             found = await endpoints(client)
             return len(found) == count and all(each["conditions"]["ready"] for each in found)
 
-        await eventually(lambda: has(3))
+        await wait_for_condition(lambda: has(3))
         (before,) = await slices(client)
         await client.delete(PODS, "web-1", "default")
-        await eventually(lambda: has(2))
+        await wait_for_condition(lambda: has(2))
         (after,) = await slices(client)
         assert after["metadata"]["name"] == before["metadata"]["name"]
         left = [each["targetRef"]["name"] for each in before["endpoints"]]
@@ -115,7 +115,7 @@ async def test_a_deleted_pod_leaves_and_the_others_stay_in_their_slice() -> None
 
 
 async def test_pods_with_other_ports_get_a_slice_of_their_own() -> None:
-    async with running(fleet=FLEET) as cluster:
+    async with run_cluster(fleet=FLEET) as cluster:
         client = cluster.client("test")
         await client.create(SERVICES, service(), "default")
         await client.create(PODS, server("a", 8080), "default")
@@ -124,14 +124,14 @@ async def test_pods_with_other_ports_get_a_slice_of_their_own() -> None:
         async def both() -> bool:
             return len(await endpoints(client)) == 2
 
-        await eventually(both)
+        await wait_for_condition(both)
         ports = sorted(each["ports"][0]["port"] for each in await slices(client))
         assert ports == [8080, 9090]
 
 
 async def test_more_than_a_hundred_endpoints_take_several_slices() -> None:
     fleet = Fleet((NodeGroup("a", 3, start="100ms"),))
-    async with running(fleet=fleet) as cluster:
+    async with run_cluster(fleet=fleet) as cluster:
         client = cluster.client("test")
         await client.create(SERVICES, service(), "default")
         for number in range(230):
@@ -140,8 +140,8 @@ async def test_more_than_a_hundred_endpoints_take_several_slices() -> None:
         async def all_there() -> bool:
             return len(await endpoints(client)) == 230
 
-        await eventually(all_there)
-        await settle()
+        await wait_for_condition(all_there)
+        await advance_time()
         found = await slices(client)
         assert sum(len(each["endpoints"]) for each in found) == 230
         assert all(len(each["endpoints"]) <= 100 for each in found)
@@ -151,24 +151,24 @@ async def test_more_than_a_hundred_endpoints_take_several_slices() -> None:
 
 
 async def test_changing_the_selector_or_the_labels_of_a_pod_moves_it() -> None:
-    async with running(fleet=FLEET) as cluster:
+    async with run_cluster(fleet=FLEET) as cluster:
         client = cluster.client("test")
         await client.create(SERVICES, service(), "default")
         await client.create(PODS, server("a"), "default")
 
-        async def names(*wanted: str) -> bool:
+        async def names(*expected: str) -> bool:
             found = [each["targetRef"]["name"] for each in await endpoints(client)]
-            return sorted(found) == sorted(wanted)
+            return sorted(found) == sorted(expected)
 
-        await eventually(lambda: names("a"))
+        await wait_for_condition(lambda: names("a"))
         await client.patch(PODS, "a", {"metadata": {"labels": {"app": "other"}}}, "default")
-        await eventually(lambda: names())
+        await wait_for_condition(lambda: names())
         await client.patch(SERVICES, "web", {"spec": {"selector": {"app": "other"}}}, "default")
-        await eventually(lambda: names("a"))
+        await wait_for_condition(lambda: names("a"))
 
 
 async def test_headless_services_name_pods_by_their_hostname() -> None:
-    async with running(fleet=FLEET) as cluster:
+    async with run_cluster(fleet=FLEET) as cluster:
         client = cluster.client("test")
         await client.create(SERVICES, service(clusterIP="None"), "default")
         await client.create(PODS, server("db-0", hostname="db-0", subdomain="web"), "default")
@@ -176,14 +176,14 @@ async def test_headless_services_name_pods_by_their_hostname() -> None:
         async def there() -> bool:
             return bool(await endpoints(client))
 
-        await eventually(there)
+        await wait_for_condition(there)
         (found,) = await slices(client)
         assert found["endpoints"][0]["hostname"] == "db-0"
         assert found["metadata"]["labels"]["service.kubernetes.io/headless"] == ""
 
 
 async def test_publishing_not_ready_addresses_lists_them_as_ready() -> None:
-    async with running(fleet=FLEET) as cluster:
+    async with run_cluster(fleet=FLEET) as cluster:
         client = cluster.client("test")
         await client.create(SERVICES, service(publishNotReadyAddresses=True), "default")
         waiting = server("a", readinessGates=[{"conditionType": "example.com/ok"}])
@@ -192,13 +192,13 @@ async def test_publishing_not_ready_addresses_lists_them_as_ready() -> None:
         async def there() -> bool:
             return bool(await endpoints(client))
 
-        await eventually(there)
+        await wait_for_condition(there)
         (found,) = await endpoints(client)
         assert found["conditions"]["ready"] is True
 
 
 async def test_slices_and_endpoints_go_with_their_service() -> None:
-    async with running(fleet=FLEET) as cluster:
+    async with run_cluster(fleet=FLEET) as cluster:
         client = cluster.client("test")
         await client.create(SERVICES, service(), "default")
         await client.create(PODS, server("a"), "default")
@@ -206,18 +206,18 @@ async def test_slices_and_endpoints_go_with_their_service() -> None:
         async def there() -> bool:
             return bool(await endpoints(client))
 
-        await eventually(there)
+        await wait_for_condition(there)
         await client.delete(SERVICES, "web", "default")
-        await gone(client, ENDPOINTS, "web")
+        await wait_deleted(client, ENDPOINTS, "web")
 
         async def none() -> bool:
             return not await slices(client)
 
-        await eventually(none)
+        await wait_for_condition(none)
 
 
-async def test_a_service_at_rest_is_not_written() -> None:
-    async with running(fleet=FLEET) as cluster:
+async def test_an_unchanged_service_is_not_written() -> None:
+    async with run_cluster(fleet=FLEET) as cluster:
         client = cluster.client("test")
         await client.create(SERVICES, service(), "default")
         await client.create(PODS, server("a"), "default")
@@ -226,20 +226,20 @@ async def test_a_service_at_rest_is_not_written() -> None:
             found = await endpoints(client)
             return bool(found) and found[0]["conditions"]["ready"]
 
-        await eventually(there)
-        await settle()
+        await wait_for_condition(there)
+        await advance_time()
         before = [each["metadata"]["resourceVersion"] for each in await slices(client)]
         await client.patch(PODS, "a", {"metadata": {"annotations": {"x": "y"}}}, "default")
-        await settle()
+        await advance_time()
         assert [each["metadata"]["resourceVersion"] for each in await slices(client)] == before
 
 
 async def test_a_service_without_selector_is_left_alone() -> None:
-    async with running(fleet=FLEET) as cluster:
+    async with run_cluster(fleet=FLEET) as cluster:
         client = cluster.client("test")
         made = service()
         del made["spec"]["selector"]
         await client.create(SERVICES, made, "default")
-        await settle()
+        await advance_time()
         assert await slices(client) == []
         assert await find(client, ENDPOINTS, "web") is None

@@ -1,4 +1,4 @@
-"""Which volume a claim gets, and what is written about it: values in, values out."""
+"""Which volume a claim gets, and what is written: values in, values out."""
 
 from pathlib import Path
 from typing import Any
@@ -6,8 +6,19 @@ from typing import Any
 import msgspec
 import pytest
 
-from kilonova.local.controllers.objects import Node, Pod
-from kilonova.local.controllers.volumes.matching import best_volume, default_class
+from kilonova.local.controllers.volumes.binding_plan import (
+    BindStep,
+    MarkLostStep,
+    ProvisionStep,
+    RecordEventStep,
+    SetDefaultClassStep,
+    build_claim_patch,
+    build_claim_status,
+    build_volume_patch,
+    plan_bound_claim,
+    plan_named_claim,
+    plan_unbound_claim,
+)
 from kilonova.local.controllers.volumes.objects import (
     BIND_COMPLETED,
     PROVISIONED_BY,
@@ -16,39 +27,28 @@ from kilonova.local.controllers.volumes.objects import (
     VolumeClaim,
 )
 from kilonova.local.controllers.volumes.protection import is_used
-from kilonova.local.controllers.volumes.provisioning import (
+from kilonova.local.controllers.volumes.provisioner import (
     PROVISIONER,
-    Folders,
-    local_class,
-    local_volume,
+    VolumeDirectories,
+    build_local_class,
+    build_local_volume,
 )
-from kilonova.local.controllers.volumes.reclaim import is_ours_to_delete, phase_of
-from kilonova.local.controllers.volumes.steps import (
-    Adopt,
-    Bind,
-    Lose,
-    Provision,
-    Tell,
-    claim_patch,
-    claim_status,
-    step_for_bound,
-    step_for_free,
-    step_for_named,
-    volume_patch,
-)
+from kilonova.local.controllers.volumes.reclaimer import compute_phase, is_reclaimable
+from kilonova.local.controllers.volumes.selection import find_default_class, find_matching_volume
+from kilonova.local.objects.core import Node, Pod
 
 ABOUT = {"uid": "u", "resourceVersion": "1", "creationTimestamp": "2026-01-01T00:00:00Z"}
 
 
 def claim(size: str = "1Gi", *, annotations: Any = None, status: Any = None, **spec: Any) -> Any:
-    wanted = {
+    desired = {
         "accessModes": ["ReadWriteOnce"],
         "storageClassName": "slow",
         "resources": {"requests": {"storage": size}},
         **spec,
     }
     about = {"name": "data", "namespace": "n", **ABOUT, "annotations": annotations or {}}
-    obj = {"metadata": about, "spec": wanted, "status": status or {}}
+    obj = {"metadata": about, "spec": desired, "status": status or {}}
     return msgspec.convert(obj, VolumeClaim)
 
 
@@ -83,7 +83,7 @@ REFERENCE = {"namespace": "n", "name": "data"}
 
 
 @pytest.mark.parametrize(
-    ("wanted", "volumes", "expected"),
+    ("desired", "volumes", "expected"),
     [
         (claim(), [], None),
         (claim(), [volume("big", "9Gi"), volume("fit", "2Gi")], "fit"),
@@ -104,16 +104,16 @@ REFERENCE = {"namespace": "n", "name": "data"}
         ),
     ],
 )
-def test_a_claim_gets_the_smallest_volume_that_will_do(
-    wanted: VolumeClaim, volumes: list[PersistentVolume], expected: str | None
+def test_claim_gets_the_smallest_matching_volume(
+    desired: VolumeClaim, volumes: list[PersistentVolume], expected: str | None
 ) -> None:
-    found = best_volume(wanted, volumes)
+    found = find_matching_volume(desired, volumes)
     assert (found.metadata.name if found else None) == expected
 
 
-def test_a_volume_must_be_within_reach_of_the_node() -> None:
+def test_volume_must_be_accessible_from_the_selected_node() -> None:
     volumes = [volume("far", nodeAffinity=on("b")), volume("near", "2Gi", nodeAffinity=on("a"))]
-    found = best_volume(claim(), volumes, node("a"))
+    found = find_matching_volume(claim(), volumes, node("a"))
     assert found is not None
     assert found.metadata.name == "near"
 
@@ -122,43 +122,49 @@ WAITING = storage_class(volumeBindingMode="WaitForFirstConsumer")
 FREE = volume()
 
 
-def test_a_claim_takes_a_free_volume_or_has_one_made() -> None:
+def test_claim_binds_an_available_volume_or_has_one_provisioned() -> None:
     slow = storage_class()
-    assert step_for_free(claim(), [FREE], slow, None, None) == Bind(FREE)
-    assert step_for_free(claim(), [], slow, None, None) == Provision(slow)
-    missing = Tell("ProvisioningFailed", 'storageclass.storage.k8s.io "slow" not found', True)
-    assert step_for_free(claim(), [], None, None, None) == missing
+    assert plan_unbound_claim(claim(), [FREE], slow, None, None) == BindStep(FREE)
+    assert plan_unbound_claim(claim(), [], slow, None, None) == ProvisionStep(slow)
+    missing = RecordEventStep(
+        "ProvisioningFailed", 'storageclass.storage.k8s.io "slow" not found', True
+    )
+    assert plan_unbound_claim(claim(), [], None, None, None) == missing
 
 
-def test_a_claim_of_a_waiting_class_waits_for_a_node() -> None:
+def test_claim_with_wait_for_first_consumer_waits_for_a_node() -> None:
     text = "waiting for first consumer to be created before binding"
-    waits = Tell("WaitForFirstConsumer", text)
-    assert step_for_free(claim(), [FREE], WAITING, None, None) == waits
-    assert step_for_free(claim(), [FREE], WAITING, None, node("a")) == Bind(FREE)
+    waits = RecordEventStep("WaitForFirstConsumer", text)
+    assert plan_unbound_claim(claim(), [FREE], WAITING, None, None) == waits
+    assert plan_unbound_claim(claim(), [FREE], WAITING, None, node("a")) == BindStep(FREE)
     mine = volume(claimRef=REFERENCE)
-    assert step_for_free(claim(), [mine], WAITING, None, None) == Bind(mine)
+    assert plan_unbound_claim(claim(), [mine], WAITING, None, None) == BindStep(mine)
 
 
 def test_a_claim_without_a_class_adopts_the_default_one() -> None:
     default = storage_class("local")
-    assert step_for_free(claim(storageClassName=None), [], None, default, None) == Adopt("local")
+    assert plan_unbound_claim(
+        claim(storageClassName=None), [], None, default, None
+    ) == SetDefaultClassStep("local")
     text = "no persistent volumes available for this claim and no storage class is set"
-    told = Tell("FailedBinding", text)
-    assert step_for_free(claim(storageClassName=""), [], None, default, None) == told
+    reported = RecordEventStep("FailedBinding", text)
+    assert plan_unbound_claim(claim(storageClassName=""), [], None, default, None) == reported
 
 
 @pytest.mark.parametrize(
     ("present", "expected"),
     [
         (None, None),
-        (FREE, Bind(FREE)),
+        (FREE, BindStep(FREE)),
         (
             volume(claimRef={**REFERENCE, "name": "x"}),
-            Tell("FailedBinding", 'volume "v" already bound to a different claim.', True),
+            RecordEventStep(
+                "FailedBinding", 'volume "v" already bound to a different claim.', True
+            ),
         ),
         (
             volume(size="1Mi"),
-            Tell(
+            RecordEventStep(
                 "VolumeMismatch",
                 'Cannot bind to requested volume "v": requested PV is too small',
                 True,
@@ -166,20 +172,22 @@ def test_a_claim_without_a_class_adopts_the_default_one() -> None:
         ),
     ],
 )
-def test_a_claim_that_asks_for_a_volume_by_name(present: Any, expected: Any) -> None:
-    assert step_for_named(claim(volumeName="v"), present) == expected
+def test_claim_that_names_its_volume(present: Any, expected: Any) -> None:
+    assert plan_named_claim(claim(volumeName="v"), present) == expected
 
 
-def test_a_claim_whose_volume_is_gone_is_lost() -> None:
+def test_claim_whose_volume_was_deleted_is_lost() -> None:
     had = claim(volumeName="v", annotations={BIND_COMPLETED: "yes"})
-    assert isinstance(step_for_bound(had, None), Lose)
-    assert isinstance(step_for_bound(had, volume(claimRef={**REFERENCE, "uid": "x"})), Lose)
+    assert isinstance(plan_bound_claim(had, None), MarkLostStep)
+    assert isinstance(
+        plan_bound_claim(had, volume(claimRef={**REFERENCE, "uid": "x"})), MarkLostStep
+    )
     mine = volume(claimRef={**REFERENCE, "uid": "u"})
-    assert step_for_bound(had, mine) == Bind(mine)
+    assert plan_bound_claim(had, mine) == BindStep(mine)
 
 
-def test_binding_writes_only_what_is_not_there() -> None:
-    first = volume_patch(FREE, claim())
+def test_binding_writes_only_what_differs() -> None:
+    first = build_volume_patch(FREE, claim())
     assert first is not None
     assert first["spec"]["claimRef"]["uid"] == "u"
     assert first["metadata"] == {"annotations": {"pv.kubernetes.io/bound-by-controller": "yes"}}
@@ -193,27 +201,35 @@ def test_binding_writes_only_what_is_not_there() -> None:
         },
     )
     mine = volume(claimRef={**REFERENCE, "uid": "u"})
-    assert (volume_patch(mine, bound), claim_patch(bound, mine), claim_status(bound, mine)) == (
+    assert (
+        build_volume_patch(mine, bound),
+        build_claim_patch(bound, mine),
+        build_claim_status(bound, mine),
+    ) == (
         None,
         None,
         None,
     )
 
 
-def test_a_local_volume_is_a_folder_of_one_node() -> None:
-    local = msgspec.convert({**local_class(), "metadata": {"name": "local", **ABOUT}}, StorageClass)
-    body = local_volume(claim(), local, node("a"), Folders(Path("/data/volumes")).path("pvc-u"))
+def test_local_volume_is_a_directory_of_one_node() -> None:
+    local = msgspec.convert(
+        {**build_local_class(), "metadata": {"name": "local", **ABOUT}}, StorageClass
+    )
+    body = build_local_volume(
+        claim(), local, node("a"), VolumeDirectories(Path("/data/volumes")).path("pvc-u")
+    )
     assert body["metadata"] == {"name": "pvc-u", "annotations": {PROVISIONED_BY: PROVISIONER}}
     assert body["spec"]["hostPath"] == {"path": "/data/volumes/pvc-u", "type": "DirectoryOrCreate"}
     assert body["spec"]["nodeAffinity"] == on("a")
     assert body["spec"]["persistentVolumeReclaimPolicy"] == "Delete"
 
 
-async def test_only_folders_of_our_own_are_removed(tmp_path: Path) -> None:
+async def test_only_provisioned_directories_are_removed(tmp_path: Path) -> None:
     for name in ("pvc-u", "other"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "file").write_text("x")
-    folders = Folders(tmp_path)
+    folders = VolumeDirectories(tmp_path)
     await folders.remove(volume("pvc-u", hostPath={"path": str(tmp_path / "pvc-u")}))
     await folders.remove(volume("pvc-x", hostPath={"path": str(tmp_path / "other")}))
     assert [each.name for each in tmp_path.iterdir()] == ["other"]
@@ -232,24 +248,24 @@ async def test_only_folders_of_our_own_are_removed(tmp_path: Path) -> None:
 def test_the_phase_of_a_volume(
     present: PersistentVolume, owner: VolumeClaim | None, phase: str
 ) -> None:
-    assert phase_of(present, owner) == phase
+    assert compute_phase(present, owner) == phase
 
 
-def test_only_volumes_made_on_demand_are_deleted() -> None:
+def test_only_provisioned_volumes_are_deleted() -> None:
     made = {"annotations": {PROVISIONED_BY: PROVISIONER}}
-    assert is_ours_to_delete(volume(metadata=made, persistentVolumeReclaimPolicy="Delete"))
-    assert not is_ours_to_delete(volume(metadata=made, persistentVolumeReclaimPolicy="Retain"))
-    assert not is_ours_to_delete(volume(persistentVolumeReclaimPolicy="Delete"))
+    assert is_reclaimable(volume(metadata=made, persistentVolumeReclaimPolicy="Delete"))
+    assert not is_reclaimable(volume(metadata=made, persistentVolumeReclaimPolicy="Retain"))
+    assert not is_reclaimable(volume(persistentVolumeReclaimPolicy="Delete"))
 
 
-def test_the_youngest_default_class_counts() -> None:
+def test_youngest_default_class_is_used() -> None:
     annotations = {"storageclass.kubernetes.io/is-default-class": "true"}
     old = storage_class("old", metadata={"annotations": annotations})
     young = storage_class(
         "young",
         metadata={"annotations": annotations, "creationTimestamp": "2026-02-01T00:00:00Z"},
     )
-    assert default_class([old, young, storage_class("newest")]) is young
+    assert find_default_class([old, young, storage_class("newest")]) is young
 
 
 def pod(node: str, *volumes: Any, **metadata: Any) -> Pod:
@@ -259,7 +275,7 @@ def pod(node: str, *volumes: Any, **metadata: Any) -> Pod:
     )
 
 
-def test_a_claim_is_used_by_pods_that_are_placed() -> None:
+def test_claim_is_in_use_by_bound_pods() -> None:
     mounted = {"name": "x", "persistentVolumeClaim": {"claimName": "data"}}
     assert is_used(claim(), [pod("a", mounted)])
     assert not is_used(claim(), [pod("", mounted)])

@@ -1,7 +1,7 @@
-"""Sets of pods as their controllers see them.
+"""Workloads as their controllers see them.
 
-Templates and selectors stay plain JSON: they are copied, compared and hashed, not read. A status
-is written back by the fields that changed, with zeros left out where Kubernetes leaves them out.
+Templates and selectors stay JSON: they are copied, compared and hashed, not interpreted. Of a
+status only the changed fields are written, with zeros omitted where Kubernetes omits them.
 """
 
 from typing import Any, ClassVar
@@ -11,48 +11,48 @@ import msgspec
 from kilonova.api.json import JsonObject
 from kilonova.api.meta import Metadata
 from kilonova.kube import Resource
-from kilonova.local.selectors import LabelSelector, label_selector
+from kilonova.local.apimachinery.selectors import LabelSelector, selector_from_object
 
-Share = int | str
-"""A count, or a percentage of the whole."""
+IntOrPercent = int | str
+"""A count, or a percentage of the total."""
 
 
-class Status(msgspec.Struct, frozen=True, rename="camel"):
-    """A status that knows how it is written."""
+class WorkloadStatus(msgspec.Struct, frozen=True, rename="camel"):
+    """A status that can be written as JSON."""
 
-    ALWAYS: ClassVar[frozenset[str]] = frozenset()
+    KEEP_ZERO: ClassVar[frozenset[str]] = frozenset()
     """Fields that are written even when they are zero."""
 
     def as_json(self) -> JsonObject:
-        """The status as Kubernetes would write it."""
+        """The status as Kubernetes writes it."""
         fields: JsonObject = msgspec.to_builtins(self)
-        # A pointer in Kubernetes: zero is something else than nothing.
-        kept = {"terminatingReplicas", "collisionCount"} | self.ALWAYS
+        # A pointer in Kubernetes: zero differs from absent.
+        always_written = {"terminatingReplicas", "collisionCount"} | self.KEEP_ZERO
         return {
             name: value
             for name, value in fields.items()
-            if value or (name in kept and value is not None)
+            if value or (name in always_written and value is not None)
         }
 
 
-class PodSet(msgspec.Struct):
-    """What all sets have in common."""
+class WorkloadObject(msgspec.Struct):
+    """What all workloads have in common."""
 
     metadata: Metadata
 
     @property
-    def selection(self) -> JsonObject:
-        """Its label selector, as an object."""
+    def label_selector_json(self) -> JsonObject:
+        """Its label selector as JSON."""
         raise NotImplementedError
 
     @property
     def selector(self) -> LabelSelector:
-        """Which pods are its own. Read it once per decision: it is made anew each time."""
-        return label_selector(self.selection)
+        """Its label selector. Call it once per decision: it is parsed each time."""
+        return selector_from_object(self.label_selector_json)
 
 
 class ReplicaSetSpec(msgspec.Struct, frozen=True, rename="camel"):
-    """What a ReplicaSet should be."""
+    """The spec of a ReplicaSet."""
 
     replicas: int = 1
     min_ready_seconds: int = 0
@@ -70,10 +70,10 @@ class ReplicaCondition(msgspec.Struct, frozen=True, rename="camel"):
     message: str = ""
 
 
-class ReplicaSetStatus(Status, frozen=True, rename="camel"):
-    """How a ReplicaSet is doing."""
+class ReplicaSetStatus(WorkloadStatus, frozen=True, rename="camel"):
+    """The status of a ReplicaSet."""
 
-    ALWAYS = frozenset({"replicas"})
+    KEEP_ZERO = frozenset({"replicas"})
 
     replicas: int = 0
     fully_labeled_replicas: int = 0
@@ -84,55 +84,55 @@ class ReplicaSetStatus(Status, frozen=True, rename="camel"):
     conditions: tuple[ReplicaCondition, ...] = ()
 
 
-class ReplicaSet(PodSet):
-    """A number of equal pods."""
+class ReplicaSet(WorkloadObject):
+    """A ReplicaSet."""
 
     spec: ReplicaSetSpec = ReplicaSetSpec()
     status: ReplicaSetStatus = ReplicaSetStatus()
 
     @property
-    def selection(self) -> JsonObject:
+    def label_selector_json(self) -> JsonObject:
         return self.spec.selector
 
 
 class ReplicationController(ReplicaSet):
-    """The ReplicaSet of old: its selector is a plain set of labels."""
+    """A ReplicationController, which is a ReplicaSet with equality-based selectors only."""
 
     @property
-    def selection(self) -> JsonObject:
+    def label_selector_json(self) -> JsonObject:
         return {"matchLabels": self.spec.selector}
 
 
-class RollingUpdate(msgspec.Struct, frozen=True, rename="camel"):
-    """How far a rolling update may leave the number of pods."""
+class RollingUpdateStrategy(msgspec.Struct, frozen=True, rename="camel"):
+    """maxSurge and maxUnavailable of a rolling update."""
 
-    max_surge: Share = 0
-    max_unavailable: Share = 0
+    max_surge: IntOrPercent = 0
+    max_unavailable: IntOrPercent = 0
     partition: int = 0
 
 
-class Strategy(msgspec.Struct, frozen=True, rename="camel"):
+class UpdateStrategy(msgspec.Struct, frozen=True, rename="camel"):
     """How pods of an old template are replaced."""
 
     type: str = "RollingUpdate"
-    rolling_update: RollingUpdate | None = None
+    rolling_update: RollingUpdateStrategy | None = None
 
 
 class DeploymentSpec(msgspec.Struct, frozen=True, rename="camel"):
-    """What a Deployment should be."""
+    """The spec of a Deployment."""
 
     replicas: int = 1
     min_ready_seconds: int = 0
     selector: JsonObject = {}
     template: JsonObject = {}
-    strategy: Strategy = Strategy()
+    strategy: UpdateStrategy = UpdateStrategy()
     paused: bool = False
     progress_deadline_seconds: int | None = None
     revision_history_limit: int | None = None
 
 
 class DeploymentCondition(msgspec.Struct, frozen=True, rename="camel"):
-    """A condition that also says when it was last looked at."""
+    """A condition with lastUpdateTime."""
 
     type: str
     status: str
@@ -142,8 +142,8 @@ class DeploymentCondition(msgspec.Struct, frozen=True, rename="camel"):
     message: str = ""
 
 
-class DeploymentStatus(Status, frozen=True, rename="camel"):
-    """How a Deployment is doing."""
+class DeploymentStatus(WorkloadStatus, frozen=True, rename="camel"):
+    """The status of a Deployment."""
 
     observed_generation: int = 0
     replicas: int = 0
@@ -156,32 +156,32 @@ class DeploymentStatus(Status, frozen=True, rename="camel"):
     collision_count: int | None = None
 
 
-class Deployment(PodSet):
-    """ReplicaSets, one for each template that it has had."""
+class Deployment(WorkloadObject):
+    """A Deployment."""
 
     spec: DeploymentSpec = DeploymentSpec()
     status: DeploymentStatus = DeploymentStatus()
 
     @property
-    def selection(self) -> JsonObject:
+    def label_selector_json(self) -> JsonObject:
         return self.spec.selector
 
 
 class ClaimRetention(msgspec.Struct, frozen=True, rename="camel"):
-    """What becomes of the claims of pods that go."""
+    """What happens to claims when their pods are deleted."""
 
     when_deleted: str = "Retain"
     when_scaled: str = "Retain"
 
 
 class Ordinals(msgspec.Struct, frozen=True):
-    """Where the numbers of pods begin."""
+    """The first ordinal."""
 
     start: int = 0
 
 
 class StatefulSetSpec(msgspec.Struct, frozen=True, rename="camel"):
-    """What a StatefulSet should be."""
+    """The spec of a StatefulSet."""
 
     replicas: int = 1
     min_ready_seconds: int = 0
@@ -190,16 +190,16 @@ class StatefulSetSpec(msgspec.Struct, frozen=True, rename="camel"):
     volume_claim_templates: tuple[JsonObject, ...] = ()
     service_name: str = ""
     pod_management_policy: str = "OrderedReady"
-    update_strategy: Strategy = Strategy()
+    update_strategy: UpdateStrategy = UpdateStrategy()
     revision_history_limit: int = 10
     ordinals: Ordinals = Ordinals()
     persistent_volume_claim_retention_policy: ClaimRetention = ClaimRetention()
 
 
-class StatefulSetStatus(Status, frozen=True, rename="camel"):
-    """How a StatefulSet is doing."""
+class StatefulSetStatus(WorkloadStatus, frozen=True, rename="camel"):
+    """The status of a StatefulSet."""
 
-    ALWAYS = frozenset({"replicas", "availableReplicas"})
+    KEEP_ZERO = frozenset({"replicas", "availableReplicas"})
 
     observed_generation: int = 0
     replicas: int = 0
@@ -212,31 +212,31 @@ class StatefulSetStatus(Status, frozen=True, rename="camel"):
     available_replicas: int = 0
 
 
-class StatefulSet(PodSet):
-    """Pods with names and storage of their own."""
+class StatefulSet(WorkloadObject):
+    """A StatefulSet."""
 
     spec: StatefulSetSpec = StatefulSetSpec()
     status: StatefulSetStatus = StatefulSetStatus()
 
     @property
-    def selection(self) -> JsonObject:
+    def label_selector_json(self) -> JsonObject:
         return self.spec.selector
 
 
 class DaemonSetSpec(msgspec.Struct, frozen=True, rename="camel"):
-    """What a DaemonSet should be."""
+    """The spec of a DaemonSet."""
 
     min_ready_seconds: int = 0
     selector: JsonObject = {}
     template: JsonObject = {}
-    update_strategy: Strategy = Strategy()
+    update_strategy: UpdateStrategy = UpdateStrategy()
     revision_history_limit: int = 10
 
 
-class DaemonSetStatus(Status, frozen=True, rename="camel"):
-    """How a DaemonSet is doing."""
+class DaemonSetStatus(WorkloadStatus, frozen=True, rename="camel"):
+    """The status of a DaemonSet."""
 
-    ALWAYS = frozenset(
+    KEEP_ZERO = frozenset(
         {"currentNumberScheduled", "numberMisscheduled", "desiredNumberScheduled", "numberReady"}
     )
 
@@ -251,27 +251,27 @@ class DaemonSetStatus(Status, frozen=True, rename="camel"):
     collision_count: int | None = None
 
 
-class DaemonSet(PodSet):
-    """A pod on every node."""
+class DaemonSet(WorkloadObject):
+    """A DaemonSet."""
 
     spec: DaemonSetSpec = DaemonSetSpec()
     status: DaemonSetStatus = DaemonSetStatus()
 
     @property
-    def selection(self) -> JsonObject:
+    def label_selector_json(self) -> JsonObject:
         return self.spec.selector
 
 
 class ControllerRevision(msgspec.Struct):
-    """A template of a StatefulSet or DaemonSet, under a number."""
+    """A template of a StatefulSet or DaemonSet with a revision number."""
 
     metadata: Metadata
     revision: int = 0
     data: Any = None
 
 
-class Claim(msgspec.Struct):
-    """A PersistentVolumeClaim: whose it is."""
+class VolumeClaim(msgspec.Struct):
+    """The metadata of a PersistentVolumeClaim."""
 
     metadata: Metadata
 
@@ -286,4 +286,6 @@ DAEMON_SETS = Resource("apps", "v1", "daemonsets", "DaemonSet", True, DaemonSet)
 REVISIONS = Resource(
     "apps", "v1", "controllerrevisions", "ControllerRevision", True, ControllerRevision
 )
-CLAIMS = Resource("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim", True, Claim)
+VOLUME_CLAIMS = Resource(
+    "", "v1", "persistentvolumeclaims", "PersistentVolumeClaim", True, VolumeClaim
+)

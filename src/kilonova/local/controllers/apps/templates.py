@@ -1,11 +1,11 @@
-"""Pod templates: are two the same, and a short name for one. Pure."""
+"""Comparison and hashing of pod templates. Pure."""
 
 from typing import Any, cast
 
 import msgspec
 
 from kilonova.api.json import JsonObject
-from kilonova.local.kinds.walk import part
+from kilonova.local.apimachinery.unstructured import nested_object
 
 TEMPLATE_HASH = "pod-template-hash"
 
@@ -13,55 +13,61 @@ _ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 _MAPS = frozenset(
     {"labels", "annotations", "nodeSelector", "limits", "requests", "overhead", "matchLabels"}
 )
-"""Fields that are the same empty as absent; others are objects, whose presence says something."""
+"""Fields for which empty equals absent; others are objects whose presence has a meaning."""
 
 
-def same_template(one: JsonObject, other: JsonObject) -> bool:
-    """Whether two templates make the same pods; the label that Deployments add is left out."""
-    return _bare(one) == _bare(other)
+def is_same_template(one: JsonObject, other: JsonObject) -> bool:
+    """Whether two templates are equal, ignoring the pod-template-hash label."""
+    return _normalize_template(one) == _normalize_template(other)
 
 
-def template_hash(template: JsonObject, collisions: int | None) -> str:
-    """A short text that stands for a template; another one for each number of collisions."""
-    return _short(msgspec.json.encode(_bare(template), order="deterministic"), collisions)
+def compute_template_hash(template: JsonObject, collisions: int | None) -> str:
+    """The hash of a template; another one for each collision count."""
+    return _safe_fnv_hash(
+        msgspec.json.encode(_normalize_template(template), order="deterministic"), collisions
+    )
 
 
-def data_hash(data: JsonObject, collisions: int | None) -> str:
-    """A short text that stands for the data of a revision."""
-    return _short(msgspec.json.encode(data, order="deterministic"), collisions)
+def compute_data_hash(data: JsonObject, collisions: int | None) -> str:
+    """The hash of a revision's data."""
+    return _safe_fnv_hash(msgspec.json.encode(data, order="deterministic"), collisions)
 
 
-def with_labels(template: JsonObject, labels: dict[str, str]) -> JsonObject:
-    """The template with these labels as well."""
-    metadata = part(template, "metadata")
+def add_labels(template: JsonObject, labels: dict[str, str]) -> JsonObject:
+    """The template with these labels added."""
+    metadata = nested_object(template, "metadata")
     return {
         **template,
-        "metadata": {**metadata, "labels": {**part(metadata, "labels"), **labels}},
+        "metadata": {**metadata, "labels": {**nested_object(metadata, "labels"), **labels}},
     }
 
 
-def _bare(template: JsonObject) -> JsonObject:
-    metadata = part(template, "metadata")
-    labels = {key: value for key, value in part(metadata, "labels").items() if key != TEMPLATE_HASH}
-    plain: JsonObject = _without_nothing({**template, "metadata": {**metadata, "labels": labels}})
+def _normalize_template(template: JsonObject) -> JsonObject:
+    metadata = nested_object(template, "metadata")
+    labels = {
+        key: value
+        for key, value in nested_object(metadata, "labels").items()
+        if key != TEMPLATE_HASH
+    }
+    plain: JsonObject = _drop_empty_values({**template, "metadata": {**metadata, "labels": labels}})
     return plain
 
 
-def _without_nothing(value: Any) -> Any:
+def _drop_empty_values(value: Any) -> Any:
     if isinstance(value, dict):
         items = cast("JsonObject", value).items()
         return {
-            name: _without_nothing(item)
+            name: _drop_empty_values(item)
             for name, item in items
             if not (item is None or item == [] or (item == {} and name in _MAPS))
         }
     if isinstance(value, list):
-        return [_without_nothing(item) for item in cast("list[Any]", value)]
+        return [_drop_empty_values(item) for item in cast("list[Any]", value)]
     return value
 
 
-def _short(data: bytes, collisions: int | None) -> str:
-    """FNV-1 of 32 bits, in letters that make no words."""
+def _safe_fnv_hash(data: bytes, collisions: int | None) -> str:
+    """32-bit FNV-1, in an alphabet without vowels."""
     value = 0x811C9DC5
     for byte in data + (b"" if collisions is None else str(collisions).encode()):
         value = (value * 0x01000193 & 0xFFFFFFFF) ^ byte

@@ -1,50 +1,53 @@
-"""Work that ends: Jobs, CronJobs, and the removal of jobs that ended long enough ago.
+"""Jobs, CronJobs, and the TTL of finished Jobs.
 
-- A job's **tally** is what its pods amount to: running, succeeded and failed ones, and which
-  indexes are done.
-- Its **verdict** is the condition that ends it, where one holds.
-- A pod is **tracked** while it has the job's finalizer. It is counted by three writes, each of
-  which may be the last before a crash: its uid goes into the status, its finalizer goes, its uid
-  becomes a number. A pod is thus never counted twice, and never lost.
+- The **pod counts** of a Job are its running, succeeded and failed pods, and which indexes are
+  complete.
+- The **finish condition** is the condition that ends a Job: Complete or Failed.
+- A pod is **tracked** while it has the Job's finalizer. It is counted by three writes, each of
+  which may be the last before a crash: its uid is added to `uncountedTerminatedPods`, its finalizer
+  is removed, its uid is replaced by a count. A pod is thus never counted twice, and never lost.
 
-`tally.py`, `verdict.py`, `pods.py` and `tracking.py` decide; `jobs.py` acts.
+In `job`, `pod_counts`, `finish`, `pod_plan` and `pod_tracking` decide; `controller` acts.
 """
 
 from collections.abc import Iterable
 
-from kilonova.kube import Part
-from kilonova.local.controllers.batch.claims import index_pods
-from kilonova.local.controllers.batch.cronjobs import CronJobController
-from kilonova.local.controllers.batch.jobs import JobController
+from kilonova.kube import Runnable
+from kilonova.local.controllers.batch.cronjob.controller import CronJobController
+from kilonova.local.controllers.batch.job.controller import JobController
+from kilonova.local.controllers.batch.job.orphan_pods import OrphanPodController
+from kilonova.local.controllers.batch.job.pod_claims import add_tracked_pods_index
 from kilonova.local.controllers.batch.objects import CRON_JOBS, JOBS
-from kilonova.local.controllers.batch.orphans import OrphanedPods
-from kilonova.local.controllers.batch.ttl import FinishedJobs
-from kilonova.local.controllers.indexes import pods_by_controller
-from kilonova.local.controllers.workshop import Workshop
+from kilonova.local.controllers.batch.ttl_after_finished import TtlAfterFinishedController
+from kilonova.local.controllers.context import ControllerContext
+from kilonova.local.controllers.shared.indexes import pods_by_controller
 
-__all__ = ["cron_job_parts", "finished_job_parts", "job_parts"]
+__all__ = ["cron_job_controllers", "job_controllers", "ttl_after_finished_controllers"]
 
 
-def job_parts(workshop: Workshop) -> Iterable[Part]:
+def job_controllers(context: ControllerContext) -> Iterable[Runnable]:
     """job-controller."""
-    client, jobs = workshop.account("job-controller"), workshop.cache(JOBS)
-    pods = pods_by_controller(workshop)
-    index_pods(pods)
-    events = workshop.recorder("job-controller")
+    client, jobs = context.client_for("job-controller"), context.informer(JOBS)
+    pods = pods_by_controller(context)
+    add_tracked_pods_index(pods)
+    events = context.recorder("job-controller")
     return [
-        JobController(client, jobs, pods, events, workshop.clock).controller(),
-        OrphanedPods(client, jobs, pods).controller(),
+        JobController(client, jobs, pods, events, context.clock).controller(),
+        OrphanPodController(client, jobs, pods).controller(),
     ]
 
 
-def cron_job_parts(workshop: Workshop) -> Iterable[Part]:
+def cron_job_controllers(context: ControllerContext) -> Iterable[Runnable]:
     """cronjob-controller."""
-    client, events = workshop.account("cronjob-controller"), workshop.recorder("cronjob-controller")
-    cron_jobs, jobs = workshop.cache(CRON_JOBS), workshop.cache(JOBS)
-    return [CronJobController(client, cron_jobs, jobs, events, workshop.clock).controller()]
+    client, events = (
+        context.client_for("cronjob-controller"),
+        context.recorder("cronjob-controller"),
+    )
+    cron_jobs, jobs = context.informer(CRON_JOBS), context.informer(JOBS)
+    return [CronJobController(client, cron_jobs, jobs, events, context.clock).controller()]
 
 
-def finished_job_parts(workshop: Workshop) -> Iterable[Part]:
+def ttl_after_finished_controllers(context: ControllerContext) -> Iterable[Runnable]:
     """ttl-after-finished-controller."""
-    client = workshop.account("ttl-after-finished-controller")
-    return [FinishedJobs(client, workshop.cache(JOBS), workshop.clock).controller()]
+    client = context.client_for("ttl-after-finished-controller")
+    return [TtlAfterFinishedController(client, context.informer(JOBS), context.clock).controller()]

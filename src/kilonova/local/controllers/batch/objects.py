@@ -5,12 +5,12 @@ import msgspec
 from kilonova.api.json import JsonObject
 from kilonova.api.meta import Metadata
 from kilonova.kube import Resource
-from kilonova.kube.resource import plain
+from kilonova.kube.client.resource import unstructured_resource
 
-TRACKING = "batch.kubernetes.io/job-tracking"
-INDEX = "batch.kubernetes.io/job-completion-index"
+TRACKING_FINALIZER = "batch.kubernetes.io/job-tracking"
+COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
 CONTROLLER_UID = "batch.kubernetes.io/controller-uid"
-JOB_CONTROLLER = "kubernetes.io/job-controller"
+JOB_CONTROLLER_NAME = "kubernetes.io/job-controller"
 
 
 class Condition(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -25,49 +25,49 @@ class Condition(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True)
 
 
 class ExitCodes(msgspec.Struct, frozen=True, rename="camel"):
-    """Which exit codes a rule is about."""
+    """The exit codes that a rule matches."""
 
     operator: str
     values: tuple[int, ...] = ()
     container_name: str | None = None
 
 
-class ConditionPattern(msgspec.Struct, frozen=True):
-    """Which condition of a pod a rule is about."""
+class PodConditionPattern(msgspec.Struct, frozen=True):
+    """The pod condition that a rule matches."""
 
     type: str
     status: str = "True"
 
 
 class FailureRule(msgspec.Struct, frozen=True, rename="camel"):
-    """What a pod's failure means, if it is of that sort."""
+    """The action for pod failures that match."""
 
     action: str
     on_exit_codes: ExitCodes | None = None
-    on_pod_conditions: tuple[ConditionPattern, ...] = ()
+    on_pod_conditions: tuple[PodConditionPattern, ...] = ()
 
 
 class FailurePolicy(msgspec.Struct, frozen=True):
-    """The first rule that fits a failed pod decides."""
+    """Rules, of which the first that matches a failed pod decides."""
 
     rules: tuple[FailureRule, ...] = ()
 
 
 class SuccessRule(msgspec.Struct, frozen=True, rename="camel"):
-    """Which indexes, or how many of them, are enough."""
+    """Which indexes, or how many of them, are sufficient."""
 
     succeeded_indexes: str | None = None
     succeeded_count: int | None = None
 
 
 class SuccessPolicy(msgspec.Struct, frozen=True):
-    """Any rule that holds makes the job a success."""
+    """Rules, of which any that matches completes the Job."""
 
     rules: tuple[SuccessRule, ...] = ()
 
 
 class JobSpec(msgspec.Struct, frozen=True, rename="camel"):
-    """What a job should do."""
+    """The spec of a Job."""
 
     template: JsonObject = {}
     parallelism: int = 1
@@ -87,19 +87,19 @@ class JobSpec(msgspec.Struct, frozen=True, rename="camel"):
     ttl_seconds_after_finished: int | None = None
 
 
-class Uncounted(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Uids of pods that have ended and are not in the numbers yet."""
+class UncountedPods(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Uids of pods that have finished and are not counted yet."""
 
     succeeded: tuple[str, ...] = ()
     failed: tuple[str, ...] = ()
 
     @property
-    def empty(self) -> bool:
+    def is_empty(self) -> bool:
         return not self.succeeded and not self.failed
 
 
 class JobStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """How a job is doing."""
+    """The status of a Job."""
 
     conditions: tuple[Condition, ...] = ()
     start_time: str | None = None
@@ -111,10 +111,10 @@ class JobStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True)
     ready: int | None = None
     completed_indexes: str = ""
     failed_indexes: str | None = None
-    uncounted_terminated_pods: Uncounted | None = None
+    uncounted_terminated_pods: UncountedPods | None = None
 
     def condition(self, type_: str) -> Condition | None:
-        """The condition of that type, if it holds."""
+        """The condition of that type, if it is True."""
         return next((c for c in self.conditions if c.type == type_ and c.status == "True"), None)
 
 
@@ -126,32 +126,32 @@ class Job(msgspec.Struct):
     status: JobStatus = JobStatus()
 
     @property
-    def indexed(self) -> bool:
+    def is_indexed(self) -> bool:
         return self.spec.completion_mode == "Indexed"
 
     @property
-    def limited_per_index(self) -> bool:
+    def has_backoff_limit_per_index(self) -> bool:
         return self.spec.backoff_limit_per_index is not None
 
     @property
     def replaces_only_failed(self) -> bool:
-        """Whether a pod that is being deleted is replaced only once it has ended."""
+        """Whether a terminating pod is replaced only once it has ended."""
         spec = self.spec
         return spec.pod_replacement_policy == "Failed" or spec.pod_failure_policy is not None
 
     @property
-    def ours(self) -> bool:
-        """Whether no other controller looks after it."""
-        return self.spec.managed_by in (None, JOB_CONTROLLER)
+    def is_managed_here(self) -> bool:
+        """Whether no other controller manages it (managedBy)."""
+        return self.spec.managed_by in (None, JOB_CONTROLLER_NAME)
 
     @property
-    def finish(self) -> Condition | None:
-        """The condition that says that the job is over, and how."""
+    def finished_condition(self) -> Condition | None:
+        """The Complete or Failed condition, if it is True."""
         return self.status.condition("Complete") or self.status.condition("Failed")
 
 
 class JobReference(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """A job that runs for a CronJob."""
+    """An active Job of a CronJob."""
 
     name: str = ""
     namespace: str = ""
@@ -162,14 +162,14 @@ class JobReference(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tr
 
 
 class JobTemplate(msgspec.Struct, frozen=True):
-    """What the jobs of a CronJob are made from."""
+    """The template of a CronJob's Jobs."""
 
     metadata: JsonObject = {}
     spec: JsonObject = {}
 
 
 class CronJobSpec(msgspec.Struct, frozen=True, rename="camel"):
-    """When to run what."""
+    """The spec of a CronJob."""
 
     schedule: str = ""
     time_zone: str | None = None
@@ -182,7 +182,7 @@ class CronJobSpec(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class CronJobStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """What runs, and when something last did."""
+    """The status of a CronJob."""
 
     active: tuple[JobReference, ...] = ()
     last_schedule_time: str | None = None
@@ -199,5 +199,5 @@ class CronJob(msgspec.Struct):
 
 JOBS = Resource("batch", "v1", "jobs", "Job", True, Job)
 CRON_JOBS = Resource("batch", "v1", "cronjobs", "CronJob", True, CronJob)
-NEW_PODS = plain("", "v1", "pods", "Pod", True)
-"""Pods to be created, as plain objects."""
+NEW_PODS = unstructured_resource("", "v1", "pods", "Pod", True)
+"""Pods to create, as JSON."""

@@ -1,29 +1,29 @@
-"""How many pods may go at a time: the statuses of PodDisruptionBudgets.
+"""The statuses of PodDisruptionBudgets.
 
-A **disruption** is the end of a pod that somebody asked for. A budget says how many pods must stay
-**healthy** (ready, and not on their way out); the eviction endpoint spends what its status allows,
-and lists the pods spent on as **disrupted** until they are seen to go.
+A **disruption** is a voluntary deletion of a pod. A budget says how many pods must stay **healthy**
+(ready, and not being deleted); the eviction endpoint consumes the allowed disruptions of its
+status, and lists the evicted pods as **disrupted** until their deletion is observed.
 """
 
 from collections.abc import Iterable
 
-from kilonova.kube import Part
-from kilonova.local.controllers.disruption.controller import BudgetController
-from kilonova.local.controllers.disruption.objects import BUDGETS
-from kilonova.local.controllers.disruption.scales import Scales
-from kilonova.local.controllers.disruption.stale import StaleTargets
-from kilonova.local.controllers.objects import PODS
-from kilonova.local.controllers.workshop import Workshop
+from kilonova.kube import Runnable
+from kilonova.local.controllers.context import ControllerContext
+from kilonova.local.controllers.disruption.controller import DisruptionController
+from kilonova.local.controllers.disruption.expected_pods import ExpectedPodCounter
+from kilonova.local.controllers.disruption.objects import POD_DISRUPTION_BUDGETS
+from kilonova.local.controllers.disruption.stale_conditions import StaleDisruptionController
+from kilonova.local.objects.core import PODS
 
-__all__ = ["disruption_parts"]
+__all__ = ["disruption_controllers"]
 
 
-def disruption_parts(workshop: Workshop) -> Iterable[Part]:
+def disruption_controllers(context: ControllerContext) -> Iterable[Runnable]:
     """disruption-controller."""
-    client, pods = workshop.account("disruption-controller"), workshop.cache(PODS)
-    events = workshop.recorder("controllermanager")
-    scales = Scales(client)
-    budgets = BudgetController(
-        client, workshop.cache(BUDGETS), pods, scales, events, workshop.clock
+    client, pods = context.client_for("disruption-controller"), context.informer(PODS)
+    events = context.recorder("controllermanager")
+    scales = ExpectedPodCounter(client)
+    budgets = DisruptionController(
+        client, context.informer(POD_DISRUPTION_BUDGETS), pods, scales, events, context.clock
     )
-    return [budgets.controller, StaleTargets(client, pods, workshop.clock).controller()]
+    return [budgets.controller, StaleDisruptionController(client, pods, context.clock).controller()]

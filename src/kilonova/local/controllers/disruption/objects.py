@@ -9,15 +9,15 @@ from kilonova.kube import Resource
 DISRUPTION_ALLOWED = "DisruptionAllowed"
 
 
-class BudgetSpec(msgspec.Struct, frozen=True, rename="camel"):
-    """What must stay."""
+class PodDisruptionBudgetSpec(msgspec.Struct, frozen=True, rename="camel"):
+    """The spec of a budget."""
 
     selector: JsonObject | None = None
     min_available: int | str | None = None
     max_unavailable: int | str | None = None
 
 
-class BudgetCondition(msgspec.Struct, frozen=True, rename="camel"):
+class PodDisruptionBudgetCondition(msgspec.Struct, frozen=True, rename="camel"):
     """A condition of a budget."""
 
     type: str
@@ -28,8 +28,8 @@ class BudgetCondition(msgspec.Struct, frozen=True, rename="camel"):
     message: str = ""
 
 
-class BudgetStatus(msgspec.Struct, frozen=True, rename="camel"):
-    """How much may go."""
+class PodDisruptionBudgetStatus(msgspec.Struct, frozen=True, rename="camel"):
+    """The status of a budget."""
 
     observed_generation: int = 0
     disrupted_pods: dict[str, str] = {}
@@ -37,15 +37,17 @@ class BudgetStatus(msgspec.Struct, frozen=True, rename="camel"):
     current_healthy: int = 0
     desired_healthy: int = 0
     expected_pods: int = 0
-    conditions: tuple[BudgetCondition, ...] = ()
+    conditions: tuple[PodDisruptionBudgetCondition, ...] = ()
 
 
-class Budget(msgspec.Struct):
+class PodDisruptionBudget(msgspec.Struct):
     """A PodDisruptionBudget."""
 
     metadata: Metadata
-    spec: BudgetSpec = BudgetSpec()
-    status: BudgetStatus = BudgetStatus()
+    spec: PodDisruptionBudgetSpec = PodDisruptionBudgetSpec()
+    status: PodDisruptionBudgetStatus = PodDisruptionBudgetStatus()
 
 
-BUDGETS = Resource("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget", True, Budget)
+POD_DISRUPTION_BUDGETS = Resource(
+    "policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget", True, PodDisruptionBudget
+)

@@ -1,117 +1,120 @@
-"""What a budget allows, from the pods that there are. Pure."""
+"""The allowed disruptions of a budget, from its pods. Pure."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 import msgspec
 
-from kilonova.api.times import parse_time, rfc3339
-from kilonova.local.controllers.apps.facts import share_of
+from kilonova.api.times import parse_time
+from kilonova.kube.status import with_condition
+from kilonova.local.controllers.apps.pod_state import resolve_int_or_percent
 from kilonova.local.controllers.disruption.objects import (
     DISRUPTION_ALLOWED,
-    Budget,
-    BudgetCondition,
-    BudgetSpec,
-    BudgetStatus,
+    PodDisruptionBudget,
+    PodDisruptionBudgetCondition,
+    PodDisruptionBudgetSpec,
+    PodDisruptionBudgetStatus,
 )
-from kilonova.local.controllers.objects import Pod
+from kilonova.local.objects.core import Pod
 
 DELETION_TIMEOUT = timedelta(minutes=2)
-"""A pod that was to go and has not been marked by then is taken to stay."""
+"""A disrupted pod that is not being deleted after that time is assumed to stay."""
 
 replace = msgspec.structs.replace
 
 
-def counts_by_scale(spec: BudgetSpec) -> bool:
-    """Whether a budget is a part of what the pods' controllers want, not a plain number."""
+def uses_scale(spec: PodDisruptionBudgetSpec) -> bool:
+    """Whether a budget is relative to the scale of the pods' controllers, not a plain number."""
     return spec.max_unavailable is not None or isinstance(spec.min_available, str)
 
 
-def new_status(
-    budget: Budget, pods: Sequence[Pod], scale: int, now: datetime
-) -> tuple[BudgetStatus, float | None]:
-    """The status that the pods make, and in how many seconds to look again.
+def compute_status(
+    budget: PodDisruptionBudget, pods: Sequence[Pod], scale: int, now: datetime
+) -> tuple[PodDisruptionBudgetStatus, float | None]:
+    """The status computed from the pods, and in how many seconds to check again.
 
-    `scale` is how many pods their controllers want together, where the budget counts by it.
+    `scale` is how many pods their controllers desire together, if the budget depends on it.
     """
-    expected, desired = _wanted(budget.spec, len(pods), scale)
-    disrupted = _disrupted(budget, pods, now)
+    expected, desired = _compute_expected(budget.spec, len(pods), scale)
+    disrupted = _select_disrupted(budget, pods, now)
     healthy = sum(
-        pod.ready and not pod.metadata.deletion_timestamp and pod.metadata.name not in disrupted
+        pod.is_ready and not pod.metadata.deletion_timestamp and pod.metadata.name not in disrupted
         for pod in pods
     )
     allowed = max(0, healthy - desired) if expected > 0 else 0
-    status = BudgetStatus(
+    status = PodDisruptionBudgetStatus(
         budget.metadata.generation, disrupted, allowed, healthy, desired, expected
     )
-    conditions = _conditions(budget, _allowance(status), now)
-    soonest = min(
-        ((_timeout(time) - now).total_seconds() for time in disrupted.values()), default=None
+    conditions = with_condition(budget.status.conditions, _build_condition(status), now)
+    next_check = min(
+        ((_deletion_deadline(time) - now).total_seconds() for time in disrupted.values()),
+        default=None,
     )
-    return replace(status, conditions=conditions), soonest
+    return replace(status, conditions=conditions), next_check
 
 
-def failed_status(budget: Budget, problem: str, now: datetime) -> BudgetStatus:
-    """Nothing may go while it is not known how much is wanted."""
+def build_failed_status(
+    budget: PodDisruptionBudget, problem: str, now: datetime
+) -> PodDisruptionBudgetStatus:
+    """No disruption is allowed while the expected number of pods is unknown."""
     generation = budget.status.observed_generation
-    failed = BudgetCondition(DISRUPTION_ALLOWED, "False", generation, "", "SyncFailed", problem)
+    failed = PodDisruptionBudgetCondition(
+        DISRUPTION_ALLOWED, "False", generation, "", "SyncFailed", problem
+    )
     return replace(
-        budget.status, disruptions_allowed=0, conditions=_conditions(budget, failed, now)
+        budget.status,
+        disruptions_allowed=0,
+        conditions=with_condition(budget.status.conditions, failed, now),
     )
 
 
-def _wanted(spec: BudgetSpec, pods: int, scale: int) -> tuple[int, int]:
+def _compute_expected(spec: PodDisruptionBudgetSpec, pods: int, scale: int) -> tuple[int, int]:
     """How many pods are expected, and how many of them must be healthy."""
     if spec.max_unavailable is not None:
-        return scale, max(0, scale - share_of(spec.max_unavailable, scale, up=True))
+        return scale, max(
+            0, scale - resolve_int_or_percent(spec.max_unavailable, scale, round_up=True)
+        )
     if isinstance(spec.min_available, str):
-        return scale, share_of(spec.min_available, scale, up=True)
+        return scale, resolve_int_or_percent(spec.min_available, scale, round_up=True)
     return (0, 0) if spec.min_available is None else (pods, spec.min_available)
 
 
-def _disrupted(budget: Budget, pods: Sequence[Pod], now: datetime) -> dict[str, str]:
-    """The pods that were allowed to go and have not been seen to."""
+def _select_disrupted(
+    budget: PodDisruptionBudget, pods: Sequence[Pod], now: datetime
+) -> dict[str, str]:
+    """The evicted pods whose deletion has not been observed."""
     listed = budget.status.disrupted_pods
     return {
         pod.metadata.name: listed[pod.metadata.name]
         for pod in pods
         if pod.metadata.name in listed
         and not pod.metadata.deletion_timestamp
-        and _timeout(listed[pod.metadata.name]) >= now
+        and _deletion_deadline(listed[pod.metadata.name]) >= now
     }
 
 
-def overdue(budget: Budget, pods: Sequence[Pod], now: datetime) -> list[Pod]:
-    """Pods that were allowed to go long ago, and are still there."""
+def find_overdue_pods(budget: PodDisruptionBudget, pods: Sequence[Pod], now: datetime) -> list[Pod]:
+    """Pods that were evicted long ago and still exist."""
     listed = budget.status.disrupted_pods
     return [
         pod
         for pod in pods
         if not pod.metadata.deletion_timestamp
         and pod.metadata.name in listed
-        and _timeout(listed[pod.metadata.name]) < now
+        and _deletion_deadline(listed[pod.metadata.name]) < now
     ]
 
 
-def _timeout(time: str) -> datetime:
+def _deletion_deadline(time: str) -> datetime:
     return parse_time(time) + DELETION_TIMEOUT
 
 
-def _allowance(status: BudgetStatus) -> BudgetCondition:
+def _build_condition(status: PodDisruptionBudgetStatus) -> PodDisruptionBudgetCondition:
     generation = status.observed_generation
     if status.disruptions_allowed:
-        return BudgetCondition(DISRUPTION_ALLOWED, "True", generation, "", "SufficientPods")
-    return BudgetCondition(DISRUPTION_ALLOWED, "False", generation, "", "InsufficientPods")
-
-
-def _conditions(
-    budget: Budget, wanted: BudgetCondition, now: datetime
-) -> tuple[BudgetCondition, ...]:
-    present = budget.status.conditions
-    before = next((each for each in present if each.type == wanted.type), None)
-    if before is None:
-        return (*present, replace(wanted, last_transition_time=rfc3339(now)))
-    same = before.status == wanted.status
-    since = before.last_transition_time if same else rfc3339(now)
-    changed = replace(wanted, last_transition_time=since)
-    return tuple(changed if each is before else each for each in present)
+        return PodDisruptionBudgetCondition(
+            DISRUPTION_ALLOWED, "True", generation, "", "SufficientPods"
+        )
+    return PodDisruptionBudgetCondition(
+        DISRUPTION_ALLOWED, "False", generation, "", "InsufficientPods"
+    )

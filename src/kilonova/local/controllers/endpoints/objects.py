@@ -1,14 +1,14 @@
-"""Services and EndpointSlices: the fields that are used here."""
+"""Services and EndpointSlices: only the fields used here."""
 
 import msgspec
 
 from kilonova.api.meta import Metadata, OwnerReference
 from kilonova.kube import Resource
 
-MANAGED_BY = "endpointslice.kubernetes.io/managed-by"
-CONTROLLER = "endpointslice-controller.k8s.io"
-SERVICE_NAME = "kubernetes.io/service-name"
-HEADLESS = "service.kubernetes.io/headless"
+MANAGED_BY_LABEL = "endpointslice.kubernetes.io/managed-by"
+CONTROLLER_NAME = "endpointslice-controller.k8s.io"
+SERVICE_NAME_LABEL = "kubernetes.io/service-name"
+HEADLESS_LABEL = "service.kubernetes.io/headless"
 
 
 class ServicePort(msgspec.Struct, frozen=True, rename="camel"):
@@ -22,7 +22,7 @@ class ServicePort(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class ServiceSpec(msgspec.Struct, frozen=True, rename="camel"):
-    """What a Service selects, and offers."""
+    """Selector and ports of a Service."""
 
     selector: dict[str, str] | None = None
     ports: tuple[ServicePort, ...] = ()
@@ -39,17 +39,17 @@ class Service(msgspec.Struct, frozen=True):
     spec: ServiceSpec = ServiceSpec()
 
     @property
-    def selects(self) -> bool:
-        """Whether its endpoints are ours to keep."""
+    def has_selector(self) -> bool:
+        """Whether its endpoints are managed by the controllers."""
         return bool(self.spec.selector) and self.spec.type != "ExternalName"
 
     @property
-    def headless(self) -> bool:
+    def is_headless(self) -> bool:
         return self.spec.cluster_ip in ("", "None")
 
 
 class EndpointPort(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """A port that all endpoints of a slice have."""
+    """A port of all endpoints of a slice."""
 
     name: str = msgspec.field()
     port: int
@@ -57,15 +57,15 @@ class EndpointPort(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tr
     app_protocol: str | None = None
 
 
-class Conditions(msgspec.Struct, frozen=True):
-    """Whether an endpoint takes traffic."""
+class EndpointConditions(msgspec.Struct, frozen=True):
+    """Whether an endpoint receives traffic."""
 
     ready: bool
     serving: bool
     terminating: bool
 
 
-class Target(msgspec.Struct, frozen=True):
+class TargetReference(msgspec.Struct, frozen=True):
     """The pod behind an endpoint."""
 
     kind: str
@@ -78,14 +78,14 @@ class Endpoint(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """An address behind a Service."""
 
     addresses: tuple[str, ...]
-    conditions: Conditions | None = None
-    target_ref: Target | None = None
+    conditions: EndpointConditions | None = None
+    target_ref: TargetReference | None = None
     node_name: str | None = None
     zone: str | None = None
     hostname: str | None = None
 
 
-class Slice(msgspec.Struct, rename="camel"):
+class EndpointSlice(msgspec.Struct, rename="camel"):
     """An EndpointSlice."""
 
     metadata: Metadata
@@ -101,10 +101,12 @@ class Slice(msgspec.Struct, rename="camel"):
 
 
 SERVICES = Resource("", "v1", "services", "Service", True, Service)
-SLICES = Resource("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice", True, Slice)
+ENDPOINT_SLICES = Resource(
+    "discovery.k8s.io", "v1", "endpointslices", "EndpointSlice", True, EndpointSlice
+)
 
 
-def owner_of(service: Service) -> OwnerReference:
-    """Makes an object go with its Service."""
-    known = service.metadata
-    return OwnerReference("v1", "Service", known.name, known.uid, True, True)
+def build_owner_reference(service: Service) -> OwnerReference:
+    """The owner reference of objects that are deleted with their Service."""
+    metadata = service.metadata
+    return OwnerReference("v1", "Service", metadata.name, metadata.uid, True, True)

@@ -1,55 +1,65 @@
-"""Storage for pods: claims get volumes, and volumes are cleared away when nobody has them.
+"""Persistent volumes: binding, provisioning, protection and reclaiming.
 
-A **claim** (PersistentVolumeClaim) asks for storage, a **volume** (PersistentVolume) is some. The
-**binder** gives a claim a volume that is free, or has one **provisioned** as the claim's **class**
-says. Where the class waits for the first pod, whoever places that pod notes the node on the claim,
-and the pod is placed when the claim has its volume.
+A **claim** (PersistentVolumeClaim) requests storage, a **volume** (PersistentVolume) provides it.
+The **binder** binds a claim to an available volume, or has one **provisioned** according to the
+claim's **storage class**. With WaitForFirstConsumer the scheduler annotates the claim with the
+selected node, and binds the pod once the claim is bound.
 """
 
 from collections.abc import Iterable
 
-from kilonova.kube import Controller, Part, Watch
-from kilonova.kube.errors import AlreadyExists
-from kilonova.kube.identity import Key
-from kilonova.local.controllers.objects import NODES, PODS
-from kilonova.local.controllers.volumes.binder import Binder
-from kilonova.local.controllers.volumes.ephemeral import EphemeralVolumes
-from kilonova.local.controllers.volumes.matching import default_class
+from kilonova.kube import Controller, Runnable, Watch
+from kilonova.kube.client.errors import AlreadyExists
+from kilonova.kube.informers.object_keys import Key
+from kilonova.local.controllers.context import ControllerContext
+from kilonova.local.controllers.volumes.binder import PersistentVolumeBinder
+from kilonova.local.controllers.volumes.ephemeral import EphemeralVolumeController
 from kilonova.local.controllers.volumes.objects import STORAGE_CLASSES, VOLUME_CLAIMS, VOLUMES
-from kilonova.local.controllers.volumes.protection import ClaimProtection, VolumeProtection
-from kilonova.local.controllers.volumes.provisioning import CLASS_NAME, Folders, local_class
-from kilonova.local.controllers.volumes.reclaim import Reclaim
-from kilonova.local.controllers.workshop import Workshop
+from kilonova.local.controllers.volumes.protection import (
+    ClaimProtectionController,
+    VolumeProtectionController,
+)
+from kilonova.local.controllers.volumes.provisioner import (
+    CLASS_NAME,
+    VolumeDirectories,
+    build_local_class,
+)
+from kilonova.local.controllers.volumes.reclaimer import VolumeReclaimController
+from kilonova.local.controllers.volumes.selection import find_default_class
+from kilonova.local.objects.core import NODES, PODS
 
 __all__ = [
-    "claim_protection_parts",
-    "ephemeral_volume_parts",
-    "volume_binder_parts",
-    "volume_protection_parts",
+    "claim_protection_controllers",
+    "ephemeral_volume_controllers",
+    "volume_binder_controllers",
+    "volume_protection_controllers",
 ]
 
 
-def volume_binder_parts(workshop: Workshop) -> Iterable[Part]:
+def volume_binder_controllers(context: ControllerContext) -> Iterable[Runnable]:
     """persistentvolume-binder-controller, and the provisioner of the class `local`."""
-    client = workshop.account("persistent-volume-binder")
-    claims, volumes = workshop.cache(VOLUME_CLAIMS), workshop.cache(VOLUMES)
-    classes, nodes = workshop.cache(STORAGE_CLASSES), workshop.cache(NODES)
-    events = workshop.recorder("persistentvolume-controller")
-    folders = Folders(workshop.data / "volumes" if workshop.data is not None else None)
-    binder = Binder(client, claims, volumes, classes, nodes, folders, events)
-    reclaim = Reclaim(client, claims, volumes, folders, events, workshop.clock)
-    return [_first_class(workshop), binder.controller, reclaim.controller]
+    client = context.client_for("persistent-volume-binder")
+    claims, volumes = context.informer(VOLUME_CLAIMS), context.informer(VOLUMES)
+    classes, nodes = context.informer(STORAGE_CLASSES), context.informer(NODES)
+    events = context.recorder("persistentvolume-controller")
+    folders = VolumeDirectories(context.data / "volumes" if context.data is not None else None)
+    binder = PersistentVolumeBinder(client, claims, volumes, classes, nodes, folders, events)
+    reclaim = VolumeReclaimController(client, claims, volumes, folders, events, context.clock)
+    return [_default_class_controller(context), binder.controller, reclaim.controller]
 
 
-def _first_class(workshop: Workshop) -> Controller:
+def _default_class_controller(context: ControllerContext) -> Controller:
     """Creates the class `local` once, at the start, unless there is a default class."""
-    client, classes = workshop.account("persistent-volume-binder"), workshop.cache(STORAGE_CLASSES)
+    client, classes = (
+        context.client_for("persistent-volume-binder"),
+        context.informer(STORAGE_CLASSES),
+    )
 
     async def create(key: Key) -> None:
-        if key in classes.store or default_class(classes.store.objects()) is not None:
+        if key in classes.store or find_default_class(classes.store.objects()) is not None:
             return
         try:
-            await client.create(STORAGE_CLASSES, local_class())
+            await client.create(STORAGE_CLASSES, build_local_class())
         except AlreadyExists:
             return
 
@@ -58,22 +68,22 @@ def _first_class(workshop: Workshop) -> Controller:
     return controller
 
 
-def claim_protection_parts(workshop: Workshop) -> Iterable[Part]:
+def claim_protection_controllers(context: ControllerContext) -> Iterable[Runnable]:
     """persistentvolumeclaim-protection-controller."""
-    client = workshop.account("pvc-protection-controller")
-    claims, pods = workshop.cache(VOLUME_CLAIMS), workshop.cache(PODS)
-    return [ClaimProtection(client, claims, pods).controller]
+    client = context.client_for("pvc-protection-controller")
+    claims, pods = context.informer(VOLUME_CLAIMS), context.informer(PODS)
+    return [ClaimProtectionController(client, claims, pods).controller]
 
 
-def volume_protection_parts(workshop: Workshop) -> Iterable[Part]:
+def volume_protection_controllers(context: ControllerContext) -> Iterable[Runnable]:
     """persistentvolume-protection-controller."""
-    client = workshop.account("pv-protection-controller")
-    return [VolumeProtection(client, workshop.cache(VOLUMES)).controller]
+    client = context.client_for("pv-protection-controller")
+    return [VolumeProtectionController(client, context.informer(VOLUMES)).controller]
 
 
-def ephemeral_volume_parts(workshop: Workshop) -> Iterable[Part]:
+def ephemeral_volume_controllers(context: ControllerContext) -> Iterable[Runnable]:
     """ephemeral-volume-controller."""
-    client = workshop.account("ephemeral-volume-controller")
-    events = workshop.recorder("ephemeral_volume")
-    pods, claims = workshop.cache(PODS), workshop.cache(VOLUME_CLAIMS)
-    return [EphemeralVolumes(client, pods, claims, events).controller]
+    client = context.client_for("ephemeral-volume-controller")
+    events = context.recorder("ephemeral_volume")
+    pods, claims = context.informer(PODS), context.informer(VOLUME_CLAIMS)
+    return [EphemeralVolumeController(client, pods, claims, events).controller]

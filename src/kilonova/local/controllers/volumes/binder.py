@@ -1,7 +1,7 @@
-"""Gives claims their volumes: ones that are there, or new ones.
+"""Binds claims to volumes: existing or newly provisioned ones.
 
-Volume, claim and the claim's status are written one after the other, each only where it does not
-say so yet. Whatever is interrupted is finished by the next look at the claim.
+Volume, claim and the claim's status are written one after the other, each only if it differs. An
+interrupted binding is completed by the next reconcile of the claim.
 """
 
 from collections.abc import Hashable, Iterable
@@ -9,10 +9,22 @@ from typing import assert_never
 
 from kilonova.api.json import JsonObject
 from kilonova.kube import AlreadyExists, Client, Conflict, Controller, NotFound, Reflector, Watch
-from kilonova.kube.events import Recorder, Reference
-from kilonova.kube.identity import Key
-from kilonova.local.controllers.objects import Node
-from kilonova.local.controllers.volumes.matching import default_class
+from kilonova.kube.events import EventRecorder, ObjectReference
+from kilonova.kube.informers.object_keys import Key
+from kilonova.local.controllers.volumes.binding_plan import (
+    BindingStep,
+    BindStep,
+    MarkLostStep,
+    ProvisionStep,
+    RecordEventStep,
+    SetDefaultClassStep,
+    build_claim_patch,
+    build_claim_status,
+    build_volume_patch,
+    plan_bound_claim,
+    plan_named_claim,
+    plan_unbound_claim,
+)
 from kilonova.local.controllers.volumes.objects import (
     SELECTED_NODE,
     STORAGE_PROVISIONERS,
@@ -22,34 +34,22 @@ from kilonova.local.controllers.volumes.objects import (
     StorageClass,
     VolumeClaim,
 )
-from kilonova.local.controllers.volumes.provisioning import (
+from kilonova.local.controllers.volumes.provisioner import (
     PROVISIONER,
-    Folders,
-    local_volume,
-    refusal,
+    VolumeDirectories,
+    build_local_volume,
+    find_rejection,
     volume_name,
 )
-from kilonova.local.controllers.volumes.steps import (
-    Adopt,
-    Bind,
-    Lose,
-    Provision,
-    Step,
-    Tell,
-    claim_patch,
-    claim_status,
-    step_for_bound,
-    step_for_free,
-    step_for_named,
-    volume_patch,
-)
+from kilonova.local.controllers.volumes.selection import find_default_class
+from kilonova.local.objects.core import Node
 
-_UNBOUND = "unbound claims"
-_USABLE = "usable volumes"
+_UNBOUND_INDEX = "unbound claims"
+_USABLE_INDEX = "usable volumes"
 
 
-class Binder:
-    """Works on claims. Free volumes are found by class, those set aside by claim."""
+class PersistentVolumeBinder:
+    """Reconciles claims. Available volumes are found by class, pre-bound ones by claim."""
 
     def __init__(
         self,
@@ -58,105 +58,112 @@ class Binder:
         volumes: Reflector[PersistentVolume],
         classes: Reflector[StorageClass],
         nodes: Reflector[Node],
-        folders: Folders,
-        events: Recorder,
+        directories: VolumeDirectories,
+        events: EventRecorder,
     ) -> None:
         self._client = client
         self._claims = claims
         self._volumes = volumes
         self._classes = classes
         self._nodes = nodes
-        self._folders = folders
+        self._directories = directories
         self._events = events
-        claims.store.add_index(_UNBOUND, _unbound)
-        volumes.store.add_index(_USABLE, _usable)
+        claims.store.add_index(_UNBOUND_INDEX, _index_unbound)
+        volumes.store.add_index(_USABLE_INDEX, _index_usable)
         watches = [
             Watch(claims),
-            Watch(volumes, self._concerned),
-            Watch(classes, self._waiting),
+            Watch(volumes, self._map_volume_to_claims),
+            Watch(classes, self._map_class_to_claims),
             Watch(nodes, lambda _: ()),
         ]
         self.controller = Controller("volume binder", self._reconcile, watches, workers=4)
 
-    def _concerned(self, volume: PersistentVolume) -> Iterable[Key]:
+    def _map_volume_to_claims(self, volume: PersistentVolume) -> Iterable[Key]:
         reference = volume.spec.claim_ref
         if reference is not None:
             return ((reference.namespace, reference.name),)
-        return [*self._of_class(volume.storage_class), *self._of_class(volume.metadata.name)]
+        return [
+            *self._find_unbound_claims(volume.storage_class),
+            *self._find_unbound_claims(volume.metadata.name),
+        ]
 
-    def _waiting(self, storage_class: StorageClass) -> Iterable[Key]:
-        of_class = self._of_class(storage_class.metadata.name)
-        return [*of_class, *self._of_class(None)] if storage_class.is_default else of_class
+    def _map_class_to_claims(self, storage_class: StorageClass) -> Iterable[Key]:
+        of_class = self._find_unbound_claims(storage_class.metadata.name)
+        return (
+            [*of_class, *self._find_unbound_claims(None)] if storage_class.is_default else of_class
+        )
 
-    def _of_class(self, name: str | None) -> list[Key]:
-        found = self._claims.store.find(_UNBOUND, name)
+    def _find_unbound_claims(self, name: str | None) -> list[Key]:
+        found = self._claims.store.by_index(_UNBOUND_INDEX, name)
         return [(claim.metadata.namespace, claim.metadata.name) for claim in found]
 
     async def _reconcile(self, key: Key) -> None:
         claim = self._claims.store.get(key)
         if claim is None or claim.metadata.deletion_timestamp is not None:
             return
-        step = self._step(claim)
+        step = self._plan_step(claim)
         if step is None:
             return
         try:
-            await self._take(step, claim)
+            await self._apply_step(step, claim)
         except (NotFound, Conflict):
-            return  # something changed meanwhile, and that wakes the claim again
+            return  # something changed meanwhile: its event enqueues the claim again
 
-    def _step(self, claim: VolumeClaim) -> Step | None:
+    def _plan_step(self, claim: VolumeClaim) -> BindingStep | None:
         volume = self._volumes.store.get(("", claim.spec.volume_name))
         if claim.was_bound:
-            return step_for_bound(claim, volume)
+            return plan_bound_claim(claim, volume)
         if claim.spec.volume_name:
-            return step_for_named(claim, volume)
+            return plan_named_claim(claim, volume)
         name = claim.storage_class
         usable = [
-            *self._volumes.store.find(_USABLE, (claim.metadata.namespace, claim.metadata.name)),
-            *self._volumes.store.find(_USABLE, name or ""),
+            *self._volumes.store.by_index(
+                _USABLE_INDEX, (claim.metadata.namespace, claim.metadata.name)
+            ),
+            *self._volumes.store.by_index(_USABLE_INDEX, name or ""),
         ]
-        return step_for_free(
+        return plan_unbound_claim(
             claim,
             usable,
             self._classes.store.get(("", name)) if name else None,
-            default_class(self._classes.store.objects()),
+            find_default_class(self._classes.store.objects()),
             self._nodes.store.get(("", claim.metadata.annotations.get(SELECTED_NODE, ""))),
         )
 
-    async def _take(self, step: Step, claim: VolumeClaim) -> None:
+    async def _apply_step(self, step: BindingStep, claim: VolumeClaim) -> None:
         match step:
-            case Bind(volume):
+            case BindStep(volume):
                 await self._bind(claim, volume)
-            case Tell(reason, message, warning):
-                self._events.event(_about(claim), reason, message, warning=warning)
-            case Provision(storage_class):
+            case RecordEventStep(reason, message, warning):
+                self._events.event(_object_reference(claim), reason, message, warning=warning)
+            case ProvisionStep(storage_class):
                 await self._provision(claim, storage_class)
-            case Lose(reason, message):
+            case MarkLostStep(reason, message):
                 if claim.status.phase != "Lost":
-                    await self._write_status(claim, {"phase": "Lost"})
-                    self._events.event(_about(claim), reason, message, warning=True)
-            case Adopt(storage_class):
-                await self._write(claim, {"spec": {"storageClassName": storage_class}})
+                    await self._patch_claim_status(claim, {"phase": "Lost"})
+                    self._events.event(_object_reference(claim), reason, message, warning=True)
+            case SetDefaultClassStep(storage_class):
+                await self._patch_claim(claim, {"spec": {"storageClassName": storage_class}})
             case _:
                 assert_never(step)
 
     async def _bind(self, claim: VolumeClaim, volume: PersistentVolume) -> None:
-        if (patch := volume_patch(volume, claim)) is not None:
-            known = volume.metadata
-            about = {"uid": known.uid, "resourceVersion": known.resource_version}
+        if (patch := build_volume_patch(volume, claim)) is not None:
+            metadata = volume.metadata
+            about = {"uid": metadata.uid, "resourceVersion": metadata.resource_version}
             patch["metadata"] = {**patch.get("metadata", {}), **about}
-            await self._client.patch(VOLUMES, known.name, patch)
-        if (patch := claim_patch(claim, volume)) is not None:
-            claim = await self._write(claim, patch)
-        if (status := claim_status(claim, volume)) is not None:
-            await self._write_status(claim, status)
+            await self._client.patch(VOLUMES, metadata.name, patch)
+        if (patch := build_claim_patch(claim, volume)) is not None:
+            claim = await self._patch_claim(claim, patch)
+        if (status := build_claim_status(claim, volume)) is not None:
+            await self._patch_claim_status(claim, status)
 
     async def _provision(self, claim: VolumeClaim, storage_class: StorageClass) -> None:
         provisioner = storage_class.provisioner
         if claim.metadata.annotations.get(STORAGE_PROVISIONERS[0]) != provisioner:
-            noted = dict.fromkeys(STORAGE_PROVISIONERS, provisioner)
-            claim = await self._write(claim, {"metadata": {"annotations": noted}})
-        about = _about(claim)
+            annotations = dict.fromkeys(STORAGE_PROVISIONERS, provisioner)
+            claim = await self._patch_claim(claim, {"metadata": {"annotations": annotations}})
+        about = _object_reference(claim)
         if provisioner != PROVISIONER:
             text = (
                 "Waiting for a volume to be created either by the external provisioner "
@@ -165,12 +172,12 @@ class Binder:
             )
             self._events.event(about, "ExternalProvisioning", text)
             return
-        if trouble := refusal(claim):
-            self._events.event(about, "ProvisioningFailed", trouble, warning=True)
+        if rejection := find_rejection(claim):
+            self._events.event(about, "ProvisioningFailed", rejection, warning=True)
             return
         name = volume_name(claim)
         node = self._nodes.store.get(("", claim.metadata.annotations.get(SELECTED_NODE, "")))
-        body = local_volume(claim, storage_class, node, self._folders.path(name))
+        body = build_local_volume(claim, storage_class, node, self._directories.path(name))
         try:
             await self._client.create(VOLUMES, body)
         except AlreadyExists:
@@ -179,34 +186,34 @@ class Binder:
             about, "ProvisioningSucceeded", f"Successfully provisioned volume {name}"
         )
 
-    async def _write(self, claim: VolumeClaim, patch: JsonObject) -> VolumeClaim:
-        known = claim.metadata
-        about = {"uid": known.uid, "resourceVersion": known.resource_version}
+    async def _patch_claim(self, claim: VolumeClaim, patch: JsonObject) -> VolumeClaim:
+        metadata = claim.metadata
+        about = {"uid": metadata.uid, "resourceVersion": metadata.resource_version}
         body = {**patch, "metadata": {**patch.get("metadata", {}), **about}}
-        return await self._client.patch(VOLUME_CLAIMS, known.name, body, known.namespace)
+        return await self._client.patch(VOLUME_CLAIMS, metadata.name, body, metadata.namespace)
 
-    async def _write_status(self, claim: VolumeClaim, status: JsonObject) -> None:
-        known = claim.metadata
-        body = {"metadata": {"uid": known.uid}, "status": status}
+    async def _patch_claim_status(self, claim: VolumeClaim, status: JsonObject) -> None:
+        metadata = claim.metadata
+        body = {"metadata": {"uid": metadata.uid}, "status": status}
         await self._client.patch(
-            VOLUME_CLAIMS, known.name, body, known.namespace, subresource="status"
+            VOLUME_CLAIMS, metadata.name, body, metadata.namespace, subresource="status"
         )
 
 
-def _unbound(claim: VolumeClaim) -> Iterable[Hashable]:
-    """Under the class that it is of, or under the volume that it asks for."""
+def _index_unbound(claim: VolumeClaim) -> Iterable[Hashable]:
+    """The class of the claim, or the volume that it requests by name."""
     if claim.status.phase == "Bound":
         return ()
     return (claim.spec.volume_name or claim.storage_class,)
 
 
-def _usable(volume: PersistentVolume) -> Iterable[Hashable]:
+def _index_usable(volume: PersistentVolume) -> Iterable[Hashable]:
     reference = volume.spec.claim_ref
     if reference is not None:
         return ((reference.namespace, reference.name),)
     return (volume.storage_class,) if volume.status.phase == "Available" else ()
 
 
-def _about(claim: VolumeClaim) -> Reference:
-    known = claim.metadata
-    return Reference.to(VOLUME_CLAIMS, known.name, known.namespace, known.uid)
+def _object_reference(claim: VolumeClaim) -> ObjectReference:
+    metadata = claim.metadata
+    return ObjectReference.to(VOLUME_CLAIMS, metadata.name, metadata.namespace, metadata.uid)

@@ -1,11 +1,11 @@
-"""Claims of storage, volumes and storage classes, as far as controllers look at them."""
+"""Claims, volumes and storage classes: only the fields that controllers use."""
 
 import msgspec
 
 from kilonova.api.json import JsonObject
 from kilonova.api.meta import Metadata
 from kilonova.kube import Resource
-from kilonova.local.controllers.objects import NodeSelector
+from kilonova.local.objects.core import NodeSelector
 
 BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
 BOUND_BY_CONTROLLER = "pv.kubernetes.io/bound-by-controller"
@@ -19,50 +19,50 @@ DEFAULT_CLASS = (
     "storageclass.kubernetes.io/is-default-class",
     "storageclass.beta.kubernetes.io/is-default-class",
 )
-_CLASS = "volume.beta.kubernetes.io/storage-class"
+_BETA_CLASS_ANNOTATION = "volume.beta.kubernetes.io/storage-class"
 
-Amount = str | int | float
-
-
-class Requests(msgspec.Struct, frozen=True):
-    """How much storage is asked for."""
-
-    requests: dict[str, Amount] = {}
+QuantityValue = str | int | float
 
 
-class ClaimSpec(msgspec.Struct, frozen=True, rename="camel"):
-    """What a claim asks for."""
+class StorageRequests(msgspec.Struct, frozen=True):
+    """The requested storage."""
+
+    requests: dict[str, QuantityValue] = {}
+
+
+class VolumeClaimSpec(msgspec.Struct, frozen=True, rename="camel"):
+    """The spec of a claim."""
 
     storage_class_name: str | None = None
     volume_name: str = ""
     volume_mode: str = "Filesystem"
     access_modes: tuple[str, ...] = ()
-    resources: Requests = Requests()
+    resources: StorageRequests = StorageRequests()
     selector: JsonObject | None = None
 
 
-class ClaimStatus(msgspec.Struct, frozen=True, rename="camel"):
-    """What a claim has."""
+class VolumeClaimStatus(msgspec.Struct, frozen=True, rename="camel"):
+    """The status of a claim."""
 
     phase: str = "Pending"
     access_modes: tuple[str, ...] = ()
-    capacity: dict[str, Amount] = {}
+    capacity: dict[str, QuantityValue] = {}
 
 
 class VolumeClaim(msgspec.Struct):
     """A PersistentVolumeClaim."""
 
     metadata: Metadata
-    spec: ClaimSpec = ClaimSpec()
-    status: ClaimStatus = ClaimStatus()
+    spec: VolumeClaimSpec = VolumeClaimSpec()
+    status: VolumeClaimStatus = VolumeClaimStatus()
 
     @property
     def storage_class(self) -> str | None:
-        """The name of its class; empty where it wants none, None where it says nothing."""
-        return self.metadata.annotations.get(_CLASS, self.spec.storage_class_name)
+        """The name of its class; empty for no class, None if it is not set."""
+        return self.metadata.annotations.get(_BETA_CLASS_ANNOTATION, self.spec.storage_class_name)
 
     @property
-    def requested(self) -> Amount:
+    def requested_storage(self) -> QuantityValue:
         return self.spec.resources.requests.get("storage", 0)
 
     @property
@@ -70,41 +70,41 @@ class VolumeClaim(msgspec.Struct):
         return BIND_COMPLETED in self.metadata.annotations
 
 
-class ClaimReference(msgspec.Struct, frozen=True):
-    """The claim that a volume is for; without a uid it is for any of that name."""
+class VolumeClaimReference(msgspec.Struct, frozen=True):
+    """The claim of a volume; without a uid any claim of that name."""
 
     namespace: str = ""
     name: str = ""
     uid: str = ""
 
 
-class VolumeAffinity(msgspec.Struct, frozen=True):
-    """Which nodes can reach a volume."""
+class VolumeNodeAffinity(msgspec.Struct, frozen=True):
+    """Which nodes can access a volume."""
 
     required: NodeSelector | None = None
 
 
-class HostPath(msgspec.Struct, frozen=True):
-    """A folder of a node."""
+class HostPathSource(msgspec.Struct, frozen=True):
+    """A directory of a node."""
 
     path: str = ""
 
 
-class VolumeSpec(msgspec.Struct, frozen=True, rename="camel"):
-    """What a volume is."""
+class PersistentVolumeSpec(msgspec.Struct, frozen=True, rename="camel"):
+    """The spec of a volume."""
 
-    capacity: dict[str, Amount] = {}
+    capacity: dict[str, QuantityValue] = {}
     access_modes: tuple[str, ...] = ()
-    claim_ref: ClaimReference | None = None
+    claim_ref: VolumeClaimReference | None = None
     persistent_volume_reclaim_policy: str = "Retain"
     storage_class_name: str = ""
     volume_mode: str = "Filesystem"
-    node_affinity: VolumeAffinity | None = None
-    host_path: HostPath | None = None
+    node_affinity: VolumeNodeAffinity | None = None
+    host_path: HostPathSource | None = None
 
 
-class VolumeStatus(msgspec.Struct, frozen=True):
-    """Whether a volume is free."""
+class PersistentVolumeStatus(msgspec.Struct, frozen=True):
+    """The status of a volume."""
 
     phase: str = "Pending"
 
@@ -113,20 +113,20 @@ class PersistentVolume(msgspec.Struct):
     """A PersistentVolume."""
 
     metadata: Metadata
-    spec: VolumeSpec = VolumeSpec()
-    status: VolumeStatus = VolumeStatus()
+    spec: PersistentVolumeSpec = PersistentVolumeSpec()
+    status: PersistentVolumeStatus = PersistentVolumeStatus()
 
     @property
     def storage_class(self) -> str:
-        return self.metadata.annotations.get(_CLASS, self.spec.storage_class_name)
+        return self.metadata.annotations.get(_BETA_CLASS_ANNOTATION, self.spec.storage_class_name)
 
     @property
-    def size(self) -> Amount:
+    def size(self) -> QuantityValue:
         return self.spec.capacity.get("storage", 0)
 
     @property
-    def nodes(self) -> NodeSelector | None:
-        """The nodes that can reach it; None: all."""
+    def node_selector(self) -> NodeSelector | None:
+        """The nodes that can access it; None: all."""
         return self.spec.node_affinity.required if self.spec.node_affinity else None
 
 
@@ -140,7 +140,7 @@ class StorageClass(msgspec.Struct, rename="camel"):
     mount_options: tuple[str, ...] = ()
 
     @property
-    def waits_for_pod(self) -> bool:
+    def waits_for_first_consumer(self) -> bool:
         return self.volume_binding_mode == "WaitForFirstConsumer"
 
     @property

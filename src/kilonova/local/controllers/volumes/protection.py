@@ -1,42 +1,43 @@
-"""Claims that a pod uses, and volumes that a claim has, stay until that is over."""
+"""Protects claims in use by a pod, and volumes bound to a claim, from deletion."""
 
 from collections.abc import Iterable
 from typing import Any
 
 from kilonova.api.meta import Metadata
 from kilonova.kube import Client, Conflict, Controller, NotFound, Reflector, Resource, Watch
-from kilonova.kube.identity import Key
-from kilonova.local.controllers.indexes import add_index_once
-from kilonova.local.controllers.objects import Pod
+from kilonova.kube.informers.object_keys import Key
 from kilonova.local.controllers.volumes.objects import (
     VOLUME_CLAIMS,
     VOLUMES,
     PersistentVolume,
     VolumeClaim,
 )
+from kilonova.local.objects.core import Pod
+from kilonova.local.objects.indexes import add_index_once
 
-OF_CLAIMS = "kubernetes.io/pvc-protection"
-OF_VOLUMES = "kubernetes.io/pv-protection"
+CLAIM_PROTECTION_FINALIZER = "kubernetes.io/pvc-protection"
+VOLUME_PROTECTION_FINALIZER = "kubernetes.io/pv-protection"
 BY_VOLUME_CLAIM = "volume claim"
 
 
-def claims_of(pod: Pod) -> Iterable[Key]:
-    """The claims behind a pod's volumes, as an index wants them."""
-    known = pod.metadata
-    names = (volume.claim_name(known.name) for volume in pod.spec.volumes)
-    return [(known.namespace, name) for name in names if name is not None]
+def index_by_volume_claim(pod: Pod) -> Iterable[Key]:
+    """The claims of a pod's volumes, as index values."""
+    metadata = pod.metadata
+    names = (volume.claim_name(metadata.name) for volume in pod.spec.volumes)
+    return [(metadata.namespace, name) for name in names if name is not None]
 
 
 def is_used(claim: VolumeClaim, pods: Iterable[Pod]) -> bool:
-    """Whether one of these pods, which name the claim, still has it.
+    """Whether one of these pods, which name the claim, still uses it.
 
-    A pod that is not placed yet will not be started with a claim that goes. Only the pod that an
-    ephemeral volume was made for has it; once that is shut down, it need not be gone.
+    A pod that is not bound yet will not be started with a claim that is being deleted. An ephemeral
+    claim is used only by the pod it was created for; it is released when that pod has ended, even
+    if the pod still exists.
     """
-    return any(pod.spec.node_name and _has(pod, claim) for pod in pods)
+    return any(pod.spec.node_name and _uses_claim(pod, claim) for pod in pods)
 
 
-def _has(pod: Pod, claim: VolumeClaim) -> bool:
+def _uses_claim(pod: Pod, claim: VolumeClaim) -> bool:
     named, made = False, False
     for volume in pod.spec.volumes:
         if volume.claim_name(pod.metadata.name) == claim.metadata.name:
@@ -45,13 +46,15 @@ def _has(pod: Pod, claim: VolumeClaim) -> bool:
     if named or not made:
         return named
     owner = claim.metadata.controller
-    known = pod.metadata
-    shut_down = known.deletion_timestamp is not None and known.deletion_grace_period_seconds == 0
-    return owner is not None and owner.uid == known.uid and not shut_down
+    metadata = pod.metadata
+    shut_down = (
+        metadata.deletion_timestamp is not None and metadata.deletion_grace_period_seconds == 0
+    )
+    return owner is not None and owner.uid == metadata.uid and not shut_down
 
 
-class ClaimProtection:
-    """Lets claims go that no pod uses."""
+class ClaimProtectionController:
+    """Removes the finalizer of claims that no pod uses."""
 
     def __init__(
         self, client: Client, claims: Reflector[VolumeClaim], pods: Reflector[Pod]
@@ -59,24 +62,26 @@ class ClaimProtection:
         self._client = client
         self._claims = claims
         self._pods = pods
-        add_index_once(pods.store, BY_VOLUME_CLAIM, claims_of)
-        watches = [Watch(claims), Watch(pods, self._going)]
+        add_index_once(pods.store, BY_VOLUME_CLAIM, index_by_volume_claim)
+        watches = [Watch(claims), Watch(pods, self._map_pod_to_claims)]
         self.controller = Controller("volume claim protection", self._reconcile, watches)
 
-    def _going(self, pod: Pod) -> Iterable[Key]:
-        found = [(key, self._claims.store.get(key)) for key in claims_of(pod)]
+    def _map_pod_to_claims(self, pod: Pod) -> Iterable[Key]:
+        found = [(key, self._claims.store.get(key)) for key in index_by_volume_claim(pod)]
         return [key for key, claim in found if claim and claim.metadata.deletion_timestamp]
 
     async def _reconcile(self, key: Key) -> None:
         claim = self._claims.store.get(key)
         if claim is None or claim.metadata.deletion_timestamp is None:
             return
-        if not is_used(claim, self._pods.store.find(BY_VOLUME_CLAIM, key)):
-            await _release(self._client, VOLUME_CLAIMS, claim.metadata, OF_CLAIMS)
+        if not is_used(claim, self._pods.store.by_index(BY_VOLUME_CLAIM, key)):
+            await _remove_finalizer(
+                self._client, VOLUME_CLAIMS, claim.metadata, CLAIM_PROTECTION_FINALIZER
+            )
 
 
-class VolumeProtection:
-    """Lets volumes go that no claim has."""
+class VolumeProtectionController:
+    """Removes the finalizer of volumes that are not bound."""
 
     def __init__(self, client: Client, volumes: Reflector[PersistentVolume]) -> None:
         self._client = client
@@ -88,25 +93,27 @@ class VolumeProtection:
         if volume is None or volume.metadata.deletion_timestamp is None:
             return
         if volume.status.phase != "Bound":
-            await _release(self._client, VOLUMES, volume.metadata, OF_VOLUMES)
+            await _remove_finalizer(
+                self._client, VOLUMES, volume.metadata, VOLUME_PROTECTION_FINALIZER
+            )
 
 
-async def _release(
+async def _remove_finalizer(
     client: Client,
     resource: Resource[Any],
-    known: Metadata,
+    object_metadata: Metadata,
     finalizer: str,
 ) -> None:
-    if finalizer not in known.finalizers:
+    if finalizer not in object_metadata.finalizers:
         return
-    kept = [each for each in known.finalizers if each != finalizer]
+    remaining = [each for each in object_metadata.finalizers if each != finalizer]
     metadata = {
-        "uid": known.uid,
-        "resourceVersion": known.resource_version,
-        "finalizers": kept or None,
+        "uid": object_metadata.uid,
+        "resourceVersion": object_metadata.resource_version,
+        "finalizers": remaining or None,
     }
-    namespace = known.namespace or None
+    namespace = object_metadata.namespace or None
     try:
-        await client.patch(resource, known.name, {"metadata": metadata}, namespace)
+        await client.patch(resource, object_metadata.name, {"metadata": metadata}, namespace)
     except (NotFound, Conflict):
-        return  # gone, or changed, which is an event of its own
+        return  # deleted, or changed: its event follows

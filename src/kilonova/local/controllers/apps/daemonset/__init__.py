@@ -1,1 +1,1 @@
-"""DaemonSets: a pod on every node that it fits."""
+"""DaemonSets: a pod on every matching node."""

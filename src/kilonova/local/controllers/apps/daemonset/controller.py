@@ -1,99 +1,108 @@
-"""Carries out what a DaemonSet should do."""
+"""The DaemonSet controller."""
 
 from collections.abc import Iterable, Sequence
 
 from kilonova.api.json import JsonObject
 from kilonova.kube import Controller, Key, Result, Watch
-from kilonova.kube.echo import Echo
-from kilonova.local.controllers.apps.claims import Claimer, claim
-from kilonova.local.controllers.apps.daemonset.backoff import FailedPods
+from kilonova.kube.controllers.expectations import Expectations
+from kilonova.local.controllers.apps.controller_refs import (
+    ControllerRefManager,
+    match_controlled_objects,
+)
+from kilonova.local.controllers.apps.daemonset.backoff import FailedPodBackoff
 from kilonova.local.controllers.apps.daemonset.desire import (
-    GENERATION_NOTE,
+    GENERATION_ANNOTATION,
     REVISION_HASH,
     TEMPLATE_GENERATION,
-    Observed,
-    Plan,
-    place,
+    DaemonSetPlan,
+    ObservedDaemonSet,
+    compute_status,
+    plan_node_pods,
+    plan_rolling_update,
     pods_by_node,
-    status_of,
-    update,
 )
 from kilonova.local.controllers.apps.daemonset.eligibility import (
-    Eligibility,
-    pinned_to,
+    NodeEligibility,
+    add_daemon_tolerations,
+    pin_to_node,
     target_node,
-    with_tolerations,
 )
-from kilonova.local.controllers.apps.facts import next_availability
-from kilonova.local.controllers.apps.hands import BURST, Hands, pod_of_template
 from kilonova.local.controllers.apps.objects import (
     DAEMON_SETS,
     REVISIONS,
     ControllerRevision,
     DaemonSet,
 )
-from kilonova.local.controllers.apps.revisions import History, Revisions
-from kilonova.local.controllers.apps.selection import (
-    BY_SELECTOR,
-    asked_label,
-    keys_of_selecting,
-    selector_values,
+from kilonova.local.controllers.apps.pod_control import (
+    BURST_REPLICAS,
+    PodControl,
+    build_pod_from_template,
 )
-from kilonova.local.controllers.apps.statuses import StatusWriter
-from kilonova.local.controllers.apps.templates import with_labels
-from kilonova.local.controllers.indexes import (
+from kilonova.local.controllers.apps.pod_state import seconds_to_next_available
+from kilonova.local.controllers.apps.revisions import OwnedRevisions, RevisionHistory
+from kilonova.local.controllers.apps.selector_index import (
+    BY_SELECTOR,
+    find_selecting_keys,
+    first_match_label,
+    index_by_selector,
+)
+from kilonova.local.controllers.apps.status_writer import StatusWriter
+from kilonova.local.controllers.apps.templates import add_labels
+from kilonova.local.controllers.context import ControllerContext
+from kilonova.local.controllers.shared.indexes import (
     BY_CONTROLLER,
-    add_index_once,
-    orphans,
+    orphan_index_key,
     pods_by_controller,
 )
-from kilonova.local.controllers.objects import NODES, PODS, Node, Pod
-from kilonova.local.controllers.workshop import Workshop
+from kilonova.local.objects.core import NODES, PODS, Node, Pod
+from kilonova.local.objects.indexes import add_index_once
 
 NAME = "daemonset-controller"
 _WORKERS = 2
 
 
 class DaemonSetController:
-    """Watches DaemonSets, their pods, and what decides about nodes: names, labels, taints."""
+    """Watches DaemonSets, their pods, and names, labels and taints of nodes."""
 
-    def __init__(self, workshop: Workshop) -> None:
-        client = workshop.account(NAME)
-        self._clock = workshop.clock
-        self._events = workshop.recorder(NAME)
-        self._sets = workshop.cache(DAEMON_SETS)
-        self._pods = pods_by_controller(workshop)
-        self._nodes = workshop.cache(NODES)
-        self._revisions = workshop.cache(REVISIONS)
-        add_index_once(self._sets.store, BY_SELECTOR, selector_values)
-        self._pod_echo = Echo(self._pods)
-        self._claimer = Claimer(client, DAEMON_SETS)
-        self._history = History(client, DAEMON_SETS, self._revisions, REVISION_HASH)
-        self._hands = Hands(client, self._events, DAEMON_SETS, self._pod_echo)
-        self._statuses = StatusWriter(client, DAEMON_SETS, Echo(self._sets))
-        self._failed = FailedPods(workshop.clock.monotonic)
+    def __init__(self, context: ControllerContext) -> None:
+        client = context.client_for(NAME)
+        self._clock = context.clock
+        self._can_run_pod = context.can_run_pod
+        self._events = context.recorder(NAME)
+        self._sets = context.informer(DAEMON_SETS)
+        self._pods = pods_by_controller(context)
+        self._nodes = context.informer(NODES)
+        self._revisions = context.informer(REVISIONS)
+        add_index_once(self._sets.store, BY_SELECTOR, index_by_selector)
+        self._pod_writes = Expectations(self._pods)
+        self._claimer = ControllerRefManager(client, DAEMON_SETS)
+        self._history = RevisionHistory(client, DAEMON_SETS, self._revisions, REVISION_HASH)
+        self._pod_control = PodControl(client, self._events, DAEMON_SETS, self._pod_writes)
+        self._status_writer = StatusWriter(client, DAEMON_SETS, Expectations(self._sets))
+        self._failed_pod_backoff = FailedPodBackoff(context.clock.monotonic)
         watches = [
             Watch(self._sets),
-            Watch(self._pods, self._keys_of_pod),
-            # Only to be filled first: a change of these concerns no set by itself.
+            Watch(self._pods, self._map_pod),
+            # Watched only for cache sync: a change of these enqueues no DaemonSet by itself.
             Watch(self._revisions, lambda _: ()),
             Watch(self._nodes, lambda _: ()),
         ]
         self._controller = Controller("daemonsets", self._reconcile, watches, workers=_WORKERS)
-        self._nodes.store.subscribe(self._node_changed)
+        self._nodes.store.add_event_handler(self._handle_node_change)
 
     @property
     def controller(self) -> Controller:
         return self._controller
 
-    def _keys_of_pod(self, pod: Pod) -> Iterable[Key]:
+    def _map_pod(self, pod: Pod) -> Iterable[Key]:
         owner = pod.metadata.controller
         if owner is None:
-            return keys_of_selecting(self._sets.store, pod.metadata)
+            return find_selecting_keys(self._sets.store, pod.metadata)
         return [(pod.metadata.namespace, owner.name)] if owner.kind == DAEMON_SETS.kind else []
 
-    def _node_changed(self, old: Node | None, new: Node | None) -> None:
-        """A node's heartbeat is no news; its arrival, labels and taints are, to all sets."""
+    def _handle_node_change(self, old: Node | None, new: Node | None) -> None:
+        """Heartbeats of a node are ignored; its creation, labels and taints concern all
+        DaemonSets."""
         if old is not None and new is not None:
             same_labels = old.metadata.labels == new.metadata.labels
             if same_labels and old.spec.taints == new.spec.taints:
@@ -107,76 +116,90 @@ class DaemonSetController:
         if daemon_set is None or daemon_set.metadata.deletion_timestamp is not None:
             return None
         collisions = daemon_set.status.collision_count or 0
-        revisions = await self._history.keep(daemon_set, daemon_set.spec.template, collisions)
-        hash_ = revisions.present.metadata.labels.get(REVISION_HASH, "")
+        revisions = await self._history.sync_revisions(
+            daemon_set, daemon_set.spec.template, collisions
+        )
+        hash_ = revisions.current.metadata.labels.get(REVISION_HASH, "")
         seen = await self._observe(daemon_set, hash_)
-        plan, delay = self._failed.held_back(daemon_set, place(seen))
+        plan, delay = self._failed_pod_backoff.hold_back_failed_pods(
+            daemon_set, plan_node_pods(seen)
+        )
         if plan.is_empty and daemon_set.spec.update_strategy.type == "RollingUpdate":
-            plan = update(seen)
+            plan = plan_rolling_update(seen)
         try:
             if not plan.is_empty:
                 await self._apply(seen, plan)
                 seen = await self._observe(daemon_set, hash_)
         finally:
-            await self._statuses.write(daemon_set, status_of(seen, revisions.collisions))
-        await self._history.forget(_forgettable(seen, revisions))
-        return self._look_again(seen, delay)
+            await self._status_writer.write(daemon_set, compute_status(seen, revisions.collisions))
+        await self._history.delete_revisions(_select_expired_revisions(seen, revisions))
+        return self._requeue_result(seen, delay)
 
-    async def _observe(self, daemon_set: DaemonSet, hash_: str) -> Observed:
-        known, store = daemon_set.metadata, self._pods.store
-        owned = store.find(BY_CONTROLLER, known.uid)
-        free = store.find(BY_CONTROLLER, orphans(known.namespace, asked_label(daemon_set)))
+    async def _observe(self, daemon_set: DaemonSet, hash_: str) -> ObservedDaemonSet:
+        metadata, store = daemon_set.metadata, self._pods.store
+        owned = store.by_index(BY_CONTROLLER, metadata.uid)
+        free = store.by_index(
+            BY_CONTROLLER, orphan_index_key(metadata.namespace, first_match_label(daemon_set))
+        )
         matches = daemon_set.selector.matches
-        found = claim(known, [*owned, *free], lambda pod: matches(pod.metadata.labels))
-        pods = await self._claimer.settle(known, found, PODS, self._pod_echo)
-        # Here, for modules of nodes import those of controllers.
-        from kilonova.local.nodes.process.commands import can_run
-
-        eligibility = Eligibility(daemon_set.spec.template, can_run)
-        verdicts = {
-            node.metadata.name: eligibility.of(node) for node in self._nodes.store.objects()
+        found = match_controlled_objects(
+            metadata, [*owned, *free], lambda pod: matches(pod.metadata.labels)
+        )
+        pods = await self._claimer.adopt_and_release(metadata, found, PODS, self._pod_writes)
+        eligibility = NodeEligibility(daemon_set.spec.template, self._can_run_pod)
+        decisions = {
+            node.metadata.name: eligibility.evaluate(node) for node in self._nodes.store.objects()
         }
-        return Observed(daemon_set, verdicts, pods_by_node(pods), hash_, self._clock.now())
+        return ObservedDaemonSet(
+            daemon_set, decisions, pods_by_node(pods), hash_, self._clock.now()
+        )
 
-    async def _apply(self, seen: Observed, plan: Plan) -> None:
-        known, about = seen.daemon_set.metadata, self._hands.about(seen.daemon_set.metadata)
+    async def _apply(self, observed: ObservedDaemonSet, plan: DaemonSetPlan) -> None:
+        metadata, about = (
+            observed.daemon_set.metadata,
+            self._pod_control.object_reference(observed.daemon_set.metadata),
+        )
         for pod in plan.failed:
-            what = f"Found failed daemon pod {known.namespace}/{pod.metadata.name}"
+            what = f"Found failed daemon pod {metadata.namespace}/{pod.metadata.name}"
             message = f"{what} on node {target_node(pod)}, will try to kill it"
             self._events.event(about, "FailedDaemonPod", message, warning=True)
         for pod in plan.succeeded:
-            what = f"Found succeeded daemon pod {known.namespace}/{pod.metadata.name}"
+            what = f"Found succeeded daemon pod {metadata.namespace}/{pod.metadata.name}"
             message = f"{what} on node {target_node(pod)}, will try to delete it"
             self._events.event(about, "SucceededDaemonPod", message)
-        bodies = [_pod(seen, node) for node in plan.create[:BURST]]
-        await self._hands.create(known, bodies)
-        gone = [*plan.failed, *plan.succeeded, *plan.delete]
-        await self._hands.delete(known, gone[:BURST])
+        bodies = [_build_daemon_pod(observed, node) for node in plan.create[:BURST_REPLICAS]]
+        await self._pod_control.create(metadata, bodies)
+        to_delete = [*plan.failed, *plan.succeeded, *plan.delete]
+        await self._pod_control.delete(metadata, to_delete[:BURST_REPLICAS])
 
-    def _look_again(self, seen: Observed, delay: float | None) -> Result | None:
-        minimum = seen.daemon_set.spec.min_ready_seconds
-        pods = (pod for pods in seen.pods.values() for pod in pods)
-        waits = [delay, next_availability(pods, minimum, self._clock.now())]
+    def _requeue_result(self, observed: ObservedDaemonSet, delay: float | None) -> Result | None:
+        minimum = observed.daemon_set.spec.min_ready_seconds
+        pods = (pod for pods in observed.pods.values() for pod in pods)
+        waits = [delay, seconds_to_next_available(pods, minimum, self._clock.now())]
         soonest = min((wait for wait in waits if wait is not None), default=None)
         return None if soonest is None else Result(soonest)
 
 
-def _pod(seen: Observed, node: str) -> JsonObject:
-    daemon_set = seen.daemon_set
-    labels = {REVISION_HASH: seen.hash}
-    if generation := daemon_set.metadata.annotations.get(GENERATION_NOTE):
+def _build_daemon_pod(observed: ObservedDaemonSet, node: str) -> JsonObject:
+    daemon_set = observed.daemon_set
+    labels = {REVISION_HASH: observed.hash}
+    if generation := daemon_set.metadata.annotations.get(GENERATION_ANNOTATION):
         labels[TEMPLATE_GENERATION] = generation
-    template = with_labels(daemon_set.spec.template, labels)
-    body = pod_of_template(template, DAEMON_SETS, daemon_set.metadata)
-    body["spec"] = pinned_to(with_tolerations(body["spec"]), node)
+    template = add_labels(daemon_set.spec.template, labels)
+    body = build_pod_from_template(template, DAEMON_SETS, daemon_set.metadata)
+    body["spec"] = pin_to_node(add_daemon_tolerations(body["spec"]), node)
     return body
 
 
-def _forgettable(seen: Observed, revisions: Revisions) -> Sequence[ControllerRevision]:
-    """The oldest revisions beyond the limit that no pod has any more."""
-    live = {pod.metadata.labels.get(REVISION_HASH) for pods in seen.pods.values() for pod in pods}
+def _select_expired_revisions(
+    observed: ObservedDaemonSet, revisions: OwnedRevisions
+) -> Sequence[ControllerRevision]:
+    """The oldest revisions beyond the limit that no pod uses any more."""
+    live = {
+        pod.metadata.labels.get(REVISION_HASH) for pods in observed.pods.values() for pod in pods
+    }
     past = [
         each for each in revisions.others if each.metadata.labels.get(REVISION_HASH) not in live
     ]
-    surplus = len(revisions.others) - seen.daemon_set.spec.revision_history_limit
+    surplus = len(revisions.others) - observed.daemon_set.spec.revision_history_limit
     return past[: max(surplus, 0)]

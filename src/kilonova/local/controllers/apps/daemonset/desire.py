@@ -1,36 +1,40 @@
-"""What a DaemonSet should do, node by node. Pure."""
+"""Which daemon pods to create and delete, node by node. Pure."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from kilonova.local.controllers.apps.daemonset.eligibility import Verdict, target_node
-from kilonova.local.controllers.apps.facts import is_available, share_of
-from kilonova.local.controllers.apps.objects import DaemonSet, DaemonSetStatus, RollingUpdate
-from kilonova.local.controllers.objects import Pod
+from kilonova.local.controllers.apps.daemonset.eligibility import NodeDecision, target_node
+from kilonova.local.controllers.apps.objects import (
+    DaemonSet,
+    DaemonSetStatus,
+    RollingUpdateStrategy,
+)
+from kilonova.local.controllers.apps.pod_state import is_available, resolve_int_or_percent
+from kilonova.local.objects.core import Pod
 
 REVISION_HASH = "controller-revision-hash"
 TEMPLATE_GENERATION = "pod-template-generation"
-GENERATION_NOTE = "deprecated.daemonset.template.generation"
+GENERATION_ANNOTATION = "deprecated.daemonset.template.generation"
 
-Pods = Mapping[str, list[Pod]]
-"""The pods of a set by the node that they are on, or meant for."""
+PodsByNode = Mapping[str, list[Pod]]
+"""The pods of a DaemonSet by the node that they are bound to or pinned to."""
 
 
 def pods_by_node(pods: Iterable[Pod]) -> dict[str, list[Pod]]:
-    """The pods that still count, by node, the first to stay first."""
+    """The active pods by node, those to keep first."""
     found: dict[str, list[Pod]] = {}
-    for pod in sorted(pods, key=_by_age):
+    for pod in sorted(pods, key=_placed_then_oldest_key):
         node = target_node(pod)
-        ended_for_good = pod.ended and pod.metadata.deletion_timestamp is not None
+        ended_for_good = pod.is_terminal and pod.metadata.deletion_timestamp is not None
         if node is not None and not ended_for_good:
             found.setdefault(node, []).append(pod)
     return found
 
 
 @dataclass(slots=True)
-class Plan:
-    """The nodes that need a pod, the pods to remove, and those that ended by themselves."""
+class DaemonSetPlan:
+    """The nodes that need a pod, the pods to delete, and the pods that have ended."""
 
     create: list[str] = field(default_factory=list[str])
     delete: list[Pod] = field(default_factory=list[Pod])
@@ -43,59 +47,59 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True)
-class Observed:
-    """A set, the verdicts on all nodes, its pods by node, and the hash of its template."""
+class ObservedDaemonSet:
+    """A DaemonSet, the decisions for all nodes, its pods by node, and the hash of its template."""
 
     daemon_set: DaemonSet
-    verdicts: Mapping[str, Verdict]
-    pods: Pods
+    node_decisions: Mapping[str, NodeDecision]
+    pods: PodsByNode
     hash: str
     now: datetime
 
     def is_updated(self, pod: Pod) -> bool:
-        """Whether a pod has the template of now."""
+        """Whether a pod has the current template."""
         labels = pod.metadata.labels
-        generation = self.daemon_set.metadata.annotations.get(GENERATION_NOTE)
+        generation = self.daemon_set.metadata.annotations.get(GENERATION_ANNOTATION)
         same = generation is not None and labels.get(TEMPLATE_GENERATION) == generation
         return same or labels.get(REVISION_HASH) == self.hash
 
-    def available(self, pod: Pod) -> bool:
+    def is_available(self, pod: Pod) -> bool:
         return is_available(pod, self.daemon_set.spec.min_ready_seconds, self.now)
 
     @property
-    def desired(self) -> int:
+    def desired_scheduled(self) -> int:
         """How many nodes should have a pod."""
-        return sum(verdict.run for verdict in self.verdicts.values())
+        return sum(decision.should_run for decision in self.node_decisions.values())
 
 
-def place(seen: Observed) -> Plan:
-    """One pod on each node that should have one, none on the others."""
-    plan = Plan()
-    surges = max_surge(seen.daemon_set, 1) > 0
-    for node, verdict in seen.verdicts.items():
-        pods = seen.pods.get(node)
-        if verdict.run and pods is None:
+def plan_node_pods(observed: ObservedDaemonSet) -> DaemonSetPlan:
+    """One pod on each node that should run one, none on the others."""
+    plan = DaemonSetPlan()
+    surges = resolve_max_surge(observed.daemon_set, 1) > 0
+    for node, decision in observed.node_decisions.items():
+        pods = observed.pods.get(node)
+        if decision.should_run and pods is None:
             plan.create.append(node)
-        elif verdict.stay:
-            running = _running(pods or [], plan)
+        elif decision.should_continue_running:
+            running = _select_running(pods or [], plan)
             if not surges:
                 plan.delete += running[1:]
-            elif not running and verdict.run:
+            elif not running and decision.should_run:
                 plan.create.append(node)
             else:
-                plan.delete += _surplus(seen, running)
+                plan.delete += _select_surge_surplus(observed, running)
         else:
-            plan.delete += [pod for pod in pods or [] if not _is_going(pod)]
-    for node, pods in seen.pods.items():
-        if node not in seen.verdicts:
+            plan.delete += [pod for pod in pods or [] if not _is_terminating(pod)]
+    for node, pods in observed.pods.items():
+        if node not in observed.node_decisions:
             plan.delete += [pod for pod in pods if not pod.spec.node_name]
     return plan
 
 
-def _running(pods: Iterable[Pod], plan: Plan) -> list[Pod]:
+def _select_running(pods: Iterable[Pod], plan: DaemonSetPlan) -> list[Pod]:
     running: list[Pod] = []
     for pod in pods:
-        if _is_going(pod):
+        if _is_terminating(pod):
             continue
         if pod.status.phase == "Failed":
             plan.failed.append(pod)
@@ -106,73 +110,79 @@ def _running(pods: Iterable[Pod], plan: Plan) -> list[Pod]:
     return running
 
 
-def _surplus(seen: Observed, running: Sequence[Pod]) -> list[Pod]:
-    """What is too much on a node that may have an old and a new pod at a time."""
-    new = [pod for pod in running if pod.metadata.labels.get(REVISION_HASH) == seen.hash]
+def _select_surge_surplus(observed: ObservedDaemonSet, running: Sequence[Pod]) -> list[Pod]:
+    """The surplus pods of a node that may have an old and a new pod at a time."""
+    new = [pod for pod in running if pod.metadata.labels.get(REVISION_HASH) == observed.hash]
     old = [pod for pod in running if pod not in new]
-    gone = new[1:] + old[1:]
-    if new and old and (not old[0].ready or seen.available(new[0])):
-        gone.append(old[0])
-    return gone
+    to_delete = new[1:] + old[1:]
+    if new and old and (not old[0].is_ready or observed.is_available(new[0])):
+        to_delete.append(old[0])
+    return to_delete
 
 
-def update(seen: Observed) -> Plan:
-    """Replace pods of old templates, as many at a time as may be missed or doubled."""
-    desired = seen.desired
-    surge = max_surge(seen.daemon_set, desired)
-    unavailable = _max_unavailable(seen.daemon_set, desired)
+def plan_rolling_update(observed: ObservedDaemonSet) -> DaemonSetPlan:
+    """Replace pods of old templates, within maxUnavailable or maxSurge."""
+    desired = observed.desired_scheduled
+    surge = resolve_max_surge(observed.daemon_set, desired)
+    unavailable = _resolve_max_unavailable(observed.daemon_set, desired)
     if desired and not surge and not unavailable:
         unavailable = 1
-    nodes = {node: seen.pods.get(node, []) for node in seen.pods}
+    nodes = {node: observed.pods.get(node, []) for node in observed.pods}
     nodes |= {
-        node: [] for node, verdict in seen.verdicts.items() if verdict.run and node not in nodes
+        node: []
+        for node, decision in observed.node_decisions.items()
+        if decision.should_run and node not in nodes
     }
     if surge == 0:
-        return _replace(seen, nodes, unavailable)
-    return _double(seen, nodes, surge, desired)
+        return _plan_replacement(observed, nodes, unavailable)
+    return _plan_surge(observed, nodes, surge, desired)
 
 
-def _replace(seen: Observed, nodes: Pods, most: int) -> Plan:
+def _plan_replacement(
+    observed: ObservedDaemonSet, nodes: PodsByNode, max_unavailable: int
+) -> DaemonSetPlan:
     missing = 0
     at_once: list[Pod] = []
     candidates: list[Pod] = []
     for pods in nodes.values():
-        new, old = _split(seen, pods)
+        new, old = _split_by_revision(observed, pods)
         if len(new) == 1 and not old:
-            missing += not seen.available(new[0])
+            missing += not observed.is_available(new[0])
         elif len(old) == 1 and not new:
-            if not seen.available(old[0]):
+            if not observed.is_available(old[0]):
                 at_once.append(old[0])
                 missing += 1
             else:
                 candidates.append(old[0])
         else:
-            missing += 1  # none, or too many: first they are made one
-    return Plan(delete=at_once + candidates[: max(most - missing, 0)])
+            missing += 1  # no pod, or too many: corrected before the update
+    return DaemonSetPlan(delete=at_once + candidates[: max(max_unavailable - missing, 0)])
 
 
-def _double(seen: Observed, nodes: Pods, most: int, desired: int) -> Plan:
-    plan = Plan()
+def _plan_surge(
+    observed: ObservedDaemonSet, nodes: PodsByNode, max_surge: int, desired: int
+) -> DaemonSetPlan:
+    plan = DaemonSetPlan()
     surging = available = 0
     candidates: list[str] = []
     unwanted: list[Pod] = []
     for node, pods in nodes.items():
-        new, old = _split(seen, pods)
+        new, old = _split_by_revision(observed, pods)
         if len(new) > 1 or len(old) > 1:
             surging += 1
             continue
         serving = old or new
-        available += bool(serving) and seen.available(serving[0])
+        available += bool(serving) and observed.is_available(serving[0])
         if not old:
             continue
         if new:
-            if seen.available(new[0]):
+            if observed.is_available(new[0]):
                 plan.delete.append(old[0])
             else:
                 surging += 1
             continue
-        runs = node in seen.verdicts and seen.verdicts[node].run
-        if seen.available(old[0]):
+        runs = node in observed.node_decisions and observed.node_decisions[node].should_run
+        if observed.is_available(old[0]):
             candidates += [node] if runs else []
             unwanted += [] if runs else [old[0]]
         elif runs:
@@ -180,65 +190,67 @@ def _double(seen: Observed, nodes: Pods, most: int, desired: int) -> Plan:
         else:
             plan.delete.append(old[0])
     plan.delete += unwanted[: max(available - desired, 0)]
-    plan.create += candidates[: max(most - surging, 0)]
+    plan.create += candidates[: max(max_surge - surging, 0)]
     return plan
 
 
-def _split(seen: Observed, pods: Iterable[Pod]) -> tuple[list[Pod], list[Pod]]:
-    staying = [pod for pod in pods if not _is_going(pod)]
-    new = [pod for pod in staying if seen.is_updated(pod)]
-    return new, [pod for pod in staying if not seen.is_updated(pod)]
+def _split_by_revision(
+    observed: ObservedDaemonSet, pods: Iterable[Pod]
+) -> tuple[list[Pod], list[Pod]]:
+    remaining = [pod for pod in pods if not _is_terminating(pod)]
+    new = [pod for pod in remaining if observed.is_updated(pod)]
+    return new, [pod for pod in remaining if not observed.is_updated(pod)]
 
 
-def status_of(seen: Observed, collisions: int) -> DaemonSetStatus:
-    """The status that these pods on these nodes make."""
+def compute_status(observed: ObservedDaemonSet, collisions: int) -> DaemonSetStatus:
+    """The status computed from these pods on these nodes."""
     counts = {"scheduled": 0, "ready": 0, "available": 0, "updated": 0, "misplaced": 0}
-    for node, verdict in seen.verdicts.items():
-        pods = seen.pods.get(node)
+    for node, decision in observed.node_decisions.items():
+        pods = observed.pods.get(node)
         if not pods:
             continue
-        if not verdict.run:
+        if not decision.should_run:
             counts["misplaced"] += 1
             continue
         first = pods[0]
         counts["scheduled"] += 1
-        counts["ready"] += first.ready
-        counts["available"] += seen.available(first)
-        counts["updated"] += seen.is_updated(first)
-    known = seen.daemon_set
+        counts["ready"] += first.is_ready
+        counts["available"] += observed.is_available(first)
+        counts["updated"] += observed.is_updated(first)
+    daemon_set = observed.daemon_set
     return DaemonSetStatus(
         current_number_scheduled=counts["scheduled"],
         number_misscheduled=counts["misplaced"],
-        desired_number_scheduled=seen.desired,
+        desired_number_scheduled=observed.desired_scheduled,
         number_ready=counts["ready"],
-        observed_generation=known.metadata.generation,
+        observed_generation=daemon_set.metadata.generation,
         updated_number_scheduled=counts["updated"],
         number_available=counts["available"],
-        number_unavailable=seen.desired - counts["available"],
-        collision_count=collisions or known.status.collision_count,
+        number_unavailable=observed.desired_scheduled - counts["available"],
+        collision_count=collisions or daemon_set.status.collision_count,
     )
 
 
-def max_surge(daemon_set: DaemonSet, nodes: int) -> int:
+def resolve_max_surge(daemon_set: DaemonSet, nodes: int) -> int:
     """How many nodes may have an old and a new pod at a time."""
-    rolling = _rolling(daemon_set)
-    return share_of(rolling.max_surge, nodes, up=True) if rolling else 0
+    rolling = _rolling_update(daemon_set)
+    return resolve_int_or_percent(rolling.max_surge, nodes, round_up=True) if rolling else 0
 
 
-def _max_unavailable(daemon_set: DaemonSet, nodes: int) -> int:
-    rolling = _rolling(daemon_set)
-    return share_of(rolling.max_unavailable, nodes, up=True) if rolling else 0
+def _resolve_max_unavailable(daemon_set: DaemonSet, nodes: int) -> int:
+    rolling = _rolling_update(daemon_set)
+    return resolve_int_or_percent(rolling.max_unavailable, nodes, round_up=True) if rolling else 0
 
 
-def _rolling(daemon_set: DaemonSet) -> RollingUpdate | None:
+def _rolling_update(daemon_set: DaemonSet) -> RollingUpdateStrategy | None:
     strategy = daemon_set.spec.update_strategy
     return strategy.rolling_update if strategy.type == "RollingUpdate" else None
 
 
-def _is_going(pod: Pod) -> bool:
+def _is_terminating(pod: Pod) -> bool:
     return pod.metadata.deletion_timestamp is not None
 
 
-def _by_age(pod: Pod) -> tuple[bool, str, str]:
-    """Sorts placed pods first, of those the oldest."""
+def _placed_then_oldest_key(pod: Pod) -> tuple[bool, str, str]:
+    """Sorts bound pods first, then by age, the oldest first."""
     return not pod.spec.node_name, pod.metadata.creation_timestamp, pod.metadata.name

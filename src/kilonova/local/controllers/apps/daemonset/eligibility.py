@@ -1,4 +1,4 @@
-"""Which nodes a DaemonSet's pods belong on. Pure."""
+"""Which nodes should run a DaemonSet's pods. Pure."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -6,14 +6,14 @@ from dataclasses import dataclass
 import msgspec
 
 from kilonova.api.json import JsonObject
-from kilonova.local.controllers.nodematch import selects
-from kilonova.local.controllers.nodes import imagetaint
-from kilonova.local.controllers.nodes.tolerance import tolerates
-from kilonova.local.controllers.objects import Affinity, Node, Pod, Taint, Toleration
-from kilonova.local.kinds.walk import objects, part
+from kilonova.api.tolerations import is_tolerated
+from kilonova.local.apimachinery.unstructured import nested_object, nested_objects
+from kilonova.local.objects import image_taint
+from kilonova.local.objects.core import Affinity, Node, Pod, Taint, Toleration
+from kilonova.local.objects.node_selectors import matches_node
 
 _NODE = "node.kubernetes.io"
-_ENDURED = (
+_DAEMON_TOLERATIONS = (
     (f"{_NODE}/not-ready", "NoExecute"),
     (f"{_NODE}/unreachable", "NoExecute"),
     (f"{_NODE}/disk-pressure", "NoSchedule"),
@@ -21,37 +21,41 @@ _ENDURED = (
     (f"{_NODE}/pid-pressure", "NoSchedule"),
     (f"{_NODE}/unschedulable", "NoSchedule"),
 )
-_WITHOUT_NETWORK = ((f"{_NODE}/network-unavailable", "NoSchedule"),)
+_HOST_NETWORK_TOLERATIONS = ((f"{_NODE}/network-unavailable", "NoSchedule"),)
 
 
-class _Wishes(msgspec.Struct, frozen=True, rename="camel"):
+class _SchedulingConstraints(msgspec.Struct, frozen=True, rename="camel"):
     node_name: str = ""
     node_selector: dict[str, str] = {}
     affinity: Affinity | None = None
     tolerations: tuple[Toleration, ...] = ()
 
 
-def with_tolerations(spec: JsonObject) -> JsonObject:
-    """A pod's spec with what all daemons put up with."""
-    endured = _ENDURED + (_WITHOUT_NETWORK if spec.get("hostNetwork") else ())
-    added = [{"key": key, "operator": "Exists", "effect": effect} for key, effect in endured]
-    own = [each for each in objects(spec, "tolerations") if each not in added]
+def add_daemon_tolerations(spec: JsonObject) -> JsonObject:
+    """A pod spec with the tolerations of all daemon pods."""
+    daemon_tolerations = _DAEMON_TOLERATIONS + (
+        _HOST_NETWORK_TOLERATIONS if spec.get("hostNetwork") else ()
+    )
+    added = [
+        {"key": key, "operator": "Exists", "effect": effect} for key, effect in daemon_tolerations
+    ]
+    own = [each for each in nested_objects(spec, "tolerations") if each not in added]
     return {**spec, "tolerations": own + added}
 
 
-def pinned_to(spec: JsonObject, node: str) -> JsonObject:
-    """A pod's spec that only fits one node, so that the scheduler places it there."""
+def pin_to_node(spec: JsonObject, node: str) -> JsonObject:
+    """A pod spec with a node affinity for one node, so that the scheduler binds it there."""
     term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}
-    affinity = part(spec, "affinity")
+    affinity = nested_object(spec, "affinity")
     node_affinity = {
-        **part(affinity, "nodeAffinity"),
+        **nested_object(affinity, "nodeAffinity"),
         "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]},
     }
     return {**spec, "affinity": {**affinity, "nodeAffinity": node_affinity}}
 
 
 def target_node(pod: Pod) -> str | None:
-    """The node that a daemon's pod is on, or is meant for."""
+    """The node that a daemon pod is bound to or pinned to."""
     if pod.spec.node_name:
         return pod.spec.node_name
     affinity = pod.spec.affinity.node_affinity if pod.spec.affinity else None
@@ -63,51 +67,53 @@ def target_node(pod: Pod) -> str | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
-    """Whether a pod should be started on a node, and whether one that is there may stay."""
+class NodeDecision:
+    """Whether a pod should be started on a node, and whether an existing one may continue."""
 
-    run: bool
-    stay: bool
+    should_run: bool
+    should_continue_running: bool
 
 
-class Eligibility:
-    """Judges nodes for one template; what the template says is read once.
+class NodeEligibility:
+    """Evaluates nodes for one template, which is parsed once.
 
-    `can_run` says whether this machine has what the containers of a pod execute.
+    `can_run` says whether this machine has the programs that the containers of a pod execute.
     """
 
     def __init__(self, template: JsonObject, can_run: Callable[[JsonObject], bool]) -> None:
-        spec = with_tolerations(part(template, "spec"))
-        self._wishes = msgspec.convert(spec, _Wishes)
+        spec = add_daemon_tolerations(nested_object(template, "spec"))
+        self._constraints = msgspec.convert(spec, _SchedulingConstraints)
         self._spec = spec
         self._can_run = can_run
 
-    def of(self, node: Node) -> Verdict:
-        """The verdict on a node. Whether it has room is for the scheduler to say."""
-        wishes = self._wishes
-        if wishes.node_name not in ("", node.metadata.name) or not self._is_wanted(node):
-            return Verdict(False, False)
+    def evaluate(self, node: Node) -> NodeDecision:
+        """The decision for a node. Free capacity is left to the scheduler."""
+        constraints = self._constraints
+        if constraints.node_name not in ("", node.metadata.name) or not self._matches_affinity(
+            node
+        ):
+            return NodeDecision(False, False)
         untolerated = {
             taint.effect for taint in node.spec.taints if not self._is_tolerated(taint, node)
         }
-        stay = "NoExecute" not in untolerated
-        return Verdict(stay and "NoSchedule" not in untolerated, stay)
+        should_continue = "NoExecute" not in untolerated
+        return NodeDecision(should_continue and "NoSchedule" not in untolerated, should_continue)
 
-    def _is_wanted(self, node: Node) -> bool:
+    def _matches_affinity(self, node: Node) -> bool:
         labels = node.metadata.labels
-        wishes = self._wishes
-        if any(labels.get(key) != value for key, value in wishes.node_selector.items()):
+        constraints = self._constraints
+        if any(labels.get(key) != value for key, value in constraints.node_selector.items()):
             return False
-        affinity = wishes.affinity.node_affinity if wishes.affinity else None
+        affinity = constraints.affinity.node_affinity if constraints.affinity else None
         required = affinity.required if affinity else None
-        return required is None or selects(required, node.metadata.name, labels)
+        return required is None or matches_node(required, node.metadata.name, labels)
 
     def _is_tolerated(self, taint: Taint, node: Node) -> bool:
-        if any(tolerates(toleration, taint) for toleration in self._wishes.tolerations):
+        if is_tolerated(taint, self._constraints.tolerations):
             return True
-        # What admission adds to a pod is not in the template yet. A pod of this template would get
-        # it for the node that it is pinned to; only the template tells whether it can run there.
-        return taint.key == imagetaint.TAINT.key and (
-            imagetaint.selects_node(self._spec, node.metadata.name, node.metadata.labels)
+        # The toleration that admission adds to a pod is not in the template yet. A pod of this
+        # template would get it for the node that it is pinned to if it can run there.
+        return taint.key == image_taint.IMAGE_TAINT.key and (
+            image_taint.selects_node(self._spec, node.metadata.name, node.metadata.labels)
             or self._can_run(self._spec)
         )

@@ -1,1 +1,1 @@
-"""Deployments: one ReplicaSet for each template, and pods moved from the old ones to the new."""
+"""Deployments: one ReplicaSet per template, and rollouts from the old ones to the new."""

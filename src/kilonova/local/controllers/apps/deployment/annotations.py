@@ -1,82 +1,85 @@
-"""What a Deployment notes on its ReplicaSets: revisions, and the number it last wanted. Pure."""
+"""Annotations of a Deployment on its ReplicaSets: revisions and desired replicas. Pure."""
 
 import re
 from collections.abc import Iterable
 
 from kilonova.local.controllers.apps.objects import Deployment, ReplicaSet
 
-REVISION = "deployment.kubernetes.io/revision"
-HISTORY = "deployment.kubernetes.io/revision-history"
-DESIRED = "deployment.kubernetes.io/desired-replicas"
-MAX = "deployment.kubernetes.io/max-replicas"
+REVISION_ANNOTATION = "deployment.kubernetes.io/revision"
+REVISION_HISTORY_ANNOTATION = "deployment.kubernetes.io/revision-history"
+DESIRED_REPLICAS_ANNOTATION = "deployment.kubernetes.io/desired-replicas"
+MAX_REPLICAS_ANNOTATION = "deployment.kubernetes.io/max-replicas"
 
 _NOT_COPIED = {
     "kubectl.kubernetes.io/last-applied-configuration",
-    REVISION,
-    HISTORY,
-    DESIRED,
-    MAX,
+    REVISION_ANNOTATION,
+    REVISION_HISTORY_ANNOTATION,
+    DESIRED_REPLICAS_ANNOTATION,
+    MAX_REPLICAS_ANNOTATION,
     "deprecated.deployment.rollback.to",
 }
-_HISTORY_LIMIT = 2000
-"""Characters of past revisions that are kept."""
+_MAX_HISTORY_LENGTH = 2000
+"""The maximum length of the revision history annotation."""
 
 _is_number = re.compile("[0-9]+").fullmatch
 _is_integer = re.compile("[+-]?[0-9]+").fullmatch
 
 
 def revision_of(each: ReplicaSet) -> int | None:
-    """The number of a set's revision, 0 if it has none yet; None where it is no number."""
-    text = each.metadata.annotations.get(REVISION, "0")
+    """The revision of a ReplicaSet, 0 if it has none yet; None if it is not a number."""
+    text = each.metadata.annotations.get(REVISION_ANNOTATION, "0")
     return int(text) if _is_integer(text) else None
 
 
 def next_revision(old: Iterable[ReplicaSet]) -> int:
-    """One more than the highest among them."""
+    """One more than the highest revision among them."""
     return max([revision_of(each) or 0 for each in old], default=0) + 1
 
 
-def desired_of(each: ReplicaSet) -> int | None:
-    """The number that the Deployment wanted when it last sized this set."""
-    return _number(each, DESIRED)
+def desired_replicas_of(each: ReplicaSet) -> int | None:
+    """The replicas that the Deployment desired when it last scaled this ReplicaSet."""
+    return _parse_annotation(each, DESIRED_REPLICAS_ANNOTATION)
 
 
-def max_of(each: ReplicaSet) -> int | None:
-    """The most pods that the Deployment allowed when it last sized this set."""
-    return _number(each, MAX)
+def max_replicas_of(each: ReplicaSet) -> int | None:
+    """The maximum number of pods of the Deployment when it last scaled this ReplicaSet."""
+    return _parse_annotation(each, MAX_REPLICAS_ANNOTATION)
 
 
-def _number(each: ReplicaSet, name: str) -> int | None:
+def _parse_annotation(each: ReplicaSet, name: str) -> int | None:
     text = each.metadata.annotations.get(name, "")
     return int(text) if _is_number(text) and int(text) < 1 << 31 else None
 
 
-def size_notes(deployment: Deployment, surge: int) -> dict[str, str]:
-    """What is noted on a set that is sized."""
-    wanted = deployment.spec.replicas
-    return {DESIRED: str(wanted), MAX: str(wanted + surge)}
+def build_size_annotations(deployment: Deployment, surge: int) -> dict[str, str]:
+    """The annotations of a ReplicaSet that is scaled."""
+    desired = deployment.spec.replicas
+    return {
+        DESIRED_REPLICAS_ANNOTATION: str(desired),
+        MAX_REPLICAS_ANNOTATION: str(desired + surge),
+    }
 
 
-def copied_notes(deployment: Deployment) -> dict[str, str]:
-    """The Deployment's own annotations, as far as its newest set gets them."""
-    known = deployment.metadata.annotations
-    return {name: value for name, value in known.items() if name not in _NOT_COPIED}
+def copy_deployment_annotations(deployment: Deployment) -> dict[str, str]:
+    """The Deployment's annotations that its newest ReplicaSet inherits."""
+    history = deployment.metadata.annotations
+    return {name: value for name, value in history.items() if name not in _NOT_COPIED}
 
 
-def revision_notes(new: ReplicaSet, revision: int) -> dict[str, str]:
-    """What is noted on a set that is the newest (again): its number, and those it had."""
+def build_revision_annotations(new: ReplicaSet, revision: int) -> dict[str, str]:
+    """The annotations of a ReplicaSet that becomes the newest: its revision, and earlier ones."""
     present = revision_of(new)
     if present is None or present >= revision:
         return {}
-    notes = {REVISION: str(revision)}
-    if before := new.metadata.annotations.get(REVISION):
-        notes |= _history(new, before)
-    return notes
+    annotations = {REVISION_ANNOTATION: str(revision)}
+    if before := new.metadata.annotations.get(REVISION_ANNOTATION):
+        annotations |= _extend_history(new, before)
+    return annotations
 
 
-def _history(new: ReplicaSet, before: str) -> dict[str, str]:
-    known = new.metadata.annotations.get(HISTORY, "")
-    past = [*known.split(","), before] if known else [before]
-    while len(past) > 1 and len(",".join(past)) > _HISTORY_LIMIT:
+def _extend_history(new: ReplicaSet, before: str) -> dict[str, str]:
+    history = new.metadata.annotations.get(REVISION_HISTORY_ANNOTATION, "")
+    past = [*history.split(","), before] if history else [before]
+    while len(past) > 1 and len(",".join(past)) > _MAX_HISTORY_LENGTH:
         del past[0]
-    return {HISTORY: ",".join(past)}
+    return {REVISION_HISTORY_ANNOTATION: ",".join(past)}

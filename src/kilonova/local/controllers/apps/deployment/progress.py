@@ -1,4 +1,4 @@
-"""The status of a Deployment: counts, and the conditions that tell how a rollout goes. Pure."""
+"""The status of a Deployment: counts, and conditions about the rollout. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,8 +6,9 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from kilonova.api.times import parse_time, rfc3339
-from kilonova.local.controllers.apps.deployment.rolling import max_unavailable, total
+from kilonova.api.times import format_rfc3339, parse_time
+from kilonova.kube.status import find_condition, keep_transition_time, without_condition
+from kilonova.local.controllers.apps.deployment.rolling_update import max_unavailable, sum_replicas
 from kilonova.local.controllers.apps.objects import (
     Deployment,
     DeploymentCondition,
@@ -19,19 +20,15 @@ Conditions = tuple[DeploymentCondition, ...]
 
 _NO_DEADLINE = (1 << 31) - 1
 PROGRESSING, AVAILABLE, REPLICA_FAILURE = "Progressing", "Available", "ReplicaFailure"
-_DONE, _TIMED_OUT, _PAUSED = (
+_AVAILABLE_REASON, _TIMED_OUT_REASON, _PAUSED_REASON = (
     "NewReplicaSetAvailable",
     "ProgressDeadlineExceeded",
     "DeploymentPaused",
 )
 
 
-def condition(conditions: Conditions, type_: str) -> DeploymentCondition | None:
-    return next((each for each in conditions if each.type == type_), None)
-
-
 @dataclass(frozen=True, slots=True)
-class News:
+class ConditionUpdate:
     """A new state of a condition, at a time."""
 
     type: str
@@ -41,91 +38,96 @@ class News:
     now: datetime
 
 
-def told(conditions: Conditions, news: News) -> Conditions:
-    """The conditions with news; a condition stays as it is while status and reason do."""
-    present = condition(conditions, news.type)
-    if present and (present.status, present.reason) == (news.status, news.reason):
+def set_condition(conditions: Conditions, update: ConditionUpdate) -> Conditions:
+    """The conditions with an update; ignored while status and reason are unchanged."""
+    present = find_condition(conditions, update.type)
+    if present and (present.status, present.reason) == (update.status, update.reason):
         return conditions
-    return retold(conditions, news)
+    return refresh_condition(conditions, update)
 
 
-def retold(conditions: Conditions, news: News) -> Conditions:
-    """The conditions with news, also where only the time is new."""
-    present = condition(conditions, news.type)
-    now = rfc3339(news.now)
-    same = present is not None and present.status == news.status
-    since = present.last_transition_time if present is not None and same else now
-    new = DeploymentCondition(news.type, news.status, now, since, news.reason, news.message)
-    return (*without(conditions, news.type), new)
-
-
-def without(conditions: Conditions, type_: str) -> Conditions:
-    return tuple(each for each in conditions if each.type != type_)
+def refresh_condition(conditions: Conditions, update: ConditionUpdate) -> Conditions:
+    """The conditions with an update, also if only the time changed."""
+    now = format_rfc3339(update.now)
+    new = DeploymentCondition(update.type, update.status, now, now, update.reason, update.message)
+    present = find_condition(conditions, update.type)
+    changed = keep_transition_time(new, present, update.now)
+    return (*without_condition(conditions, update.type), changed)
 
 
 def has_deadline(deployment: Deployment) -> bool:
-    """Whether lack of progress is to be told."""
+    """Whether the Deployment has a progress deadline."""
     seconds = deployment.spec.progress_deadline_seconds
     return seconds is not None and seconds != _NO_DEADLINE
 
 
-def paused_or_resumed(deployment: Deployment, now: datetime) -> Conditions:
-    """The conditions after pausing or resuming: time that was paused is no lack of progress."""
+def update_paused_condition(deployment: Deployment, now: datetime) -> Conditions:
+    """The conditions after pausing or resuming: paused time does not count as lack of progress."""
     conditions = deployment.status.conditions
-    present = condition(conditions, PROGRESSING)
+    present = find_condition(conditions, PROGRESSING)
     reason = present.reason if present else ""
-    if not has_deadline(deployment) or reason == _TIMED_OUT:
+    if not has_deadline(deployment) or reason == _TIMED_OUT_REASON:
         return conditions
-    if deployment.spec.paused and reason != _PAUSED:
-        news = News(PROGRESSING, "Unknown", _PAUSED, "Deployment is paused", now)
-        return told(conditions, news)
-    if not deployment.spec.paused and reason == _PAUSED:
+    if deployment.spec.paused and reason != _PAUSED_REASON:
+        update = ConditionUpdate(
+            PROGRESSING, "Unknown", _PAUSED_REASON, "Deployment is paused", now
+        )
+        return set_condition(conditions, update)
+    if not deployment.spec.paused and reason == _PAUSED_REASON:
         message = "Deployment is resumed"
-        return told(conditions, News(PROGRESSING, "Unknown", "DeploymentResumed", message, now))
+        return set_condition(
+            conditions, ConditionUpdate(PROGRESSING, "Unknown", "DeploymentResumed", message, now)
+        )
     return conditions
 
 
-def found_new(
+def report_found_replica_set(
     deployment: Deployment, conditions: Conditions, name: str, now: datetime
 ) -> Conditions:
-    """The conditions when the newest set is there and nothing was told of it yet."""
-    if not has_deadline(deployment) or condition(conditions, PROGRESSING):
+    """The conditions when the newest ReplicaSet was found and none was reported yet."""
+    if not has_deadline(deployment) or find_condition(conditions, PROGRESSING):
         return conditions
     message = f'Found new replica set "{name}"'
-    return told(conditions, News(PROGRESSING, "True", "FoundNewReplicaSet", message, now))
+    return set_condition(
+        conditions, ConditionUpdate(PROGRESSING, "True", "FoundNewReplicaSet", message, now)
+    )
 
 
-def created_new(
+def report_created_replica_set(
     deployment: Deployment, conditions: Conditions, name: str, now: datetime
 ) -> Conditions:
-    """The conditions when the newest set has just been made."""
+    """The conditions when the newest ReplicaSet has just been created."""
     if not has_deadline(deployment):
         return conditions
     message = f'Created new replica set "{name}"'
-    return told(conditions, News(PROGRESSING, "True", "NewReplicaSetCreated", message, now))
+    return set_condition(
+        conditions, ConditionUpdate(PROGRESSING, "True", "NewReplicaSetCreated", message, now)
+    )
 
 
-def not_created(deployment: Deployment, message: str, now: datetime) -> DeploymentStatus:
-    """The status when the newest set was refused."""
+def build_create_error_status(
+    deployment: Deployment, message: str, now: datetime
+) -> DeploymentStatus:
+    """The status when the newest ReplicaSet could not be created."""
     status = deployment.status
     if not has_deadline(deployment):
         return status
-    news = News(PROGRESSING, "False", "ReplicaSetCreateError", message, now)
-    return msgspec.structs.replace(status, conditions=told(status.conditions, news))
+    update = ConditionUpdate(PROGRESSING, "False", "ReplicaSetCreateError", message, now)
+    return msgspec.structs.replace(status, conditions=set_condition(status.conditions, update))
 
 
-def counted(
+def compute_status(
     deployment: Deployment,
     conditions: Conditions,
     sets: Sequence[ReplicaSet],
     new: ReplicaSet | None,
     now: datetime,
 ) -> DeploymentStatus:
-    """The status that these sets make."""
+    """The status computed from these ReplicaSets."""
     available = sum(each.status.available_replicas for each in sets)
     enough = available >= deployment.spec.replicas - max_unavailable(deployment)
     if enough:
-        news = News(
+        update = ConditionUpdate(
             AVAILABLE,
             "True",
             "MinimumReplicasAvailable",
@@ -133,7 +135,7 @@ def counted(
             now,
         )
     else:
-        news = News(
+        update = ConditionUpdate(
             AVAILABLE,
             "False",
             "MinimumReplicasUnavailable",
@@ -146,15 +148,15 @@ def counted(
         updated_replicas=new.status.replicas if new is not None else 0,
         ready_replicas=sum(each.status.ready_replicas for each in sets),
         available_replicas=available,
-        unavailable_replicas=max(total(sets) - available, 0),
-        terminating_replicas=_going(sets),
-        conditions=told(conditions, news),
+        unavailable_replicas=max(sum_replicas(sets) - available, 0),
+        terminating_replicas=_count_terminating(sets),
+        conditions=set_condition(conditions, update),
         collision_count=deployment.status.collision_count,
     )
 
 
-def _going(sets: Sequence[ReplicaSet]) -> int | None:
-    """Pods being deleted; None while a set that has been looked at does not say."""
+def _count_terminating(sets: Sequence[ReplicaSet]) -> int | None:
+    """The terminating pods; None while a ReplicaSet that was observed does not report them."""
     sum_ = 0
     for each in sets:
         if each.status.terminating_replicas is None:
@@ -165,62 +167,68 @@ def _going(sets: Sequence[ReplicaSet]) -> int | None:
     return sum_
 
 
-def rolled(
+def add_rollout_conditions(
     deployment: Deployment,
     status: DeploymentStatus,
     sets: Sequence[ReplicaSet],
     new: ReplicaSet | None,
     now: datetime,
 ) -> DeploymentStatus:
-    """The status with what can be said of the rollout: done, moving, or stuck for too long."""
+    """The status with the state of the rollout: complete, progressing, or timed out."""
     conditions = status.conditions
     if not has_deadline(deployment):
-        conditions = without(conditions, PROGRESSING)
+        conditions = without_condition(conditions, PROGRESSING)
     else:
-        conditions = _progress(deployment, status, new, now)
-    failure = _failure(sets, new)
+        conditions = _update_progressing(deployment, status, new, now)
+    failure = _find_replica_failure(sets, new)
     if failure is None:
-        conditions = without(conditions, REPLICA_FAILURE)
-    elif (present := condition(conditions, REPLICA_FAILURE)) is None or (
+        conditions = without_condition(conditions, REPLICA_FAILURE)
+    elif (present := find_condition(conditions, REPLICA_FAILURE)) is None or (
         present.status,
         present.reason,
     ) != (failure.status, failure.reason):
-        conditions = (*without(conditions, REPLICA_FAILURE), failure)
+        conditions = (*without_condition(conditions, REPLICA_FAILURE), failure)
     return msgspec.structs.replace(status, conditions=conditions)
 
 
-def _progress(
+def _update_progressing(
     deployment: Deployment, status: DeploymentStatus, new: ReplicaSet | None, now: datetime
 ) -> Conditions:
     conditions = status.conditions
-    present = condition(conditions, PROGRESSING)
-    settled = present is not None and present.reason == _DONE
-    if settled and status.replicas == status.updated_replicas:
+    present = find_condition(conditions, PROGRESSING)
+    is_available = present is not None and present.reason == _AVAILABLE_REASON
+    if is_available and status.replicas == status.updated_replicas:
         return conditions
     what = (
         f'ReplicaSet "{new.metadata.name}"' if new else f'Deployment "{deployment.metadata.name}"'
     )
     if is_complete(deployment, status):
         message = f"{what} has successfully progressed."
-        return told(conditions, News(PROGRESSING, "True", _DONE, message, now))
-    if _has_moved(deployment.status, status):
+        return set_condition(
+            conditions, ConditionUpdate(PROGRESSING, "True", _AVAILABLE_REASON, message, now)
+        )
+    if _has_progressed(deployment.status, status):
         message = f"{what} is progressing."
-        return retold(conditions, News(PROGRESSING, "True", "ReplicaSetUpdated", message, now))
-    if present is not None and not settled and _is_late(deployment, present, now):
+        return refresh_condition(
+            conditions, ConditionUpdate(PROGRESSING, "True", "ReplicaSetUpdated", message, now)
+        )
+    if present is not None and not is_available and _is_timed_out(deployment, present, now):
         message = f"{what} has timed out progressing."
-        return told(conditions, News(PROGRESSING, "False", _TIMED_OUT, message, now))
+        return set_condition(
+            conditions, ConditionUpdate(PROGRESSING, "False", _TIMED_OUT_REASON, message, now)
+        )
     return conditions
 
 
 def is_complete(deployment: Deployment, status: DeploymentStatus) -> bool:
-    """Whether all wanted pods are new and available, and no old ones are left."""
-    wanted = deployment.spec.replicas
+    """Whether all desired pods are updated and available, and no old ones are left."""
+    desired = deployment.spec.replicas
     counts = (status.updated_replicas, status.replicas, status.available_replicas)
     observed = status.observed_generation >= deployment.metadata.generation
-    return counts == (wanted, wanted, wanted) and observed
+    return counts == (desired, desired, desired) and observed
 
 
-def _has_moved(old: DeploymentStatus, new: DeploymentStatus) -> bool:
+def _has_progressed(old: DeploymentStatus, new: DeploymentStatus) -> bool:
     return (
         new.updated_replicas > old.updated_replicas
         or new.replicas - new.updated_replicas < old.replicas - old.updated_replicas
@@ -229,8 +237,8 @@ def _has_moved(old: DeploymentStatus, new: DeploymentStatus) -> bool:
     )
 
 
-def _is_late(deployment: Deployment, present: DeploymentCondition, now: datetime) -> bool:
-    return present.reason == _TIMED_OUT or _deadline(deployment, present) < now
+def _is_timed_out(deployment: Deployment, present: DeploymentCondition, now: datetime) -> bool:
+    return present.reason == _TIMED_OUT_REASON or _deadline(deployment, present) < now
 
 
 def _deadline(deployment: Deployment, present: DeploymentCondition) -> datetime:
@@ -238,12 +246,16 @@ def _deadline(deployment: Deployment, present: DeploymentCondition) -> datetime:
     return parse_time(present.last_update_time) + timedelta(seconds=seconds)
 
 
-def look_again_after(
+def seconds_to_deadline(
     deployment: Deployment, status: DeploymentStatus, now: datetime
 ) -> float | None:
-    """Seconds until lack of progress can be told of a rollout that stands still."""
-    present = condition(status.conditions, PROGRESSING)
-    if not has_deadline(deployment) or present is None or present.reason in (_TIMED_OUT, _DONE):
+    """Seconds until the progress deadline of a rollout without progress."""
+    present = find_condition(status.conditions, PROGRESSING)
+    if (
+        not has_deadline(deployment)
+        or present is None
+        or present.reason in (_TIMED_OUT_REASON, _AVAILABLE_REASON)
+    ):
         return None
     if deployment.spec.paused or is_complete(deployment, status):
         return None
@@ -251,8 +263,10 @@ def look_again_after(
     return max((_deadline(deployment, present) - now).total_seconds(), 0) + 1
 
 
-def _failure(sets: Sequence[ReplicaSet], new: ReplicaSet | None) -> DeploymentCondition | None:
-    """The failure of a set, of the newest if it has one."""
+def _find_replica_failure(
+    sets: Sequence[ReplicaSet], new: ReplicaSet | None
+) -> DeploymentCondition | None:
+    """The ReplicaFailure condition of a ReplicaSet, preferably of the newest."""
     for each in (*([new] if new is not None else []), *sets):
         for found in each.status.conditions:
             if found.type == REPLICA_FAILURE:

@@ -1,1 +1,1 @@
-"""ReplicaSets and ReplicationControllers: a number of equal pods."""
+"""ReplicaSets and ReplicationControllers: a number of identical pods."""

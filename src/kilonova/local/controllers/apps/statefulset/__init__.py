@@ -1,1 +1,1 @@
-"""StatefulSets: pods with a number, a name and storage of their own."""
+"""StatefulSets: pods with stable ordinals, names and storage."""

@@ -1,42 +1,44 @@
-"""Who owns the claims of a StatefulSet, so that they go with it, with their pod, or not. Pure."""
+"""Owner references of a StatefulSet's claims, by its retention policy. Pure."""
 
 from kilonova.api.meta import Metadata, OwnerReference
 from kilonova.local.controllers.apps.objects import STATEFUL_SETS, ClaimRetention, StatefulSet
-from kilonova.local.controllers.objects import PODS
+from kilonova.local.objects.core import PODS
 
 
-def owners_of_claim(
+def desired_claim_owners(
     claim: Metadata, stateful_set: StatefulSet, pod: Metadata, *, condemned: bool
 ) -> list[OwnerReference] | None:
-    """The owners that a claim should have; None where they are as they should be.
+    """The owner references that a claim should have; None if it already has them.
 
-    `condemned` says that the pod's number is beyond those that are wanted. A claim that still
-    names a set or pod of the same name and another uid waits for the garbage collector.
+    `condemned` says that the pod's ordinal is beyond the desired replicas. A claim that refers to a
+    StatefulSet or pod of the same name and another uid is left to the garbage collector.
     """
     owner = stateful_set.metadata
-    if _names_another(claim, _set_reference(owner)) or _names_another(claim, _pod_reference(pod)):
+    if _has_stale_reference(claim, _set_reference(owner)) or _has_stale_reference(
+        claim, _pod_reference(pod)
+    ):
         return None
     policy = stateful_set.spec.persistent_volume_claim_retention_policy
     others = [each for each in claim.owner_references if each.uid not in (owner.uid, pod.uid)]
-    wanted = list(others)
+    desired = list(others)
     if not (has_other_controller(claim, stateful_set, pod)):
         if policy.when_scaled == "Delete" and condemned:
-            wanted.append(_pod_reference(pod))
+            desired.append(_pod_reference(pod))
         elif policy.when_deleted == "Delete":
-            wanted.append(_set_reference(owner))
-    return None if wanted == list(claim.owner_references) else wanted
+            desired.append(_set_reference(owner))
+    return None if desired == list(claim.owner_references) else desired
 
 
 def has_other_controller(claim: Metadata, stateful_set: StatefulSet, pod: Metadata) -> bool:
-    """Whether somebody else manages the claim, so that the policy cannot hold for it."""
+    """Whether another controller manages the claim, so that the retention policy is ignored."""
     if stateful_set.spec.persistent_volume_claim_retention_policy == ClaimRetention():
         return False
     ours = (stateful_set.metadata.uid, pod.uid)
     return any(each.controller and each.uid not in ours for each in claim.owner_references)
 
 
-def is_left_behind(claim: Metadata, stateful_set: StatefulSet, pod_name: str) -> bool:
-    """Whether a claim goes with an earlier pod of the name: no new pod may use it."""
+def is_claim_stale(claim: Metadata, stateful_set: StatefulSet, pod_name: str) -> bool:
+    """Whether a claim belongs to a previous pod of that name: a new pod must not use it."""
     if stateful_set.spec.persistent_volume_claim_retention_policy.when_scaled == "Retain":
         return False
     return any(
@@ -45,7 +47,7 @@ def is_left_behind(claim: Metadata, stateful_set: StatefulSet, pod_name: str) ->
     )
 
 
-def _names_another(claim: Metadata, reference: OwnerReference) -> bool:
+def _has_stale_reference(claim: Metadata, reference: OwnerReference) -> bool:
     return any(
         (each.api_version, each.kind, each.name)
         == (reference.api_version, reference.kind, reference.name)
@@ -55,12 +57,12 @@ def _names_another(claim: Metadata, reference: OwnerReference) -> bool:
 
 
 def _set_reference(owner: Metadata) -> OwnerReference:
-    return _controller(STATEFUL_SETS.api_version, STATEFUL_SETS.kind, owner)
+    return _build_owner_reference(STATEFUL_SETS.api_version, STATEFUL_SETS.kind, owner)
 
 
 def _pod_reference(pod: Metadata) -> OwnerReference:
-    return _controller(PODS.api_version, PODS.kind, pod)
+    return _build_owner_reference(PODS.api_version, PODS.kind, pod)
 
 
-def _controller(api_version: str, kind: str, owner: Metadata) -> OwnerReference:
+def _build_owner_reference(api_version: str, kind: str, owner: Metadata) -> OwnerReference:
     return OwnerReference(api_version, kind, owner.name, owner.uid, True, True)

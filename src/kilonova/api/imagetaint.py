@@ -1,8 +1,0 @@
-"""The taint of a node that pulls no images, and the toleration of pods that can run there."""
-
-from kilonova.api.json import JsonObject
-
-KEY = "kilonova.dev/images"
-VALUE = "not-pulled"
-EFFECT = "NoSchedule"
-TOLERATION: JsonObject = {"key": KEY, "operator": "Exists", "effect": EFFECT}

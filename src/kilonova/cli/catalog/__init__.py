@@ -1,0 +1,1 @@
+"""`kilonova catalog`: the catalog as tables."""

@@ -1,0 +1,1 @@
+"""The commands `kilonova run …`, from the registrations of components (`app`)."""

@@ -1,0 +1,1 @@
+"""The console's HTTP API: routes (`handlers`), token authentication, actions, logs, responses."""

@@ -1,0 +1,1 @@
+"""Back-off, cooperative yields and idle timeouts, as apimachinery's util/wait."""

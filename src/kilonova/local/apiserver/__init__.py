@@ -1,0 +1,1 @@
+"""The embedded kube-apiserver: request handling, auth, admission, registry and storage."""

@@ -1,0 +1,1 @@
+"""Kinds of the group apps: Deployment, ReplicaSet, StatefulSet, DaemonSet, ControllerRevision."""

@@ -1,0 +1,1 @@
+"""HorizontalPodAutoscalers and their conversion between autoscaling/v1 and v2."""

@@ -1,0 +1,1 @@
+"""Kinds of the group batch: Job, CronJob."""

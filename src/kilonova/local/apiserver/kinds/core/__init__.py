@@ -1,0 +1,1 @@
+"""Kinds of the core group, and EndpointSlices; pods have a package of their own."""

@@ -1,0 +1,1 @@
+"""SPDY/3.1: frames, multiplexed streams, and remote commands over them."""

@@ -1,0 +1,2 @@
+"""WebSockets: messages, the channel protocols of exec, attach and port-forward, logs and
+watches."""

@@ -1,0 +1,1 @@
+"""cronjob-controller: creates a Job at each scheduled time."""

@@ -1,0 +1,1 @@
+"""job-controller: runs pods to completion and counts each of them once."""

@@ -1,0 +1,1 @@
+"""garbage-collector-controller: deletes objects whose owners are deleted."""

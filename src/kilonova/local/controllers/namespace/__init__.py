@@ -1,0 +1,1 @@
+"""namespace-controller: deletes the content of terminating namespaces."""

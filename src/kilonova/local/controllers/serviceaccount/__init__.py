@@ -1,0 +1,1 @@
+"""Default ServiceAccounts, the root CA ConfigMap, and token Secrets of every namespace."""

@@ -1,0 +1,1 @@
+"""What several controllers share: indexes, discovery, scales, node selectors, pod conditions."""

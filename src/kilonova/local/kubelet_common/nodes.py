@@ -1,0 +1,6 @@
+"""Node objects of simulated nodes and of the process node."""
+
+from kilonova.kube.client.resource import unstructured_resource
+
+NODES = unstructured_resource("", "v1", "nodes", "Node", False)
+NODE_KIND_LABEL = "kilonova.dev/node-kind"

@@ -1,0 +1,1 @@
+"""A pod's containers: which to start and stop, their runs, restarts, termination and logs."""

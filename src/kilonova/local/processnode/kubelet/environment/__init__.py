@@ -1,0 +1,1 @@
+"""Environment variables of containers: sources, $(NAME) expansion, env files, the downward API."""

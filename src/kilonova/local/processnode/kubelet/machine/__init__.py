@@ -1,0 +1,1 @@
+"""This machine as a Node: its properties, registration, usage, GPUs and capabilities."""

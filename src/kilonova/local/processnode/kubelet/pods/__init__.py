@@ -1,0 +1,1 @@
+"""Pod workers, and a pod's resources on this machine: directory, address, hosts file."""

@@ -1,0 +1,1 @@
+"""The status of a pod: phase, conditions, container statuses, and its writer."""

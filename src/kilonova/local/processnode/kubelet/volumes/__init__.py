@@ -1,0 +1,1 @@
+"""The volumes of a pod: ConfigMaps, Secrets, tokens, claims, emptyDir and hostPath."""

@@ -1,0 +1,1 @@
+"""kube-proxy's job: routes from Services to pods, and listeners on loopback."""

@@ -1,0 +1,1 @@
+"""Standard input and output of containers: pipes, terminals, and the log in CRI format."""

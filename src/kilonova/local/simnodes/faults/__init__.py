@@ -1,0 +1,1 @@
+"""Faults of simulated nodes: annotations of the Node, injected by script or at random."""

@@ -1,0 +1,1 @@
+"""GPUs of simulated nodes: wiring, topology annotations, allocation to pods."""

@@ -1,0 +1,36 @@
+"""Builds the components that consolidate a cluster."""
+
+from dataclasses import dataclass
+
+from kilonova.scheduler.binding.assembly import BindingSubsystem
+from kilonova.scheduler.cache.assembly import CacheSubsystem
+from kilonova.scheduler.consolidation.consolidator import Consolidator, SearchRunner
+from kilonova.scheduler.consolidation.migration_condition import MigrationConditionWriter
+from kilonova.scheduler.consolidation.migrator import PodMigrator
+from kilonova.scheduler.context import SchedulerContext
+from kilonova.scheduler.eviction.assembly import EvictionSubsystem
+
+
+@dataclass(frozen=True, slots=True)
+class ConsolidationSubsystem:
+    """Searches for migrations and carries them out."""
+
+    migrator: PodMigrator
+    consolidator: Consolidator
+
+    @staticmethod
+    def build(
+        context: SchedulerContext,
+        caches: CacheSubsystem,
+        eviction: EvictionSubsystem,
+        binding: BindingSubsystem,
+        run_search: SearchRunner,
+    ) -> "ConsolidationSubsystem":
+        """`run_search` runs a search outside the event loop."""
+        cache = caches.scheduler_cache
+        conditions = MigrationConditionWriter(context, cache)
+        migrator = PodMigrator(
+            context, cache, binding.binder, eviction.evictor, eviction.nominations, conditions
+        )
+        consolidator = Consolidator(context, cache, migrator, conditions, caches.fit, run_search)
+        return ConsolidationSubsystem(migrator, consolidator)

@@ -1,0 +1,2 @@
+"""Dynamic resource allocation: ResourceSlices, DeviceClasses, ResourceClaims, in both
+directions."""

@@ -1,0 +1,1 @@
+"""Pods: effective requests, affinity and spread constraints, GPU requests, relevant changes."""

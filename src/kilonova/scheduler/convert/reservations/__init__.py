@@ -1,0 +1,1 @@
+"""Reservations as gangs, and their reserved nodes, in both directions."""

@@ -1,0 +1,1 @@
+"""PersistentVolumeClaims and PersistentVolumes as node constraints and countable resources."""

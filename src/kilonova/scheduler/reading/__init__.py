@@ -1,1 +1,0 @@
-"""What the API server holds, as values that `core` decides on."""

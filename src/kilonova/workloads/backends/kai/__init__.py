@@ -1,0 +1,1 @@
+"""The KAI backend: KAI's PodGroups and Topologies. Pure."""

@@ -1,0 +1,1 @@
+"""The PodCliqueScalingGroups of one replica: state, updates and status. Pure."""

@@ -1,0 +1,1 @@
+"""Types of conditions, and errors of replicas."""

@@ -1,0 +1,5 @@
+"""Imported once, by the process that `forked` lets fork: see there."""
+
+from tests.harness.preloading import preload
+
+preload()

@@ -1,0 +1,8 @@
+//go:build tools
+
+// Package pins names the commands that are built, so that go.mod keeps them.
+package pins
+
+import (
+	_ "github.com/opencontainers/runc"
+)

@@ -1,0 +1,47 @@
+"""The parts, one module for each, in the order in which they are got."""
+
+from pathlib import Path
+
+from tools.realparts.part import Part
+from tools.realparts.parts import (
+    chromium,
+    cni_plugins,
+    containerd,
+    control_plane,
+    envoy,
+    kubelet,
+    oci_registry,
+    pause,
+    prometheus,
+    runc,
+    s3_server,
+)
+
+PARTS: tuple[Part, ...] = (
+    chromium.PART,
+    prometheus.PART,
+    envoy.PART,
+    cni_plugins.PART,
+    control_plane.PART,
+    kubelet.PART,
+    pause.PART,
+    containerd.PART,
+    runc.PART,
+    s3_server.PART,
+    oci_registry.PART,
+)
+
+
+def find_part(name: str) -> Path | None:
+    """The folder of a part (of a browser: its command), or None unless it is complete."""
+    return get_part(name).find()
+
+
+def get_part(name: str) -> Part:
+    """The part of that name; raises `KeyError`."""
+    return {part.name: part for part in PARTS}[name]
+
+
+def missing_part_message(name: str) -> str:
+    """What to do when `find_part` finds nothing."""
+    return f"no {name} on this machine: `make real-parts ARGS={name}` gets it, once"

@@ -1,0 +1,1 @@
+"""Where parts come from: Go modules, packages of Debian, wheels of PyPI."""
