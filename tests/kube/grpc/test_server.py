@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import grpc
@@ -14,6 +15,7 @@ from prometheus_client import CollectorRegistry
 
 from kilonova.kube import Manager
 from kilonova.kube.grpc import ClientSettings, GrpcClient, GrpcMetrics, GrpcServer, ServerLimits
+from kilonova.kube.grpc.interceptor import RpcInterceptor
 from tests.kube.grpc.echo import Echo, EchoReply, EchoRequest, EchoStub, serving
 from tests.kube.grpc.echo_grpc import echo_service
 
@@ -143,6 +145,52 @@ async def test_stop_lets_rpcs_finish_and_ends_streams() -> None:
         echo.release.set()
         assert (await unary).text == "wait"
         await running
+
+
+async def test_stop_does_not_cancel_a_write() -> None:
+    # gRPC cannot send the status of a stream whose first write was cancelled.
+    interceptor = RpcInterceptor("echo", 60)
+    handler = grpc.unary_stream_rpc_method_handler(cast("Any", Echo().repeat))
+
+    async def find_handler(_: grpc.HandlerCallDetails) -> Any:
+        return handler
+
+    details = cast("grpc.HandlerCallDetails", SimpleNamespace(method=f"/{SERVICE}/Repeat"))
+    wrapped: Any = await interceptor.intercept_service(find_handler, details)
+    context = SlowContext()
+    stream = asyncio.create_task(wrapped.unary_stream(EchoRequest(text="a"), context))
+    await context.writing.wait()
+    interceptor.end_streams()
+    await asyncio.sleep(0)
+    assert not stream.done()
+    context.release.set()
+    with pytest.raises(grpc.aio.AbortError):
+        await stream
+    assert context.written == ["a"]
+    assert context.aborted == (grpc.StatusCode.UNAVAILABLE, "the server is stopping")
+
+
+class SlowContext:
+    """gRPC's side of a stream; a write ends when the test says so."""
+
+    def __init__(self) -> None:
+        self.writing = asyncio.Event()
+        self.release = asyncio.Event()
+        self.written: list[str] = []
+        self.aborted: tuple[grpc.StatusCode, str] | None = None
+
+    async def write(self, reply: EchoReply) -> None:
+        self.writing.set()
+        await self.release.wait()
+        self.written.append(reply.text)
+
+    async def abort(self, code: grpc.StatusCode, details: str) -> None:
+        self.aborted = (code, details)
+        raise grpc.aio.AbortError
+
+    def code(self) -> grpc.StatusCode:
+        assert self.aborted is not None
+        return self.aborted[0]
 
 
 async def test_server_is_a_runnable_of_a_manager() -> None:

@@ -35,6 +35,19 @@ Behaviour: TypeAlias = "Callable[[Any, Context], Any]"
 Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"
 
 
+@dataclass(eq=False, slots=True)
+class _Stream:
+    """A running stream.
+
+    A write is never cancelled: gRPC sends the initial metadata with the first one, and after a
+    cancelled write it sends them again with the status, which fails, so that the client never
+    learns that the stream ended.
+    """
+
+    task: asyncio.Task[Any]
+    is_writing: bool = False
+
+
 @dataclass(frozen=True, slots=True)
 class _Rpc:
     kind: str
@@ -51,14 +64,15 @@ class RpcInterceptor(grpc.aio.ServerInterceptor):
         self._server = server
         self._max_unary_seconds = max_unary_seconds
         self._metrics = metrics
-        self._streams: set[asyncio.Task[Any]] = set()
+        self._streams: set[_Stream] = set()
         self._is_stopping = False
 
     def end_streams(self) -> None:
-        """End all streams, and every later one at once."""
+        """End all streams, those in a write after it, and every later one at once."""
         self._is_stopping = True
-        for task in self._streams:
-            task.cancel()
+        for stream in self._streams:
+            if not stream.is_writing:
+                stream.task.cancel()
 
     async def intercept_service(
         self,
@@ -101,19 +115,26 @@ class RpcInterceptor(grpc.aio.ServerInterceptor):
         assert task is not None
         if self._is_stopping:
             await context.abort(grpc.StatusCode.UNAVAILABLE, _STOPPING)
-        self._streams.add(task)
+        stream = _Stream(task)
+        self._streams.add(stream)
         try:
             result = behaviour(request, context)
             if inspect.isawaitable(result):
                 return await result
             async for reply in cast("AsyncIterator[Any]", result):
+                stream.is_writing = True
                 await context.write(reply)
+                stream.is_writing = False
+                if self._is_stopping:
+                    break
+            else:
+                return None
         except asyncio.CancelledError:
-            if not self._is_stopping:
-                raise  # by the client
-            await context.abort(grpc.StatusCode.UNAVAILABLE, _STOPPING)
+            if not self._is_stopping or stream.is_writing:
+                raise  # by the client, or by gRPC at the end of the grace period
         finally:
-            self._streams.discard(task)
+            self._streams.discard(stream)
+        return await context.abort(grpc.StatusCode.UNAVAILABLE, _STOPPING)
 
     async def _observe(self, rpc: _Rpc, context: Context, running: Awaitable[Any]) -> Any:
         begin = time.perf_counter()
