@@ -84,6 +84,8 @@ class Device(msgspec.Struct, frozen=True, omit_defaults=True):
     uuid: str
     pci: str = ""
     """Its PCI address in the form of the kernel: `0000:18:00.0`."""
+    pci_id: int = 0
+    """Its PCI device and vendor as NVML packs them, `0x233510DE`; 0 is unknown."""
     product: str = ""
     """As NVML names it: `NVIDIA H200`."""
     architecture: str = ""
