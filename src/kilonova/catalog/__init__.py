@@ -8,7 +8,9 @@ first used. `load_catalog()` returns them as a `Catalog`:
 - **prices** (`prices`) on demand and spot, of machine types, GPUs and MIG instances.
 
 An **override file** (`overrides`), named by `KILONOVA_CATALOG`, takes precedence over the tables.
-`mig` has the MIG geometry of each model that supports it.
+`mig` has the MIG geometry of each model that supports it, `wiring` the NVLinks between the GPUs of
+a machine, `xids` what the error codes of the driver mean, `gpu_features` the labels of GPU feature
+discovery.
 
 Nothing of Kilonova is imported here, so that every package may read it.
 """

@@ -6,6 +6,7 @@ Equal nodes publish the same, except for what identifies their devices.
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 
+from kilonova.local.simnodes.faults.annotations import XID_FALLEN_OFF_BUS, describe_xid
 from msgspec.structs import replace
 
 from kilonova.api import gpu_annotations
@@ -19,15 +20,14 @@ from kilonova.api.gpu_annotations import (
 )
 from kilonova.api.quantity import parse_quantity
 from kilonova.catalog import GpuModel, load_catalog
-from kilonova.local.kubelet_common.gpu_features import build_gpu_labels
-from kilonova.local.simnodes.faults.annotations import XID_FALLEN_OFF_BUS, describe_xid
+from kilonova.catalog.gpu_features import build_gpu_labels
+from kilonova.catalog.wiring import link_gpus, nvswitch_bandwidth
 from kilonova.local.simnodes.fleet.model import GpuSpec
 from kilonova.local.simnodes.gpus.identity import (
     derive_gpu_uuid,
     derive_mig_uuid,
     derive_pci_address,
 )
-from kilonova.local.simnodes.gpus.wiring import link_gpus, nvswitch_bandwidth
 
 _MAX_DESCRIBED_GPUS = 64
 """The maximum number of devices that an annotation describes."""

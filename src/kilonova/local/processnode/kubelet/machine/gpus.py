@@ -9,8 +9,8 @@ from msgspec.structs import replace
 
 from kilonova.api.gpu_annotations import TOPOLOGY, Gpu, MigProfile, Topology, format_topology
 from kilonova.catalog import GpuModel, NvLink, load_catalog
+from kilonova.catalog.gpu_features import build_gpu_labels
 from kilonova.kube.observability.structured_logging import get_logger
-from kilonova.local.kubelet_common.gpu_features import build_gpu_labels
 from kilonova.local.processnode.kubelet.machine.nvidia_smi import (
     GpuReadError,
     GpuReading,

@@ -1,9 +1,9 @@
-"""How the GPUs of a simulated machine are linked, by their model. Pure.
+"""How the GPUs of a machine are linked, by their model and number. Pure.
 
 Bandwidths are GB/s, both directions together.
 """
 
-from kilonova.catalog import GpuModel
+from kilonova.catalog.gpus import GpuModel
 
 GpuLinks = tuple[tuple[int, int, int], ...]
 """Two indices and the bandwidth of the link between them."""

@@ -1,6 +1,6 @@
 """The labels by which NVIDIA GPU feature discovery describes the GPUs of a node. Pure."""
 
-from kilonova.catalog import GpuModel
+from kilonova.catalog.gpus import GpuModel
 
 _FAMILY_NAMES = {"Ada": "ada-lovelace"}
 """Where GPU feature discovery uses another word than the catalog."""
