@@ -40,6 +40,8 @@ from msgspec import Meta
 DEVICES = "gpu.kilonova.dev/devices"
 TOPOLOGY = "gpu.kilonova.dev/topology"
 """On a node: its devices. On a pod: how closely its devices should be connected."""
+AGENT = "gpu.kilonova.dev/agent"
+"""On a node: the version of the node agent that publishes its GPUs and makes its MIG instances."""
 MILLI = "gpu.kilonova.dev/milli"
 """On a pod: the share of one device that it requests, in thousandths."""
 MEMORY = "gpu.kilonova.dev/memory"

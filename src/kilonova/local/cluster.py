@@ -110,6 +110,9 @@ _SHUTDOWN_SECONDS = 10.0
 _COMPONENT_SHUTDOWN_SECONDS = 8.0
 """How long one may take, such as for a child process to end gracefully."""
 
+_AGENT_COMPONENT = "gpu"
+"""The component whose agents publish the GPUs of simulated nodes."""
+
 _log = get_logger(__name__)
 
 
@@ -292,6 +295,7 @@ class Cluster:
             exclusive=True,
             lease_renewer=heartbeats,
             kubelets=self.kubelets,
+            has_agents=_AGENT_COMPONENT in self._components,
         )
         return [self._simulated_nodes]
 

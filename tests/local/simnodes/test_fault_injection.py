@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from kilonova.kube import Client
-from kilonova.kube.client.resource import unstructured_resource
-from kilonova.local.simnodes.faults.annotations import (
+from kilonova.api.simulated_faults import (
     format_lost_gpus,
     parse_faults,
     parse_lost_gpus,
 )
+from kilonova.kube import Client
+from kilonova.kube.client.resource import unstructured_resource
 from kilonova.local.simnodes.fleet.model import (
     FailureRates,
     Fleet,

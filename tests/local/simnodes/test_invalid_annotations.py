@@ -4,15 +4,15 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from kilonova.api.times import parse_time
-from kilonova.local.simnodes import Fleet
-from kilonova.local.simnodes.faults.annotations import (
+from kilonova.api.simulated_faults import (
     LOST_GPUS_ANNOTATION,
     OUT_ANNOTATION,
     PULL_ERRORS_ANNOTATION,
     XID_ANNOTATION,
     parse_faults,
 )
+from kilonova.api.times import parse_time
+from kilonova.local.simnodes import Fleet
 from kilonova.local.simnodes.fleet.model import NodeGroup
 from tests.local.embedded_cluster import PODS, START_TIME, pod, run_cluster, wait_for_condition
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from kilonova.api.gpu_annotations import DeviceAssignment
-from kilonova.local.simnodes.faults.annotations import NO_FAULTS, NodeFaults
+from kilonova.api.simulated_faults import NO_FAULTS, NodeFaults
 from kilonova.local.simnodes.fleet.model import DelayRange, FleetNode, parse_delay, parse_seconds
 from kilonova.local.simnodes.gpus.allocation import (
     GpuAllocation,
@@ -42,6 +42,12 @@ class SimulatedMachine:
     """The uids of the pods that use a claim, by the uid of the claim."""
     instances_changed: Callable[[], None] = lambda: None
     """Is called when a MIG instance is created or destroyed."""
+    made_instances: frozenset[DeviceAssignment] | None = None
+    """The MIG instances that the node's agent has made; None without an agent."""
+    waiting_pods: dict[str, tuple[DeviceAssignment, ...]] = field(
+        default_factory=dict[str, tuple[DeviceAssignment, ...]]
+    )
+    """The MIG instances that pods wait for, by the uid of the pod."""
 
     @classmethod
     def from_node(cls, node: FleetNode) -> "SimulatedMachine":
@@ -93,7 +99,8 @@ class SimulatedMachine:
         if self.lost_gpus_of(uid):
             return False
         if profiles and not assigned and uid not in self._allocations:
-            found = allocate_instances(self._allocations, uid, profiles, self._gpus(healthy))
+            gpus = self._gpus(healthy)
+            found = allocate_instances(self._allocations, uid, profiles, gpus, self.made_instances)
             if found is None:
                 return False
             self._set_allocations(found)
@@ -162,6 +169,15 @@ class SimulatedMachine:
             if each.profile
         )
 
+    def missing_instances(
+        self, assigned: Sequence[DeviceAssignment]
+    ) -> tuple[DeviceAssignment, ...]:
+        """The assigned MIG instances that the node's agent has not made yet."""
+        made = self.made_instances
+        if made is None:
+            return ()
+        return tuple(each for each in assigned if each.profile and each not in made)
+
     def has_claims(self, uid: str) -> bool:
         """Whether devices of claims are allocated to a pod."""
         return any(uid in users for users in self._claim_users.values())
@@ -196,6 +212,7 @@ class SimulatedMachine:
 
     def release(self, uid: str) -> None:
         """Release the address and the GPUs of a pod."""
+        self.waiting_pods.pop(uid, None)
         self._addresses.pop(uid, None)
         ended = {uid}
         for claim, users in self._claim_users.items():

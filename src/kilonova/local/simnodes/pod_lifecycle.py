@@ -18,6 +18,7 @@ from datetime import datetime
 from random import Random
 
 from kilonova.api.json import JsonObject
+from kilonova.api.simulated_faults import ANNOTATION_PREFIX
 from kilonova.api.times import parse_time
 from kilonova.kube import Client, Reflector
 from kilonova.kube.events import EventRecorder, ObjectReference
@@ -31,7 +32,6 @@ from kilonova.local.kubelet_common.container_backoff import (
 from kilonova.local.objects.core import PODS, ContainerStateTerminated, Pod
 from kilonova.local.objects.indexes import BY_NODE, add_node_index
 from kilonova.local.simnodes import pod_status
-from kilonova.local.simnodes.faults.annotations import ANNOTATION_PREFIX
 from kilonova.local.simnodes.gpus.claims import (
     ClaimedDevices,
     read_claimed_devices,
@@ -104,6 +104,12 @@ class PodSimulator:
         """Simulate the pods that were bound to a machine before it was ready."""
         for pod in self.pods_on(machine):
             self._handle_pod_change(None, pod)
+
+    def retry_waiting_pods(self, machine: SimulatedMachine) -> None:
+        """Continue pods that waited for MIG instances, which the agent may have made by now."""
+        for pod in self.pods_on(machine):
+            if pod.metadata.uid in machine.waiting_pods:
+                self._schedule(0.0, self._start_pod, machine, pod)
 
     def handle_machine_restart(self, machine: SimulatedMachine) -> None:
         """Containers that were running have ended; pods that were waiting continue."""
@@ -254,6 +260,12 @@ class PodSimulator:
             pod_status.requested_instances(pod),
         ):
             status = pod_status.build_rejected_status(pod, machine.healthy_gpu_count, self._now())
+        elif missing := machine.missing_instances(pod_status.assigned_gpus(pod)):
+            if machine.waiting_pods.get(pod.metadata.uid) == missing:
+                return
+            machine.waiting_pods[pod.metadata.uid] = missing
+            number = machine.node.number
+            status = pod_status.build_creating_status(pod, number, missing, self._now())
         elif pod_status.is_waiting_for_startup(pod):
             if pod_status.is_initializing(pod):
                 return

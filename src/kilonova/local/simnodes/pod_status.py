@@ -32,6 +32,7 @@ _MAX_INSTANCES = 1024
 """More than the GPUs of any node have."""
 CRASH_LOOP_BACK_OFF = "CrashLoopBackOff"
 UNEXPECTED_ADMISSION_ERROR = "UnexpectedAdmissionError"
+CONTAINER_CREATING = "ContainerCreating"
 UNHEALTHY_DEVICES = "UnhealthyDevices"
 """The reason of pods whose containers wait for lost devices."""
 
@@ -305,6 +306,33 @@ def build_image_pull_status(pod: Pod, node: int, now: datetime, reason: str) -> 
     message = "simulated registry does not answer"
     state: JsonObject = {
         "state": {"waiting": {"reason": reason, "message": message}},
+        "ready": False,
+        "started": False,
+    }
+    return {
+        "phase": "Pending",
+        "hostIP": node_address(node),
+        "hostIPs": [{"ip": node_address(node)}],
+        "startTime": pod.status.start_time or moment,
+        "conditions": build_pod_conditions(pod, moment, ready=False, reason="ContainersNotReady"),
+        "containerStatuses": [
+            _build_container_status(pod, each, state, 0, {}) for each in pod.spec.containers
+        ],
+    }
+
+
+def build_creating_status(
+    pod: Pod, node: int, missing: Sequence[DeviceAssignment], now: datetime
+) -> JsonObject:
+    """Its containers wait until the node agent has made MIG instances."""
+    moment, names = format_rfc3339(now), format_devices(tuple(missing))
+    state: JsonObject = {
+        "state": {
+            "waiting": {
+                "reason": CONTAINER_CREATING,
+                "message": f"waiting for the node agent to create MIG instances {names}",
+            }
+        },
         "ready": False,
         "started": False,
     }

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from kilonova.api.gpu_annotations import TOPOLOGY
+from kilonova.api.gpu_annotations import AGENT, TOPOLOGY
 from kilonova.kube import AlreadyExists, BadRequest, Client, Invalid, KubeError, NotFound, Resource
 from kilonova.kube.observability.structured_logging import get_logger
 from kilonova.local.kubelet_common.leases import (
@@ -72,7 +72,11 @@ _PODS = Resource("", "v1", "pods", "Pod", True, _RegisteredObject)
 
 
 class NodeRegistration:
-    """Maintains the fleet's Nodes and Leases. `heartbeat` is in seconds."""
+    """Maintains the fleet's Nodes and Leases. `heartbeat` is in seconds.
+
+    Unless it keeps them, the claims of node agents that ran before are removed: no agent would
+    make the MIG instances that pods wait for.
+    """
 
     def __init__(
         self,
@@ -80,8 +84,11 @@ class NodeRegistration:
         now: Callable[[], datetime],
         heartbeat: float,
         lease_renewer: LeaseRenewer,
+        *,
+        keeps_agent_claims: bool = True,
     ) -> None:
         self._client = client
+        self._keeps_agent_claims = keeps_agent_claims
         self._lease_renewer = lease_renewer
         self._now = now
         self._heartbeat = heartbeat
@@ -204,10 +211,13 @@ class NodeRegistration:
             existing.metadata.annotations
         )  # whether they have ended is checked later
         labels = objects.build_node_labels(node)
-        annotations: dict[str, str | None] = {
-            **objects.build_fleet_annotations(node, description),
-            TOPOLOGY: build_topology_annotation(node.name, node.group.gpu, lost),
-        }
+        annotations: dict[str, str | None] = {**objects.build_fleet_annotations(node, description)}
+        has_agent = self._keeps_agent_claims and AGENT in existing.metadata.annotations
+        if not has_agent:
+            annotations |= {
+                TOPOLOGY: build_topology_annotation(node.name, node.group.gpu, lost),
+                AGENT: None,
+            }
         present = existing.metadata.annotations
         is_changed = any(present.get(name) != value for name, value in annotations.items())
         if is_changed or labels.items() - existing.metadata.labels.items():
@@ -215,7 +225,10 @@ class NodeRegistration:
             await self._client.patch(NODES, node.name, {"metadata": metadata})
         status = objects.build_node_status(node, self._now(), lost)
         ready = any((c.type, c.status) == ("Ready", "True") for c in existing.status.conditions)
-        if not ready or existing.status.allocatable != status["allocatable"]:
+        if has_agent:  # it publishes the GPUs that are left
+            status["allocatable"].pop(objects.GPU_RESOURCE, None)
+        published = existing.status.allocatable
+        if not ready or status["allocatable"].items() - published.items():
             await self._client.patch(NODES, node.name, {"status": status}, subresource="status")
 
     async def _create_lease(self, name: str, node_uid: str = "") -> None:

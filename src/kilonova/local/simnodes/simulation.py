@@ -16,6 +16,7 @@ from kilonova.local.objects.core import PODS, Pod
 from kilonova.local.objects.indexes import BY_NODE
 from kilonova.local.simnodes.faults.injection import FaultInjector
 from kilonova.local.simnodes.fleet.model import Fleet, iter_fleet_nodes
+from kilonova.local.simnodes.gpus.agent_claim import AgentClaims
 from kilonova.local.simnodes.gpus.publisher import GpuPublisher
 from kilonova.local.simnodes.kubelet import SimulatedKubelet
 from kilonova.local.simnodes.lifecycle.capacity import (
@@ -51,6 +52,7 @@ class SimulatedNodes:
     `exclusive` says that no other process simulates nodes on this cluster: nodes of an earlier
     fleet are then deleted, and Nodes that anyone else creates with the label of simulated nodes
     are simulated as well. The kubelet API of each machine is registered with `kubelets`.
+    `has_agents` says that node agents run beside it: claims of agents that ran before count on.
     """
 
     name = "simulated nodes"
@@ -65,6 +67,7 @@ class SimulatedNodes:
         exclusive: bool = False,
         lease_renewer: LeaseRenewer | None = None,
         kubelets: Kubelets | None = None,
+        has_agents: bool = False,
     ) -> None:
         self._client = client
         self._fleet = fleet
@@ -74,7 +77,11 @@ class SimulatedNodes:
         self._fleet_nodes = {shape.name: shape for shape in iter_fleet_nodes(fleet)}
         self._machines: dict[str, SimulatedMachine] = {}
         self._registration = NodeRegistration(
-            client, now, fleet.heartbeat_seconds, lease_renewer or ApiLeaseRenewer(client)
+            client,
+            now,
+            fleet.heartbeat_seconds,
+            lease_renewer or ApiLeaseRenewer(client),
+            keeps_agent_claims=has_agents or not exclusive,
         )
         self._nodes: Reflector[SimulatedNode] = Reflector(
             client, NODES, label_selector=f"{NODE_KIND_LABEL}=sim"
@@ -102,6 +109,9 @@ class SimulatedNodes:
             random,
             now,
             self._events,
+        )
+        self._agent_claims = AgentClaims(
+            self._nodes, self._machines, self._pod_simulator.retry_waiting_pods
         )
         self._gpu_publisher = GpuPublisher(client, self._timers, self._find_node_uid)
         self._lifecycle = NodeLifecycle(
@@ -139,6 +149,7 @@ class SimulatedNodes:
             await self._pods.wait_for_sync()
             stops = [
                 self._lifecycle.start(),
+                self._agent_claims.start(),
                 self._fault_injector.start(self._fleet),
                 self._pod_simulator.start(_log_failure),
             ]
@@ -172,6 +183,7 @@ class SimulatedNodes:
 
     def _handle_machine_added(self, machine: SimulatedMachine) -> None:
         self._register_kubelet(machine)
+        self._agent_claims.add_machine(machine)
         self._gpu_publisher.add_machine(machine)
         self._fault_injector.add_machine(machine)
         self._pod_simulator.add_machine(machine)

@@ -10,11 +10,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from random import Random
 
-from kilonova.kube import Client, NotFound, PatchType, Reflector, TooManyRequests
-from kilonova.kube.events import EventRecorder, ObjectReference
-from kilonova.kube.observability.structured_logging import get_logger
-from kilonova.local.simnodes import objects
-from kilonova.local.simnodes.faults.annotations import (
+from kilonova.api.json import JsonObject
+from kilonova.api.simulated_faults import (
     LOST_GPUS_ANNOTATION,
     OUT_ANNOTATION,
     PULL_ERRORS_ANNOTATION,
@@ -27,6 +24,10 @@ from kilonova.local.simnodes.faults.annotations import (
     parse_faults,
     parse_lost_gpus,
 )
+from kilonova.kube import Client, NotFound, PatchType, Reflector, TooManyRequests
+from kilonova.kube.events import EventRecorder, ObjectReference
+from kilonova.kube.observability.structured_logging import get_logger
+from kilonova.local.simnodes import objects
 from kilonova.local.simnodes.fleet.model import Fleet, ScriptStep, parse_seconds
 from kilonova.local.simnodes.gpus.topology import read_unhealthy_gpus
 from kilonova.local.simnodes.lifecycle.node_objects import (
@@ -291,9 +292,7 @@ class FaultInjector:
 
     async def _restart_machine(self, machine: SimulatedMachine) -> None:
         """The machine boots: the node becomes ready, and its pods do after a while."""
-        state = objects.build_gpu_patch(
-            machine.node, machine.faults.lost_gpus, machine.mig_instances()
-        )
+        state = self._build_gpu_patch(machine)
         state["status"]["conditions"] = objects.build_node_conditions(self._now())
         await self._client.patch(
             NODES,
@@ -307,12 +306,19 @@ class FaultInjector:
     async def _apply_gpu_change(
         self, machine: SimulatedMachine, node: SimulatedNode, lost: Sequence[int]
     ) -> None:
-        state = objects.build_gpu_patch(
-            machine.node, machine.faults.lost_gpus, machine.mig_instances()
-        )
-        await self._client.patch(NODES, machine.node.name, state, subresource="status")
+        if machine.made_instances is None:
+            state = self._build_gpu_patch(machine)
+            await self._client.patch(NODES, machine.node.name, state, subresource="status")
         for gpu in lost:
             await self._crash_pods(machine, node, XID_FALLEN_OFF_BUS, gpu)
+
+    def _build_gpu_patch(self, machine: SimulatedMachine) -> JsonObject:
+        """What the node publishes of its GPUs; nothing where a node agent does."""
+        if machine.made_instances is not None:
+            return {"status": {}}
+        return objects.build_gpu_patch(
+            machine.node, machine.faults.lost_gpus, machine.mig_instances()
+        )
 
     async def _apply_xid(
         self, machine: SimulatedMachine, node: SimulatedNode, code: int, gpu: int

@@ -5,7 +5,7 @@ assigned gets exactly those. Any other pod gets the first free ones, and is move
 holder with an assignment needs them: its devices were never announced.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -61,10 +61,14 @@ def allocate_any(
 
 
 def allocate_instances(
-    allocations: GpuAllocations, uid: str, profiles: Sequence[str], gpus: MachineGpus
+    allocations: GpuAllocations,
+    uid: str,
+    profiles: Sequence[str],
+    gpus: MachineGpus,
+    existing: Collection[DeviceAssignment] | None = None,
 ) -> dict[str, GpuAllocation] | None:
     """With the first free slices for MIG instances allocated to a pod, on GPUs that have instances
-    if possible; None if there are too few."""
+    if possible; None if there are too few. With `existing` only these instances are allocated."""
     held = [each for holding in allocations.values() for each in holding.assignments]
     found: list[DeviceAssignment] = []
     for name in profiles:
@@ -77,6 +81,8 @@ def allocate_instances(
             for gpu in sorted(gpus.available, key=lambda gpu: (gpu not in sliced, gpu))
             for start in profile.starts
         ]
+        if existing is not None:
+            options = [each for each in options if each in existing]
         choice = next(
             (each for each in options if not _conflicts(each, [*held, *found], gpus)), None
         )

@@ -6,7 +6,6 @@ Equal nodes publish the same, except for what identifies their devices.
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 
-from kilonova.local.simnodes.faults.annotations import XID_FALLEN_OFF_BUS, describe_xid
 from msgspec.structs import replace
 
 from kilonova.api import gpu_annotations
@@ -19,6 +18,7 @@ from kilonova.api.gpu_annotations import (
     parse_topology,
 )
 from kilonova.api.quantity import parse_quantity
+from kilonova.api.simulated_faults import XID_FALLEN_OFF_BUS, describe_xid
 from kilonova.catalog import GpuModel, load_catalog
 from kilonova.catalog.gpu_features import build_gpu_labels
 from kilonova.catalog.wiring import link_gpus, nvswitch_bandwidth

@@ -4,8 +4,8 @@ import msgspec
 from msgspec.structs import force_setattr
 
 from kilonova.api.meta import intern_value
+from kilonova.api.simulated_faults import ANNOTATION_PREFIX
 from kilonova.kube import Resource
-from kilonova.local.simnodes.faults.annotations import ANNOTATION_PREFIX
 
 MACHINE_ANNOTATION = ANNOTATION_PREFIX + "machine"
 """What the machine is like: fields of a group of a fleet file, as JSON or YAML."""
