@@ -27,6 +27,9 @@ MINIMAL_SPECS: dict[str, Any] = {
     },
     "queues": {},
     "reservations": {"podGang": "a-0", "duration": "1h"},
+    "gpuworkloads": {"gpuRequirements": {"count": 8}},
+    "migstrategies": {},
+    "gpubudgets": {"limit": "10000"},
 }
 TEMPLATE = "spec.template"
 FIRST = f"{TEMPLATE}.cliques[0]"
@@ -44,8 +47,11 @@ KINDS = {
     "podgangs": ("scheduler.grove.io/v1alpha1", "PodGang"),
     "queues": ("scheduling.kilonova.dev/v1alpha1", "Queue"),
     "reservations": ("scheduling.kilonova.dev/v1alpha1", "Reservation"),
+    "gpuworkloads": ("kgwe.nvidia.io/v1", "GPUWorkload"),
+    "migstrategies": ("kgwe.nvidia.io/v1", "MIGStrategy"),
+    "gpubudgets": ("kgwe.nvidia.io/v1", "GPUBudget"),
 }
-CLUSTER_SCOPED = {"clustertopologybindings", "queues"}
+CLUSTER_SCOPED = {"clustertopologybindings", "queues", "migstrategies"}
 """Kinds without a namespace."""
 
 

@@ -27,6 +27,9 @@ COLUMNS = {
     "podgangs": "Phase Age",
     "queues": "Parent Ready Pending GPUs Deserved Limit (Weight) (Priority) Age",
     "reservations": "Phase Reason Gang Start Expires (Queue) (Message) Age",
+    "gpuworkloads": "GPUs Status Node (Pods) (Score) (Priority) (Message) Age",
+    "migstrategies": "Nodes Rebalance (Priority) Ready Age",
+    "gpubudgets": "Limit Spent Utilization Period Age",
 }
 """Those in parentheses are for `-o wide`."""
 
@@ -38,6 +41,9 @@ SELECTORS = {
     "podgangs": None,
     "queues": None,
     "reservations": None,
+    "gpuworkloads": None,
+    "migstrategies": None,
+    "gpubudgets": None,
 }
 
 
