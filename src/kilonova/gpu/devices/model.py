@@ -34,7 +34,12 @@ class DeviceHealth(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class MigInstance(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A MIG instance: a GPU instance with one compute instance that has all of it."""
+    """A MIG instance: a GPU instance with one compute instance that has all of it.
+
+    Where its creation was cut off, there may be a GPU instance alone: it occupies slices, nothing
+    can use it, and it can only be destroyed. Its UUID is `partial_instance_uuid`, since the driver
+    gives none.
+    """
 
     uuid: str
     profile: str
@@ -43,9 +48,32 @@ class MigInstance(msgspec.Struct, frozen=True, omit_defaults=True):
     """Memory slices that it occupies from its start."""
     gpu_instance: int = 0
     compute_instance: int = 0
-    """The ids of the driver, unique on the device."""
+    """The ids of the driver, unique on the device; no compute instance is -1."""
     memory_mib: int = 0
     sms: int = 0
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether it lacks a compute instance, so that nothing can use it."""
+        return self.compute_instance < 0
+
+
+def partial_instance_uuid(device: str, gpu_instance: int) -> str:
+    """What names a GPU instance without compute instance."""
+    return f"GI-{device}/{gpu_instance}"
+
+
+class MigResources(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What an instance of a MIG profile has, apart from its slices."""
+
+    profile: str
+    memory_mib: int = 0
+    sms: int = 0
+    copy_engines: int = 0
+    decoders: int = 0
+    encoders: int = 0
+    jpeg_engines: int = 0
+    ofa_engines: int = 0
 
 
 class NvLinkPort(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -107,6 +135,8 @@ class Device(msgspec.Struct, frozen=True, omit_defaults=True):
     fabric: Fabric | None = None
     geometry: MigGeometry | None = None
     """The MIG profiles and placements as read from the device; None without MIG."""
+    mig_resources: tuple[MigResources, ...] = ()
+    """Of each profile; empty where the device does not say."""
     mig_enabled: bool = False
     mig_pending: bool | None = None
     """The MIG mode after the next reset, where it differs."""
