@@ -29,7 +29,7 @@ from kilonova.api.grove.podcliqueset import (
 from kilonova.api.grove.topology import ClusterTopologyBindingSpec, TopologyLevel
 from kilonova.api.json import JsonObject
 from kilonova.api.meta import Condition, Metadata
-from kilonova.workloads.builders.labels import build_owner_reference
+from kilonova.kube.owner_references import build_owner_reference
 from kilonova.workloads.builders.pod_cliques import GroupMember, build_clique
 from kilonova.workloads.builders.scaling_groups import build_scaling_group
 from kilonova.workloads.resources import (

@@ -6,12 +6,12 @@ and with webhooks that the API server calls as functions.
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import cast
 
 from kilonova.api.scheduling_names import SCHEDULER_NAME
 from kilonova.component.embedded import EmbeddedComponent, EmbeddedContext
 from kilonova.kube import Runnable
-from kilonova.kube.admission.in_process import InProcessWebhook, Operation
+from kilonova.kube.admission.in_process import InProcessWebhook
+from kilonova.kube.admission.registration import list_in_process_webhooks
 from kilonova.workloads.admission import build_handlers, list_webhooks
 from kilonova.workloads.metrics import WorkloadMetrics
 from kilonova.workloads.operator import build_operator
@@ -24,19 +24,7 @@ def build_embedded_operator(context: EmbeddedContext) -> EmbeddedComponent:
 
     def build_webhooks() -> Sequence[InProcessWebhook]:
         handlers = build_handlers(context.client, settings, operator=context.user)
-        return [
-            InProcessWebhook(
-                hook.name,
-                handlers[hook.path],
-                rule.group,
-                resource,
-                cast("Sequence[Operation]", rule.operations),
-                mutating=hook.mutating,
-            )
-            for hook in list_webhooks(settings)
-            for rule in hook.rules
-            for resource in rule.resources
-        ]
+        return list_in_process_webhooks(list_webhooks(settings), handlers)
 
     def build_runnables() -> Sequence[Runnable]:
         cluster = context.cluster

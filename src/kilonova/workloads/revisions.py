@@ -15,7 +15,7 @@ import msgspec
 
 from kilonova.api.grove import PodCliqueSet, names
 from kilonova.api.json import JsonObject
-from kilonova.workloads.builders.labels import build_owner_reference
+from kilonova.kube.owner_references import build_owner_reference
 from kilonova.workloads.resources import SETS, ControllerRevision
 
 _HASH_LENGTH = 10

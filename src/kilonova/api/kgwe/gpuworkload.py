@@ -1,6 +1,6 @@
 """GPUWorkload: GPUs, and the pods that use them."""
 
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import msgspec
 from msgspec import Meta
@@ -170,9 +170,3 @@ class GPUWorkload(msgspec.Struct, gc=False):
     metadata: Metadata
     spec: GPUWorkloadSpec
     status: GPUWorkloadStatus = GPUWorkloadStatus()
-
-
-def get_pod_spec(workload: GPUWorkloadSpec) -> dict[str, Any] | None:
-    """The pod spec of the template; None without one."""
-    spec = (workload.pod_template or {}).get("spec")
-    return spec if isinstance(spec, dict) and spec else None

@@ -12,6 +12,8 @@ PodCliques, scaling groups and gangs that users write themselves are validated o
 schemas.
 """
 
+from kilonova.kube.admission.field_errors import ValidationResult
+from kilonova.kube.admission.registration import WebhookDefinition, WebhookRule
 from kilonova.workloads.admission.defaults import apply_defaults
 from kilonova.workloads.admission.handlers import build_handlers
 from kilonova.workloads.admission.registration import (
@@ -23,13 +25,12 @@ from kilonova.workloads.admission.registration import (
     install_webhooks,
 )
 from kilonova.workloads.admission.validation.clustertopology import validate_topology
-from kilonova.workloads.admission.validation.field_errors import ValidationResult
 from kilonova.workloads.admission.validation.podcliqueset import (
     ValidationContext,
     validate_create,
     validate_update,
 )
-from kilonova.workloads.admission.webhooks import WebhookDefinition, WebhookRule, list_webhooks
+from kilonova.workloads.admission.webhooks import list_webhooks
 
 __all__ = [
     "CONFIGURATION_NAME",

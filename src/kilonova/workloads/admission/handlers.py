@@ -19,6 +19,7 @@ from kilonova.kube.admission import (
     Mutated,
     deny_invalid,
 )
+from kilonova.kube.admission.field_errors import ValidationResult
 from kilonova.workloads import resources
 from kilonova.workloads.admission import webhooks
 from kilonova.workloads.admission.authorizer import (
@@ -29,7 +30,6 @@ from kilonova.workloads.admission.authorizer import (
 from kilonova.workloads.admission.defaults import apply_defaults, warn_about_zero_replicas
 from kilonova.workloads.admission.manifests import decode_set
 from kilonova.workloads.admission.validation.clustertopology import validate_topology
-from kilonova.workloads.admission.validation.field_errors import ValidationResult
 from kilonova.workloads.admission.validation.podcliqueset import (
     ValidationContext,
     validate_create,

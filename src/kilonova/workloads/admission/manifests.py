@@ -16,7 +16,7 @@ from kilonova.api.grove.podcliqueset import PodCliqueSetSpec, StartupType, Strat
 from kilonova.api.grove.topology import ClusterTopologyBindingSpec
 from kilonova.api.json import JsonObject
 from kilonova.kube.admission import FieldError
-from kilonova.workloads.admission.validation.field_errors import (
+from kilonova.kube.admission.field_errors import (
     invalid_value,
     required,
     unsupported,

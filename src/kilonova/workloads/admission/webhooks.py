@@ -1,9 +1,9 @@
 """The operator's webhooks: their rules and paths."""
 
-from dataclasses import dataclass
-from typing import Literal
-
 from kilonova.api import grove, podgang
+from kilonova.api.grove import names
+from kilonova.kube.admission.in_process import Operation
+from kilonova.kube.admission.registration import WebhookDefinition, WebhookRule
 from kilonova.workloads.settings import OperatorSettings
 
 DEFAULTS_PATH = "/webhooks/default-podcliqueset"
@@ -11,31 +11,8 @@ VALIDATION_PATH = "/webhooks/validate-podcliqueset"
 TOPOLOGY_PATH = "/webhooks/validate-clustertopology"
 AUTHORIZER_PATH = "/webhooks/authorizer-webhook"
 
-Operation = Literal["CREATE", "UPDATE", "DELETE"]
-
 _CREATE_AND_UPDATE: tuple[Operation, ...] = ("CREATE", "UPDATE")
 _ALL_OPERATIONS: tuple[Operation, ...] = (*_CREATE_AND_UPDATE, "DELETE")
-
-
-@dataclass(frozen=True, slots=True)
-class WebhookRule:
-    """Operations on resources of one version of an API group."""
-
-    group: str
-    version: str
-    resources: tuple[str, ...]
-    operations: tuple[Operation, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class WebhookDefinition:
-    """One webhook. `managed_only`: called only for objects that the operator manages."""
-
-    name: str
-    path: str
-    rules: tuple[WebhookRule, ...]
-    mutating: bool = False
-    managed_only: bool = False
 
 
 _SET_RULE = WebhookRule(grove.GROUP, grove.VERSION, ("podcliquesets",), _CREATE_AND_UPDATE)
@@ -65,7 +42,7 @@ AUTHORIZER_WEBHOOK = WebhookDefinition(
         ),
         WebhookRule(podgang.GROUP, podgang.VERSION, ("podgangs",), _ALL_OPERATIONS),
     ),
-    managed_only=True,
+    match_labels={names.MANAGED_BY: names.OPERATOR},
 )
 
 

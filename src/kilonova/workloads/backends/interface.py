@@ -8,7 +8,7 @@ from kilonova.api.grove import ClusterTopologyBinding, PodCliqueSet
 from kilonova.api.json import JsonObject
 from kilonova.api.podgang import PodGang
 from kilonova.kube import Resource
-from kilonova.workloads.builders.labels import build_owner_reference
+from kilonova.kube.owner_references import build_owner_reference
 from kilonova.workloads.resources import GANGS, ChildObject
 
 

@@ -1,11 +1,8 @@
 """Labels and owner references that all objects of a set have."""
 
-from typing import Any
-
 from kilonova.api.grove import PodCliqueSet, names
 from kilonova.api.json import JsonObject
-from kilonova.api.meta import Metadata
-from kilonova.kube import Resource
+from kilonova.kube.owner_references import build_owner_reference
 from kilonova.workloads.resources import SETS
 
 
@@ -35,18 +32,6 @@ def is_reserved_label(key: str) -> bool:
 def is_reserved_annotation(key: str) -> bool:
     """Whether an annotation is reserved for the operator and not allowed in a template."""
     return key.startswith(names.RESERVED_PREFIX) and key != names.MNNVL_GROUP
-
-
-def build_owner_reference(resource: Resource[Any], metadata: Metadata) -> JsonObject:
-    """The controller owner reference to an object."""
-    return {
-        "apiVersion": resource.api_version,
-        "kind": resource.kind,
-        "name": metadata.name,
-        "uid": metadata.uid,
-        "controller": True,
-        "blockOwnerDeletion": True,
-    }
 
 
 def build_owned_metadata(

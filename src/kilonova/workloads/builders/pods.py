@@ -5,9 +5,9 @@ from itertools import count, takewhile
 
 from kilonova.api.grove import PodClique, PodCliqueSet, names
 from kilonova.api.json import JsonObject
+from kilonova.api.pod_specs import with_environment
+from kilonova.kube.owner_references import build_owner_reference
 from kilonova.workloads.backends.metadata import build_pod_metadata
-from kilonova.workloads.builders.containers import with_environment
-from kilonova.workloads.builders.labels import build_owner_reference
 from kilonova.workloads.builders.resource_claims import with_own_claims
 from kilonova.workloads.builders.startup_order import with_startup_container
 from kilonova.workloads.builders.template_lookup import (

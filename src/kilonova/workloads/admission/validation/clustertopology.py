@@ -5,12 +5,12 @@ from collections.abc import Iterator, Sequence
 from kilonova.api.grove.topology import SchedulerTopology, TopologyLevel
 from kilonova.api.json import JsonObject
 from kilonova.kube.admission import FieldError
-from kilonova.workloads.admission.manifests import decode_topology
-from kilonova.workloads.admission.validation.field_errors import (
+from kilonova.kube.admission.field_errors import (
     ValidationResult,
     duplicate,
     invalid_value,
 )
+from kilonova.workloads.admission.manifests import decode_topology
 from kilonova.workloads.admission.validation.schedulers import SCHEDULERS_WITHOUT_TOPOLOGY
 from kilonova.workloads.admission.validation.syntax import check_label_key
 from kilonova.workloads.settings import OperatorSettings

@@ -12,7 +12,7 @@ from kilonova.api.grove.podcliqueset import (
 )
 from kilonova.api.grove.topology import SetTopologyConstraint, TopologyConstraint
 from kilonova.kube.admission import FieldError
-from kilonova.workloads.admission.validation.field_errors import forbidden, invalid_value
+from kilonova.kube.admission.field_errors import forbidden, invalid_value
 from kilonova.workloads.admission.validation.structure import CLIQUES_PATH, SCALING_GROUPS_PATH
 from kilonova.workloads.admission.validation.topology_constraints import iterate_constraints
 from kilonova.workloads.builders.topology_levels import get_preferred_domain, get_required_domain

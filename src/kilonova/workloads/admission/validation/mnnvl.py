@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 from kilonova.api.grove import names
 from kilonova.kube.admission import FieldError
+from kilonova.kube.admission.field_errors import forbidden, invalid_value
 from kilonova.workloads.admission.manifests import SetManifest
-from kilonova.workloads.admission.validation.field_errors import forbidden, invalid_value
 from kilonova.workloads.admission.validation.structure import CLIQUES_PATH, SCALING_GROUPS_PATH
 from kilonova.workloads.admission.validation.syntax import check_dns_label
 

@@ -7,7 +7,7 @@ from kilonova.api.grove import names
 from kilonova.api.grove.podcliqueset import Template
 from kilonova.api.json import JsonObject
 from kilonova.kube.admission import FieldError
-from kilonova.workloads.admission.validation.field_errors import (
+from kilonova.kube.admission.field_errors import (
     duplicate,
     forbidden,
     invalid_value,

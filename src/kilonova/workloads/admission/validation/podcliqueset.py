@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 
 from kilonova.api.json import JsonObject
 from kilonova.kube.admission import FieldError
+from kilonova.kube.admission.field_errors import ValidationResult
 from kilonova.workloads.admission.defaults import apply_defaults
 from kilonova.workloads.admission.manifests import SetManifest, decode_set
-from kilonova.workloads.admission.validation.field_errors import ValidationResult
 from kilonova.workloads.admission.validation.immutability import (
     is_topology_name_added,
     validate_immutable_fields,

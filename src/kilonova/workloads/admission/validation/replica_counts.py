@@ -12,7 +12,7 @@ from kilonova.api.grove.podcliqueset import (
     Template,
 )
 from kilonova.kube.admission import FieldError
-from kilonova.workloads.admission.validation.field_errors import forbidden, invalid_value, required
+from kilonova.kube.admission.field_errors import forbidden, invalid_value, required
 from kilonova.workloads.admission.validation.structure import CLIQUES_PATH, SCALING_GROUPS_PATH
 from kilonova.workloads.limits import REPLICA_LIMIT, check_set_limits, count_replica_objects
 

@@ -10,7 +10,7 @@ from kilonova.api.grove.podcliqueset import (
 )
 from kilonova.api.json import JsonObject
 from kilonova.kube.admission import FieldError
-from kilonova.workloads.admission.validation.field_errors import (
+from kilonova.kube.admission.field_errors import (
     duplicate,
     invalid_value,
     not_found,

@@ -5,14 +5,14 @@ from collections.abc import Iterator, Sequence
 from kilonova.api.grove.podcliqueset import CliqueTemplate
 from kilonova.api.scheduling_names import DEFAULT_SCHEDULER_NAME
 from kilonova.kube.admission import FieldError
-from kilonova.workloads.admission.manifests import SetManifest
-from kilonova.workloads.admission.validation.field_errors import (
+from kilonova.kube.admission.field_errors import (
     forbidden,
     invalid_value,
     not_found,
     required,
     unsupported,
 )
+from kilonova.workloads.admission.manifests import SetManifest
 from kilonova.workloads.admission.validation.structure import CLIQUES_PATH
 from kilonova.workloads.admission.validation.topology_constraints import iterate_constraints
 from kilonova.workloads.backends import BACKENDS, KAI, LPX, VOLCANO

@@ -5,7 +5,7 @@ from graphlib import CycleError, TopologicalSorter
 
 from kilonova.api.grove.podcliqueset import EXPLICIT, CliqueTemplate, Template
 from kilonova.kube.admission import FieldError
-from kilonova.workloads.admission.validation.field_errors import (
+from kilonova.kube.admission.field_errors import (
     duplicate,
     invalid_value,
     not_found,

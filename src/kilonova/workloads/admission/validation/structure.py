@@ -5,13 +5,13 @@ from collections.abc import Iterator, Sequence
 from kilonova.api.grove import names
 from kilonova.api.grove.podcliqueset import CliqueTemplate, Template
 from kilonova.kube.admission import FieldError
-from kilonova.workloads.admission.manifests import SetManifest
-from kilonova.workloads.admission.validation.field_errors import (
+from kilonova.kube.admission.field_errors import (
     duplicate,
     invalid_value,
     not_found,
     required,
 )
+from kilonova.workloads.admission.manifests import SetManifest
 from kilonova.workloads.admission.validation.name_conflicts import find_name_conflicts
 from kilonova.workloads.admission.validation.syntax import (
     check_dns_label,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from kilonova.api.grove.podcliqueset import Template
 from kilonova.api.grove.topology import SetTopologyConstraint, TopologyConstraint
 from kilonova.kube.admission import FieldError
-from kilonova.workloads.admission.validation.field_errors import (
+from kilonova.kube.admission.field_errors import (
     forbidden,
     invalid_value,
     not_found,

@@ -7,7 +7,7 @@ from kilonova.api.durations import parse_duration
 from kilonova.api.grove.common import IntOrPercent, RollingUpdate
 from kilonova.api.grove.podcliqueset import PodCliqueSetSpec
 from kilonova.kube.admission import FieldError
-from kilonova.workloads.admission.validation.field_errors import invalid_value, required
+from kilonova.kube.admission.field_errors import invalid_value, required
 from kilonova.workloads.admission.validation.structure import CLIQUES_PATH, SCALING_GROUPS_PATH
 
 _is_percent = re.compile("[0-9]{1,9}%").fullmatch

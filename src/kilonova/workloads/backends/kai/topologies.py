@@ -7,8 +7,8 @@ from kilonova.api.grove.topology import SchedulerTopology, SchedulerTopologyStat
 from kilonova.api.json import JsonObject
 from kilonova.api.meta import Metadata
 from kilonova.kube import Resource
+from kilonova.kube.owner_references import build_owner_reference
 from kilonova.workloads.backends import KAI
-from kilonova.workloads.builders.labels import build_owner_reference
 from kilonova.workloads.resources import TOPOLOGY_BINDINGS
 
 

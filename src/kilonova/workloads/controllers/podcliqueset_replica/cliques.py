@@ -6,7 +6,7 @@ from datetime import datetime
 
 from kilonova.api.grove import PodClique, names
 from kilonova.api.json import JsonObject
-from kilonova.workloads.builders.labels import build_owner_reference
+from kilonova.kube.owner_references import build_owner_reference
 from kilonova.workloads.builders.pod_cliques import build_clique
 from kilonova.workloads.builders.template_lookup import (
     GroupMember,

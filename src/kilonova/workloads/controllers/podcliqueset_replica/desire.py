@@ -10,10 +10,10 @@ from typing import Any
 from kilonova.api.grove import PodClique, PodCliqueScalingGroup
 from kilonova.api.json import JsonObject
 from kilonova.kube import Resource
+from kilonova.kube.owner_references import build_owner_reference
 from kilonova.workloads import resources
 from kilonova.workloads.builders.autoscalers import build_autoscalers
 from kilonova.workloads.builders.compute_domains import build_compute_domains
-from kilonova.workloads.builders.labels import build_owner_reference
 from kilonova.workloads.builders.pod_gangs import GangMember, build_gangs
 from kilonova.workloads.builders.resource_claims import (
     build_replica_claims,

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from kilonova.kube.admission import FieldError
+from kilonova.kube.admission.review import FieldError
 
 
 @dataclass(frozen=True, slots=True)
