@@ -1,6 +1,6 @@
 """The registration of the GPU layer."""
 
-from kilonova.component import Component
+from kilonova.component import Component, EmbeddedPart
 
 COMPONENTS = (
     Component(
@@ -13,6 +13,10 @@ COMPONENTS = (
             "migstrategies.kgwe.nvidia.io",
             # What GPUWorkloads become.
             "podgangs.scheduler.grove.io",
+        ),
+        embedded=EmbeddedPart(
+            help="Run the agents of simulated GPU nodes, which make MIG instances and watch health.",
+            build="kilonova.gpu.embedded:build_embedded_gpu",
         ),
     ),
 )

@@ -21,6 +21,21 @@ NO_CLAIMS: ClaimedDevices = {}
 _NO_DELAY = DelayRange(0.0, 0.0)
 
 
+@dataclass(frozen=True, slots=True)
+class MadeDevices:
+    """What a node agent has made of a machine's GPUs."""
+
+    instances: frozenset[DeviceAssignment] = frozenset()
+    mig_enabled: frozenset[int] = frozenset()
+    """The GPUs in MIG mode."""
+
+    def includes(self, assigned: DeviceAssignment) -> bool:
+        """Whether a container can use what it was assigned."""
+        if assigned.profile:
+            return assigned in self.instances
+        return assigned.index not in self.mig_enabled
+
+
 @dataclass(slots=True)
 class SimulatedMachine:
     """One node. Lifetimes are mean times in seconds; 0 is unlimited."""
@@ -42,12 +57,12 @@ class SimulatedMachine:
     """The uids of the pods that use a claim, by the uid of the claim."""
     instances_changed: Callable[[], None] = lambda: None
     """Is called when a MIG instance is created or destroyed."""
-    made_instances: frozenset[DeviceAssignment] | None = None
-    """The MIG instances that the node's agent has made; None without an agent."""
+    made: MadeDevices | None = None
+    """What the node's agent has made; None without an agent."""
     waiting_pods: dict[str, tuple[DeviceAssignment, ...]] = field(
         default_factory=dict[str, tuple[DeviceAssignment, ...]]
     )
-    """The MIG instances that pods wait for, by the uid of the pod."""
+    """The devices that pods wait for, by the uid of the pod."""
 
     @classmethod
     def from_node(cls, node: FleetNode) -> "SimulatedMachine":
@@ -100,7 +115,8 @@ class SimulatedMachine:
             return False
         if profiles and not assigned and uid not in self._allocations:
             gpus = self._gpus(healthy)
-            found = allocate_instances(self._allocations, uid, profiles, gpus, self.made_instances)
+            made = None if self.made is None else self.made.instances
+            found = allocate_instances(self._allocations, uid, profiles, gpus, made)
             if found is None:
                 return False
             self._set_allocations(found)
@@ -169,14 +185,12 @@ class SimulatedMachine:
             if each.profile
         )
 
-    def missing_instances(
-        self, assigned: Sequence[DeviceAssignment]
-    ) -> tuple[DeviceAssignment, ...]:
-        """The assigned MIG instances that the node's agent has not made yet."""
-        made = self.made_instances
+    def missing_devices(self, assigned: Sequence[DeviceAssignment]) -> tuple[DeviceAssignment, ...]:
+        """The assigned devices that the node's agent has not made yet."""
+        made = self.made
         if made is None:
             return ()
-        return tuple(each for each in assigned if each.profile and each not in made)
+        return tuple(each for each in assigned if not made.includes(each))
 
     def has_claims(self, uid: str) -> bool:
         """Whether devices of claims are allocated to a pod."""

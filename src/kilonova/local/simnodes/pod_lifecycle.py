@@ -106,7 +106,7 @@ class PodSimulator:
             self._handle_pod_change(None, pod)
 
     def retry_waiting_pods(self, machine: SimulatedMachine) -> None:
-        """Continue pods that waited for MIG instances, which the agent may have made by now."""
+        """Continue pods that waited for devices, which the agent may have made by now."""
         for pod in self.pods_on(machine):
             if pod.metadata.uid in machine.waiting_pods:
                 self._schedule(0.0, self._start_pod, machine, pod)
@@ -260,7 +260,7 @@ class PodSimulator:
             pod_status.requested_instances(pod),
         ):
             status = pod_status.build_rejected_status(pod, machine.healthy_gpu_count, self._now())
-        elif missing := machine.missing_instances(pod_status.assigned_gpus(pod)):
+        elif missing := machine.missing_devices(pod_status.assigned_gpus(pod)):
             if machine.waiting_pods.get(pod.metadata.uid) == missing:
                 return
             machine.waiting_pods[pod.metadata.uid] = missing

@@ -324,13 +324,14 @@ def build_image_pull_status(pod: Pod, node: int, now: datetime, reason: str) -> 
 def build_creating_status(
     pod: Pod, node: int, missing: Sequence[DeviceAssignment], now: datetime
 ) -> JsonObject:
-    """Its containers wait until the node agent has made MIG instances."""
+    """Its containers wait until the node agent has made its devices."""
     moment, names = format_rfc3339(now), format_devices(tuple(missing))
+    wanted = "MIG instances" if any(each.profile for each in missing) else "GPUs without MIG mode:"
     state: JsonObject = {
         "state": {
             "waiting": {
                 "reason": CONTAINER_CREATING,
-                "message": f"waiting for the node agent to create MIG instances {names}",
+                "message": f"waiting for the node agent to make {wanted} {names}",
             }
         },
         "ready": False,

@@ -306,7 +306,7 @@ class FaultInjector:
     async def _apply_gpu_change(
         self, machine: SimulatedMachine, node: SimulatedNode, lost: Sequence[int]
     ) -> None:
-        if machine.made_instances is None:
+        if machine.made is None:
             state = self._build_gpu_patch(machine)
             await self._client.patch(NODES, machine.node.name, state, subresource="status")
         for gpu in lost:
@@ -314,7 +314,7 @@ class FaultInjector:
 
     def _build_gpu_patch(self, machine: SimulatedMachine) -> JsonObject:
         """What the node publishes of its GPUs; nothing where a node agent does."""
-        if machine.made_instances is not None:
+        if machine.made is not None:
             return {"status": {}}
         return objects.build_gpu_patch(
             machine.node, machine.faults.lost_gpus, machine.mig_instances()

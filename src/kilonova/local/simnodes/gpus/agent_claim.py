@@ -1,8 +1,9 @@
 """Node agents of simulated nodes: what an agent that has claimed a Node has made there.
 
 An agent claims a Node with the annotation `gpu.kilonova.dev/agent`. From then on it alone publishes
-the devices, and a container starts only when the MIG instances of its pod exist in the Node's
-topology annotation. Without an agent, instances come and go with the pods that use them.
+the devices, and a container starts only when, by the Node's topology annotation, the MIG instances
+of its pod exist, and devices that it has as a whole are not in MIG mode. Without an agent,
+instances come and go with the pods that use them.
 """
 
 from collections.abc import Callable, Mapping
@@ -16,31 +17,30 @@ from kilonova.api.gpu_annotations import (
 )
 from kilonova.kube import Reflector
 from kilonova.local.simnodes.lifecycle.node_objects import SimulatedNode
-from kilonova.local.simnodes.machine import SimulatedMachine
-
-MadeInstances = frozenset[DeviceAssignment]
-"""The MIG instances that exist on a node."""
+from kilonova.local.simnodes.machine import MadeDevices, SimulatedMachine
 
 
-def read_made_instances(annotations: Mapping[str, str]) -> MadeInstances | None:
-    """The MIG instances that an agent has made; None without an agent. With an annotation that
-    cannot be parsed there are none."""
+def read_made_devices(annotations: Mapping[str, str]) -> MadeDevices | None:
+    """What an agent has made; None without an agent. With an annotation that cannot be parsed there
+    are no instances."""
     if not annotations.get(AGENT):
         return None
     text = annotations.get(TOPOLOGY, "")
-    topology = parse_topology(text) if '"instances"' in text else None
+    topology = parse_topology(text) if '"migEnabled"' in text else None
     if topology is None or isinstance(topology, InvalidAnnotation):
-        return frozenset()
-    return frozenset(
-        DeviceAssignment(index, 0, each.profile, each.start)
-        for index, gpu in enumerate(topology.gpus)
-        for each in gpu.instances
+        return MadeDevices()
+    return MadeDevices(
+        frozenset(
+            DeviceAssignment(index, 0, each.profile, each.start)
+            for index, gpu in enumerate(topology.gpus)
+            for each in gpu.instances
+        ),
+        frozenset(index for index, gpu in enumerate(topology.gpus) if gpu.mig_enabled),
     )
 
 
 class AgentClaims:
-    """Keeps what agents have made in the machines. `changed` is called when there is more, or when
-    an agent has left."""
+    """Keeps what agents have made in the machines. `changed` is called when it has changed."""
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class AgentClaims:
         """Read the claim of a machine's Node."""
         node = self._nodes.store.get(("", machine.node.name))
         if node is not None:
-            machine.made_instances = read_made_instances(node.metadata.annotations)
+            machine.made = read_made_devices(node.metadata.annotations)
 
     def _handle_node_change(self, old: SimulatedNode | None, new: SimulatedNode | None) -> None:
         machine = self._machines.get(new.metadata.name) if new is not None else None
@@ -72,6 +72,6 @@ class AgentClaims:
         before = old.metadata.annotations if old is not None else {}
         if all(before.get(each) == after.get(each) for each in (AGENT, TOPOLOGY)):
             return
-        known, machine.made_instances = machine.made_instances, read_made_instances(after)
-        if known is not None and machine.made_instances != known:
+        known, machine.made = machine.made, read_made_devices(after)
+        if known is not None and machine.made != known:
             self._changed(machine)

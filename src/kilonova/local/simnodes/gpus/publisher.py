@@ -76,7 +76,7 @@ class GpuPublisher:
 
     async def _publish_instances(self, machine: SimulatedMachine) -> None:
         self._due.discard(machine.node.name)
-        if machine.is_out or machine.made_instances is not None:
+        if machine.is_out or machine.made is not None:
             return  # it is published when the machine restarts, or by the node agent
         patch = objects.build_gpu_patch(
             machine.node, machine.faults.lost_gpus, machine.mig_instances()

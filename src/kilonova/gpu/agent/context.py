@@ -1,0 +1,52 @@
+"""What all parts of a node agent share."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from kilonova.catalog import Catalog
+from kilonova.gpu.agent.desire.mig import Stock
+from kilonova.gpu.agent.metrics import AgentMetrics
+from kilonova.gpu.agent.remediation.recovery import RecoverySettings
+from kilonova.gpu.agent.resources import Node
+from kilonova.gpu.devices.model import NodeInventory
+from kilonova.kube import Client
+from kilonova.kube.events import EventRecorder
+
+StockReader = Callable[[Node, NodeInventory], Mapping[str, Stock]]
+"""What the devices of a node should have in stock, by their UUID."""
+
+
+def no_stock(node: Node, inventory: NodeInventory) -> Mapping[str, Stock]:
+    """Nothing in stock."""
+    del node, inventory
+    return {}
+
+
+@dataclass(frozen=True, slots=True)
+class AgentSettings:
+    """How an agent treats its node."""
+
+    recovery: RecoverySettings = field(default_factory=RecoverySettings)
+    publishes_resources: bool = True
+    """Whether extended resources are written to the Node: where no device plugin does."""
+    publishes_labels: bool = True
+    """Whether the labels of GPU feature discovery are written: where it does not run itself."""
+    taints: bool = True
+    """Whether a node whose devices are all unhealthy gets a taint."""
+    idle_seconds: float = 300.0
+    """How long a device without use stays in MIG mode."""
+
+
+@dataclass(frozen=True, slots=True)
+class AgentContext:
+    """Clients, clocks and settings. `enqueue` has a node reconciled soon."""
+
+    client: Client
+    events: EventRecorder
+    now: Callable[[], datetime]
+    enqueue: Callable[[str], None]
+    catalog: Catalog
+    settings: AgentSettings = field(default_factory=AgentSettings)
+    metrics: AgentMetrics = field(default_factory=AgentMetrics)
+    read_stock: StockReader = no_stock

@@ -1,0 +1,316 @@
+"""The agent of one node: keeps the Node, its devices and its MIG instances as they should be.
+
+`reconcile` observes (the inventory, events of the devices, the pods of the node), decides by pure
+functions (`desire`, `remediation`), and writes what differs. It may be called at any time, for one
+node by one task at a time. All that must not be forgotten is in the API or in the engine's journal:
+after a crash at any point, the next agent goes on.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Protocol, TypeVar
+
+from kilonova.api.gpu_health import HealthRecord, HealthRecords, parse_health
+from kilonova.gpu.agent.context import AgentContext
+from kilonova.gpu.agent.desire.conditions import (
+    MigProblem,
+    build_taint,
+    gpu_health_condition,
+    mig_condition,
+    unreadable_condition,
+)
+from kilonova.gpu.agent.desire.extended_resources import build_resources
+from kilonova.gpu.agent.desire.labels import build_labels
+from kilonova.gpu.agent.desire.mig import DesiredMig, desire_mig, is_idle, list_pending
+from kilonova.gpu.agent.desire.node import DesiredNode
+from kilonova.gpu.agent.desire.topology import build_topology
+from kilonova.gpu.agent.holders import Holder, read_holders
+from kilonova.gpu.agent.mig_control import MigControl
+from kilonova.gpu.agent.node_writer import NodeWriter
+from kilonova.gpu.agent.remediation.assessment import Finding, assess_devices, next_expiry
+from kilonova.gpu.agent.remediation.eviction import evict_pods
+from kilonova.gpu.agent.remediation.recovery import RecoveryPlan, plan_recovery, record_reset
+from kilonova.gpu.agent.resources import NODES, Node, Pod
+from kilonova.gpu.devices.backend import GpuBackend
+from kilonova.gpu.devices.errors import GpuError
+from kilonova.gpu.devices.model import GpuEvent, NodeInventory
+from kilonova.gpu.mig.calls import DeviceCalls
+from kilonova.gpu.mig.engine import MigEngine
+from kilonova.gpu.mig.reservations import Holding
+from kilonova.gpu.mig.states import ChangeReason, StateChange
+from kilonova.kube.events import ObjectReference
+from kilonova.kube.observability.structured_logging import get_logger
+
+T = TypeVar("T")
+
+_UNREADABLE_RETRY = 10.0
+_CALL_SECONDS = 120.0
+_TOLD = {
+    ChangeReason.CREATED: "MIGInstanceCreated",
+    ChangeReason.DESTROYED: "MIGInstanceDestroyed",
+    ChangeReason.LOST: "MIGInstanceLost",
+    ChangeReason.MODE_ENABLED: "MIGModeEnabled",
+    ChangeReason.MODE_DISABLED: "MIGModeDisabled",
+}
+"""The changes of MIG that become Events of the Node, by their reasons."""
+
+_log = get_logger(__name__)
+
+
+class OpenEngine(Protocol):
+    """Makes the MIG engine of a node, which reports changes; it is not open yet."""
+
+    def __call__(self, report: Callable[[StateChange], None]) -> MigEngine: ...
+
+
+class NodeAgent:
+    """The agent of the node of a name. `open` it first, and `close` it at the end.
+
+    `other_holders` are holders of devices that are no pods, such as claims.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        backend: GpuBackend,
+        build_engine: OpenEngine,
+        calls: DeviceCalls,
+        context: AgentContext,
+        *,
+        other_holders: Callable[[], Mapping[str, Holding]] = dict,
+        on_inventory: Callable[[NodeInventory], None] = lambda inventory: None,
+    ) -> None:
+        self.name = name
+        self.backend = backend
+        self.engine = build_engine(self._report_mig_change)
+        self._calls = calls
+        self._context = context
+        self._other_holders = other_holders
+        self._on_inventory = on_inventory
+        self._mig = MigControl(
+            name, self.engine, self._handle_mig_end, self._monotonic, context.metrics
+        )
+        self._writer = NodeWriter(context.client, context.metrics)
+        self._is_open = False
+        self._is_stale = False
+        self._events: list[GpuEvent] = []
+        self._mig_changes: list[StateChange] = []
+        self._findings: list[Finding] = []
+        """What is not told yet."""
+        self._idle_since: dict[str, float] = {}
+        self._has_read_health = False
+        self.health: HealthRecords = {}
+        """The records as last decided; at the start, those that the Node has."""
+
+    @property
+    def inventory(self) -> NodeInventory:
+        """The devices as last read; `open` it first."""
+        return self.engine.inventory
+
+    @property
+    def is_changing(self) -> bool:
+        """Whether MIG instances are being made or destroyed."""
+        return self._mig.is_changing
+
+    async def open(self) -> None:
+        """Take the node. `EngineIsRunning` if another agent has it; `GpuError` where its devices
+        cannot be read."""
+        if not self._is_open:
+            state = await self.engine.open()
+            self._is_open = True
+            if state.unfinished or state.missing:
+                _log.info(
+                    "MIG journal read",
+                    node=self.name,
+                    unfinished=len(state.unfinished),
+                    missing=len(state.missing),
+                    adopted=len(state.adopted),
+                )
+
+    async def close(self) -> None:
+        """Give the node back. What exists stays."""
+        await self._mig.stop()
+        self.engine.close()
+        self._is_open = False
+
+    def take_events(self, events: Iterable[GpuEvent]) -> None:
+        """Events of devices: the next `reconcile` takes them up."""
+        self._events += events
+        self._is_stale = True
+
+    def mark_stale(self) -> None:
+        """The inventory may have changed: the next `reconcile` reads it."""
+        self._is_stale = True
+
+    async def wait_for_mig(self) -> None:
+        """Wait for the change of MIG instances that is being made, if there is one."""
+        await self._mig.wait()
+
+    async def reconcile(self, node: Node, pods: Sequence[Pod]) -> float | None:
+        """Bring everything in line; returns seconds after which to look again, if anything waits
+        for time alone."""
+        try:
+            await self._read_devices()
+        except GpuError as error:
+            self._count_error(error)
+            desired = DesiredNode(conditions=(unreadable_condition(error),), manages_taint=False)
+            await self._writer.write(node, desired, self._context.now())
+            return _UNREADABLE_RETRY
+        holders = read_holders(pods)
+        recovery = self._assess(node, holders)
+        mig, problems = await self._desire_mig(node, holders)
+        self._on_inventory(self.inventory)
+        current = await self._writer.write(node, self._desire_node(problems), self._context.now())
+        # What follows is told and done only after the Node says so: a crash repeats it.
+        findings, self._findings = self._findings, []
+        self._tell(current, findings)
+        self._tell_mig_changes(current)
+        self._mig.start(mig)
+        refused = await evict_pods(
+            self._context, recovery.evictions, recovery.records, self.inventory
+        )
+        if recovery.resets:
+            await self._reset(current, recovery)
+        checks = [
+            recovery.next_check,
+            next_expiry(self.health, self._context.now()),
+            self._mig.retry_delay,
+            self._idle_check(),
+            refused,
+            0.0 if recovery.resets else None,
+        ]
+        return min((each for each in checks if each is not None), default=None)
+
+    async def _read_devices(self) -> None:
+        await self.open()
+        if self._is_stale:
+            self._is_stale = False
+            try:
+                await self.engine.refresh()
+            except GpuError:
+                self._is_stale = True
+                raise
+
+    def _assess(self, node: Node, holders: Sequence[Holder]) -> RecoveryPlan:
+        """Take up events, and decide what to do for unhealthy devices."""
+        if not self._has_read_health:
+            self.health = parse_health(node.metadata.annotations.health)
+            self._has_read_health = True
+        context, events = self._context, self._events
+        self._events = []
+        now = context.now()
+        assessed = assess_devices(self.health, self.inventory, events, now)
+        plan = plan_recovery(
+            assessed.records, self.inventory, holders, now, context.settings.recovery
+        )
+        self._findings += [*assessed.findings, *plan.findings]
+        self.health = plan.records
+        return plan
+
+    async def _desire_mig(
+        self, node: Node, holders: Sequence[Holder]
+    ) -> tuple[DesiredMig, list[MigProblem]]:
+        context, inventory = self._context, self.inventory
+        stock = context.read_stock(node, inventory)
+        problems = await self._mig.reserve(inventory, holders, self._other_holders())
+        first = desire_mig(inventory, holders, self.health, stock)
+        idle = {each.uuid for each in inventory.devices if is_idle(each, first, stock)}
+        now = self._monotonic()
+        self._idle_since = {uuid: self._idle_since.get(uuid, now) for uuid in idle}
+        expired = {
+            uuid
+            for uuid, since in self._idle_since.items()
+            if now - since >= context.settings.idle_seconds
+        }
+        desired = desire_mig(inventory, holders, self.health, stock, expired)
+        failed = [*problems, *self._mig.problems(inventory)]
+        return desired, [*failed, *list_pending(inventory, desired)]
+
+    def _idle_check(self) -> float | None:
+        """Seconds until a device has been idle for long enough."""
+        if not self._idle_since or self._mig.is_changing:
+            return None
+        idle_seconds = self._context.settings.idle_seconds
+        left = min(self._idle_since.values()) + idle_seconds - self._monotonic()
+        return left if left > 0 else None
+
+    def _desire_node(self, problems: Sequence[MigProblem]) -> DesiredNode:
+        inventory, settings = self.inventory, self._context.settings
+        capacity, allocatable = build_resources(inventory, self.health)
+        count = sum(len(each.instances) for each in inventory.devices)
+        is_capable = any(each.geometry is not None for each in inventory.devices)
+        mig = (mig_condition(problems, count),) if is_capable or problems else ()
+        resources = settings.publishes_resources
+        return DesiredNode(
+            build_labels(inventory, self._context.catalog) if settings.publishes_labels else None,
+            build_topology(inventory, self.health),
+            self.health,
+            capacity if resources else None,
+            allocatable if resources else None,
+            (gpu_health_condition(inventory, self.health), *mig),
+            build_taint(inventory, self.health),
+            settings.taints,
+        )
+
+    async def _reset(self, node: Node, plan: RecoveryPlan) -> None:
+        """Reset devices, and write down what came of it."""
+        records: dict[str, HealthRecord] = dict(plan.records)
+        for uuid in plan.resets:
+            device = self.inventory.find(uuid)
+            if device is None:
+                continue
+            error: GpuError | None = None
+            try:
+                await self._call(uuid, "reset", lambda uuid=uuid: self.backend.reset(uuid))
+            except GpuError as raised:
+                self._count_error(raised)
+                error = raised
+            now = self._context.now()
+            records[uuid], finding = record_reset(records[uuid], device, error, now)
+            self._tell(node, (finding,))
+        self.health = records
+        self._is_stale = True
+        await self._writer.write(
+            node, DesiredNode(health=records, manages_taint=False), self._context.now()
+        )
+
+    async def _call(self, device: str, operation: str, function: Callable[[], T]) -> T:
+        return await self._calls.run(device, operation, function, _CALL_SECONDS)
+
+    def _report_mig_change(self, change: StateChange) -> None:
+        """A change of MIG mode or instances: the Node says so soon."""
+        if self._is_open:  # what was found at the start is no change
+            if change.reason in _TOLD:
+                self._mig_changes.append(change)
+            self._context.enqueue(self.name)
+
+    def _handle_mig_end(self) -> None:
+        self._context.enqueue(self.name)
+
+    def _tell_mig_changes(self, node: Node) -> None:
+        changes, self._mig_changes = self._mig_changes, []
+        for each in changes:
+            reason = _TOLD.get(each.reason)
+            device = self.inventory.find(each.device)
+            if reason is None or device is None:
+                continue
+            where = f"GPU {device.index}"
+            what = f"{each.slot} on {where}" if each.slot is not None else where
+            self._event(node, reason, f"{what} ({each.instance or each.device})", False)
+
+    def _tell(self, node: Node, findings: Iterable[Finding]) -> None:
+        for each in findings:
+            self._context.metrics.findings.labels(each.reason).inc()
+            self._event(node, each.reason, each.message, each.is_warning)
+            log = _log.warning if each.is_warning else _log.info
+            log("GPU finding", node=self.name, reason=each.reason, message=each.message)
+
+    def _event(self, node: Node, reason: str, message: str, is_warning: bool) -> None:
+        about = ObjectReference.to(NODES, node.metadata.name, "", node.metadata.uid)
+        self._context.events.event(about, reason, message, warning=is_warning)
+
+    def _count_error(self, error: GpuError) -> None:
+        self._context.metrics.errors.labels(error.operation, error.kind.value).inc()
+
+    def _monotonic(self) -> float:
+        return asyncio.get_running_loop().time()

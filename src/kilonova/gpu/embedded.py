@@ -1,0 +1,60 @@
+"""The GPU layer in the cluster of `kilonova up`: agents of the simulated nodes."""
+
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from kilonova.catalog import load_catalog
+from kilonova.component.embedded import EmbeddedComponent, EmbeddedContext
+from kilonova.gpu.agent.context import AgentContext
+from kilonova.gpu.agent.metrics import AgentMetrics
+from kilonova.gpu.agent.simulated.runner import build_simulated_agents
+from kilonova.kube import Runnable
+from kilonova.kube.events import EventRecorder
+
+
+def build_embedded_gpu(context: EmbeddedContext) -> EmbeddedComponent:
+    """The agents; the API server exposes their metrics."""
+    cluster = context.cluster
+    folders = _AgentFolders(cluster.data_path and context.directory / "agents")
+
+    def build_runnables() -> Sequence[Runnable]:
+        events = EventRecorder(
+            context.client,
+            "kilonova-gpu-agent",
+            clock=cluster.clock.monotonic,
+            wall=cluster.clock.now,
+            new_id=cluster.new_id,
+        )
+        agents = build_simulated_agents(
+            AgentContext(
+                client=context.client,
+                events=events,
+                now=cluster.clock.now,
+                enqueue=lambda name: None,
+                catalog=load_catalog(),
+                metrics=AgentMetrics(cluster.component_registry(context.name)),
+            ),
+            folders.get,
+            cluster.clock.monotonic,
+        )
+        return agents.runnables
+
+    return EmbeddedComponent(build_runnables=build_runnables)
+
+
+class _AgentFolders:
+    """Where agents keep their journals: in the data directory, or for a cluster in memory in a
+    temporary folder, which is made when it is needed."""
+
+    def __init__(self, folder: Path | None) -> None:
+        self._folder = folder
+        self._temporary: tempfile.TemporaryDirectory[str] | None = None
+
+    def get(self) -> Path:
+        """The folder; it need not exist."""
+        if self._folder is not None:
+            return self._folder
+        if self._temporary is None:
+            self._temporary = tempfile.TemporaryDirectory(prefix="kilonova-gpu-")
+        return Path(self._temporary.name)
