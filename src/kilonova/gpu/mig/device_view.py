@@ -146,6 +146,8 @@ class DeviceView:
     def update_states(self) -> None:
         """Bring the states in line with holders and processes."""
         for status in self.states.instances():
+            if status.state is MigState.PARTITION_CREATED:
+                continue
             holder = self._holder_of(status.device, status.slot)
             after = self._state(status.uuid, holder)
             if after is MigState.IN_USE:
@@ -203,8 +205,11 @@ class DeviceView:
             slot = Slot(instance.profile, instance.start)
         else:
             slot = slot_of(device.geometry, instance)
-        holder = self._holder_of(device.uuid, slot)
-        state = self._state(instance.uuid, holder)
+        if instance.is_partial:
+            holder, state = "", MigState.PARTITION_CREATED
+        else:
+            holder = self._holder_of(device.uuid, slot)
+            state = self._state(instance.uuid, holder)
         status = InstanceStatus(device.uuid, instance.uuid, slot, state, holder)
         self.states.add_instance(status, ChangeReason.ADOPTED)
 

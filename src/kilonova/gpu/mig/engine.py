@@ -47,7 +47,7 @@ from kilonova.gpu.mig.reservations import (
     check_requests,
     normalise_request,
 )
-from kilonova.gpu.mig.states import InstanceStatus, StateChange
+from kilonova.gpu.mig.states import InstanceStatus, MigState, StateChange
 from kilonova.gpu.mig.steps import (
     DestroyInstance,
     DisableMode,
@@ -194,15 +194,11 @@ class MigEngine:
         """
         geometries = self._view.geometries()
         wanted = tuple(normalise_request(each, geometries) for each in requests)
-        refusals = list(check_requests(holder, wanted, geometries, self._table))
-        devices = sorted({each.device for each in wanted})
-        for device in devices if not refusals else ():
-            slots = [each.slot for each in wanted if each.device == device]
-            pinned = tuple(PinnedInstance(slot, holder) for slot in slots)
-            refusals += _refusals_of(self.plan(device, Target(pinned)), holder)
-        if refusals:
-            raise RequestRefused(refusals)
+        if any(_disturbs(step) for step in self._check(holder, wanted)):
+            await self._look_for_processes()
+            self._check(holder, wanted)
         await self._reserve(holder, wanted)
+        devices = sorted({each.device for each in wanted})
         await _run_all(self._realise(device, holder) for device in devices)
         return tuple(self._find(holder, each) for each in wanted)
 
@@ -315,8 +311,25 @@ class MigEngine:
             known is not None and (known.mig_enabled or bool(known.mig_pending))
         )
 
+    def _check(self, holder: str, wanted: Sequence[SlotRequest]) -> list[Step]:
+        """The steps to instances that are not reserved yet; `RequestRefused` if there are none."""
+        refusals = list(check_requests(holder, wanted, self._view.geometries(), self._table))
+        steps: list[Step] = []
+        for device in sorted({each.device for each in wanted}) if not refusals else ():
+            slots = [each.slot for each in wanted if each.device == device]
+            plan = self.plan(device, Target(tuple(PinnedInstance(each, holder) for each in slots)))
+            refusals += _refusals_of(plan, holder)
+            steps += plan.steps
+        if refusals:
+            raise RequestRefused(refusals)
+        return steps
+
     def _missing(self) -> tuple[SlotRequest, ...]:
-        existing = {(each.device, each.slot) for each in self._view.states.instances()}
+        existing = {
+            (each.device, each.slot)
+            for each in self._view.states.instances()
+            if each.state is not MigState.PARTITION_CREATED
+        }
         return tuple(
             SlotRequest(device, each.slot)
             for device in self._view.versions()
@@ -328,7 +341,7 @@ class MigEngine:
         device = self._view.device(request.device)
         if device is not None and device.geometry is not None:
             for instance in device.instances:
-                if slot_of(device.geometry, instance) == request.slot:
+                if not instance.is_partial and slot_of(device.geometry, instance) == request.slot:
                     return instance
         refusal = Refusal(
             RefusalReason.DEVICE_UNHEALTHY, f"{request} is gone: the device was lost", holder

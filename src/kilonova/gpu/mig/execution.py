@@ -175,7 +175,8 @@ def has_effect(device: Device, step: Step) -> bool:
         case CreateInstance():
             geometry = device.geometry
             return geometry is not None and any(
-                slot_of(geometry, each) == step.slot for each in device.instances
+                slot_of(geometry, each) == step.slot and not each.is_partial
+                for each in device.instances
             )
         case _:
             assert_never(step)

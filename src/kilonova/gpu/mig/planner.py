@@ -4,7 +4,8 @@ A **target** says what a device should have: **pinned** instances, each in its s
 scheduler has assigned it to a pod, and **stock**, further instances of a profile in any slot. An
 instance that is **protected** (held by a pod, or with processes on it) stays as it is, whatever the
 target says. What is there and wanted is kept; unused instances are destroyed only where something
-else needs their slices, or where the target is to be met exactly.
+else needs their slices, or where the target is to be met exactly. A partial instance, which a
+program left that ended while it was making one, is of no use to anybody, and is destroyed.
 
 The steps of a plan are valid in their order, and each of them leaves the device in a state from
 which the next plan goes on.
@@ -156,7 +157,11 @@ class _InstancePlan:
 
     def make(self, target: Target) -> DevicePlan:
         self._pin(target.pinned)
-        candidates = [each for each in self._unused if not self._mask_of(each) & self._occupied]
+        candidates = [
+            each
+            for each in self._unused
+            if not each.is_partial and not self._mask_of(each) & self._occupied
+        ]
         kept, created = self._choose_stock(candidates, target)
         kept_uuids = {each.uuid for each in kept} | self._pinned_uuids
         destroyed = [
@@ -175,7 +180,11 @@ class _InstancePlan:
 
     def _pin(self, pinned: Sequence[PinnedInstance]) -> None:
         """Keep or create the pinned instances; those that exist go first."""
-        existing = {slot_of(self._geometry, each): each for each in self._device.instances}
+        existing = {
+            slot_of(self._geometry, each): each
+            for each in self._device.instances
+            if not each.is_partial
+        }
         self._pinned_uuids: set[str] = set()
         missing: list[PinnedInstance] = []
         for each in pinned:

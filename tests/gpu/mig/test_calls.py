@@ -1,0 +1,104 @@
+"""Calls in threads: their results, their limits, and what hangs."""
+
+import asyncio
+import threading
+from pathlib import Path
+
+import pytest
+
+from kilonova.gpu.devices.errors import GpuError, GpuErrorKind
+from kilonova.gpu.devices.model import MigInstance
+from kilonova.gpu.devices.simulated import SimulatedBackend
+from kilonova.gpu.mig import execution
+from kilonova.gpu.mig.calls import ThreadCalls
+from kilonova.gpu.mig.engine import MigEngine
+from kilonova.gpu.mig.execution import StepFailed
+from tests.gpu.devices.machines import first_uuid, simulate
+from tests.gpu.mig.engines import Waits, request, slots
+
+
+async def test_results_and_failures_come_back() -> None:
+    calls = ThreadCalls()
+    assert await calls.run("gpu", "read", threading.get_ident, 5) != threading.get_ident()
+
+    def fail() -> None:
+        raise GpuError(GpuErrorKind.IN_USE, "destroy")
+
+    with pytest.raises(GpuError, match="InUse"):
+        await calls.run("gpu", "destroy", fail, 5)
+
+
+async def test_device_with_a_hanging_call_is_left_alone_until_it_returns() -> None:
+    calls = ThreadCalls()
+    release = threading.Event()
+    with pytest.raises(GpuError, match=r"no answer within 0\.01 s"):
+        await calls.run("gpu", "create", lambda: release.wait(60), 0.01)
+    with pytest.raises(GpuError, match="has not returned from create"):
+        await calls.run("gpu", "destroy", lambda: None, 5)
+    assert await calls.run("other", "read", lambda: 3, 5) == 3
+    release.set()
+    for _ in range(1000):
+        try:
+            assert await calls.run("gpu", "read", lambda: 4, 5) == 4
+            return
+        except GpuError:
+            await asyncio.sleep(0)
+    pytest.fail("the device stays blocked")
+
+
+class Hanging(SimulatedBackend):
+    """Creates an instance, and returns when it is told to."""
+
+    release = threading.Event()
+
+    def create_instance(self, device: str, profile: str, start: int) -> MigInstance:
+        created = super().create_instance(device, profile, start)
+        self.release.wait(60)
+        return created
+
+
+async def test_step_that_was_done_after_its_limit_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The driver hangs after the effect: the device is read, and the instance is there."""
+    monkeypatch.setattr(execution, "TIME_LIMITS", {**execution.TIME_LIMITS, "create": 0.05})
+    machine = simulate().read_inventory()
+    backend = Hanging(machine, durations=simulate()._durations)
+    device = first_uuid(backend)
+    engine = MigEngine(backend, tmp_path, sleep=Waits().sleep)
+    await engine.open()
+    await engine.reconcile({})
+    try:
+        (instance,) = await engine.ensure("pod", [request(device, "1g.10gb@0")])
+        assert instance.profile == "1g.10gb"
+        # The device is busy for the driver still.
+        with pytest.raises(StepFailed, match="has not returned from create"):
+            await engine.ensure("pod2", [request(device, "1g.10gb@1")])
+    finally:
+        backend.release.set()
+    for _ in range(1000):
+        try:
+            await engine.ensure("pod2", [request(device, "1g.10gb@1")])
+            break
+        except StepFailed:
+            await asyncio.sleep(0.001)
+    engine.close()
+    assert slots(backend, device) == ["1g.10gb@0", "1g.10gb@1"]
+
+
+async def test_devices_change_at_the_same_time(tmp_path: Path) -> None:
+    both = threading.Barrier(2, timeout=20)
+
+    class Meeting(SimulatedBackend):
+        def create_instance(self, device: str, profile: str, start: int) -> MigInstance:
+            both.wait()
+            return super().create_instance(device, profile, start)
+
+    backend = Meeting(simulate("h100:2").read_inventory(), durations=simulate()._durations)
+    one, two = (each.uuid for each in backend.read_inventory().devices)
+    engine = MigEngine(backend, tmp_path)
+    await engine.open()
+    await engine.reconcile({})
+    found = await engine.ensure("pod", [request(one, "1g.10gb@0"), request(two, "1g.10gb@0")])
+    engine.close()
+    assert len(found) == 2
