@@ -16,8 +16,10 @@ from kilonova.gpu.kubelet.holdings import (
     Holding,
     HoldingStore,
     find_conflict,
+    open_holdings,
 )
 from kilonova.gpu.kubelet.interfaces import (
+    AllocationRefused,
     InstanceProvider,
     InventoryFeed,
     InventorySource,
@@ -26,6 +28,7 @@ from kilonova.gpu.kubelet.interfaces import (
 from kilonova.gpu.kubelet.paths import KubeletPaths
 
 __all__ = [
+    "AllocationRefused",
     "HeldDevice",
     "HolderKind",
     "Holding",
@@ -36,4 +39,5 @@ __all__ = [
     "KubeletPaths",
     "NoMigEngine",
     "find_conflict",
+    "open_holdings",
 ]

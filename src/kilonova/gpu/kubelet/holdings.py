@@ -13,8 +13,9 @@ import msgspec
 
 from kilonova.api.gpu_annotations import DeviceAssignment
 from kilonova.catalog.mig import MigGeometry
+from kilonova.gpu.cdi import CdiFolder
 from kilonova.gpu.cdi.files import replace_file
-from kilonova.gpu.devices.model import NodeInventory
+from kilonova.gpu.devices.model import MigInstance, NodeInventory
 from kilonova.kube.observability.structured_logging import get_logger
 
 _log = get_logger(__name__)
@@ -36,17 +37,11 @@ class HeldDevice(msgspec.Struct, frozen=True, omit_defaults=True):
     device: str
     """UUID of the GPU: an index may change when the machine restarts."""
     assignment: DeviceAssignment
-    instance: str = ""
-    """UUID of the MIG instance."""
+    instance: MigInstance | None = None
     name: str = ""
     """Of the device in its ResourcePool, for a claim."""
     request: str = ""
     """Of a claim, for which it was allocated."""
-
-    @property
-    def visible_uuid(self) -> str:
-        """The UUID by which the driver names it."""
-        return self.instance or self.device
 
 
 class Holding(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -69,9 +64,16 @@ class Holding(msgspec.Struct, frozen=True, omit_defaults=True):
     """How containers share the devices, as JSON, for a claim that says so."""
 
     @property
-    def owner(self) -> str:
-        """The name by which the MIG engine knows the holder."""
-        return f"{self.uid}/{self.container}" if self.container else self.uid
+    def key(self) -> tuple[str, str, str]:
+        """A holder has one holding for each resource."""
+        return self.uid, self.container, self.resource
+
+    @property
+    def spec(self) -> str:
+        """The name of the CDI spec of the holder."""
+        if self.kind is HolderKind.CLAIM:
+            return f"claim-{self.uid}"
+        return f"pod-{self.uid}-{self.container}-{self.resource.rpartition('/')[2]}"
 
     def __str__(self) -> str:
         where = f" container {self.container}" if self.container else ""
@@ -95,9 +97,8 @@ class HoldingStore:
         self._holdings = await asyncio.to_thread(self._read)
 
     async def put(self, holding: Holding) -> None:
-        """Add a holding, in place of an earlier one of the same owner and resource."""
-        key = holding.owner, holding.resource
-        others = (each for each in self._holdings if (each.owner, each.resource) != key)
+        """Add a holding, in place of an earlier one of the same key."""
+        others = (each for each in self._holdings if each.key != holding.key)
         await self._replace((*others, holding))
 
     async def remove(self, holdings: Iterable[Holding]) -> None:
@@ -126,6 +127,14 @@ class HoldingStore:
                 error=str(error),
             )
             return ()
+
+
+async def open_holdings(path: Path, cdi: CdiFolder) -> HoldingStore:
+    """The holdings of the file, and only their CDI specs: a crash may have left others."""
+    store = HoldingStore(path)
+    await store.load()
+    await cdi.remove_others(each.spec for each in store.holdings)
+    return store
 
 
 class _Checkpoint(msgspec.Struct, frozen=True):

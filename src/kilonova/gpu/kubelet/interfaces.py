@@ -12,6 +12,10 @@ Instances = Mapping[DeviceAssignment, MigInstance]
 """The MIG instances of assignments that name one."""
 
 
+class AllocationRefused(Exception):
+    """Devices that a holder cannot have, and why: the kubelet shows the message with the pod."""
+
+
 class InventorySource(Protocol):
     """The GPUs of the node, as last read."""
 
@@ -35,7 +39,8 @@ class InstanceProvider(Protocol):
         `release_instances`; make devices that are assigned as a whole, or as a share, leave MIG
         mode.
 
-        Called again for the same owner, it answers the same. May take seconds. Raises `GpuError`.
+        Called again for the same owner, it answers the same. May take seconds. Raises `GpuError`
+        or `AllocationRefused`.
         """
         ...
 

@@ -1,0 +1,117 @@
+"""Slots: the devices that the kubelet counts. Pure.
+
+`nvidia.com/gpu` has a slot for each GPU, with its UUID as id. A MIG profile has a slot for each
+instance that a GPU could have (`UUID/1g.10gb/0`), all profiles at the same time: the scheduler
+knows which can exist beside each other. Where another scheduler counts, it must be told what
+exists: `Advertisement.EXISTING`, with the UUIDs of instances as ids.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from enum import StrEnum
+
+import msgspec
+
+from kilonova.api.gpu_annotations import DeviceAssignment
+from kilonova.gpu.devices.model import Device, HealthState, NodeInventory
+from kilonova.scheduler.core.gpu.mig import profile_of_resource
+from kilonova.scheduler.core.model.snapshot import GPU, mig_resource
+
+SHARED_GPU = "nvidia.com/gpu.shared"
+"""Requested by pods with a share of a GPU, so that the kubelet asks for their devices, too."""
+_USABLE = frozenset({HealthState.HEALTHY, HealthState.DEGRADED, HealthState.UNKNOWN})
+
+
+class Advertisement(StrEnum):
+    """Which MIG instances are counted."""
+
+    POSSIBLE = "Possible"
+    """As many as could exist, each profile for itself: for Kilonova's scheduler."""
+    EXISTING = "Existing"
+    """Those that exist; a GPU in MIG mode is no whole GPU."""
+
+
+class Slot(msgspec.Struct, frozen=True):
+    """What the kubelet regards as one device."""
+
+    id: str
+    device: Device
+    assignment: DeviceAssignment | None = None
+    """What it is, if it can be nothing else."""
+
+    @property
+    def is_healthy(self) -> bool:
+        return is_usable(self.device)
+
+
+def is_usable(device: Device) -> bool:
+    """Whether pods may get a device."""
+    return device.health.state in _USABLE
+
+
+def is_gpu_resource(name: str) -> bool:
+    """Whether a device plugin of this node may have such a resource."""
+    return name in (GPU, SHARED_GPU) or profile_of_resource(name) is not None
+
+
+def resource_of(assignment: DeviceAssignment) -> str:
+    """The resource that an assigned device is requested by."""
+    if assignment.profile:
+        return mig_resource(assignment.profile)
+    return GPU if assignment.is_whole else SHARED_GPU
+
+
+def build_slots(
+    inventory: NodeInventory,
+    advertisement: Advertisement = Advertisement.POSSIBLE,
+    shares_per_gpu: int = 0,
+) -> Mapping[str, tuple[Slot, ...]]:
+    """The slots of each resource that the node has."""
+    found: dict[str, list[Slot]] = {}
+    for device in inventory.devices:
+        existing = advertisement is Advertisement.EXISTING
+        if not (existing and device.mig_enabled):
+            whole = DeviceAssignment(device.index)
+            found.setdefault(GPU, []).append(Slot(device.uuid, device, whole))
+            for number in range(shares_per_gpu):
+                found.setdefault(SHARED_GPU, []).append(Slot(f"{device.uuid}::{number}", device))
+        for resource, slot in _existing(device) if existing else _possible(device):
+            found.setdefault(resource, []).append(slot)
+    return {resource: tuple(slots) for resource, slots in sorted(found.items())}
+
+
+def prefer_slots(
+    slots: Sequence[Slot],
+    available: Collection[str],
+    required: Collection[str],
+    size: int,
+    assigned: Iterable[DeviceAssignment],
+) -> tuple[str, ...]:
+    """The ids that a container should get, as far as the kubelet lets it choose: those required,
+    those of the assigned devices, then others on the fewest GPUs."""
+    chosen = dict.fromkeys(sorted(required))
+    open_ = [each for each in slots if each.id in available and each.id not in chosen]
+    for wanted in assigned:
+        matches = [each for each in open_ if each.device.index == wanted.index]
+        exact = [each for each in matches if each.assignment in (wanted, None)]
+        for slot in (exact or matches)[:1]:
+            chosen[slot.id] = None
+            open_.remove(slot)
+    free: dict[str, int] = {}
+    for slot in open_:
+        free[slot.device.uuid] = free.get(slot.device.uuid, 0) + 1
+    open_.sort(key=lambda each: (free[each.device.uuid], each.device.index))
+    chosen.update((each.id, None) for each in open_)
+    return tuple(chosen)[:size]
+
+
+def _possible(device: Device) -> Iterator[tuple[str, Slot]]:
+    for profile in device.geometry.profiles if device.geometry is not None else ():
+        for number in range(profile.limit):
+            slot = Slot(f"{device.uuid}/{profile.name}/{number}", device)
+            yield mig_resource(profile.name), slot
+
+
+def _existing(device: Device) -> Iterator[tuple[str, Slot]]:
+    for each in device.instances:
+        assignment = DeviceAssignment(device.index, 0, each.profile, each.start)
+        yield mig_resource(each.profile), Slot(each.uuid, device, assignment)

@@ -1,0 +1,97 @@
+"""What the kubelet counts, and which of it it should pick."""
+
+from msgspec.structs import replace
+
+from kilonova.api.gpu_annotations import DeviceAssignment, InvalidAnnotation, parse_devices
+from kilonova.gpu.deviceplugin.plugin import list_devices
+from kilonova.gpu.deviceplugin.slots import SHARED_GPU, Advertisement, build_slots, prefer_slots
+from kilonova.gpu.devices.model import HealthState, MigInstance, NodeInventory
+from kilonova.scheduler.core.model.snapshot import GPU
+from tests.gpu.deviceplugin.node_pods import machine, with_health
+
+NODE = machine("h100:2")
+FIRST, SECOND = (each.uuid for each in NODE.devices)
+SMALL = "nvidia.com/mig-1g.10gb"
+
+
+def test_every_profile_has_as_many_slots_as_instances_could_exist() -> None:
+    slots = build_slots(NODE)
+    assert {name: len(each) for name, each in slots.items()} == {
+        GPU: 2,
+        SMALL: 14,
+        "nvidia.com/mig-1g.10gb.me": 2,
+        "nvidia.com/mig-1g.20gb": 8,
+        "nvidia.com/mig-2g.20gb": 6,
+        "nvidia.com/mig-3g.40gb": 4,
+        "nvidia.com/mig-4g.40gb": 2,
+        "nvidia.com/mig-7g.80gb": 2,
+    }
+    assert [each.id for each in slots[GPU]] == [FIRST, SECOND]
+
+
+def test_only_what_exists_is_advertised_to_other_schedulers() -> None:
+    slots = build_slots(_sliced(), Advertisement.EXISTING)
+    ids = {name: [slot.id for slot in each] for name, each in slots.items()}
+    assert ids == {GPU: [SECOND], SMALL: ["MIG-1"]}
+
+
+def test_shares_have_slots_where_they_are_configured() -> None:
+    slots = build_slots(NODE, shares_per_gpu=3)
+    assert [each.id for each in slots[SHARED_GPU]][:4] == [
+        f"{FIRST}::0",
+        f"{FIRST}::1",
+        f"{FIRST}::2",
+        f"{SECOND}::0",
+    ]
+
+
+def test_health_and_numa_node_reach_the_kubelet() -> None:
+    node = with_health(with_health(NODE, 0, HealthState.DEGRADED), 1, HealthState.UNHEALTHY)
+    first, second = list_devices(build_slots(node)[GPU])
+    assert (first.health, second.health) == ("Healthy", "Unhealthy")
+    assert [each.id for each in first.topology.nodes] == [NODE.devices[0].numa]
+    unknown = replace(NODE, devices=(replace(NODE.devices[0], numa=-1),))
+    assert not list_devices(build_slots(unknown)[GPU])[0].HasField("topology")
+
+
+def test_slots_of_the_assigned_devices_are_preferred() -> None:
+    slots = build_slots(NODE)
+    both = [FIRST, SECOND]
+    assert prefer_slots(slots[GPU], both, (), 1, _assigned("1")) == (SECOND,)
+    # What the kubelet requires comes first, and what is not available is not chosen.
+    assert prefer_slots(slots[GPU], both, [FIRST], 1, _assigned("1")) == (FIRST,)
+    assert prefer_slots(slots[GPU], [FIRST], (), 1, _assigned("1")) == (FIRST,)
+    every = [each.id for each in slots[SMALL]]
+    wanted = _assigned("1:1g.10gb@4,1:1g.10gb@0,0:1g.10gb@6")
+    assert prefer_slots(slots[SMALL], every, (), 3, wanted) == (
+        f"{SECOND}/1g.10gb/0",
+        f"{SECOND}/1g.10gb/1",
+        f"{FIRST}/1g.10gb/0",
+    )
+
+
+def test_existing_instance_that_is_assigned_is_preferred() -> None:
+    slots = build_slots(_sliced("MIG-1", "MIG-2"), Advertisement.EXISTING)[SMALL]
+    assert prefer_slots(slots, ["MIG-1", "MIG-2"], (), 1, _assigned("0:1g.10gb@1")) == ("MIG-2",)
+
+
+def test_without_assignment_slots_of_the_fullest_gpu_are_preferred() -> None:
+    slots = build_slots(NODE)[SMALL]
+    available = [each.id for each in slots if each.id != f"{SECOND}/1g.10gb/3"]
+    chosen = prefer_slots(slots, available, (), 2, ())
+    assert chosen == (f"{SECOND}/1g.10gb/0", f"{SECOND}/1g.10gb/1")
+
+
+def _sliced(*uuids: str) -> NodeInventory:
+    """The first GPU has instances."""
+    instances = tuple(
+        MigInstance(uuid, "1g.10gb", start) for start, uuid in enumerate(uuids or ("MIG-1",))
+    )
+    first, second = NODE.devices
+    return replace(NODE, devices=(replace(first, mig_enabled=True, instances=instances), second))
+
+
+def _assigned(text: str) -> tuple[DeviceAssignment, ...]:
+    parsed = parse_devices(text)
+    assert not isinstance(parsed, InvalidAnnotation)
+    return parsed
