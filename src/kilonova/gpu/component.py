@@ -1,6 +1,6 @@
 """The registration of the GPU layer."""
 
-from kilonova.component import Component, EmbeddedPart
+from kilonova.component import Component, EmbeddedPart, ProcessPart
 
 COMPONENTS = (
     Component(
@@ -17,6 +17,16 @@ COMPONENTS = (
         embedded=EmbeddedPart(
             help="Run the agents of simulated GPU nodes, which make MIG instances and watch health.",
             build="kilonova.gpu.embedded:build_embedded_gpu",
+        ),
+    ),
+    Component(
+        name="agent",
+        summary="The agent of a GPU node: MIG instances, devices of containers, health.",
+        order=75,
+        process=ProcessPart(
+            name="agent",
+            command="kilonova.gpu.process.command:agent",
+            deploy="deploy/agent",
         ),
     ),
 )

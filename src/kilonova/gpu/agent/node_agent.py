@@ -108,6 +108,11 @@ class NodeAgent:
         return self.engine.inventory
 
     @property
+    def is_open(self) -> bool:
+        """Whether it has the node, and has read its devices."""
+        return self._is_open
+
+    @property
     def is_changing(self) -> bool:
         """Whether MIG instances are being made or destroyed."""
         return self._mig.is_changing

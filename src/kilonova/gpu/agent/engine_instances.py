@@ -1,0 +1,86 @@
+"""The MIG engine as the device plugin and the DRA driver see it (`InstanceProvider`)."""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+
+from kilonova.api.gpu_annotations import DeviceAssignment
+from kilonova.gpu.devices.errors import GpuError, GpuErrorKind
+from kilonova.gpu.devices.model import MigInstance
+from kilonova.gpu.kubelet.interfaces import AllocationRefused
+from kilonova.gpu.mig.engine import MigEngine, RequestRefused
+from kilonova.gpu.mig.execution import StepFailed
+from kilonova.gpu.mig.planner import Target
+from kilonova.gpu.mig.reservations import Holding, SlotRequest
+from kilonova.gpu.mig.steps import Slot
+
+
+class EngineInstances:
+    """Makes instances for owners, which are pods and claims, by their UID.
+
+    `claims` are the owners that no pod of the API stands for; the agent reserves for them, too.
+    `on_change` is called when an owner came or went.
+    """
+
+    def __init__(self, engine: MigEngine, on_change: Callable[[], None]) -> None:
+        self._engine = engine
+        self._on_change = on_change
+        self._owners: dict[str, Holding] = {}
+        self._lock = asyncio.Lock()
+
+    def owners(self) -> Mapping[str, Holding]:
+        """What owners have been given here and have not given back."""
+        return dict(self._owners)
+
+    async def ensure_instances(
+        self, owner: str, assignments: Sequence[DeviceAssignment]
+    ) -> Mapping[DeviceAssignment, MigInstance]:
+        """Make the instances of an owner exist, and let its whole devices leave MIG mode."""
+        devices = {each.index: each.uuid for each in self._engine.inventory.devices}
+        missing = [each for each in assignments if each.index not in devices]
+        if missing:
+            raise AllocationRefused(f"GPU {missing[0].index} is gone: the node has {len(devices)}")
+        parts = [each for each in assignments if each.profile]
+        whole = tuple(dict.fromkeys(devices[x.index] for x in assignments if not x.profile))
+        requests = [
+            SlotRequest(devices[each.index], Slot(each.profile, each.start)) for each in parts
+        ]
+        async with self._lock:
+            try:
+                await self._leave_mig_mode(whole)
+                if whole:
+                    await self._engine.use_devices(owner, whole)
+                found = await self._engine.ensure(owner, requests) if requests else ()
+            except RequestRefused as error:
+                raise AllocationRefused(str(error)) from error
+            except StepFailed as error:
+                raise error.error from error
+            except OSError as error:
+                raise GpuError(
+                    GpuErrorKind.UNKNOWN, "ensure_instances", detail=str(error)
+                ) from error
+            self._owners[owner] = Holding(tuple(requests), whole)
+        self._on_change()
+        return dict(zip(parts, found, strict=True))
+
+    async def release_instances(self, owner: str) -> None:
+        """The owner needs nothing any more. Its instances stay for the next one."""
+        self._owners.pop(owner, None)
+        await self._engine.release(owner)
+        self._on_change()
+
+    async def _leave_mig_mode(self, devices: Sequence[str]) -> None:
+        sliced = {
+            device: Target(mig_enabled=False)
+            for device in devices
+            if (found := self._engine.inventory.find(device)) is not None and found.mig_enabled
+        }
+        for result in await self._engine.apply(sliced) if sliced else ():
+            if result.refusals:
+                raise AllocationRefused("; ".join(result.refusals))
+            if result.failure:
+                raise GpuError(
+                    GpuErrorKind.UNKNOWN,
+                    "set_mig_mode",
+                    device=result.device,
+                    detail=result.failure,
+                )

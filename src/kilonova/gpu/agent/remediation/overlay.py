@@ -1,0 +1,26 @@
+"""The inventory as pods should see it: with what the records say of health. Pure."""
+
+from collections.abc import Mapping
+
+from msgspec.structs import replace
+
+from kilonova.api.gpu_health import HealthRecord
+from kilonova.gpu.devices.model import Device, DeviceHealth, HealthState, NodeInventory
+
+
+def overlay_health(inventory: NodeInventory, records: Mapping[str, HealthRecord]) -> NodeInventory:
+    """The inventory in which devices with a record are as healthy as it says."""
+    if not records:
+        return inventory
+    return replace(
+        inventory,
+        devices=tuple(_overlay(each, records.get(each.uuid)) for each in inventory.devices),
+    )
+
+
+def _overlay(device: Device, record: HealthRecord | None) -> Device:
+    if record is None or device.health.state is HealthState.UNHEALTHY:
+        return device
+    state = HealthState.UNHEALTHY if record.is_unhealthy else HealthState.DEGRADED
+    reasons = (record.reason, *device.health.reasons)
+    return replace(device, health=DeviceHealth(state, reasons, not record.is_unhealthy))

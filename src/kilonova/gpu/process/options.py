@@ -1,0 +1,30 @@
+"""The options of `kilonova run agent`."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from kilonova.component.process.process import ProcessOptions
+from kilonova.gpu.agent.context import AgentSettings
+
+NAME = "kilonova-agent"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentOptions(ProcessOptions):
+    """The options of the process; without a port there is no gRPC service."""
+
+    node: str
+    backend: str
+    """`nvml`, `simulated:PERSONA` or `recorded:FILE`."""
+    state_dir: Path
+    kubelet_dir: Path | None
+    """None: no device plugin and no DRA driver."""
+    cdi_dir: Path
+    device_plugin: bool = True
+    dra: bool = True
+    dra_driver: str = "gpu.kilonova.dev"
+    port: int | None
+    certs: Path | None = None
+    client_ca: Path | None = None
+    settings: AgentSettings = field(default_factory=AgentSettings)
+    may_reset: bool = True
