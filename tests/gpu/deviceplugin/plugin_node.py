@@ -9,11 +9,12 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+from kilonova.gpu.agent.engine_instances import EngineInstances
 from kilonova.gpu.cdi import CdiFolder
 from kilonova.gpu.deviceplugin import Allocator, DevicePluginServer
 from kilonova.gpu.devices.simulated import SimulatedBackend
 from kilonova.gpu.kubelet import HoldingStore, InventoryFeed, KubeletPaths, open_holdings
-from kilonova.gpu.kubelet.mig_engine import EngineInstances, list_holders
+from kilonova.gpu.kubelet.engine_holders import list_holders
 from kilonova.gpu.kubelet.pod_resources import PodResources
 from kilonova.gpu.mig.engine import MigEngine
 from tests.gpu.deviceplugin.node_pods import PodList
@@ -75,7 +76,7 @@ class PluginNode:
             self.allocator = Allocator(
                 self.feed,
                 self.pods,
-                EngineInstances(engine),
+                EngineInstances(engine, lambda: None),
                 self.store,
                 cdi,
                 resources.read,

@@ -7,6 +7,7 @@ device, too; it consumes the memory slices that it would occupy, and the whole G
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 
+from kilonova.api import gpu_slices
 from kilonova.api.gpu_annotations import DeviceAssignment
 from kilonova.api.json import JsonObject
 from kilonova.catalog import GpuModel, load_catalog
@@ -16,36 +17,22 @@ from kilonova.local.simnodes.gpus.identity import derive_gpu_uuid, derive_pci_ad
 from kilonova.local.simnodes.gpus.topology import memory_mebibytes
 
 DRIVER = "gpu.nvidia.com"
-_MAX_DEVICES_WITH_COUNTERS = 64
-_MAX_DEVICES = 128
-_PROFILE_IDS = {1: 19, 2: 14, 3: 9, 4: 5, 7: 0}
-"""GPU instance profile ids by compute slices."""
 
 
 def build_device_classes() -> list[JsonObject]:
     """The classes of whole GPUs and of MIG instances."""
     return [
-        _build_class("gpu.nvidia.com", "gpu", {"extendedResourceName": "nvidia.com/gpu"}),
-        _build_class("mig.nvidia.com", "mig", {}),
+        gpu_slices.build_device_class(
+            "gpu.nvidia.com", DRIVER, "gpu", extended_resource="nvidia.com/gpu"
+        ),
+        gpu_slices.build_device_class("mig.nvidia.com", DRIVER, "mig"),
     ]
 
 
 def build_resource_slices(node: str, node_uid: str, gpu: GpuSpec) -> list[JsonObject]:
     """The slices of a node's pool: the devices, and before them the counters that they consume."""
     devices = list(_build_devices(node, gpu))
-    counters = _build_counter_sets(gpu)
-    size = _MAX_DEVICES_WITH_COUNTERS if counters else _MAX_DEVICES
-    parts: list[JsonObject] = [{"sharedCounters": counters}] if counters else []
-    parts += [{"devices": devices[at : at + size]} for at in range(0, len(devices), size)]
-    pool: JsonObject = {"name": node, "generation": 1, "resourceSliceCount": len(parts)}
-    owner: JsonObject = {"apiVersion": "v1", "kind": "Node", "name": node, "uid": node_uid}
-    return [
-        {
-            "metadata": {"name": f"{node}-{DRIVER}-{number}", "ownerReferences": [owner]},
-            "spec": {"driver": DRIVER, "nodeName": node, "pool": pool, **part},
-        }
-        for number, part in enumerate(parts)
-    ]
+    return gpu_slices.build_pool(DRIVER, node, node_uid, devices, _build_counter_sets(gpu))
 
 
 def find_assignment(gpu: GpuSpec, device: str) -> DeviceAssignment | None:
@@ -55,7 +42,9 @@ def find_assignment(gpu: GpuSpec, device: str) -> DeviceAssignment | None:
 
 @lru_cache(maxsize=256)
 def _list_assignments(gpu: GpuSpec) -> Mapping[str, DeviceAssignment]:
-    whole = {_gpu_name(index): DeviceAssignment(index) for index in range(gpu.count)}
+    whole = {
+        gpu_slices.gpu_device_name(index): DeviceAssignment(index) for index in range(gpu.count)
+    }
     parts = {
         _instance_name(index, profile, start): DeviceAssignment(index, 0, profile.name, start)
         for index in range(gpu.count)
@@ -70,46 +59,37 @@ def _build_devices(node: str, gpu: GpuSpec) -> Iterator[JsonObject]:
     for index in range(gpu.count):
         uuid = derive_gpu_uuid(node, index)
         common = {
-            **_string("productName", gpu.model),
-            **(_string("architecture", model.architecture) if model is not None else {}),
-            **_string("resource.kubernetes.io/pciBusID", derive_pci_address(index)),
+            "productName": gpu.model,
+            "architecture": model.architecture if model is not None else "",
+            gpu_slices.PCI_ADDRESS: derive_pci_address(index),
         }
-        capacity = {"memory": {"value": f"{memory}Mi"}}
+        capacity = {"memory": f"{memory}Mi"}
         if sms:
-            capacity["multiprocessors"] = {"value": str(sms)}
-        own = {**_string("type", "gpu"), **_string("uuid", uuid), **common}
-        yield _build_device(_gpu_name(index), own, capacity, index, _all_slices(gpu))
+            capacity["multiprocessors"] = str(sms)
+        own = gpu_slices.typed_attributes({"type": "gpu", "uuid": uuid, **common})
+        counters = gpu_slices.slice_counters(_all_slices(gpu))
+        name = gpu_slices.gpu_device_name(index)
+        yield gpu_slices.build_device(name, own, capacity, index, counters)
         for profile, start in _iter_partitions(gpu):
-            own = {
-                **_string("type", "mig"),
-                **_string("parentUUID", uuid),
-                **_string("profile", profile.name),
-                **common,
-            }
-            part = {"memory": {"value": f"{memory * profile.slices // MEMORY_SLICES}Mi"}}
+            own = gpu_slices.typed_attributes(
+                {"type": "mig", "parentUUID": uuid, "profile": profile.name, **common}
+            )
+            part = {"memory": f"{memory * profile.slices // MEMORY_SLICES}Mi"}
             if profile.sms:
-                part["multiprocessors"] = {"value": str(profile.sms)}
-            taken = range(start, start + profile.slices)
-            yield _build_device(_instance_name(index, profile, start), own, part, index, taken)
-
-
-def _build_device(
-    name: str, attributes: JsonObject, capacity: JsonObject, index: int, slices: range
-) -> JsonObject:
-    device: JsonObject = {"name": name, "attributes": attributes, "capacity": capacity}
-    if slices:
-        counters = {f"memory-slice-{number}": {"value": "1"} for number in slices}
-        device["consumesCounters"] = [
-            {"counterSet": _counter_set_name(index), "counters": counters}
-        ]
-    return device
+                part["multiprocessors"] = str(profile.sms)
+            counters = gpu_slices.slice_counters(range(start, start + profile.slices))
+            name = _instance_name(index, profile, start)
+            yield gpu_slices.build_device(name, own, part, index, counters)
 
 
 def _build_counter_sets(gpu: GpuSpec) -> list[JsonObject]:
-    counters = {f"memory-slice-{number}": {"value": "1"} for number in _all_slices(gpu)}
+    counters = gpu_slices.slice_counters(_all_slices(gpu))
     if not counters:
         return []
-    return [{"name": _counter_set_name(index), "counters": counters} for index in range(gpu.count)]
+    return [
+        {"name": gpu_slices.counter_set_name(index), "counters": counters}
+        for index in range(gpu.count)
+    ]
 
 
 def _all_slices(gpu: GpuSpec) -> range:
@@ -136,26 +116,7 @@ def _find_model(gpu: GpuSpec) -> GpuModel | None:
     return load_catalog().find_gpu(gpu.model, memory_mebibytes(gpu))
 
 
-def _gpu_name(index: int) -> str:
-    return f"gpu-{index}"
-
-
 def _instance_name(index: int, profile: MigProfile, start: int) -> str:
-    short, number = profile.name.replace(".", ""), _PROFILE_IDS.get(profile.compute, 15)
-    return f"gpu-{index}-mig-{short}-{number}-{start}"
-
-
-def _counter_set_name(index: int) -> str:
-    return f"gpu-{index}-counter-set"
-
-
-def _string(name: str, value: str) -> JsonObject:
-    return {name: {"string": value}}
-
-
-def _build_class(name: str, kind: str, more: JsonObject) -> JsonObject:
-    expression = f"device.driver == '{DRIVER}' && device.attributes['{DRIVER}'].type == '{kind}'"
-    return {
-        "metadata": {"name": name},
-        "spec": {"selectors": [{"cel": {"expression": expression}}], **more},
-    }
+    return gpu_slices.mig_device_name(
+        index, profile.name, start, compute=profile.compute, slices=profile.slices
+    )

@@ -1,0 +1,31 @@
+"""Who holds what, for the MIG engine, which changes nothing before it knows.
+
+The pods of the API are not enough: claims, and pods that another scheduler has bound, have devices
+that only the checkpoint tells.
+"""
+
+from collections.abc import Sequence
+
+from kilonova.gpu.kubelet.holdings import Holding
+from kilonova.gpu.mig.reservations import Holding as EngineHolding
+from kilonova.gpu.mig.reservations import SlotRequest
+from kilonova.gpu.mig.steps import Slot
+
+
+def list_holders(holdings: Sequence[Holding]) -> dict[str, EngineHolding]:
+    """What holders have, by the uid of the pod or claim. Pure."""
+    slots: dict[str, set[SlotRequest]] = {}
+    devices: dict[str, set[str]] = {}
+    for holding in holdings:
+        own, used = slots.setdefault(holding.uid, set()), devices.setdefault(holding.uid, set())
+        for each in holding.devices:
+            assignment = each.assignment
+            if assignment.profile:
+                slot = Slot(assignment.profile, assignment.start)
+                own.add(SlotRequest(each.device, slot))
+            else:
+                used.add(each.device)
+    return {
+        uid: EngineHolding(tuple(sorted(own)), tuple(sorted(devices[uid])))
+        for uid, own in slots.items()
+    }
