@@ -8,6 +8,7 @@ from typing import Protocol, runtime_checkable
 
 from prometheus_client import CollectorRegistry
 
+from kilonova.api.gpu_metrics import GpuReading
 from kilonova.component.health import ComponentProblems
 from kilonova.component.registration import FlagValue
 from kilonova.kube import Client, Runnable
@@ -49,6 +50,11 @@ class EmbeddedCluster(Protocol):
     def component_registry(self, name: str) -> CollectorRegistry:
         """A new registry for metrics, which the API server exposes; it replaces that of the
         component's previous run."""
+        ...
+
+    def provide_gpu_readings(self, read: Callable[[str], tuple[GpuReading, ...] | None]) -> None:
+        """Have the NodeMetrics of nodes show what is measured of their GPUs; `read` is given the
+        name of a node, and answers None for one that it does not measure."""
         ...
 
 

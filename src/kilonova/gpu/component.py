@@ -1,6 +1,6 @@
 """The registration of the GPU layer."""
 
-from kilonova.component import Component, EmbeddedPart, ProcessPart
+from kilonova.component import Command, Component, EmbeddedPart, ProcessPart
 
 COMPONENTS = (
     Component(
@@ -18,6 +18,8 @@ COMPONENTS = (
             help="Run the agents of simulated GPU nodes, which make MIG instances and watch health.",
             build="kilonova.gpu.embedded:build_embedded_gpu",
         ),
+        commands=(Command("gpu", "kilonova.gpu.commands.app:app"),),
+        checks="kilonova.gpu.checks:check_gpus",
     ),
     Component(
         name="agent",

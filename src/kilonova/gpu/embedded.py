@@ -38,6 +38,7 @@ def build_embedded_gpu(context: EmbeddedContext) -> EmbeddedComponent:
             folders.get,
             cluster.clock.monotonic,
         )
+        cluster.provide_gpu_readings(agents.agents.read_gpus)
         return agents.runnables
 
     return EmbeddedComponent(build_runnables=build_runnables)

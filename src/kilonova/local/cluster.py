@@ -82,7 +82,7 @@ from kilonova.local.controllers import (
 )
 from kilonova.local.controllers.shared.indexes import pods_by_node
 from kilonova.local.data_directory import SHIM_DIRECTORY, DataDirectory
-from kilonova.local.kubelet_api import Kubelets
+from kilonova.local.kubelet_api import GpuReader, Kubelets
 from kilonova.local.simnodes import NO_NODES, Fleet, SimulatedNodes
 
 if TYPE_CHECKING:
@@ -498,6 +498,10 @@ class Cluster:
         """A new registry for metrics of a component, which the API exposes; it replaces that of
         the component's previous run."""
         return self.metrics.component_registry(name)
+
+    def provide_gpu_readings(self, read: GpuReader) -> None:
+        """Have the NodeMetrics of nodes show what is measured of their GPUs."""
+        self.kubelets.read_gpus = read
 
     @property
     def registered_nodes(self) -> tuple[int, int]:

@@ -5,7 +5,7 @@ one of a pod's node and forwards the request; the node implements it.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import IntEnum
@@ -119,11 +119,17 @@ class Kubelet(Protocol):
         ...
 
 
+GpuReader = Callable[[str], tuple[GpuReading, ...] | None]
+"""What is measured of the GPUs of a node, by its name; None if that is not known."""
+
+
 class Kubelets:
     """The registered kubelets, by node name."""
 
     def __init__(self) -> None:
         self._kubelets: dict[str, Kubelet] = {}
+        self.read_gpus: GpuReader = lambda node: None
+        """What an agent measures takes precedence over what the kubelet of a node reports."""
 
     def register(self, node: str, kubelet: Kubelet) -> None:
         self._kubelets[node] = kubelet

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from kilonova.api.gpu_annotations import InvalidAnnotation, parse_topology
 from kilonova.api.gpu_health import GPU_HEALTHY
+from kilonova.api.gpu_metrics import GpuReading
 from kilonova.gpu.agent.context import AgentContext
 from kilonova.gpu.agent.desire.conditions import healthy_condition
 from kilonova.gpu.agent.desire.node import DesiredNode
@@ -21,6 +22,7 @@ from kilonova.gpu.agent.simulated.faults import (
     find_new_xid,
 )
 from kilonova.gpu.agent.simulated.loads import LoadFollower
+from kilonova.gpu.agent.telemetry.readings import build_readings
 from kilonova.gpu.devices.simulated import SimulatedBackend, machine_from_topology
 from kilonova.gpu.devices.simulated.backend import INSTANT
 from kilonova.gpu.mig.engine import MigEngine
@@ -32,6 +34,8 @@ from kilonova.kube.status import find_condition
 BY_NODE = "node"
 """Pods by the name of the node that they are bound to."""
 _WORKERS = 8
+_MAX_MEASURED = 256
+"""Nodes whose devices are simulated for their telemetry alone."""
 
 
 def index_by_node(pod: Pod) -> tuple[str, ...]:
@@ -98,13 +102,21 @@ class SimulatedAgents:
         """The agent of a node whose devices are simulated."""
         return self._agents.get(name)
 
-    async def find_agent(self, name: str) -> NodeAgent | None:
-        """The agent of a node, whose devices are simulated from now on; None if it has none."""
+    def read_gpus(self, name: str) -> tuple[GpuReading, ...] | None:
+        """What is measured of a node's devices; None where nothing runs on them, or where so many
+        nodes are looked at that it would cost too much."""
         node = self._nodes.store.get(("", name))
-        agent = self._agents.get(name)
-        if node is None or (agent is None and not _is_claimable(node)):
+        pods = self._pods.store.by_index(BY_NODE, name)
+        if node is None or (name not in self._agents and not _runs_on_devices(pods)):
+            self._release_backend(name)
             return None
-        return agent or await self._build_agent(node)
+        if name not in self._backends and len(self._backends) >= _MAX_MEASURED:
+            return None
+        backend = self._find_backend(node)
+        if backend is None:
+            return None
+        self.follow_load(name)
+        return build_readings(backend.read_inventory(), backend.read_telemetry())
 
     def follow_load(self, name: str) -> None:
         """Bring the load of a node's devices in line with the pods that run on it."""
@@ -143,27 +155,38 @@ class SimulatedAgents:
         await self._writer.write(node, desired, self._context.now())
 
     async def _build_agent(self, node: Node) -> NodeAgent | None:
-        topology = parse_topology(node.metadata.annotations.topology)
-        if isinstance(topology, InvalidAnnotation):
+        name, calls = node.metadata.name, PacedCalls()
+        backend = self._find_backend(node)
+        if backend is None:
             return None
-        name = node.metadata.name
-        machine = machine_from_topology(topology, self._context.catalog)
-        backend = SimulatedBackend(machine, now=self._monotonic, durations=INSTANT)
-        calls = PacedCalls()
 
         def build_engine(report: Callable[[StateChange], None]) -> MigEngine:
             return MigEngine(backend, self._directory() / name, calls=calls, report=report)
 
-        agent = NodeAgent(name, backend, build_engine, calls, self._context)
-        # Known before it is open: another task must not build a second one.
-        self._agents[name], self._backends[name] = agent, backend
-        self._loads[name] = LoadFollower(backend)
-        return agent
+        self._agents[name] = NodeAgent(name, backend, build_engine, calls, self._context)
+        return self._agents[name]
+
+    def _find_backend(self, node: Node) -> SimulatedBackend | None:
+        """The devices of a node, as it has published them; None if it says nothing valid."""
+        name = node.metadata.name
+        if name not in self._backends:
+            topology = parse_topology(node.metadata.annotations.topology)
+            if isinstance(topology, InvalidAnnotation):
+                return None
+            machine = machine_from_topology(topology, self._context.catalog)
+            backend = SimulatedBackend(machine, now=self._monotonic, durations=INSTANT)
+            self._backends[name] = backend
+            self._loads[name] = LoadFollower(backend)
+        return self._backends[name]
+
+    def _release_backend(self, name: str) -> None:
+        if name not in self._agents:
+            self._backends.pop(name, None)
+            self._loads.pop(name, None)
 
     async def _forget(self, name: str) -> None:
         agent = self._agents.pop(name, None)
-        self._backends.pop(name, None)
-        self._loads.pop(name, None)
+        self._release_backend(name)
         self._xids.pop(name, None)
         if agent is not None:
             await agent.close()
@@ -191,6 +214,12 @@ def _node_key(pod: Pod) -> tuple[Key, ...]:
 def _is_claimable(node: Node) -> bool:
     """Whether its machine has published devices."""
     return bool(node.metadata.annotations.topology)
+
+
+def _runs_on_devices(pods: Sequence[Pod]) -> bool:
+    return any(
+        each.metadata.annotations.devices and each.status.phase == "Running" for each in pods
+    )
 
 
 def _needs_devices(node: Node, pods: Sequence[Pod]) -> bool:

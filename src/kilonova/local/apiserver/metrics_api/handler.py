@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable
+from dataclasses import replace
 
 from kilonova.api.json import JsonObject
 from kilonova.kube.client.transport import Reply, Request
@@ -82,6 +83,9 @@ class MetricsHandler:
         for count, node in enumerate(nodes, 1):
             usage = await _read_usage(kubelets.get(node.key))
             if usage is not None:
+                measured = self._kubelets.read_gpus(node.key)
+                if measured is not None:
+                    usage = replace(usage, gpus=measured)
                 yield node_metrics(node.key, node.labels, usage, now)
             if count % _BATCH_SIZE == 0:
                 await asyncio.sleep(0)

@@ -1,0 +1,2 @@
+"""`kilonova gpu`: the GPUs of this machine (discover, topology, health), and of a cluster (list,
+slices)."""
