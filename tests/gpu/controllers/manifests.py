@@ -7,7 +7,7 @@ from tests.api.manifests import with_changes
 TRAINER: Any = {"name": "trainer", "image": "example.com/trainer:1"}
 
 
-def workload(name: str = "job", *, gpus: int = 8, **changes: Any) -> Any:
+def workload(name: str = "job", *, gpus: int = 8, changes: Any = None) -> Any:
     """A workload with a pod template; `changes` are by path within the object."""
     body: Any = {
         "apiVersion": "kgwe.nvidia.io/v1",
@@ -18,7 +18,7 @@ def workload(name: str = "job", *, gpus: int = 8, **changes: Any) -> Any:
             "podTemplate": {"spec": {"containers": [TRAINER]}},
         },
     }
-    return with_changes(body, changes)
+    return with_changes(body, changes or {})
 
 
 def run_for(seconds: float, exit_code: int = 0) -> Any:

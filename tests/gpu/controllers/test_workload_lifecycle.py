@@ -27,7 +27,7 @@ def scheduled_reason(status: Any) -> str | None:
 async def test_eight_gpus_are_one_pod_on_one_node() -> None:
     async with gpu_cluster() as cluster:
         await cluster.create(
-            **{
+            changes={
                 "spec.gpuRequirements.topology": {"preference": "NVLinkOptimal"},
                 "spec.gpuRequirements.gpuModel": "H100",
             }
@@ -71,7 +71,7 @@ async def test_sixteen_gpus_are_two_pods_that_find_each_other() -> None:
 
 async def test_mig_instances_are_placed_and_reported() -> None:
     async with gpu_cluster(gpu_nodes(1)) as cluster:
-        await cluster.create(gpus=1, **{"spec.gpuRequirements.mig": {"profile": "2g.20gb"}})
+        await cluster.create(gpus=1, changes={"spec.gpuRequirements.mig": {"profile": "2g.20gb"}})
         status = await cluster.wait_for(lambda each: bool(each.get("scheduledNode")))
         (instance,) = status["migInstances"]
         assert instance["profile"] == "2g.20gb"
@@ -84,7 +84,7 @@ async def test_required_nvlink_waits_where_there_is_none() -> None:
     l4 = gpu_nodes(1, gpu=type(H100)("L4", 8, "24Gi"))
     async with gpu_cluster(l4) as cluster:
         topology = {"preference": "NVLinkRequired"}
-        await cluster.create(gpus=2, **{"spec.gpuRequirements.topology": topology})
+        await cluster.create(gpus=2, changes={"spec.gpuRequirements.topology": topology})
         await cluster.wait_for(
             lambda each: (
                 scheduled_reason(each) == "InsufficientCapacity"
@@ -99,7 +99,7 @@ async def test_required_nvlink_waits_where_there_is_none() -> None:
 
 async def test_workload_that_ends_has_succeeded() -> None:
     async with gpu_cluster() as cluster:
-        await cluster.create(gpus=16, **run_for(20))
+        await cluster.create(gpus=16, changes=run_for(20))
         status = await cluster.wait_for_phase("Succeeded", within=120)
         assert condition_of(status, "Complete")["status"] == "True"
         assert condition_of(status, "Running")["status"] == "False"
@@ -117,7 +117,7 @@ async def test_workload_that_ends_has_succeeded() -> None:
 async def test_workload_fails_with_the_first_pod_that_fails() -> None:
     async with gpu_cluster() as cluster:
         changes: Any = {**run_for(20, exit_code=3), "spec.podTemplate.spec.restartPolicy": "Never"}
-        await cluster.create(**changes)
+        await cluster.create(changes=changes)
         status = await cluster.wait_for_phase("Failed", within=120)
         failed = condition_of(status, "Failed")
         assert failed["reason"] == "PodFailed"
@@ -169,9 +169,9 @@ async def test_deleted_workload_leaves_nothing() -> None:
 
 async def test_priority_preempts_what_may_be_preempted() -> None:
     async with gpu_cluster(gpu_nodes(1)) as cluster:
-        await cluster.create("low", **{"spec.preemptible": True, "spec.priority": 10})
+        await cluster.create("low", changes={"spec.preemptible": True, "spec.priority": 10})
         await cluster.wait_for_phase("Running", "low")
-        await cluster.create("high", **{"spec.priority": 1000})
+        await cluster.create("high", changes={"spec.priority": 1000})
         await cluster.wait_for_phase("Running", "high", within=120)
         low = await cluster.wait_for(lambda each: each.get("incarnation") == 1, "low")
         assert low["phase"] in ("Pending", "Scheduling")
@@ -184,7 +184,7 @@ async def test_workload_is_not_preemptible_by_default() -> None:
     async with gpu_cluster(gpu_nodes(1)) as cluster:
         await cluster.create("low")
         await cluster.wait_for_phase("Running", "low")
-        await cluster.create("high", **{"spec.priority": 1000})
+        await cluster.create("high", changes={"spec.priority": 1000})
         await cluster.wait_for_phase("Scheduling", "high")
         await advance_time(60)
         assert (await cluster.get_status("low"))["phase"] == "Running"
@@ -209,7 +209,7 @@ async def test_count_that_cannot_be_split_says_what_can() -> None:
 
 async def test_manifest_without_template_says_what_is_missing() -> None:
     async with gpu_cluster() as cluster:
-        await cluster.create(**{"spec.podTemplate": None})
+        await cluster.create(changes={"spec.podTemplate": None})
         status = await cluster.wait_for(lambda each: bool(condition_of(each, "Accepted")))
         accepted = condition_of(status, "Accepted")
         assert accepted["reason"] == "NoPodTemplate"
@@ -220,7 +220,9 @@ async def test_maximum_latency_ends_the_wait() -> None:
     async with gpu_cluster(gpu_nodes(1)) as cluster:
         await cluster.create("first")
         await cluster.wait_for_phase("Running", "first")
-        await cluster.create("second", **{"spec.constraints": {"maxSchedulingLatency": "30s"}})
+        await cluster.create(
+            "second", changes={"spec.constraints": {"maxSchedulingLatency": "30s"}}
+        )
         status = await cluster.wait_for_phase("Failed", "second", within=60)
         failed = condition_of(status, "Failed")
         assert failed["reason"] == "SchedulingLatencyExceeded"
@@ -230,7 +232,7 @@ async def test_maximum_latency_ends_the_wait() -> None:
 
 async def test_spec_may_change_while_nothing_is_placed() -> None:
     async with gpu_cluster(gpu_nodes(1)) as cluster:
-        await cluster.create(**{"spec.gpuRequirements.gpuModel": "B200"})
+        await cluster.create(changes={"spec.gpuRequirements.gpuModel": "B200"})
         await cluster.wait_for(
             lambda each: scheduled_reason(each) not in (None, "PodsPending", "WaitingForScheduler")
         )
@@ -243,19 +245,19 @@ async def test_spec_may_change_while_nothing_is_placed() -> None:
 async def test_colocated_workload_waits_for_the_pod_and_joins_it() -> None:
     async with gpu_cluster() as cluster:
         constraints = {"colocateWith": [{"name": "first-0"}]}
-        await cluster.create("second", gpus=2, **{"spec.constraints": constraints})
+        await cluster.create("second", gpus=2, changes={"spec.constraints": constraints})
         status = await cluster.wait_for(
             lambda each: scheduled_reason(each) == "WaitingForReferencedPods",
             "second",
         )
         assert "default/first-0" in condition_of(status, "Scheduled")["message"]
         first = {"spec.constraints": {"excludeNodes": ["node-0"]}}
-        await cluster.create("first", gpus=2, **first)
+        await cluster.create("first", gpus=2, changes=first)
         await cluster.wait_for_phase("Running", "first")
         status = await cluster.wait_for_phase("Running", "second")
         assert status["nodes"] == ["node-1"]
         away = {"antiAffinity": [{"kind": "GPUWorkload", "name": "first"}]}
-        await cluster.create("third", gpus=2, **{"spec.constraints": away})
+        await cluster.create("third", gpus=2, changes={"spec.constraints": away})
         assert (await cluster.wait_for_phase("Running", "third"))["nodes"] == ["node-0"]
 
 

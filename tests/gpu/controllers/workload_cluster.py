@@ -32,7 +32,7 @@ H100 = GpuSpec("NVIDIA-H100-80GB-HBM3", 8, "80Gi")
 
 def gpu_nodes(count: int = 2, gpu: GpuSpec = H100, name: str = "node", **fields: Any) -> NodeGroup:
     """Equal nodes: node-0, node-1, …"""
-    times = {"start": "100ms", "stop": "100ms", **fields}
+    times: Any = {"start": "100ms", "stop": "100ms", **fields}
     return NodeGroup(name, count, cpu="64", memory="512Gi", gpu=gpu, **times)
 
 
@@ -43,9 +43,10 @@ class GpuCluster:
     cluster: Cluster
     client: Client
 
-    async def create(self, name: str = "job", **changes: Any) -> Any:
+    async def create(self, name: str = "job", *, gpus: int = 8, changes: Any = None) -> Any:
         """Create a workload; `changes` are by path, as in `workload`."""
-        return await self.client.create(WORKLOADS, workload(name, **changes), NAMESPACE)
+        body = workload(name, gpus=gpus, changes=changes)
+        return await self.client.create(WORKLOADS, body, NAMESPACE)
 
     async def get(self, resource: Resource[Any], name: str) -> Any:
         """An object, or None."""

@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from kilonova.gpu.controllers.caches import Caches, build_caches
 from kilonova.gpu.controllers.context import ControllerContext
 from kilonova.gpu.controllers.gpuworkload.controller import build_workload_controller
+from kilonova.gpu.controllers.migstrategy.controller import build_strategy_controllers
 from kilonova.gpu.controllers.settings import ControllerSettings
 from kilonova.kube import NO_RUNTIME_METRICS, Client, Runnable, RuntimeMetrics
 from kilonova.kube.events import EventRecorder, random_id
@@ -70,5 +71,5 @@ def build_gpu_controllers(
         monotonic,
         runtime_metrics,
     )
-    controllers = (build_workload_controller(context),)
+    controllers = (build_workload_controller(context), *build_strategy_controllers(context))
     return GpuControllers(caches, recorder, controllers)

@@ -14,5 +14,5 @@ class ControllerSettings:
     gpus_per_node: int = 8
     """The number of GPUs that a node is assumed to have while there is none that a workload could
     use, such as before an autoscaler adds one."""
-    status_write_interval: float = 0.2
+    status_write_interval: float = 1.0
     """Minimum seconds between two status writes of the same MIGStrategy."""
