@@ -107,7 +107,7 @@ def test_own_devices_are_no_conflict() -> None:
 
 
 def test_claim_with_admin_access_excludes_nobody() -> None:
-    watcher = _holding("monitor", "2", is_shared=True)
+    watcher = _holding("monitor", "2", is_admin=True)
     assert _select(NODE, make_pod("a", "2"), holdings=[watcher]) == "2"
 
 
@@ -145,11 +145,13 @@ def _candidate(pod: NodePod, container: str) -> Candidate:
     return Candidate(pod, next(each for each in pod.containers if each.name == container))
 
 
-def _holding(name: str, devices: str, *, is_shared: bool = False) -> Holding:
+def _holding(name: str, devices: str, *, is_admin: bool = False) -> Holding:
     parsed = parse_devices(devices)
     assert not isinstance(parsed, InvalidAnnotation)
-    held = tuple(HeldDevice(NODE.devices[each.index].uuid, each) for each in parsed)
-    return Holding(HolderKind.POD, f"uid-{name}", "ns", name, held, "c0", GPU, is_shared=is_shared)
+    held = tuple(
+        HeldDevice(NODE.devices[each.index].uuid, each, is_admin=is_admin) for each in parsed
+    )
+    return Holding(HolderKind.POD, f"uid-{name}", "ns", name, held, "c0", GPU)
 
 
 def _select(

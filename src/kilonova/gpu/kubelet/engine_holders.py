@@ -20,6 +20,8 @@ def list_holders(holdings: Sequence[Holding]) -> dict[str, EngineHolding]:
         own, used = slots.setdefault(holding.uid, set()), devices.setdefault(holding.uid, set())
         for each in holding.devices:
             assignment = each.assignment
+            if each.is_admin:
+                continue
             if assignment.profile:
                 slot = Slot(assignment.profile, assignment.start)
                 own.add(SlotRequest(each.device, slot))

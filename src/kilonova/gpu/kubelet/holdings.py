@@ -42,6 +42,8 @@ class HeldDevice(msgspec.Struct, frozen=True, omit_defaults=True):
     """Of the device in its ResourcePool, for a claim."""
     request: str = ""
     """Of a claim, for which it was allocated."""
+    is_admin: bool = False
+    """Whether it is held beside others, for monitoring."""
 
 
 class Holding(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -58,8 +60,6 @@ class Holding(msgspec.Struct, frozen=True, omit_defaults=True):
     resource: str = ""
     ids: tuple[str, ...] = ()
     """The kubelet's ids of the devices, for a pod."""
-    is_shared: bool = False
-    """Whether it holds without excluding others: a claim with admin access."""
     sharing: str = ""
     """How containers share the devices, as JSON, for a claim that says so."""
 
@@ -154,10 +154,10 @@ def find_conflict(
         return None
     milli, memory = assignment.milli, assignment.memory_milli
     for holding in holdings:
-        if holding.uid == uid or holding.is_shared:
+        if holding.uid == uid:
             continue
         for held in holding.devices:
-            if held.device != device.uuid:
+            if held.device != device.uuid or held.is_admin:
                 continue
             if _exclude(held.assignment, assignment, device.geometry):
                 return holding
