@@ -1,21 +1,27 @@
-"""The GPU layer in the cluster of `kilonova up`: agents of the simulated nodes."""
+"""The GPU layer in the cluster of `kilonova up`: agents of the simulated nodes, and the controllers
+and webhooks of GPU objects."""
 
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from kilonova.api.scheduling_names import DEFAULT_SCHEDULER_NAME
 from kilonova.catalog import load_catalog
 from kilonova.component.embedded import EmbeddedComponent, EmbeddedContext
+from kilonova.gpu.admission import build_handlers, list_webhooks
 from kilonova.gpu.agent.context import AgentContext
 from kilonova.gpu.agent.metrics import AgentMetrics
 from kilonova.gpu.agent.simulated.runner import build_simulated_agents
+from kilonova.gpu.controllers import ControllerSettings, build_gpu_controllers
 from kilonova.kube import Runnable
+from kilonova.kube.admission.registration import list_in_process_webhooks
 from kilonova.kube.events import EventRecorder
 
 
 def build_embedded_gpu(context: EmbeddedContext) -> EmbeddedComponent:
-    """The agents; the API server exposes their metrics."""
+    """Agents, controllers and webhooks; the API server exposes the metrics of the agents."""
     cluster = context.cluster
+    settings = _settings_for(context)
     folders = _AgentFolders(cluster.data_path and context.directory / "agents")
 
     def build_runnables() -> Sequence[Runnable]:
@@ -39,9 +45,26 @@ def build_embedded_gpu(context: EmbeddedContext) -> EmbeddedComponent:
             cluster.clock.monotonic,
         )
         cluster.provide_gpu_readings(agents.agents.read_gpus)
-        return agents.runnables
+        controllers = build_gpu_controllers(
+            context.client,
+            settings,
+            now=cluster.clock.now,
+            monotonic=cluster.clock.monotonic,
+            new_id=cluster.new_id,
+        )
+        return [*agents.runnables, *controllers.runnables, *controllers.leader_runnables]
 
-    return EmbeddedComponent(build_runnables=build_runnables)
+    return EmbeddedComponent(
+        build_runnables=build_runnables,
+        build_webhooks=lambda: list_in_process_webhooks(list_webhooks(), build_handlers(settings)),
+    )
+
+
+def _settings_for(context: EmbeddedContext) -> ControllerSettings:
+    """Without our scheduler in the cluster, pods are left to the default one."""
+    if "scheduler" in context.selected:
+        return ControllerSettings()
+    return ControllerSettings(scheduler_name=DEFAULT_SCHEDULER_NAME)
 
 
 class _AgentFolders:
