@@ -5,8 +5,8 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from time import monotonic
 
+from kilonova.gpu.agent.blocking import IN_THREADS, Blocking
 from kilonova.gpu.agent.context import AgentContext
 from kilonova.gpu.agent.engine_instances import EngineInstances
 from kilonova.gpu.agent.holders import read_holders
@@ -35,7 +35,6 @@ from kilonova.kube import (
 )
 from kilonova.kube.observability.structured_logging import get_logger
 
-_EVENT_SECONDS = 2.0
 _EVENT_RETRY_SECONDS = 10.0
 _RESYNC_SECONDS = 60.0
 """How often the inventory is read where no event says that it has changed."""
@@ -57,11 +56,13 @@ class LocalAgent:
         runtime_metrics: RuntimeMetrics = NO_RUNTIME_METRICS,
         verifier: PodVerifier | None = None,
         may_reset: bool = True,
+        blocking: Blocking = IN_THREADS,
     ) -> None:
         calls = calls or ThreadCalls()
         self.node = node
         self._backend = backend
         self._verifier = verifier
+        self._blocking = blocking
         self.nodes: Reflector[Node] = Reflector(
             context.client, NODES, field_selector=f"metadata.name={node}"
         )
@@ -87,7 +88,11 @@ class LocalAgent:
         self.feed = InventoryFeed(NodeInventory())
         """The inventory with the health that the agent knows of."""
         self.telemetry = TelemetryCollector(
-            backend, self._inventory, now=monotonic, observe=self._observe
+            backend,
+            self._inventory,
+            now=blocking.monotonic,
+            call=blocking.in_thread,
+            observe=self._observe,
         )
         self._processes: set[tuple[str, int]] = set()
         self.changed = asyncio.Condition()
@@ -96,7 +101,7 @@ class LocalAgent:
     @property
     def runnables(self) -> Sequence[Runnable]:
         """What has to run."""
-        events = _EventLoop(self._backend, self)
+        events = _EventLoop(self._backend, self, self._blocking)
         return (
             self.nodes,
             self.pods,
@@ -167,16 +172,18 @@ class _EventLoop:
 
     name = "gpu events"
 
-    def __init__(self, backend: GpuBackend, local: LocalAgent) -> None:
+    def __init__(self, backend: GpuBackend, local: LocalAgent, blocking: Blocking) -> None:
         self._backend = backend
         self._local = local
+        self._blocking = blocking
 
     async def run(self) -> None:
         failure = ""
-        since = monotonic()
+        blocking = self._blocking
+        since = blocking.monotonic()
         while True:
             try:
-                events = await asyncio.to_thread(self._backend.wait_events, _EVENT_SECONDS)
+                events = await blocking.in_thread(self._backend.wait_events, blocking.event_seconds)
             except GpuError as error:
                 if str(error) != failure:
                     _log.warning("no events of devices, will retry", error=str(error))
@@ -188,7 +195,7 @@ class _EventLoop:
             if events:
                 self._local.agent.take_events(events)
                 self._local.wake()
-            elif monotonic() - since >= _RESYNC_SECONDS:
-                since = monotonic()
+            elif blocking.monotonic() - since >= _RESYNC_SECONDS:
+                since = blocking.monotonic()
                 self._local.agent.mark_stale()
                 self._local.wake()

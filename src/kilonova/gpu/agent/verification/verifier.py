@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from kilonova.gpu.agent.blocking import InThread
 from kilonova.gpu.agent.context import AgentContext
 from kilonova.gpu.agent.holders import Holder, read_holders
 from kilonova.gpu.agent.resources import PODS, Pod
@@ -24,9 +25,15 @@ _log = get_logger(__name__)
 class PodVerifier:
     """Compares by processes; `pods_of` blocks, and runs in a thread."""
 
-    def __init__(self, context: AgentContext, pods_of: PodsOfProcesses = read_pods_of) -> None:
+    def __init__(
+        self,
+        context: AgentContext,
+        pods_of: PodsOfProcesses = read_pods_of,
+        in_thread: InThread = asyncio.to_thread,
+    ) -> None:
         self._context = context
         self._pods_of = pods_of
+        self._in_thread = in_thread
         self._told: set[Mismatch] = set()
 
     async def verify(
@@ -40,7 +47,7 @@ class PodVerifier:
         pids = [process.pid for sample in samples for process in sample.processes]
         pod_of: Mapping[int, str] = {}
         if pids and holders:
-            pod_of = await asyncio.to_thread(self._pods_of, pids)
+            pod_of = await self._in_thread(self._pods_of, pids)
         usage = usage_by_processes(inventory, samples, pod_of)
         found = find_mismatches(inventory, holders, usage)
         by_uid = {each.uid: each for each in holders}
