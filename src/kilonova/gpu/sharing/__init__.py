@@ -1,0 +1,10 @@
+"""Several pods on one GPU without MIG: MPS, time-slicing, and the choice among all ways.
+
+- The **ladder** (`ladder`) says which way a request gets: a device of its own, a MIG instance, MPS
+  or time-slicing, and why.
+- With **MPS** processes run on a GPU at the same time, through a server of NVIDIA's Multi-Process
+  Service. A pod has a **share** (`shares`): a part of the threads, and memory. One control daemon
+  (`mps_daemon`) per device starts servers; the program behind it is reached through `mps_control`.
+  `mps_sharing` gives pods their shares.
+- With **time-slicing** (`time_slicing`) processes take turns; nothing limits their memory.
+"""
