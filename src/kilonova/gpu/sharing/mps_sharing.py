@@ -15,6 +15,7 @@ from typing import TypeVar
 
 import msgspec
 
+from kilonova.gpu.devices.errors import GpuError
 from kilonova.gpu.sharing.mps_control import MpsControl, MpsError, MpsErrorKind
 from kilonova.gpu.sharing.mps_daemon import ExclusiveMode, MpsDaemon
 from kilonova.gpu.sharing.shares import MpsCapacity, MpsShare, admit_share, client_environment
@@ -134,7 +135,7 @@ class MpsSharing:
                         await self._set_ceiling(daemon)
                     else:
                         await self._run(daemon.stop)
-                except MpsError as error:
+                except (MpsError, GpuError) as error:
                     failures[device] = str(error)
         return failures
 
@@ -150,7 +151,7 @@ class MpsSharing:
                         problems[device] = "the MPS daemon had ended, and was started again"
                         continue
                     faulty = await self._run(daemon.faulty_servers)
-                except MpsError as error:
+                except (MpsError, GpuError) as error:
                     problems[device] = str(error)
                     continue
                 if faulty:
