@@ -77,7 +77,7 @@ def with_constraints(
 
 
 def _build_tolerations(pod_spec: JsonObject, constraints: SchedulingConstraints) -> list[Any]:
-    own = [msgspec.to_builtins(each) for each in constraints.tolerations]
+    own = [_to_json(each) for each in constraints.tolerations]
     found: list[Any] = []
     for each in (*_as_list(pod_spec.get("tolerations")), *own, _GPU_TAINT):
         if each not in found:
@@ -123,14 +123,14 @@ def _merge_node_affinity(
     result = dict(own)
     asked = constraints.node_affinity
     required = () if asked is None else asked.required
-    mine: list[JsonObject] = [msgspec.to_builtins(each) for each in required]
+    mine: list[JsonObject] = [_to_json(each) for each in required]
     theirs = _as_list(_as_object(own.get(_REQUIRED)).get("nodeSelectorTerms"))
     terms = _combine(_combine([{}], theirs), mine)
     names = _restrict_names(constraints, namespace, pods)
     terms = [_add_fields(each, names) for each in terms]
     if terms != [{}]:
         result[_REQUIRED] = {"nodeSelectorTerms": terms}
-    preferred = [] if asked is None else [msgspec.to_builtins(each) for each in asked.preferred]
+    preferred = [] if asked is None else [_to_json(each) for each in asked.preferred]
     if preferred:
         added = [{"weight": each["weight"], "preference": each["selector"]} for each in preferred]
         result[_PREFERRED] = [*_as_list(own.get(_PREFERRED)), *added]
@@ -198,6 +198,11 @@ def _is_pod(reference: WorkloadReference) -> bool:
 
 def _pod_key(reference: WorkloadReference, namespace: str) -> PodKey:
     return reference.namespace or namespace, reference.name
+
+
+def _to_json(value: msgspec.Struct) -> JsonObject:
+    """JSON with lists, as in a manifest."""
+    return msgspec.json.decode(msgspec.json.encode(value))
 
 
 def _as_object(value: Any) -> JsonObject:
