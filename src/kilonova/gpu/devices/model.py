@@ -23,7 +23,7 @@ class HealthState(StrEnum):
     UNKNOWN = "Unknown"
 
 
-class DeviceHealth(msgspec.Struct, frozen=True, omit_defaults=True):
+class DeviceHealth(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
     """The health of a device, and why it is not healthy."""
 
     state: HealthState = HealthState.HEALTHY
@@ -33,7 +33,7 @@ class DeviceHealth(msgspec.Struct, frozen=True, omit_defaults=True):
     """Whether it may recover without a reset or a reboot."""
 
 
-class MigInstance(msgspec.Struct, frozen=True, omit_defaults=True):
+class MigInstance(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
     """A MIG instance: a GPU instance with one compute instance that has all of it.
 
     Where its creation was cut off, there may be a GPU instance alone: it occupies slices, nothing
@@ -63,7 +63,7 @@ def partial_instance_uuid(device: str, gpu_instance: int) -> str:
     return f"GI-{device}/{gpu_instance}"
 
 
-class MigResources(msgspec.Struct, frozen=True, omit_defaults=True):
+class MigResources(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
     """What an instance of a MIG profile has, apart from its slices."""
 
     profile: str
@@ -76,7 +76,7 @@ class MigResources(msgspec.Struct, frozen=True, omit_defaults=True):
     ofa_engines: int = 0
 
 
-class NvLinkPort(msgspec.Struct, frozen=True, omit_defaults=True):
+class NvLinkPort(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
     """One NVLink of a device."""
 
     link: int
@@ -89,7 +89,7 @@ class NvLinkPort(msgspec.Struct, frozen=True, omit_defaults=True):
     errors: int = 0
 
 
-class Fabric(msgspec.Struct, frozen=True, omit_defaults=True):
+class Fabric(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
     """The NVLink domain of a device that reaches beyond its machine (GB200 NVL72 and the like)."""
 
     cluster: str
@@ -105,7 +105,7 @@ class Fabric(msgspec.Struct, frozen=True, omit_defaults=True):
         return f"{self.cluster}.{self.clique}"
 
 
-class Device(msgspec.Struct, frozen=True, omit_defaults=True):
+class Device(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
     """A GPU of a node, apart from what changes all the time."""
 
     index: int
@@ -160,7 +160,7 @@ class PathKind(StrEnum):
     """Between NUMA nodes."""
 
 
-class DevicePath(msgspec.Struct, frozen=True):
+class DevicePath(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
     """How two devices of a node are connected; the lower index first, each pair once."""
 
     first: int
@@ -173,7 +173,7 @@ class DevicePath(msgspec.Struct, frozen=True):
     """Through an NVSwitch: the port is shared by all paths of the device."""
 
 
-class NodeInventory(msgspec.Struct, frozen=True, omit_defaults=True):
+class NodeInventory(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
     """The GPUs of a node, in the order of their index, and how they are connected."""
 
     devices: tuple[Device, ...] = ()
@@ -189,7 +189,7 @@ class NodeInventory(msgspec.Struct, frozen=True, omit_defaults=True):
         return next((each for each in self.devices if each.uuid == uuid), None)
 
 
-class ProcessUsage(msgspec.Struct, frozen=True, omit_defaults=True):
+class ProcessUsage(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
     """What a process uses of a device."""
 
     pid: int
@@ -200,7 +200,7 @@ class ProcessUsage(msgspec.Struct, frozen=True, omit_defaults=True):
     compute_instance: int | None = None
 
 
-class Activity(msgspec.Struct, frozen=True, omit_defaults=True):
+class Activity(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
     """How busy a device, or a MIG instance, is: shares of the time, 0 to 1. For an instance they
     are relative to what the instance has."""
 
@@ -215,7 +215,7 @@ class Activity(msgspec.Struct, frozen=True, omit_defaults=True):
     decoder: float | None = None
 
 
-class InstanceTelemetry(msgspec.Struct, frozen=True, omit_defaults=True):
+class InstanceTelemetry(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
     """What is measured of a MIG instance."""
 
     uuid: str
@@ -225,7 +225,7 @@ class InstanceTelemetry(msgspec.Struct, frozen=True, omit_defaults=True):
     activity: Activity = Activity()
 
 
-class DeviceTelemetry(msgspec.Struct, frozen=True, omit_defaults=True):
+class DeviceTelemetry(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
     """What is measured of a device."""
 
     uuid: str
@@ -272,7 +272,7 @@ class EventKind(StrEnum):
     DEVICE_RECOVERED = "DeviceRecovered"
 
 
-class GpuEvent(msgspec.Struct, frozen=True, omit_defaults=True):
+class GpuEvent(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
     """An event of a device."""
 
     kind: EventKind

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from kilonova.gpu.devices.model import Activity, DeviceTelemetry, ProcessUsage
-from kilonova.gpu.devices.nvml.telemetry import list_throttle_reasons
+from kilonova.gpu.devices.throttle_reasons import list_throttle_reasons
 from tests.gpu.devices.machines import FakeTime
 from tests.gpu.devices.nvml.fake_driver import MIB, UNSUPPORTED, Code, Process
 from tests.gpu.devices.nvml.machines import hgx_h100, one_h100, open_backend, recorded_h200

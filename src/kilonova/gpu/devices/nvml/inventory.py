@@ -6,27 +6,15 @@ from pathlib import Path
 from kilonova.api.gpu_annotations import normalize_pci_address
 from kilonova.catalog.mig import geometry_named
 from kilonova.catalog.tables import Catalog
+from kilonova.gpu.devices.architectures import ARCHITECTURES, count_sms
+from kilonova.gpu.devices.geometries import find_geometry
 from kilonova.gpu.devices.model import Device, DeviceHealth, Fabric, HealthState, NvLinkPort
 from kilonova.gpu.devices.nvml.fabric import read_fabric
 from kilonova.gpu.devices.nvml.library import Handle
-from kilonova.gpu.devices.nvml.mig import list_instances, read_geometry, read_profiles
+from kilonova.gpu.devices.nvml.mig import list_instances, read_profiles
 from kilonova.gpu.devices.nvml.session import Session, of_device
 from kilonova.gpu.devices.nvml.sysfs import SYSFS, find_pcie_switch, read_numa_node
 
-ARCHITECTURES = {
-    2: "Kepler",
-    3: "Maxwell",
-    4: "Pascal",
-    5: "Volta",
-    6: "Turing",
-    7: "Ampere",
-    8: "Ada",
-    9: "Hopper",
-    10: "Blackwell",
-    13: "Rubin",
-}
-_CORES_PER_SM = {(7, 0): 64, (7, 2): 64, (7, 5): 64, (8, 0): 64}
-"""By compute capability; 128 from 8.6 on."""
 _NVLINK_GENERATIONS = {1: 1, 2: 2, 3: 2, 4: 3, 5: 3, 6: 4, 7: 5, 8: 6}
 """By NVML's version of an NVLink."""
 _SM_CLOCK, _MEMORY_CLOCK = 1, 2
@@ -64,7 +52,7 @@ def _read_device(
     major_minor = None if capability is None else (capability[0], capability[1])
     mode = session.read(library.nvmlDeviceGetMigMode, handle)
     profiles = [] if mode is None else read_profiles(session, handle)
-    geometry = read_geometry(profiles, product)
+    geometry = find_geometry([each.profile for each in profiles], product)
     if mode is not None and not profiles:
         # Some drivers list no profiles of an Ampere device while MIG mode is disabled.
         model = catalog.find_gpu(product, memory_mib)
@@ -80,7 +68,7 @@ def _read_device(
         architecture=ARCHITECTURES.get(architecture, ""),
         capability=major_minor,
         memory_mib=memory_mib,
-        sms=_count_sms(session.read(library.nvmlDeviceGetNumGpuCores, handle), major_minor),
+        sms=count_sms(session.read(library.nvmlDeviceGetNumGpuCores, handle), major_minor),
         serial=session.read(library.nvmlDeviceGetSerial, handle) or "",
         minor=session.read(library.nvmlDeviceGetMinorNumber, handle),
         numa=_read_numa(session, handle, address, sysfs),
@@ -99,12 +87,6 @@ def _read_device(
         instances=list_instances(session, handle, uuid, profiles) if is_enabled else (),
         health=_fabric_health(fabric),
     )
-
-
-def _count_sms(cores: int | None, capability: tuple[int, int] | None) -> int | None:
-    if not cores or capability is None:
-        return None
-    return cores // _CORES_PER_SM.get(capability, 128)
 
 
 def _read_numa(session: Session, handle: Handle, address: str, sysfs: Path) -> int:

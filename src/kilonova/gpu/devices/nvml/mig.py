@@ -11,8 +11,9 @@ from typing import cast
 
 import msgspec
 
-from kilonova.catalog.mig import MigGeometry, MigProfile, known_geometries
+from kilonova.catalog.mig import MigProfile
 from kilonova.gpu.devices.errors import GpuError, GpuErrorKind
+from kilonova.gpu.devices.geometries import build_profile, profile_order
 from kilonova.gpu.devices.model import MigInstance, MigResources, partial_instance_uuid
 from kilonova.gpu.devices.nvml.library import Handle, Placement, reference
 from kilonova.gpu.devices.nvml.session import IN_USE, RESET_REQUIRED, SUCCESS, Session
@@ -53,15 +54,12 @@ def read_profiles(session: Session, device: Handle) -> list[DriverProfile]:
         found.append(
             DriverProfile(
                 info.id,
-                MigProfile(
+                build_profile(
                     name,
                     info.sliceCount,
-                    placements[0].size,
-                    tuple(sorted(each.start for each in placements)),
+                    [(each.start, each.size) for each in placements],
                     info.instanceCount,
-                    extended="+me" in name,
-                    memory=_memory_of_name(name),
-                    sms=info.multiprocessorCount,
+                    info.multiprocessorCount,
                 ),
                 MigResources(
                     name,
@@ -75,34 +73,7 @@ def read_profiles(session: Session, device: Handle) -> list[DriverProfile]:
                 ),
             )
         )
-    order = ((each.profile, each) for each in found)
-    return [
-        each
-        for _, each in sorted(
-            order, key=lambda pair: (pair[0].compute, pair[0].slices, len(pair[0].name))
-        )
-    ]
-
-
-def read_geometry(profiles: Sequence[DriverProfile], product: str) -> MigGeometry | None:
-    """The geometry of the profiles that a device lists; None if it lists none.
-
-    It has the name of the geometry in the catalog that has the same placements, else the product's.
-    """
-    if not profiles:
-        return None
-    read = tuple(each.profile for each in profiles)
-    layout = {_layout(each) for each in read}
-    for known in known_geometries():
-        if {_layout(each) for each in known.profiles} == layout:
-            same_sms = {(each.name, each.sms) for each in read} == {
-                (each.name, each.sms) for each in known.profiles
-            }
-            return known if same_sms else MigGeometry(known.name, read, known.aliases)
-    try:
-        return MigGeometry(product, read)
-    except ValueError:  # more slices than this version knows
-        return None
+    return sorted(found, key=lambda each: profile_order(each.profile))
 
 
 def list_instances(
@@ -341,20 +312,3 @@ def _restore_compute(
     except GpuError as error:
         detail = f"{cause}; undoing it: {error}"
         raise GpuError(GpuErrorKind.TIMEOUT, "destroy_instance", detail=detail) from cause
-
-
-def _layout(profile: MigProfile) -> tuple[object, ...]:
-    return (
-        profile.name,
-        profile.compute,
-        profile.slices,
-        profile.starts,
-        profile.limit,
-        profile.extended,
-    )
-
-
-def _memory_of_name(name: str) -> int:
-    """GB: 18 of `1g.18gb+me`."""
-    digits = name.partition(".")[2].partition("gb")[0]
-    return int(digits) if digits.isdigit() else 0

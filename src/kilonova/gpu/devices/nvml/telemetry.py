@@ -16,19 +16,8 @@ from kilonova.gpu.devices.nvml.library import Handle, ProcessInfo, ProcessSample
 from kilonova.gpu.devices.nvml.mig import list_mig_devices
 from kilonova.gpu.devices.nvml.profiling import Counters, Profiler
 from kilonova.gpu.devices.nvml.session import SUCCESS, Session
+from kilonova.gpu.devices.throttle_reasons import list_throttle_reasons
 
-THROTTLE_REASONS = {
-    0x1: "GpuIdle",
-    0x2: "ApplicationsClocksSetting",
-    0x4: "SwPowerCap",
-    0x8: "HwSlowdown",
-    0x10: "SyncBoost",
-    0x20: "SwThermalSlowdown",
-    0x40: "HwThermalSlowdown",
-    0x80: "HwPowerBrakeSlowdown",
-    0x100: "DisplayClockSetting",
-}
-"""Why clocks are below their maximum, by NVML's bit."""
 _SM_CLOCK, _MEMORY_CLOCK = 1, 2
 _GPU_SENSOR = 0
 _PCIE_SENT, _PCIE_RECEIVED = 0, 1
@@ -216,11 +205,6 @@ class TelemetryReader:
             )
         self._profiler.forget_instances(uuid, {each.gpu_instance for each in found})
         return tuple(found)
-
-
-def list_throttle_reasons(mask: int) -> tuple[str, ...]:
-    """The reasons of a mask, by their bit."""
-    return tuple(name for bit, name in THROTTLE_REASONS.items() if mask & bit)
 
 
 def _share_of_process(
