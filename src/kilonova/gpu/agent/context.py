@@ -1,26 +1,15 @@
 """What all parts of a node agent share."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 
 from kilonova.catalog import Catalog
-from kilonova.gpu.agent.desire.mig import Stock
 from kilonova.gpu.agent.metrics import AgentMetrics
 from kilonova.gpu.agent.remediation.recovery import RecoverySettings
-from kilonova.gpu.agent.resources import Node
-from kilonova.gpu.devices.model import NodeInventory
+from kilonova.gpu.mig.parted.config_file import ConfigFile, ConfigRule
 from kilonova.kube import Client
 from kilonova.kube.events import EventRecorder
-
-StockReader = Callable[[Node, NodeInventory], Mapping[str, Stock]]
-"""What the devices of a node should have in stock, by their UUID."""
-
-
-def no_stock(node: Node, inventory: NodeInventory) -> Mapping[str, Stock]:
-    """Nothing in stock."""
-    del node, inventory
-    return {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,4 +38,5 @@ class AgentContext:
     catalog: Catalog
     settings: AgentSettings = field(default_factory=AgentSettings)
     metrics: AgentMetrics = field(default_factory=AgentMetrics)
-    read_stock: StockReader = no_stock
+    configs: ConfigFile = field(default_factory=dict[str, tuple[ConfigRule, ...]])
+    """The configs of the label `nvidia.com/mig.config`; empty: those of NVIDIA's mig-parted."""

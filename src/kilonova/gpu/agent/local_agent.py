@@ -152,9 +152,9 @@ class LocalAgent:
         self._controller.queue.add(("", node))
 
     def _owners(self) -> Mapping[str, Holding]:
-        pods = {each.metadata.uid for each in self.pods.store.objects()}
-        owners = self.instances.owners()
-        return {uid: each for uid, each in owners.items() if uid not in pods}
+        """Owners for whom no annotation speaks: claims, and pods of other schedulers."""
+        holders = self.holder_names()
+        return {uid: each for uid, each in self.instances.owners().items() if uid not in holders}
 
     def _inventory(self) -> NodeInventory | None:
         return self.agent.inventory if self.agent.is_open else None

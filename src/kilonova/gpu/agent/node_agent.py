@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol, TypeVar
 
 from kilonova.api.gpu_health import HealthRecord, HealthRecords, parse_health
+from kilonova.api.mig_strategy import NodeMigStrategy, parse_mig_strategy
 from kilonova.gpu.agent.context import AgentContext
 from kilonova.gpu.agent.desire.conditions import (
     MigProblem,
@@ -23,6 +24,7 @@ from kilonova.gpu.agent.desire.extended_resources import build_resources
 from kilonova.gpu.agent.desire.labels import build_labels
 from kilonova.gpu.agent.desire.mig import DesiredMig, desire_mig, is_idle, list_pending
 from kilonova.gpu.agent.desire.node import DesiredNode
+from kilonova.gpu.agent.desire.stock import StockDecision, decide_stock
 from kilonova.gpu.agent.desire.topology import build_topology
 from kilonova.gpu.agent.holders import Holder, read_holders
 from kilonova.gpu.agent.mig_control import MigControl
@@ -36,6 +38,8 @@ from kilonova.gpu.devices.errors import GpuError
 from kilonova.gpu.devices.model import GpuEvent, NodeInventory
 from kilonova.gpu.mig.calls import DeviceCalls
 from kilonova.gpu.mig.engine import MigEngine
+from kilonova.gpu.mig.parted.config_file import ConfigFile
+from kilonova.gpu.mig.parted.default_configs import generate_configs
 from kilonova.gpu.mig.reservations import Holding
 from kilonova.gpu.mig.states import ChangeReason, StateChange
 from kilonova.kube.events import ObjectReference
@@ -98,6 +102,9 @@ class NodeAgent:
         self._findings: list[Finding] = []
         """What is not told yet."""
         self._idle_since: dict[str, float] = {}
+        self._replaced_at: float | None = None
+        self._configs: ConfigFile = {}
+        self._labels: Mapping[str, str | None] = {}
         self._has_read_health = False
         self.health: HealthRecords = {}
         """The records as last decided; at the start, those that the Node has."""
@@ -216,8 +223,9 @@ class NodeAgent:
         self, node: Node, holders: Sequence[Holder]
     ) -> tuple[DesiredMig, list[MigProblem]]:
         context, inventory = self._context, self.inventory
-        stock = context.read_stock(node, inventory)
         problems = await self._mig.reserve(inventory, holders, self._other_holders())
+        decision = self._decide_stock(node, holders)
+        stock = decision.stock
         first = desire_mig(inventory, holders, self.health, stock)
         idle = {each.uuid for each in inventory.devices if is_idle(each, first, stock)}
         now = self._monotonic()
@@ -228,8 +236,34 @@ class NodeAgent:
             if now - since >= context.settings.idle_seconds
         }
         desired = desire_mig(inventory, holders, self.health, stock, expired)
-        failed = [*problems, *self._mig.problems(inventory)]
+        self._labels = decision.labels
+        failed = [*problems, *decision.problems, *self._mig.problems(inventory)]
         return desired, [*failed, *list_pending(inventory, desired)]
+
+    def _decide_stock(self, node: Node, holders: Sequence[Holder]) -> StockDecision:
+        """What should be in stock; instances are replaced once per interval at most."""
+        text = node.metadata.annotations.strategy
+        strategy = parse_mig_strategy(text) if text else None
+        interval = strategy.interval if isinstance(strategy, NodeMigStrategy) else 0.0
+        now = self._monotonic()
+        decision = decide_stock(
+            node,
+            self.inventory,
+            holders,
+            self.engine.instances,
+            self._find_configs(),
+            failure="; ".join(each.message for each in self._mig.problems(self.inventory)),
+            may_replace=self._replaced_at is None or now - self._replaced_at >= interval,
+        )
+        if decision.replaces and not self._mig.is_changing:
+            self._replaced_at = now
+        return decision
+
+    def _find_configs(self) -> ConfigFile:
+        if not self._configs:
+            geometries = [x.geometry for x in self.inventory.devices if x.geometry is not None]
+            self._configs = self._context.configs or generate_configs(geometries)
+        return self._configs
 
     def _idle_check(self) -> float | None:
         """Seconds until a device has been idle for long enough."""
@@ -247,7 +281,7 @@ class NodeAgent:
         mig = (mig_condition(problems, count),) if is_capable or problems else ()
         resources = settings.publishes_resources
         return DesiredNode(
-            build_labels(inventory, self._context.catalog) if settings.publishes_labels else None,
+            self._build_labels(),
             build_topology(inventory, self.health),
             self.health,
             capacity if resources else None,
@@ -256,6 +290,12 @@ class NodeAgent:
             build_taint(inventory, self.health),
             settings.taints,
         )
+
+    def _build_labels(self) -> Mapping[str, str | None]:
+        labels: dict[str, str | None] = dict(self._labels)
+        if self._context.settings.publishes_labels:
+            labels |= build_labels(self.inventory, self._context.catalog)
+        return labels
 
     async def _reset(self, node: Node, plan: RecoveryPlan) -> None:
         """Reset devices, and write down what came of it."""

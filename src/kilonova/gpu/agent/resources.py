@@ -11,7 +11,6 @@ from kilonova.api.simulated_faults import LOST_GPUS_ANNOTATION, XID_ANNOTATION
 from kilonova.kube import Resource
 
 MIG_CONFIG_LABEL = "nvidia.com/mig.config"
-MIG_CONFIG_STATE_LABEL = "nvidia.com/mig.config.state"
 _LABEL_PREFIXES = ("nvidia.com/", "kilonova.dev/node-kind")
 
 

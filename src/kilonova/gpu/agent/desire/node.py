@@ -31,7 +31,7 @@ from kilonova.kube.status import (
 class DesiredNode(msgspec.Struct, frozen=True):
     """What the agent writes to its Node. None leaves it as it is."""
 
-    labels: Mapping[str, str] | None = None
+    labels: Mapping[str, str | None] | None = None
     topology: Topology | None = None
     health: Mapping[str, HealthRecord] | None = None
     capacity: Mapping[str, str] | None = None
@@ -107,9 +107,10 @@ def _says(text: str, wanted: Topology) -> bool:
 
 
 def _differences(
-    present: Mapping[str, str], wanted: Mapping[str, str], prefix: str
+    present: Mapping[str, str], wanted: Mapping[str, str | None], prefix: str
 ) -> dict[str, str | None]:
-    """What is missing or differs, and None for what has the prefix and is not wanted."""
+    """What is missing or differs, and None for what has the prefix and is not wanted, or is wanted
+    not to be there."""
     changed: dict[str, str | None] = {
         name: value for name, value in wanted.items() if present.get(name) != value
     }

@@ -13,7 +13,7 @@ from kilonova.gpu.agent.desire.node import DesiredNode
 from kilonova.gpu.agent.holders import read_holders
 from kilonova.gpu.agent.node_agent import NodeAgent
 from kilonova.gpu.agent.node_writer import NodeWriter
-from kilonova.gpu.agent.resources import Node, Pod
+from kilonova.gpu.agent.resources import MIG_CONFIG_LABEL, Node, Pod
 from kilonova.gpu.agent.simulated.calls import PacedCalls
 from kilonova.gpu.agent.simulated.faults import (
     Xid,
@@ -226,6 +226,8 @@ def _needs_devices(node: Node, pods: Sequence[Pod]) -> bool:
     """Whether something happens that only simulated devices show."""
     annotations = node.metadata.annotations
     if annotations.lost_gpus or annotations.health or annotations.strategy:
+        return True
+    if node.metadata.labels.get(MIG_CONFIG_LABEL):
         return True
     if "migEnabled" in annotations.topology or '"healthy"' in annotations.topology:
         return True

@@ -1,0 +1,150 @@
+"""Instances in stock: of a MIGStrategy, and of the label `nvidia.com/mig.config`."""
+
+from pathlib import Path
+from typing import Any
+
+from kilonova.api.mig_strategy import MIG_STRATEGY, NodeMigStrategy, format_mig_strategy
+from kilonova.kube import Client
+from tests.gpu.agent.agent_cluster import find_condition_of, list_instances, read_topology
+from tests.gpu.agent.local_agents import NODE, build_backend, create_pod, run_agent, run_node
+from tests.gpu.agent.test_local_agent import wait_for_instances
+from tests.local.embedded_cluster import NODES, PODS, advance_time, virtual_time, wait_for_condition
+
+pytestmark = virtual_time
+
+
+async def annotate(client: Client, strategy: NodeMigStrategy | None) -> None:
+    text = None if strategy is None else format_mig_strategy(strategy)
+    body: Any = {"metadata": {"annotations": {MIG_STRATEGY: text}}}
+    await client.patch(NODES, NODE, body)
+
+
+async def set_config(client: Client, name: str | None) -> None:
+    body: Any = {"metadata": {"labels": {"nvidia.com/mig.config": name}}}
+    await client.patch(NODES, NODE, body)
+
+
+async def wait_for_state(client: Client, state: str | None) -> None:
+    async def reached() -> bool:
+        labels = (await client.get(NODES, NODE))["metadata"].get("labels", {})
+        return labels.get("nvidia.com/mig.config.state") == state
+
+    await wait_for_condition(reached)
+
+
+async def count_profiles(client: Client) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for instances in (await list_instances(client, NODE)).values():
+        for profile, _ in instances:
+            counts[profile] = counts.get(profile, 0) + 1
+    return counts
+
+
+async def test_strategy_puts_instances_in_stock(tmp_path: Path) -> None:
+    async with run_node() as (_, client), run_agent(client, build_backend(), tmp_path):
+        await annotate(client, NodeMigStrategy("s", 1, {"1g.10gb": 0.5, "3g.40gb": 0.5}))
+
+        async def stocked() -> bool:
+            topology = (await client.get(NODES, NODE))["metadata"].get("annotations", {})
+            if "gpu.kilonova.dev/topology" not in topology:
+                return False
+            counts = await count_profiles(client)
+            return counts == {"1g.10gb": 7, "3g.40gb": 2}
+
+        await wait_for_condition(stocked)
+        ready = await find_condition_of(client, NODE, "MIGReady")
+        assert ready["status"] == "True"
+
+
+async def test_strategy_for_some_gpus_leaves_the_others(tmp_path: Path) -> None:
+    async with run_node() as (_, client), run_agent(client, build_backend(), tmp_path):
+        await annotate(client, NodeMigStrategy("s", 1, {"3g.40gb": 1.0}, gpus=(1,)))
+        await wait_for_instances(client, {1: [("3g.40gb", 0), ("3g.40gb", 4)]})
+        topology = await read_topology(client, NODE)
+        assert not topology.gpus[0].mig_enabled
+
+
+async def test_pod_gets_its_instance_whatever_is_in_stock(tmp_path: Path) -> None:
+    backend = build_backend("h100:1")
+    async with run_node() as (_, client), run_agent(client, backend, tmp_path):
+        await annotate(client, NodeMigStrategy("s", 1, {"1g.10gb": 1.0}))
+        await wait_for_instances(client, {0: [("1g.10gb", start) for start in range(7)]})
+        await create_pod(client, "large", "0:3g.40gb@4")
+
+        async def has() -> bool:
+            return ("3g.40gb", 4) in (await list_instances(client, NODE)).get(0, [])
+
+        await wait_for_condition(has)
+        counts = await count_profiles(client)
+        assert counts == {"1g.10gb": 4, "3g.40gb": 1}
+
+
+async def test_dynamic_strategy_replaces_unused_instances_once_per_interval(
+    tmp_path: Path,
+) -> None:
+    async with (
+        run_node() as (_, client),
+        run_agent(client, build_backend("h100:1"), tmp_path),
+    ):
+        first = NodeMigStrategy("s", 1, {"3g.40gb": 1.0}, dynamic=True, interval=100)
+        await annotate(client, first)
+        await wait_for_instances(client, {0: [("3g.40gb", 0), ("3g.40gb", 4)]})
+        second = NodeMigStrategy("s", 2, {"1g.10gb": 1.0}, dynamic=True, interval=100)
+        await annotate(client, second)
+        await wait_for_instances(client, {0: [("1g.10gb", start) for start in range(7)]})
+
+
+async def test_static_strategy_destroys_nothing(tmp_path: Path) -> None:
+    async with (
+        run_node() as (_, client),
+        run_agent(client, build_backend("h100:1"), tmp_path),
+    ):
+        await annotate(client, NodeMigStrategy("s", 1, {"3g.40gb": 1.0}))
+        wanted = {0: [("3g.40gb", 0), ("3g.40gb", 4)]}
+        await wait_for_instances(client, wanted)
+        await annotate(client, NodeMigStrategy("s", 2, {"1g.10gb": 1.0}))
+        await advance_time(600)
+        assert await list_instances(client, NODE) == wanted
+
+
+async def test_config_label_is_honoured_and_its_state_is_said(tmp_path: Path) -> None:
+    async with run_node() as (_, client), run_agent(client, build_backend(), tmp_path):
+        await set_config(client, "all-3g.40gb")
+        both = [("3g.40gb", 0), ("3g.40gb", 4)]
+        await wait_for_instances(client, {0: both, 1: both})
+        await wait_for_state(client, "success")
+        await set_config(client, "all-balanced")
+
+        async def balanced() -> bool:
+            return await count_profiles(client) == {"1g.10gb": 4, "2g.20gb": 2, "3g.40gb": 2}
+
+        await wait_for_condition(balanced)
+        await wait_for_state(client, "success")
+        await set_config(client, "all-disabled")
+        await wait_for_instances(client, {})
+        await wait_for_state(client, "success")
+        await set_config(client, None)
+        await wait_for_state(client, None)
+
+
+async def test_unknown_config_is_said(tmp_path: Path) -> None:
+    async with run_node() as (_, client), run_agent(client, build_backend(), tmp_path):
+        await set_config(client, "all-9g.99gb")
+        await wait_for_state(client, "failed")
+        ready = await find_condition_of(client, NODE, "MIGReady")
+        assert ready["reason"] == "UnknownConfig"
+
+
+async def test_config_that_a_pod_stands_against_waits_for_it(tmp_path: Path) -> None:
+    async with (
+        run_node(["0:1g.10gb@0"]) as (_, client),
+        run_agent(client, build_backend("h100:1"), tmp_path),
+    ):
+        await wait_for_instances(client, {0: [("1g.10gb", 0)]})
+        await set_config(client, "all-3g.40gb")
+        await advance_time(60)
+        assert await list_instances(client, NODE) == {0: [("1g.10gb", 0)]}
+        await wait_for_state(client, "pending")
+        await client.delete(PODS, "pod-0", "default", grace_period_seconds=0)
+        await wait_for_instances(client, {0: [("3g.40gb", 0), ("3g.40gb", 4)]})
+        await wait_for_state(client, "success")
