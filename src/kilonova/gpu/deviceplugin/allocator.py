@@ -170,6 +170,11 @@ class Allocator:
                 # A cache may not have a pod yet that has its devices already.
                 await self._release_ended(await self._pods.list_pods(fresh=True))
 
+    async def release_ended(self) -> None:
+        """Take the devices from pods that have ended, as the API server has them now."""
+        async with self._store.lock:
+            await self._release_ended(await self._pods.list_pods(fresh=True))
+
     async def restore(self) -> None:
         """After a start: specs and MIG instances of all pods that still hold devices, which may be
         gone since the machine was started again."""

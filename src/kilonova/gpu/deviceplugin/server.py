@@ -72,6 +72,7 @@ class DevicePluginServer:
         self._sleep = sleep
         self._monotonic = monotonic
         self._plugins: dict[str, _Plugin] = {}
+        self._pods_changed = asyncio.Event()
 
     @property
     def registered_resources(self) -> frozenset[str]:
@@ -79,6 +80,10 @@ class DevicePluginServer:
         return frozenset(
             name for name, each in self._plugins.items() if each.registered and each.plugin.watchers
         )
+
+    def notice_pods(self) -> None:
+        """A pod of the node may have ended: its devices are released soon."""
+        self._pods_changed.set()
 
     async def run(self) -> None:
         await self._restore()
@@ -172,8 +177,20 @@ class DevicePluginServer:
 
     async def _reconcile_periodically(self) -> None:
         while True:
-            await self._sleep(_RECONCILE_SECONDS)
+            await self._wait_for_pods()
             try:
                 await self._allocator.reconcile()
             except KubeError as error:
                 _log.warning("devices of pods not reconciled", error=str(error))
+
+    async def _wait_for_pods(self) -> None:
+        waits = [
+            asyncio.ensure_future(each)
+            for each in (self._sleep(_RECONCILE_SECONDS), self._pods_changed.wait())
+        ]
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for each in waits:
+                each.cancel()
+        self._pods_changed.clear()
