@@ -66,6 +66,7 @@ class ResourcePlugin(DevicePluginServicer):
         self, request: wire.Empty, context: _WatchContext
     ) -> AsyncIterator[wire.ListAndWatchResponse]:
         self.watchers += 1
+        _log.info("kubelet watches devices", resource=self.resource, devices=len(self._slots))
         try:
             devices = list_devices(self._slots)
             while True:
