@@ -330,6 +330,7 @@ class NodeAgent:
             self._context.enqueue(self.name)
 
     def _handle_mig_end(self) -> None:
+        self._is_stale = True  # how devices are connected depends on their mode
         self._context.enqueue(self.name)
 
     def _tell_mig_changes(self, node: Node) -> None:
