@@ -2,8 +2,11 @@
 
 import typer
 
+from kilonova.gpu.commands.discover import discover
+from kilonova.gpu.commands.health import health
 from kilonova.gpu.commands.list import list_gpus
 from kilonova.gpu.commands.slices import list_slices
+from kilonova.gpu.commands.topology import topology
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, rich_markup_mode=None)
 
@@ -16,8 +19,13 @@ def gpu() -> None:
     Examples:
       kilonova gpu list
       kilonova gpu slices
+      kilonova gpu discover
+      kilonova gpu topology --backend simulated:h100
     """
 
 
 app.command("list")(list_gpus)
 app.command("slices")(list_slices)
+app.command("discover")(discover)
+app.command("topology")(topology)
+app.command("health")(health)

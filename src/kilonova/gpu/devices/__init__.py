@@ -2,7 +2,8 @@
 (`errors`).
 
 `selection` opens a backend by its name: `nvml` (this machine), `simulated` (hardware that is not
-there) or `recorded` (readings in a file). `dcgm` measures through a DCGM exporter that runs already.
+there) or `recorded` (readings in a file). `dcgm` measures through a DCGM exporter that runs
+already.
 `fault_injection` lets calls of any backend fail, for tests. `paths` says how two devices are
 connected; `geometries`, `architectures` and `throttle_reasons` what values of the driver mean.
 """

@@ -1,0 +1,7 @@
+"""How the GPUs of a node are connected, from its inventory. Pure.
+
+- `matrix`: the path of every two devices, as `nvidia-smi topo -m` writes it.
+- `bandwidth`: what a set of devices can exchange, by the rules of the scheduler.
+
+What the Node publishes of it is written by the node agent.
+"""
