@@ -10,7 +10,7 @@ from typing import Any, Literal
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from tests.e2e.browser.console_cluster import ConsoleCluster
+from tests.e2e.browser.console_cluster import ConsoleCluster, gang
 from tests.harness.accessibility import (
     find_low_contrast_text,
     find_overflowing_elements,
@@ -68,6 +68,32 @@ def test_page_lists_formatted_rows_that_open_by_keyboard(page: Page) -> None:
     expect(details(page, "stew")).to_be_visible()
     page.keyboard.press("Escape")
     expect(page).to_have_url(re.compile("/recipes$"))
+
+
+@pytest.mark.parametrize(
+    ("workload", "path"),
+    [
+        pytest.param("ConfigMap_soup", "/recipes/kitchen/soup", id="page of its own"),
+        pytest.param(
+            "Chat.example.com_c", "/workloads/Chat.example.com/kitchen/c", id="no page of its own"
+        ),
+    ],
+)
+def test_gang_made_for_another_workload_links_to_it(
+    page: Page, console_cluster: ConsoleCluster, workload: str, path: str
+) -> None:
+    name = f"made-for-{workload.partition('_')[2]}"
+    made = gang(name, replicas=9, gpus=8)
+    made["metadata"] |= {"namespace": "kitchen", "labels": {"kilonova.dev/workload": workload}}
+    console_cluster.apply(made)
+    pending = f"wait --for=condition=Unschedulable podgang/{name}-0 -n kitchen --timeout=60s"
+    console_cluster.run_kubectl(f"wait --for=create podgang/{name}-0 -n kitchen --timeout=60s")
+    console_cluster.run_kubectl(pending)
+    page.goto(f"/events?q={name}-0&kind=PodGang")
+    page.get_by_role("link", name=re.compile(f"{name}-0")).first.click()
+    expect(page).to_have_url(re.compile(f"{re.escape(path)}$"))
+    expect(details(page, workload.partition("_")[2])).to_be_visible()
+    expect(page.get_by_text("not found")).to_have_count(0)
 
 
 def test_filter_is_part_of_the_address(page: Page) -> None:
