@@ -112,18 +112,21 @@ async def _run_until_stopped(
     )
 
     async def start_components() -> None:
+        problems_by_key: dict[str, str] = {}
+
         def record_states(states: Mapping[str, str], problems: Mapping[str, str]) -> None:
+            nonlocal problems_by_key
             keys = {each.name: each.status_key for each in find_components()}
+            problems_by_key = {keys[name]: problem for name, problem in problems.items()}
             directory.update_components(
-                {keys[name]: state for name, state in states.items()},
-                {keys[name]: problem for name, problem in problems.items()},
-                link,
+                {keys[name]: state for name, state in states.items()}, problems_by_key, link
             )
 
         await _await_components(cluster, component_states.wait_started(record_states), steps)
         demo = _wants_demo(options) and await _set_up_demo(cluster, options, steps)
         nodes = await count_nodes(cluster.client("kilonova"))
-        reporter.report_ready(welcome(time.monotonic() - started_at, nodes=nodes, demo=demo))
+        seconds = time.monotonic() - started_at
+        reporter.report_ready(welcome(seconds, nodes=nodes, demo=demo, problems=problems_by_key))
 
     try:
         steps.finish(_API, cluster.url)
