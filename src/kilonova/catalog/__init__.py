@@ -10,7 +10,7 @@ first used. `load_catalog()` returns them as a `Catalog`:
 An **override file** (`overrides`), named by `KILONOVA_CATALOG`, takes precedence over the tables.
 `mig` has the MIG geometry of each model that supports it.
 
-Nothing of Kilonova is imported here, so that every package may read it.
+Nothing of Kilonova but `yaml_files` is imported here, so that every package may read it.
 """
 
 from kilonova.catalog.gpus import GpuModel, NvLink
