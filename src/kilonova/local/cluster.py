@@ -71,7 +71,7 @@ from kilonova.local.apiserver.server.listener import API_SERVER_OPTIONS, bind_so
 from kilonova.local.apiserver.server.metrics import ServerMetrics
 from kilonova.local.apiserver.server.non_resource import NonResourceHandler
 from kilonova.local.apiserver.service_allocation import ServiceAllocationSync
-from kilonova.local.apiserver.storage import Durability, RevisionLog, Store
+from kilonova.local.apiserver.storage import Durability, RevisionLog, RevisionStore
 from kilonova.local.apiserver.storage.lease_renewer import StoreLeaseRenewer
 from kilonova.local.clock import Clock, IdGenerator, SystemClock
 from kilonova.local.controllers import (
@@ -104,7 +104,7 @@ _SERVING_CERTIFICATE_NAMES = (
 )
 _APISERVER_USER = User("system:apiserver", groups=("system:masters", "system:authenticated"))
 
-_NO_COMPONENTS: Mapping[str, Callable[[Cluster], Sequence[Runnable]]] = {}
+_NO_COMPONENTS: Mapping[str, Callable[[EmbeddedCluster], Sequence[Runnable]]] = {}
 _SHUTDOWN_SECONDS = 10.0
 """How long all components together may take to stop."""
 _COMPONENT_SHUTDOWN_SECONDS = 8.0
@@ -137,7 +137,7 @@ class ClusterSettings:
     """The paths of this machine that its pods may mount as hostPath volumes."""
 
 
-class Cluster:
+class EmbeddedCluster:
     """One embedded cluster, from `start` to `stop`.
 
     Components may run in it: the `definitions` of their kinds exist from the start, their
@@ -153,7 +153,7 @@ class Cluster:
         id_generator: IdGenerator | None = None,
         webhooks: WebhookFactory | None = None,
         definitions: Sequence[JsonObject] = (),
-        components: Mapping[str, Callable[[Cluster], Sequence[Runnable]]] = _NO_COMPONENTS,
+        components: Mapping[str, Callable[[EmbeddedCluster], Sequence[Runnable]]] = _NO_COMPONENTS,
         report: Callable[[str, ComponentHealth], None] = lambda name, health: None,
     ) -> None:
         if settings.port is not None and settings.data is None:
@@ -357,7 +357,7 @@ class Cluster:
             self._exit_stack.callback(self.folder.release)
             log = RevisionLog(self.folder.database, self.settings.durability)
             self._exit_stack.callback(log.close)
-        self.store = Store(
+        self.store = RevisionStore(
             log, lambda _, key, rv, body: read_entry(key, rv, body), self.clock.monotonic
         )
         self._exit_stack.push_async_callback(self.store.close)

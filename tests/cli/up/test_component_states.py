@@ -14,7 +14,7 @@ from kilonova.component.embedded import EmbeddedContext
 from kilonova.component.health import describe_failure
 from kilonova.kube import ComponentHealth, Runnable
 from kilonova.local.apiserver.storage import Durability
-from kilonova.local.cluster import Cluster, ClusterSettings
+from kilonova.local.cluster import ClusterSettings, EmbeddedCluster
 
 
 @pytest.mark.looptime
@@ -79,13 +79,13 @@ class FailingRunnable:
 async def test_restarted_console_has_the_same_address(tmp_path: Path) -> None:
     trigger, failed = asyncio.Event(), asyncio.Event()
 
-    def build_runnables(_: Cluster) -> Sequence[Runnable]:
+    def build_runnables(_: EmbeddedCluster) -> Sequence[Runnable]:
         return [
             *console.build_runnables(),
             *(() if trigger.is_set() else (FailingRunnable(trigger),)),
         ]
 
-    cluster = Cluster(
+    cluster = EmbeddedCluster(
         ClusterSettings(data=tmp_path, durability=Durability.NORMAL),
         components={"console": build_runnables},
         report=lambda name, health: failed.set(),

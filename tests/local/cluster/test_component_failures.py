@@ -9,7 +9,7 @@ from kilonova.api.crds import load_definitions
 from kilonova.component.embedded import EmbeddedContext
 from kilonova.kube import ComponentHealth, Reflector, Runnable
 from kilonova.kube.events import EventRecorder
-from kilonova.local.cluster import Cluster, ClusterSettings
+from kilonova.local.cluster import ClusterSettings, EmbeddedCluster
 from kilonova.local.objects import core as objects
 from kilonova.local.simnodes import Fleet
 from kilonova.local.simnodes.fleet.model import NodeGroup
@@ -46,13 +46,13 @@ async def test_failing_component_is_restarted_and_the_api_keeps_running() -> Non
     built: list[float] = []
     reports: list[tuple[str, ComponentHealth]] = []
 
-    def scheduler(cluster: Cluster) -> Sequence[Runnable]:
+    def scheduler(cluster: EmbeddedCluster) -> Sequence[Runnable]:
         built.append(cluster.clock.monotonic())
         context = EmbeddedContext("scheduler", cluster, {})
         parts = build_embedded_scheduler(context).build_runnables()
         return [*parts, FailingComponent()] if len(built) == 1 else parts
 
-    cluster = Cluster(
+    cluster = EmbeddedCluster(
         ClusterSettings(port=None, fleet=FLEET),
         LoopClock(),
         definitions=load_definitions(),
@@ -147,6 +147,6 @@ async def _are(found: Sequence[object], count: int) -> bool:
     return len(found) == count
 
 
-async def _runs(cluster: Cluster, name: str) -> bool:
+async def _runs(cluster: EmbeddedCluster, name: str) -> bool:
     found = await find(cluster.client("test"), PODS, name)
     return found is not None and found["status"]["phase"] == "Running"

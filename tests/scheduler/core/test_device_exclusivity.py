@@ -31,7 +31,7 @@ from kilonova.scheduler.core.model.gangs import Gang, Group, Member
 from kilonova.scheduler.core.model.nodes import Node
 from kilonova.scheduler.core.model.requests import GpuRequest, Shape
 from kilonova.scheduler.core.model.snapshot import GPU, PodPlacement
-from kilonova.scheduler.core.plan import Planner, Policy
+from kilonova.scheduler.core.plan import Planner, SchedulingPolicy
 from kilonova.scheduler.core.scoring.plugins import default_scoring
 from kilonova.scheduler.library.snapshot import take_snapshot
 from kilonova.scheduler.library.snapshot_file import decode_snapshot, encode_snapshot
@@ -144,7 +144,7 @@ class DeviceStateMachine(RuleBasedStateMachine):
             if (members := tuple(_member(f"{name}-{number}-{n}", shape) for n in range(copies)))
         ]
         gang = Gang(name, tuple(groups), priority=priority)
-        planner = Planner(self.cluster, default_scoring(), Policy(reserve_after=1e9))
+        planner = Planner(self.cluster, default_scoring(), SchedulingPolicy(reserve_after=1e9))
         planned = planner.plan([gang], self.now)
         decided = planner.schedule([gang], self.now)
         assert planned == decided
@@ -201,7 +201,7 @@ class DeviceStateMachine(RuleBasedStateMachine):
             cluster,
             (),
             (),
-            Policy(),
+            SchedulingPolicy(),
             self.now,
             pools={(DRIVER, name): pool for name, pool in self.pools.items()},
             claims=self.foreign,

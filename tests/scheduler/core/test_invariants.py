@@ -9,7 +9,7 @@ from kilonova.scheduler.core.filters.feasibility import FeasibilityCache
 from kilonova.scheduler.core.model.cluster import Cluster
 from kilonova.scheduler.core.model.gangs import Gang
 from kilonova.scheduler.core.model.nodes import Node
-from kilonova.scheduler.core.plan import Plan, Planner, Policy
+from kilonova.scheduler.core.plan import Plan, Planner, SchedulingPolicy
 from kilonova.scheduler.core.queueing.forest import build_queue_forest
 from kilonova.scheduler.core.queueing.queues import QueueSpec
 from tests.harness.campaigns import limit_examples
@@ -18,7 +18,7 @@ from tests.scheduler.core.support import reference_model
 from tests.scheduler.core.support.pending_gangs import list_pending
 
 NAMES = tuple(f"n{index}" for index in range(6))
-POLICY = Policy(random.LEVELS, reserve_after=100.0)
+POLICY = SchedulingPolicy(random.LEVELS, reserve_after=100.0)
 
 
 class ClusterStateMachine(RuleBasedStateMachine):

@@ -9,7 +9,7 @@ from kilonova.scheduler.core.model.cluster import Cluster
 from kilonova.scheduler.core.model.gangs import Gang, Group, Member
 from kilonova.scheduler.core.model.nodes import Node
 from kilonova.scheduler.core.model.snapshot import GPU
-from kilonova.scheduler.core.plan import Planner, Policy
+from kilonova.scheduler.core.plan import Planner, SchedulingPolicy
 from kilonova.scheduler.core.queueing.forest import build_queue_forest
 from kilonova.scheduler.core.queueing.queues import QueueSpec
 from tests.harness.campaigns import limit_examples
@@ -41,7 +41,7 @@ def test_evictions_terminate_without_repeated_state(
 ) -> None:
     cluster = cluster_of(nodes, specs)
     cluster.budgets = dict.fromkeys(random.BUDGETS, 1000)
-    planner = Planner(cluster, random.SCORING, Policy(random.LEVELS, reserve_after=1e9))
+    planner = Planner(cluster, random.SCORING, SchedulingPolicy(random.LEVELS, reserve_after=1e9))
     known: dict[str, Gang] = {}
     now = 0.0
     for wave, gangs in enumerate(waves):
@@ -86,7 +86,9 @@ def test_a_gang_that_is_removed_can_be_added_back(
     nodes: tuple[Node, ...], gangs: list[Gang]
 ) -> None:
     cluster = cluster_of(nodes, [])
-    planner = Planner(cluster, random.SCORING, Policy(random.LEVELS, preemption_enabled=False))
+    planner = Planner(
+        cluster, random.SCORING, SchedulingPolicy(random.LEVELS, preemption_enabled=False)
+    )
     gangs = [replace(gang, queue="default") for gang in gangs]
     for placement in planner.schedule(gangs, 0.0).placements:
         gang, pods = placement.gang, [pod_placement.pod for pod_placement in placement.pods]
@@ -122,7 +124,9 @@ def timed_gangs(draw: st.DrawFn) -> list[Gang]:
 def test_backfilled_gangs_never_delay_a_reservation(gpus: list[int], gangs: list[Gang]) -> None:
     nodes = tuple(node(f"n{index}", count, 8000) for index, count in enumerate(gpus))
     cluster = cluster_of(nodes, [])
-    planner = Planner(cluster, random.SCORING, Policy(preemption_enabled=False, reserve_after=0.0))
+    planner = Planner(
+        cluster, random.SCORING, SchedulingPolicy(preemption_enabled=False, reserve_after=0.0)
+    )
     promised: dict[str, float] = {}
     ends: dict[str, float] = {}
     known: dict[str, Gang] = {}
@@ -154,7 +158,7 @@ def test_queues_with_demand_get_deserved_share() -> None:
         (node("n0", 4), node("n1", 4)),
         [QueueSpec("mine", deserved={GPU: 4000}), QueueSpec("theirs", deserved={GPU: 4000})],
     )
-    planner = Planner(cluster, random.SCORING, Policy(reserve_after=1e9))
+    planner = Planner(cluster, random.SCORING, SchedulingPolicy(reserve_after=1e9))
     gangs = {
         f"{queue}{index}": Gang(
             f"{queue}{index}",

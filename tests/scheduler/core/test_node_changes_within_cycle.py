@@ -7,7 +7,7 @@ import pytest
 
 from kilonova.scheduler.core.model.cluster import Cluster
 from kilonova.scheduler.core.model.gangs import Gang
-from kilonova.scheduler.core.plan import GangPlacement, Planner, Policy
+from kilonova.scheduler.core.plan import GangPlacement, Planner, SchedulingPolicy
 from tests.scheduler.core.support.clusters import RACK, gang, group, node, shape, tight
 from tests.scheduler.core.support.reference_model import (
     check_counts,
@@ -15,7 +15,7 @@ from tests.scheduler.core.support.reference_model import (
     check_queues,
 )
 
-POLICY = Policy((RACK,), preemption_enabled=False, reserve_after=300.0)
+POLICY = SchedulingPolicy((RACK,), preemption_enabled=False, reserve_after=300.0)
 
 
 def job(name: str, pods: int, gpus: int, created: float, duration: float | None = None) -> Gang:

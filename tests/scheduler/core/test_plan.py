@@ -12,7 +12,7 @@ from kilonova.scheduler.core.plan import (
     InsufficientCapacity,
     Plan,
     Planner,
-    Policy,
+    SchedulingPolicy,
     equivalence_key,
 )
 from kilonova.scheduler.core.queueing.forest import build_queue_forest
@@ -22,8 +22,8 @@ from tests.scheduler.core.support.clusters import BLOCK, RACK, gang, group, node
 from tests.scheduler.core.support.pending_gangs import list_pending
 
 HOSTNAME = "kubernetes.io/hostname"
-NO_BACKFILL = Policy((BLOCK, RACK), reserve_after=1e9)
-IMMEDIATE_BACKFILL = Policy((BLOCK, RACK), reserve_after=0)
+NO_BACKFILL = SchedulingPolicy((BLOCK, RACK), reserve_after=1e9)
+IMMEDIATE_BACKFILL = SchedulingPolicy((BLOCK, RACK), reserve_after=0)
 
 
 def cluster_of(count: int, *queues: QueueSpec, gpus: int = 8) -> Cluster:
@@ -33,7 +33,7 @@ def cluster_of(count: int, *queues: QueueSpec, gpus: int = 8) -> Cluster:
     return cluster
 
 
-def planner(cluster: Cluster, policy: Policy = NO_BACKFILL) -> Planner:
+def planner(cluster: Cluster, policy: SchedulingPolicy = NO_BACKFILL) -> Planner:
     return Planner(cluster, tight, policy)
 
 

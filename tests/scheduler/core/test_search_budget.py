@@ -28,7 +28,7 @@ from kilonova.scheduler.core.plan import (
     InsufficientCapacity,
     Plan,
     Planner,
-    Policy,
+    SchedulingPolicy,
     UnschedulableGang,
 )
 from kilonova.scheduler.core.search_budget import SearchBudget
@@ -39,7 +39,7 @@ from tests.scheduler.core.support.clusters import group, node, tight
 from tests.scheduler.core.support.clusters import shape as plain_shape
 
 DRIVER = "gpu.example.com"
-POLICY = Policy(preemption_enabled=False, reserve_after=float("inf"))
+POLICY = SchedulingPolicy(preemption_enabled=False, reserve_after=float("inf"))
 ONE = ClaimRequest(((DeviceRequestOption("gpu"),),))
 
 

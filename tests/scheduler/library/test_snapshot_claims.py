@@ -15,7 +15,7 @@ from kilonova.scheduler.core.dra.claims import (
 from kilonova.scheduler.core.model.cluster import Cluster
 from kilonova.scheduler.core.model.gangs import Gang, Member, single_pod_gang
 from kilonova.scheduler.core.model.requests import Shape
-from kilonova.scheduler.core.plan import Policy
+from kilonova.scheduler.core.plan import SchedulingPolicy
 from kilonova.scheduler.library.decisions import replay_snapshot
 from kilonova.scheduler.library.snapshot import ClusterSnapshot, take_snapshot
 from kilonova.scheduler.library.snapshot_file import decode_snapshot, encode_snapshot
@@ -57,7 +57,7 @@ def cluster_snapshot() -> ClusterSnapshot:
         cluster,
         waiting,
         [],
-        Policy(),
+        SchedulingPolicy(),
         10.0,
         pools={(DRIVER, "pool"): DevicePool(devices, {COUNTER: 3}, nodes=frozenset({"a"}))},
         claims={"ns/taken": PublishedAllocation(allocation, frozenset({"ns/other"}))},

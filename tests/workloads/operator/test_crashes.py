@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kilonova.api.grove.podcliqueset import IN_ORDER
-from kilonova.local.cluster import Cluster
+from kilonova.local.cluster import EmbeddedCluster
 from tests.harness.campaigns import select_cases
 from tests.local.embedded_cluster import NODES, advance_time, virtual_time, wait_for_condition
 from tests.workloads.api_objects import clique, group, pod_clique_set, pod_template
@@ -28,7 +28,7 @@ pytestmark = virtual_time
 
 
 @asynccontextmanager
-async def crashing_operators(cluster: Cluster, writes: int) -> AsyncGenerator[list[int]]:
+async def crashing_operators(cluster: EmbeddedCluster, writes: int) -> AsyncGenerator[list[int]]:
     """One operator after another, each of which crashes after so many writes; yields their
     number.
     """
@@ -41,7 +41,7 @@ async def crashing_operators(cluster: Cluster, writes: int) -> AsyncGenerator[li
         await asyncio.wait({task})
 
 
-async def _run_and_crash(cluster: Cluster, writes: int, restarts: list[int]) -> None:
+async def _run_and_crash(cluster: EmbeddedCluster, writes: int, restarts: list[int]) -> None:
     while True:
         restarts[0] += 1
         # Half of the operators lose their last write; if all did, there would be no progress.

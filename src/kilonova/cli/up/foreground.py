@@ -30,7 +30,7 @@ from kilonova.kube.observability import structured_logging
 if TYPE_CHECKING:  # imported when a cluster starts
     from kilonova.cli.up.components.assembly import ClusterAssembly
     from kilonova.cli.up.components.states import ComponentStates
-    from kilonova.local.cluster import Cluster
+    from kilonova.local.cluster import EmbeddedCluster
     from kilonova.local.data_directory import DataDirectory
 
 _API, _NODES, _DEMO = "API", "nodes", "demo"
@@ -193,7 +193,7 @@ async def _ready_immediately() -> None:
 
 
 async def _await_components(
-    cluster: "Cluster", startup: Coroutine[Any, Any, None], steps: StartupSteps
+    cluster: "EmbeddedCluster", startup: Coroutine[Any, Any, None], steps: StartupSteps
 ) -> None:
     """Wait until all components run, and report the number of registered nodes meanwhile."""
     task = asyncio.ensure_future(startup)
@@ -209,7 +209,7 @@ async def _await_components(
     steps.finish(_NODES, f"{total:,}")
 
 
-async def _set_up_demo(cluster: "Cluster", options: UpOptions, steps: StartupSteps) -> bool:
+async def _set_up_demo(cluster: "EmbeddedCluster", options: UpOptions, steps: StartupSteps) -> bool:
     """Set up the demo, unless that was done before; returns whether it exists."""
     from kilonova.cli.up.demo_setup import has_demo, set_up_demo
 

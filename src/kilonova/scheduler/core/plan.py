@@ -87,7 +87,7 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True)
-class Policy:
+class SchedulingPolicy:
     """Scheduling policy, beside what gangs and queues specify."""
 
     levels: tuple[str, ...] = ()
@@ -101,10 +101,10 @@ class Planner:
     """Schedules gangs on a cluster. Caches vectors between cycles, and has no other state."""
 
     def __init__(
-        self, cluster: Cluster, score: ScoreFunction, policy: Policy | None = None
+        self, cluster: Cluster, score: ScoreFunction, policy: SchedulingPolicy | None = None
     ) -> None:
         self._cluster = cluster
-        self._policy = policy or Policy()
+        self._policy = policy or SchedulingPolicy()
         self._feasibility = FeasibilityCache(cluster.snapshot, score)
         self._placer = Placer(cluster.snapshot, self._feasibility, self._policy.levels)
 
@@ -176,7 +176,7 @@ class SchedulingCycle:
         cluster: Cluster,
         feasibility: FeasibilityCache,
         placer: Placer,
-        policy: Policy,
+        policy: SchedulingPolicy,
         gangs: Iterable[Gang],
         now: float,
     ) -> None:

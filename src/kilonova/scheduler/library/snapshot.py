@@ -19,7 +19,7 @@ from kilonova.scheduler.core.model.cluster import Cluster, RunningGang
 from kilonova.scheduler.core.model.gangs import Gang
 from kilonova.scheduler.core.model.nodes import Node
 from kilonova.scheduler.core.model.snapshot import PodPlacement
-from kilonova.scheduler.core.plan import Planner, Policy
+from kilonova.scheduler.core.plan import Planner, SchedulingPolicy
 from kilonova.scheduler.core.queueing.forest import build_queue_forest
 from kilonova.scheduler.core.queueing.queues import QueueSpec
 from kilonova.scheduler.core.queueing.usage_history import UsageHistory
@@ -55,7 +55,7 @@ class ClusterSnapshot:
     """
 
     now: float
-    policy: Policy
+    policy: SchedulingPolicy
     weights: Mapping[str, float]
     """Weights of the score plugins by name."""
     nodes: tuple[Node, ...]
@@ -154,7 +154,7 @@ class ClusterSnapshot:
             [replace(plugin, weight=self.weights.get(name, 0.0)) for name, plugin in known.items()]
         )
 
-    def with_rules(self, policy: Policy, scoring: Scoring) -> "ClusterSnapshot":
+    def with_rules(self, policy: SchedulingPolicy, scoring: Scoring) -> "ClusterSnapshot":
         """The same cluster with other rules."""
         return replace(self, policy=policy, weights=_weights_of(scoring))
 
@@ -167,7 +167,7 @@ def take_snapshot(
     cluster: Cluster,
     waiting: Iterable[Gang],
     queues: Iterable[QueueSpec],
-    policy: Policy,
+    policy: SchedulingPolicy,
     now: float,
     *,
     scoring: Scoring | None = None,

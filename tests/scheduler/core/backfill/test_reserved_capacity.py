@@ -16,7 +16,7 @@ from kilonova.scheduler.core.model.gangs import Gang, Member
 from kilonova.scheduler.core.model.nodes import Node
 from kilonova.scheduler.core.model.requests import GpuRequest, Shape
 from kilonova.scheduler.core.model.snapshot import GPU, PodPlacement
-from kilonova.scheduler.core.plan import GangPlacement, Planner, Policy
+from kilonova.scheduler.core.plan import GangPlacement, Planner, SchedulingPolicy
 from kilonova.scheduler.core.queueing.forest import build_queue_forest
 from kilonova.scheduler.core.queueing.queues import QueueSpec
 from tests.harness.campaigns import limit_examples
@@ -32,7 +32,7 @@ def build_cluster(*nodes: Node, limit: int | None = None) -> tuple[Cluster, Plan
     cluster = Cluster(build_queue_forest([spec]))
     for each in nodes:
         cluster.snapshot.put_node(each)
-    return cluster, Planner(cluster, tight, Policy())
+    return cluster, Planner(cluster, tight, SchedulingPolicy())
 
 
 def place_reservation(
@@ -166,7 +166,7 @@ def test_no_double_allocation_and_no_foreign_pods_in_reserved_capacity(
     cluster = Cluster(build_queue_forest(specs))
     for each in nodes:
         cluster.snapshot.put_node(each)
-    planner = Planner(cluster, random.SCORING, Policy(random.LEVELS, reserve_after=100.0))
+    planner = Planner(cluster, random.SCORING, SchedulingPolicy(random.LEVELS, reserve_after=100.0))
     holding = planner.schedule([replace(each, preemptible=False) for each in kept], 0.0)
     feasibility = {each.gang.name: list(each.pods) for each in holding.placements}
     users: dict[str, list[PodPlacement]] = {name: [] for name in feasibility}

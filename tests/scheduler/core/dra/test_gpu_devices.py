@@ -24,7 +24,7 @@ from kilonova.scheduler.core.model.gangs import Gang, Group, Member
 from kilonova.scheduler.core.model.nodes import Node
 from kilonova.scheduler.core.model.requests import GpuRequest, Shape
 from kilonova.scheduler.core.model.snapshot import GPU, PodPlacement, Snapshot
-from kilonova.scheduler.core.plan import Planner, Policy
+from kilonova.scheduler.core.plan import Planner, SchedulingPolicy
 from tests.scheduler.core.support.clusters import tight
 
 DRIVER = "gpu.nvidia.com"
@@ -213,7 +213,7 @@ def test_preemption_frees_gpus_across_claims_and_counts(victim: Shape, preemptor
     snapshot = cluster(node(1), whole(0))
     world = Cluster()
     world.snapshot = snapshot
-    planner = Planner(world, tight, Policy())
+    planner = Planner(world, tight, SchedulingPolicy())
 
     def gang(name: str, shape: Shape, priority: int) -> Gang:
         claims = (f"ns/{name}-claim",) if shape.claims else ()

@@ -29,7 +29,7 @@ from kilonova.scheduler.core.model.requests import Shape
 from kilonova.scheduler.core.model.requirements import Requirement
 from kilonova.scheduler.core.model.snapshot import GPU, Snapshot
 from kilonova.scheduler.core.model.taints import FORBIDDEN_TOLERATION_KEYS
-from kilonova.scheduler.core.plan import InsufficientCapacity, Planner, Policy
+from kilonova.scheduler.core.plan import InsufficientCapacity, Planner, SchedulingPolicy
 from kilonova.scheduler.core.queueing.queues import QueueSpec
 from kilonova.scheduler.core.scoring.plugins import ScorePlugin, Scoring
 from tests.harness.campaigns import limit_examples
@@ -488,7 +488,7 @@ def test_plugin_scores_of_chosen_node_and_runner_up() -> None:
     cluster = Cluster()
     for name, gpus in (("a", 8), ("b", 2), ("c", 4), ("d", 0)):
         cluster.snapshot.put_node(node(name, gpus))
-    plan = Planner(cluster, scoring, Policy()).schedule([job("x", 1)], 0)
+    plan = Planner(cluster, scoring, SchedulingPolicy()).schedule([job("x", 1)], 0)
     found = explain_placement(cluster.snapshot, plan.placements[0].pods[0], scoring)
     assert found.failed_plugins == ("odd",)
     assert (found.chosen.node, found.chosen.total) == ("b", (3 * 98 + 20) / 4)

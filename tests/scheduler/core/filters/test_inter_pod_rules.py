@@ -40,7 +40,7 @@ from kilonova.scheduler.core.placement.anti_affinity import (
     limit_to_one_per_domain,
 )
 from kilonova.scheduler.core.placement.placer import Placer
-from kilonova.scheduler.core.plan import Planner, Policy
+from kilonova.scheduler.core.plan import Planner, SchedulingPolicy
 from tests.harness.campaigns import limit_examples
 from tests.scheduler.core.support.clusters import RACK, node, placer, shape, snapshot_of, tight
 
@@ -372,7 +372,7 @@ def test_copy_counts_pods_independently() -> None:
     assert not nodes_rejected_by_pods(other, pod("web-1", apart))
 
 
-def planner_of(snapshot: Snapshot, policy: Policy | None = None) -> Planner:
+def planner_of(snapshot: Snapshot, policy: SchedulingPolicy | None = None) -> Planner:
     cluster = Cluster()
     cluster.snapshot = snapshot
     return Planner(cluster, tight, policy)
@@ -402,7 +402,7 @@ def test_gang_without_affinity_target_is_retried_when_one_is_placed() -> None:
 
 
 def test_backfill_respects_anti_affinity_of_reserved_gang() -> None:
-    planner = planner_of(zones(a=1), Policy(preemption_enabled=False, reserve_after=0))
+    planner = planner_of(zones(a=1), SchedulingPolicy(preemption_enabled=False, reserve_after=0))
     runs = replace(single_pod_gang(pod("runs-0", gpus=8)), name="runs", duration=100.0)
     planner.schedule([runs], 0)
     quiet = PodAffinityRules(anti_affinity=(AffinityTerm(app("noise"), ZONE),))

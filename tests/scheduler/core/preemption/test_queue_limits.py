@@ -7,7 +7,7 @@ import pytest
 from kilonova.scheduler.core.model.cluster import Cluster
 from kilonova.scheduler.core.model.gangs import PackConstraint
 from kilonova.scheduler.core.model.snapshot import GPU
-from kilonova.scheduler.core.plan import Plan, Policy
+from kilonova.scheduler.core.plan import Plan, SchedulingPolicy
 from kilonova.scheduler.core.queueing.ledger import LimitExceeded
 from kilonova.scheduler.core.queueing.queues import QueueSpec
 from tests.scheduler.core.support.clusters import RACK, gang, group
@@ -67,7 +67,7 @@ def test_no_eviction_for_gang_larger_than_limit() -> None:
 
 def test_no_eviction_when_preemption_is_disabled() -> None:
     cluster = build_full_cluster(a=4)
-    plan = planner(cluster, Policy(preemption_enabled=False)).schedule(
+    plan = planner(cluster, SchedulingPolicy(preemption_enabled=False)).schedule(
         [job("vip", 1, queue="team", priority=5)], 100
     )
     assert isinstance(rejection_reasons(plan)["vip"], LimitExceeded)

@@ -12,7 +12,7 @@ from random import Random
 
 import pytest
 
-from kilonova.scheduler.core.plan import GangPlacement, Planner, Policy
+from kilonova.scheduler.core.plan import GangPlacement, Planner, SchedulingPolicy
 from kilonova.scheduler.core.scoring.plugins import default_scoring
 from tests.scheduler.core.support.preemption_cases import (
     NOW,
@@ -32,7 +32,7 @@ def test_selected_victims_are_entitled_needed_and_found_if_any_exist() -> None:
     for number in range(CASE_COUNT):
         cluster, gang = random_case(Random(SEED * 1_000_003 + number))
         judge = PreemptionOracle(cluster, gang)
-        plan = Planner(cluster, default_scoring(), Policy((ZONE,))).plan([gang], NOW)
+        plan = Planner(cluster, default_scoring(), SchedulingPolicy((ZONE,))).plan([gang], NOW)
         reported = f"world {number} of seed {SEED}"
         if not plan.placements:
             unschedulable += 1

@@ -17,7 +17,7 @@ from kilonova.scheduler.core.explain.trial_cluster import TrialCluster, reduce_t
 from kilonova.scheduler.core.filters.feasibility import ScoreFunction
 from kilonova.scheduler.core.model.cluster import Cluster
 from kilonova.scheduler.core.model.gangs import Gang
-from kilonova.scheduler.core.plan import Policy, UnschedulableReason
+from kilonova.scheduler.core.plan import SchedulingPolicy, UnschedulableReason
 
 _MAX_DIAGNOSES = 4
 _MAX_MESSAGE_BYTES = 1000
@@ -51,7 +51,7 @@ class Explainer:
     placements. Pods of gangs explained later are removed from it.
     """
 
-    def __init__(self, cluster: Cluster, score: ScoreFunction, policy: Policy) -> None:
+    def __init__(self, cluster: Cluster, score: ScoreFunction, policy: SchedulingPolicy) -> None:
         self._trial = TrialCluster(cluster, score, policy)
 
     def explain(
@@ -88,7 +88,7 @@ class Explainer:
 def explain(
     cluster: Cluster,
     score: ScoreFunction,
-    policy: Policy,
+    policy: SchedulingPolicy,
     gang: Gang,
     reason: UnschedulableReason,
     now: float,

@@ -19,12 +19,12 @@ from kilonova.scheduler.core.model.cluster import Cluster
 from kilonova.scheduler.core.model.gangs import Gang, Group, Member, PackConstraint
 from kilonova.scheduler.core.model.requests import Shape
 from kilonova.scheduler.core.model.snapshot import PodPlacement
-from kilonova.scheduler.core.plan import InsufficientCapacity, Planner, Policy
+from kilonova.scheduler.core.plan import InsufficientCapacity, Planner, SchedulingPolicy
 from tests.scheduler.core.support.clusters import BLOCK, RACK, gang, group, node, shape, tight
 from tests.scheduler.core.support.unschedulable_gangs import apply_change, cluster_of, job
 
 CASE_COUNT = int(os.environ.get("KILONOVA_WORLDS", "120"))
-POLICY = Policy((BLOCK, RACK), preemption_enabled=False, reserve_after=1e9)
+POLICY = SchedulingPolicy((BLOCK, RACK), preemption_enabled=False, reserve_after=1e9)
 SHAPES = (
     shape(1),
     shape(1),
