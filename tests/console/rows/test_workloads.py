@@ -257,11 +257,11 @@ def test_workload_without_pods_counts_what_its_members_declare() -> None:
 
 
 def test_reason_of_the_gang_precedes_those_of_its_pods() -> None:
-    late = waiting("a", message="no node has room", gpus=2)
+    late = waiting("a", message="no node has capacity", gpus=2)
     gang = replace(GANG, phase="Pending", pending_reason="the queue is full", queue="q")
     row = row_of("PodCliqueSet", set=SET, gangs=[gang], pods=[late])
     assert (row.why, row.queue, row.gpus) == ("the queue is full", "q", 2)
-    assert row_of("Pod", pods=[late]).why == "no node has room"
+    assert row_of("Pod", pods=[late]).why == "no node has capacity"
 
 
 def test_gpus_are_those_of_the_template_until_there_are_pods() -> None:

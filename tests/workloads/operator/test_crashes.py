@@ -32,10 +32,10 @@ async def crashing_operators(cluster: EmbeddedCluster, writes: int) -> AsyncGene
     """One operator after another, each of which crashes after so many writes; yields their
     number.
     """
-    lives = [0]
-    task = asyncio.create_task(_run_and_crash(cluster, writes, lives))
+    restarts = [0]
+    task = asyncio.create_task(_run_and_crash(cluster, writes, restarts))
     try:
-        yield lives
+        yield restarts
     finally:
         task.cancel()
         await asyncio.wait({task})
@@ -71,7 +71,10 @@ async def list_object_names(cluster: WorkloadCluster) -> dict[str, list[str]]:
 @pytest.mark.campaign
 @pytest.mark.parametrize("writes", select_cases([1, 2, 3, 7, 20], 3))
 async def test_crash_after_any_write_converges_to_the_same_state(writes: int) -> None:
-    async with workload_cluster() as cluster, crashing_operators(cluster.cluster, writes) as lives:
+    async with (
+        workload_cluster() as cluster,
+        crashing_operators(cluster.cluster, writes) as restarts,
+    ):
         await cluster.apply(build_set(2, "1"))
         await wait_for_condition(are_all_ready(cluster, 2, 10), within=600)
         await cluster.apply(build_set(2, "2"))
@@ -94,7 +97,7 @@ async def test_crash_after_any_write_converges_to_the_same_state(writes: int) ->
         await wait_for_condition(is_empty, within=600)
         await advance_time(60)
         assert await cluster.list_remaining_objects() == []
-        assert lives[0] > 60 / writes
+        assert restarts[0] > 60 / writes
 
 
 @pytest.mark.parametrize("writes", [1, 2, 3])

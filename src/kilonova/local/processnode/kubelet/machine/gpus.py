@@ -1,4 +1,4 @@
-"""The GPUs of this machine: what the Node publishes of them, and who reads them."""
+"""The GPUs of this machine: what the Node publishes of them, and what reads them."""
 
 import subprocess
 from collections.abc import Mapping, Sequence
