@@ -14,7 +14,7 @@ from typing import Any
 from kilonova.kube import Client, Conflict, ConnectionFailed, Invalid, NotFound, Transport
 from kilonova.kube.client.transport import Reply, Request
 from kilonova.local.cluster import EmbeddedCluster
-from kilonova.scheduler.core.plan import SchedulingPolicy
+from kilonova.scheduler.core.scheduling_cycle import PlannerPolicy
 from kilonova.scheduler.settings import SchedulerSettings
 from tests.local.embedded_cluster import NODES, PODS, advance_time, wait_for_condition
 from tests.scheduler.harness.embedded_scheduler import (
@@ -40,7 +40,7 @@ SETTINGS = SchedulerSettings(
     eviction_timeout=20,
     partial_gang_timeout=30,
     retry_interval=5,
-    policy=SchedulingPolicy(reserve_after=1e9),
+    policy=PlannerPolicy(reserve_after=1e9),
 )
 _ERROR_CODES = (400, 403, 409, 422, 429, 500, 503)
 

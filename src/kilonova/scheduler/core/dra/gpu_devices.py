@@ -88,7 +88,7 @@ class GpuDevices:
         self, row: int, device: DeviceId, usage: DeviceUsage, taken: GpuMasks | None
     ) -> bool:
         """Whether the GPU of a device is in use otherwise: by another device of it, and unless
-        `taken` is None by a pod; `taken` are slices promised to pods."""
+        `taken` is None by a pod; `taken` are slices already assigned to pods."""
         part = self.parts_on(row).get(device)
         if part is None:
             return False
