@@ -9,7 +9,7 @@ from bench.home.pods import build_realistic_pod
 from kilonova.api.json import JsonObject
 from kilonova.kube import Request, StreamReply
 from kilonova.kube.client.resource import unstructured_resource
-from kilonova.local.cluster import Cluster, ClusterSettings
+from kilonova.local.cluster import ClusterSettings, EmbeddedCluster
 
 _PODS = unstructured_resource("", "v1", "pods", "Pod", True)
 
@@ -43,7 +43,7 @@ class WatchFeed:
 
 async def build_stored_pods(count: int) -> list[JsonObject]:
     """Realistic pods as an API returns them: with defaults, status and managed fields."""
-    cluster = Cluster(ClusterSettings(port=None, controllers="serviceaccount-controller"))
+    cluster = EmbeddedCluster(ClusterSettings(port=None, controllers="serviceaccount-controller"))
     await cluster.start()
     try:
         pod = await cluster.client("bench").create(

@@ -7,10 +7,11 @@ from bench.packing.traces import OVERLOAD, TraceNodes
 from kilonova.scheduler.core.gpu.layout import MILLI_PER_GPU, Gpu, GpuLayout
 from kilonova.scheduler.core.model.cluster import Cluster
 from kilonova.scheduler.core.model.gangs import Member, single_pod_gang
+from kilonova.scheduler.core.model.node_table import GPU
 from kilonova.scheduler.core.model.nodes import Node
 from kilonova.scheduler.core.model.requests import GpuRequest, Shape
-from kilonova.scheduler.core.model.snapshot import GPU
-from kilonova.scheduler.core.plan import Planner, Policy
+from kilonova.scheduler.core.planner import Planner
+from kilonova.scheduler.core.scheduling_cycle import PlannerPolicy
 from kilonova.scheduler.core.scoring.demand import PackingRequest
 from kilonova.scheduler.core.scoring.packing_fit import LearnedPackingFit
 from kilonova.scheduler.core.scoring.plugins import default_scoring
@@ -24,7 +25,9 @@ def simulate_scheduler(nodes: TraceNodes, order: Iterable[PackingRequest]) -> Ut
     for index, model in enumerate(nodes.models):
         cluster.snapshot.put_node(_build_node(nodes, index, model))
     planner = Planner(
-        cluster, default_scoring(fit), Policy(preemption_enabled=False, reserve_after=1e18)
+        cluster,
+        default_scoring(fit),
+        PlannerPolicy(preemption_enabled=False, reserve_after=1e18),
     )
     requested = allocated = 0
     at_100: float | None = None

@@ -2,12 +2,13 @@
 
 from kilonova.scheduler.core.model.cluster import Cluster
 from kilonova.scheduler.core.model.gangs import Gang, Group, Member, PackConstraint, single_pod_gang
+from kilonova.scheduler.core.model.node_table import GPU
 from kilonova.scheduler.core.model.nodes import Node
 from kilonova.scheduler.core.model.requests import GpuRequest, Shape
-from kilonova.scheduler.core.model.snapshot import GPU
-from kilonova.scheduler.core.plan import Planner, Policy
+from kilonova.scheduler.core.planner import Planner
 from kilonova.scheduler.core.queueing.forest import build_queue_forest
 from kilonova.scheduler.core.queueing.queues import QueueSpec
+from kilonova.scheduler.core.scheduling_cycle import PlannerPolicy
 from kilonova.scheduler.core.scoring.plugins import default_scoring
 
 BLOCK, RACK = "example.com/block", "example.com/rack"
@@ -31,7 +32,7 @@ def build_cluster(nodes: int, *queues: QueueSpec) -> Cluster:
 
 def build_planner(cluster: Cluster) -> Planner:
     """A planner with the scheduler's defaults."""
-    return Planner(cluster, default_scoring(), Policy((BLOCK, RACK)))
+    return Planner(cluster, default_scoring(), PlannerPolicy((BLOCK, RACK)))
 
 
 def build_shape(gpus: int, cpu: int = 1_000) -> Shape:

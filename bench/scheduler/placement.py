@@ -16,8 +16,8 @@ from bench.scheduler.clusters import (
 )
 from bench.scheduler.inputs import Inputs
 from kilonova.scheduler.core.model.gangs import Gang, PackConstraint
-from kilonova.scheduler.core.model.snapshot import GPU
-from kilonova.scheduler.core.plan import Planner
+from kilonova.scheduler.core.model.node_table import GPU
+from kilonova.scheduler.core.planner import Planner
 from kilonova.scheduler.core.queueing.queues import QueueSpec
 
 _KAI_RESULTS = {"singles": 3_000 / 5.8, "gang": 8_600.0, "reclaim": 330.0}

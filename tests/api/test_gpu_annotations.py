@@ -11,7 +11,7 @@ from kilonova.api.gpu_annotations import (
     Gpu,
     InvalidAnnotation,
     MigInstance,
-    MigProfile,
+    ReportedMigProfile,
     Topology,
     format_devices,
     format_topology,
@@ -52,7 +52,8 @@ topologies = st.builds(
     geometries=st.dictionaries(
         st.text(max_size=4),
         st.lists(
-            st.builds(MigProfile, st.text(max_size=8), counts, st.just((0, 4)), counts), max_size=2
+            st.builds(ReportedMigProfile, st.text(max_size=8), counts, st.just((0, 4)), counts),
+            max_size=2,
         ).map(tuple),
         max_size=2,
     ),

@@ -402,7 +402,7 @@ REJECTED_FIELDS: dict[str, tuple[str, dict[str, Any], str]] = {
         {"spec.topologyKey": "example.com/rack"},
         "topologyKey is for pods: a gang has constraints of its own",
     ),
-    "room for pods that ask for nothing": (
+    "capacity for pods without requests": (
         "reservations",
         {"spec.podGang": ABSENT, "spec.pods": [{"count": 1, "requests": {}}]},
         "spec.pods[0].requests in body should have at least 1 properties",

@@ -64,7 +64,7 @@ def test_help_imports_nothing_that_only_a_cluster_needs(kilonova: Kilonova, word
 def test_command_line_loads_only_its_command(kilonova: Kilonova):
     assert "typer" not in _imported_modules(kilonova, "--help")
     loaded = _imported_modules(kilonova, "nodes", "--help")
-    assert {"typer", "kilonova.cli.commands.nodes"} <= loaded
+    assert {"typer", "kilonova.cli.commands.lists.nodes"} <= loaded
     assert not {"kilonova.cli.commands.plan", "kilonova.cli.commands.run.app"} & loaded
 
 

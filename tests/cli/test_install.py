@@ -1,5 +1,6 @@
 """`kilonova install`: CRDs are applied and served, and failures are explained."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -123,6 +124,33 @@ def test_definitions_are_printed_as_yaml(kilonova: Kilonova):
     done = kilonova("install", "-o", "yaml")
     assert done.code == 0
     assert list(yaml.safe_load_all(done.out)) == load_definitions()
+
+
+def test_definitions_are_printed_as_json(kilonova: Kilonova):
+    done = kilonova("install", "-o", "json", "--components", "scheduler")
+    assert done.code == 0
+    listed = json.loads(done.out)
+    assert (listed["apiVersion"], listed["kind"]) == ("v1", "List")
+    names = {each["metadata"]["name"] for each in listed["items"]}
+    assert "queues.scheduling.kilonova.dev" in names
+    assert "podcliquesets.grove.io" not in names
+
+
+@pytest.mark.parametrize(
+    ("components", "message"),
+    [
+        (
+            "console",
+            "--components console: it needs no CRDs: leave it out, or choose",
+        ),
+        ("schedular", "--components schedular: there is no such component: choose from operator"),
+        (" , ", "--components names no component: choose from operator"),
+    ],
+)
+def test_invalid_components_say_what_is_valid(kilonova: Kilonova, components: str, message: str):
+    done = kilonova("install", "-o", "yaml", "--components", components)
+    assert done.code == 2
+    assert message in done.err
 
 
 @pytest.mark.looptime

@@ -119,7 +119,7 @@ async def test_failing_component_is_degraded_and_the_cluster_goes_on(
     assert "the greeter has lost its voice" in status["problems"]["greeter"]
     doctor = toy_kilonova("doctor", "--kubeconfig", data / "kubeconfig")
     assert doctor.code == 1
-    assert "greeter: failed inside of `kilonova up` and is being restarted" in doctor.out
+    assert "and is restarted with backoff: the greeter has lost its voice" in doctor.out
     async with open_console(status["console"]) as page:
         await page.wait_until(lambda page: "greeter" in page.degraded, 60)
         assert "the greeter has lost its voice" in page.degraded["greeter"]

@@ -109,7 +109,10 @@ async def test_document_describes_the_contributions(console: Console) -> None:
     described = json.loads(found[1])
     titles = [page["title"] for page in described["pages"]]
     assert titles == ["Fleet", "Workloads", "Nodes", "Events", "Recipes"]
-    assert {"name": "recipes", "kind": "ConfigMap"} in described["tables"]
+    kinds = {each["name"]: (each["kind"], each["workloadKind"]) for each in described["tables"]}
+    assert kinds["recipes"] == ("ConfigMap", "ConfigMap")
+    assert kinds["events"] == ("Event", "Event")
+    assert kinds["sets"] == ("PodCliqueSet", "PodCliqueSet")
     (action,) = (each for each in described["actions"] if each["table"] == "recipes")
     assert (action["name"], action["title"], action["value"]["label"]) == (
         "cook",

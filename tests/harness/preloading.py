@@ -46,9 +46,9 @@ def _run_command_once() -> None:
 
 
 async def _run_cluster_once() -> None:
-    from kilonova.local.cluster import Cluster, ClusterSettings
+    from kilonova.local.cluster import ClusterSettings, EmbeddedCluster
 
-    cluster = Cluster(ClusterSettings(port=None, data=None))
+    cluster = EmbeddedCluster(ClusterSettings(port=None, data=None))
     await cluster.start()
     await cluster.wait_nodes_registered()
     await cluster.stop()

@@ -12,7 +12,7 @@ import pytest
 from kilonova.cli.up.components.assembly import assemble_cluster
 from kilonova.kube import Client, NotFound
 from kilonova.kube.client.resource import Resource, unstructured_resource
-from kilonova.local.cluster import Cluster, ClusterSettings
+from kilonova.local.cluster import ClusterSettings, EmbeddedCluster
 from kilonova.local.simnodes import NO_NODES, Fleet
 
 START_TIME = datetime(2026, 5, 1, tzinfo=UTC)
@@ -51,7 +51,7 @@ async def run_cluster(
     data: Path | None = None,
     controllers: str = "*",
     scheduler: bool | None = None,
-) -> AsyncGenerator[Cluster]:
+) -> AsyncGenerator[EmbeddedCluster]:
     """A cluster from start to stop; with nodes, it also has a scheduler."""
     settings = ClusterSettings(port=None, data=data, fleet=fleet, controllers=controllers)
     expected = bool(fleet.nodes) if scheduler is None else scheduler

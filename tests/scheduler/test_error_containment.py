@@ -11,7 +11,7 @@ from kilonova.scheduler.binding.binder import Binder
 from kilonova.scheduler.binding.volume_binder import VolumeBinder
 from kilonova.scheduler.cache.placed_pods import PlacedPods
 from kilonova.scheduler.cache.scheduler_cache import SchedulerCache
-from kilonova.scheduler.core import plan
+from kilonova.scheduler.core import scheduling_cycle
 from kilonova.scheduler.core.model.gangs import Gang
 from kilonova.scheduler.core.placement.placer import Placer
 from kilonova.scheduler.cycle import scheduling_loop
@@ -60,7 +60,7 @@ def break_decisions(patch: pytest.MonkeyPatch) -> InjectedFault:
 
 def break_cycles(patch: pytest.MonkeyPatch) -> InjectedFault:
     fault = InjectedFault(lambda gang: gang.name)
-    patch.setattr(plan, "gang_charges", fault.around(plan.gang_charges))
+    patch.setattr(scheduling_cycle, "gang_charges", fault.around(scheduling_cycle.gang_charges))
     return fault
 
 
@@ -177,14 +177,14 @@ async def test_failed_scheduling_attempt_leaves_the_cache_unchanged(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def fail_after_booking(
-        self: plan.SchedulingCycle, gang: Gang, pod_placements: object
+        self: scheduling_cycle.SchedulingCycle, gang: Gang, pod_placements: object
     ) -> object:
         raise ArithmeticError("late")
 
     async with embedded_cluster(fleet(1)) as cluster, running_scheduler(cluster) as ours:
         client = cluster.client("tester")
         with monkeypatch.context() as patch:
-            patch.setattr(plan.SchedulingCycle, "_trim_to_limits", fail_after_booking)
+            patch.setattr(scheduling_cycle.SchedulingCycle, "_trim_to_limits", fail_after_booking)
             names = await create_gang(client, "late", 2, gpus=4)
             await wait_for_condition(has_scheduler_error(client, "late"))
             assert not ours.cache.cluster.snapshot.placements

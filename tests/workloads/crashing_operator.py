@@ -8,7 +8,7 @@ from typing import Any
 from kilonova.api.grove import names
 from kilonova.kube import Client, Manager, Transport
 from kilonova.kube.client.transport import Reply, Request
-from kilonova.local.cluster import Cluster
+from kilonova.local.cluster import EmbeddedCluster
 from kilonova.workloads.operator import build_operator
 from kilonova.workloads.settings import OperatorSettings
 from tests.local.embedded_cluster import LoopClock
@@ -64,7 +64,7 @@ class CrashingTransport(Transport):
 
 @asynccontextmanager
 async def crashing_operator(
-    cluster: Cluster,
+    cluster: EmbeddedCluster,
     writes: int,
     *,
     last_write_arrives: bool,

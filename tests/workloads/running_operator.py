@@ -3,7 +3,7 @@
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
-from kilonova.local.cluster import Cluster
+from kilonova.local.cluster import EmbeddedCluster
 from kilonova.workloads.operator import Operator, build_operator
 from kilonova.workloads.settings import OperatorSettings
 from tests.local.embedded_cluster import LoopClock
@@ -12,7 +12,7 @@ from tests.workloads.workload_cluster import run_runnables
 
 @asynccontextmanager
 async def running_operator(
-    cluster: Cluster, settings: OperatorSettings | None = None
+    cluster: EmbeddedCluster, settings: OperatorSettings | None = None
 ) -> AsyncGenerator[Operator]:
     """An operator from start to stop."""
     client, clock = cluster.client("operator"), LoopClock()

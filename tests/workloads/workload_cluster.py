@@ -12,7 +12,7 @@ from kilonova.api.json import JsonObject
 from kilonova.kube import Client, Manager, NotFound, Runnable
 from kilonova.kube.client.resource import Resource, unstructured_resource
 from kilonova.local.apiserver.bootstrap import install_crds
-from kilonova.local.cluster import Cluster
+from kilonova.local.cluster import EmbeddedCluster
 from kilonova.local.simnodes.fleet.model import Fleet, NodeGroup
 from tests.local.embedded_cluster import run_cluster, wait_for_condition
 from tests.workloads.api_objects import to_manifest
@@ -57,7 +57,7 @@ NAMESPACE = "default"
 class WorkloadCluster:
     """A cluster and a user's client."""
 
-    cluster: Cluster
+    cluster: EmbeddedCluster
     client: Client
     """Of a user."""
 

@@ -1,13 +1,32 @@
 /** Addresses of the views that show an object of the cluster. */
 
-import { pageOfTable, tableOfKind } from "../data/description";
-import { tables } from "../data/store";
+import { pageOfTable, tableOfKind, tableOfWorkloadKind } from "../data/description";
+import { tableNamed, tables } from "../data/store";
 import { pathOf } from "./router";
 
 /** The address of a workload, by its id "Kind/namespace/name". */
 export function workloadHref(id: string): string {
   return pathOf("workloads", ...id.split("/"));
 }
+
+/** The page that a component contributes for a workload; undefined if there is none, or it does not list the workload. */
+export function ownPageHref(workload: string): string | undefined {
+  const [kind = "", ...rest] = workload.split("/");
+  const table = tableOfWorkloadKind(kind);
+  const id = rest.join("/");
+  return table && pageOfTable(table) && tableNamed(table).peek().has(id) ? tableHref(table, id) : undefined;
+}
+
+/** The address of an object that makes pods, "Kind/namespace/name": that of the workload it makes them for. */
+function makerHref(maker: string): string {
+  const [kind = "", ...rest] = maker.split("/");
+  const table = MAKERS[kind as keyof typeof MAKERS];
+  const workload = table && tables[table].peek().get(rest.join("/"))?.workload;
+  return workload ? (ownPageHref(workload) ?? workloadHref(workload)) : workloadHref(maker);
+}
+
+/** Tables of objects whose pods may belong to another workload, by kind. */
+const MAKERS = { PodCliqueSet: "sets", Deployment: "deployments", StatefulSet: "statefulsets", Job: "jobs" } as const;
 
 /** The address of a pod: that of its workload, with the pod in the query. */
 export function podHref(id: string): string | undefined {
@@ -18,11 +37,11 @@ export function podHref(id: string): string | undefined {
   return standalone ? workloadHref(pod.workload) : `${workloadHref(pod.workload)}?pod=${encodeURIComponent(id)}`;
 }
 
-/** The address of a gang: that of its PodCliqueSet, or of the workload that owns its pods. */
+/** The address of a gang: that of the workload of its PodCliqueSet, or of the workload that owns its pods. */
 export function gangHref(id: string): string | undefined {
   const gang = tables.gangs.peek().get(id);
   if (!gang) return undefined;
-  if (gang.set) return workloadHref(`PodCliqueSet/${gang.set}`);
+  if (gang.set) return makerHref(`PodCliqueSet/${gang.set}`);
   const pod = gang.groups
     .flatMap((group) => group.pods)
     .map((each) => tables.pods.peek().get(each))
@@ -55,20 +74,18 @@ export function objectHref(object: string): string | undefined {
       return gangHref(id);
     case "PodClique": {
       const set = tables.cliques.peek().get(id)?.set;
-      return set && workloadHref(`PodCliqueSet/${set}`);
+      return set && makerHref(`PodCliqueSet/${set}`);
     }
     case "ReplicaSet": {
       const deployment = id.slice(0, id.lastIndexOf("-"));
-      return tables.deployments.peek().has(deployment)
-        ? workloadHref(`Deployment/${deployment}`)
-        : workloadHref(object);
+      return tables.deployments.peek().has(deployment) ? makerHref(`Deployment/${deployment}`) : workloadHref(object);
     }
     case "PodCliqueSet":
     case "Deployment":
     case "StatefulSet":
     case "DaemonSet":
     case "Job":
-      return workloadHref(object);
+      return makerHref(object);
     default: {
       const table = tableOfKind(kind);
       return table && tableHref(table, id);

@@ -25,6 +25,8 @@ export type Section = Fields | Conditions | Events | Related | Charts | LiveObje
 export interface TableDescription {
   name: string;
   kind: string;
+  /** The kind in ids of workloads, with its API group where that is not implied. */
+  workloadKind: string;
 }
 
 /** A field of a row, as a column of a table or as a fact in the details. */

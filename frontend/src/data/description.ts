@@ -12,12 +12,18 @@ function readDescription(): Description {
 }
 
 const tablesByKind = new Map(description.tables.map((table) => [table.kind, table.name]));
+const tablesByWorkloadKind = new Map(description.tables.map((table) => [table.workloadKind, table.name]));
 const kindsByTable = new Map(description.tables.map((table) => [table.name, table.kind]));
 const pagesByTable = new Map(description.pages.flatMap((page) => (page.table ? [[page.table, page] as const] : [])));
 
 /** The table with the objects of a kind. */
 export function tableOfKind(kind: string): string | undefined {
   return tablesByKind.get(kind);
+}
+
+/** The table with the objects of a kind as in ids of workloads: "InferenceService.serving.kilonova.dev". */
+export function tableOfWorkloadKind(kind: string): string | undefined {
+  return tablesByWorkloadKind.get(kind);
 }
 
 /** The kind of the objects of a table. */

@@ -3,6 +3,34 @@
 /** Amounts by resource name, e.g. {"nvidia.com/gpu": 8}; bytes for memory. */
 export type Amounts = Record<string, number>;
 
+/** A MIG instance that exists on a device, from its first memory slice. */
+export interface MigInstance {
+  uuid: string;
+  profile: string;
+  start?: number;
+}
+
+/** One device of a node; unset fields default to the node's. */
+export interface Gpu {
+  uuid?: string;
+  product?: string;
+  memory?: number;
+  architecture?: string;
+  port?: number;
+  mig?: string;
+  numa?: number;
+  /** Name of its PCIe switch. */
+  pcie?: string;
+  healthy?: boolean;
+  /** Its PCI address. */
+  pci?: string;
+  sms?: number;
+  migEnabled?: boolean;
+  instances?: MigInstance[];
+  /** Why it is unhealthy. */
+  reason?: string;
+}
+
 /** A node. Its id is its name. */
 export interface NodeRow {
   id: string;
@@ -28,6 +56,12 @@ export interface NodeRow {
   gpus?: number;
   /** Memory of one GPU in MiB. */
   gpuMemory?: number;
+  /** Streaming multiprocessors of one GPU. */
+  gpuSms?: number;
+  /** Whether MIG instances may be created on its GPUs. */
+  mig?: boolean;
+  /** What its agent publishes of each GPU; what a GPU does not set is that of the node. */
+  devices?: Gpu[];
   /** Indices of GPUs that are not healthy. */
   lost?: number[];
   cordoned?: boolean;
@@ -69,6 +103,8 @@ export interface PodRow {
   gpus?: number;
   /** Index and share, 0 to 1, of each allocated device. */
   devices?: [number, number][];
+  /** MIG instances among them: index of the device, profile, first memory slice. */
+  migInstances?: [number, string, number][];
   /** Allocated GPUs, with shares of devices: 0 before it is bound and after it has finished. Computed. */
   allocatedGpus?: number;
   /** Whether it failed or cannot start. Computed. */

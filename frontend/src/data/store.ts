@@ -127,6 +127,7 @@ export const tables: { [N in TableName]: Table<Rows[N]> } = {
 export const podsByGang = new Index(tables.pods, (pod) => pod.gang);
 export const podsByWorkload = new Index(tables.pods, (pod) => pod.workload);
 export const gangsBySet = new Index(tables.gangs, (gang) => gang.set);
+export const setsByWorkload = new Index(tables.sets, (set) => set.workload);
 export const cliquesBySet = new Index(tables.cliques, (clique) => clique.set);
 export const eventsByObject = new Index(tables.events, (event) => event.object);
 

@@ -1,16 +1,17 @@
 /** Texts about a node or GPU of the map, for screen readers. */
 import { formatExact, pluralize } from "../lib/format";
 import { allocatedShare, allocationsByOwner, type FleetNode, ownerName } from "../nodes/gpu-allocations";
-import { nodeState } from "../nodes/state";
+import { gpuState, nodeState } from "../nodes/state";
 import { capitalise, readingText } from "../nodes/text";
 import type { HitTarget } from "./layout/hit-test";
 
 /** "h100-3 in rack h100-rack-0: 8 of 8 GPUs allocated to disagg." */
 export function describeTarget(node: FleetNode, target: HitTarget): string {
   const { row } = node;
-  const state = nodeState(row);
+  const state = target.gpu === undefined ? nodeState(row) : gpuState(row, target.gpu);
   const where = row.rack ? ` in rack ${row.rack}` : row.zone ? ` in zone ${row.zone}` : "";
-  const problem = state === "healthy" ? "" : ` ${row.problem ?? capitalise(state)}.`;
+  const reason = target.gpu === undefined ? "" : row.devices?.[target.gpu]?.reason;
+  const problem = state === "healthy" ? "" : ` ${reason || (row.problem ?? capitalise(state))}.`;
   if (target.gpu !== undefined) {
     const reading = node.readings?.get(target.gpu);
     const measured = reading ? ` ${capitalise(readingText(reading, row.gpuMemory))}.` : "";

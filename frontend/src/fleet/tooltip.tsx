@@ -1,10 +1,12 @@
 /** The tooltip of the map: node, GPU, and the workloads that hold it. */
 import type { JSX } from "preact";
 import { useLayoutEffect, useRef } from "preact/hooks";
+import type { PodRow } from "../data/rows";
 import { number, percent } from "../lib/format";
 import { allocationsByOwner, ownerName } from "../nodes/gpu-allocations";
+import { deviceOf, deviceText, type GpuDevice, instanceText } from "../nodes/gpu-devices";
 import { allocations, refreshTick } from "../nodes/live-allocations";
-import { nodeState } from "../nodes/state";
+import { gpuState, nodeState } from "../nodes/state";
 import { capitalise, readingText } from "../nodes/text";
 import { Swatch } from "../ui/controls";
 import type { HitTarget } from "./layout/hit-test";
@@ -24,8 +26,9 @@ export function Tooltip({ target, x, y }: { target: HitTarget; x: number; y: num
   const node = allocations.nodes.get(target.node);
   if (!node) return null;
   const { row } = node;
-  const state = nodeState(row);
+  const state = target.gpu === undefined ? nodeState(row) : gpuState(row, target.gpu);
   const reading = target.gpu === undefined ? undefined : node.readings?.get(target.gpu);
+  const device = target.gpu === undefined ? undefined : deviceOf(node, target.gpu);
   const holders =
     target.gpu === undefined
       ? allocationsByOwner(node)
@@ -33,9 +36,14 @@ export function Tooltip({ target, x, y }: { target: HitTarget; x: number; y: num
           .map(([owner, gpus]) => ({ owner, note: number(gpus), pod: "" }))
       : (node.gpus[target.gpu] ?? []).map(({ pod, share }) => ({
           owner: pod.workload,
-          note: share < 1 ? percent(share) : "",
+          note: heldInstances(device, pod) || (share < 1 ? percent(share) : ""),
           pod: pod.id.slice(pod.id.indexOf("/") + 1),
         }));
+  const freeInstances = device?.instances
+    .filter(({ holder }) => !holder)
+    .map(instanceText)
+    .join(", ");
+  const problem = state === "healthy" ? "" : device?.reason || (row.problem ?? capitalise(state));
   return (
     <div class="map-tooltip" ref={box} aria-hidden="true">
       <p class="tooltip-title">
@@ -57,10 +65,21 @@ export function Tooltip({ target, x, y }: { target: HitTarget; x: number; y: num
         </p>
       ))}
       {reading && <p class="tooltip-reading">{readingText(reading, row.gpuMemory)}</p>}
-      {target.gpu !== undefined && holders.length === 0 && (
-        <p class="muted">{row.lost?.includes(target.gpu) ? "Lost" : "Free"}</p>
+      {device && holders.length === 0 && <p class="muted">{device.healthy === false ? "Lost" : "Free"}</p>}
+      {device && (
+        <>
+          {freeInstances && <p class="muted">Free: {freeInstances}</p>}
+          <p class="muted">{deviceText(device)}</p>
+          {device.uuid && <code class="tooltip-uuid">{device.uuid}</code>}
+        </>
       )}
-      {state !== "healthy" && <p class="tooltip-problem">{row.problem ?? capitalise(state)}</p>}
+      {problem && <p class="tooltip-problem">{problem}</p>}
     </div>
   );
+}
+
+/** The MIG instances of a device that a pod holds. */
+function heldInstances(device: GpuDevice | undefined, pod: PodRow): string {
+  const held = device?.instances.filter(({ holder }) => holder?.id === pod.id) ?? [];
+  return held.map(instanceText).join(", ");
 }

@@ -1,25 +1,25 @@
 /** The details of one node: facts, GPUs with the pods that hold them, other pods, events, actions. */
 import type { JSX } from "preact";
-import { podHref, workloadHref } from "../app/links";
+import { podHref } from "../app/links";
 import { type Action, actionsAllowed, requestConfirmation } from "../data/actions";
 import type { PodRow } from "../data/rows";
 import { eventsByObject } from "../data/store";
 import { ActionButtons } from "../described/actions";
 import { ContributedSections } from "../described/sections";
 import { bytes, money, number, percent, pluralize } from "../lib/format";
-import { ownerColour } from "../lib/owner-colours";
 import { DeletePod } from "../pods/delete-button";
-import { Age, Empty, Swatch } from "../ui/controls";
+import { Age, Empty } from "../ui/controls";
 import { EventList } from "../ui/event-list";
 import { LiveObject } from "../ui/live-object";
 import { Facts, Panel, Section } from "../ui/panel";
 import { State } from "../ui/state";
 import { areLoaded, NotFoundNotice } from "../ui/table-notices";
 import { cpuRequested } from "./cell-colours";
-import { allocatedShare, type FleetNode, type GpuHolder, ownerName } from "./gpu-allocations";
+import type { FleetNode } from "./gpu-allocations";
+import { GpuItem, WorkloadLink } from "./gpu-item";
 import { allocations, refreshTick } from "./live-allocations";
 import { nodeState, STATE_TONE } from "./state";
-import { locationText, nodeStateText, readingText } from "./text";
+import { locationText, nodeStateText } from "./text";
 
 export function NodeDetails({ id, onClose }: { id: string; onClose: () => void }): JSX.Element {
   refreshTick.value;
@@ -51,15 +51,8 @@ export function NodeDetails({ id, onClose }: { id: string; onClose: () => void }
       {node.gpus.length > 0 && (
         <Section title="GPUs" aside={`${number(node.allocated)} of ${node.gpus.length} allocated`}>
           <ul class="gpu-list">
-            {node.gpus.map((holders, gpu) => (
-              <Gpu
-                key={gpu}
-                index={gpu}
-                holders={holders}
-                before={node.gpus[gpu - 1]}
-                lost={row.lost?.includes(gpu) ?? false}
-                reading={readingOf(node, gpu)}
-              />
+            {node.gpus.map((_, index) => (
+              <GpuItem key={index} node={node} index={index} />
             ))}
           </ul>
         </Section>
@@ -121,54 +114,6 @@ function NodeFacts({ node }: { node: FleetNode }): JSX.Element {
   );
 }
 
-/** A pod that holds several GPUs has its delete button at the first of them. */
-function Gpu({
-  index,
-  holders,
-  before,
-  lost,
-  reading,
-}: {
-  index: number;
-  holders: readonly GpuHolder[];
-  before: readonly GpuHolder[] | undefined;
-  lost: boolean;
-  /** Its live metrics as text; empty if there are none. */
-  reading: string;
-}): JSX.Element {
-  const allocated = allocatedShare(holders);
-  return (
-    <li class={lost ? "gpu lost" : "gpu"}>
-      <span class="gpu-index">{index}</span>
-      <span class="gpu-bar" role="img" aria-label={`${percent(allocated)} allocated`}>
-        {holders.map(({ pod, share }) => (
-          <i key={pod.id} style={{ width: `${share * 100}%`, background: ownerColour(pod.workload) }} />
-        ))}
-      </span>
-      <span class="gpu-holders">
-        {lost && <State tone="bad">Lost</State>}
-        {holders.length === 0 && !lost && <span class="faint">free</span>}
-        {holders.map(({ pod, share }) => (
-          <span key={pod.id} class="gpu-holder">
-            <WorkloadLink workload={pod.workload} />
-            <a class="faint ellipsis" href={podHref(pod.id)} title={pod.id}>
-              {pod.id.slice(pod.id.indexOf("/") + 1)}
-            </a>
-            {share < 1 && <span class="faint">{percent(share)}</span>}
-            {!before?.some((holder) => holder.pod.id === pod.id) && <DeletePod pod={pod} />}
-          </span>
-        ))}
-        {reading && <span class="faint gpu-reading">{reading}</span>}
-      </span>
-    </li>
-  );
-}
-
-function readingOf({ row, readings }: FleetNode, gpu: number): string {
-  const reading = readings?.get(gpu);
-  return reading ? readingText(reading, row.gpuMemory) : "";
-}
-
 function Pods({ pods }: { pods: PodRow[] }): JSX.Element {
   return (
     <table class="plain">
@@ -194,15 +139,6 @@ function Pods({ pods }: { pods: PodRow[] }): JSX.Element {
         ))}
       </tbody>
     </table>
-  );
-}
-
-function WorkloadLink({ workload }: { workload: string }): JSX.Element {
-  return (
-    <a class="owner-link" href={workloadHref(workload)} title={workload}>
-      <Swatch owner={workload} />
-      {ownerName(workload)}
-    </a>
   );
 }
 

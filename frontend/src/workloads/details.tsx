@@ -1,13 +1,11 @@
 /** The details of one workload. */
 import type { ComponentChildren, JSX } from "preact";
-import { queueHref, tableHref, workloadHref } from "../app/links";
+import { ownPageHref, queueHref, workloadHref } from "../app/links";
 import { navigate, useQuery, withQuery } from "../app/router";
 import { type Action, actionsAllowed, requestConfirmation } from "../data/actions";
-import { pageOfTable, tableOfKind } from "../data/description";
 import type { OwnerRow, TableName } from "../data/rows";
 import { eventsByObject, tables } from "../data/store";
 import { ActionButtons } from "../described/actions";
-import { idParts } from "../described/fields";
 import { ContributedSections } from "../described/sections";
 import { formatExact, number, pluralize, splitId } from "../lib/format";
 import { PodDetails, PodSections } from "../pods/details";
@@ -103,7 +101,7 @@ function Overview({ row, parts }: { row: WorkloadRow; parts: WorkloadParts }): J
         ["GPUs", row.gpus ? formatExact(row.gpus) : "none"],
         ["Queue", <a href={queueHref(row.queue)}>{row.queue}</a>],
         ["Age", <Age since={row.created} />],
-        ["Object", ownPage(row.id) && <a href={ownPage(row.id)}>{row.kind}</a>],
+        ["Object", ownPageHref(row.id) && <a href={ownPageHref(row.id)}>{row.kind}</a>],
         ["Replicas", set && `${set.available ?? 0} of ${set.replicas} available`],
         [
           "Replicas",
@@ -119,13 +117,6 @@ function Overview({ row, parts }: { row: WorkloadRow; parts: WorkloadParts }): J
       ]}
     />
   );
-}
-
-/** The address of the workload on the page that a component contributes for its kind. */
-function ownPage(id: string): string | undefined {
-  const { kind, namespace, name } = idParts(id);
-  const table = tableOfKind(kind);
-  return table && pageOfTable(table) && tableHref(table, `${namespace}/${name}`);
 }
 
 const SECTION_TITLES: Partial<Record<StateName, string>> = {

@@ -1,7 +1,7 @@
 /** All workloads as one list. */
 import { computed, type ReadonlySignal } from "@preact/signals";
 import type { OwnerRow, WorkloadRow as WireWorkloadRow } from "../data/rows";
-import { cliquesBySet, gangsBySet, podsByWorkload, tables } from "../data/store";
+import { cliquesBySet, gangsBySet, podsByWorkload, setsByWorkload, tables } from "../data/store";
 import { splitId } from "../lib/format";
 import { type StateName, states, type WorkloadParts } from "./states";
 
@@ -54,7 +54,8 @@ export function workloadParts(id: string): WorkloadParts {
       pods,
     };
   }
-  const ids = id.startsWith(GANG) ? [id.slice(GANG.length)] : new Set(pods.map((pod) => pod.gang));
+  const ofSets = [...setsByWorkload.peek(id).keys()].flatMap((set) => [...gangsBySet.peek(set).keys()]);
+  const ids = id.startsWith(GANG) ? [id.slice(GANG.length)] : new Set([...pods.map((pod) => pod.gang), ...ofSets]);
   const gangs = [...ids].flatMap((gang) => (gang ? (tables.gangs.peek().get(gang) ?? []) : []));
   return { owner: ownerOf(id), gangs, cliques: [], pods };
 }

@@ -138,7 +138,7 @@ class Gpu(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
     """Why it is unhealthy."""
 
 
-class MigProfile(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+class ReportedMigProfile(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """A MIG profile as the device reports it; `extended` ones include the media extensions."""
 
     name: str
@@ -159,7 +159,7 @@ class Topology(msgspec.Struct, frozen=True, omit_defaults=True):
     architecture: str = ""
     port: Count = 0
     mig: str = ""
-    geometries: dict[str, tuple[MigProfile, ...]] = {}
+    geometries: dict[str, tuple[ReportedMigProfile, ...]] = {}
     sms: Count = 0
 
 

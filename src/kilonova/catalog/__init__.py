@@ -12,7 +12,7 @@ An **override file** (`overrides`), named by `KILONOVA_CATALOG`, takes precedenc
 a machine, `xids` what the error codes of the driver mean, `gpu_features` the labels of GPU feature
 discovery.
 
-Nothing of Kilonova is imported here, so that every package may read it.
+Nothing of Kilonova but `yaml_files` is imported here, so that every package may read it.
 """
 
 from kilonova.catalog.gpus import GpuModel, NvLink

@@ -12,10 +12,9 @@
 Every error names the file, the field, the value found, and a valid value.
 """
 
-import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import TypeVar, cast
 
 import msgspec
 
@@ -23,17 +22,16 @@ from kilonova.catalog.gpus import GpuModel, select_gpu
 from kilonova.catalog.machines import MachineType
 from kilonova.catalog.mig import geometry_named, known_geometries
 from kilonova.catalog.prices import MAX_PRICE, Price, PriceList
+from kilonova.yaml_files import (
+    WRITE_LIST,
+    WRITE_OBJECT,
+    YamlFileError,
+    describe_mismatch,
+    format_value,
+    read_yaml,
+)
 
 T = TypeVar("T")
-_MAX_SHOWN = 60
-_FIX_BY_TYPE = {
-    "int": "write a whole number",
-    "float": "write a number",
-    "str": "write text",
-    "array": "write a list: [ … ]",
-    "object": "write fields with values: { … }",
-    "bool": "write true or false",
-}
 
 
 class OverrideError(Exception):
@@ -53,15 +51,10 @@ NO_OVERRIDES = Overrides()
 
 def read_overrides(path: Path, find_known_gpu: Callable[[str], GpuModel | None]) -> Overrides:
     """The overrides of a file; `find_known_gpu` finds a model of the catalog by product name."""
-    import yaml  # slow, and few have such a file
-
     try:
-        source = yaml.safe_load(path.read_bytes())
-    except OSError as error:
-        raise OverrideError(f"{path} cannot be read: {error.strerror}") from error
-    except (yaml.YAMLError, UnicodeError) as error:
-        reason = str(error).splitlines()[0]
-        raise OverrideError(f"{path} is not YAML: {reason}") from None
+        source = read_yaml(path)
+    except YamlFileError as error:
+        raise OverrideError(str(error)) from None
     try:
         return _parse_overrides({} if source is None else source, find_known_gpu)
     except _FieldError as error:
@@ -127,7 +120,7 @@ def _parse_price_table(source: object, where: str) -> dict[str, Price]:
 
 def _parse_list(source: object, where: str) -> list[object]:
     if not isinstance(source, list):
-        raise _FieldError(f"{where}: {_format_value(source)} is invalid: write a list: [ … ]")
+        raise _FieldError(f"{where}: {format_value(source)} is invalid: {WRITE_LIST}")
     return cast("list[object]", source)
 
 
@@ -135,9 +128,7 @@ def _parse_mapping(
     source: object, where: str, choices: tuple[str, ...] = ()
 ) -> Mapping[str, object]:
     if not isinstance(source, dict):
-        raise _FieldError(
-            f"{where}: {_format_value(source)} is invalid: write fields with values: {{ … }}"
-        )
+        raise _FieldError(f"{where}: {format_value(source)} is invalid: {WRITE_OBJECT}")
     fields = cast("dict[object, object]", source)
     for name in fields:
         if not isinstance(name, str):
@@ -151,35 +142,8 @@ def _convert(source: object, kind: type[T], where: str) -> T:
     try:
         return msgspec.convert(source, kind)
     except msgspec.ValidationError as error:
-        raise _FieldError(_describe_mismatch(source, str(error), kind, where)) from None
-
-
-def _describe_mismatch(source: Any, message: str, kind: type[Any], where: str) -> str:
-    """Translate an error of msgspec into the terms of the file."""
-    reason, _, found = message.partition(" - at `$")
-    path = found.rstrip("`")
-    if unknown := re.fullmatch(r"Object contains unknown field `(.*)`", reason):
-        choices = ", ".join(field.encode_name for field in msgspec.structs.fields(kind))
-        fix = f"choose from {choices}" if not path else "see docs/catalog.md"
-        return f"{where}{path}.{unknown[1]}: unknown field: {fix}"
-    if missing := re.fullmatch(r"Object missing required field `(.*)`", reason):
-        return f"{where}{path}.{missing[1]}: is missing: it is required"
-    value = source
-    for key in path.strip(".").split(".") if path and "[" not in path else ():
-        value = value[key]
-    expected = re.match(r"Expected `(\w+)[^`]*`, got", reason)
-    if kind is Price and not expected:
-        fix = f"write USD per hour between 0 and {MAX_PRICE:,.0f}"
-    else:
-        fix = _FIX_BY_TYPE.get(expected[1], reason) if expected else reason
-    return f"{where}{path}: {_format_value(value)} is invalid: {fix}"
-
-
-def _format_value(value: object) -> str:
-    """A value as it is written, if it is short."""
-    if isinstance(value, list):
-        return "a list"
-    if isinstance(value, dict):
-        return "an object"
-    text = repr(value)
-    return text if len(text) <= _MAX_SHOWN else "a long text"
+        mismatch = describe_mismatch(source, kind, error, where)
+        if kind is Price and mismatch.bound:
+            fix = f"write USD per hour between 0 and {MAX_PRICE:,.0f}"
+            mismatch = mismatch._replace(fix=fix)
+        raise _FieldError(str(mismatch)) from None

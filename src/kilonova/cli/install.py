@@ -13,7 +13,7 @@ from kilonova.cli.up.components.selection import parse_component_names
 from kilonova.component import find_components
 from kilonova.component.cluster_errors import translate_cluster_errors
 from kilonova.component.definitions import load_component_definitions
-from kilonova.component.failure import CommandFailed
+from kilonova.component.failure import CommandFailed, WrongUsage
 from kilonova.kube import (
     Client,
     NotFound,
@@ -42,15 +42,27 @@ def select_definitions(names: str | None) -> list[JsonObject]:
 
     `WrongUsage` for a name that is not that of a component with definitions.
     """
-    components = [each for each in find_components() if each.kinds]
+    known = find_components()
+    components = [each for each in known if each.kinds]
     if names is not None:
+        typed = {name.strip() for name in names.split(",")}
+        for each in known:
+            if each.name in typed and not each.kinds:
+                choices = ", ".join(other.name for other in components)
+                raise WrongUsage(
+                    f"--components {each.name}: it needs no CRDs: leave it out, "
+                    f"or choose from {choices}"
+                )
         selected = parse_component_names("--components", names, components)
         components = [each for each in components if each.name in selected]
     return load_component_definitions(components)
 
 
-def format_definitions(definitions: Sequence[JsonObject]) -> str:
-    """Definitions as YAML documents, to be applied by other tools."""
+def format_definitions(definitions: Sequence[JsonObject], output: Literal["yaml", "json"]) -> str:
+    """Definitions as YAML documents, or as a List in JSON, to be applied by other tools."""
+    if output == "json":
+        listed = {"apiVersion": "v1", "kind": "List", "items": list(definitions)}
+        return msgspec.json.format(msgspec.json.encode(listed), indent=2).decode()
     return "---\n".join(msgspec.yaml.encode(each).decode() for each in definitions).rstrip()
 
 

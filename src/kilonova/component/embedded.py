@@ -23,7 +23,7 @@ class Clock(Protocol):
     def monotonic(self) -> float: ...
 
 
-class EmbeddedCluster(Protocol):
+class ClusterAccess(Protocol):
     """The cluster that a component runs in."""
 
     @property
@@ -64,7 +64,7 @@ class EmbeddedContext:
 
     name: str
     """The name of the component."""
-    cluster: EmbeddedCluster
+    cluster: ClusterAccess
     flags: Mapping[str, FlagValue]
     """The flags of its registration, by name."""
     selected: frozenset[str] = frozenset()

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import msgspec
 
+from kilonova.component.command.output.terminal_text import to_one_line
 from kilonova.kube import ComponentHealth
 
 
@@ -41,6 +42,6 @@ class ComponentProblems:
 
 
 def describe_failure(health: ComponentHealth) -> str:
-    """`failed 2 times, is being restarted: …`."""
+    """`failed 2 times and is restarted with backoff: …`, on one line: errors may have several."""
     times = "once" if health.restarts == 1 else f"{health.restarts} times"
-    return f"failed {times}, is being restarted: {health.problem}"
+    return f"failed {times} and is restarted with backoff: {to_one_line(health.problem)}"

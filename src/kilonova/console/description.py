@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from kilonova.api.group_kinds import GroupKind
 from kilonova.component.console import (
     Action,
     ConsoleContribution,
@@ -31,6 +32,8 @@ class TableDescription(DescriptionStruct, frozen=True):
 
     name: str
     kind: str
+    workload_kind: str
+    """The kind in ids of workloads, with its API group where that is not implied."""
 
 
 class ActionDescription(DescriptionStruct, frozen=True):
@@ -109,7 +112,7 @@ class Assembly:
             for table, contributed in each.sections.items():
                 sections[table] = (*sections.get(table, ()), *contributed)
         return Description(
-            tables=tuple(TableDescription(each.name, each.resource.kind) for each in self.tables),
+            tables=tuple(map(_describe_table, self.tables)),
             pages=self.pages,
             sections=sections,
             actions=tuple(_describe_action(each) for each in self.actions if each.text),
@@ -120,6 +123,12 @@ class Assembly:
                 )
             ),
         )
+
+
+def _describe_table(table: Table[Any]) -> TableDescription:
+    resource = table.resource
+    workload_kind = str(GroupKind(resource.group, resource.kind))
+    return TableDescription(table.name, resource.kind, workload_kind)
 
 
 def _assign_keys(pages: Iterable[Page]) -> Iterable[Page]:

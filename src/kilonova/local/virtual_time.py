@@ -22,7 +22,7 @@ from typing import Any, TypeVar
 
 from kilonova.kube.wait.cooperative_yield import deterministic_yields
 from kilonova.local.clock import Clock, IdGenerator
-from kilonova.local.cluster import Cluster, ClusterSettings
+from kilonova.local.cluster import ClusterSettings, EmbeddedCluster
 
 T = TypeVar("T")
 
@@ -49,8 +49,8 @@ async def virtual_cluster(
     settings: ClusterSettings | None = None,
     *,
     seed: int = 0,
-    build: Callable[[ClusterSettings, Clock, IdGenerator], Cluster] = Cluster,
-) -> AsyncGenerator[Cluster]:
+    build: Callable[[ClusterSettings, Clock, IdGenerator], EmbeddedCluster] = EmbeddedCluster,
+) -> AsyncGenerator[EmbeddedCluster]:
     """A cluster in memory, without a socket, on the clock of the running loop.
 
     Another `build` adds components: a plain cluster has no scheduler.

@@ -22,7 +22,7 @@ from kilonova.scheduler.cache.scheduler_cache import SchedulerCache
 from kilonova.scheduler.consolidation.assembly import ConsolidationSubsystem
 from kilonova.scheduler.consolidation.consolidator import SearchRunner
 from kilonova.scheduler.context import SchedulerContext
-from kilonova.scheduler.core.plan import Planner
+from kilonova.scheduler.core.planner import Planner
 from kilonova.scheduler.cycle.assembly import build_scheduling_loop
 from kilonova.scheduler.eviction.assembly import EvictionSubsystem
 from kilonova.scheduler.reservations.controller import ReservationController

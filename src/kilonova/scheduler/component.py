@@ -23,8 +23,8 @@ COMPONENTS = (
             deploy="deploy/scheduler",
         ),
         commands=(
-            Command("gangs", "kilonova.cli.commands.gangs:gangs"),
-            Command("queues", "kilonova.cli.commands.queues:queues"),
+            Command("gangs", "kilonova.cli.commands.lists.gangs:gangs"),
+            Command("queues", "kilonova.cli.commands.lists.queues:queues"),
             Command("why", "kilonova.cli.commands.why:why"),
             Command("plan", "kilonova.cli.commands.plan:plan"),
             Command("snapshot", "kilonova.cli.commands.snapshot:app"),

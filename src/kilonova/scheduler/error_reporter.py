@@ -8,7 +8,7 @@ would end it again after every restart.
 from collections.abc import Awaitable
 
 from kilonova.kube.observability.structured_logging import get_logger
-from kilonova.scheduler.core.plan import SchedulerError
+from kilonova.scheduler.core.decisions import SchedulerError
 from kilonova.scheduler.metrics import SchedulerMetrics
 
 _log = get_logger(__name__)

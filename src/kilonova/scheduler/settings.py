@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from kilonova.api.scheduling_names import EMBEDDED_SCHEDULER_NAMES, SCHEDULER_NAME
-from kilonova.scheduler.core.plan import Policy
+from kilonova.scheduler.core.scheduling_cycle import PlannerPolicy
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class SchedulerSettings:
 
     scheduler_names: frozenset[str] = frozenset({SCHEDULER_NAME})
     """The scheduler schedules pods whose `schedulerName` is one of these."""
-    policy: Policy = field(default_factory=Policy)
+    policy: PlannerPolicy = field(default_factory=PlannerPolicy)
     weights: Mapping[str, float] = field(default_factory=dict[str, float])
     """Weights of score plugins that differ from their defaults, by plugin name."""
     concurrent_bindings: int = 96

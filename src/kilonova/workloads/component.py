@@ -27,7 +27,7 @@ COMPONENTS = (
             lease="kilonova-operator",
             deploy="deploy/operator",
         ),
-        commands=(Command("workloads", "kilonova.cli.commands.workloads:workloads"),),
+        commands=(Command("workloads", "kilonova.cli.commands.lists.workloads:workloads"),),
         pages=(
             DocsPage("docs/workloads.md", "Workloads", "PodCliqueSets, from apply to delete"),
             DocsPage(

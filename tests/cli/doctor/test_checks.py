@@ -316,10 +316,15 @@ CASES = {
         "is starting, inside of `kilonova up`",
     ),
     "degraded component inside of up": (
-        with_cluster(version=UP, components=COMPONENTS | {"scheduler": "degraded"}, leaders={}),
+        with_cluster(
+            version=UP,
+            components=COMPONENTS | {"scheduler": "degraded"},
+            problems={"scheduler": "failed once and is restarted with backoff: boom"},
+            leaders={},
+        ),
         "problem",
         "scheduler",
-        "failed inside of `kilonova up` and is being restarted",
+        "failed once and is restarted with backoff: boom (inside of `kilonova up`)",
     ),
     "component disabled in up": (
         with_cluster(version=UP, components=COMPONENTS | {"scheduler": "off"}, leaders={}),

@@ -196,6 +196,17 @@ def test_owner_whose_pods_belong_to_another_workload_is_not_listed_itself():
     job = job_row(msgspec.convert({"metadata": metadata}, Job))
     set_ = SetRow(id="x/s", replicas=1, cliques=(), workload="Chat.example.com/x/c")
     pods = [pod("a", workload="JobSet/x/sweep")]
-    (view,) = workload_views(Tables(pods=pods, jobs=[job], sets=[set_]))
-    assert (view.kind, view.name) == ("JobSet", "sweep")
-    assert WORKLOADS.reference(view) == "jobset/sweep"
+    chat, sweep = workload_views(Tables(pods=pods, jobs=[job], sets=[set_]))
+    assert (chat.kind, chat.name, chat.pods) == ("Chat.example.com", "c", 0)
+    assert (sweep.kind, sweep.name) == ("JobSet", "sweep")
+    assert WORKLOADS.reference(sweep) == "jobset/sweep"
+
+
+def test_workload_is_listed_by_a_set_that_names_it():
+    gang = GangRow(id="x/s-0", phase="Pending", groups=(), set="x/s", pending_reason="full")
+    clique = SetClique(name="w", replicas=2, min=2, gpus=4)
+    set_ = SetRow(id="x/s", replicas=1, cliques=(clique,), workload="Chat.example.com/x/c")
+    (view,) = workload_views(Tables(gangs=[gang], sets=[set_]))
+    assert (view.kind, view.name, view.status) == ("Chat.example.com", "c", "Pending")
+    assert (view.pods, view.gpus, view.why) == (2, 8, "full")
+    assert workload_views(Tables(gangs=[gang], sets=[set_], has_label_selector=True)) == []

@@ -11,9 +11,10 @@ from kilonova.cli.up.components.console import EmbeddedConsole
 from kilonova.cli.up.components.states import ComponentStates
 from kilonova.cli.up.status import Status, format_status
 from kilonova.component.embedded import EmbeddedContext
+from kilonova.component.health import describe_failure
 from kilonova.kube import ComponentHealth, Runnable
 from kilonova.local.apiserver.storage import Durability
-from kilonova.local.cluster import Cluster, ClusterSettings
+from kilonova.local.cluster import ClusterSettings, EmbeddedCluster
 
 
 @pytest.mark.looptime
@@ -37,8 +38,8 @@ async def test_failed_component_is_degraded_until_it_recovers() -> None:
     states.report_health("scheduler", ComponentHealth(2, "scheduler failed: boom"))
     states.report_health("scheduler", ComponentHealth())
     assert observed[1:] == [
-        ("degraded", "failed once, is being restarted: scheduler failed: boom"),
-        ("degraded", "failed 2 times, is being restarted: scheduler failed: boom"),
+        ("degraded", "failed once and is restarted with backoff: scheduler failed: boom"),
+        ("degraded", "failed 2 times and is restarted with backoff: scheduler failed: boom"),
         ("running", ""),
     ]
 
@@ -48,12 +49,18 @@ def test_status_reports_why_a_component_is_degraded() -> None:
         running=True,
         data="/data",
         components={"api": "running", "scheduler": "degraded"},
-        problems={"scheduler": "failed once, is being restarted: scheduler failed: boom"},
+        problems={"scheduler": "failed once and is restarted with backoff: scheduler failed: boom"},
     )
     lines = [line.split(maxsplit=1) for line in format_status(status, "table").splitlines()]
     assert ["components", "api running, scheduler degraded"] in lines
-    reason = "scheduler failed once, is being restarted: scheduler failed: boom"
+    reason = "scheduler failed once and is restarted with backoff: scheduler failed: boom"
     assert ["degraded", reason] in lines
+
+
+def test_failure_is_told_on_one_line() -> None:
+    health = ComponentHealth(3, "the proxy exited with 1:\n  \x1b[31mno route\x1b[0m\n")
+    text = "failed 3 times and is restarted with backoff: the proxy exited with 1: [31mno route[0m"
+    assert describe_failure(health) == text
 
 
 class FailingRunnable:
@@ -72,13 +79,13 @@ class FailingRunnable:
 async def test_restarted_console_has_the_same_address(tmp_path: Path) -> None:
     trigger, failed = asyncio.Event(), asyncio.Event()
 
-    def build_runnables(_: Cluster) -> Sequence[Runnable]:
+    def build_runnables(_: EmbeddedCluster) -> Sequence[Runnable]:
         return [
             *console.build_runnables(),
             *(() if trigger.is_set() else (FailingRunnable(trigger),)),
         ]
 
-    cluster = Cluster(
+    cluster = EmbeddedCluster(
         ClusterSettings(data=tmp_path, durability=Durability.NORMAL),
         components={"console": build_runnables},
         report=lambda name, health: failed.set(),

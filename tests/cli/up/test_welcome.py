@@ -28,3 +28,12 @@ def test_suggested_pod_can_run_on_the_nodes(case: Case):
     nodes = NodeCount(1, 1)
     welcome = Welcome("https://localhost:1", "k", "d", 1.0, None, nodes, simulated=case.simulated)
     assert case.command in format_welcome(welcome, detached=True).splitlines()
+
+
+def test_degraded_components_are_named_after_the_start():
+    problems = {"greeter": "failed once and is restarted with backoff: boom"}
+    welcome = Welcome(
+        "https://localhost:1", "k", "d", 1.0, nodes=NodeCount(1, 1), problems=problems
+    )
+    lines = format_welcome(welcome, detached=True).splitlines()
+    assert "  degraded greeter failed once and is restarted with backoff: boom" in lines

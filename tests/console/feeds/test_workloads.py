@@ -160,6 +160,26 @@ async def test_set_of_another_workload_is_part_of_it() -> None:
     await viewer.close()
 
 
+async def test_workload_exists_by_a_set_that_names_it() -> None:
+    fixture = WorkloadFixture()
+    named = {"kilonova.dev/workload": "Chat.example.com_c"}
+    made = {"app.kubernetes.io/managed-by": "grove-operator", "app.kubernetes.io/part-of": "s"}
+    fixture.set("s", named)
+    viewer = WorkloadViewer(fixture)
+    await viewer.wait_for_states({"Chat.example.com/x/c": "Creating"})
+    fixture.gang("s-0", made)
+    await viewer.wait_for_states({"Chat.example.com/x/c": "Pending"})
+    fixture.gangs.remove(("x", "s-0"))
+    await viewer.wait_for_states({"Chat.example.com/x/c": "Creating"})
+    fixture.set("s", {})
+    await viewer.wait_for_states({"PodCliqueSet/x/s": "Creating"})
+    fixture.set("s", named)
+    await viewer.wait_for_states({"Chat.example.com/x/c": "Creating"})
+    fixture.sets.remove(("x", "s"))
+    await viewer.wait_for_states({})
+    await viewer.close()
+
+
 async def test_adopted_pod_changes_its_workload() -> None:
     fixture = WorkloadFixture()
     fixture.pod("a", owned=False)

@@ -68,6 +68,7 @@ def test_gpu_node_row_has_topology_and_devices() -> None:
         "fabric": "NVSwitch",
         "gpus": 3,
         "gpuMemory": 81559,
+        "devices": [{"numa": 0}, {"numa": 0, "healthy": False}, {"numa": 1}],
         "lost": [1],
         "problem": "GPU 1 is lost",
         "taints": ["k=v:NoSchedule"],
@@ -77,6 +78,24 @@ def test_gpu_node_row_has_topology_and_devices() -> None:
         "price": 6.88,
         "nodePrice": 20.64,
     }
+
+
+def test_row_of_a_node_identifies_its_devices() -> None:
+    topology = {
+        "sms": 132,
+        "mig": "H100-80GB",
+        "gpus": [
+            {"uuid": "GPU-0", "pci": "0000:18:00.0"},
+            {
+                "uuid": "GPU-1",
+                "migEnabled": True,
+                "instances": [{"uuid": "MIG-0", "profile": "1g.10gb", "start": 4}],
+            },
+            {"uuid": "GPU-2", "sms": 114, "healthy": False, "reason": "XID 79"},
+        ],
+    }
+    row = row_on_wire(annotations={"gpu.kilonova.dev/topology": json.dumps(topology)})
+    assert (row["gpuSms"], row["mig"], row["devices"]) == (132, True, topology["gpus"])
 
 
 def test_gpus_of_a_node_are_limited() -> None:

@@ -230,6 +230,12 @@ def test_devices_have_their_share(text: str, devices: Any) -> None:
     assert row.get("devices") == devices
 
 
+def test_mig_instances_are_named_by_device_profile_and_start() -> None:
+    row = row_on_wire(body(annotations={"gpu.kilonova.dev/devices": "0,2:1g.10gb@4,3:2g.20gb@0"}))
+    assert row["migInstances"] == [[2, "1g.10gb", 4], [3, "2g.20gb", 0]]
+    assert len(row["devices"]) == 3
+
+
 def test_requests_are_the_sum_of_containers_or_the_largest_init_container() -> None:
     def asks(**amounts: str) -> Any:
         return {"resources": {"requests": {k.replace("_", "/"): v for k, v in amounts.items()}}}

@@ -229,12 +229,39 @@ def test_state_of_a_set(parts: dict[str, Any], state: str) -> None:
     assert row_of("PodCliqueSet", **parts).state == state
 
 
+MEMBERS: dict[str, tuple[dict[str, Any], str]] = {
+    "that has no pods yet": ({"members": [SET]}, "Creating"),
+    "whose gang has no place": (
+        {"members": [SET], "gangs": [replace(GANG, phase="Pending")]},
+        "Pending",
+    ),
+    "scaled to none": ({"members": [replace(SET, replicas=0), deployment(0)]}, "Empty"),
+    "partly scaled to none": ({"members": [replace(SET, replicas=0), deployment(1)]}, "Creating"),
+    "that is deleted": ({"members": [replace(SET, deleting=True)]}, "Terminating"),
+    "that has finished": ({"members": [job("Complete")]}, "Completed"),
+    "with pods": ({"members": [SET], "gangs": [GANG], "pods": [pod("a")]}, "Running"),
+}
+"""What another object declares for a workload whose own object is not known."""
+
+
+@pytest.mark.parametrize(("parts", "state"), MEMBERS.values(), ids=MEMBERS)
+def test_state_of_a_workload_whose_pods_another_object_makes(
+    parts: dict[str, Any], state: str
+) -> None:
+    assert row_of("Chat.example.com", **parts).state == state
+
+
+def test_workload_without_pods_counts_what_its_members_declare() -> None:
+    row = row_of("Chat.example.com", members=[SET, replace(deployment(3), gpus=2, problem="quota")])
+    assert (row.pods, row.gpus, row.why) == (2 + 3, 8 + 6, "quota")
+
+
 def test_reason_of_the_gang_precedes_those_of_its_pods() -> None:
-    late = waiting("a", message="no node has room", gpus=2)
+    late = waiting("a", message="no node has capacity", gpus=2)
     gang = replace(GANG, phase="Pending", pending_reason="the queue is full", queue="q")
     row = row_of("PodCliqueSet", set=SET, gangs=[gang], pods=[late])
     assert (row.why, row.queue, row.gpus) == ("the queue is full", "q", 2)
-    assert row_of("Pod", pods=[late]).why == "no node has room"
+    assert row_of("Pod", pods=[late]).why == "no node has capacity"
 
 
 def test_gpus_are_those_of_the_template_until_there_are_pods() -> None:

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from tests.e2e.browser.console_cluster import ConsoleCluster
+from tests.e2e.browser.console_cluster import ConsoleCluster, gang
 from tests.harness.accessibility import (
     find_low_contrast_text,
     find_overflowing_elements,
@@ -176,6 +176,33 @@ def test_metrics_of_gpus_are_shown_where_they_exist(page: Page) -> None:
     expect(page).to_have_url(re.compile("colour=usage"))
     legend = page.get_by_role("group", name="Legend")
     expect(legend).to_contain_text("Utilisation of 1 GPU: 83 % on average, 0.5 kW.")
+
+
+@pytest.mark.parametrize(
+    ("workload", "path"),
+    [
+        pytest.param("ConfigMap_feast", "/recipes/kitchen/feast", id="page of its own"),
+        pytest.param(
+            "Chat.example.com_c", "/workloads/Chat.example.com/kitchen/c", id="no page of its own"
+        ),
+    ],
+)
+def test_gang_made_for_another_workload_links_to_it(
+    page: Page, console_cluster: ConsoleCluster, workload: str, path: str
+) -> None:
+    console_cluster.apply(recipe("feast", portions="9"))
+    name = f"made-for-{workload.partition('_')[2]}"
+    made = gang(name, replicas=9, gpus=8)
+    made["metadata"] |= {"namespace": "kitchen", "labels": {"kilonova.dev/workload": workload}}
+    console_cluster.apply(made)
+    pending = f"wait --for=condition=Unschedulable podgang/{name}-0 -n kitchen --timeout=60s"
+    console_cluster.run_kubectl(f"wait --for=create podgang/{name}-0 -n kitchen --timeout=60s")
+    console_cluster.run_kubectl(pending)
+    page.goto(f"/events?q={name}-0&kind=PodGang")
+    page.get_by_role("link", name=re.compile(f"{name}-0")).first.click()
+    expect(page).to_have_url(re.compile(f"{re.escape(path)}$"))
+    expect(details(page, workload.partition("_")[2])).to_be_visible()
+    expect(page.get_by_text("not found")).to_have_count(0)
 
 
 def details(page: Page, name: str) -> Locator:

@@ -43,4 +43,6 @@ def console_cluster(command: ToyKilonova, kubectl_path: Path) -> ConsoleCluster:
 def test_degraded_component_is_announced(page: Page, path: str) -> None:
     page.goto(path)
     notice = page.get_by_role("status").filter(has_text="Component greeter is degraded.")
-    expect(notice).to_have_text(re.compile("is being restarted: the greeter has lost its voice"))
+    expect(notice).to_have_text(
+        re.compile("and is restarted with backoff: the greeter has lost its voice")
+    )

@@ -8,7 +8,7 @@ from typing import Any
 from kilonova.api.gpu_annotations import TOPOLOGY, Topology, parse_topology
 from kilonova.cli.up.components.assembly import assemble_cluster
 from kilonova.kube import Client
-from kilonova.local.cluster import Cluster, ClusterSettings
+from kilonova.local.cluster import ClusterSettings, EmbeddedCluster
 from kilonova.local.simnodes import Fleet
 from kilonova.local.simnodes.fleet.model import GpuSpec, NodeGroup
 from tests.local.embedded_cluster import NODES, PODS, LoopClock, find, wait_for_condition
@@ -31,7 +31,7 @@ async def run_gpu_cluster(
     *,
     data: Path | None = None,
     components: Sequence[str] = ("scheduler", "gpu"),
-) -> AsyncGenerator[tuple[Cluster, Client]]:
+) -> AsyncGenerator[tuple[EmbeddedCluster, Client]]:
     """A cluster from start to stop, and a client of it."""
     settings = ClusterSettings(port=None, data=data, fleet=fleet or gpu_fleet())
     cluster = assemble_cluster(components, settings, LoopClock()).cluster

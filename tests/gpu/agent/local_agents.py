@@ -21,7 +21,7 @@ from kilonova.gpu.devices.simulated import (
 )
 from kilonova.kube import Client, Manager, Transport
 from kilonova.kube.events import EventRecorder
-from kilonova.local.cluster import Cluster
+from kilonova.local.cluster import EmbeddedCluster
 from tests.local.embedded_cluster import ACCOUNTS, NODES, PODS, LoopClock, run_cluster
 
 P = ParamSpec("P")
@@ -86,7 +86,7 @@ async def run_agent(
 
 
 @asynccontextmanager
-async def run_node(devices: Sequence[str] = ()) -> AsyncGenerator[tuple[Cluster, Client]]:
+async def run_node(devices: Sequence[str] = ()) -> AsyncGenerator[tuple[EmbeddedCluster, Client]]:
     """A cluster with one Node, and pods with these devices that run on it."""
     async with run_cluster(controllers="") as cluster:
         client = cluster.client("system:admin")

@@ -9,7 +9,7 @@ import pytest
 
 from kilonova.gpu.controllers import build_gpu_controllers
 from kilonova.kube import Client, Manager
-from kilonova.local.cluster import Cluster
+from kilonova.local.cluster import EmbeddedCluster
 from tests.gpu.controllers.workload_cluster import (
     GANGS,
     NAMESPACE,
@@ -32,7 +32,7 @@ WRITES_OF_A_START = 9
 
 @asynccontextmanager
 async def crashing_controllers(
-    cluster: Cluster, writes: int, *, last_write_arrives: bool
+    cluster: EmbeddedCluster, writes: int, *, last_write_arrives: bool
 ) -> AsyncGenerator[asyncio.Event]:
     """Controllers that crash at their last write, which is applied or lost."""
     clock = LoopClock()

@@ -10,7 +10,7 @@ from kilonova.api.crds import load_definitions
 from kilonova.gpu.controllers import build_gpu_controllers
 from kilonova.kube import Client, Manager, NotFound, Resource, unstructured_resource
 from kilonova.local.apiserver.bootstrap import install_crds
-from kilonova.local.cluster import Cluster
+from kilonova.local.cluster import EmbeddedCluster
 from kilonova.local.simnodes.fleet.model import Fleet, GpuSpec, NodeGroup
 from tests.gpu.controllers.manifests import workload
 from tests.local.embedded_cluster import LoopClock, run_cluster, wait_for_condition
@@ -40,7 +40,7 @@ def gpu_nodes(count: int = 2, gpu: GpuSpec = H100, name: str = "node", **fields:
 class GpuCluster:
     """A cluster and a user's client."""
 
-    cluster: Cluster
+    cluster: EmbeddedCluster
     client: Client
 
     async def create(self, name: str = "job", *, gpus: int = 8, changes: Any = None) -> Any:
@@ -120,7 +120,7 @@ async def gpu_cluster(*groups: NodeGroup, controllers: bool = True) -> AsyncGene
 
 
 @asynccontextmanager
-async def running_controllers(cluster: Cluster) -> AsyncGenerator[None]:
+async def running_controllers(cluster: EmbeddedCluster) -> AsyncGenerator[None]:
     """The controllers from start to stop."""
     clock = LoopClock()
     built = build_gpu_controllers(cluster.client("gpu"), now=clock.now, monotonic=clock.monotonic)

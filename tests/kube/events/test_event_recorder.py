@@ -116,7 +116,7 @@ async def test_repeated_occurrence_is_counted_in_the_same_event():
     scenario = RecorderScenario()
     async with scenario.running() as recorder:
         for _ in range(3):
-            recorder.event(POD, "Failed", "No room", warning=True)
+            recorder.event(POD, "Failed", "No capacity", warning=True)
             await asyncio.sleep(10)
     (event,) = scenario.events
     assert (event["count"], event["type"]) == (3, "Warning")
@@ -128,7 +128,7 @@ async def test_burst_of_equal_occurrences_costs_one_request():
     scenario = RecorderScenario()
     async with scenario.running() as recorder:
         for _ in range(1000):
-            recorder.event(POD, "Failed", "No room")
+            recorder.event(POD, "Failed", "No capacity")
     assert len(scenario.api.writes) == 1
     assert scenario.events[0]["count"] == 1000
 
@@ -136,11 +136,11 @@ async def test_burst_of_equal_occurrences_costs_one_request():
 async def test_different_reason_message_type_or_object_is_another_event():
     scenario = RecorderScenario()
     async with scenario.running() as recorder:
-        recorder.event(POD, "Failed", "No room")
-        recorder.event(POD, "Failed", "No room", warning=True)
+        recorder.event(POD, "Failed", "No capacity")
+        recorder.event(POD, "Failed", "No capacity", warning=True)
         recorder.event(POD, "Failed", "No light")
-        recorder.event(POD, "Waits", "No room")
-        recorder.event(NODE, "Failed", "No room")
+        recorder.event(POD, "Waits", "No capacity")
+        recorder.event(NODE, "Failed", "No capacity")
     assert len(scenario.events) == 5
     paths = {path.rsplit("/", 2)[0] for path in scenario.api.objects}
     assert paths == {"/api/v1/namespaces/team", "/api/v1/namespaces/default"}
@@ -150,14 +150,14 @@ async def test_more_than_ten_similar_messages_are_aggregated():
     scenario = RecorderScenario()
     async with scenario.running() as recorder:
         for i in range(15):
-            recorder.event(POD, "Failed", f"No room on {i} nodes")
+            recorder.event(POD, "Failed", f"No capacity on {i} nodes")
             await asyncio.sleep(1)
-        recorder.event(POD, "Failed", "No room on 3 nodes")
+        recorder.event(POD, "Failed", "No capacity on 3 nodes")
     assert len(scenario.events) == 11
     folded = scenario.events[-1]
-    assert folded["message"] == "(combined from similar events): No room on 14 nodes"
+    assert folded["message"] == "(combined from similar events): No capacity on 14 nodes"
     assert folded["count"] == 5
-    known = next(event for event in scenario.events if event["message"] == "No room on 3 nodes")
+    known = next(event for event in scenario.events if event["message"] == "No capacity on 3 nodes")
     assert known["count"] == 2, "a message that has its own event stays there"
 
 
@@ -255,10 +255,10 @@ async def test_rejected_event_is_dropped_and_later_ones_are_written(code, reason
 async def test_expired_event_is_recreated_with_its_count():
     scenario = RecorderScenario()
     async with scenario.running() as recorder:
-        recorder.event(POD, "Failed", "No room")
+        recorder.event(POD, "Failed", "No capacity")
         await asyncio.sleep(3700)
         scenario.api.objects.clear()
-        recorder.event(POD, "Failed", "No room")
+        recorder.event(POD, "Failed", "No capacity")
     assert [(e["count"], e["firstTimestamp"]) for e in scenario.events] == [
         (2, "2026-05-01T00:00:00Z")
     ]
@@ -268,7 +268,7 @@ async def test_create_with_lost_response_is_not_repeated():
     scenario = RecorderScenario()
     scenario.link.from_server = 60
     async with scenario.running() as recorder:
-        recorder.event(POD, "Failed", "No room")
+        recorder.event(POD, "Failed", "No capacity")
         await asyncio.sleep(5)
         scenario.link.from_server = 0
         await asyncio.sleep(60)

@@ -14,7 +14,7 @@ from kilonova.kube import ComponentHealth
 from kilonova.kube.client.config.client_config import connect
 from kilonova.local.apiserver.server.listener import PortInUse, bind_socket
 from kilonova.local.apiserver.storage import StorageError
-from kilonova.local.cluster import Cluster, ClusterSettings
+from kilonova.local.cluster import ClusterSettings, EmbeddedCluster
 from kilonova.local.data_directory import DataDirectory, DataDirectoryInUse
 from kilonova.local.simnodes import Fleet, small_fleet
 from kilonova.local.simnodes.fleet.model import NodeGroup
@@ -53,7 +53,7 @@ async def test_stop_leaves_no_tasks_or_files_open(tmp_path: Path) -> None:
 
 
 async def test_stop_is_idempotent(tmp_path: Path) -> None:
-    cluster = Cluster(ClusterSettings(data=tmp_path))
+    cluster = EmbeddedCluster(ClusterSettings(data=tmp_path))
     await cluster.start()
     await cluster.stop()
     await cluster.stop()
@@ -63,7 +63,7 @@ async def test_stop_is_idempotent(tmp_path: Path) -> None:
 async def test_restart_preserves_objects_on_another_port(tmp_path: Path) -> None:
     ports: set[str] = set()
     for number in range(2):
-        cluster = Cluster(ClusterSettings(data=tmp_path))
+        cluster = EmbeddedCluster(ClusterSettings(data=tmp_path))
         await cluster.start()
         try:
             async with connect(tmp_path / "kubeconfig") as client:
@@ -84,11 +84,11 @@ async def test_port_in_use_is_rejected_and_leaves_nothing(tmp_path: Path) -> Non
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(PortInUse, match=rf"port {port} .*Address already in use.*--port N"):
-            await Cluster(ClusterSettings(data=tmp_path, port=port)).start()
+            await EmbeddedCluster(ClusterSettings(data=tmp_path, port=port)).start()
     assert other_tasks() == []
     assert open_files() - before == set()
     assert not DataDirectory(tmp_path).is_locked()
-    cluster = Cluster(ClusterSettings(data=tmp_path, port=port))
+    cluster = EmbeddedCluster(ClusterSettings(data=tmp_path, port=port))
     await cluster.start()
     await cluster.stop()
 
@@ -104,11 +104,11 @@ def test_foreign_host_address_is_reported() -> None:
 
 
 async def test_second_cluster_on_the_same_data_is_rejected(tmp_path: Path) -> None:
-    cluster = Cluster(ClusterSettings(data=tmp_path))
+    cluster = EmbeddedCluster(ClusterSettings(data=tmp_path))
     await cluster.start()
     try:
         with pytest.raises(DataDirectoryInUse, match=f"in use by process {os.getpid()}"):
-            await Cluster(ClusterSettings(data=tmp_path)).start()
+            await EmbeddedCluster(ClusterSettings(data=tmp_path)).start()
         async with connect(tmp_path / "kubeconfig") as client:
             assert await client.list(NODES), "the first goes on"
     finally:
@@ -116,7 +116,7 @@ async def test_second_cluster_on_the_same_data_is_rejected(tmp_path: Path) -> No
 
 
 async def test_corrupted_store_is_rejected_and_leaves_nothing(tmp_path: Path) -> None:
-    cluster = Cluster(ClusterSettings(data=tmp_path))
+    cluster = EmbeddedCluster(ClusterSettings(data=tmp_path))
     await cluster.start()
     await cluster.stop()
     with sqlite3.connect(tmp_path / "store.db") as database:
@@ -124,7 +124,7 @@ async def test_corrupted_store_is_rejected_and_leaves_nothing(tmp_path: Path) ->
     database.close()
     before = open_files()
     with pytest.raises(StorageError, match="row 3"):
-        await Cluster(ClusterSettings(data=tmp_path)).start()
+        await EmbeddedCluster(ClusterSettings(data=tmp_path)).start()
     assert other_tasks() == []
     assert open_files() - before == set()
     assert not DataDirectory(tmp_path).is_locked()
@@ -132,7 +132,7 @@ async def test_corrupted_store_is_rejected_and_leaves_nothing(tmp_path: Path) ->
 
 async def test_cancelled_start_leaves_nothing(tmp_path: Path) -> None:
     before = open_files()
-    starting = asyncio.create_task(Cluster(ClusterSettings(data=tmp_path)).start())
+    starting = asyncio.create_task(EmbeddedCluster(ClusterSettings(data=tmp_path)).start())
     await asyncio.sleep(0)
     starting.cancel()
     await asyncio.gather(starting, return_exceptions=True)
@@ -150,7 +150,9 @@ async def test_failing_node_creation_does_not_affect_the_rest(tmp_path: Path) ->
         if not problem.done():
             problem.set_result((name, health.problem))
 
-    cluster = Cluster(ClusterSettings(data=tmp_path, fleet=Fleet(nodes=(rejected,))), report=report)
+    cluster = EmbeddedCluster(
+        ClusterSettings(data=tmp_path, fleet=Fleet(nodes=(rejected,))), report=report
+    )
     await cluster.start()
     try:
         name, text = await asyncio.wait_for(problem, 10)
@@ -170,7 +172,7 @@ async def test_data_directory_is_readable_by_owner_only(tmp_path: Path) -> None:
     data = tmp_path / "data"
     data.mkdir(mode=0o755)
     (data / "store.db").touch(0o644)
-    cluster = Cluster(ClusterSettings(data=data))
+    cluster = EmbeddedCluster(ClusterSettings(data=data))
     await cluster.start()
     try:
         public = {"ca.crt", "server.crt", "admin.crt"}
@@ -191,7 +193,7 @@ async def test_data_directory_is_readable_by_owner_only(tmp_path: Path) -> None:
 async def test_other_host_name_gets_a_new_certificate(tmp_path: Path) -> None:
     certificates: list[bytes] = []
     for host in ("127.0.0.1", "127.0.0.1", "127.0.0.2"):
-        cluster = Cluster(ClusterSettings(data=tmp_path, host=host))
+        cluster = EmbeddedCluster(ClusterSettings(data=tmp_path, host=host))
         await cluster.start()
         try:
             certificates.append((tmp_path / "pki" / "server.crt").read_bytes())
@@ -206,7 +208,7 @@ async def test_new_ca_reissues_all_certificates(tmp_path: Path) -> None:
     for number in range(2):
         if number:
             (tmp_path / "pki" / "ca.crt").unlink()
-        cluster = Cluster(ClusterSettings(data=tmp_path))
+        cluster = EmbeddedCluster(ClusterSettings(data=tmp_path))
         await cluster.start()
         try:
             async with connect(tmp_path / "kubeconfig") as client:
@@ -217,7 +219,7 @@ async def test_new_ca_reissues_all_certificates(tmp_path: Path) -> None:
 
 def test_listening_cluster_needs_a_data_directory() -> None:
     with pytest.raises(ValueError, match="needs a data directory"):
-        Cluster(ClusterSettings())
+        EmbeddedCluster(ClusterSettings())
 
 
 def test_lock_is_the_last_owned_file(tmp_path: Path) -> None:

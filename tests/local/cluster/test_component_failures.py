@@ -9,12 +9,12 @@ from kilonova.api.crds import load_definitions
 from kilonova.component.embedded import EmbeddedContext
 from kilonova.kube import ComponentHealth, Reflector, Runnable
 from kilonova.kube.events import EventRecorder
-from kilonova.local.cluster import Cluster, ClusterSettings
+from kilonova.local.cluster import ClusterSettings, EmbeddedCluster
 from kilonova.local.objects import core as objects
 from kilonova.local.simnodes import Fleet
 from kilonova.local.simnodes.fleet.model import NodeGroup
 from kilonova.local.simnodes.machine import SimulatedMachine
-from kilonova.local.simnodes.pod_lifecycle import PodSimulator
+from kilonova.local.simnodes.pods.lifecycle import PodSimulator
 from kilonova.local.simnodes.timer_queue import TimerQueue
 from kilonova.scheduler.embedded import build_embedded_scheduler
 from tests.local.embedded_cluster import (
@@ -46,13 +46,13 @@ async def test_failing_component_is_restarted_and_the_api_keeps_running() -> Non
     built: list[float] = []
     reports: list[tuple[str, ComponentHealth]] = []
 
-    def scheduler(cluster: Cluster) -> Sequence[Runnable]:
+    def scheduler(cluster: EmbeddedCluster) -> Sequence[Runnable]:
         built.append(cluster.clock.monotonic())
         context = EmbeddedContext("scheduler", cluster, {})
         parts = build_embedded_scheduler(context).build_runnables()
         return [*parts, FailingComponent()] if len(built) == 1 else parts
 
-    cluster = Cluster(
+    cluster = EmbeddedCluster(
         ClusterSettings(port=None, fleet=FLEET),
         LoopClock(),
         definitions=load_definitions(),
@@ -85,9 +85,9 @@ async def test_simulated_node_failure_does_not_stop_the_shared_pod_cache() -> No
     async with run_cluster() as cluster:
         client = cluster.client("test")
         pods = Reflector(client, objects.PODS)
-        timetable, random = TimerQueue(), Random(0)
+        timers, random = TimerQueue(), Random(0)
         recorder = EventRecorder(client, "test")
-        lives = PodSimulator(client, pods, Lost(), timetable, random, cluster.clock.now, recorder)
+        simulator = PodSimulator(client, pods, Lost(), timers, random, cluster.clock.now, recorder)
         errors: list[str] = []
 
         def fail(name: str, error: Exception) -> None:
@@ -95,7 +95,7 @@ async def test_simulated_node_failure_does_not_stop_the_shared_pod_cache() -> No
 
         played: list[str] = []
         observed: list[str] = []
-        lives.start(fail)
+        simulator.start(fail)
         pods.store.add_event_handler(
             lambda _, new: observed.append(new.metadata.name if new else "")
         )
@@ -112,13 +112,13 @@ async def test_simulated_node_failure_does_not_stop_the_shared_pod_cache() -> No
         await wait_for_condition(lambda: _are(observed, 3))
         errors.clear()
         played.clear()
-        lives.start(fail)()
+        simulator.start(fail)()
         assert (len(errors), len(played)) == (2, 1)
         following.cancel()
 
 
 async def test_failing_node_action_is_retried_and_others_continue() -> None:
-    timetable = TimerQueue()
+    timers = TimerQueue()
     loop = asyncio.get_running_loop()
     done: list[tuple[str, float]] = []
 
@@ -130,9 +130,9 @@ async def test_failing_node_action_is_retried_and_others_continue() -> None:
         done.append(("go on", loop.time()))
 
     started = loop.time()
-    running_it = asyncio.create_task(timetable.run())
-    timetable.call_after(1, fail)
-    timetable.call_after(2, go_on)
+    running_it = asyncio.create_task(timers.run())
+    timers.call_after(1, fail)
+    timers.call_after(2, go_on)
     await asyncio.sleep(70)
     assert not running_it.done()
     running_it.cancel()
@@ -147,6 +147,6 @@ async def _are(found: Sequence[object], count: int) -> bool:
     return len(found) == count
 
 
-async def _runs(cluster: Cluster, name: str) -> bool:
+async def _runs(cluster: EmbeddedCluster, name: str) -> bool:
     found = await find(cluster.client("test"), PODS, name)
     return found is not None and found["status"]["phase"] == "Running"

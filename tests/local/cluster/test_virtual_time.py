@@ -11,7 +11,7 @@ from kilonova.cli.up.components.assembly import assemble_cluster
 from kilonova.kube import Client
 from kilonova.local import virtual_time
 from kilonova.local.clock import Clock, IdGenerator
-from kilonova.local.cluster import Cluster, ClusterSettings
+from kilonova.local.cluster import ClusterSettings, EmbeddedCluster
 from kilonova.local.simnodes.fleet.model import FailureRates, Fleet, GpuSpec, NodeGroup
 from tests.local.embedded_cluster import DEFINITIONS, EVENTS, LEASES, NODES, PODS, pod
 
@@ -32,7 +32,7 @@ HOUR = 3600.0
 async def _hour(seed: int) -> str:
     """An hour with crashing pods on failing nodes; returns the final state."""
 
-    def build(settings: ClusterSettings, clock: Clock, ids: IdGenerator) -> Cluster:
+    def build(settings: ClusterSettings, clock: Clock, ids: IdGenerator) -> EmbeddedCluster:
         return assemble_cluster(("scheduler",), settings, clock, ids).cluster
 
     async with virtual_time.virtual_cluster(

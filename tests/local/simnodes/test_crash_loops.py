@@ -8,7 +8,7 @@ import pytest
 
 from kilonova.api.times import parse_time
 from kilonova.kube import Client
-from kilonova.local.cluster import Cluster
+from kilonova.local.cluster import EmbeddedCluster
 from kilonova.local.simnodes import Fleet
 from kilonova.local.simnodes.fleet.model import NodeGroup
 from tests.local.embedded_cluster import (
@@ -27,7 +27,7 @@ pytestmark = virtual_time
 FLEET = Fleet(nodes=(NodeGroup("n", start="2s", stop="1s"),))
 
 
-def simulated() -> AbstractAsyncContextManager[Cluster]:
+def simulated() -> AbstractAsyncContextManager[EmbeddedCluster]:
     return run_cluster(fleet=FLEET)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kilonova.kube import Client, Reflector
-from kilonova.local.cluster import Cluster
+from kilonova.local.cluster import EmbeddedCluster
 from kilonova.local.simnodes import NO_NODES, SimulatedNodes
 from kilonova.local.simnodes.simulation import PODS as SIM_PODS
 from tests.local.embedded_cluster import (
@@ -53,7 +53,7 @@ async def simulation(client: Client) -> AsyncGenerator[None]:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def crash_after(cluster: Cluster, writes: int, *, arrives: bool) -> None:
+async def crash_after(cluster: EmbeddedCluster, writes: int, *, arrives: bool) -> None:
     """Simulate until the given write, which may still arrive; or for a while if it never comes."""
     inner = cluster.client("simulation")._transport  # pyright: ignore[reportPrivateUsage]  # of a cluster in this process
     transport = CrashingTransport(

@@ -9,7 +9,7 @@ import pytest
 
 from kilonova.api.times import parse_time
 from kilonova.kube import Client, NotFound, Resource
-from kilonova.local.cluster import Cluster
+from kilonova.local.cluster import EmbeddedCluster
 from kilonova.local.simnodes.fleet.model import (
     NO_NODES,
     CapacityRule,
@@ -52,7 +52,9 @@ def node(name: str, machine: str = "", described: str = "", **other: Any) -> Any
 
 
 @asynccontextmanager
-async def simulated_cluster(fleet: Fleet = NO_NODES, **other: Any) -> AsyncGenerator[Cluster]:
+async def simulated_cluster(
+    fleet: Fleet = NO_NODES, **other: Any
+) -> AsyncGenerator[EmbeddedCluster]:
     async with run_cluster(fleet=fleet, scheduler=True, **other) as cluster:
         yield cluster
 

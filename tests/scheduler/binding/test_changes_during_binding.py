@@ -8,7 +8,7 @@ from typing import Any
 
 from kilonova.kube import Client, ConnectionFailed
 from kilonova.kube.client.transport import Reply, Request
-from kilonova.local.cluster import Cluster
+from kilonova.local.cluster import EmbeddedCluster
 from kilonova.scheduler.settings import SchedulerSettings
 from tests.local.embedded_cluster import NODES, PODS, advance_time, virtual_time, wait_for_condition
 from tests.scheduler.harness.embedded_scheduler import (
@@ -35,7 +35,7 @@ pytestmark = virtual_time
 
 @asynccontextmanager
 async def intercepted_scheduler(
-    cluster: Cluster, settings: SchedulerSettings | None = None
+    cluster: EmbeddedCluster, settings: SchedulerSettings | None = None
 ) -> AsyncGenerator[InterceptedTransport]:
     """A cluster and a scheduler whose requests a test can intercept."""
     transport = InterceptedTransport(transport_of(cluster))

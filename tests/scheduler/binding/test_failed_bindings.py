@@ -9,7 +9,7 @@ import pytest
 
 from kilonova.kube import Client
 from kilonova.kube.client.transport import Reply, Request
-from kilonova.local.cluster import Cluster
+from kilonova.local.cluster import EmbeddedCluster
 from kilonova.scheduler.settings import SchedulerSettings
 from tests.local.embedded_cluster import (
     EVENTS,
@@ -45,7 +45,7 @@ pytestmark = virtual_time
 
 @asynccontextmanager
 async def intercepted_scheduler(
-    cluster: Cluster, settings: SchedulerSettings | None = None
+    cluster: EmbeddedCluster, settings: SchedulerSettings | None = None
 ) -> AsyncGenerator[InterceptedTransport]:
     """A cluster and a scheduler whose requests a test can intercept."""
     way = InterceptedTransport(transport_of(cluster))

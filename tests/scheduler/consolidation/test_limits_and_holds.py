@@ -14,7 +14,7 @@ from kilonova.scheduler.consolidation.limits import StartedMigration, remaining_
 from kilonova.scheduler.core.consolidation.migration import GangMigration, MigrationBudget
 from kilonova.scheduler.core.model.cluster import Cluster
 from kilonova.scheduler.core.model.gangs import Gang, Group, Member
-from kilonova.scheduler.core.model.snapshot import PodPlacement
+from kilonova.scheduler.core.model.pod_placement import PodPlacement
 from kilonova.scheduler.settings import ConsolidationLimits
 from tests.scheduler.core.support.clusters import node, shape
 

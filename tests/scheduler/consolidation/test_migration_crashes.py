@@ -6,7 +6,7 @@ from itertools import count
 import pytest
 
 from kilonova.kube import Client, Manager
-from kilonova.local.cluster import Cluster
+from kilonova.local.cluster import EmbeddedCluster
 from kilonova.scheduler.assembly import build_scheduler
 from kilonova.scheduler.settings import SchedulerSettings
 from tests.local.embedded_cluster import (
@@ -91,7 +91,7 @@ async def test_next_scheduler_restores_capacity_holds() -> None:
             await assert_no_double_allocation(client)
 
 
-async def _run_until_crash(cluster: Cluster, last_arrives: bool) -> None:
+async def _run_until_crash(cluster: EmbeddedCluster, last_arrives: bool) -> None:
     for writes in count(1):
         transport = CrashingTransport(
             transport_of(cluster),

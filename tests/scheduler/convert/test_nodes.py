@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from kilonova.scheduler.convert.nodes import convert_node
-from kilonova.scheduler.core.model.snapshot import MAX_GPUS
+from kilonova.scheduler.core.model.node_table import MAX_GPUS
 from kilonova.scheduler.objects.core_v1 import Node
 
 

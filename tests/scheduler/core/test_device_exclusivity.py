@@ -12,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from kilonova.catalog.mig import known_geometries
 from kilonova.scheduler.convert.devices.cel_selectors import DeviceSelectorCache
-from kilonova.scheduler.core.dra.claim_cache import PublishedAllocation
+from kilonova.scheduler.core.dra.claim_ledger import PublishedAllocation
 from kilonova.scheduler.core.dra.claims import (
     AllocatedDevice,
     ClaimAllocation,
@@ -28,10 +28,12 @@ from kilonova.scheduler.core.gpu.identity import WHOLE_GPU, GpuId, GpuReference
 from kilonova.scheduler.core.gpu.layout import MILLI_PER_GPU, Gpu, GpuLayout
 from kilonova.scheduler.core.model.cluster import Cluster
 from kilonova.scheduler.core.model.gangs import Gang, Group, Member
+from kilonova.scheduler.core.model.node_table import GPU
 from kilonova.scheduler.core.model.nodes import Node
+from kilonova.scheduler.core.model.pod_placement import PodPlacement
 from kilonova.scheduler.core.model.requests import GpuRequest, Shape
-from kilonova.scheduler.core.model.snapshot import GPU, PodPlacement
-from kilonova.scheduler.core.plan import Planner, Policy
+from kilonova.scheduler.core.planner import Planner
+from kilonova.scheduler.core.scheduling_cycle import PlannerPolicy
 from kilonova.scheduler.core.scoring.plugins import default_scoring
 from kilonova.scheduler.library.snapshot import take_snapshot
 from kilonova.scheduler.library.snapshot_file import decode_snapshot, encode_snapshot
@@ -144,7 +146,7 @@ class DeviceStateMachine(RuleBasedStateMachine):
             if (members := tuple(_member(f"{name}-{number}-{n}", shape) for n in range(copies)))
         ]
         gang = Gang(name, tuple(groups), priority=priority)
-        planner = Planner(self.cluster, default_scoring(), Policy(reserve_after=1e9))
+        planner = Planner(self.cluster, default_scoring(), PlannerPolicy(reserve_after=1e9))
         planned = planner.plan([gang], self.now)
         decided = planner.schedule([gang], self.now)
         assert planned == decided
@@ -201,7 +203,7 @@ class DeviceStateMachine(RuleBasedStateMachine):
             cluster,
             (),
             (),
-            Policy(),
+            PlannerPolicy(),
             self.now,
             pools={(DRIVER, name): pool for name, pool in self.pools.items()},
             claims=self.foreign,

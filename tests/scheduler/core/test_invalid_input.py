@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from kilonova.scheduler.core.decisions import InsufficientCapacity, Plan
 from kilonova.scheduler.core.filters.feasibility import FeasibilityCache, Scores
 from kilonova.scheduler.core.gpu.layout import GpuShare
 from kilonova.scheduler.core.model.cluster import Cluster
@@ -20,10 +21,12 @@ from kilonova.scheduler.core.model.gangs import (
     single_pod_gang,
 )
 from kilonova.scheduler.core.model.label_columns import Rows
+from kilonova.scheduler.core.model.node_table import GPU, MAX_AMOUNT
 from kilonova.scheduler.core.model.nodes import Node
+from kilonova.scheduler.core.model.pod_placement import PodPlacement
 from kilonova.scheduler.core.model.requests import GpuRequest, Shape
-from kilonova.scheduler.core.model.snapshot import GPU, MAX_AMOUNT, PodPlacement, Snapshot
-from kilonova.scheduler.core.plan import InsufficientCapacity, Plan, Planner
+from kilonova.scheduler.core.model.snapshot import Snapshot
+from kilonova.scheduler.core.planner import Planner
 from kilonova.scheduler.core.queueing.forest import build_queue_forest
 from kilonova.scheduler.core.queueing.queues import QueueProblem, QueueSpec
 from kilonova.scheduler.core.scoring.plugins import ScorePlugin, Scoring, default_scoring

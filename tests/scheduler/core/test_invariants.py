@@ -5,20 +5,22 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from kilonova.scheduler.core.decisions import Plan
 from kilonova.scheduler.core.filters.feasibility import FeasibilityCache
 from kilonova.scheduler.core.model.cluster import Cluster
 from kilonova.scheduler.core.model.gangs import Gang
 from kilonova.scheduler.core.model.nodes import Node
-from kilonova.scheduler.core.plan import Plan, Planner, Policy
+from kilonova.scheduler.core.planner import Planner
 from kilonova.scheduler.core.queueing.forest import build_queue_forest
 from kilonova.scheduler.core.queueing.queues import QueueSpec
+from kilonova.scheduler.core.scheduling_cycle import PlannerPolicy
 from tests.harness.campaigns import limit_examples
 from tests.scheduler.core.support import random_clusters as random
 from tests.scheduler.core.support import reference_model
 from tests.scheduler.core.support.pending_gangs import list_pending
 
 NAMES = tuple(f"n{index}" for index in range(6))
-POLICY = Policy(random.LEVELS, reserve_after=100.0)
+POLICY = PlannerPolicy(random.LEVELS, reserve_after=100.0)
 
 
 class ClusterStateMachine(RuleBasedStateMachine):

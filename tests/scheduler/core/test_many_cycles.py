@@ -7,11 +7,12 @@ from hypothesis import strategies as st
 
 from kilonova.scheduler.core.model.cluster import Cluster
 from kilonova.scheduler.core.model.gangs import Gang, Group, Member
+from kilonova.scheduler.core.model.node_table import GPU
 from kilonova.scheduler.core.model.nodes import Node
-from kilonova.scheduler.core.model.snapshot import GPU
-from kilonova.scheduler.core.plan import Planner, Policy
+from kilonova.scheduler.core.planner import Planner
 from kilonova.scheduler.core.queueing.forest import build_queue_forest
 from kilonova.scheduler.core.queueing.queues import QueueSpec
+from kilonova.scheduler.core.scheduling_cycle import PlannerPolicy
 from tests.harness.campaigns import limit_examples
 from tests.scheduler.core.support import random_clusters as random
 from tests.scheduler.core.support.clusters import node
@@ -41,7 +42,7 @@ def test_evictions_terminate_without_repeated_state(
 ) -> None:
     cluster = cluster_of(nodes, specs)
     cluster.budgets = dict.fromkeys(random.BUDGETS, 1000)
-    planner = Planner(cluster, random.SCORING, Policy(random.LEVELS, reserve_after=1e9))
+    planner = Planner(cluster, random.SCORING, PlannerPolicy(random.LEVELS, reserve_after=1e9))
     known: dict[str, Gang] = {}
     now = 0.0
     for wave, gangs in enumerate(waves):
@@ -86,7 +87,9 @@ def test_a_gang_that_is_removed_can_be_added_back(
     nodes: tuple[Node, ...], gangs: list[Gang]
 ) -> None:
     cluster = cluster_of(nodes, [])
-    planner = Planner(cluster, random.SCORING, Policy(random.LEVELS, preemption_enabled=False))
+    planner = Planner(
+        cluster, random.SCORING, PlannerPolicy(random.LEVELS, preemption_enabled=False)
+    )
     gangs = [replace(gang, queue="default") for gang in gangs]
     for placement in planner.schedule(gangs, 0.0).placements:
         gang, pods = placement.gang, [pod_placement.pod for pod_placement in placement.pods]
@@ -122,7 +125,9 @@ def timed_gangs(draw: st.DrawFn) -> list[Gang]:
 def test_backfilled_gangs_never_delay_a_reservation(gpus: list[int], gangs: list[Gang]) -> None:
     nodes = tuple(node(f"n{index}", count, 8000) for index, count in enumerate(gpus))
     cluster = cluster_of(nodes, [])
-    planner = Planner(cluster, random.SCORING, Policy(preemption_enabled=False, reserve_after=0.0))
+    planner = Planner(
+        cluster, random.SCORING, PlannerPolicy(preemption_enabled=False, reserve_after=0.0)
+    )
     promised: dict[str, float] = {}
     ends: dict[str, float] = {}
     known: dict[str, Gang] = {}
@@ -142,8 +147,8 @@ def test_backfilled_gangs_never_delay_a_reservation(gpus: list[int], gangs: list
                 assert now <= promised.get(gang.name, now)
                 ends[gang.name] = now + (gang.duration or 0.0)
                 times = sorted({*times, ends[gang.name]})
-        if plan.reservation is not None and plan.reservation.gang.needed:
-            name, at = plan.reservation.gang.name, plan.reservation.start_time
+        if plan.backfill_reservation is not None and plan.backfill_reservation.gang.needed:
+            name, at = plan.backfill_reservation.gang.name, plan.backfill_reservation.start_time
             assert at <= promised.get(name, at)
             promised[name] = at
     assert not [g for g in known.values() if g.name in promised], "promised, and never started"
@@ -154,7 +159,7 @@ def test_queues_with_demand_get_deserved_share() -> None:
         (node("n0", 4), node("n1", 4)),
         [QueueSpec("mine", deserved={GPU: 4000}), QueueSpec("theirs", deserved={GPU: 4000})],
     )
-    planner = Planner(cluster, random.SCORING, Policy(reserve_after=1e9))
+    planner = Planner(cluster, random.SCORING, PlannerPolicy(reserve_after=1e9))
     gangs = {
         f"{queue}{index}": Gang(
             f"{queue}{index}",

@@ -4,8 +4,8 @@ import gc
 
 from kilonova.scheduler.core.filters.feasibility import FeasibilityCache
 from kilonova.scheduler.core.model.gangs import Member
+from kilonova.scheduler.core.model.pod_placement import PodPlacement
 from kilonova.scheduler.core.model.requests import Shape
-from kilonova.scheduler.core.model.snapshot import PodPlacement
 from tests.scheduler.core.support.clusters import node, shape, snapshot_of, tight
 
 MANY = 9000

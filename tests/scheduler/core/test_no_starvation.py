@@ -13,10 +13,11 @@ import pytest
 
 from kilonova.scheduler.core.model.cluster import Cluster
 from kilonova.scheduler.core.model.gangs import Gang
-from kilonova.scheduler.core.model.snapshot import GPU
-from kilonova.scheduler.core.plan import Planner, Policy
+from kilonova.scheduler.core.model.node_table import GPU
+from kilonova.scheduler.core.planner import Planner
 from kilonova.scheduler.core.queueing.forest import build_queue_forest
 from kilonova.scheduler.core.queueing.queues import QueueSpec
+from kilonova.scheduler.core.scheduling_cycle import PlannerPolicy
 from tests.scheduler.core.support.exhaustive_placement import ExhaustiveSearch
 from tests.scheduler.core.support.pending_gangs import list_pending
 from tests.scheduler.core.support.placement_cases import LEVELS, put_nodes, random_gang
@@ -35,7 +36,7 @@ class Scenario:
 
     cluster: Cluster
     coming: list[tuple[float, float, Gang]]
-    policy: Policy
+    policy: PlannerPolicy
     known: dict[str, Gang] = field(default_factory=dict[str, Gang])
     ends: dict[str, float] = field(default_factory=dict[str, float])
     """End time of each running gang."""
@@ -86,7 +87,9 @@ def build_scenario(seed: int) -> Scenario:
         )
         coming.append((at, runtime, gang))
     evicts = dice.random() < 0.5
-    return Scenario(cluster, coming, Policy(LEVELS, preemption_enabled=evicts, reserve_after=20.0))
+    return Scenario(
+        cluster, coming, PlannerPolicy(LEVELS, preemption_enabled=evicts, reserve_after=20.0)
+    )
 
 
 def _likely_to_fit(dice: Random, cluster: Cluster, name: str) -> Gang:

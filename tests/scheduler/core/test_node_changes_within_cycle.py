@@ -5,9 +5,11 @@ from dataclasses import replace
 
 import pytest
 
+from kilonova.scheduler.core.decisions import GangPlacement
 from kilonova.scheduler.core.model.cluster import Cluster
 from kilonova.scheduler.core.model.gangs import Gang
-from kilonova.scheduler.core.plan import GangPlacement, Planner, Policy
+from kilonova.scheduler.core.planner import Planner
+from kilonova.scheduler.core.scheduling_cycle import PlannerPolicy
 from tests.scheduler.core.support.clusters import RACK, gang, group, node, shape, tight
 from tests.scheduler.core.support.reference_model import (
     check_counts,
@@ -15,7 +17,7 @@ from tests.scheduler.core.support.reference_model import (
     check_queues,
 )
 
-POLICY = Policy((RACK,), preemption_enabled=False, reserve_after=300.0)
+POLICY = PlannerPolicy((RACK,), preemption_enabled=False, reserve_after=300.0)
 
 
 def job(name: str, pods: int, gpus: int, created: float, duration: float | None = None) -> Gang:
@@ -38,13 +40,13 @@ def plan_with_change(
 ) -> dict[str, GangPlacement]:
     """What is placed when nodes change right after capacity was reserved for a gang that needs both
     nodes."""
-    turn = Planner(cluster, tight, POLICY).begin_cycle([job("large", 2, 4, 0.0), *later], 1000.0)
+    cycle = Planner(cluster, tight, POLICY).begin_cycle([job("large", 2, 4, 0.0), *later], 1000.0)
     placed: dict[str, GangPlacement] = {}
-    for number, each in enumerate(turn.gangs_in_order):
-        outcome = turn.schedule_gang(each)
+    for number, each in enumerate(cycle.gangs_in_order):
+        outcome = cycle.schedule_gang(each)
         if number == 0:
             assert each.name == "large"
-            assert turn.reservation is not None
+            assert cycle.backfill_reservation is not None
             change(cluster)
         if isinstance(outcome, GangPlacement):
             placed[each.name] = outcome

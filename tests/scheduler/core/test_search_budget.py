@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from kilonova.scheduler.core.decisions import InsufficientCapacity, Plan, UnschedulableGang
 from kilonova.scheduler.core.dra.claims import (
     AttributeConstraint,
     ClaimRequest,
@@ -24,13 +25,8 @@ from kilonova.scheduler.core.model.nodes import Node
 from kilonova.scheduler.core.model.pod_affinity import AffinityTerm, PodAffinityRules, PodSelector
 from kilonova.scheduler.core.model.requests import Shape
 from kilonova.scheduler.core.placement.backtracking_search import search_placement
-from kilonova.scheduler.core.plan import (
-    InsufficientCapacity,
-    Plan,
-    Planner,
-    Policy,
-    UnschedulableGang,
-)
+from kilonova.scheduler.core.planner import Planner
+from kilonova.scheduler.core.scheduling_cycle import PlannerPolicy
 from kilonova.scheduler.core.search_budget import SearchBudget
 from kilonova.scheduler.core.topology.gang_tree import build_gang_tree
 from kilonova.scheduler.status.results import rejection_reason
@@ -39,7 +35,7 @@ from tests.scheduler.core.support.clusters import group, node, tight
 from tests.scheduler.core.support.clusters import shape as plain_shape
 
 DRIVER = "gpu.example.com"
-POLICY = Policy(preemption_enabled=False, reserve_after=float("inf"))
+POLICY = PlannerPolicy(preemption_enabled=False, reserve_after=float("inf"))
 ONE = ClaimRequest(((DeviceRequestOption("gpu"),),))
 
 
@@ -298,7 +294,7 @@ def test_renewed_reservation_does_not_use_budget_of_next_gang() -> None:
     queue = planner.begin_cycle(pending, 10.0)
     for each in queue.gangs_in_order:
         if each.name == "next":
-            assert queue.reservation is not None
+            assert queue.backfill_reservation is not None
             cluster.snapshot.put_node(small)
         queue.schedule_gang(each)
     assert [each.gang.name for each in queue.unschedulable] == ["g", "next"]

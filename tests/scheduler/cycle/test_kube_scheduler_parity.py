@@ -20,7 +20,8 @@ from kilonova.scheduler.convert.pods.members import convert_pod
 from kilonova.scheduler.core.filters.inter_pod_rules import inter_pod_rejections
 from kilonova.scheduler.core.filters.node_filters import FilterReason, filter_nodes
 from kilonova.scheduler.core.model.gangs import Member
-from kilonova.scheduler.core.model.snapshot import PodPlacement, Snapshot
+from kilonova.scheduler.core.model.pod_placement import PodPlacement
+from kilonova.scheduler.core.model.snapshot import Snapshot
 from kilonova.scheduler.objects.core_v1 import Node, Pod
 from tests.clients.client_cluster import wait_until
 from tests.harness.access import ServerAccess

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kilonova.kube import Client
-from kilonova.local.cluster import Cluster
+from kilonova.local.cluster import EmbeddedCluster
 from kilonova.scheduler.settings import SchedulerSettings
 from tests.local.embedded_cluster import NODES, PODS, advance_time, virtual_time, wait_for_condition
 from tests.scheduler.harness.embedded_scheduler import (
@@ -33,7 +33,7 @@ SETTINGS = SchedulerSettings(eviction_timeout=EVICTION_TIMEOUT)
 
 
 @asynccontextmanager
-async def slow_victims(nodes: int, victims: int) -> AsyncGenerator[tuple[Cluster, Client]]:
+async def slow_victims(nodes: int, victims: int) -> AsyncGenerator[tuple[EmbeddedCluster, Client]]:
     """Nodes, some of them full with a pod that has a finalizer."""
     async with embedded_cluster(fleet(nodes)) as cluster:
         client = cluster.client("tester")

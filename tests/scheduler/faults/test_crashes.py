@@ -7,7 +7,7 @@ from itertools import count
 import pytest
 
 from kilonova.kube import Client
-from kilonova.local.cluster import Cluster
+from kilonova.local.cluster import EmbeddedCluster
 from kilonova.scheduler.settings import SchedulerSettings
 from tests.local.embedded_cluster import PODS, advance_time, find, virtual_time, wait_for_condition
 from tests.scheduler.harness.embedded_scheduler import (
@@ -73,7 +73,7 @@ async def test_gangs_are_complete_after_a_crash_at_any_write(last_arrives: bool)
         assert sizes in ({"chief": 1, "g": 4}, {"chief": 1, "h": 2}), placed
 
 
-async def _run_until_crash(cluster: Cluster, last_arrives: bool) -> None:
+async def _run_until_crash(cluster: EmbeddedCluster, last_arrives: bool) -> None:
     for writes in count(1):
         dying = crashing_scheduler(cluster, writes, last_arrives=last_arrives or writes == 1)
         async with dying as died:

@@ -13,8 +13,8 @@ from typing import Any
 
 from kilonova.kube import Client, Conflict, ConnectionFailed, Invalid, NotFound, Transport
 from kilonova.kube.client.transport import Reply, Request
-from kilonova.local.cluster import Cluster
-from kilonova.scheduler.core.plan import Policy
+from kilonova.local.cluster import EmbeddedCluster
+from kilonova.scheduler.core.scheduling_cycle import PlannerPolicy
 from kilonova.scheduler.settings import SchedulerSettings
 from tests.local.embedded_cluster import NODES, PODS, advance_time, wait_for_condition
 from tests.scheduler.harness.embedded_scheduler import (
@@ -37,7 +37,10 @@ from tests.workloads.crashing_operator import is_write
 GPUS = 4
 """GPUs of each node."""
 SETTINGS = SchedulerSettings(
-    eviction_timeout=20, partial_gang_timeout=30, retry_interval=5, policy=Policy(reserve_after=1e9)
+    eviction_timeout=20,
+    partial_gang_timeout=30,
+    retry_interval=5,
+    policy=PlannerPolicy(reserve_after=1e9),
 )
 _ERROR_CODES = (400, 403, 409, 422, 429, 500, 503)
 
@@ -288,7 +291,7 @@ async def run(seed: int, *, seconds: float = 120.0, faults: float = 0.15) -> Non
             await asyncio.wait({lives})
 
 
-async def _run_schedulers_until_crash(cluster: Cluster, plan: FaultPlan) -> None:
+async def _run_schedulers_until_crash(cluster: EmbeddedCluster, plan: FaultPlan) -> None:
     """Run schedulers, one after the other."""
     while True:
         way = FaultyTransport(transport_of(cluster), plan)

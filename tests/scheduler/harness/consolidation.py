@@ -8,7 +8,7 @@ from prometheus_client import CollectorRegistry
 
 from kilonova.kube import Client
 from kilonova.kube.client.resource import unstructured_resource
-from kilonova.local.cluster import Cluster
+from kilonova.local.cluster import EmbeddedCluster
 from kilonova.scheduler.assembly import Scheduler, build_scheduler
 from kilonova.scheduler.consolidation.search import ConsolidationPlan
 from kilonova.scheduler.settings import ConsolidationLimits, SchedulerSettings
@@ -29,7 +29,7 @@ async def run_inline(search: Callable[[], ConsolidationPlan]) -> ConsolidationPl
 
 @asynccontextmanager
 async def consolidating_scheduler(
-    cluster: Cluster,
+    cluster: EmbeddedCluster,
     settings: SchedulerSettings = CONSOLIDATION_SETTINGS,
     *,
     registry: CollectorRegistry | None = None,

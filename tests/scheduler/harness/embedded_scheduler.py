@@ -7,7 +7,7 @@ from typing import Any
 from kilonova.api.crds import load_definitions
 from kilonova.kube import NO_RUNTIME_METRICS, Client, NotFound, RuntimeMetrics
 from kilonova.kube.client.resource import Resource, unstructured_resource
-from kilonova.local.cluster import Cluster
+from kilonova.local.cluster import EmbeddedCluster
 from kilonova.local.simnodes.fleet.model import Fleet, GpuSpec, NodeGroup
 from kilonova.scheduler.assembly import Scheduler, build_scheduler
 from kilonova.scheduler.settings import SchedulerSettings
@@ -30,7 +30,7 @@ PRIORITY_CLASSES = unstructured_resource(
 @asynccontextmanager
 async def scheduled_cluster(
     fleet: Fleet, settings: SchedulerSettings | None = None
-) -> AsyncGenerator[tuple[Cluster, Scheduler]]:
+) -> AsyncGenerator[tuple[EmbeddedCluster, Scheduler]]:
     """Run a cluster with simulated nodes and our scheduler."""
     async with (
         embedded_cluster(fleet) as cluster,
@@ -40,7 +40,7 @@ async def scheduled_cluster(
 
 
 @asynccontextmanager
-async def embedded_cluster(fleet: Fleet) -> AsyncGenerator[Cluster]:
+async def embedded_cluster(fleet: Fleet) -> AsyncGenerator[EmbeddedCluster]:
     """Run a cluster with simulated nodes and our CRDs, without a scheduler."""
     async with run_cluster(fleet=fleet, scheduler=False) as cluster:
         client = cluster.client("tester")
@@ -62,7 +62,7 @@ async def is_served(client: Client, resource: Resource[Any]) -> bool:
 
 @asynccontextmanager
 async def running_scheduler(
-    cluster: Cluster,
+    cluster: EmbeddedCluster,
     settings: SchedulerSettings | None = None,
     *,
     instruments: RuntimeMetrics = NO_RUNTIME_METRICS,

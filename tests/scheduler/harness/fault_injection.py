@@ -8,7 +8,7 @@ from typing import Any
 
 from kilonova.kube import Client, ConnectionFailed, Manager, Transport
 from kilonova.kube.client.transport import Reply, Request
-from kilonova.local.cluster import Cluster
+from kilonova.local.cluster import EmbeddedCluster
 from kilonova.scheduler.assembly import build_scheduler
 from kilonova.scheduler.settings import SchedulerSettings
 from tests.local.embedded_cluster import NODES, PODS, LoopClock, advance_time, wait_for_condition
@@ -23,14 +23,14 @@ from tests.scheduler.harness.embedded_scheduler import (
 from tests.workloads.crashing_operator import CrashingTransport, is_write
 
 
-def transport_of(cluster: Cluster) -> Transport:
+def transport_of(cluster: EmbeddedCluster) -> Transport:
     """The transport of a scheduler in this process."""
     return cluster.client("scheduler")._transport  # pyright: ignore[reportPrivateUsage]  # of a cluster in this process
 
 
 @asynccontextmanager
 async def crashing_scheduler(
-    cluster: Cluster,
+    cluster: EmbeddedCluster,
     writes: int,
     *,
     last_arrives: bool,
@@ -126,7 +126,7 @@ async def assert_no_double_allocation(client: Client) -> None:
 
 
 @asynccontextmanager
-async def full_cluster() -> AsyncGenerator[tuple[Cluster, Client]]:
+async def full_cluster() -> AsyncGenerator[tuple[EmbeddedCluster, Client]]:
     """One node, full with a gang that terminates slowly."""
     async with embedded_cluster(fleet(1)) as cluster:
         client = cluster.client("tester")

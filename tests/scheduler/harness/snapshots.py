@@ -13,8 +13,9 @@ from kilonova.scheduler.core.model.nodes import Node
 from kilonova.scheduler.core.model.pod_affinity import AffinityTerm, PodAffinityRules, PodSelector
 from kilonova.scheduler.core.model.requests import GpuRequest, Shape
 from kilonova.scheduler.core.model.requirements import Requirement
-from kilonova.scheduler.core.plan import Planner, Policy
+from kilonova.scheduler.core.planner import Planner
 from kilonova.scheduler.core.queueing.queues import QueueSpec
+from kilonova.scheduler.core.scheduling_cycle import PlannerPolicy
 from kilonova.scheduler.core.scoring.plugins import default_scoring
 from kilonova.scheduler.library.snapshot import ClusterSnapshot, take_snapshot
 
@@ -50,7 +51,7 @@ def example_snapshot() -> ClusterSnapshot:
             ),
         )
     )
-    planner = Planner(cluster, default_scoring(), Policy())
+    planner = Planner(cluster, default_scoring(), PlannerPolicy())
     planner.schedule(
         [
             pending_gang("steady", GpuRequest(1)),
@@ -67,4 +68,4 @@ def example_snapshot() -> ClusterSnapshot:
     ]
     not_yet = {"ns/g": GangNotReady("PodsNotFound", "group w needs 1 more pods")}
     specs = [QueueSpec("default", limit={"nvidia.com/gpu": 3500})]
-    return take_snapshot(cluster, pending, specs, Policy(), 50.0, not_ready=not_yet)
+    return take_snapshot(cluster, pending, specs, PlannerPolicy(), 50.0, not_ready=not_yet)

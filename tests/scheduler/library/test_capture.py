@@ -10,7 +10,7 @@ from kilonova.kube import Client, Forbidden
 from kilonova.kube.client.resource import unstructured_resource
 from kilonova.kube.client.transport import Reply, Request
 from kilonova.scheduler.convert.queues import convert_queue
-from kilonova.scheduler.core.plan import Policy
+from kilonova.scheduler.core.scheduling_cycle import PlannerPolicy
 from kilonova.scheduler.library.capture import capture_snapshot
 from kilonova.scheduler.library.decisions import replay_snapshot
 from kilonova.scheduler.library.snapshot import ClusterSnapshot, take_snapshot
@@ -63,7 +63,7 @@ async def test_captured_snapshot_equals_the_scheduler_cache() -> None:
             cache.cluster,
             cache.waiting.values(),
             map(convert_queue, scheduler.informers.queues.store.objects()),
-            Policy(),
+            PlannerPolicy(),
             now().timestamp(),
             not_ready=cache.not_ready,
             priorities=captured.cluster_snapshot.priorities,

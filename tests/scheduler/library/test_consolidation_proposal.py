@@ -9,8 +9,8 @@ from typer.testing import CliRunner
 from kilonova.cli.commands.app import app
 from kilonova.scheduler.core.model.cluster import Cluster
 from kilonova.scheduler.core.model.gangs import Gang, Member, single_pod_gang
-from kilonova.scheduler.core.model.snapshot import PodPlacement
-from kilonova.scheduler.core.plan import Policy
+from kilonova.scheduler.core.model.pod_placement import PodPlacement
+from kilonova.scheduler.core.scheduling_cycle import PlannerPolicy
 from kilonova.scheduler.library.consolidation_proposal import propose_consolidation
 from kilonova.scheduler.library.snapshot import ClusterSnapshot, take_snapshot
 from kilonova.scheduler.library.snapshot_file import save_snapshot_file
@@ -32,7 +32,7 @@ def cluster_snapshot(*waiting: Gang, returns: bool = True) -> ClusterSnapshot:
         cluster.record_placed(
             replace(one, groups=(_running_gang(one, name),)), [pod_placement], 0.0
         )
-    return take_snapshot(cluster, waiting, [], Policy(), 3600.0)
+    return take_snapshot(cluster, waiting, [], PlannerPolicy(), 3600.0)
 
 
 def _running_gang(one: Gang, node: str):

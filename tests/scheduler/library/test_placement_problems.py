@@ -9,8 +9,8 @@ from kilonova.scheduler.core.gpu.layout import Gpu, GpuLayout, GpuShare
 from kilonova.scheduler.core.model.cluster import Cluster
 from kilonova.scheduler.core.model.gangs import Gang, Member, single_pod_gang
 from kilonova.scheduler.core.model.nodes import Node, Taint
-from kilonova.scheduler.core.model.snapshot import PodPlacement
-from kilonova.scheduler.core.plan import Policy
+from kilonova.scheduler.core.model.pod_placement import PodPlacement
+from kilonova.scheduler.core.scheduling_cycle import PlannerPolicy
 from kilonova.scheduler.library.placement_report import report_placement
 from kilonova.scheduler.library.snapshot import ClusterSnapshot, take_snapshot
 from tests.scheduler.core.support.clusters import node, shape
@@ -34,7 +34,7 @@ def cluster_snapshot(on: Node, *waiting: Gang) -> ClusterSnapshot:
     cluster.snapshot.add_pod(pod_placement)
     placed_group = replace(group, members=(), placed_members=group.members, placed_nodes=(on.name,))
     cluster.record_placed(replace(one, groups=(placed_group,)), [pod_placement], 0.0)
-    return take_snapshot(cluster, waiting, [], Policy(), 60.0)
+    return take_snapshot(cluster, waiting, [], PlannerPolicy(), 60.0)
 
 
 @pytest.mark.parametrize(

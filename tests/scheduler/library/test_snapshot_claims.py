@@ -1,6 +1,6 @@
 """Devices and claims in a snapshot and its file."""
 
-from kilonova.scheduler.core.dra.claim_cache import DevicePool, PublishedAllocation
+from kilonova.scheduler.core.dra.claim_ledger import PublishedAllocation
 from kilonova.scheduler.core.dra.claims import (
     AllocatedDevice,
     ClaimAllocation,
@@ -12,10 +12,11 @@ from kilonova.scheduler.core.dra.claims import (
     DeviceRequestOption,
     SharedCounter,
 )
+from kilonova.scheduler.core.dra.inventory import DevicePool
 from kilonova.scheduler.core.model.cluster import Cluster
 from kilonova.scheduler.core.model.gangs import Gang, Member, single_pod_gang
 from kilonova.scheduler.core.model.requests import Shape
-from kilonova.scheduler.core.plan import Policy
+from kilonova.scheduler.core.scheduling_cycle import PlannerPolicy
 from kilonova.scheduler.library.decisions import replay_snapshot
 from kilonova.scheduler.library.snapshot import ClusterSnapshot, take_snapshot
 from kilonova.scheduler.library.snapshot_file import decode_snapshot, encode_snapshot
@@ -57,7 +58,7 @@ def cluster_snapshot() -> ClusterSnapshot:
         cluster,
         waiting,
         [],
-        Policy(),
+        PlannerPolicy(),
         10.0,
         pools={(DRIVER, "pool"): DevicePool(devices, {COUNTER: 3}, nodes=frozenset({"a"}))},
         claims={"ns/taken": PublishedAllocation(allocation, frozenset({"ns/other"}))},

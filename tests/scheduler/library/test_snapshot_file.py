@@ -24,9 +24,10 @@ from kilonova.scheduler.core.model.pod_affinity import (
 )
 from kilonova.scheduler.core.model.requests import Shape
 from kilonova.scheduler.core.model.requirements import NodeSelectorTerm, Requirement
-from kilonova.scheduler.core.plan import Planner, Policy
+from kilonova.scheduler.core.planner import Planner
 from kilonova.scheduler.core.queueing.forest import build_queue_forest
 from kilonova.scheduler.core.queueing.usage_history import UsageHistory
+from kilonova.scheduler.core.scheduling_cycle import PlannerPolicy
 from kilonova.scheduler.core.scoring.plugins import default_scoring
 from kilonova.scheduler.library.decisions import replay_snapshot
 from kilonova.scheduler.library.snapshot import ClusterSnapshot, take_snapshot
@@ -41,7 +42,7 @@ from tests.harness.campaigns import limit_examples
 from tests.scheduler.core.support import random_clusters as random
 from tests.scheduler.harness.snapshots import UNUSED_PATH, example_snapshot
 
-POLICY = Policy(random.LEVELS, reserve_after=100.0)
+POLICY = PlannerPolicy(random.LEVELS, reserve_after=100.0)
 
 
 @st.composite
@@ -250,7 +251,7 @@ def test_file_of_version_1_is_read() -> None:
     assert found == replace(
         expected,
         pending_gangs=(*expected.pending_gangs, gang),
-        policy=Policy(preemption_enabled=False),
+        policy=PlannerPolicy(preemption_enabled=False),
     )
     read = found.pending_gangs[-1].groups[0].members[0]
     assert (read.terminating, read.has_controller) == (True, False)

@@ -9,7 +9,8 @@ from kilonova.api.podgang import PodGang
 from kilonova.scheduler.core.model.cluster import Cluster
 from kilonova.scheduler.core.model.nodes import Node
 from kilonova.scheduler.core.model.requests import GpuRequest
-from kilonova.scheduler.core.plan import Planner, Policy
+from kilonova.scheduler.core.planner import Planner
+from kilonova.scheduler.core.scheduling_cycle import PlannerPolicy
 from kilonova.scheduler.core.scoring.plugins import default_scoring
 from kilonova.scheduler.library.decisions import replay_snapshot
 from kilonova.scheduler.library.snapshot import ClusterSnapshot, take_snapshot
@@ -44,9 +45,9 @@ def cluster_snapshot(*running: str, racks: int = 2) -> ClusterSnapshot:
     amounts = {"cpu": 8000, "memory": 64 << 30, "pods": 10, "nvidia.com/gpu": 2}
     for index in range(racks):
         cluster.snapshot.put_node(Node(f"n{index}", amounts, {RACK: f"r{index}"}))
-    planner = Planner(cluster, default_scoring(), Policy())
+    planner = Planner(cluster, default_scoring(), PlannerPolicy())
     planner.schedule([pending_gang(name, GpuRequest(1)) for name in running], 0.0)
-    return take_snapshot(cluster, [], [], Policy(), 1_777_593_600.0)
+    return take_snapshot(cluster, [], [], PlannerPolicy(), 1_777_593_600.0)
 
 
 def test_gang_is_evicted_as_a_whole_or_not_at_all():
@@ -111,7 +112,7 @@ def test_what_if_with_other_rules():
     assert replay_snapshot(tight).placed[0].evicted
     assert (
         replay_snapshot(
-            tight.with_rules(Policy(preemption_enabled=False), default_scoring())
+            tight.with_rules(PlannerPolicy(preemption_enabled=False), default_scoring())
         ).placed
         == ()
     )

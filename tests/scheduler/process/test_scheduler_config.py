@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from kilonova.component.failure import CommandFailed
-from kilonova.scheduler.core.plan import Policy
+from kilonova.scheduler.core.scheduling_cycle import PlannerPolicy
 from kilonova.scheduler.process.config import (
     SchedulerConfiguration,
     parse_scheduler_configuration,
@@ -43,7 +43,7 @@ def test_every_field_is_read() -> None:
     ).to_settings()
     assert settings == SchedulerSettings(
         scheduler_names=frozenset({"one", "two"}),
-        policy=Policy(levels=("zone", "rack"), preemption_enabled=False, reserve_after=90.0),
+        policy=PlannerPolicy(levels=("zone", "rack"), preemption_enabled=False, reserve_after=90.0),
         weights={"fit": 0, "topology": 2.5},
         concurrent_bindings=8,
         retry_interval=5.0,

@@ -8,8 +8,8 @@ import pytest
 from kilonova.cli.install import install_definitions
 from kilonova.kube import ApiStatusError, Client, NotFound
 from kilonova.kube.admission.in_process import InProcessWebhook
-from kilonova.local.cluster import Cluster
 from kilonova.local.cluster import ClusterSettings as ClusterSettings
+from kilonova.local.cluster import EmbeddedCluster
 from kilonova.workloads.admission import build_handlers, list_webhooks
 from kilonova.workloads.resources import CLIQUES, SETS
 from kilonova.workloads.settings import OperatorSettings
@@ -21,7 +21,7 @@ LABELS = {"app.kubernetes.io/managed-by": "grove-operator", "app.kubernetes.io/p
 
 
 @asynccontextmanager
-async def cluster_with_webhooks(settings: OperatorSettings) -> AsyncGenerator[Cluster]:
+async def cluster_with_webhooks(settings: OperatorSettings) -> AsyncGenerator[EmbeddedCluster]:
     """A cluster with our CRDs that calls our webhooks."""
 
     def webhooks(client_of: Callable[[str], Client]) -> list[InProcessWebhook]:
@@ -40,7 +40,7 @@ async def cluster_with_webhooks(settings: OperatorSettings) -> AsyncGenerator[Cl
             for resource in interest.resources
         ]
 
-    created = Cluster(
+    created = EmbeddedCluster(
         ClusterSettings(port=None, controllers="definition-controller"),
         clock=LoopClock(),
         webhooks=webhooks,

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kilonova.api.grove.podcliqueset import IN_ORDER
-from kilonova.local.cluster import Cluster
+from kilonova.local.cluster import EmbeddedCluster
 from tests.harness.campaigns import select_cases
 from tests.local.embedded_cluster import NODES, advance_time, virtual_time, wait_for_condition
 from tests.workloads.api_objects import clique, group, pod_clique_set, pod_template
@@ -28,20 +28,20 @@ pytestmark = virtual_time
 
 
 @asynccontextmanager
-async def crashing_operators(cluster: Cluster, writes: int) -> AsyncGenerator[list[int]]:
+async def crashing_operators(cluster: EmbeddedCluster, writes: int) -> AsyncGenerator[list[int]]:
     """One operator after another, each of which crashes after so many writes; yields their
     number.
     """
-    lives = [0]
-    task = asyncio.create_task(_run_and_crash(cluster, writes, lives))
+    restarts = [0]
+    task = asyncio.create_task(_run_and_crash(cluster, writes, restarts))
     try:
-        yield lives
+        yield restarts
     finally:
         task.cancel()
         await asyncio.wait({task})
 
 
-async def _run_and_crash(cluster: Cluster, writes: int, restarts: list[int]) -> None:
+async def _run_and_crash(cluster: EmbeddedCluster, writes: int, restarts: list[int]) -> None:
     while True:
         restarts[0] += 1
         # Half of the operators lose their last write; if all did, there would be no progress.
@@ -71,7 +71,10 @@ async def list_object_names(cluster: WorkloadCluster) -> dict[str, list[str]]:
 @pytest.mark.campaign
 @pytest.mark.parametrize("writes", select_cases([1, 2, 3, 7, 20], 3))
 async def test_crash_after_any_write_converges_to_the_same_state(writes: int) -> None:
-    async with workload_cluster() as cluster, crashing_operators(cluster.cluster, writes) as lives:
+    async with (
+        workload_cluster() as cluster,
+        crashing_operators(cluster.cluster, writes) as restarts,
+    ):
         await cluster.apply(build_set(2, "1"))
         await wait_for_condition(are_all_ready(cluster, 2, 10), within=600)
         await cluster.apply(build_set(2, "2"))
@@ -94,7 +97,7 @@ async def test_crash_after_any_write_converges_to_the_same_state(writes: int) ->
         await wait_for_condition(is_empty, within=600)
         await advance_time(60)
         assert await cluster.list_remaining_objects() == []
-        assert lives[0] > 60 / writes
+        assert restarts[0] > 60 / writes
 
 
 @pytest.mark.parametrize("writes", [1, 2, 3])

@@ -23,7 +23,7 @@ pytestmark = virtual_time
 
 
 def build_set(replicas: int, version: str = "1", **fields: Any) -> PodCliqueSet:
-    """A leader, and groups of a head and two hands."""
+    """A leader, and groups of a head and two workers."""
 
     def part(name: str, count: int = 1) -> CliqueTemplate:
         spec = pod_template(nodeSelector={}, terminationGracePeriodSeconds=1)

@@ -8,7 +8,7 @@ import pytest
 
 from kilonova.api.grove import names
 from kilonova.local.simnodes.fleet.model import Fleet, NodeGroup
-from kilonova.local.simnodes.pod_lifecycle import IMAGE_PULL_ANNOTATION
+from kilonova.local.simnodes.pods.image_pulls import IMAGE_PULL_ANNOTATION
 from tests.local.embedded_cluster import NODES, advance_time, virtual_time, wait_for_condition
 from tests.workloads.api_objects import clique, group, pod_clique_set, pod_template
 from tests.workloads.running_operator import running_operator

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from kilonova.api.json import JsonObject
-from kilonova.local.simnodes.pod_lifecycle import EXIT_CODE_ANNOTATION, RUN_SECONDS_ANNOTATION
+from kilonova.local.simnodes.pods.lifecycle import EXIT_CODE_ANNOTATION, RUN_SECONDS_ANNOTATION
 from tests.workloads.scenarios.support.gang_checks import get_conditions
 from tests.workloads.scenarios.support.scenario_api import ScenarioApi
 from tests.workloads.scenarios.support.scenario_cluster import ScenarioCluster, scenario_cluster

@@ -18,7 +18,7 @@ _Kind = Literal["machine", "gpu", "slice"]
 
 
 class StatedPrice(msgspec.Struct, frozen=True, rename="camel"):
-    """A price of a machine type, a GPU model or a MIG instance, and who states it."""
+    """A price of a machine type, a GPU model or a MIG instance, and its source."""
 
     kind: _Kind
     name: str

@@ -36,7 +36,7 @@ _COMMANDS = {
     "version": "version:version",
     "completion": "completion:completion",
     "top": "top:top",
-    "nodes": "nodes:nodes",
+    "nodes": "lists.nodes:nodes",
     "catalog": "catalog:app",
 }
 """The commands that belong to no component, by reference, in the order of the help text."""

@@ -32,7 +32,7 @@ def install(
         bool, typer.Option("--dry-run", help="Server-side dry run: only print what would change.")
     ] = False,
     output: Annotated[
-        Literal["yaml"] | None,
+        Literal["yaml", "json"] | None,
         typer.Option("--output", "-o", help="Print the CRDs instead; needs no cluster."),
     ] = None,
 ) -> None:
@@ -52,8 +52,8 @@ def install(
     from kilonova.cli.install import format_definitions, install_on_cluster, select_definitions
 
     definitions = select_definitions(components)
-    if output == "yaml":
-        typer.echo(format_definitions(definitions))
+    if output is not None:
+        typer.echo(format_definitions(definitions, output))
         return
     for each in install_on_cluster(definitions, kubeconfig, context, dry_run=dry_run):
         typer.echo(f"{each.name} {each.outcome}{' (dry run)' if dry_run else ''}")

@@ -57,7 +57,7 @@ class ServiceReference(msgspec.Struct, frozen=True):
     name: str
 
 
-class ClientConfig(msgspec.Struct, frozen=True, rename="camel"):
+class WebhookClientConfig(msgspec.Struct, frozen=True, rename="camel"):
     """Service and CA bundle of a webhook."""
 
     service: ServiceReference | None = None
@@ -68,7 +68,7 @@ class WebhookObject(msgspec.Struct, frozen=True, rename="camel"):
     """One webhook of a configuration."""
 
     name: str
-    client_config: ClientConfig = ClientConfig()
+    client_config: WebhookClientConfig = WebhookClientConfig()
     failure_policy: str = "Fail"
 
 

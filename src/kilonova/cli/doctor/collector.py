@@ -62,7 +62,7 @@ from kilonova.kube import (
     unstructured_resource,
 )
 from kilonova.kube.client.config.kubeconfig import default_kubeconfig_files, read_kubeconfig
-from kilonova.local.data_directory import DataDirectory
+from kilonova.local.data_directory import DataDirectory, RunningProcess
 
 T = TypeVar("T")
 
@@ -95,19 +95,20 @@ def collect_facts(kubeconfig: Path | None, context: str | None, data: Path | Non
     if cluster is not None:
         files = default_kubeconfig_files() if file is None else [file]
         candidates = [directory, *(each.parent for each in files)]
-        components = _read_component_states(target.server, candidates)
-        cluster = replace(cluster, components=components)
+        running = _find_running_process(target.server, candidates)
+        if running is not None:
+            cluster = replace(cluster, components=running.components, problems=running.problems)
     definitions = tuple(load_available_definitions(find_components()))
     return Facts(machine, target, cluster, definitions)
 
 
-def _read_component_states(server: str, candidates: Sequence[Path]) -> dict[str, str] | None:
-    """Component states of the embedded cluster at `server`, if one of these is its directory."""
+def _find_running_process(server: str, candidates: Sequence[Path]) -> RunningProcess | None:
+    """The process of the embedded cluster at `server`, if one of these is its directory."""
     for directory in map(DataDirectory, candidates):
         with suppress(OSError):  # belongs to another user
             running = directory.read_running_record() if directory.is_locked() else None
             if running is not None and running.url == server:
-                return running.components
+                return running
     return None
 
 

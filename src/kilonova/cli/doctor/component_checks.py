@@ -22,7 +22,8 @@ def check_components(cluster: ClusterFacts, registered: Sequence[Component]) -> 
         return
     states = cluster.components or {}
     for each in registered:
-        yield from _check_embedded(each, states.get(each.status_key, "off"))
+        failure = cluster.problems.get(each.status_key, "failed")
+        yield from _check_embedded(each, states.get(each.status_key, "off"), failure)
     outside = [each for each in expected if states.get(each.status_key, "off") == "off"]
     if outside and cluster.leaders is None:
         yield warning(
@@ -45,12 +46,12 @@ def _has_leader(component: Component) -> bool:
     return bool(component.kinds and process and process.lease and process.name == component.name)
 
 
-def _check_embedded(component: Component, state: str) -> Iterator[Finding]:
+def _check_embedded(component: Component, state: str, failure: str) -> Iterator[Finding]:
     if state == "degraded":
         yield problem(
             component.name,
-            "failed inside of `kilonova up` and is being restarted",
-            "`kilonova status` says why; see also the file `log` in the data directory",
+            f"{failure} (inside of `kilonova up`)",
+            "see the file `log` in the data directory",
         )
     elif state != "off" and component.embedded and component.embedded.build:
         yield ok(component.name, f"is {state}, inside of `kilonova up`")

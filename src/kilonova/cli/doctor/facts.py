@@ -116,6 +116,8 @@ class ClusterFacts:
     nodes: tuple[str, ...] | None = None
     node_leases: tuple[LeaseFacts, ...] | None = None
     components: dict[str, str] | None = None
+    problems: dict[str, str] = field(default_factory=dict[str, str])
+    """Why components are degraded."""
     """Component states of an embedded cluster, if it runs on this machine, by status key."""
     contributed: tuple[Finding, ...] = ()
     """Findings of the components' own checks."""

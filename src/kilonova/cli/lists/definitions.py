@@ -1,11 +1,11 @@
 """The definitions of the lists of nodes, gangs and workloads: sources and columns.
 
-To add a list: a view (`views`), a `ListDefinition` here, and a command like `commands.nodes`.
+To add a list: a view (`views`), a `ListDefinition` here, and a command like `commands.lists.nodes`.
 """
 
 import time
 
-from kilonova.cli.lists.resource_list import Column, ListDefinition
+from kilonova.cli.lists.resource_list import ListColumn, ListDefinition
 from kilonova.cli.lists.table_sources import TableSource, owner_sources
 from kilonova.cli.lists.views import (
     GangView,
@@ -51,49 +51,49 @@ NODES: ListDefinition[NodeView] = ListDefinition(
     views=node_views,
     reference=lambda view: f"node/{view.name}",
     columns=(
-        Column("NAME", lambda view: view.name),
-        Column("STATUS", lambda view: view.status, is_state=True),
-        Column("RACK", lambda view: view.rack or "-"),
-        Column(
+        ListColumn("NAME", lambda view: view.name),
+        ListColumn("STATUS", lambda view: view.status, is_state=True),
+        ListColumn("RACK", lambda view: view.rack or "-"),
+        ListColumn(
             "GPUS",
             lambda view: f"{format_number(view.gpus_allocated)}/{view.gpus}" if view.gpus else "-",
             sort_key=lambda view: view.gpus,
         ),
-        Column("PRODUCT", lambda view: view.product or "-"),
-        Column("PODS", lambda view: str(view.pods), sort_key=lambda view: view.pods),
-        Column(
+        ListColumn("PRODUCT", lambda view: view.product or "-"),
+        ListColumn("PODS", lambda view: str(view.pods), sort_key=lambda view: view.pods),
+        ListColumn(
             "AGE",
             lambda view: format_age(view.created, time.time()),
             sort_key=lambda view: -(view.created or 0.0),
         ),
-        Column("BLOCK", lambda view: view.block or "-", wide_only=True),
-        Column("ZONE", lambda view: view.zone or "-", wide_only=True),
-        Column(
+        ListColumn("BLOCK", lambda view: view.block or "-", wide_only=True),
+        ListColumn("ZONE", lambda view: view.zone or "-", wide_only=True),
+        ListColumn(
             "CPU",
             lambda view: format_number(view.cpu),
             sort_key=lambda view: view.cpu,
             wide_only=True,
         ),
-        Column(
+        ListColumn(
             "MEMORY",
             lambda view: format_gibibytes(view.memory),
             sort_key=lambda view: view.memory,
             wide_only=True,
         ),
-        Column("MACHINE", lambda view: view.machine or "-", wide_only=True),
-        Column(
+        ListColumn("MACHINE", lambda view: view.machine or "-", wide_only=True),
+        ListColumn(
             "PRICE",
             lambda view: "-" if view.price is None else f"${view.price:.2f}",
             sort_key=lambda view: view.price or 0.0,
             wide_only=True,
         ),
-        Column(
+        ListColumn(
             "NODE-PRICE",
             lambda view: "-" if view.node_price is None else f"${view.node_price:.2f}",
             sort_key=lambda view: view.node_price or 0.0,
             wide_only=True,
         ),
-        Column("PROBLEM", lambda view: to_one_line(view.problem) or "-", wide_only=True),
+        ListColumn("PROBLEM", lambda view: to_one_line(view.problem) or "-", wide_only=True),
     ),
 )
 
@@ -105,26 +105,28 @@ GANGS: ListDefinition[GangView] = ListDefinition(
     namespace=lambda view: view.namespace,
     state_field="phase",
     columns=(
-        Column("NAME", lambda view: view.name),
-        Column("PHASE", lambda view: view.phase, is_state=True),
-        Column("PODS", lambda view: str(view.pods), sort_key=lambda view: view.pods),
-        Column("READY", lambda view: f"{view.ready}/{view.pods}", sort_key=lambda view: view.ready),
-        Column("GPUS", lambda view: format_number(view.gpus), sort_key=lambda view: view.gpus),
-        Column("QUEUE", lambda view: view.queue),
-        Column(
+        ListColumn("NAME", lambda view: view.name),
+        ListColumn("PHASE", lambda view: view.phase, is_state=True),
+        ListColumn("PODS", lambda view: str(view.pods), sort_key=lambda view: view.pods),
+        ListColumn(
+            "READY", lambda view: f"{view.ready}/{view.pods}", sort_key=lambda view: view.ready
+        ),
+        ListColumn("GPUS", lambda view: format_number(view.gpus), sort_key=lambda view: view.gpus),
+        ListColumn("QUEUE", lambda view: view.queue),
+        ListColumn(
             "AGE",
             lambda view: format_age(view.created, time.time()),
             sort_key=lambda view: -(view.created or 0.0),
         ),
-        Column("NODES", lambda view: ",".join(view.nodes) or "-", wide_only=True),
-        Column("TOPOLOGY", lambda view: to_one_line(view.topology) or "-", wide_only=True),
-        Column(
+        ListColumn("NODES", lambda view: ",".join(view.nodes) or "-", wide_only=True),
+        ListColumn("TOPOLOGY", lambda view: to_one_line(view.topology) or "-", wide_only=True),
+        ListColumn(
             "SCORE",
             lambda view: "-" if view.score is None else f"{view.score:.2f}",
             sort_key=lambda view: view.score or 0.0,
             wide_only=True,
         ),
-        Column(
+        ListColumn(
             "WHY",
             lambda view: shorten(view.why),
             wide_cell=lambda view: to_one_line(view.why) or "-",
@@ -139,31 +141,33 @@ WORKLOADS: ListDefinition[WorkloadView] = ListDefinition(
     reference=lambda view: f"{view.kind.lower()}/{view.name}",
     namespace=lambda view: view.namespace,
     columns=(
-        Column("KIND", lambda view: view.kind),
-        Column("NAME", lambda view: view.name),
-        Column("STATUS", lambda view: view.status, is_state=True),
-        Column("READY", lambda view: f"{view.ready}/{view.pods}", sort_key=lambda view: view.ready),
-        Column("GPUS", lambda view: format_number(view.gpus), sort_key=lambda view: view.gpus),
-        Column("QUEUE", lambda view: view.queue),
-        Column(
+        ListColumn("KIND", lambda view: view.kind),
+        ListColumn("NAME", lambda view: view.name),
+        ListColumn("STATUS", lambda view: view.status, is_state=True),
+        ListColumn(
+            "READY", lambda view: f"{view.ready}/{view.pods}", sort_key=lambda view: view.ready
+        ),
+        ListColumn("GPUS", lambda view: format_number(view.gpus), sort_key=lambda view: view.gpus),
+        ListColumn("QUEUE", lambda view: view.queue),
+        ListColumn(
             "AGE",
             lambda view: format_age(view.created, time.time()),
             sort_key=lambda view: -(view.created or 0.0),
         ),
-        Column("NODES", lambda view: ",".join(view.nodes) or "-", wide_only=True),
-        Column(
+        ListColumn("NODES", lambda view: ",".join(view.nodes) or "-", wide_only=True),
+        ListColumn(
             "RESTARTS",
             lambda view: str(view.restarts),
             sort_key=lambda view: view.restarts,
             wide_only=True,
         ),
-        Column(
+        ListColumn(
             "PRICE",
             _format_workload_price,
             sort_key=lambda view: view.price or 0.0,
             wide_only=True,
         ),
-        Column(
+        ListColumn(
             "WHY",
             lambda view: shorten(view.why),
             wide_cell=lambda view: to_one_line(view.why) or "-",

@@ -25,7 +25,7 @@ V = TypeVar("V", bound=msgspec.Struct)
 
 
 @dataclass(frozen=True, slots=True)
-class Column(Generic[V]):
+class ListColumn(Generic[V]):
     """A column: title, cell, and the sort key if it is not the cell."""
 
     title: str
@@ -48,7 +48,7 @@ class ListDefinition(Generic[V]):
     sources: Callable[[str | None, str], tuple[TableSource, ...]]
     """Sources for a namespace (None is all) and a selector. The cluster must serve the first."""
     views: Callable[[Tables], list[V]]
-    columns: tuple[Column[V], ...]
+    columns: tuple[ListColumn[V], ...]
     reference: Callable[[V], str]
     """`node/h100-0`: the name that other commands accept."""
     state_field: str = "status"
@@ -58,7 +58,7 @@ class ListDefinition(Generic[V]):
 
 
 @dataclass(frozen=True, slots=True)
-class ListOptions:
+class ListFlags:
     """The flags of a list command."""
 
     names: Sequence[str] = ()
@@ -74,7 +74,7 @@ class ListOptions:
     data: Path | None = None
 
 
-def show_list(definition: ListDefinition[V], options: ListOptions) -> None:
+def show_list(definition: ListDefinition[V], options: ListFlags) -> None:
     """List or watch objects of a cluster and print them."""
     kubeconfig = resolve_kubeconfig(options.kubeconfig, options.context, options.data)
     if definition.namespace is not None and not options.all_namespaces:
@@ -115,7 +115,7 @@ def _validate_selector(selector: str) -> None:
 
 async def _list_and_print(
     definition: ListDefinition[V],
-    options: ListOptions,
+    options: ListFlags,
     kubeconfig: Path | None,
     printer: ListPrinter[V],
     order: Callable[[V], tuple[float, str]] | None,
@@ -155,7 +155,7 @@ def _explain_unknown_kind(definition: ListDefinition[V]) -> Generator[None]:
 
 
 def _filter_by_name(
-    definition: ListDefinition[V], options: ListOptions, views: list[V], *, strict: bool
+    definition: ListDefinition[V], options: ListFlags, views: list[V], *, strict: bool
 ) -> list[V]:
     """Views with one of the given names, all if none is given; strict fails if one is missing."""
     if not options.names:
@@ -176,7 +176,7 @@ def _has_name(definition: ListDefinition[V], view: V, name: str) -> bool:
     return name in (reference, reference.partition("/")[2])
 
 
-def _select_columns(definition: ListDefinition[V], options: ListOptions) -> tuple[Column[V], ...]:
+def _select_columns(definition: ListDefinition[V], options: ListFlags) -> tuple[ListColumn[V], ...]:
     if options.output_format == "wide":
         columns = tuple(
             replace(each, cell=each.wide_cell or each.cell) for each in definition.columns
@@ -185,7 +185,7 @@ def _select_columns(definition: ListDefinition[V], options: ListOptions) -> tupl
         columns = tuple(each for each in definition.columns if not each.wide_only)
     if definition.namespace is None or not options.all_namespaces:
         return columns
-    return (Column("NAMESPACE", definition.namespace), *columns)
+    return (ListColumn("NAMESPACE", definition.namespace), *columns)
 
 
 def _build_sort_key(
@@ -206,7 +206,7 @@ def _build_sort_key(
     return sort_key
 
 
-def _empty_message(definition: ListDefinition[V], options: ListOptions) -> str:
+def _empty_message(definition: ListDefinition[V], options: ListFlags) -> str:
     where = f" in namespace {options.namespace}" if options.namespace else ""
     selected = f" with {options.selector}" if options.selector else ""
     return f"There are no {definition.noun}s{selected}{where}."

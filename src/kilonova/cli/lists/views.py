@@ -7,6 +7,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import msgspec
 
@@ -204,24 +205,31 @@ def _group_by_workload(tables: Tables) -> Iterator[WorkloadParts]:
     cliques_by_set: dict[str, list[CliqueRow]] = defaultdict(list)
     for clique in tables.cliques:
         cliques_by_set[clique.set].append(clique)
+    members: dict[str, list[SetRow | OwnerRow]] = defaultdict(list)
+    for each in (*tables.sets, *tables.deployments, *tables.statefulsets, *tables.jobs):
+        if each.workload:
+            members[each.workload].append(each)
     pods_by_workload: dict[str, list[PodRow]] = {}
     if not tables.has_label_selector:
         with_pods = {pod.gang for pod in tables.pods}
         without_pods = (gang.id for gang in gangs_by_set[""] if gang.id not in with_pods)
-        ids = (*owners, *sets, *(f"{GANG}/{gang}" for gang in without_pods))
+        ids = (*owners, *sets, *members, *(f"{GANG}/{gang}" for gang in without_pods))
         pods_by_workload = {id: [] for id in ids}
     for pod in tables.pods:
         pods_by_workload.setdefault(pod.workload, []).append(pod)
     for id, pods in pods_by_workload.items():
         kind, _, key = id.partition("/")
+        made = members.get(id, ())
         if kind == SET:
             yield WorkloadParts(
-                id, sets.get(id), None, gangs_by_set[key], cliques_by_set[key], pods
+                id, sets.get(id), None, gangs_by_set[key], cliques_by_set[key], pods, made
             )
         else:
-            names = [key] if kind == GANG else dict.fromkeys(pod.gang for pod in pods)
+            of_sets = (gangs_by_set[each.id] for each in made if isinstance(each, SetRow))
+            of_pods = [key] if kind == GANG else (pod.gang for pod in pods)
+            names = dict.fromkeys((*of_pods, *(each.id for each in chain.from_iterable(of_sets))))
             own_gangs = [gangs[each] for each in names if each in gangs]
-            yield WorkloadParts(id, None, owners.get(id), own_gangs, (), pods)
+            yield WorkloadParts(id, None, owners.get(id), own_gangs, (), pods, made)
 
 
 def _workload_view(parts: WorkloadParts, prices: dict[str, float | None]) -> WorkloadView:

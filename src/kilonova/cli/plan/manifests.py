@@ -11,7 +11,7 @@ import yaml
 from kilonova.api.group_kinds import GroupKind
 from kilonova.api.json import JsonObject
 from kilonova.component.failure import CommandFailed
-from kilonova.kube.client.config.yaml_errors import describe_yaml_error
+from kilonova.yaml_files import describe_yaml_error
 
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 

@@ -6,7 +6,7 @@ from kilonova.api.times import format_rfc3339, human_duration
 from kilonova.cli.lists.queues import format_queue_table
 from kilonova.component.command.output.formats import format_table, pluralize
 from kilonova.scheduler.core.gpu.layout import MILLI_PER_GPU
-from kilonova.scheduler.core.model.snapshot import GPU
+from kilonova.scheduler.core.model.node_table import GPU
 from kilonova.scheduler.library.queue_views import QueueView
 from kilonova.scheduler.library.summary import (
     FragmentationSummary,

@@ -30,7 +30,7 @@ from kilonova.kube.observability import structured_logging
 if TYPE_CHECKING:  # imported when a cluster starts
     from kilonova.cli.up.components.assembly import ClusterAssembly
     from kilonova.cli.up.components.states import ComponentStates
-    from kilonova.local.cluster import Cluster
+    from kilonova.local.cluster import EmbeddedCluster
     from kilonova.local.data_directory import DataDirectory
 
 _API, _NODES, _DEMO = "API", "nodes", "demo"
@@ -112,18 +112,21 @@ async def _run_until_stopped(
     )
 
     async def start_components() -> None:
+        problems_by_key: dict[str, str] = {}
+
         def record_states(states: Mapping[str, str], problems: Mapping[str, str]) -> None:
+            nonlocal problems_by_key
             keys = {each.name: each.status_key for each in find_components()}
+            problems_by_key = {keys[name]: problem for name, problem in problems.items()}
             directory.update_components(
-                {keys[name]: state for name, state in states.items()},
-                {keys[name]: problem for name, problem in problems.items()},
-                link,
+                {keys[name]: state for name, state in states.items()}, problems_by_key, link
             )
 
         await _await_components(cluster, component_states.wait_started(record_states), steps)
         demo = _wants_demo(options) and await _set_up_demo(cluster, options, steps)
         nodes = await count_nodes(cluster.client("kilonova"))
-        reporter.report_ready(welcome(time.monotonic() - started_at, nodes=nodes, demo=demo))
+        seconds = time.monotonic() - started_at
+        reporter.report_ready(welcome(seconds, nodes=nodes, demo=demo, problems=problems_by_key))
 
     try:
         steps.finish(_API, cluster.url)
@@ -190,7 +193,7 @@ async def _ready_immediately() -> None:
 
 
 async def _await_components(
-    cluster: "Cluster", startup: Coroutine[Any, Any, None], steps: StartupSteps
+    cluster: "EmbeddedCluster", startup: Coroutine[Any, Any, None], steps: StartupSteps
 ) -> None:
     """Wait until all components run, and report the number of registered nodes meanwhile."""
     task = asyncio.ensure_future(startup)
@@ -206,7 +209,7 @@ async def _await_components(
     steps.finish(_NODES, f"{total:,}")
 
 
-async def _set_up_demo(cluster: "Cluster", options: UpOptions, steps: StartupSteps) -> bool:
+async def _set_up_demo(cluster: "EmbeddedCluster", options: UpOptions, steps: StartupSteps) -> bool:
     """Set up the demo, unless that was done before; returns whether it exists."""
     from kilonova.cli.up.demo_setup import has_demo, set_up_demo
 

@@ -21,6 +21,8 @@ class Welcome(msgspec.Struct, frozen=True):
     nodes: NodeCount | None = None
     demo: bool = False
     """Whether the demo exists."""
+    problems: dict[str, str] = {}
+    """The problems of degraded components, by the key of their state."""
     simulated: bool = True
     """Whether there are simulated nodes. Without them, pods need a command of this machine."""
 
@@ -37,6 +39,7 @@ def format_welcome(welcome: Welcome, *, detached: bool) -> str:
         count = f"{nodes.total} ({nodes.ready} ready)"
     console = [] if welcome.console is None else [f"  console  {welcome.console}"]
     facts = [*console, f"  API      {welcome.url}", f"  nodes    {count}", f"  data     {data}"]
+    facts += [f"  degraded {name} {problem}" for name, problem in welcome.problems.items()]
     summary = "\n".join(facts)
     commands = "\n".join(f"  {each}" for each in _suggested_commands(welcome))
     stop = f"`{command_line_for(data, 'down')}` stops it" if detached else "Ctrl-C stops it"

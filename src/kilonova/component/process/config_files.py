@@ -10,7 +10,7 @@ import yaml
 
 from kilonova.api.json import JsonObject
 from kilonova.component.failure import CommandFailed
-from kilonova.kube.client.config.yaml_errors import describe_yaml_error
+from kilonova.yaml_files import describe_yaml_error
 
 T = TypeVar("T")
 

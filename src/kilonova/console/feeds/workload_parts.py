@@ -2,10 +2,12 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator
+from itertools import chain
 from typing import Any
 
 from kilonova.console.rows.gangs import clique_row, gang_row
 from kilonova.console.rows.model import CliqueRow, GangRow, OwnerRow, PodRow, SetRow
+from kilonova.console.rows.ownership import outer_workload_id
 from kilonova.console.rows.pods import pod_row
 from kilonova.console.rows.workloads import GANG, SET, WorkloadParts
 
@@ -20,12 +22,15 @@ class PartsIndex:
         self._gangs_by_id: dict[str, GangRow] = {}
         self._workloads_of_gang: defaultdict[str, dict[str, str]] = defaultdict(dict)
         """Workloads of pods that are not the PodCliqueSet of their gang, by gang id and pod id."""
+        self._members: defaultdict[str, dict[str, SetRow | OwnerRow]] = defaultdict(dict)
+        """Objects that make pods for another one, by its id and by theirs."""
+        self._workload_of_member: dict[str, str] = {}
         self._workload_of_pod: dict[str, str] = {}
         """Workloads of pods, by pod id."""
 
     def contains(self, id: str) -> bool:
         """Whether a workload exists by its parts alone, without an owning object."""
-        if id in self._pods:
+        if id in self._pods or id in self._members:
             return True
         kind, _, gang = id.partition("/")
         return kind == GANG and self._is_own_workload(self._gangs_by_id.get(gang))
@@ -33,6 +38,7 @@ class PartsIndex:
     def ids(self) -> Iterator[str]:
         """Workloads that exist by their parts alone."""
         yield from self._pods
+        yield from self._members
         for id, gang in self._gangs_by_id.items():
             if self._is_own_workload(gang):
                 yield f"{GANG}/{id}"
@@ -41,13 +47,33 @@ class PartsIndex:
         """The parts of a workload."""
         kind, _, rest = id.partition("/")
         pods = list(self._pods.get(id, {}).values())
+        members = list(self._members.get(id, {}).values())
         if kind == SET:
             gangs = list(self._gangs.get(rest, {}).values())
         else:
-            named = [rest] if kind == GANG else dict.fromkeys(pod.gang for pod in pods)
+            of_sets = (self._gangs.get(each.id, {}) for each in members if isinstance(each, SetRow))
+            of_pods = [rest] if kind == GANG else (pod.gang for pod in pods)
+            named = dict.fromkeys((*of_pods, *chain.from_iterable(of_sets)))
             gangs = [self._gangs_by_id[each] for each in named if each in self._gangs_by_id]
         cliques = list(self._cliques.get(rest, {}).values()) if kind == SET else []
-        return WorkloadParts(id, set_, owner, gangs, cliques, pods)
+        return WorkloadParts(id, set_, owner, gangs, cliques, pods, members)
+
+    def update_owner(
+        self, kind: str, make_row: Callable[[Any], SetRow | OwnerRow], old: Any, new: Any
+    ) -> Iterator[str]:
+        """Apply a change of an object that makes pods; yields the affected workloads."""
+        id = f"{kind}/{(new or old).metadata.id}"
+        workload = "" if new is None else outer_workload_id(kind, new.metadata)
+        row: SetRow | OwnerRow | None = _try_row(make_row, new) if workload else None
+        before = self._workload_of_member.pop(id, None)
+        if before is not None:
+            _remove_row(self._members, before, id)
+            yield before
+        if row is not None:
+            self._workload_of_member[id] = workload
+            self._members[workload][id] = row
+            yield workload
+        yield id
 
     def update_pod(self, old: Any, new: Any) -> Iterator[str]:
         """Apply a change of a pod; yields the affected workloads."""
@@ -87,6 +113,9 @@ class PartsIndex:
             if row.set:
                 self._gangs[row.set][id] = row
                 yield f"{SET}/{row.set}"
+        for set_ in {each.set for each in (before, row) if each is not None}:
+            if (workload := self._workload_of_member.get(f"{SET}/{set_}")) is not None:
+                yield workload
         if any(each is not None and not each.set for each in (before, row)):
             yield f"{GANG}/{id}"
         yield from dict.fromkeys(self._workloads_of_gang.get(id, {}).values())

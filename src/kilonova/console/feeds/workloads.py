@@ -115,7 +115,7 @@ class WorkloadIndex:
         """Add all existing parts, in batches."""
         if self._is_loaded:
             return
-        for name in ("pods", "gangs", "cliques"):
+        for name in _CHANGE_HANDLERS:
             store = self._stores.get(name)
             if store is None:
                 continue
@@ -162,9 +162,11 @@ class WorkloadFeed(Feed[str]):
             yield chunk
 
 
-def _owner_change_handler(kind: str) -> Callable[[PartsIndex, Any, Any], Iterator[str]]:
-    def changed(_: PartsIndex, old: Any, new: Any) -> Iterator[str]:
-        yield f"{kind}/{(new or old).metadata.id}"
+def _owner_change_handler(
+    kind: str, make_row: Callable[[Any], SetRow | OwnerRow]
+) -> Callable[[PartsIndex, Any, Any], Iterator[str]]:
+    def changed(parts: PartsIndex, old: Any, new: Any) -> Iterator[str]:
+        return parts.update_owner(kind, make_row, old, new)
 
     return changed
 
@@ -173,6 +175,6 @@ _CHANGE_HANDLERS: Mapping[str, Callable[[PartsIndex, Any, Any], Iterator[str]]] 
     "pods": PartsIndex.update_pod,
     "gangs": PartsIndex.update_gang,
     "cliques": PartsIndex.update_clique,
-    **{table: _owner_change_handler(kind) for kind, (table, _) in _OBJECTS.items()},
+    **{table: _owner_change_handler(kind, row) for kind, (table, row) in _OBJECTS.items()},
 }
 """Handlers that apply a change and yield the affected workloads, by table."""

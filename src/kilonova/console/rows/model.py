@@ -9,6 +9,7 @@ import re
 import msgspec
 from msgspec.structs import force_setattr
 
+from kilonova.api.gpu_annotations import Gpu
 from kilonova.api.gpu_metrics import GpuReading
 from kilonova.api.scheduling_names import DEFAULT_SCHEDULER_NAME
 from kilonova.component.console import Row
@@ -47,6 +48,12 @@ class NodeRow(Row, frozen=True, gc=False, rename="camel", omit_defaults=True, kw
     gpus: int = 0
     gpu_memory: int = 0
     """Memory of one GPU in MiB."""
+    gpu_sms: int = 0
+    """Streaming multiprocessors of one GPU."""
+    mig: bool = False
+    """Whether MIG instances may be created on its GPUs."""
+    devices: tuple[Gpu, ...] = ()
+    """What its agent publishes of each GPU; what a GPU does not set is that of the node."""
     lost: tuple[int, ...] = ()
     """Indices of GPUs that are not healthy."""
     cordoned: bool = False
@@ -94,6 +101,8 @@ class PodRow(Row, frozen=True, gc=False, rename="camel", omit_defaults=True, kw_
     gpus: int = 0
     devices: tuple[tuple[int, float], ...] = ()
     """Index and share, 0 to 1, of each allocated device."""
+    mig_instances: tuple[tuple[int, str, int], ...] = ()
+    """MIG instances among them: index of the device, profile, first memory slice."""
     allocated_gpus: float = 0.0
     """Allocated GPUs, with shares of devices: 0 before it is bound and after it has finished.
     Computed."""

@@ -26,6 +26,7 @@ def pod_row(pod: Pod) -> PodRow:
     ready = is_condition_true(status.conditions, "Ready")
     containers = status.container_statuses
     requests = effective_requests(pod.spec)
+    devices = _parse_devices(metadata.annotations.devices)
     return PodRow(
         id=metadata.id,
         node=pod.spec.node_name,
@@ -41,7 +42,10 @@ def pod_row(pod: Pod) -> PodRow:
         queue=queue_name(labels),
         scheduler=pod.spec.scheduler_name,
         gpus=int(requests.get(GPU, 0.0)),
-        devices=_parse_devices(metadata.annotations.devices),
+        devices=tuple((each.index, _device_share(each)) for each in devices),
+        mig_instances=tuple(
+            (each.index, each.profile, each.start) for each in devices if each.profile
+        ),
         cpu=requests.get("cpu", 0.0),
         memory=int(requests.get("memory", 0.0)),
         restarts=sum(each.restart_count for each in containers),
@@ -71,13 +75,9 @@ def _clique_id(pod: Pod) -> str:
 
 
 @lru_cache(maxsize=4096)
-def _parse_devices(text: str) -> tuple[tuple[int, float], ...]:
+def _parse_devices(text: str) -> tuple[DeviceAssignment, ...]:
     found = parse_devices(text) if text else ()
-    return (
-        ()
-        if isinstance(found, InvalidAnnotation)
-        else tuple((each.index, _device_share(each)) for each in found)
-    )
+    return () if isinstance(found, InvalidAnnotation) else found
 
 
 def _device_share(assignment: DeviceAssignment) -> float:

@@ -1,7 +1,9 @@
 """Workloads as rows: top-level controllers with the state of their pods. Pure.
 
 The page, `kilonova workloads` and `kilonova top` all show these rows, so that they agree. The
-**parts** of a workload are its controller, gangs, cliques and pods.
+**parts** of a workload are its controller, gangs, cliques and pods. Its **members** are objects
+that make pods for it and name it as their workload, such as the PodCliqueSet of a service; they say
+what is known of it while it has no pods.
 
 The outcome of a Job is taken from its conditions, since failed pods may have been retried or
 left by a success policy. The state of all other workloads is derived from their pods.
@@ -54,6 +56,7 @@ class WorkloadParts:
     gangs: Sequence[GangRow] = ()
     cliques: Sequence[CliqueRow] = ()
     pods: Sequence[PodRow] = ()
+    members: Sequence[SetRow | OwnerRow] = ()
 
 
 def workload_row(parts: WorkloadParts) -> WorkloadRow:
@@ -66,7 +69,7 @@ def workload_row(parts: WorkloadParts) -> WorkloadRow:
         state=state,
         pods=desired,
         ready=_count_ready(parts, pods),
-        gpus=_count_gpus(parts, pods, desired),
+        gpus=_count_gpus(parts, pods),
         queue=_queue_name(parts),
         why=_workload_reason(parts, pods, state),
         created=_created_at(parts),
@@ -107,10 +110,19 @@ def _desired_pods(parts: WorkloadParts) -> int:
     if parts.owner is not None:
         return parts.owner.replicas
     if parts.set is None:
+        if not parts.pods:
+            return sum(map(_template_pods, parts.members))
         return sum(pod.phase != "Failed" for pod in parts.pods) or len(parts.pods)
     if parts.cliques:
         return sum(clique.replicas for clique in parts.cliques)
-    return parts.set.replicas * sum(clique.replicas for clique in parts.set.cliques)
+    return _template_pods(parts.set)
+
+
+def _template_pods(made: SetRow | OwnerRow) -> int:
+    """The pods that an object declares."""
+    if isinstance(made, OwnerRow):
+        return made.replicas
+    return made.replicas * sum(clique.replicas for clique in made.cliques)
 
 
 def _workload_state(parts: WorkloadParts, pods: _PodsByLifecycle, desired: int) -> str:
@@ -142,6 +154,8 @@ def _workload_state(parts: WorkloadParts, pods: _PodsByLifecycle, desired: int) 
 
 def _state_without_pods(parts: WorkloadParts, pods: _PodsByLifecycle) -> str:
     """The state of a workload without active pods."""
+    if not parts.pods and parts.owner is None and (state := _state_of_members(parts.members)):
+        return state
     if pods.terminating:
         return "Terminating"
     if parts.owner is not None:
@@ -153,6 +167,20 @@ def _state_without_pods(parts: WorkloadParts, pods: _PodsByLifecycle) -> str:
     if any(gang.phase == "Failed" for gang in parts.gangs):
         return "Failed"
     return "Pending" if any(map(_is_unplaced, parts.gangs)) else "Creating"
+
+
+def _state_of_members(members: Iterable[SetRow | OwnerRow]) -> str:
+    """The state that members without pods declare; empty if one of them is to have pods."""
+    states = set(map(_declared_state, members))
+    return "" if not states or "" in states else min(states, key=STATES.index)
+
+
+def _declared_state(member: SetRow | OwnerRow) -> str:
+    if member.deleting:
+        return "Terminating"
+    if isinstance(member, OwnerRow) and (member.finished or member.suspended):
+        return member.finished or "Suspended"
+    return "" if _template_pods(member) else "Empty"
 
 
 def _failing_flags(pods: _PodsByLifecycle) -> Iterable[bool]:
@@ -178,18 +206,22 @@ def _count_ready(parts: WorkloadParts, pods: _PodsByLifecycle) -> int:
     return ready + sum(pod.phase == "Succeeded" for pod in pods.ended)
 
 
-def _count_gpus(parts: WorkloadParts, pods: _PodsByLifecycle, desired: int) -> float:
+def _count_gpus(parts: WorkloadParts, pods: _PodsByLifecycle) -> float:
     """GPUs of active and terminating pods; of the template while there are no pods."""
     if parts.pods:
         return round(sum(map(requested_gpus, (*pods.active, *pods.terminating))), 3)
-    if parts.set is not None:
-        each = sum(clique.replicas * clique.gpus for clique in parts.set.cliques)
-        return float(parts.set.replicas * each)
-    owner = parts.owner
-    if owner is None or owner.finished or owner.suspended or owner.deleting:
-        return 0.0
-    count = min(desired, owner.parallelism) if owner.kind == "Job" else desired
-    return float(count * owner.gpus)
+    made = parts.set or parts.owner
+    return float(sum(map(_template_gpus, parts.members if made is None else (made,))))
+
+
+def _template_gpus(made: SetRow | OwnerRow) -> int:
+    """The GPUs of the pods that an object declares."""
+    if isinstance(made, SetRow):
+        return made.replicas * sum(clique.replicas * clique.gpus for clique in made.cliques)
+    if made.finished or made.suspended or made.deleting:
+        return 0
+    count = min(made.replicas, made.parallelism) if made.kind == "Job" else made.replicas
+    return count * made.gpus
 
 
 def _queue_name(parts: WorkloadParts) -> str:
@@ -204,14 +236,14 @@ def _created_at(parts: WorkloadParts) -> float | None:
         return parts.set.created
     if parts.owner is not None:
         return parts.owner.created
-    known = (each.created for each in (*parts.gangs, *parts.pods))
+    known = (each.created for each in (*parts.gangs, *parts.pods, *parts.members))
     return min((each for each in known if each is not None), default=None)
 
 
 def _workload_reason(parts: WorkloadParts, pods: _PodsByLifecycle, state: str) -> str:
     """Why a workload is not in its desired state; empty if it is."""
-    owner = parts.owner.problem if parts.owner is not None else ""
-    problem = owner or (parts.set.problem if parts.set is not None else "")
+    made = (parts.owner, parts.set, *parts.members)
+    problem = next((each.problem for each in made if each is not None and each.problem), "")
     match state:
         case "Failed" | "Degraded":
             return problem or _failure_message([pod for pod in parts.pods if pod.failing])

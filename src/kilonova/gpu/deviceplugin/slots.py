@@ -14,7 +14,8 @@ import msgspec
 from kilonova.api.gpu_annotations import DeviceAssignment
 from kilonova.gpu.devices.model import Device, HealthState, NodeInventory
 from kilonova.scheduler.core.gpu.mig import profile_of_resource
-from kilonova.scheduler.core.model.snapshot import GPU, mig_resource
+from kilonova.scheduler.core.model.node_table import mig_resource
+from kilonova.scheduler.core.model.snapshot import GPU
 
 SHARED_GPU = "nvidia.com/gpu.shared"
 """Requested by pods with a share of a GPU, so that the kubelet asks for their devices, too."""

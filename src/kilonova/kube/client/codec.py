@@ -27,7 +27,7 @@ class ListMeta(msgspec.Struct, rename="camel"):
     continue_: str = msgspec.field(name="continue", default="")
 
 
-class Page(msgspec.Struct, Generic[T]):
+class ListPage(msgspec.Struct, Generic[T]):
     """One page of a list; the Go server writes an absent slice as null."""
 
     metadata: ListMeta
@@ -57,19 +57,19 @@ class Undecodable:
 
 def decode_page(
     body: bytes, type_: type[T], on_undecodable: Callable[[Undecodable], None] | None = None
-) -> Page[T]:
+) -> ListPage[T]:
     """Decode one page of a list.
 
     Objects that do not match the type are reported to `on_undecodable` and left out; without it
     they are an error.
     """
     try:
-        return decode(body, Page[type_])
+        return decode(body, ListPage[type_])
     except msgspec.ValidationError:
         if on_undecodable is None:
             raise
     try:
-        raw = decode(body, Page[msgspec.Raw])
+        raw = decode(body, ListPage[msgspec.Raw])
     except msgspec.ValidationError as error:
         raise ConnectionFailed(f"the response is not a list: {error}") from error
     items: list[T] = []
@@ -78,7 +78,7 @@ def decode_page(
             items.append(_cached_decoder(type_).decode(item))
         except msgspec.ValidationError as error:
             on_undecodable(describe_undecodable(msgspec.json.decode(item), error))
-    return Page(raw.metadata, items)
+    return ListPage(raw.metadata, items)
 
 
 def describe_undecodable(obj: JsonObject, error: Exception, deleted: bool = False) -> Undecodable:

@@ -69,7 +69,7 @@ class LiveServerCredentials:
 
 @dataclass(frozen=True, slots=True)
 class ClientTls:
-    """How a client verifies servers, and proves who it is.
+    """How a client verifies servers, and authenticates itself.
 
     `ca` None is the CA bundle of the system; `cert` and `key` are for mutual TLS; `server_name` is
     the name in the server's certificate where it is not the host of the target.

@@ -4,7 +4,7 @@ from random import Random
 
 from kilonova.local.apiserver.kinds.core.services import ServiceStrategy
 from kilonova.local.apiserver.served_kinds import ServedKinds
-from kilonova.local.apiserver.storage import Event, Store
+from kilonova.local.apiserver.storage import RevisionStore, StorageEvent
 
 SERVICES_RESOURCE = "services"
 
@@ -12,7 +12,7 @@ SERVICES_RESOURCE = "services"
 class ServiceAllocationSync:
     """Keeps the pools of addresses and node ports equal to the stored services."""
 
-    def __init__(self, store: Store, served_kinds: ServedKinds, random: Random) -> None:
+    def __init__(self, store: RevisionStore, served_kinds: ServedKinds, random: Random) -> None:
         kind = served_kinds.find("", "v1", "services")
         assert kind is not None
         assert isinstance(kind.strategy, ServiceStrategy)
@@ -28,7 +28,7 @@ class ServiceAllocationSync:
     def _is_stored(self, owner: str) -> bool:
         return self._store.newest_entry(self._collection, owner) is not None
 
-    def _on_event(self, event: Event) -> None:
+    def _on_event(self, event: StorageEvent) -> None:
         newest = self._store.newest_entry(self._collection, event.entry.key)
         if newest is not None and newest is not event.entry:
             return  # a later write is in progress, and has allocated what it needs

@@ -18,17 +18,17 @@ from kilonova.local.controllers.context import ControllerContext
 _NAME = "validatingadmissionpolicy-status-controller"
 
 
-class PolicyStatus(msgspec.Struct, frozen=True, rename="camel"):
+class ValidatingAdmissionPolicyStatus(msgspec.Struct, frozen=True, rename="camel"):
     """The observed generation of a policy."""
 
     observed_generation: int = 0
 
 
-class Policy(msgspec.Struct, frozen=True):
+class ValidatingAdmissionPolicy(msgspec.Struct, frozen=True):
     """The fields of a ValidatingAdmissionPolicy that this controller uses."""
 
     metadata: Metadata
-    status: PolicyStatus = PolicyStatus()
+    status: ValidatingAdmissionPolicyStatus = ValidatingAdmissionPolicyStatus()
 
 
 POLICIES = Resource(
@@ -37,7 +37,7 @@ POLICIES = Resource(
     "validatingadmissionpolicies",
     "ValidatingAdmissionPolicy",
     False,
-    Policy,
+    ValidatingAdmissionPolicy,
 )
 
 
@@ -50,7 +50,7 @@ def policy_status_controllers(context: ControllerContext) -> Iterable[Runnable]:
 class PolicyStatusController:
     """Writes the observed generation of each policy."""
 
-    def __init__(self, client: Client, policies: Reflector[Policy]) -> None:
+    def __init__(self, client: Client, policies: Reflector[ValidatingAdmissionPolicy]) -> None:
         self._client = client
         self._policies = policies
         self.controller = Controller(_NAME, self._reconcile, [Watch(policies)])

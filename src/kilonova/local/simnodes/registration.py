@@ -144,13 +144,13 @@ class NodeRegistration:
         Renewals are spread: about every second a part of the nodes is due, and is renewed together.
         """
         loop = asyncio.get_running_loop()
-        due, turn = loop.time(), 0
+        due, batch = loop.time(), 0
         while True:
             batches = max(1, min(len(list_nodes()), round(self._heartbeat)))
             due = max(due + self._heartbeat / batches, loop.time())
             await asyncio.sleep(due - loop.time())
-            turn = (turn + 1) % batches
-            names = list_nodes()[turn::batches]
+            batch = (batch + 1) % batches
+            names = list_nodes()[batch::batches]
             missing = await self._lease_renewer.renew(names, self._now())
             for name in sorted({*missing}.intersection(list_nodes())) if missing else ():
                 await self._recreate_lease(name)

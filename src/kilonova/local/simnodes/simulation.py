@@ -37,7 +37,7 @@ from kilonova.local.simnodes.lifecycle.node_objects import (
     SimulatedNode,
 )
 from kilonova.local.simnodes.machine import SimulatedMachine
-from kilonova.local.simnodes.pod_lifecycle import PodSimulator
+from kilonova.local.simnodes.pods.lifecycle import PodSimulator
 from kilonova.local.simnodes.registration import NodeRegistration
 from kilonova.local.simnodes.timer_queue import TimerQueue
 

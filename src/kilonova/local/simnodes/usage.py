@@ -11,7 +11,7 @@ from kilonova.api.gpu_metrics import GpuReading
 from kilonova.api.quantity import quantity_from_json
 from kilonova.local.kubelet_api import ContainerUsage, NodeUsage, PodUsage
 from kilonova.local.objects.core import Container, Pod
-from kilonova.local.simnodes.pod_status import is_backing_off
+from kilonova.local.simnodes.pods.state import is_backing_off
 
 _WINDOW_SECONDS = 15.0
 _MIN_USAGE_SHARE, _USAGE_SHARE_RANGE = 0.2, 0.6

@@ -26,8 +26,8 @@ from kilonova.scheduler.binding.volume_binder import VolumeBinder
 from kilonova.scheduler.cache.scheduler_cache import SchedulerCache
 from kilonova.scheduler.context import SchedulerContext
 from kilonova.scheduler.convert.gpus import encode_devices
-from kilonova.scheduler.core.model.snapshot import PodPlacement
-from kilonova.scheduler.core.plan import GangPlacement
+from kilonova.scheduler.core.decisions import GangPlacement
+from kilonova.scheduler.core.model.pod_placement import PodPlacement
 from kilonova.scheduler.eviction.victim_waiter import VictimWaiter
 from kilonova.scheduler.failures.binding_rejections import BindingRejection, is_permanent_rejection
 from kilonova.scheduler.objects.core_v1 import PODS, Pod

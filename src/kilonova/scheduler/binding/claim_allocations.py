@@ -32,9 +32,9 @@ from kilonova.scheduler.cache.scheduler_cache import SchedulerCache
 from kilonova.scheduler.context import SchedulerContext
 from kilonova.scheduler.convert.devices.allocations import convert_allocation, encode_allocation
 from kilonova.scheduler.convert.devices.extended_resources import ExtendedResourceClaim
+from kilonova.scheduler.core.decisions import InsufficientCapacity, UnschedulableGang
 from kilonova.scheduler.core.dra.claims import MAX_CONSUMERS, ClaimAllocation
-from kilonova.scheduler.core.model.snapshot import PodPlacement
-from kilonova.scheduler.core.plan import InsufficientCapacity, UnschedulableGang
+from kilonova.scheduler.core.model.pod_placement import PodPlacement
 from kilonova.scheduler.objects.core_v1 import PODS, Pod
 from kilonova.scheduler.objects.keys import split_key
 from kilonova.scheduler.objects.resource_v1 import (

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kilonova.scheduler.context import SchedulerContext
-from kilonova.scheduler.core.model.snapshot import PodPlacement
-from kilonova.scheduler.core.plan import GangPlacement
+from kilonova.scheduler.core.decisions import GangPlacement
+from kilonova.scheduler.core.model.pod_placement import PodPlacement
 from kilonova.scheduler.failures.backoff import GangBackoff
 from kilonova.scheduler.failures.binding_rejections import BindingRejection
 from kilonova.scheduler.failures.node_avoidance import NodeAvoidance

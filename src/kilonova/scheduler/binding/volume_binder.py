@@ -37,7 +37,7 @@ from kilonova.scheduler.convert.storage.volumes import (
     VolumePrebinding,
     plan_volume_binding,
 )
-from kilonova.scheduler.core.model.snapshot import PodPlacement
+from kilonova.scheduler.core.model.pod_placement import PodPlacement
 from kilonova.scheduler.objects.core_v1 import PODS, Pod
 from kilonova.scheduler.objects.keys import split_key
 from kilonova.scheduler.objects.storage_v1 import (

@@ -5,10 +5,10 @@ from collections.abc import Iterable
 from kilonova.scheduler.cache.placed_pods import PlacedPods
 from kilonova.scheduler.cache.state import CacheState
 from kilonova.scheduler.convert.gangs.podgangs import is_schedulable
+from kilonova.scheduler.core.decisions import GangPlacement
 from kilonova.scheduler.core.gpu.layout import GpuShare
 from kilonova.scheduler.core.model.gangs import Member
-from kilonova.scheduler.core.model.snapshot import PodPlacement
-from kilonova.scheduler.core.plan import GangPlacement
+from kilonova.scheduler.core.model.pod_placement import PodPlacement
 from kilonova.scheduler.objects.core_v1 import Pod
 from kilonova.scheduler.storage.index import volume_claim_keys
 

@@ -33,8 +33,8 @@ from kilonova.scheduler.convert.pods.placements import bound_since, convert_pod_
 from kilonova.scheduler.convert.storage.volumes import VOLUME_REASONS
 from kilonova.scheduler.core.model.cluster import Cluster
 from kilonova.scheduler.core.model.gangs import Gang, Member
+from kilonova.scheduler.core.model.pod_placement import PodPlacement
 from kilonova.scheduler.core.model.requests import Shape
-from kilonova.scheduler.core.model.snapshot import PodPlacement
 from kilonova.scheduler.error_reporter import ErrorReporter, internal_error_message
 from kilonova.scheduler.objects.core_v1 import Pod
 from kilonova.scheduler.objects.keys import split_key

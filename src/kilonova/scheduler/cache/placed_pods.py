@@ -8,7 +8,7 @@ import dataclasses
 
 from kilonova.scheduler.cache.state import CacheState
 from kilonova.scheduler.convert.pods.placements import convert_placed_pod
-from kilonova.scheduler.core.model.snapshot import PodPlacement
+from kilonova.scheduler.core.model.pod_placement import PodPlacement
 from kilonova.scheduler.objects.core_v1 import Pod
 
 

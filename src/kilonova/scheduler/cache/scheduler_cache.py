@@ -2,7 +2,8 @@
 
 Event handlers keep it up to date (`snapshot_updater`). A pod with a decision is **assumed**
 (`assumed_pods`): counted on its node before its binding is written, and until the informer shows
-it. An evicted pod is **terminating** (`victims`): its capacity is already promised to another gang.
+it. An evicted pod is **terminating** (`victims`): its capacity is already nominated for another
+gang.
 
 `cache.gangs` derives which gangs are pending.
 """
@@ -24,11 +25,11 @@ from kilonova.scheduler.cache.victims import VictimCache
 from kilonova.scheduler.convert.gangs.podgangs import is_schedulable
 from kilonova.scheduler.convert.queues import convert_queues
 from kilonova.scheduler.convert.reservations.reserved_gangs import is_reservation_gang
+from kilonova.scheduler.core.decisions import GangPlacement
 from kilonova.scheduler.core.model.cluster import Cluster
 from kilonova.scheduler.core.model.gangs import Gang, Member
+from kilonova.scheduler.core.model.pod_placement import PodPlacement
 from kilonova.scheduler.core.model.requests import Shape, is_volume_pool
-from kilonova.scheduler.core.model.snapshot import PodPlacement
-from kilonova.scheduler.core.plan import GangPlacement
 from kilonova.scheduler.error_reporter import ErrorReporter
 from kilonova.scheduler.objects.core_v1 import Pod
 

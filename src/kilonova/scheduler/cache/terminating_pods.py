@@ -1,6 +1,6 @@
 """Evicted pods until they are deleted.
 
-Their capacity is already promised to another gang, which must not be bound before it is free.
+Their capacity is already nominated for another gang, which must not be bound before it is free.
 """
 
 import asyncio

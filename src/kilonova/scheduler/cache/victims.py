@@ -1,13 +1,13 @@
-"""Victims of decisions: their capacity is promised to another gang, or they stay after all."""
+"""Victims of decisions: their capacity is nominated for another gang, or they stay after all."""
 
 from collections.abc import Callable, Collection, Iterable
 
 from kilonova.scheduler.cache.assumed_pods import AssumedPods
 from kilonova.scheduler.cache.placed_pods import PlacedPods
 from kilonova.scheduler.cache.state import CacheState
+from kilonova.scheduler.core.decisions import GangPlacement
 from kilonova.scheduler.core.model.gangs import Gang
-from kilonova.scheduler.core.model.snapshot import PodPlacement
-from kilonova.scheduler.core.plan import GangPlacement
+from kilonova.scheduler.core.model.pod_placement import PodPlacement
 from kilonova.scheduler.objects.core_v1 import Pod
 from kilonova.scheduler.storage.index import volume_claim_keys
 
@@ -40,7 +40,7 @@ class VictimCache:
             self._terminating.notify_waiters()
 
     def release_terminating(self, pods: Iterable[str]) -> None:
-        """Free the capacity of terminating pods for the gangs to which it was promised."""
+        """Free the capacity of terminating pods for the gangs that nominated it."""
         for pod in pods:
             found = self._find_pod(pod)
             if found is not None and pod in self._snapshot.placements:
@@ -125,11 +125,11 @@ class VictimCache:
             and victim.key not in self._snapshot.placements
             and not (
                 victim.metadata.deletion_timestamp
-                and self._is_promised(victim.spec.node_name, excluded_pods=pods)
+                and self._is_nominated(victim.spec.node_name, excluded_pods=pods)
             )
         ]
 
-    def _is_promised(self, node: str, excluded_pods: Collection[str]) -> bool:
+    def _is_nominated(self, node: str, excluded_pods: Collection[str]) -> bool:
         """Whether a pod that is not bound yet is assumed on a node."""
         snapshot = self._snapshot
         return node in snapshot and any(

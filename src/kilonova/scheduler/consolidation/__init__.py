@@ -5,5 +5,5 @@ replacements on other nodes; each replacement is bound to a **held slot** when i
 creates it.
 
 Entry point: `consolidator.Consolidator`; `search.search_consolidation` finds the migrations,
-`migrator.PodMigrator` carries them out.
+`migrator.PodMigrator` executes them.
 """

@@ -13,7 +13,7 @@ from kilonova.scheduler.eviction.assembly import EvictionSubsystem
 
 @dataclass(frozen=True, slots=True)
 class ConsolidationSubsystem:
-    """Searches for migrations and carries them out."""
+    """Searches for migrations and executes them."""
 
     migrator: PodMigrator
     consolidator: Consolidator

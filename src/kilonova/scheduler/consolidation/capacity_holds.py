@@ -11,11 +11,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from kilonova.scheduler.core.consolidation.migration import GangMigration
+from kilonova.scheduler.core.decisions import GangPlacement
 from kilonova.scheduler.core.filters.node_filters import FilterReason, filter_nodes
 from kilonova.scheduler.core.model.cluster import Cluster
 from kilonova.scheduler.core.model.gangs import Gang, Group, Member
-from kilonova.scheduler.core.model.snapshot import PodPlacement
-from kilonova.scheduler.core.plan import GangPlacement
+from kilonova.scheduler.core.model.pod_placement import PodPlacement
 from kilonova.scheduler.core.preemption.trial import can_restore
 
 _HOLD_PREFIX = "moving/"

@@ -1,7 +1,7 @@
 """Migrates pods to free nodes: for a gang that lacks capacity, or to compact the cluster.
 
 At every interval a copy of the cluster is searched outside the event loop. Worthwhile migrations
-within the limits are carried out: capacity is held, the pods are evicted, and their replacements
+within the limits are executed: capacity is held, the pods are evicted, and their replacements
 are bound there. A pod is evicted only if there is capacity for it on another node. After a search
 without result, the cluster is not searched again before it changes or some time has passed.
 """
@@ -22,8 +22,9 @@ from kilonova.scheduler.consolidation.search import (
     search_consolidation,
 )
 from kilonova.scheduler.context import SchedulerContext
+from kilonova.scheduler.core.decisions import InsufficientCapacity, UnschedulableGang
 from kilonova.scheduler.core.model.gangs import Gang
-from kilonova.scheduler.core.plan import InsufficientCapacity, Planner, UnschedulableGang
+from kilonova.scheduler.core.planner import Planner
 from kilonova.scheduler.core.scoring.packing_fit import LearnedPackingFit
 from kilonova.scheduler.core.scoring.plugins import default_scoring
 from kilonova.scheduler.objects.core_v1 import Pod
@@ -38,7 +39,7 @@ SearchRunner = Callable[[Callable[[], ConsolidationPlan]], Awaitable[Consolidati
 
 
 class Consolidator:
-    """A runnable that searches for migrations and has them carried out."""
+    """A runnable that searches for migrations and has them executed."""
 
     name = "consolidation"
 

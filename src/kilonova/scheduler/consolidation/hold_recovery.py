@@ -22,8 +22,9 @@ from kilonova.scheduler.core.filters.feasibility import FeasibilityCache, Scores
 from kilonova.scheduler.core.gpu.assignment import make_placements
 from kilonova.scheduler.core.model.gangs import Gang
 from kilonova.scheduler.core.model.label_columns import Rows
+from kilonova.scheduler.core.model.pod_placement import PodPlacement
 from kilonova.scheduler.core.model.requests import Shape
-from kilonova.scheduler.core.model.snapshot import PodPlacement, Snapshot
+from kilonova.scheduler.core.model.snapshot import Snapshot
 from kilonova.scheduler.objects.core_v1 import Pod
 
 

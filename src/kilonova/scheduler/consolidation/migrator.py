@@ -1,4 +1,4 @@
-"""Carries out migrations: holds capacity, evicts the pods, and places their replacements.
+"""Executes migrations: holds capacity, evicts the pods, and places their replacements.
 
 A consolidation plan is computed on a copy of the cluster and may be outdated, so all of it is
 checked again first. Before the evictions a condition on each pod names the node where capacity is
@@ -26,9 +26,9 @@ from kilonova.scheduler.convert.gangs.podgangs import (
     single_pod_key,
 )
 from kilonova.scheduler.core.consolidation.migration import GangMigration
+from kilonova.scheduler.core.decisions import GangPlacement
 from kilonova.scheduler.core.model.gangs import Gang
-from kilonova.scheduler.core.model.snapshot import PodPlacement
-from kilonova.scheduler.core.plan import GangPlacement
+from kilonova.scheduler.core.model.pod_placement import PodPlacement
 from kilonova.scheduler.core.preemption.victim_candidates import EvictionUnit
 from kilonova.scheduler.eviction.evictor import Evictor
 from kilonova.scheduler.eviction.nominations import NominationWriter

@@ -9,7 +9,7 @@ from kilonova.scheduler.core.consolidation.migration import MigrationBudget
 from kilonova.scheduler.core.consolidation.planner import Consolidation
 from kilonova.scheduler.core.model.cluster import Cluster
 from kilonova.scheduler.core.model.gangs import Gang
-from kilonova.scheduler.core.plan import Planner
+from kilonova.scheduler.core.planner import Planner
 from kilonova.scheduler.core.scoring.fragmentation import FragmentationModel
 
 _MAX_GANGS_TRIED = 4

@@ -1,9 +1,10 @@
 """The scheduling algorithm as pure functions on values and arrays: no client, no clock, no
 randomness.
 
-`plan.Planner` is the entry point: it takes a `model.cluster.Cluster` and pending gangs, and returns
-a `Plan` with placements, victims and the reasons for the gangs that stay pending. The scheduler,
-`kilonova why`, what-if, replay and the benchmarks all call it.
+`planner.Planner` is the entry point: it takes a `model.cluster.Cluster` and pending gangs, runs a
+`scheduling_cycle.SchedulingCycle`, and returns a `Plan` (`decisions`) with placements, victims and
+the reasons for the gangs that stay pending. The scheduler, `kilonova why`, what-if, replay and the
+benchmarks all call it.
 
 Words used throughout, beside those of Kubernetes:
 

@@ -5,7 +5,7 @@ from kilonova.scheduler.cache.assembly import CacheSubsystem
 from kilonova.scheduler.cache.informers import Informers
 from kilonova.scheduler.consolidation.assembly import ConsolidationSubsystem
 from kilonova.scheduler.context import SchedulerContext
-from kilonova.scheduler.core.plan import Planner
+from kilonova.scheduler.core.planner import Planner
 from kilonova.scheduler.cycle.leader_takeover import LeaderTakeover
 from kilonova.scheduler.cycle.results import PlacementDispatcher, RejectionRecorder
 from kilonova.scheduler.cycle.scheduling_loop import SchedulingLoop

@@ -8,7 +8,8 @@ from kilonova.scheduler.binding.claim_allocations import ClaimAllocationWriter
 from kilonova.scheduler.consolidation.consolidator import Consolidator
 from kilonova.scheduler.convert.gangs.podgangs import GangNotReady
 from kilonova.scheduler.convert.reservations.reserved_gangs import is_reservation_gang
-from kilonova.scheduler.core.plan import BackfillReservation, GangPlacement, UnschedulableGang
+from kilonova.scheduler.core.backfill.shadow import BackfillReservation
+from kilonova.scheduler.core.decisions import GangPlacement, UnschedulableGang
 from kilonova.scheduler.failures.node_avoidance import NodeAvoidance
 from kilonova.scheduler.reservations.controller import ReservationController
 from kilonova.scheduler.status.gang_status import GangStatusWriter

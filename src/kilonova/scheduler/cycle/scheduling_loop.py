@@ -15,12 +15,10 @@ from kilonova.kube.wait.cooperative_yield import CooperativeYield
 from kilonova.scheduler.cache.assembly import CacheSubsystem
 from kilonova.scheduler.consolidation.migrator import PodMigrator
 from kilonova.scheduler.context import SchedulerContext
+from kilonova.scheduler.core.decisions import UnschedulableGang
 from kilonova.scheduler.core.model.gangs import Gang
-from kilonova.scheduler.core.plan import (
-    Planner,
-    SchedulingCycle,
-    UnschedulableGang,
-)
+from kilonova.scheduler.core.planner import Planner
+from kilonova.scheduler.core.scheduling_cycle import SchedulingCycle
 from kilonova.scheduler.cycle.leader_takeover import LeaderTakeover
 from kilonova.scheduler.cycle.node_batch import NodeEventBatcher
 from kilonova.scheduler.cycle.results import PlacementDispatcher, RejectionRecorder
@@ -174,9 +172,13 @@ class SchedulingLoop:
             name = rejection.gang.name
             self._rejected[name] = cache.waiting.get(name, rejection.gang), capacity_events, now
             self._reasons[name] = rejection_reason(rejection.reason)
-        self._reserved_gang = cycle.reservation.gang.name if cycle.reservation is not None else ""
+        self._reserved_gang = (
+            cycle.backfill_reservation.gang.name if cycle.backfill_reservation is not None else ""
+        )
         self._metrics.observe_cycle(time.perf_counter() - start)
-        self._rejections.record_rejections([*cycle.unschedulable, *failed], cycle.reservation)
+        self._rejections.record_rejections(
+            [*cycle.unschedulable, *failed], cycle.backfill_reservation
+        )
 
     def _schedule_gang(self, cycle: SchedulingCycle, gang: Gang) -> bool:
         """Schedule one gang; whether it was placed."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from kilonova.scheduler.cache.assembly import CacheSubsystem
 from kilonova.scheduler.cache.informers import Informers
 from kilonova.scheduler.context import SchedulerContext
-from kilonova.scheduler.core.plan import Planner
+from kilonova.scheduler.core.planner import Planner
 from kilonova.scheduler.eviction.evictor import Evictor
 from kilonova.scheduler.eviction.nominations import NominationWriter
 from kilonova.scheduler.eviction.partial_gangs import PartialGangEvictor

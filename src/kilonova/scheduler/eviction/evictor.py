@@ -2,7 +2,7 @@
 
 The API server checks their disruption budgets. If a budget blocks an eviction for longer than the
 timeout, the victims that were not evicted stay, and the preempting gang is pending again. Victims
-that terminate already stay promised; `victim_waiter` handles them.
+that terminate already stay nominated; `victim_waiter` handles them.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ from kilonova.kube.events import ObjectReference
 from kilonova.kube.observability.structured_logging import get_logger
 from kilonova.scheduler.cache.scheduler_cache import SchedulerCache
 from kilonova.scheduler.context import SchedulerContext
-from kilonova.scheduler.core.plan import GangPlacement
+from kilonova.scheduler.core.decisions import GangPlacement
 from kilonova.scheduler.eviction.nominations import NominationWriter
 from kilonova.scheduler.objects.core_v1 import PODS, Pod
 

@@ -1,4 +1,4 @@
-"""Records in the API which nodes were promised to preempting gangs, for the next leader.
+"""Records in the API which nodes were nominated for preempting gangs, for the next leader.
 
 The pods of a preempting gang get `status.nominatedNodeName` before any victim is evicted. A new
 leader finds them: pods that terminate on those nodes free their capacity, and nominated gangs are
@@ -13,8 +13,8 @@ from kilonova.kube import ApiStatusError, Backoff, Conflict, ConnectionFailed, N
 from kilonova.kube.observability.structured_logging import get_logger
 from kilonova.scheduler.cache.scheduler_cache import SchedulerCache
 from kilonova.scheduler.context import SchedulerContext
+from kilonova.scheduler.core.decisions import GangPlacement
 from kilonova.scheduler.core.model.gangs import Gang
-from kilonova.scheduler.core.plan import GangPlacement
 from kilonova.scheduler.objects.core_v1 import PODS, Pod
 
 _log = get_logger(__name__)

@@ -1,7 +1,7 @@
 """Waits until victims have terminated, and handles those that do not.
 
 An evicted pod keeps its devices until it is deleted, which may take long: its grace period, or a
-kubelet that does not respond. Until then its capacity is promised to the gang for which it was
+kubelet that does not respond. Until then its capacity is nominated for the gang for which it was
 evicted, and no other pod is evicted for it.
 
 - The gang keeps its nomination while its victims terminate. When other capacity becomes free and
@@ -26,10 +26,11 @@ from kilonova.scheduler.cache.scheduler_cache import SchedulerCache
 from kilonova.scheduler.context import SchedulerContext
 from kilonova.scheduler.convert.gangs.podgangs import single_pod_gang_name
 from kilonova.scheduler.convert.reservations.reserved_gangs import is_reservation_gang
+from kilonova.scheduler.core.decisions import GangPlacement
 from kilonova.scheduler.core.filters.node_filters import FilterReason, filter_nodes
 from kilonova.scheduler.core.model.gangs import Gang
-from kilonova.scheduler.core.model.snapshot import PodPlacement
-from kilonova.scheduler.core.plan import GangPlacement, Planner
+from kilonova.scheduler.core.model.pod_placement import PodPlacement
+from kilonova.scheduler.core.planner import Planner
 from kilonova.scheduler.eviction.evictor import Evictor
 from kilonova.scheduler.eviction.nominations import NominationWriter
 from kilonova.scheduler.objects.core_v1 import Node, Pod

@@ -25,7 +25,7 @@ from kilonova.scheduler.convert.gangs.podgangs import GangNotReady
 from kilonova.scheduler.convert.gpus import encode_devices
 from kilonova.scheduler.core.filters.feasibility import FeasibilityCache
 from kilonova.scheduler.core.gpu.assignment import assign_devices
-from kilonova.scheduler.core.model.snapshot import PodPlacement
+from kilonova.scheduler.core.model.pod_placement import PodPlacement
 from kilonova.scheduler.extender.messages import BindingArgs
 from kilonova.scheduler.extender.node_filter import convert_requested_pod, rejection_reason
 from kilonova.scheduler.failures.binding_rejections import is_permanent_rejection

@@ -15,9 +15,9 @@ from datetime import datetime
 from kilonova.api.gpu_annotations import DEVICES, InvalidAnnotation
 from kilonova.kube import Store
 from kilonova.scheduler.convert.gpus import convert_devices
+from kilonova.scheduler.core.decisions import InsufficientCapacity, UnschedulableGang
 from kilonova.scheduler.core.model.gangs import Gang, Group, Member
 from kilonova.scheduler.core.model.snapshot import Snapshot
-from kilonova.scheduler.core.plan import InsufficientCapacity, UnschedulableGang
 from kilonova.scheduler.failures.binding_rejections import BindingRejection
 from kilonova.scheduler.failures.pod_failures import (
     PodFailure,

@@ -32,7 +32,7 @@ from kilonova.scheduler.convert.devices.allocations import convert_claim_status
 from kilonova.scheduler.convert.devices.resource_slices import convert_resource_pool
 from kilonova.scheduler.convert.gangs.podgangs import GangNotReady
 from kilonova.scheduler.convert.queues import convert_queue
-from kilonova.scheduler.core.dra.claim_cache import DevicePool, PoolId
+from kilonova.scheduler.core.dra.inventory import DevicePool, PoolId
 from kilonova.scheduler.eviction.nominations import restore_nominated_gangs
 from kilonova.scheduler.library.snapshot import ClusterSnapshot, take_snapshot
 from kilonova.scheduler.library.unserved_pods import (

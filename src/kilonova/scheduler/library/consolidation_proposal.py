@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from kilonova.scheduler.consolidation.limits import remaining_budget
 from kilonova.scheduler.consolidation.search import order_candidates, search_consolidation
 from kilonova.scheduler.convert.gpus import encode_devices
-from kilonova.scheduler.core.plan import InsufficientCapacity
+from kilonova.scheduler.core.decisions import InsufficientCapacity
 from kilonova.scheduler.core.scoring.packing_fit import PackingFit
 from kilonova.scheduler.library.snapshot import ClusterSnapshot
 from kilonova.scheduler.settings import ConsolidationLimits
@@ -24,7 +24,7 @@ class ProposedPodMigration:
 
 @dataclass(frozen=True, slots=True)
 class ConsolidationProposal:
-    """Migrations that are carried out together."""
+    """Migrations that are executed together."""
 
     pods: tuple[ProposedPodMigration, ...]
     target_gang: str

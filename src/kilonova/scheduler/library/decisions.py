@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from itertools import count
 
 from kilonova.scheduler.convert.gpus import encode_devices
+from kilonova.scheduler.core.backfill.shadow import BackfillReservation
+from kilonova.scheduler.core.decisions import GangPlacement, Plan, UnschedulableGang
 from kilonova.scheduler.core.explain import Explainer
 from kilonova.scheduler.core.model.cluster import Cluster
-from kilonova.scheduler.core.plan import BackfillReservation, GangPlacement, Plan, UnschedulableGang
 from kilonova.scheduler.library.snapshot import ClusterSnapshot
 from kilonova.scheduler.status.results import rejected_result
 
@@ -90,7 +91,7 @@ def to_scheduling_decisions(
         RejectedGang(name, "", each.reason, each.message)
         for name, each in cluster_snapshot.not_ready.items()
     )
-    reservation = plan.reservation
+    reservation = plan.backfill_reservation
     return SchedulingDecisions(
         cluster_snapshot.now,
         tuple(to_placed_gang(cluster, placement) for placement in plan.placements),

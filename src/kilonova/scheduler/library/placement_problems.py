@@ -1,6 +1,7 @@
 """Problems of a placed pod: unhealthy devices, or a tainted node. Pure."""
 
-from kilonova.scheduler.core.model.snapshot import PodPlacement, Snapshot
+from kilonova.scheduler.core.model.pod_placement import PodPlacement
+from kilonova.scheduler.core.model.snapshot import Snapshot
 
 _NODE_CONDITION_TAINTS = frozenset(
     f"node.kubernetes.io/{name}"

@@ -23,7 +23,7 @@ from kilonova.scheduler.core.explain import (
 )
 from kilonova.scheduler.core.model.cluster import Cluster
 from kilonova.scheduler.core.model.gangs import Gang
-from kilonova.scheduler.core.model.snapshot import PodPlacement
+from kilonova.scheduler.core.model.pod_placement import PodPlacement
 from kilonova.scheduler.library.decisions import EvictedPods, PlacedGang, to_placed_gang
 from kilonova.scheduler.library.placement_problems import describe_placement_problem
 from kilonova.scheduler.library.snapshot import ClusterSnapshot
@@ -204,7 +204,7 @@ def _explain_waiting_gang(
         gang,
         rejection.reason,
         cluster_snapshot.now,
-        plan.reservation,
+        plan.backfill_reservation,
         pending=[each.gang for each in plan.unschedulable],
     )
     return explanation, None

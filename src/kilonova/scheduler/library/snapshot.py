@@ -11,18 +11,20 @@ from dataclasses import dataclass, replace
 from kilonova.catalog.mig import MASK_COUNT
 from kilonova.scheduler.convert.devices.cel_selectors import DeviceSelectorCache
 from kilonova.scheduler.convert.gangs.podgangs import GangNotReady
-from kilonova.scheduler.core.dra.claim_cache import DevicePool, PoolId, PublishedAllocation
+from kilonova.scheduler.core.dra.claim_ledger import PublishedAllocation
 from kilonova.scheduler.core.dra.claims import Device, SharedCounter
+from kilonova.scheduler.core.dra.inventory import DevicePool, PoolId
 from kilonova.scheduler.core.gpu.layout import MILLI_PER_GPU
 from kilonova.scheduler.core.gpu.mig import ProfileDemand
 from kilonova.scheduler.core.model.cluster import Cluster, RunningGang
 from kilonova.scheduler.core.model.gangs import Gang
 from kilonova.scheduler.core.model.nodes import Node
-from kilonova.scheduler.core.model.snapshot import PodPlacement
-from kilonova.scheduler.core.plan import Planner, Policy
+from kilonova.scheduler.core.model.pod_placement import PodPlacement
+from kilonova.scheduler.core.planner import Planner
 from kilonova.scheduler.core.queueing.forest import build_queue_forest
 from kilonova.scheduler.core.queueing.queues import QueueSpec
 from kilonova.scheduler.core.queueing.usage_history import UsageHistory
+from kilonova.scheduler.core.scheduling_cycle import PlannerPolicy
 from kilonova.scheduler.core.scoring.plugins import Scoring, default_scoring
 from kilonova.scheduler.score_plugins import load_score_plugins
 
@@ -55,7 +57,7 @@ class ClusterSnapshot:
     """
 
     now: float
-    policy: Policy
+    policy: PlannerPolicy
     weights: Mapping[str, float]
     """Weights of the score plugins by name."""
     nodes: tuple[Node, ...]
@@ -154,7 +156,7 @@ class ClusterSnapshot:
             [replace(plugin, weight=self.weights.get(name, 0.0)) for name, plugin in known.items()]
         )
 
-    def with_rules(self, policy: Policy, scoring: Scoring) -> "ClusterSnapshot":
+    def with_rules(self, policy: PlannerPolicy, scoring: Scoring) -> "ClusterSnapshot":
         """The same cluster with other rules."""
         return replace(self, policy=policy, weights=_weights_of(scoring))
 
@@ -167,7 +169,7 @@ def take_snapshot(
     cluster: Cluster,
     waiting: Iterable[Gang],
     queues: Iterable[QueueSpec],
-    policy: Policy,
+    policy: PlannerPolicy,
     now: float,
     *,
     scoring: Scoring | None = None,

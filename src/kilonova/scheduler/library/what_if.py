@@ -23,15 +23,11 @@ from kilonova.scheduler.convert.reservations.reserved_gangs import (
     find_reservation_name,
     reservation_gang_name,
 )
+from kilonova.scheduler.core.backfill.shadow import BackfillReservation
+from kilonova.scheduler.core.decisions import GangPlacement, Plan, UnschedulableGang
 from kilonova.scheduler.core.model.cluster import Cluster
 from kilonova.scheduler.core.model.gangs import Gang
-from kilonova.scheduler.core.plan import (
-    BackfillReservation,
-    GangPlacement,
-    Plan,
-    Planner,
-    UnschedulableGang,
-)
+from kilonova.scheduler.core.planner import Planner
 from kilonova.scheduler.library.decisions import SchedulingDecisions, to_scheduling_decisions
 from kilonova.scheduler.library.snapshot import ClusterSnapshot
 from kilonova.scheduler.objects.core_v1 import Pod
@@ -129,7 +125,7 @@ class _ArrivalSimulation:
         plan = self._planner.schedule([*waiting, *new], self._now)
         self.placements += [each for each in plan.placements if each.gang.name in names]
         self.rejections += [each for each in plan.unschedulable if each.gang.name in names]
-        self.reservation = self.reservation or plan.reservation
+        self.reservation = self.reservation or plan.backfill_reservation
 
     def _add_gang(self, name: str, read: Gang | GangNotReady, new: list[Gang]) -> None:
         if isinstance(read, GangNotReady):

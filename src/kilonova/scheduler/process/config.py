@@ -21,7 +21,7 @@ import msgspec
 
 from kilonova.api.durations import parse_duration
 from kilonova.component.process.config_files import convert_fields, parse_yaml_object, read_config
-from kilonova.scheduler.core.plan import Policy
+from kilonova.scheduler.core.scheduling_cycle import PlannerPolicy
 from kilonova.scheduler.score_plugins import build_scoring
 from kilonova.scheduler.settings import ConsolidationLimits, SchedulerSettings
 
@@ -99,10 +99,10 @@ class SchedulerConfiguration(
 
     def to_settings(self) -> SchedulerSettings:
         """The settings, with defaults for absent fields."""
-        defaults, policy = SchedulerSettings(), Policy()
+        defaults, policy = SchedulerSettings(), PlannerPolicy()
         return SchedulerSettings(
             scheduler_names=frozenset(self.scheduler_names) or defaults.scheduler_names,
-            policy=Policy(
+            policy=PlannerPolicy(
                 levels=self.topology_levels or policy.levels,
                 preemption_enabled=policy.preemption_enabled
                 if self.evictions is None

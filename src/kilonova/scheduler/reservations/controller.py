@@ -1,6 +1,6 @@
 """Evicts the victims of reservations, then writes their status.
 
-The status is a promise: a new leader takes the reserved nodes from it.
+The status is binding: a new leader takes the reserved nodes from it.
 """
 
 import asyncio
@@ -30,7 +30,8 @@ from kilonova.scheduler.convert.reservations.reserved_gangs import (
     reservation_gang_name,
     reservation_key,
 )
-from kilonova.scheduler.core.plan import BackfillReservation, GangPlacement, UnschedulableGang
+from kilonova.scheduler.core.backfill.shadow import BackfillReservation
+from kilonova.scheduler.core.decisions import GangPlacement, UnschedulableGang
 from kilonova.scheduler.eviction.assembly import EvictionSubsystem
 from kilonova.scheduler.objects.core_v1 import RESERVATIONS
 from kilonova.scheduler.reservations.status import (

@@ -10,14 +10,12 @@ from dataclasses import replace
 
 from kilonova.scheduler.cache.scheduler_cache import SchedulerCache
 from kilonova.scheduler.context import SchedulerContext
+from kilonova.scheduler.core.backfill.shadow import BackfillReservation
+from kilonova.scheduler.core.decisions import UnschedulableGang
+from kilonova.scheduler.core.equivalence import equivalence_key
 from kilonova.scheduler.core.explain import Explainer
 from kilonova.scheduler.core.filters.feasibility import ScoreFunction
 from kilonova.scheduler.core.model.gangs import Gang
-from kilonova.scheduler.core.plan import (
-    BackfillReservation,
-    UnschedulableGang,
-    equivalence_key,
-)
 
 _EXPLAINER_TTL_SECONDS = 5.0
 

@@ -42,9 +42,10 @@ from kilonova.scheduler.convert.gangs.podgangs import (
     is_single_pod_gang,
     single_pod_key,
 )
+from kilonova.scheduler.core.backfill.shadow import BackfillReservation
+from kilonova.scheduler.core.decisions import GangPlacement, UnschedulableGang
 from kilonova.scheduler.core.model.gangs import Gang
-from kilonova.scheduler.core.model.snapshot import PodPlacement
-from kilonova.scheduler.core.plan import BackfillReservation, GangPlacement, UnschedulableGang
+from kilonova.scheduler.core.model.pod_placement import PodPlacement
 from kilonova.scheduler.core.topology.placement_score import compute_placement_score
 from kilonova.scheduler.failures.binding_rejections import BindingRejection
 from kilonova.scheduler.objects.core_v1 import GANGS, PODS, Pod

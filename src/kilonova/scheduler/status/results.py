@@ -4,15 +4,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from kilonova.scheduler.convert.quantities import format_amount
-from kilonova.scheduler.core.model.gang_validation import InvalidGang
-from kilonova.scheduler.core.plan import (
-    BackfillReservation,
+from kilonova.scheduler.core.backfill.shadow import BackfillReservation
+from kilonova.scheduler.core.decisions import (
     GangPlacement,
     InsufficientCapacity,
     SchedulerError,
     UnschedulableGang,
     UnschedulableReason,
 )
+from kilonova.scheduler.core.model.gang_validation import InvalidGang
 from kilonova.scheduler.core.queueing.ledger import LimitExceeded
 from kilonova.scheduler.core.queueing.queues import QueueProblem
 from kilonova.scheduler.error_reporter import internal_error_message

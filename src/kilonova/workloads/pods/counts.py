@@ -14,7 +14,7 @@ from kilonova.workloads.pods.state import is_scheduled
 
 
 @dataclass(frozen=True, slots=True)
-class PodCounts:
+class CliquePodCounts:
     """Numbers of a clique's members as observed now, not as in the last status."""
 
     required: int
@@ -42,11 +42,11 @@ class PodCounts:
         return not self.outdated and self.updated >= self.required
 
 
-def count_pods(clique: PodClique, pods: ClassifiedPods) -> PodCounts:
+def count_pods(clique: PodClique, pods: ClassifiedPods) -> CliquePodCounts:
     """Count the pods of a clique."""
     members = pods.members
     others = [pod for pod in members if not is_current(clique, pod)]
-    return PodCounts(
+    return CliquePodCounts(
         required=count_required_pods(clique),
         scheduled=sum(map(is_scheduled, members)),
         ready_or_succeeded=sum(map(is_ready_or_succeeded, members)),

@@ -9,7 +9,7 @@ from kilonova.kube.admission import AdmissionRequest, AdmissionResponse, Allowed
 from kilonova.kube.admission.in_process import InProcessWebhook
 from kilonova.kube.client.resource import unstructured_resource
 from kilonova.kube.client.transport import Request
-from kilonova.local.cluster import Cluster
+from kilonova.local.cluster import EmbeddedCluster
 from tests.local.apiserver.admission.webhook_cluster import (
     EVE,
     cluster_with_webhooks,
@@ -72,7 +72,7 @@ async def create_pod(client: Client) -> None:
     await client.create(PODS, POD, "default")
 
 
-async def write_everything(cluster: Cluster) -> None:
+async def write_everything(cluster: EmbeddedCluster) -> None:
     """Every kind of request that the rules above name."""
     client = cluster.client("me")
     await client.create(NODES, {"metadata": {"name": "n"}})

@@ -8,7 +8,7 @@ import pytest
 
 from kilonova.kube import ApiStatusError, Client
 from kilonova.kube.client.resource import unstructured_resource
-from kilonova.local.cluster import Cluster
+from kilonova.local.cluster import EmbeddedCluster
 from tests.local.apiserver.admission.webhook_server import patched, serve_webhooks, webhook
 from tests.local.embedded_cluster import (
     ACCOUNTS,
@@ -34,13 +34,13 @@ WEBHOOKS = unstructured_resource(
 
 
 @pytest.fixture
-async def cluster() -> AsyncGenerator[Cluster]:
+async def cluster() -> AsyncGenerator[EmbeddedCluster]:
     async with run_cluster(controllers="serviceaccount-controller") as cluster:
         yield cluster
 
 
 @pytest.fixture
-def client(cluster: Cluster) -> Client:
+def client(cluster: EmbeddedCluster) -> Client:
     return cluster.client("me")
 
 

@@ -19,7 +19,7 @@ from kilonova.kube.admission import (
 )
 from kilonova.kube.admission.in_process import InProcessWebhook
 from kilonova.kube.client.transport import Request
-from kilonova.local.cluster import Cluster, ClusterSettings
+from kilonova.local.cluster import ClusterSettings, EmbeddedCluster
 from tests.local.apiserver.admission.webhook_cluster import EVE, cluster_with_webhooks
 from tests.local.embedded_cluster import CONFIG_MAPS, SECRETS, LoopClock
 
@@ -110,7 +110,7 @@ async def test_handler_may_read_from_the_cluster() -> None:
         return [record_calls(read)]
 
     settings = ClusterSettings(port=None, controllers="")
-    cluster = Cluster(settings, clock=LoopClock(), webhooks=webhooks)
+    cluster = EmbeddedCluster(settings, clock=LoopClock(), webhooks=webhooks)
     await cluster.start()
     try:
         client = cluster.client("me")

@@ -5,16 +5,16 @@ from contextlib import asynccontextmanager
 
 from kilonova.kube.admission.in_process import InProcessWebhook
 from kilonova.local.apiserver.auth import User
-from kilonova.local.cluster import Cluster, ClusterSettings
+from kilonova.local.cluster import ClusterSettings, EmbeddedCluster
 from tests.local.embedded_cluster import LoopClock
 
 EVE = User("eve", groups=("system:masters",))
 
 
 @asynccontextmanager
-async def cluster_with_webhooks(*webhooks: InProcessWebhook) -> AsyncGenerator[Cluster]:
+async def cluster_with_webhooks(*webhooks: InProcessWebhook) -> AsyncGenerator[EmbeddedCluster]:
     """A cluster with these webhooks."""
-    cluster = Cluster(
+    cluster = EmbeddedCluster(
         ClusterSettings(port=None, controllers=""), clock=LoopClock(), webhooks=lambda _: webhooks
     )
     await cluster.start()

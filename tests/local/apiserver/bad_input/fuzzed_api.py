@@ -15,7 +15,7 @@ from typing import Any
 
 from kilonova.kube.client.transport import Reply, Request, StreamReply
 from kilonova.local.apiserver.auth import User
-from kilonova.local.cluster import Cluster, ClusterSettings
+from kilonova.local.cluster import ClusterSettings, EmbeddedCluster
 from tests.local.apiserver.kinds.recorded_objects import manifests, served_kinds
 
 FUZZ_USER = User("somebody", groups=("system:masters", "system:authenticated"))
@@ -119,7 +119,7 @@ GANG: Any = {
 class FuzzedApi:
     """One cluster, called from outside its event loop."""
 
-    def __init__(self, runner: asyncio.Runner, cluster: Cluster) -> None:
+    def __init__(self, runner: asyncio.Runner, cluster: EmbeddedCluster) -> None:
         self._runner = runner
         self.cluster = cluster
 
@@ -202,7 +202,7 @@ async def _read_start(response: StreamReply) -> bytes:
 def start_fuzzed_api() -> Generator[FuzzedApi]:
     """A cluster with a custom kind, a pod, a deployment and a gang."""
     with asyncio.Runner() as runner:
-        cluster = Cluster(ClusterSettings(port=None, controllers=""))
+        cluster = EmbeddedCluster(ClusterSettings(port=None, controllers=""))
         runner.run(cluster.start())
         fuzzed_api = FuzzedApi(runner, cluster)
         try:

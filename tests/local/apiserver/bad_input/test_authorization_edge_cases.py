@@ -9,7 +9,7 @@ import pytest
 
 from kilonova.kube.client.transport import Reply, Request
 from kilonova.local.apiserver.auth import MASTERS, User
-from kilonova.local.cluster import Cluster
+from kilonova.local.cluster import EmbeddedCluster
 from tests.local.embedded_cluster import run_cluster
 
 ROOT = User("root", groups=(MASTERS,))
@@ -21,13 +21,18 @@ APPLY = "application/apply-patch+yaml"
 
 
 @pytest.fixture
-async def cluster() -> AsyncIterator[Cluster]:
+async def cluster() -> AsyncIterator[EmbeddedCluster]:
     async with run_cluster(controllers="") as found:
         yield found
 
 
 async def send(
-    cluster: Cluster, user: User, method: str, path: str, body: Any, media: str = "application/json"
+    cluster: EmbeddedCluster,
+    user: User,
+    method: str,
+    path: str,
+    body: Any,
+    media: str = "application/json",
 ) -> tuple[int, Any]:
     query = [("fieldManager", "test")]
     headers = {"content-type": media}
@@ -37,7 +42,7 @@ async def send(
     return reply.status, msgspec.json.decode(reply.body)
 
 
-async def allow(cluster: Cluster, *verbs: str) -> None:
+async def allow(cluster: EmbeddedCluster, *verbs: str) -> None:
     """Allow the user Eve these verbs on ConfigMaps and Leases of the namespace `default`."""
     rule = {
         "apiGroups": ["", "coordination.k8s.io"],
@@ -58,7 +63,7 @@ APPLIED = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "new"}}
 PUT = {"metadata": {"name": "new"}}
 
 
-async def test_user_who_can_patch_creates_nothing_by_applying(cluster: Cluster) -> None:
+async def test_user_who_can_patch_creates_nothing_by_applying(cluster: EmbeddedCluster) -> None:
     await allow(cluster, "get", "patch")
     status, received = await send(cluster, EVE, "PATCH", f"{MAPS}/new", APPLIED, APPLY)
     assert status == 403
@@ -70,19 +75,21 @@ async def test_user_who_can_patch_creates_nothing_by_applying(cluster: Cluster) 
     assert (await send(cluster, EVE, "PATCH", f"{MAPS}/new", APPLIED, APPLY))[0] == 200
 
 
-async def test_user_who_can_update_creates_nothing_by_replacing(cluster: Cluster) -> None:
+async def test_user_who_can_update_creates_nothing_by_replacing(cluster: EmbeddedCluster) -> None:
     await allow(cluster, "get", "update")
     assert (await send(cluster, EVE, "PUT", f"{LEASES}/new", PUT))[0] == 403
     assert (await send(cluster, ROOT, "PUT", f"{LEASES}/new", PUT))[0] == 201
 
 
-async def test_user_who_can_create_creates_by_applying_and_replacing(cluster: Cluster) -> None:
+async def test_user_who_can_create_creates_by_applying_and_replacing(
+    cluster: EmbeddedCluster,
+) -> None:
     await allow(cluster, "create", "patch", "update")
     assert (await send(cluster, EVE, "PATCH", f"{MAPS}/new", APPLIED, APPLY))[0] == 201
     assert (await send(cluster, EVE, "PUT", f"{LEASES}/new", PUT))[0] == 201
 
 
-async def test_status_subresource_cannot_change_labels(cluster: Cluster) -> None:
+async def test_status_subresource_cannot_change_labels(cluster: EmbeddedCluster) -> None:
     path = "/apis/apps/v1/namespaces/default/deployments"
     template = {
         "metadata": {"labels": {"a": "b"}},
@@ -99,7 +106,9 @@ async def test_status_subresource_cannot_change_labels(cluster: Cluster) -> None
     assert found["metadata"]["labels"] == {"team": "one"}
 
 
-async def test_forged_continue_token_cannot_read_another_namespace(cluster: Cluster) -> None:
+async def test_forged_continue_token_cannot_read_another_namespace(
+    cluster: EmbeddedCluster,
+) -> None:
     await allow(cluster, "list")
     other = {"metadata": {"name": "before"}}
     assert (await send(cluster, ROOT, "POST", "/api/v1/namespaces", other))[0] == 201

@@ -19,7 +19,7 @@ from kilonova.kube.serving import bounded_connection, http_server
 from kilonova.kube.serving.certificates import CertificateAuthority
 from kilonova.local.apiserver.endpoints.handlers import BODY_LIMIT
 from kilonova.local.apiserver.server import asgi
-from kilonova.local.cluster import Cluster, ClusterSettings
+from kilonova.local.cluster import ClusterSettings, EmbeddedCluster
 
 TOKEN = "a-secret-that-nobody-may-read"
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
@@ -29,7 +29,7 @@ CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
 class Wire:
     """A listening cluster, and raw connections to it."""
 
-    cluster: Cluster
+    cluster: EmbeddedCluster
     data: Path
 
     @property
@@ -84,7 +84,7 @@ async def wire(tmp_path: Path) -> AsyncIterator[Wire]:
     tokens = tmp_path / "tokens.csv"
     tokens.write_text(f'{TOKEN},admin,1,"system:masters"\n')
     data = tmp_path / "data"
-    cluster = Cluster(ClusterSettings(data=data, port=0, controllers="", token_file=tokens))
+    cluster = EmbeddedCluster(ClusterSettings(data=data, port=0, controllers="", token_file=tokens))
     await cluster.start()
     try:
         yield Wire(cluster, data)
@@ -233,7 +233,7 @@ async def test_missing_tls_handshake_times_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(http_server, "TLS_HANDSHAKE_SECONDS", 0.2)
-    cluster = Cluster(ClusterSettings(data=tmp_path, port=0, controllers=""))
+    cluster = EmbeddedCluster(ClusterSettings(data=tmp_path, port=0, controllers=""))
     await cluster.start()
     try:
         port = int(cluster.url.rpartition(":")[2])

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kilonova.local.apiserver.schema.cel import rule_validation
-from kilonova.local.cluster import Cluster
+from kilonova.local.cluster import EmbeddedCluster
 from tests.local.apiserver.registry.api_requests import read
 from tests.local.embedded_cluster import run_cluster
 
@@ -18,7 +18,7 @@ COUNT = 400
 
 
 @pytest.fixture
-async def cluster() -> AsyncIterator[Cluster]:
+async def cluster() -> AsyncIterator[EmbeddedCluster]:
     async with run_cluster(controllers="") as cluster:
         yield cluster
 
@@ -64,7 +64,7 @@ def thing(**spec: int) -> Any:
 
 
 async def count_requests_served_meanwhile(
-    cluster: Cluster, request: Awaitable[Any]
+    cluster: EmbeddedCluster, request: Awaitable[Any]
 ) -> tuple[Any, int]:
     """The response, and the number of another client's requests served before it."""
     asked = asyncio.ensure_future(request)
@@ -77,7 +77,7 @@ async def count_requests_served_meanwhile(
     return await asked, count
 
 
-async def test_other_requests_are_served_while_rules_compile(cluster: Cluster) -> None:
+async def test_other_requests_are_served_while_rules_compile(cluster: EmbeddedCluster) -> None:
     result, count = await count_requests_served_meanwhile(
         cluster, read(cluster, DEFINITIONS, "POST", definition())
     )
@@ -91,7 +91,7 @@ async def test_other_requests_are_served_while_rules_compile(cluster: Cluster) -
     assert "code" not in await read(cluster, THINGS, "POST", thing(field3=3, field4=4))
 
 
-async def test_invalid_rule_among_many_is_reported(cluster: Cluster) -> None:
+async def test_invalid_rule_among_many_is_reported(cluster: EmbeddedCluster) -> None:
     wrong = definition()
     fields = wrong["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
     fields["properties"]["field7"]["x-kubernetes-validations"][0]["rule"] = "self >= nothing"
@@ -121,7 +121,7 @@ def compiling_threads(monkeypatch: pytest.MonkeyPatch) -> list[threading.Thread]
     ("versions", "count"), [(9, 64), (20, 30)], ids=["many versions", "few rules in each"]
 )
 async def test_rules_of_all_versions_compile_once_and_off_the_event_loop(
-    cluster: Cluster, versions: int, count: int, compiling_threads: list[threading.Thread]
+    cluster: EmbeddedCluster, versions: int, count: int, compiling_threads: list[threading.Thread]
 ) -> None:
     result = await read(cluster, DEFINITIONS, "POST", definition(versions, count))
     assert result["metadata"]["name"] == "things.many.example"
@@ -130,7 +130,7 @@ async def test_rules_of_all_versions_compile_once_and_off_the_event_loop(
 
 
 async def test_status_update_after_restart_compiles_off_the_event_loop(
-    cluster: Cluster,
+    cluster: EmbeddedCluster,
     compiling_threads: list[threading.Thread],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

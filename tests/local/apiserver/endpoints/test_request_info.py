@@ -19,7 +19,7 @@ from kilonova.local.apiserver.kinds.kind import Kind, KindStrategy
 from kilonova.local.apiserver.registry.selection import entry_selector
 from kilonova.local.apiserver.schema.node import Schema
 from kilonova.local.apiserver.served_kinds import ServedKinds
-from kilonova.local.cluster import Cluster
+from kilonova.local.cluster import EmbeddedCluster
 from tests.local.embedded_cluster import run_cluster
 
 POD = "/api/v1/namespaces/shop/pods/web"
@@ -159,7 +159,7 @@ ROOT = User("root", groups=(MASTERS,))
 MAPS = "/api/v1/namespaces/default/configmaps"
 
 
-async def _read(cluster: Cluster, request: Request, info: RequestInfo | None = None) -> Any:
+async def _read(cluster: EmbeddedCluster, request: Request, info: RequestInfo | None = None) -> Any:
     reply = await cluster.api.handle(request, ROOT, info)
     assert isinstance(reply, Reply)
     return reply.status, msgspec.json.decode(reply.body)

@@ -7,7 +7,7 @@ import pytest
 
 from kilonova.local.apiserver.endpoints.tables import partial_metadata, render_table
 from kilonova.local.apiserver.kinds.builtin import builtin_kinds
-from kilonova.local.apiserver.kinds.kind import Column, Kind, KindStrategy
+from kilonova.local.apiserver.kinds.kind import Kind, KindStrategy, PrinterColumn
 from kilonova.local.apiserver.schema.node import Schema
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -343,8 +343,8 @@ def test_partial_metadata_has_only_metadata() -> None:
 def test_dates_of_custom_kinds_are_printed_as_ages() -> None:
     behavior = KindStrategy()
     behavior.columns = (
-        Column("When", "date", lambda obj, _: obj.get("when")),
-        Column("Wide", "string", lambda obj, _: obj.get("wide"), priority=1),
+        PrinterColumn("When", "date", lambda obj, _: obj.get("when")),
+        PrinterColumn("Wide", "string", lambda obj, _: obj.get("wide"), priority=1),
     )
     kind = Kind(
         "g", "v1", "Gadget", "gadgets", "gadget", True, (), Schema, behavior, is_custom=True

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from kilonova.local.apimachinery.patch import deep_copy
 from kilonova.local.apiserver.field_manager import (
     ApplyConflict,
-    Conflict,
+    FieldConflict,
     applied_fields,
     compile_merge_schema,
     keep_unchanged_times,
@@ -104,7 +104,7 @@ def test_unforced_apply_conflicts_or_takes_no_ownership(
     replay(cluster, history)
     before = deep_copy(cluster.live)
     owned = owned_paths(cluster) if before else {}
-    conflicts: tuple[Conflict, ...] = ()
+    conflicts: tuple[FieldConflict, ...] = ()
     try:
         cluster.apply("three", spec)
     except ApplyConflict as raised:

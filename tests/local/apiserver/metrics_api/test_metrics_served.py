@@ -8,7 +8,7 @@ import pytest
 
 from kilonova.kube.client.transport import Request
 from kilonova.local.apiserver.auth import User
-from kilonova.local.cluster import Cluster
+from kilonova.local.cluster import EmbeddedCluster
 from kilonova.local.kubelet_api import ContainerUsage, NodeUsage, PodUsage
 from tests.local.apiserver.streaming.local_kubelet import LocalMachineKubelet
 from tests.local.embedded_cluster import ACCOUNTS, NODES, PODS, START_TIME, pod, run_cluster
@@ -18,7 +18,7 @@ BASE = "/apis/metrics.k8s.io/v1beta1"
 
 
 class Api:
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: EmbeddedCluster) -> None:
         self.cluster = cluster
         self.machine = LocalMachineKubelet()
 

@@ -10,7 +10,7 @@ import looptime
 
 from kilonova.kube.client.transport import Reply, Request, StreamReply
 from kilonova.local.apiserver.auth import User
-from kilonova.local.cluster import Cluster
+from kilonova.local.cluster import EmbeddedCluster
 from tests.local.embedded_cluster import run_cluster
 
 MAPS = "/api/v1/namespaces/default/configmaps"
@@ -18,7 +18,7 @@ _USER = User("test", groups=("system:masters",))
 
 
 async def send(
-    cluster: Cluster, url: str, method: str = "GET", body: Any = None
+    cluster: EmbeddedCluster, url: str, method: str = "GET", body: Any = None
 ) -> Reply | StreamReply:
     parts = urlsplit(url)
     headers = {"accept": "application/json", "content-type": "application/json"}
@@ -27,7 +27,7 @@ async def send(
     return await cluster.api.handle(Request(method, parts.path, query, headers, content), _USER)
 
 
-async def read(cluster: Cluster, url: str, method: str = "GET", body: Any = None) -> Any:
+async def read(cluster: EmbeddedCluster, url: str, method: str = "GET", body: Any = None) -> Any:
     """A complete response, decoded; an error has its status code under `code`."""
     reply = await send(cluster, url, method, body)
     if isinstance(reply, StreamReply):
@@ -45,7 +45,7 @@ async def decode_events(chunks: AsyncIterator[bytes]) -> AsyncGenerator[Any]:
     assert not partial
 
 
-async def watch(cluster: Cluster, url: str) -> AsyncGenerator[Any]:
+async def watch(cluster: EmbeddedCluster, url: str) -> AsyncGenerator[Any]:
     """The events of a watch that the server accepts."""
     reply = await send(cluster, url)
     assert isinstance(reply, StreamReply), reply.body
@@ -53,7 +53,7 @@ async def watch(cluster: Cluster, url: str) -> AsyncGenerator[Any]:
     return decode_events(reply.chunks)
 
 
-def in_virtual_time(scenario: Callable[[Cluster], Coroutine[Any, Any, None]]) -> None:
+def in_virtual_time(scenario: Callable[[EmbeddedCluster], Coroutine[Any, Any, None]]) -> None:
     """Run a scenario on a bare cluster, for tests that need many."""
 
     async def run() -> None:

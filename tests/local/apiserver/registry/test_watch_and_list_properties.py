@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kilonova.kube.client.transport import StreamReply
-from kilonova.local.cluster import Cluster
+from kilonova.local.cluster import EmbeddedCluster
 from tests.harness.campaigns import limit_examples
 from tests.local.apiserver.registry.api_requests import (
     MAPS,
@@ -78,7 +78,7 @@ follows = st.builds(
 steps = st.lists(writes | writes | writes | follows | st.just(Yield()), max_size=30)
 
 
-async def take_step(cluster: Cluster, step: Put | Remove, number: int) -> None:
+async def take_step(cluster: EmbeddedCluster, step: Put | Remove, number: int) -> None:
     base = f"/api/v1/namespaces/{step.namespace}/configmaps"
     if isinstance(step, Remove):
         await read(cluster, f"{base}/{step.name}", "DELETE")
@@ -100,7 +100,7 @@ def key(obj: Any) -> tuple[str, str]:
     return obj["metadata"]["namespace"], obj["metadata"]["name"]
 
 
-async def listed(cluster: Cluster, follow: StartWatch) -> tuple[dict[Any, int], int]:
+async def listed(cluster: EmbeddedCluster, follow: StartWatch) -> tuple[dict[Any, int], int]:
     page = await read(cluster, f"{follow.path}?{follow.selector}")
     return {key(item): version(item) for item in page["items"]}, version(page)
 
@@ -109,7 +109,7 @@ async def listed(cluster: Cluster, follow: StartWatch) -> tuple[dict[Any, int], 
 class Watcher:
     """Keeps a copy of the selected objects, and checks that every event is consistent with it."""
 
-    cluster: Cluster
+    cluster: EmbeddedCluster
     follow: StartWatch
     copy: dict[Any, int] = field(default_factory=dict[Any, int])
     seen: int = 0
@@ -170,7 +170,7 @@ class Watcher:
 @settings(deadline=None, max_examples=limit_examples(60))
 @given(steps)
 def test_watcher_ends_with_the_server_state(history: list[Step]) -> None:
-    async def scenario(cluster: Cluster) -> None:
+    async def scenario(cluster: EmbeddedCluster) -> None:
         followers: list[tuple[Watcher, asyncio.Task[None]]] = []
         for number, step in enumerate(history):
             if isinstance(step, StartWatch):
@@ -202,7 +202,7 @@ def test_pages_together_are_the_list_at_the_first_page(
     selector: str,
     path: str,
 ) -> None:
-    async def scenario(cluster: Cluster) -> None:
+    async def scenario(cluster: EmbeddedCluster) -> None:
         for number, step in enumerate(before):
             await take_step(cluster, step, number)
         expected = (await read(cluster, f"{path}?{selector}"))["items"]
@@ -230,7 +230,7 @@ def test_pages_together_are_the_list_at_the_first_page(
 @settings(deadline=None, max_examples=limit_examples(30))
 @given(st.lists(writes, max_size=15), selectors)
 def test_every_version_can_be_listed_exactly(history: list[Put | Remove], selector: str) -> None:
-    async def scenario(cluster: Cluster) -> None:
+    async def scenario(cluster: EmbeddedCluster) -> None:
         snapshots: dict[str, Any] = {}
         for number, step in enumerate(history):
             await take_step(cluster, step, number)

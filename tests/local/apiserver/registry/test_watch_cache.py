@@ -9,8 +9,8 @@ import pytest
 from looptime import LoopTimeEventLoop
 
 from kilonova.kube.client.transport import Reply, StreamReply
-from kilonova.local.apiserver.storage import store as storage
-from kilonova.local.cluster import Cluster
+from kilonova.local.apiserver.storage import revision_store as storage
+from kilonova.local.cluster import EmbeddedCluster
 from tests.local.apiserver.registry.api_requests import MAPS, decode_events, read, send, watch
 from tests.local.embedded_cluster import run_cluster
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.looptime
 
 
 @pytest.fixture
-async def cluster() -> AsyncIterator[Cluster]:
+async def cluster() -> AsyncIterator[EmbeddedCluster]:
     # Fixtures run in real time, and the store's clock must not go backwards.
     loop = cast(LoopTimeEventLoop, asyncio.get_running_loop())
     async with AsyncExitStack() as stack:
@@ -27,7 +27,7 @@ async def cluster() -> AsyncIterator[Cluster]:
         yield cluster
 
 
-async def write(cluster: Cluster, name: str, n: int = 0) -> int:
+async def write(cluster: EmbeddedCluster, name: str, n: int = 0) -> int:
     body = {"metadata": {"name": name}, "data": {"n": str(n)}}
     result = await read(cluster, MAPS, "POST", body)
     if result.get("code") == 409:
@@ -35,7 +35,7 @@ async def write(cluster: Cluster, name: str, n: int = 0) -> int:
     return int(result["metadata"]["resourceVersion"])
 
 
-async def expire_watch_cache(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+async def expire_watch_cache(cluster: EmbeddedCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     """As after a hundred thousand changes and more than a minute."""
     monkeypatch.setattr(storage, "WATCH_CACHE_EVENTS", 3)
     for number in range(10):
@@ -48,7 +48,7 @@ def summary(event: Any) -> tuple[str, str]:
     return event["type"], event["object"]["metadata"]["name"]
 
 
-async def test_watch_ends_at_its_timeout(cluster: Cluster) -> None:
+async def test_watch_ends_at_its_timeout(cluster: EmbeddedCluster) -> None:
     loop = asyncio.get_running_loop()
     started = loop.time()
     events = [e async for e in await watch(cluster, f"{MAPS}?watch=1&timeoutSeconds=7")]
@@ -57,7 +57,7 @@ async def test_watch_ends_at_its_timeout(cluster: Cluster) -> None:
 
 
 async def test_default_watch_timeout_is_between_30_and_60_minutes(
-    cluster: Cluster,
+    cluster: EmbeddedCluster,
 ) -> None:
     loop = asyncio.get_running_loop()
     started = loop.time()
@@ -66,7 +66,7 @@ async def test_default_watch_timeout_is_between_30_and_60_minutes(
     assert 1800 <= loop.time() - started <= 3600
 
 
-async def test_idle_watch_gets_a_bookmark_every_minute(cluster: Cluster) -> None:
+async def test_idle_watch_gets_a_bookmark_every_minute(cluster: EmbeddedCluster) -> None:
     url = f"{MAPS}?watch=1&allowWatchBookmarks=true&timeoutSeconds=150"
     stream = await watch(cluster, url)
     await read(cluster, "/api/v1/namespaces", "POST", {"metadata": {"name": "elsewhere"}})
@@ -77,12 +77,12 @@ async def test_idle_watch_gets_a_bookmark_every_minute(cluster: Cluster) -> None
     assert bookmark["metadata"]["resourceVersion"] == str(cluster.store.revision)
 
 
-async def test_watch_without_allow_bookmarks_gets_none(cluster: Cluster) -> None:
+async def test_watch_without_allow_bookmarks_gets_none(cluster: EmbeddedCluster) -> None:
     assert [e async for e in await watch(cluster, f"{MAPS}?watch=1&timeoutSeconds=200")] == []
 
 
 async def test_watch_can_resume_from_a_bookmark(
-    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+    cluster: EmbeddedCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The purpose of bookmarks: the resource is idle while others fill the watch cache."""
     url = f"{MAPS}?watch=1&allowWatchBookmarks=true&timeoutSeconds=70"
@@ -103,7 +103,7 @@ async def test_watch_can_resume_from_a_bookmark(
 
 
 async def test_watch_from_a_compacted_version_is_expired(
-    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+    cluster: EmbeddedCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begin = await write(cluster, "first")
     await expire_watch_cache(cluster, monkeypatch)
@@ -114,7 +114,7 @@ async def test_watch_from_a_compacted_version_is_expired(
 
 
 async def test_watch_that_falls_behind_is_expired(
-    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+    cluster: EmbeddedCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stream = await watch(cluster, f"{MAPS}?watch=1&timeoutSeconds=500&resourceVersion=0")
     await write(cluster, "first")
@@ -127,7 +127,7 @@ async def test_watch_that_falls_behind_is_expired(
 
 
 async def test_list_at_a_compacted_version_is_rejected(
-    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+    cluster: EmbeddedCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begin = await write(cluster, "first")
     await expire_watch_cache(cluster, monkeypatch)
@@ -136,7 +136,7 @@ async def test_list_at_a_compacted_version_is_rejected(
 
 
 async def test_expired_continue_token_comes_with_a_new_one(
-    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+    cluster: EmbeddedCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in "abcde":
         await write(cluster, name)
@@ -158,7 +158,7 @@ async def test_expired_continue_token_comes_with_a_new_one(
 
 
 async def test_deletion_event_has_the_last_state_at_the_deletion_version(
-    cluster: Cluster,
+    cluster: EmbeddedCluster,
 ) -> None:
     result = await write(cluster, "a", 7)
     url = f"{MAPS}?watch=1&timeoutSeconds=5&resourceVersion={result}"
@@ -171,7 +171,7 @@ async def test_deletion_event_has_the_last_state_at_the_deletion_version(
 
 
 async def test_writes_before_the_first_line_are_sent_once(
-    cluster: Cluster,
+    cluster: EmbeddedCluster,
 ) -> None:
     await write(cluster, "old")
     url = (
@@ -196,7 +196,7 @@ async def test_writes_before_the_first_line_are_sent_once(
     assert list(copy) == ["new"]
 
 
-async def test_list_at_a_future_version_is_rejected(cluster: Cluster) -> None:
+async def test_list_at_a_future_version_is_rejected(cluster: EmbeddedCluster) -> None:
     reply = await send(cluster, f"{MAPS}?resourceVersion=99999999")
     assert isinstance(reply, Reply)
     assert reply.status == 504
@@ -205,7 +205,9 @@ async def test_list_at_a_future_version_is_rejected(cluster: Cluster) -> None:
 @pytest.mark.parametrize(
     "where", [f"{MAPS}?", "/api/v1/configmaps?fieldSelector=metadata.namespace%3Ddefault&"]
 )
-async def test_large_objects_are_complete_between_small_ones(cluster: Cluster, where: str) -> None:
+async def test_large_objects_are_complete_between_small_ones(
+    cluster: EmbeddedCluster, where: str
+) -> None:
     """In the initial state and as events; no chunk is as large as these objects."""
     sizes = [1, 300_000, 1, 1, 131_072, 131_072, 500_000] + [1_000] * 600
     names = [f"m{number:03}" for number in range(len(sizes))]

@@ -11,7 +11,7 @@ from kilonova.kube import ApiStatusError
 from kilonova.kube.admission import AdmissionRequest, AdmissionResponse, Allowed, Denied
 from kilonova.kube.admission.in_process import InProcessWebhook
 from kilonova.local.apiserver.registry import writes
-from kilonova.local.cluster import Cluster, ClusterSettings
+from kilonova.local.cluster import ClusterSettings, EmbeddedCluster
 from tests.local.embedded_cluster import SECRETS, LoopClock
 
 DOCUMENT = Path(__file__).parents[4] / "docs" / "internals" / "embedded-api.md"
@@ -35,13 +35,13 @@ class Webhooks:
 
 
 @asynccontextmanager
-async def cluster_with(webhooks: Webhooks) -> AsyncGenerator[Cluster]:
+async def cluster_with(webhooks: Webhooks) -> AsyncGenerator[EmbeddedCluster]:
     operations = ("CREATE", "UPDATE")
     hooks = [
         InProcessWebhook("m.example", webhooks.mutate, "", "secrets", operations, mutating=True),
         InProcessWebhook("v.example", webhooks.validate, "", "secrets", operations),
     ]
-    cluster = Cluster(
+    cluster = EmbeddedCluster(
         ClusterSettings(port=None, controllers=""), clock=LoopClock(), webhooks=lambda _: hooks
     )
     await cluster.start()

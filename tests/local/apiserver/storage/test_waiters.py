@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from kilonova.local.apiserver.storage import Entry, Event, EventType
+from kilonova.local.apiserver.storage import Entry, EventType, StorageEvent
 from kilonova.local.apiserver.storage.waiters import (
     IMMEDIATE_WAKES,
     MAX_WAKE_DELAY,
@@ -19,8 +19,8 @@ def entry(key: str, *fields: str) -> Entry:
     return Entry(key, 1, b"{}", "", {}, fields)
 
 
-def event(now: Entry, before: Entry | None = None) -> Event:
-    return Event(EventType.MODIFIED if before else EventType.ADDED, now, before, 0.0)
+def event(now: Entry, before: Entry | None = None) -> StorageEvent:
+    return StorageEvent(EventType.MODIFIED if before else EventType.ADDED, now, before, 0.0)
 
 
 async def wait_in_task(waiters: Waiters, *interests: WatchInterest) -> list[asyncio.Task[None]]:
@@ -49,7 +49,7 @@ async def woken(tasks: list[asyncio.Task[None]]) -> list[bool]:
         (event(entry("c/q", "")), [True, False, False, False, False, False]),
     ],
 )
-async def test_only_matching_waiters_wake(happens: Event, wakes: list[bool]) -> None:
+async def test_only_matching_waiters_wake(happens: StorageEvent, wakes: list[bool]) -> None:
     waiters = Waiters()
     tasks = await wait_in_task(
         waiters, None, ("key", "a/x"), ("namespace", "a"), (0, "n1"), (0, "n2"), (0, "n3")

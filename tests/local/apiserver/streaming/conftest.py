@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from kilonova.local.cluster import Cluster, ClusterSettings
+from kilonova.local.cluster import ClusterSettings, EmbeddedCluster
 from tests.local.apiserver.streaming.streaming_cluster import StreamingCluster
 from tests.local.embedded_cluster import ACCOUNTS
 
 
 @pytest.fixture
 async def streaming_cluster(tmp_path: Path) -> AsyncIterator[StreamingCluster]:
-    cluster = Cluster(ClusterSettings(data=tmp_path / "data", port=0, controllers=""))
+    cluster = EmbeddedCluster(ClusterSettings(data=tmp_path / "data", port=0, controllers=""))
     await cluster.start()
     made = StreamingCluster(cluster, tmp_path)
     await made.client.create(ACCOUNTS, {"metadata": {"name": "default"}}, "default")

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from kilonova.local.cluster import Cluster
+from kilonova.local.cluster import EmbeddedCluster
 from tests.harness.access import ServerAccess
 from tests.harness.kubectl import Kubectl, find_kubectl
 from tests.local.apiserver.streaming.local_kubelet import LocalMachineKubelet
@@ -46,7 +46,7 @@ class Answer:
 class StreamingCluster:
     """Pod names are unique per test; their container is `main` by default."""
 
-    cluster: Cluster
+    cluster: EmbeddedCluster
     folder: Path
     machine: LocalMachineKubelet = field(default_factory=LocalMachineKubelet)
     clients: list[asyncio.subprocess.Process] = field(

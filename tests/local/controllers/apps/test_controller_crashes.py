@@ -11,7 +11,7 @@ from kilonova.kube import Client, InProcessTransport
 from kilonova.kube.client.transport import Reply, Request, StreamReply
 from kilonova.local.apiserver.auth import User
 from kilonova.local.clock import IdGenerator
-from kilonova.local.cluster import Cluster
+from kilonova.local.cluster import EmbeddedCluster
 from kilonova.local.controllers import ControllerContext, ControllerManager, build_controllers
 from kilonova.local.kubelet_api import Kubelets
 from kilonova.local.simnodes.fleet.model import Fleet, NodeGroup
@@ -38,7 +38,7 @@ _MASTER = User("controllers", groups=("system:masters",))
 class CrashingController:
     """Controllers whose process crashes after so many writes: no further write arrives."""
 
-    def __init__(self, cluster: Cluster, writes: int | None) -> None:
+    def __init__(self, cluster: EmbeddedCluster, writes: int | None) -> None:
         self._cluster = cluster
         self._left = writes
         self.writes = 0
@@ -70,7 +70,9 @@ def _fail(error: Exception) -> None:
 
 
 @asynccontextmanager
-async def controllers(cluster: Cluster, writes: int | None) -> AsyncGenerator[CrashingController]:
+async def controllers(
+    cluster: EmbeddedCluster, writes: int | None
+) -> AsyncGenerator[CrashingController]:
     """Controllers that crash at a write, and others that replace them at once."""
     first = CrashingController(cluster, writes)
     heirs: list[CrashingController] = []

@@ -79,10 +79,10 @@ class SimulatedRollout:
 def test_rollout_stays_within_surge_and_unavailable(
     replicas: int, surge: int | str, unavailable: int | str, data: st.DataObject
 ) -> None:
-    world = SimulatedRollout(
+    rollout = SimulatedRollout(
         build_deployment(replicas, surge=surge, unavailable=unavailable, image="img:1")
     )
-    world.check_bounds()
+    rollout.check_bounds()
     for _ in range(data.draw(st.integers(0, 60))):
         act = data.draw(
             st.sampled_from(
@@ -95,18 +95,18 @@ def test_rollout_stays_within_surge_and_unavailable(
             )
         )
         if act is None:
-            world.apply_plan()
+            rollout.apply_plan()
         else:
-            act(world, data.draw(st.sampled_from(list(world.sets.values()))))
-        world.check_bounds()
+            act(rollout, data.draw(st.sampled_from(list(rollout.sets.values()))))
+        rollout.check_bounds()
     # From any state, the rollout completes.
     for _ in range(20 * replicas):
-        world.apply_plan()
-        for found in list(world.sets.values()):
-            world.scale_set(found)
-            world.make_available(found)
-            world.update_status(found)
-        world.check_bounds()
-    sizes = {name: found.spec.replicas for name, found in world.sets.items()}
+        rollout.apply_plan()
+        for found in list(rollout.sets.values()):
+            rollout.scale_set(found)
+            rollout.make_available(found)
+            rollout.update_status(found)
+        rollout.check_bounds()
+    sizes = {name: found.spec.replicas for name, found in rollout.sets.items()}
     assert sizes.pop("old") == 0
     assert list(sizes.values()) == [replicas]

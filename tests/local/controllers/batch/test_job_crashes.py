@@ -10,7 +10,7 @@ from kilonova.kube import Client, InProcessTransport, Manager
 from kilonova.kube.client.transport import Reply, Request, StreamReply
 from kilonova.local.apiserver.auth import User
 from kilonova.local.clock import IdGenerator
-from kilonova.local.cluster import Cluster
+from kilonova.local.cluster import EmbeddedCluster
 from kilonova.local.controllers import ControllerContext
 from kilonova.local.controllers.batch import job_controllers
 from kilonova.local.kubelet_api import Kubelets
@@ -29,7 +29,7 @@ FLEET = Fleet(nodes=(NodeGroup("n", 2, cpu=64, memory="64Gi", stop="1s"),))
 class CrashingJobController:
     """One run of the controller, which ends at a write, before or after the write is done."""
 
-    def __init__(self, cluster: Cluster, *, last: int, done: bool) -> None:
+    def __init__(self, cluster: EmbeddedCluster, *, last: int, done: bool) -> None:
         self.writes = 0
         self.over = asyncio.Event()
         self._cluster = cluster

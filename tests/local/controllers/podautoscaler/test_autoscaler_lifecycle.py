@@ -15,7 +15,7 @@ from kilonova.kube import Client, InProcessTransport, Runnable
 from kilonova.kube.client.resource import unstructured_resource
 from kilonova.kube.client.transport import Reply, Request, StreamReply
 from kilonova.local.apiserver.auth import User
-from kilonova.local.cluster import Cluster, ClusterSettings
+from kilonova.local.cluster import ClusterSettings, EmbeddedCluster
 from kilonova.local.simnodes.fleet.model import Fleet, NodeGroup
 from kilonova.scheduler.embedded import build_embedded_scheduler
 from tests.local.embedded_cluster import (
@@ -38,7 +38,7 @@ SETS = unstructured_resource("apps", "v1", "replicasets", "ReplicaSet", True)
 Answer = Callable[[Request], Any]
 
 
-class MeteredCluster(Cluster):
+class MeteredCluster(EmbeddedCluster):
     """A cluster that serves some metrics beside everything else."""
 
     answer: Answer = staticmethod(lambda _: None)
@@ -60,7 +60,7 @@ async def metered_cluster() -> AsyncGenerator[MeteredCluster]:
     group = NodeGroup("n", 4, cpu=64, memory="64Gi", stop="1s")
     settings = ClusterSettings(port=None, fleet=Fleet(nodes=(group,)))
 
-    def build_scheduler(cluster: Cluster) -> Sequence[Runnable]:
+    def build_scheduler(cluster: EmbeddedCluster) -> Sequence[Runnable]:
         context = EmbeddedContext("scheduler", cluster, {})
         return build_embedded_scheduler(context).build_runnables()
 

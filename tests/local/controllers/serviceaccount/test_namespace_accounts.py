@@ -10,7 +10,7 @@ import pytest
 from kilonova.api.meta import Metadata
 from kilonova.kube import Client
 from kilonova.kube.client.transport import Request
-from kilonova.local.cluster import Cluster
+from kilonova.local.cluster import EmbeddedCluster
 from kilonova.local.controllers.serviceaccount.namespace_objects import (
     ManagedObject,
     build_repair_patch,
@@ -34,13 +34,13 @@ DESCRIPTION_ANNOTATION = "kubernetes.io/description"
 
 
 @pytest.fixture
-async def cluster() -> AsyncIterator[Cluster]:
+async def cluster() -> AsyncIterator[EmbeddedCluster]:
     async with run_cluster() as cluster:
         yield cluster
 
 
 @pytest.fixture
-def client(cluster: Cluster) -> Client:
+def client(cluster: EmbeddedCluster) -> Client:
     return cluster.client("test")
 
 
@@ -92,7 +92,7 @@ def test_root_ca_config_map_has_its_data_and_description(
     assert build_repair_patch(present, expected) == patch
 
 
-async def test_idle_controllers_write_nothing(cluster: Cluster, client: Client) -> None:
+async def test_idle_controllers_write_nothing(cluster: EmbeddedCluster, client: Client) -> None:
     await client.create(NAMESPACES, {"metadata": {"name": "new"}})
     await advance_time()
     before = cluster.store.revision

@@ -9,7 +9,7 @@ from typing import Any
 
 from kilonova.cli.up.components.assembly import assemble_cluster
 from kilonova.kube import BadRequest, Client
-from kilonova.local.cluster import Cluster, ClusterSettings
+from kilonova.local.cluster import ClusterSettings, EmbeddedCluster
 from kilonova.local.processnode.cri.client import ShimRuntime
 from tests.local.embedded_cluster import EVENTS, NODES, PODS, find
 
@@ -20,7 +20,7 @@ _TIMEOUT = 30.0
 class ProcessCluster:
     """A running one, with the words that tests use."""
 
-    cluster: Cluster
+    cluster: EmbeddedCluster
     client: Client
     node: str
     data: Path

@@ -16,8 +16,8 @@ from kilonova.api.gpu_annotations import (
     parse_devices,
 )
 from kilonova.local.processnode.kubelet.machine.devices import (
+    ContainerAllocateRequest,
     DeviceManager,
-    DeviceRequest,
     InsufficientGpus,
     build_request,
     pod_devices,
@@ -50,7 +50,7 @@ def allocate(
     """The devices of a container that requests GPUs, or a MIG instance."""
     amounts = {"nvidia.com/gpu": gpu} if gpu else {}
     amounts |= {f"nvidia.com/mig-{mig}": 1} if mig else {}
-    request = DeviceRequest(amounts, assignments(text))
+    request = ContainerAllocateRequest(amounts, assignments(text))
     return format_devices(manager.allocate(uid, container, request))
 
 
@@ -156,12 +156,14 @@ def test_containers_without_gpus_see_none() -> None:
 
 REQUESTS = st.sampled_from(
     [
-        DeviceRequest({"nvidia.com/gpu": 1}),
-        DeviceRequest({"nvidia.com/gpu": 2}, (DeviceAssignment(2), DeviceAssignment(0))),
-        DeviceRequest({}, (DeviceAssignment(0, 500),)),
-        DeviceRequest({}, (DeviceAssignment(2, 300),)),
-        DeviceRequest({"nvidia.com/mig-1g.18gb": 1}),
-        DeviceRequest({"nvidia.com/mig-1g.18gb": 1}, (DeviceAssignment(1, 0, "1g.18gb", 2),)),
+        ContainerAllocateRequest({"nvidia.com/gpu": 1}),
+        ContainerAllocateRequest({"nvidia.com/gpu": 2}, (DeviceAssignment(2), DeviceAssignment(0))),
+        ContainerAllocateRequest({}, (DeviceAssignment(0, 500),)),
+        ContainerAllocateRequest({}, (DeviceAssignment(2, 300),)),
+        ContainerAllocateRequest({"nvidia.com/mig-1g.18gb": 1}),
+        ContainerAllocateRequest(
+            {"nvidia.com/mig-1g.18gb": 1}, (DeviceAssignment(1, 0, "1g.18gb", 2),)
+        ),
     ]
 )
 """As the scheduler may assign them, or a pod with `nodeName` may request them without it."""
@@ -171,12 +173,12 @@ STEPS = st.lists(st.tuples(st.integers(0, 5), st.sampled_from("ab"), st.none() |
 @given(STEPS)
 @example(
     [
-        (0, "a", DeviceRequest({"nvidia.com/gpu": 1})),
-        (0, "b", DeviceRequest({}, (DeviceAssignment(0, 500),))),
+        (0, "a", ContainerAllocateRequest({"nvidia.com/gpu": 1})),
+        (0, "b", ContainerAllocateRequest({}, (DeviceAssignment(0, 500),))),
     ]
 )
 def test_no_gpu_is_given_twice_whatever_pods_request(
-    steps: list[tuple[int, str, DeviceRequest | None]],
+    steps: list[tuple[int, str, ContainerAllocateRequest | None]],
 ) -> None:
     manager = DeviceManager([Gpu(), MIG_GPU, Gpu()])
     for number, container, request in steps:

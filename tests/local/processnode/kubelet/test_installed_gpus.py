@@ -9,7 +9,7 @@ from kilonova.api.gpu_annotations import (
     TOPOLOGY,
     Gpu,
     MigInstance,
-    MigProfile,
+    ReportedMigProfile,
     Topology,
     parse_topology,
 )
@@ -158,9 +158,9 @@ def test_only_existing_mig_instances_are_offered() -> None:
     topology = published(installed)
     (geometry,) = topology.geometries.values()
     assert geometry == (
-        MigProfile("1g.18gb", slices=1, starts=(2,), limit=1, compute=1),
-        MigProfile("2g.35gb", slices=2, starts=(0,), limit=1, compute=2),
-        MigProfile("3g.71gb", slices=4, starts=(4,), limit=1, compute=3),
+        ReportedMigProfile("1g.18gb", slices=1, starts=(2,), limit=1, compute=1),
+        ReportedMigProfile("2g.35gb", slices=2, starts=(0,), limit=1, compute=2),
+        ReportedMigProfile("3g.71gb", slices=4, starts=(4,), limit=1, compute=3),
     )
     mig = scheduled(installed).layout.gpus[0].mig
     assert mig is not None

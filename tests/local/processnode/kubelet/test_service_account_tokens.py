@@ -10,7 +10,7 @@ import pytest
 from kilonova.cli.up.components.assembly import assemble_cluster
 from kilonova.kube import Client
 from kilonova.local.clock import SystemClock
-from kilonova.local.cluster import Cluster, ClusterSettings
+from kilonova.local.cluster import ClusterSettings, EmbeddedCluster
 from kilonova.local.kubelet_api import OutputStream
 from kilonova.local.processnode.cri.client import ShimRuntime
 from kilonova.local.processnode.kubelet.objects import Pod
@@ -43,7 +43,7 @@ def clock() -> MovedClock:
 
 @pytest.fixture
 async def client(clock: MovedClock) -> AsyncIterator[Client]:
-    cluster = Cluster(ClusterSettings(port=None, controllers=""), clock)
+    cluster = EmbeddedCluster(ClusterSettings(port=None, controllers=""), clock)
     await cluster.start()
     try:
         client = cluster.client("test")

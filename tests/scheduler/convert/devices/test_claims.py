@@ -23,7 +23,7 @@ from kilonova.scheduler.convert.devices.cel_selectors import (
 from kilonova.scheduler.convert.devices.claims import ClaimNotReady, with_claims
 from kilonova.scheduler.convert.devices.resource_slices import convert_resource_pool
 from kilonova.scheduler.convert.pods.members import InvalidRequest
-from kilonova.scheduler.core.dra.claim_cache import PublishedAllocation
+from kilonova.scheduler.core.dra.claim_ledger import PublishedAllocation
 from kilonova.scheduler.core.dra.claims import (
     ALL_DEVICES,
     AllocatedDevice,

@@ -26,8 +26,9 @@ from kilonova.scheduler.convert.reservations.reserved_nodes import (
 )
 from kilonova.scheduler.core.gpu.layout import GpuShare
 from kilonova.scheduler.core.model.gangs import Gang, Member
+from kilonova.scheduler.core.model.node_table import GPU
+from kilonova.scheduler.core.model.pod_placement import PodPlacement
 from kilonova.scheduler.core.model.requests import GpuRequest
-from kilonova.scheduler.core.model.snapshot import GPU, PodPlacement
 from kilonova.scheduler.reservations.status import compute_status, status_change
 from kilonova.scheduler.status.results import SchedulingResult
 from tests.scheduler.core.support.clusters import RACK, node, shape, snapshot_of

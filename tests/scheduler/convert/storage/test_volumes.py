@@ -25,7 +25,8 @@ from kilonova.scheduler.convert.storage.volumes import (
 from kilonova.scheduler.core.filters.feasibility import FeasibilityCache
 from kilonova.scheduler.core.model.gangs import Member, single_pod_gang
 from kilonova.scheduler.core.model.nodes import Node
-from kilonova.scheduler.core.model.snapshot import PodPlacement, Snapshot
+from kilonova.scheduler.core.model.pod_placement import PodPlacement
+from kilonova.scheduler.core.model.snapshot import Snapshot
 from kilonova.scheduler.core.placement.placer import Placer
 from kilonova.scheduler.objects.core_v1 import Pod
 from kilonova.scheduler.objects.storage_v1 import (

@@ -8,8 +8,9 @@ import pytest
 from kilonova.scheduler.core.backfill.shadow import EarliestFit, expected_end, find_earliest_fit
 from kilonova.scheduler.core.filters.feasibility import FeasibilityCache
 from kilonova.scheduler.core.model.cluster import Cluster
-from kilonova.scheduler.core.model.snapshot import GPU
-from kilonova.scheduler.core.plan import Planner, Policy
+from kilonova.scheduler.core.model.node_table import GPU
+from kilonova.scheduler.core.planner import Planner
+from kilonova.scheduler.core.scheduling_cycle import PlannerPolicy
 from tests.scheduler.core.support.clusters import gang, group, node, placer, snapshot_of, tight
 
 
@@ -20,7 +21,7 @@ def build_running_cluster(count: int) -> Cluster:
     jobs = [
         replace(gang(f"g{i}", group(f"g{i}", 1)), duration=10.0 * i) for i in range(1, count + 1)
     ]
-    Planner(cluster, tight, Policy()).schedule(jobs, 0)
+    Planner(cluster, tight, PlannerPolicy()).schedule(jobs, 0)
     return cluster
 
 
@@ -72,7 +73,7 @@ def test_gangs_end_ordered_by_time_and_name() -> None:
     for name in names:
         duration = dice.choice((None, 10.0, 2000.0, 3000.0))
         job = replace(gang(name, group(name, 1)), duration=duration)
-        Planner(cluster, tight, Policy()).schedule([job], dice.choice((0.0, 100.0, 900.0)))
+        Planner(cluster, tight, PlannerPolicy()).schedule([job], dice.choice((0.0, 100.0, 900.0)))
     now = 1000.0
     order = sorted((expected_end(one, now), name) for name, one in cluster.running_gangs.items())
     place = placer(cluster.snapshot)

@@ -10,15 +10,18 @@ from kilonova.scheduler.core.backfill.reserved_capacity import (
     is_within_reserved,
     subtract_consumers,
 )
+from kilonova.scheduler.core.decisions import GangPlacement
 from kilonova.scheduler.core.gpu.layout import GpuShare
 from kilonova.scheduler.core.model.cluster import Cluster
 from kilonova.scheduler.core.model.gangs import Gang, Member
+from kilonova.scheduler.core.model.node_table import GPU
 from kilonova.scheduler.core.model.nodes import Node
+from kilonova.scheduler.core.model.pod_placement import PodPlacement
 from kilonova.scheduler.core.model.requests import GpuRequest, Shape
-from kilonova.scheduler.core.model.snapshot import GPU, PodPlacement
-from kilonova.scheduler.core.plan import GangPlacement, Planner, Policy
+from kilonova.scheduler.core.planner import Planner
 from kilonova.scheduler.core.queueing.forest import build_queue_forest
 from kilonova.scheduler.core.queueing.queues import QueueSpec
+from kilonova.scheduler.core.scheduling_cycle import PlannerPolicy
 from tests.harness.campaigns import limit_examples
 from tests.scheduler.core.support import random_clusters as random
 from tests.scheduler.core.support import reference_model
@@ -32,7 +35,7 @@ def build_cluster(*nodes: Node, limit: int | None = None) -> tuple[Cluster, Plan
     cluster = Cluster(build_queue_forest([spec]))
     for each in nodes:
         cluster.snapshot.put_node(each)
-    return cluster, Planner(cluster, tight, Policy())
+    return cluster, Planner(cluster, tight, PlannerPolicy())
 
 
 def place_reservation(
@@ -166,19 +169,19 @@ def test_no_double_allocation_and_no_foreign_pods_in_reserved_capacity(
     cluster = Cluster(build_queue_forest(specs))
     for each in nodes:
         cluster.snapshot.put_node(each)
-    planner = Planner(cluster, random.SCORING, Policy(random.LEVELS, reserve_after=100.0))
+    planner = Planner(cluster, random.SCORING, PlannerPolicy(random.LEVELS, reserve_after=100.0))
     holding = planner.schedule([replace(each, preemptible=False) for each in kept], 0.0)
     feasibility = {each.gang.name: list(each.pods) for each in holding.placements}
     users: dict[str, list[PodPlacement]] = {name: [] for name in feasibility}
-    for turn in range(3):
+    for cycle in range(3):
         coming: list[Gang] = []
         for index in range(3):
             capacity = data.draw(st.sampled_from(("", *feasibility, "rsv/ns/unheard-of")))
-            one = data.draw(random.gangs(f"g{turn}{index}", 150.0 * turn))
+            one = data.draw(random.gangs(f"g{cycle}{index}", 150.0 * cycle))
             coming.append(
                 replace(one, reservation=capacity, preemptible=one.preemptible and not capacity)
             )
-        plan = planner.schedule(coming, 150.0 * turn)
+        plan = planner.schedule(coming, 150.0 * cycle)
         reference_model.check_counts(cluster.snapshot)
         reference_model.check_queues(cluster)
         new = [pod_placement for placement in plan.placements for pod_placement in placement.pods]

@@ -9,14 +9,17 @@ from hypothesis import strategies as st
 
 from kilonova.scheduler.core.consolidation.migration import GangMigration, MigrationBudget
 from kilonova.scheduler.core.consolidation.planner import Consolidation
+from kilonova.scheduler.core.decisions import GangPlacement
 from kilonova.scheduler.core.gpu.layout import GpuShare
 from kilonova.scheduler.core.model.cluster import Cluster
 from kilonova.scheduler.core.model.gangs import Gang, GangAntiAffinity, PackConstraint
+from kilonova.scheduler.core.model.node_table import GPU
 from kilonova.scheduler.core.model.nodes import Node
-from kilonova.scheduler.core.model.snapshot import GPU, PodPlacement
-from kilonova.scheduler.core.plan import GangPlacement, Planner, Policy
+from kilonova.scheduler.core.model.pod_placement import PodPlacement
+from kilonova.scheduler.core.planner import Planner
 from kilonova.scheduler.core.queueing.forest import build_queue_forest
 from kilonova.scheduler.core.queueing.queues import QueueSpec
+from kilonova.scheduler.core.scheduling_cycle import PlannerPolicy
 from kilonova.scheduler.core.scoring.demand import Demand, PackingRequest
 from kilonova.scheduler.core.scoring.fragmentation import FragmentationModel, LargestNode
 from kilonova.scheduler.core.scoring.packing_fit import free_resources_on
@@ -26,7 +29,7 @@ from tests.scheduler.core.support import clusters, reference_model
 from tests.scheduler.core.support import random_clusters as random
 from tests.scheduler.core.support.clusters import BLOCK, RACK, gang, group, node, shape, tight
 
-POLICY = Policy((BLOCK, RACK), preemption_enabled=False, reserve_after=1e9)
+POLICY = PlannerPolicy((BLOCK, RACK), preemption_enabled=False, reserve_after=1e9)
 LARGE_BUDGET = MigrationBudget(100)
 HALF_GPU_MODEL = FragmentationModel(
     Demand({PackingRequest(0, 0, 1, 500): 1.0}), LargestNode(64_000, 256 << 30, 8)

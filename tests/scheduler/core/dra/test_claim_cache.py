@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kilonova.scheduler.core.dra.claim_cache import PublishedAllocation
+from kilonova.scheduler.core.decisions import InsufficientCapacity
+from kilonova.scheduler.core.dra.claim_ledger import PublishedAllocation
 from kilonova.scheduler.core.dra.claims import (
     AllocatedDevice,
     ClaimAllocation,
@@ -28,7 +29,8 @@ from kilonova.scheduler.core.model.gangs import Gang, Group, Member
 from kilonova.scheduler.core.model.requests import Shape
 from kilonova.scheduler.core.model.requirements import NodeSelectorTerm, Requirement
 from kilonova.scheduler.core.model.snapshot import Snapshot
-from kilonova.scheduler.core.plan import InsufficientCapacity, Planner, Policy
+from kilonova.scheduler.core.planner import Planner
+from kilonova.scheduler.core.scheduling_cycle import PlannerPolicy
 from tests.harness.campaigns import limit_examples
 from tests.scheduler.core.support.clusters import RACK, node, placer, snapshot_of, tight
 
@@ -230,11 +232,11 @@ def test_unschedulable_reason_names_missing_devices() -> None:
     cluster.snapshot.put_node(node("a0"))
     put(cluster.snapshot, "a0", pool_on("a0", 1))
     pending = gang("g", [member(f"p{n}", shape(ONE), f"ns/c{n}") for n in range(2)])
-    plan = Planner(cluster, tight, Policy()).plan([pending], 0.0)
+    plan = Planner(cluster, tight, PlannerPolicy()).plan([pending], 0.0)
     assert [type(each.reason) for each in plan.unschedulable] == [InsufficientCapacity]
     assert (
         "claimed devices"
-        in explain(cluster, tight, Policy(), pending, InsufficientCapacity(), 0.0).message
+        in explain(cluster, tight, PlannerPolicy(), pending, InsufficientCapacity(), 0.0).message
     )
 
 

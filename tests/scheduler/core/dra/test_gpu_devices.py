@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from kilonova.catalog.mig import MEDIA_EXTENSION, geometry_named
-from kilonova.scheduler.core.dra.claim_cache import PublishedAllocation
+from kilonova.scheduler.core.dra.claim_ledger import PublishedAllocation
 from kilonova.scheduler.core.dra.claims import (
     AllocatedDevice,
     ClaimAllocation,
@@ -21,10 +21,13 @@ from kilonova.scheduler.core.gpu.identity import GpuId, GpuReference
 from kilonova.scheduler.core.gpu.layout import Gpu, GpuLayout, GpuShare
 from kilonova.scheduler.core.model.cluster import Cluster
 from kilonova.scheduler.core.model.gangs import Gang, Group, Member
+from kilonova.scheduler.core.model.node_table import GPU
 from kilonova.scheduler.core.model.nodes import Node
+from kilonova.scheduler.core.model.pod_placement import PodPlacement
 from kilonova.scheduler.core.model.requests import GpuRequest, Shape
-from kilonova.scheduler.core.model.snapshot import GPU, PodPlacement, Snapshot
-from kilonova.scheduler.core.plan import Planner, Policy
+from kilonova.scheduler.core.model.snapshot import Snapshot
+from kilonova.scheduler.core.planner import Planner
+from kilonova.scheduler.core.scheduling_cycle import PlannerPolicy
 from tests.scheduler.core.support.clusters import tight
 
 DRIVER = "gpu.nvidia.com"
@@ -211,9 +214,9 @@ def test_foreign_allocation_of_a_pods_gpu_is_a_conflict() -> None:
 @pytest.mark.parametrize(("victim", "preemptor"), [(BY_CLAIM, WHOLE), (WHOLE, BY_CLAIM)])
 def test_preemption_frees_gpus_across_claims_and_counts(victim: Shape, preemptor: Shape) -> None:
     snapshot = cluster(node(1), whole(0))
-    world = Cluster()
-    world.snapshot = snapshot
-    planner = Planner(world, tight, Policy())
+    subject = Cluster()
+    subject.snapshot = snapshot
+    planner = Planner(subject, tight, PlannerPolicy())
 
     def gang(name: str, shape: Shape, priority: int) -> Gang:
         claims = (f"ns/{name}-claim",) if shape.claims else ()

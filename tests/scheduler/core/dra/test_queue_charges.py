@@ -4,14 +4,16 @@ from dataclasses import replace
 
 import pytest
 
+from kilonova.scheduler.core.decisions import Plan
 from kilonova.scheduler.core.dra.claims import ALL_DEVICES, ClaimRequest, DeviceRequestOption
 from kilonova.scheduler.core.model.cluster import Cluster, gang_charges, shape_charges
 from kilonova.scheduler.core.model.gangs import Gang, Group, Member
-from kilonova.scheduler.core.model.snapshot import GPU
-from kilonova.scheduler.core.plan import Plan, Planner, Policy
+from kilonova.scheduler.core.model.node_table import GPU
+from kilonova.scheduler.core.planner import Planner
 from kilonova.scheduler.core.queueing.forest import build_queue_forest
 from kilonova.scheduler.core.queueing.ledger import LimitExceeded
 from kilonova.scheduler.core.queueing.queues import QueueSpec
+from kilonova.scheduler.core.scheduling_cycle import PlannerPolicy
 from tests.scheduler.core.dra.test_claim_cache import cluster_with_pool, shape
 from tests.scheduler.core.support.clusters import tight
 from tests.scheduler.core.support.reference_model import check_counts, facts
@@ -142,7 +144,7 @@ def test_victims_stay_when_shared_claim_would_exceed_limit(
     low, vip = (Gang(each.pod, (Group("g", (each,), 1),), queue="other") for each in members)
     decide(cluster, low)
     before = facts(cluster)
-    planner = Planner(cluster, tight, Policy(reserve_after=reserve_after))
+    planner = Planner(cluster, tight, PlannerPolicy(reserve_after=reserve_after))
     plan = planner.schedule([replace(vip, queue="team", priority=5)], 1000)
     assert plan.unschedulable[0].reason == LimitExceeded("team", GPU, 4000, 0, 8000)
     assert facts(cluster) == before

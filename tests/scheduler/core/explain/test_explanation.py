@@ -10,6 +10,7 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from kilonova.api import image_taint
+from kilonova.scheduler.core.decisions import InsufficientCapacity
 from kilonova.scheduler.core.explain import Explainer, explain, explain_placement
 from kilonova.scheduler.core.explain.trial_cluster import TrialCluster
 from kilonova.scheduler.core.filters.feasibility import Scores
@@ -23,14 +24,16 @@ from kilonova.scheduler.core.model.gangs import (
     SegmentConstraint,
 )
 from kilonova.scheduler.core.model.label_columns import Rows
+from kilonova.scheduler.core.model.node_table import GPU
 from kilonova.scheduler.core.model.nodes import Node, Taint
 from kilonova.scheduler.core.model.pod_affinity import AffinityTerm, PodAffinityRules, PodSelector
 from kilonova.scheduler.core.model.requests import Shape
 from kilonova.scheduler.core.model.requirements import Requirement
-from kilonova.scheduler.core.model.snapshot import GPU, Snapshot
+from kilonova.scheduler.core.model.snapshot import Snapshot
 from kilonova.scheduler.core.model.taints import FORBIDDEN_TOLERATION_KEYS
-from kilonova.scheduler.core.plan import InsufficientCapacity, Planner, Policy
+from kilonova.scheduler.core.planner import Planner
 from kilonova.scheduler.core.queueing.queues import QueueSpec
+from kilonova.scheduler.core.scheduling_cycle import PlannerPolicy
 from kilonova.scheduler.core.scoring.plugins import ScorePlugin, Scoring
 from tests.harness.campaigns import limit_examples
 from tests.scheduler.core.support.clusters import BLOCK, RACK, gang, group, node, shape, tight
@@ -488,7 +491,7 @@ def test_plugin_scores_of_chosen_node_and_runner_up() -> None:
     cluster = Cluster()
     for name, gpus in (("a", 8), ("b", 2), ("c", 4), ("d", 0)):
         cluster.snapshot.put_node(node(name, gpus))
-    plan = Planner(cluster, scoring, Policy()).schedule([job("x", 1)], 0)
+    plan = Planner(cluster, scoring, PlannerPolicy()).schedule([job("x", 1)], 0)
     found = explain_placement(cluster.snapshot, plan.placements[0].pods[0], scoring)
     assert found.failed_plugins == ("odd",)
     assert (found.chosen.node, found.chosen.total) == ("b", (3 * 98 + 20) / 4)

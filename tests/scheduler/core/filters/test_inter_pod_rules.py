@@ -32,15 +32,17 @@ from kilonova.scheduler.core.model.pod_affinity import (
     PodSelector,
     TopologySpread,
 )
+from kilonova.scheduler.core.model.pod_placement import PodPlacement
 from kilonova.scheduler.core.model.requests import NodeSelectorTerm, Shape, Toleration
 from kilonova.scheduler.core.model.requirements import Requirement
-from kilonova.scheduler.core.model.snapshot import PodPlacement, Snapshot
+from kilonova.scheduler.core.model.snapshot import Snapshot
 from kilonova.scheduler.core.placement.anti_affinity import (
     find_exclusive_level,
     limit_to_one_per_domain,
 )
 from kilonova.scheduler.core.placement.placer import Placer
-from kilonova.scheduler.core.plan import Planner, Policy
+from kilonova.scheduler.core.planner import Planner
+from kilonova.scheduler.core.scheduling_cycle import PlannerPolicy
 from tests.harness.campaigns import limit_examples
 from tests.scheduler.core.support.clusters import RACK, node, placer, shape, snapshot_of, tight
 
@@ -372,7 +374,7 @@ def test_copy_counts_pods_independently() -> None:
     assert not nodes_rejected_by_pods(other, pod("web-1", apart))
 
 
-def planner_of(snapshot: Snapshot, policy: Policy | None = None) -> Planner:
+def planner_of(snapshot: Snapshot, policy: PlannerPolicy | None = None) -> Planner:
     cluster = Cluster()
     cluster.snapshot = snapshot
     return Planner(cluster, tight, policy)
@@ -402,14 +404,14 @@ def test_gang_without_affinity_target_is_retried_when_one_is_placed() -> None:
 
 
 def test_backfill_respects_anti_affinity_of_reserved_gang() -> None:
-    planner = planner_of(zones(a=1), Policy(preemption_enabled=False, reserve_after=0))
+    planner = planner_of(zones(a=1), PlannerPolicy(preemption_enabled=False, reserve_after=0))
     runs = replace(single_pod_gang(pod("runs-0", gpus=8)), name="runs", duration=100.0)
     planner.schedule([runs], 0)
     quiet = PodAffinityRules(anti_affinity=(AffinityTerm(app("noise"), ZONE),))
     waits = replace(single_pod_gang(pod("quiet-0", quiet, gpus=8), priority=9), name="waits")
     others = [replace(single_pod_gang(pod(f"{name}-0")), name=name) for name in ("noise", "calm")]
     plan = planner.schedule([waits, *others], 10)
-    assert plan.reservation is not None
+    assert plan.backfill_reservation is not None
     assert [placement.gang.name for placement in plan.placements] == ["calm"]
 
 

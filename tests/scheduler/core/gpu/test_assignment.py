@@ -11,9 +11,10 @@ from kilonova.scheduler.core.filters.feasibility import FeasibilityCache, count_
 from kilonova.scheduler.core.gpu.assignment import assign_devices, make_placements
 from kilonova.scheduler.core.gpu.layout import MILLI_PER_GPU, Gpu, GpuLayout, GpuShare
 from kilonova.scheduler.core.model.gangs import Member
+from kilonova.scheduler.core.model.node_table import GPU
 from kilonova.scheduler.core.model.nodes import Node
+from kilonova.scheduler.core.model.pod_placement import PodPlacement
 from kilonova.scheduler.core.model.requests import GpuPreference, GpuRequest, Shape
-from kilonova.scheduler.core.model.snapshot import GPU, PodPlacement
 from tests.harness.campaigns import limit_examples
 from tests.scheduler.core.support.clusters import node, snapshot_of, tight
 

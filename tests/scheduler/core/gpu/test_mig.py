@@ -14,7 +14,7 @@ from kilonova.scheduler.core.gpu.mig import (
     profile_of_resource,
     remaining_value,
 )
-from kilonova.scheduler.core.model.snapshot import mig_resource
+from kilonova.scheduler.core.model.node_table import mig_resource
 from tests.catalog.mig_states import legal_states, maximal_states, occupied_mask, part
 
 H100 = part("H100-80GB")

@@ -11,7 +11,8 @@ import pytest
 
 from kilonova.scheduler.core.model.cluster import Cluster
 from kilonova.scheduler.core.model.nodes import Node
-from kilonova.scheduler.core.plan import Planner, Policy
+from kilonova.scheduler.core.planner import Planner
+from kilonova.scheduler.core.scheduling_cycle import PlannerPolicy
 from tests.scheduler.core.support.clusters import gang, group, node, shape, tight
 from tests.scheduler.core.support.exhaustive_placement import ExhaustiveSearch
 from tests.scheduler.core.support.placement_cases import LEVELS, placement_case
@@ -24,7 +25,7 @@ from tests.scheduler.core.support.reference_model import (
 
 CASES = 5 * int(os.environ.get("KILONOVA_WORLDS", "120"))
 SEED = int(os.environ.get("KILONOVA_SEED", "1"))
-POLICY = Policy(LEVELS, preemption_enabled=False, reserve_after=float("inf"))
+POLICY = PlannerPolicy(LEVELS, preemption_enabled=False, reserve_after=float("inf"))
 
 
 def cluster_of(*nodes: Node) -> Cluster:

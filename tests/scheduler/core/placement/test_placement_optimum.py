@@ -17,8 +17,9 @@ from hypothesis import strategies as st
 
 from kilonova.scheduler.core.filters.feasibility import FeasibilityCache
 from kilonova.scheduler.core.model.gangs import Gang, Group, Member, PackConstraint, single_pod_gang
+from kilonova.scheduler.core.model.node_table import GPU
 from kilonova.scheduler.core.model.requests import GpuRequest
-from kilonova.scheduler.core.model.snapshot import GPU, Snapshot
+from kilonova.scheduler.core.model.snapshot import Snapshot
 from kilonova.scheduler.core.placement.placer import Placer
 from tests.harness.campaigns import limit_examples
 from tests.scheduler.core.support.clusters import BLOCK, RACK, node

@@ -15,7 +15,9 @@ from kilonova.scheduler.core.model.gangs import (
     PackConstraint,
     SegmentConstraint,
 )
-from kilonova.scheduler.core.model.snapshot import GPU, PodPlacement, Snapshot
+from kilonova.scheduler.core.model.node_table import GPU
+from kilonova.scheduler.core.model.pod_placement import PodPlacement
+from kilonova.scheduler.core.model.snapshot import Snapshot
 from tests.scheduler.core.support.clusters import (
     BLOCK,
     RACK,

@@ -4,14 +4,21 @@ from dataclasses import replace
 
 import pytest
 
+from kilonova.scheduler.core.decisions import Plan
 from kilonova.scheduler.core.model.cluster import Cluster
 from kilonova.scheduler.core.model.gangs import PackConstraint
-from kilonova.scheduler.core.model.snapshot import GPU
-from kilonova.scheduler.core.plan import Plan, Policy
+from kilonova.scheduler.core.model.node_table import GPU
 from kilonova.scheduler.core.queueing.ledger import LimitExceeded
 from kilonova.scheduler.core.queueing.queues import QueueSpec
+from kilonova.scheduler.core.scheduling_cycle import PlannerPolicy
 from tests.scheduler.core.support.clusters import RACK, gang, group
-from tests.scheduler.core.test_plan import cluster_of, job, placed_gangs, planner, rejection_reasons
+from tests.scheduler.core.test_planner import (
+    cluster_of,
+    job,
+    placed_gangs,
+    planner,
+    rejection_reasons,
+)
 
 TEAM = QueueSpec("team", limit={GPU: 4000})
 
@@ -67,7 +74,7 @@ def test_no_eviction_for_gang_larger_than_limit() -> None:
 
 def test_no_eviction_when_preemption_is_disabled() -> None:
     cluster = build_full_cluster(a=4)
-    plan = planner(cluster, Policy(preemption_enabled=False)).schedule(
+    plan = planner(cluster, PlannerPolicy(preemption_enabled=False)).schedule(
         [job("vip", 1, queue="team", priority=5)], 100
     )
     assert isinstance(rejection_reasons(plan)["vip"], LimitExceeded)

@@ -5,15 +5,17 @@ from dataclasses import replace
 
 import pytest
 
+from kilonova.scheduler.core.decisions import InsufficientCapacity, Plan
 from kilonova.scheduler.core.explain import explain
 from kilonova.scheduler.core.model.cluster import Cluster, RunningGang
 from kilonova.scheduler.core.model.gangs import Gang, Group, Member
+from kilonova.scheduler.core.model.node_table import GPU
 from kilonova.scheduler.core.model.pod_affinity import AffinityTerm, PodAffinityRules, PodSelector
 from kilonova.scheduler.core.model.requirements import Requirement
-from kilonova.scheduler.core.model.snapshot import GPU
-from kilonova.scheduler.core.plan import InsufficientCapacity, Plan, Planner, Policy
+from kilonova.scheduler.core.planner import Planner
 from kilonova.scheduler.core.queueing.forest import build_queue_forest
 from kilonova.scheduler.core.queueing.queues import QueueSpec, ResourceAmounts
+from kilonova.scheduler.core.scheduling_cycle import PlannerPolicy
 from kilonova.scheduler.core.scoring.plugins import default_scoring
 from tests.scheduler.core.support import reference_model
 from tests.scheduler.core.support.preemption_cases import (
@@ -36,7 +38,7 @@ def cluster_of(*nodes: tuple[str, int, str], queues: tuple[QueueSpec, ...] = ())
 
 
 def schedule(cluster: Cluster, gang: Gang) -> Plan:
-    return Planner(cluster, default_scoring(), Policy((ZONE,))).schedule([gang], NOW)
+    return Planner(cluster, default_scoring(), PlannerPolicy((ZONE,))).schedule([gang], NOW)
 
 
 def evicted_gangs(plan: Plan) -> list[str]:
@@ -121,7 +123,12 @@ def test_explanation_of_never_preempting_gang_names_no_victims() -> None:
     for never in (False, True):
         asked = replace(gang, preempts=not never)
         reported = explain(
-            cluster, default_scoring(), Policy((ZONE,)), asked, InsufficientCapacity(), NOW
+            cluster,
+            default_scoring(),
+            PlannerPolicy((ZONE,)),
+            asked,
+            InsufficientCapacity(),
+            NOW,
         ).message
         assert ("not preemptible" in reported) != never, reported
 

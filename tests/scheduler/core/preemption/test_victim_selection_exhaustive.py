@@ -12,7 +12,9 @@ from random import Random
 
 import pytest
 
-from kilonova.scheduler.core.plan import GangPlacement, Planner, Policy
+from kilonova.scheduler.core.decisions import GangPlacement
+from kilonova.scheduler.core.planner import Planner
+from kilonova.scheduler.core.scheduling_cycle import PlannerPolicy
 from kilonova.scheduler.core.scoring.plugins import default_scoring
 from tests.scheduler.core.support.preemption_cases import (
     NOW,
@@ -32,8 +34,8 @@ def test_selected_victims_are_entitled_needed_and_found_if_any_exist() -> None:
     for number in range(CASE_COUNT):
         cluster, gang = random_case(Random(SEED * 1_000_003 + number))
         judge = PreemptionOracle(cluster, gang)
-        plan = Planner(cluster, default_scoring(), Policy((ZONE,))).plan([gang], NOW)
-        reported = f"world {number} of seed {SEED}"
+        plan = Planner(cluster, default_scoring(), PlannerPolicy((ZONE,))).plan([gang], NOW)
+        reported = f"case {number} of seed {SEED}"
         if not plan.placements:
             unschedulable += 1
             found = next(judge.choices(), None)

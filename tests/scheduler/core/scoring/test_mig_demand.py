@@ -7,9 +7,11 @@ from kilonova.scheduler.core.gpu.assignment import assign_devices
 from kilonova.scheduler.core.gpu.layout import Gpu, GpuLayout, GpuShare
 from kilonova.scheduler.core.gpu.mig import ANY_PROFILE, best_start, remaining_value
 from kilonova.scheduler.core.model.gangs import Member
+from kilonova.scheduler.core.model.node_table import GPU
 from kilonova.scheduler.core.model.nodes import Node
+from kilonova.scheduler.core.model.pod_placement import PodPlacement
 from kilonova.scheduler.core.model.requests import GpuRequest, Shape
-from kilonova.scheduler.core.model.snapshot import GPU, PodPlacement, Snapshot
+from kilonova.scheduler.core.model.snapshot import Snapshot
 from kilonova.scheduler.core.scoring.mig_demand import MigDemand
 from kilonova.scheduler.core.scoring.packing_fit import LearnedPackingFit, PackingFit
 from tests.scheduler.core.support.clusters import snapshot_of
@@ -60,7 +62,7 @@ def test_equal_arrivals_give_equal_demand() -> None:
 
 
 def test_slices_that_likely_profiles_need_stay_free() -> None:
-    # A 2g at 4 keeps room for a 4g, which starts at 0 only; at 0 for a 3g beside another 2g.
+    # A 2g at 4 keeps slices free for a 4g, which starts at 0 only; at 0 for a 3g beside another 2g.
     assert best_start(H100, 0, "2g.20gb", (("4g.40gb", 1.0),)) == 4
     snapshot = snapshot_of(node("a"))
     snapshot.mig_demand = MigDemand.of_shapes([instance("4g.40gb")] * 100).weights()

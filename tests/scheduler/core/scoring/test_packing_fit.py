@@ -7,9 +7,10 @@ import pytest
 
 from kilonova.scheduler.core.filters.feasibility import FeasibilityCache
 from kilonova.scheduler.core.gpu.layout import Gpu, GpuLayout
+from kilonova.scheduler.core.model.node_table import GPU
 from kilonova.scheduler.core.model.nodes import Node
 from kilonova.scheduler.core.model.requests import GpuRequest, Shape
-from kilonova.scheduler.core.model.snapshot import GPU, Snapshot
+from kilonova.scheduler.core.model.snapshot import Snapshot
 from kilonova.scheduler.core.placement.placer import Placer
 from kilonova.scheduler.core.scoring.demand import Demand, PackingRequest
 from kilonova.scheduler.core.scoring.fragmentation import (

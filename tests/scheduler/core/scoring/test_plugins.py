@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 
 from kilonova.scheduler.core.model.gangs import Member
+from kilonova.scheduler.core.model.node_table import GPU
 from kilonova.scheduler.core.model.nodes import Node
+from kilonova.scheduler.core.model.pod_placement import PodPlacement
 from kilonova.scheduler.core.model.requests import Shape
-from kilonova.scheduler.core.model.snapshot import GPU, PodPlacement, Snapshot
+from kilonova.scheduler.core.model.snapshot import Snapshot
 from kilonova.scheduler.core.scoring.plugins import ScorePlugin, default_scoring
 from tests.scheduler.core.support.clusters import shape
 

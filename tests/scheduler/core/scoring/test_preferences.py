@@ -17,7 +17,7 @@ from kilonova.scheduler.core.model.pod_affinity import (
 from kilonova.scheduler.core.model.requests import Shape
 from kilonova.scheduler.core.model.requirements import NodeSelectorTerm, Requirement
 from kilonova.scheduler.core.model.taints import Taint, Toleration
-from kilonova.scheduler.core.plan import Planner
+from kilonova.scheduler.core.planner import Planner
 from kilonova.scheduler.core.scoring.plugins import default_scoring
 from tests.scheduler.core.support.clusters import RACK, node, shape
 
@@ -68,13 +68,13 @@ BARE = node("bare", gpus=0)
         ([BARE, node("a", rack="r1")], replace(PLAIN, preferred_node_terms=(rack("r9"),)), "bare"),
     ],
     ids=[
-        "nobody wishes",
-        "a node would rather have others",
-        "not those that tolerate it",
-        "a wish keeps nobody away",
-        "a node that is preferred",
-        "the heavier wish",
-        "a wish that nobody fulfils",
+        "no preferences",
+        "a PreferNoSchedule taint",
+        "a tolerated PreferNoSchedule taint",
+        "a preference excludes no other node",
+        "a preferred node",
+        "the preference with more weight",
+        "a preference that no node meets",
     ],
 )
 def test_pod_goes_where_preferences_are_met(nodes: list[Node], asked: Shape, where: str) -> None:

@@ -3,9 +3,10 @@
 from kilonova.scheduler.core.filters.feasibility import FeasibilityCache, Scores
 from kilonova.scheduler.core.model.gangs import Gang, Group, Member, PackConstraint
 from kilonova.scheduler.core.model.label_columns import Rows
+from kilonova.scheduler.core.model.node_table import GPU
 from kilonova.scheduler.core.model.nodes import Node
 from kilonova.scheduler.core.model.requests import GpuRequest, Shape
-from kilonova.scheduler.core.model.snapshot import GPU, Snapshot
+from kilonova.scheduler.core.model.snapshot import Snapshot
 from kilonova.scheduler.core.placement.placer import Placer
 
 ANYWHERE = PackConstraint()

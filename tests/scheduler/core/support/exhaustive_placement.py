@@ -7,9 +7,10 @@ from itertools import combinations
 
 from kilonova.scheduler.core.gpu.layout import MILLI_PER_GPU
 from kilonova.scheduler.core.model.gangs import Gang, Group, Member
+from kilonova.scheduler.core.model.node_table import GPU
 from kilonova.scheduler.core.model.nodes import Node
 from kilonova.scheduler.core.model.requests import Shape, implied_allocatable
-from kilonova.scheduler.core.model.snapshot import GPU, Snapshot
+from kilonova.scheduler.core.model.snapshot import Snapshot
 from tests.scheduler.core.support.reference_model import devices_on, used_on
 
 Free = tuple[tuple[int, ...], tuple[int, ...]]

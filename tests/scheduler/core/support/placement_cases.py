@@ -18,9 +18,10 @@ from kilonova.scheduler.core.model.gangs import (
     PackConstraint,
     SegmentConstraint,
 )
+from kilonova.scheduler.core.model.node_table import GPU
 from kilonova.scheduler.core.model.nodes import Node
 from kilonova.scheduler.core.model.requests import GpuRequest, Shape
-from kilonova.scheduler.core.model.snapshot import GPU, Snapshot
+from kilonova.scheduler.core.model.snapshot import Snapshot
 from tests.scheduler.core.support.clusters import BLOCK, RACK
 from tests.scheduler.core.support.random_clusters import shape_of
 

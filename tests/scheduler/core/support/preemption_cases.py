@@ -8,9 +8,10 @@ from random import Random
 from kilonova.scheduler.core.gpu.layout import GpuShare
 from kilonova.scheduler.core.model.cluster import Cluster, RunningGang, gang_charges
 from kilonova.scheduler.core.model.gangs import Gang, Group, Member, PackConstraint
+from kilonova.scheduler.core.model.node_table import GPU
 from kilonova.scheduler.core.model.nodes import Node
+from kilonova.scheduler.core.model.pod_placement import PodPlacement
 from kilonova.scheduler.core.model.requests import GpuRequest, Shape
-from kilonova.scheduler.core.model.snapshot import GPU, PodPlacement
 from kilonova.scheduler.core.preemption.rules import (
     PotentialVictim,
     Preemptor,

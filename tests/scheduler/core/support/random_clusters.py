@@ -16,6 +16,7 @@ from kilonova.scheduler.core.model.gangs import (
     PackConstraint,
     SegmentConstraint,
 )
+from kilonova.scheduler.core.model.node_table import GPU
 from kilonova.scheduler.core.model.nodes import Node, Taint
 from kilonova.scheduler.core.model.requests import (
     GpuPreference,
@@ -26,7 +27,6 @@ from kilonova.scheduler.core.model.requests import (
     host_port_requests,
 )
 from kilonova.scheduler.core.model.requirements import Requirement
-from kilonova.scheduler.core.model.snapshot import GPU
 from kilonova.scheduler.core.queueing.queues import QueueSpec
 from kilonova.scheduler.core.scoring.plugins import (
     ScorePlugin,

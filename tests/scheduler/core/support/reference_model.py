@@ -4,12 +4,14 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from itertools import combinations
 
+from kilonova.scheduler.core.decisions import GangPlacement, Plan, UnschedulableGang
 from kilonova.scheduler.core.gpu.layout import MILLI_PER_GPU, requested_share
 from kilonova.scheduler.core.model.cluster import Cluster, RunningGang, gang_charges, shape_charges
 from kilonova.scheduler.core.model.gangs import Gang, Group
+from kilonova.scheduler.core.model.node_table import GPU, mig_resource
+from kilonova.scheduler.core.model.pod_placement import PodPlacement
 from kilonova.scheduler.core.model.requests import GpuPreference, Shape, implied_allocatable
-from kilonova.scheduler.core.model.snapshot import GPU, PodPlacement, Snapshot, mig_resource
-from kilonova.scheduler.core.plan import GangPlacement, Plan, UnschedulableGang
+from kilonova.scheduler.core.model.snapshot import Snapshot
 from kilonova.scheduler.core.preemption.rules import (
     PotentialVictim,
     Preemptor,
@@ -297,7 +299,7 @@ def check_limits(before: Ledger, after: Ledger, plan: Plan) -> None:
 
 def summarize_plan(snapshot: Snapshot, plan: Plan) -> object:
     """A plan in a form that does not depend on rows."""
-    reservation = plan.reservation
+    reservation = plan.backfill_reservation
     return (
         [_summarize_placement(snapshot, placement) for placement in plan.placements],
         [_summarize_unschedulable(unschedulable) for unschedulable in plan.unschedulable],

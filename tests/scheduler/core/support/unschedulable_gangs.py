@@ -21,12 +21,13 @@ from kilonova.scheduler.core.model.cluster import Cluster
 from kilonova.scheduler.core.model.gangs import Gang, Group
 from kilonova.scheduler.core.model.nodes import Node, Taint
 from kilonova.scheduler.core.model.requests import Shape, Toleration
-from kilonova.scheduler.core.plan import Planner, Policy
+from kilonova.scheduler.core.planner import Planner
 from kilonova.scheduler.core.queueing.forest import build_queue_forest
 from kilonova.scheduler.core.queueing.queues import QueueSpec
+from kilonova.scheduler.core.scheduling_cycle import PlannerPolicy
 from tests.scheduler.core.support.clusters import BLOCK, RACK, gang, group, node, tight
 
-POLICY = Policy((BLOCK, RACK), reserve_after=1e9)
+POLICY = PlannerPolicy((BLOCK, RACK), reserve_after=1e9)
 CORDON = Taint("node.kubernetes.io/unschedulable", "NoSchedule")
 INFRA = Taint("dedicated", "NoSchedule", "infra")
 
@@ -55,13 +56,19 @@ def cluster_of(
 
 
 def explain_last(
-    cluster: Cluster, pending: Sequence[Gang], now: float = 10.0, policy: Policy = POLICY
+    cluster: Cluster, pending: Sequence[Gang], now: float = 10.0, policy: PlannerPolicy = POLICY
 ) -> Explanation:
     """Explains the last gang of a cycle."""
     plan = Planner(cluster, tight, policy).schedule(pending, now)
     unschedulable = next(each for each in plan.unschedulable if each.gang.name == pending[-1].name)
     return explain(
-        cluster, tight, policy, unschedulable.gang, unschedulable.reason, now, plan.reservation
+        cluster,
+        tight,
+        policy,
+        unschedulable.gang,
+        unschedulable.reason,
+        now,
+        plan.backfill_reservation,
     )
 
 

@@ -8,8 +8,8 @@ from kilonova.scheduler.core.dra.claims import ClaimRequest, DeviceRequestOption
 from kilonova.scheduler.core.model.gangs import Member
 from kilonova.scheduler.core.model.nodes import Node
 from kilonova.scheduler.core.model.pod_affinity import PodAffinityRules
+from kilonova.scheduler.core.model.pod_placement import PodPlacement
 from kilonova.scheduler.core.model.requests import GpuRequest, Shape
-from kilonova.scheduler.core.model.snapshot import PodPlacement
 from kilonova.scheduler.core.topology.placement_score import compute_placement_score
 from tests.scheduler.core.support.clusters import BLOCK, RACK, node, shape, snapshot_of
 

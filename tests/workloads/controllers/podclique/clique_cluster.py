@@ -14,7 +14,7 @@ from kilonova.kube import Client, InProcessTransport
 from kilonova.kube.client.transport import Reply, Request, StreamReply
 from kilonova.kube.events import EventRecorder
 from kilonova.local.apiserver.auth import User
-from kilonova.local.cluster import Cluster
+from kilonova.local.cluster import EmbeddedCluster
 from kilonova.local.simnodes import Fleet
 from kilonova.local.simnodes.fleet.model import NodeGroup
 from kilonova.workloads import resources
@@ -41,7 +41,7 @@ _ADMIN_USER = User("operator", groups=("system:masters",))
 class ControllerProcess:
     """A process with the controller; it crashes before a given write."""
 
-    def __init__(self, cluster: Cluster, writes: int | None = None) -> None:
+    def __init__(self, cluster: EmbeddedCluster, writes: int | None = None) -> None:
         self._cluster = cluster
         self._remaining_writes = writes
         self.writes: list[Request] = []

@@ -104,7 +104,7 @@ class PodHistory:
 
 @asynccontextmanager
 async def pod_history(cluster: ScenarioCluster) -> AsyncGenerator[PodHistory]:
-    """Follow the pods of a world."""
+    """Follow the pods of a cluster."""
     created = PodHistory(cluster)
     async with run_runnables([created.reflector], []):
         await created.reflector.wait_for_sync()

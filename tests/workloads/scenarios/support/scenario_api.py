@@ -13,7 +13,7 @@ from kilonova.api.crds import load_definitions
 from kilonova.cli.up.components.assembly import assemble_cluster
 from kilonova.kube import Client
 from kilonova.local.apiserver.bootstrap import install_crds
-from kilonova.local.cluster import Cluster, ClusterSettings
+from kilonova.local.cluster import ClusterSettings, EmbeddedCluster
 from tests.local.embedded_cluster import NAMESPACES
 
 _NAMESPACE = "scenario"
@@ -34,7 +34,7 @@ class ScenarioApi(Protocol):
 class InProcessApi:
     """An embedded cluster in this process."""
 
-    cluster: Cluster
+    cluster: EmbeddedCluster
     namespace: str = _NAMESPACE
 
     def client(self) -> Client:

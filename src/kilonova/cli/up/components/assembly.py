@@ -13,7 +13,7 @@ from kilonova.kube import Client, ComponentHealth, Runnable
 from kilonova.kube.admission.in_process import InProcessWebhook
 from kilonova.kube.observability.structured_logging import get_logger
 from kilonova.local.clock import Clock, IdGenerator
-from kilonova.local.cluster import Cluster, ClusterSettings
+from kilonova.local.cluster import ClusterSettings, EmbeddedCluster
 
 _log = get_logger(__name__)
 
@@ -40,7 +40,7 @@ class ComponentListeners:
 class ClusterAssembly:
     """A cluster and the components that run in it."""
 
-    cluster: Cluster
+    cluster: EmbeddedCluster
     _components: Mapping[str, EmbeddedComponent] = field(repr=False)
 
     def claim_ports(self) -> None:
@@ -76,8 +76,8 @@ def assemble_cluster(
     def build_webhooks(client: Callable[[str], Client]) -> Sequence[InProcessWebhook]:
         return [hook for each in built.values() for hook in each.build_webhooks()]
 
-    def builder_of(name: str) -> Callable[[Cluster], Sequence[Runnable]]:
-        def build_runnables(cluster: Cluster) -> Sequence[Runnable]:
+    def builder_of(name: str) -> Callable[[EmbeddedCluster], Sequence[Runnable]]:
+        def build_runnables(cluster: EmbeddedCluster) -> Sequence[Runnable]:
             runnables = built[name].build_runnables()
             listeners.on_built(name, runnables)
             return runnables
@@ -89,7 +89,7 @@ def assemble_cluster(
         listeners.on_health(name, health)
 
     parts = [each for each in selected if each.embedded is not None and each.embedded.build]
-    cluster = Cluster(
+    cluster = EmbeddedCluster(
         settings,
         clock,
         id_generator,

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from msgspec.structs import replace
 
-from kilonova.api.gpu_annotations import Gpu, MigInstance, MigProfile, Topology
+from kilonova.api.gpu_annotations import Gpu, MigInstance, ReportedMigProfile, Topology
 from kilonova.api.gpu_health import HealthRecord
 from kilonova.catalog.mig import MigGeometry, geometry_named
 from kilonova.gpu.devices.model import Device, HealthState, NodeInventory, PathKind
@@ -96,8 +96,8 @@ def _list_links(inventory: NodeInventory, count: int) -> tuple[tuple[int, int, i
     )
 
 
-def _list_profiles(geometry: MigGeometry) -> tuple[MigProfile, ...]:
+def _list_profiles(geometry: MigGeometry) -> tuple[ReportedMigProfile, ...]:
     return tuple(
-        MigProfile(each.name, each.slices, each.starts, each.limit, each.compute, each.extended)
+        ReportedMigProfile(each.name, each.slices, each.starts, each.limit, each.compute, each.extended)
         for each in geometry.profiles
     )

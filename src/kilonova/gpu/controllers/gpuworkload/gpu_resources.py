@@ -13,7 +13,8 @@ from kilonova.api.json import JsonObject
 from kilonova.api.kgwe import GpuRequirements
 from kilonova.gpu.controllers.gpuworkload.invalid_spec import InvalidSpec
 from kilonova.gpu.controllers.gpuworkload.split import Split
-from kilonova.scheduler.core.model.snapshot import GPU, mig_resource
+from kilonova.scheduler.core.model.node_table import mig_resource
+from kilonova.scheduler.core.model.snapshot import GPU
 
 INVALID = "InvalidPodTemplate"
 _CONTAINERS = "spec.podTemplate.spec.containers"

@@ -16,8 +16,8 @@ from typing import Generic, TypeVar, cast
 import msgspec
 import yaml
 
-from kilonova.kube.client.config.yaml_errors import describe_yaml_error
 from kilonova.kube.client.errors import ConfigError
+from kilonova.yaml_files import describe_yaml_error
 
 T = TypeVar("T")
 

@@ -22,7 +22,7 @@ from kilonova.local.apiserver.schema.cel.authorization import (
     resource_check_value,
 )
 from kilonova.local.apiserver.served_kinds import ServedKinds
-from kilonova.local.apiserver.storage import Store
+from kilonova.local.apiserver.storage import RevisionStore
 
 _SERVICE_ACCOUNT_PREFIX = "system:serviceaccount:"
 _SERVER_USER = "system:apiserver"
@@ -31,7 +31,9 @@ _SERVER_USER = "system:apiserver"
 class AdmissionContext:
     """Kinds and their versions, namespaces, and the authorizer."""
 
-    def __init__(self, store: Store, served_kinds: ServedKinds, authorizer: Authorizer) -> None:
+    def __init__(
+        self, store: RevisionStore, served_kinds: ServedKinds, authorizer: Authorizer
+    ) -> None:
         self.store = store
         self.served_kinds = served_kinds
         self.versions = VersionConverter(served_kinds)

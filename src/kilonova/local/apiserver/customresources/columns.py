@@ -7,13 +7,13 @@ from typing import Any
 from kilonova.api.json import JsonObject
 from kilonova.local.apimachinery.jsonpath import JsonPath, JsonPathError, format_value
 from kilonova.local.apiserver.kinds.columns import NAME
-from kilonova.local.apiserver.kinds.kind import Column
+from kilonova.local.apiserver.kinds.kind import PrinterColumn
 
-AGE = Column("Age", "date", lambda obj, _: obj["metadata"].get("creationTimestamp"))
+AGE = PrinterColumn("Age", "date", lambda obj, _: obj["metadata"].get("creationTimestamp"))
 """The only column after the name if a definition has no printer columns."""
 
 
-def printer_columns(definitions: Sequence[JsonObject]) -> tuple[Column, ...]:
+def printer_columns(definitions: Sequence[JsonObject]) -> tuple[PrinterColumn, ...]:
     """The columns of a version. As in Kubernetes, an invalid path ends the list.
 
     A column of type `date` returns the time; the table shows its age.
@@ -40,7 +40,7 @@ def selectable_field_readers(
     return fields
 
 
-def _printer_column(definition: JsonObject) -> Column:
+def _printer_column(definition: JsonObject) -> PrinterColumn:
     path = JsonPath(definition["jsonPath"])
     cell = _CELL_CONVERTERS[definition["type"]]
 
@@ -48,7 +48,7 @@ def _printer_column(definition: JsonObject) -> Column:
         found = path.first(obj)
         return None if found is None else cell(found)
 
-    return Column(
+    return PrinterColumn(
         definition["name"],
         definition["type"],
         value,

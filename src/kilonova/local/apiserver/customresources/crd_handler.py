@@ -17,7 +17,7 @@ from kilonova.local.apiserver.customresources import (
     validate_definition,
 )
 from kilonova.local.apiserver.served_kinds import ServedKinds
-from kilonova.local.apiserver.storage import Entry, Event, EventType, Store
+from kilonova.local.apiserver.storage import Entry, EventType, RevisionStore, StorageEvent
 from kilonova.local.clock import Clock
 from kilonova.local.objects.crd_names import accept_names, is_established
 
@@ -32,7 +32,7 @@ class CrdHandler:
     object is written: compiling takes seconds, in which other requests are served.
     """
 
-    def __init__(self, store: Store, served_kinds: ServedKinds, clock: Clock) -> None:
+    def __init__(self, store: RevisionStore, served_kinds: ServedKinds, clock: Clock) -> None:
         self._store = store
         self._served_kinds = served_kinds
         self._clock = clock
@@ -77,7 +77,7 @@ class CrdHandler:
             self._compiler = ThreadPoolExecutor(1, "schema-compiler")
         await asyncio.get_running_loop().run_in_executor(self._compiler, work)
 
-    def _on_event(self, event: Event) -> None:
+    def _on_event(self, event: StorageEvent) -> None:
         definition = event.entry.decode()
         if event.type is EventType.DELETED:
             self._served_kinds.remove_crd_kinds(event.entry.key)

@@ -22,7 +22,7 @@ from kilonova.local.apiserver.registry.encoding import (
 )
 from kilonova.local.apiserver.registry.lists import ListPage
 from kilonova.local.apiserver.registry.watches import ObjectWatchEncoder, WatchEncoder
-from kilonova.local.apiserver.storage import Entry, Event, EventType
+from kilonova.local.apiserver.storage import Entry, EventType, StorageEvent
 
 _INCLUDE_OBJECT_VALUES = ("None", "Metadata", "Object")
 
@@ -195,7 +195,7 @@ class _TransformingWatchEncoder:
     def __init__(self, transform: Callable[[Kind, JsonObject], JsonObject]) -> None:
         self._transform = transform
 
-    def encode_event(self, kind: Kind, event: Event, as_type: EventType) -> bytes:
+    def encode_event(self, kind: Kind, event: StorageEvent, as_type: EventType) -> bytes:
         obj = self._transform(kind, decode_entry(kind, event.entry))
         return encode({"type": as_type.name, "object": obj}) + b"\n"
 

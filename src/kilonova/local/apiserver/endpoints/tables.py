@@ -10,7 +10,7 @@ import msgspec
 from kilonova.api.json import JsonObject
 from kilonova.api.times import human_age
 from kilonova.local.apiserver.kinds.columns import AGE, CREATED_AT, NAME
-from kilonova.local.apiserver.kinds.kind import Column, Kind
+from kilonova.local.apiserver.kinds.kind import Kind, PrinterColumn
 from kilonova.local.data import table as read_table
 
 _META = "meta.k8s.io/v1"
@@ -75,7 +75,7 @@ def _format_date(value: Any, now: datetime) -> Any:
     return None if value is None else human_age(str(value), now)
 
 
-def _column_definition(kind: Kind, column: Column) -> JsonObject:
+def _column_definition(kind: Kind, column: PrinterColumn) -> JsonObject:
     return {
         "name": column.name,
         "type": column.type,

@@ -13,7 +13,7 @@ a kind are read with the schema of the version at hand.
 
 from kilonova.local.apiserver.field_manager.apply import apply
 from kilonova.local.apiserver.field_manager.comparison import FieldChanges, compare_objects
-from kilonova.local.apiserver.field_manager.conflict_errors import ApplyConflict, Conflict
+from kilonova.local.apiserver.field_manager.conflict_errors import ApplyConflict, FieldConflict
 from kilonova.local.apiserver.field_manager.field_sets import (
     FieldFilter,
     FieldSet,
@@ -29,8 +29,8 @@ from kilonova.local.apiserver.field_manager.update import keep_unchanged_times, 
 
 __all__ = [
     "ApplyConflict",
-    "Conflict",
     "FieldChanges",
+    "FieldConflict",
     "FieldFilter",
     "FieldSet",
     "MergeSchema",

@@ -17,7 +17,7 @@ from kilonova.local.apimachinery.patch import json_equal
 from kilonova.local.apiserver.field_manager.comparison import compare_objects
 from kilonova.local.apiserver.field_manager.conflict_errors import (
     ApplyConflict,
-    Conflict,
+    FieldConflict,
     conflict_error,
 )
 from kilonova.local.apiserver.field_manager.field_sets import (
@@ -166,7 +166,7 @@ class _ApplyRequest:
         changed = changes.changed()
         if not force:
             conflicts = [
-                Conflict(entry, path)
+                FieldConflict(entry, path)
                 for entry in other_entries.values()
                 for path in iterate_paths(intersection(entry.fields, changed))
             ]

@@ -12,7 +12,7 @@ from kilonova.local.apiserver.field_manager.path_elements import format_element
 
 
 @dataclass(frozen=True, slots=True)
-class Conflict:
+class FieldConflict:
     """A field that another manager owns with another value."""
 
     owner: ManagedFieldsEntry
@@ -37,10 +37,10 @@ class Conflict:
 class ApplyConflict(ApiError):
     """An apply that fails unless it is forced. `status()` is sent to the client."""
 
-    conflicts: tuple[Conflict, ...] = ()
+    conflicts: tuple[FieldConflict, ...] = ()
 
 
-def conflict_error(conflicts: Iterable[Conflict]) -> ApplyConflict:
+def conflict_error(conflicts: Iterable[FieldConflict]) -> ApplyConflict:
     """The error for these conflicts."""
     ordered = tuple(sorted(conflicts, key=lambda conflict: conflict.owner.identity))
     causes = [
@@ -56,7 +56,7 @@ def conflict_error(conflicts: Iterable[Conflict]) -> ApplyConflict:
     )
 
 
-def _conflict_message(conflicts: tuple[Conflict, ...]) -> str:
+def _conflict_message(conflicts: tuple[FieldConflict, ...]) -> str:
     if len(conflicts) == 1:
         (only,) = conflicts
         return (

@@ -9,7 +9,7 @@ from kilonova.local.apimachinery.unstructured import (
     nested_value,
 )
 from kilonova.local.apiserver.kinds.columns import AGE, NAME, NONE, number_column, text_column
-from kilonova.local.apiserver.kinds.kind import Column
+from kilonova.local.apiserver.kinds.kind import PrinterColumn
 from kilonova.local.apiserver.kinds.strategy import BuiltinStrategy, register_strategy
 
 
@@ -32,13 +32,13 @@ class APIServiceStrategy(BuiltinStrategy):
 
     columns = (
         NAME,
-        Column(
+        PrinterColumn(
             "Service",
             "string",
             lambda obj, _: _backend(obj),
             description="The reference to the service that hosts this API endpoint.",
         ),
-        Column(
+        PrinterColumn(
             "Available",
             "string",
             lambda obj, _: _available(obj),
@@ -79,7 +79,7 @@ class FlowSchemaStrategy(BuiltinStrategy):
         number_column("MatchingPrecedence", "spec", "matchingPrecedence", type="string"),
         text_column("DistinguisherMethod", "spec", "distinguisherMethod", "type", missing=NONE),
         AGE,
-        Column("MissingPL", "string", lambda obj, _: _is_priority_level_missing(obj)),
+        PrinterColumn("MissingPL", "string", lambda obj, _: _is_priority_level_missing(obj)),
     )
 
     def set_defaults(self, obj: JsonObject) -> None:
@@ -90,12 +90,12 @@ class FlowSchemaStrategy(BuiltinStrategy):
 _QUEUING_DEFAULTS = {"queues": 64, "handSize": 8, "queueLengthLimit": 50}
 
 
-def _queuing_column(name: str, field: str) -> Column:
+def _queuing_column(name: str, field: str) -> PrinterColumn:
     def value(obj: JsonObject) -> object:
         queuing = nested_value(obj, "spec", "limited", "limitResponse", "queuing")
         return queuing.get(field, 0) if queuing else NONE
 
-    return Column(name, "string", lambda obj, _: value(obj))
+    return PrinterColumn(name, "string", lambda obj, _: value(obj))
 
 
 def _concurrency_shares(obj: JsonObject) -> object:
@@ -111,7 +111,9 @@ class PriorityLevelConfigurationStrategy(BuiltinStrategy):
     columns = (
         NAME,
         text_column("Type", "spec", "type"),
-        Column("NominalConcurrencyShares", "string", lambda obj, _: _concurrency_shares(obj)),
+        PrinterColumn(
+            "NominalConcurrencyShares", "string", lambda obj, _: _concurrency_shares(obj)
+        ),
         _queuing_column("Queues", "queues"),
         _queuing_column("HandSize", "handSize"),
         _queuing_column("QueueLengthLimit", "queueLengthLimit"),

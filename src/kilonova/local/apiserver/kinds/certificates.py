@@ -13,7 +13,7 @@ from kilonova.local.apimachinery.unstructured import (
 )
 from kilonova.local.apiserver.auth.user import User, user_info
 from kilonova.local.apiserver.kinds.columns import AGE, NAME, NONE, text_column
-from kilonova.local.apiserver.kinds.kind import Column
+from kilonova.local.apiserver.kinds.kind import PrinterColumn
 from kilonova.local.apiserver.kinds.strategy import BuiltinStrategy, FieldReader, register_strategy
 from kilonova.local.apiserver.kinds.validation import validate_immutable
 
@@ -44,8 +44,8 @@ class CertificateSigningRequestStrategy(BuiltinStrategy):
         AGE,
         text_column("SignerName", "spec", "signerName", missing=NONE),
         text_column("Requestor", "spec", "username"),
-        Column("RequestedDuration", "string", lambda obj, _: _duration(obj)),
-        Column("Condition", "string", lambda obj, _: _condition(obj)),
+        PrinterColumn("RequestedDuration", "string", lambda obj, _: _duration(obj)),
+        PrinterColumn("Condition", "string", lambda obj, _: _condition(obj)),
     )
     selectable_fields: Mapping[str, FieldReader] = {
         "spec.signerName": string_reader("spec", "signerName")

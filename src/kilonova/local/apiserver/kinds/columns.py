@@ -7,12 +7,14 @@ from typing import Any
 from kilonova.api.json import JsonObject
 from kilonova.api.times import human_age
 from kilonova.local.apimachinery.unstructured import nested_object, nested_objects, nested_value
-from kilonova.local.apiserver.kinds.kind import Column
+from kilonova.local.apiserver.kinds.kind import PrinterColumn
 
 NONE = "<none>"
 UNSET = "<unset>"
 
-NAME = Column("Name", "string", lambda obj, _: obj["metadata"].get("name", ""), format="name")
+NAME = PrinterColumn(
+    "Name", "string", lambda obj, _: obj["metadata"].get("name", ""), format="name"
+)
 
 
 def format_age(obj: JsonObject, now: datetime) -> str:
@@ -20,47 +22,51 @@ def format_age(obj: JsonObject, now: datetime) -> str:
     return human_age(obj["metadata"].get("creationTimestamp"), now)
 
 
-AGE = Column("Age", "string", format_age)
+AGE = PrinterColumn("Age", "string", format_age)
 
-CREATED_AT = Column(
+CREATED_AT = PrinterColumn(
     "Created At", "date", lambda obj, _: obj["metadata"].get("creationTimestamp", "")
 )
 """The column after the name of a kind without columns of its own."""
 
 
-def text_column(name: str, *path: str, missing: str = "", priority: int = 0) -> Column:
+def text_column(name: str, *path: str, missing: str = "", priority: int = 0) -> PrinterColumn:
     """The string at a path."""
 
     def value(obj: JsonObject, _: datetime) -> str:
         found = nested_value(obj, *path)
         return missing if found is None else str(found)
 
-    return Column(name, "string", value, priority=priority)
+    return PrinterColumn(name, "string", value, priority=priority)
 
 
-def number_column(name: str, *path: str, type: str = "integer") -> Column:
+def number_column(name: str, *path: str, type: str = "integer") -> PrinterColumn:
     """The number at a path; 0 if it is missing."""
-    return Column(name, type, lambda obj, _: nested_value(obj, *path) or 0)
+    return PrinterColumn(name, type, lambda obj, _: nested_value(obj, *path) or 0)
 
 
-def flag_column(name: str, *path: str, missing: bool = False, type: str = "boolean") -> Column:
+def flag_column(
+    name: str, *path: str, missing: bool = False, type: str = "boolean"
+) -> PrinterColumn:
     """The boolean at a path."""
 
     def value(obj: JsonObject, _: datetime) -> bool:
         found = nested_value(obj, *path)
         return missing if found is None else found
 
-    return Column(name, type, value)
+    return PrinterColumn(name, type, value)
 
 
-def count_column(name: str, *path: str, type: str = "integer") -> Column:
+def count_column(name: str, *path: str, type: str = "integer") -> PrinterColumn:
     """The number of items at a path."""
-    return Column(name, type, lambda obj, _: len(nested_value(obj, *path) or ()))
+    return PrinterColumn(name, type, lambda obj, _: len(nested_value(obj, *path) or ()))
 
 
-def ratio_column(name: str, numerator: tuple[str, ...], denominator: tuple[str, ...]) -> Column:
+def ratio_column(
+    name: str, numerator: tuple[str, ...], denominator: tuple[str, ...]
+) -> PrinterColumn:
     """`1/3`."""
-    return Column(
+    return PrinterColumn(
         name,
         "string",
         lambda obj, _: (
@@ -69,12 +75,12 @@ def ratio_column(name: str, numerator: tuple[str, ...], denominator: tuple[str, 
     )
 
 
-def wide_column(name: str, value: Callable[[JsonObject], Any]) -> Column:
+def wide_column(name: str, value: Callable[[JsonObject], Any]) -> PrinterColumn:
     """A string that only `-o wide` shows."""
-    return Column(name, "string", lambda obj, _: value(obj), priority=1)
+    return PrinterColumn(name, "string", lambda obj, _: value(obj), priority=1)
 
 
-def template_columns(*template: str) -> tuple[Column, Column]:
+def template_columns(*template: str) -> tuple[PrinterColumn, PrinterColumn]:
     """Names and images of a pod template's containers; only with `-o wide`."""
     containers = (*template, "spec", "containers")
     return (
@@ -83,7 +89,7 @@ def template_columns(*template: str) -> tuple[Column, Column]:
     )
 
 
-def selector_column(*path: str, name: str = "Selector") -> Column:
+def selector_column(*path: str, name: str = "Selector") -> PrinterColumn:
     """A label selector; only with `-o wide`."""
     return wide_column(name, lambda obj: format_label_selector(nested_value(obj, *path)) or NONE)
 

@@ -19,7 +19,7 @@ Cell = str | int | bool | None
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class PrinterColumn:
     """A column of `kubectl get`. `value` takes the object and the current time."""
 
     name: str
@@ -43,7 +43,7 @@ class KindStrategy:
     indexed_fields: frozenset[str] = frozenset()
     """Selectable fields that have an index."""
 
-    columns: Sequence[Column] = ()
+    columns: Sequence[PrinterColumn] = ()
     """Columns of the table; empty: NAME and AGE."""
 
     has_generation: bool = False

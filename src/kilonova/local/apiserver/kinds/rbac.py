@@ -15,7 +15,7 @@ from kilonova.local.apimachinery.unstructured import (
     nested_value,
 )
 from kilonova.local.apiserver.kinds.columns import AGE, NAME, wide_column
-from kilonova.local.apiserver.kinds.kind import Column
+from kilonova.local.apiserver.kinds.kind import PrinterColumn
 from kilonova.local.apiserver.kinds.strategy import BuiltinStrategy, register_strategy
 
 _GROUP = "rbac.authorization.k8s.io"
@@ -61,7 +61,7 @@ class ClusterRoleStrategy(RoleStrategy):
     is_namespaced = False
 
 
-def _subjects_column(kind: str) -> Column:
+def _subjects_column(kind: str) -> PrinterColumn:
     def names(obj: JsonObject) -> str:
         found = [each for each in nested_objects(obj, "subjects") if each.get("kind") == kind]
         if kind == "ServiceAccount":
@@ -78,7 +78,7 @@ class RoleBindingStrategy(BuiltinStrategy):
     allows_create_on_update = True
     columns = (
         NAME,
-        Column(
+        PrinterColumn(
             "Role",
             "string",
             lambda obj, _: (

@@ -17,7 +17,7 @@ from kilonova.local.apiserver.kinds.columns import (
     flag_column,
     text_column,
 )
-from kilonova.local.apiserver.kinds.kind import Column
+from kilonova.local.apiserver.kinds.kind import PrinterColumn
 from kilonova.local.apiserver.kinds.strategy import BuiltinStrategy, register_strategy
 from kilonova.local.apiserver.kinds.validation import validate_immutable
 
@@ -39,7 +39,7 @@ class StorageClassStrategy(BuiltinStrategy):
 
     returns_deleted_object = True
     columns = (
-        Column("Name", "string", lambda obj, _: _name(obj), format="name"),
+        PrinterColumn("Name", "string", lambda obj, _: _name(obj), format="name"),
         text_column("Provisioner", "provisioner"),
         text_column("ReclaimPolicy", "reclaimPolicy", missing="Delete"),
         text_column("VolumeBindingMode", "volumeBindingMode", missing="Immediate"),
@@ -81,9 +81,9 @@ class CSIDriverStrategy(BuiltinStrategy):
         flag_column("AttachRequired", "spec", "attachRequired", missing=True),
         flag_column("PodInfoOnMount", "spec", "podInfoOnMount"),
         flag_column("StorageCapacity", "spec", "storageCapacity"),
-        Column("TokenRequests", "string", lambda obj, _: _format_audiences(obj)),
+        PrinterColumn("TokenRequests", "string", lambda obj, _: _format_audiences(obj)),
         flag_column("RequiresRepublish", "spec", "requiresRepublish"),
-        Column("Modes", "string", lambda obj, _: _format_lifecycle_modes(obj)),
+        PrinterColumn("Modes", "string", lambda obj, _: _format_lifecycle_modes(obj)),
         AGE,
     )
 
@@ -121,7 +121,7 @@ class VolumeAttachmentStrategy(BuiltinStrategy):
     allows_unconditional_update = False
     columns = (
         NAME,
-        Column(
+        PrinterColumn(
             "Attacher",
             "string",
             lambda obj, _: nested_value(obj, "spec", "attacher"),

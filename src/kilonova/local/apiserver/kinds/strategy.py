@@ -13,7 +13,7 @@ from kilonova.api.json import JsonObject
 from kilonova.local.apimachinery.errors import FieldError, invalid_value
 from kilonova.local.apimachinery.unstructured import nested_strings
 from kilonova.local.apiserver.kinds.columns import CREATED_AT, NAME
-from kilonova.local.apiserver.kinds.kind import Column, KindStrategy
+from kilonova.local.apiserver.kinds.kind import KindStrategy, PrinterColumn
 from kilonova.local.apiserver.kinds.normalization import Normalizer, NormalizerCompiler
 from kilonova.local.apiserver.schema.node import Schema
 
@@ -41,7 +41,7 @@ class BuiltinStrategy(KindStrategy):
     storage: StorageVersion | None = None
     """Set if the version is not the storage version."""
 
-    columns: Sequence[Column] = (NAME, CREATED_AT)
+    columns: Sequence[PrinterColumn] = (NAME, CREATED_AT)
 
     _normalizers: ClassVar[NormalizerCompiler] = NormalizerCompiler()
 

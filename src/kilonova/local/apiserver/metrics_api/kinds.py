@@ -7,7 +7,7 @@ from kilonova.api.json import JsonObject
 from kilonova.api.quantity import Quantity, parse_quantity
 from kilonova.local.apimachinery.unstructured import nested_object, nested_objects
 from kilonova.local.apiserver.kinds.columns import NAME
-from kilonova.local.apiserver.kinds.kind import Column, Kind, KindStrategy
+from kilonova.local.apiserver.kinds.kind import Kind, KindStrategy, PrinterColumn
 from kilonova.local.apiserver.schema.node import parse_schema
 
 GROUP = "metrics.k8s.io"
@@ -71,14 +71,14 @@ def _make_kind(plural: str, kind: str, schema: JsonObject, *, namespaced: bool) 
     )
 
 
-def _usage_column(resource: str) -> Column:
+def _usage_column(resource: str) -> PrinterColumn:
     def value(obj: JsonObject, _: datetime) -> str:
         shares = [nested_object(obj, "usage")] if "usage" in obj else []
         shares += [nested_object(each, "usage") for each in nested_objects(obj, "containers")]
         total = sum((parse_quantity(each[resource]) for each in shares), Quantity(0))
         return str(total)
 
-    return Column(resource, "string", value, format="quantity")
+    return PrinterColumn(resource, "string", value, format="quantity")
 
 
 class _MetricsStrategy(KindStrategy):
@@ -86,5 +86,5 @@ class _MetricsStrategy(KindStrategy):
         NAME,
         _usage_column("cpu"),
         _usage_column("memory"),
-        Column("Window", "string", lambda obj, _: obj["window"], format="duration"),
+        PrinterColumn("Window", "string", lambda obj, _: obj["window"], format="duration"),
     )

@@ -7,7 +7,7 @@ from kilonova.local.apiserver.admission import AdmissionChain
 from kilonova.local.apiserver.endpoints.resource_target import ResourceTarget
 from kilonova.local.apiserver.registry.encoding import object_key
 from kilonova.local.apiserver.served_kinds import ServedKinds, storage_resource
-from kilonova.local.apiserver.storage import Collection, Entry, Store
+from kilonova.local.apiserver.storage import Collection, Entry, RevisionStore
 from kilonova.local.clock import Clock, IdGenerator
 
 
@@ -15,7 +15,7 @@ from kilonova.local.clock import Clock, IdGenerator
 class RegistryContext:
     """The dependencies of every verb."""
 
-    store: Store
+    store: RevisionStore
     served_kinds: ServedKinds
     clock: Clock
     id_generator: IdGenerator

@@ -8,7 +8,7 @@ import msgspec
 
 from kilonova.api.json import JsonObject
 from kilonova.local.apiserver.kinds.kind import Kind
-from kilonova.local.apiserver.storage import Entry, Event, EventType
+from kilonova.local.apiserver.storage import Entry, EventType, StorageEvent
 
 encode = msgspec.json.Encoder().encode
 _NO_LABELS: dict[str, str] = {}
@@ -110,13 +110,13 @@ def encode_list(
     yield (opening if part or opening is first else b"") + b",".join(part) + b"]}\n"
 
 
-def encode_watch_event(kind: Kind, event: Event, as_type: EventType) -> bytes:
+def encode_watch_event(kind: Kind, event: StorageEvent, as_type: EventType) -> bytes:
     """One line of a watch."""
     return _watch_event(as_type, encode_object(kind, event.entry))
 
 
 def encode_watch_event_pieces(
-    kind: Kind, event: Event, as_type: EventType, size: int
+    kind: Kind, event: StorageEvent, as_type: EventType, size: int
 ) -> Iterator[bytes]:
     """The same line in pieces of `size`, cut from bytes that all watches share: a long line never
     exists as a whole.

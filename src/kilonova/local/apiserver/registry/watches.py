@@ -31,7 +31,13 @@ from kilonova.local.apiserver.registry.lists import (
 )
 from kilonova.local.apiserver.registry.options import WatchOptions
 from kilonova.local.apiserver.registry.selection import EntrySelector, entry_selector
-from kilonova.local.apiserver.storage import Collection, Entry, Event, EventType, RevisionCompacted
+from kilonova.local.apiserver.storage import (
+    Collection,
+    Entry,
+    EventType,
+    RevisionCompacted,
+    StorageEvent,
+)
 
 BOOKMARK_SECONDS = 60.0
 _EVENTS_PER_CHUNK = 500
@@ -46,7 +52,7 @@ _TIMER_TOLERANCE = 0.001
 class WatchEncoder(Protocol):
     """The encoding of a watch: whole objects, table rows, or metadata."""
 
-    def encode_event(self, kind: Kind, event: Event, as_type: EventType) -> bytes: ...
+    def encode_event(self, kind: Kind, event: StorageEvent, as_type: EventType) -> bytes: ...
 
     def encode_bookmark(self, kind: Kind, obj: JsonObject) -> bytes: ...
 
@@ -54,7 +60,7 @@ class WatchEncoder(Protocol):
 class ObjectWatchEncoder:
     """Objects without transformation."""
 
-    def encode_event(self, kind: Kind, event: Event, as_type: EventType) -> bytes:
+    def encode_event(self, kind: Kind, event: StorageEvent, as_type: EventType) -> bytes:
         return encode_watch_event(kind, event, as_type)
 
     def encode_bookmark(self, kind: Kind, obj: JsonObject) -> bytes:
@@ -147,7 +153,7 @@ class _WatchStream:
         lines: list[bytes] = []
         size = 0
         for entry in entries:
-            event = Event(added, entry, None, 0.0)
+            event = StorageEvent(added, entry, None, 0.0)
             large = self._is_large(event)
             if not large:
                 lines.append(self.encoder.encode_event(self.kind, event, added))
@@ -169,7 +175,7 @@ class _WatchStream:
         ):  # asked for, not implied: the client waits for the mark
             yield self._bookmark(rv, {"k8s.io/initial-events-end": "true"})
 
-    def _encode_chunks(self, events: list[Event]) -> Iterator[bytes]:
+    def _encode_chunks(self, events: list[StorageEvent]) -> Iterator[bytes]:
         """The lines of these events; watches without selectors that keep up share the bytes."""
         if self._is_large(events[0]):
             seen = self._select_event(events[0])
@@ -199,7 +205,7 @@ class _WatchStream:
             return self.collection.snapshot()
         return list(all_entries(self.collection, selector))
 
-    def _is_large(self, event: Event) -> bool:
+    def _is_large(self, event: StorageEvent) -> bool:
         return len(event.entry.body) > _CHUNK_BYTES and isinstance(self.encoder, ObjectWatchEncoder)
 
     def _is_served(self) -> bool:
@@ -208,15 +214,15 @@ class _WatchStream:
         found = self.registry.served_kinds.find(kind.group, kind.version, kind.plural)
         return found is kind
 
-    def _is_before_start(self, event: Event) -> bool:
+    def _is_before_start(self, event: StorageEvent) -> bool:
         """A watch may start at a future resourceVersion."""
         return event.entry.rv <= self.start_revision
 
-    def _encode_if_selected(self, event: Event) -> bytes:
+    def _encode_if_selected(self, event: StorageEvent) -> bytes:
         seen = self._select_event(event)
         return b"" if seen is None else self.encoder.encode_event(self.kind, *seen)
 
-    def _select_event(self, event: Event) -> tuple[Event, EventType] | None:
+    def _select_event(self, event: StorageEvent) -> tuple[StorageEvent, EventType] | None:
         """The event as this watch sees it: an object may enter or leave its selection."""
         if self._is_before_start(event):
             return None
@@ -239,7 +245,7 @@ class _WatchStream:
         return self.encoder.encode_bookmark(self.kind, obj)
 
 
-def _chunk_length(events: list[Event]) -> int:
+def _chunk_length(events: list[StorageEvent]) -> int:
     """The number of events in a chunk: at least one."""
     size = 0
     for count, event in enumerate(events[:_EVENTS_PER_CHUNK]):
@@ -249,7 +255,7 @@ def _chunk_length(events: list[Event]) -> int:
     return min(len(events), _EVENTS_PER_CHUNK)
 
 
-def _deleted_event(event: Event) -> Event:
+def _deleted_event(event: StorageEvent) -> StorageEvent:
     """An object that left the selection has its previous state, and the version of the change."""
     if event.type is EventType.DELETED or event.previous is None:
         return event
@@ -259,7 +265,7 @@ def _deleted_event(event: Event) -> Event:
     entry = Entry(
         previous.key, event.entry.rv, encode(obj), previous.uid, previous.labels, previous.fields
     )
-    return Event(EventType.DELETED, entry, previous, event.time)
+    return StorageEvent(EventType.DELETED, entry, previous, event.time)
 
 
 def _error_event(error: ApiError) -> bytes:

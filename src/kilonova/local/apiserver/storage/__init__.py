@@ -10,27 +10,32 @@ is decided synchronously, against the newest proposed state; it becomes visible 
 watches, and is acknowledged, only when its row is on disk. All writes proposed during a commit
 share the next one (group commit).
 
-The entry point is `Store` (`store`).
+The entry point is `RevisionStore` (`revision_store`).
 """
 
 from kilonova.local.apiserver.storage.collection import Collection, RevisionCompacted
-from kilonova.local.apiserver.storage.entries import Entry, Event, EventType
+from kilonova.local.apiserver.storage.entries import Entry, EventType, StorageEvent
 from kilonova.local.apiserver.storage.revision_log import Durability, RevisionLog, StorageError
-from kilonova.local.apiserver.storage.store import PutEntry, RemoveEntry, Store, UpdateFunction
+from kilonova.local.apiserver.storage.revision_store import (
+    PutEntry,
+    RemoveEntry,
+    RevisionStore,
+    UpdateFunction,
+)
 from kilonova.local.apiserver.storage.waiters import WatchInterest
 
 __all__ = [
     "Collection",
     "Durability",
     "Entry",
-    "Event",
     "EventType",
     "PutEntry",
     "RemoveEntry",
     "RevisionCompacted",
     "RevisionLog",
+    "RevisionStore",
     "StorageError",
-    "Store",
+    "StorageEvent",
     "UpdateFunction",
     "WatchInterest",
 ]

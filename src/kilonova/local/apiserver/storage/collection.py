@@ -8,7 +8,7 @@ from weakref import ReferenceType, ref
 
 from sortedcontainers import SortedDict
 
-from kilonova.local.apiserver.storage.entries import Entry, Event, EventType
+from kilonova.local.apiserver.storage.entries import Entry, EventType, StorageEvent
 from kilonova.local.apiserver.storage.field_index import FieldIndex, FieldReader
 from kilonova.local.apiserver.storage.waiters import Waiters, WatchInterest
 
@@ -19,7 +19,7 @@ class RevisionCompacted(Exception):
     """The resourceVersion is older than the watch cache."""
 
 
-class Snapshot:
+class CollectionSnapshot:
     """All entries of a collection at one revision, in key order."""
 
     __slots__ = ("__weakref__", "_entries", "end")
@@ -43,7 +43,7 @@ class Collection:
         self._bisect_key: Callable[[str], int] = ordered.bisect_right
         self._indexes: dict[str, FieldIndex] = {}
         self.proposed: dict[str, Entry | None] = {}
-        self.events: list[Event] = []
+        self.events: list[StorageEvent] = []
         self.first_event = 0
         """The number of the first event in the watch cache; cursors of watches count likewise."""
         self.oldest_revision = oldest
@@ -52,7 +52,7 @@ class Collection:
         self.waiters = Waiters()
         self.shared_chunk: tuple[object, bytes] | None = None
         """The last chunk that watches share, and the events it encodes."""
-        self._snapshot: ReferenceType[Snapshot] | None = None
+        self._snapshot: ReferenceType[CollectionSnapshot] | None = None
 
     def get(self, key: str) -> Entry | None:
         return self.entries.get(key)
@@ -73,11 +73,11 @@ class Collection:
         start, inclusive = (after, (False, False)) if after > low else (low or None, (True, False))
         return (entries[key] for key in self._key_range(start, high, inclusive))
 
-    def snapshot(self) -> Snapshot:
+    def snapshot(self) -> CollectionSnapshot:
         """All current entries; shared by all callers until the next change."""
         found = self._snapshot() if self._snapshot is not None else None
         if found is None or found.end != self.end_cursor:
-            found = Snapshot(tuple(self.entries.values()), self.end_cursor)
+            found = CollectionSnapshot(tuple(self.entries.values()), self.end_cursor)
             self._snapshot = ref(found)
         return found
 
@@ -113,7 +113,7 @@ class Collection:
         """The cursor of a watch that has seen everything."""
         return self.first_event + len(self.events)
 
-    def events_since(self, cursor: int) -> list[Event]:
+    def events_since(self, cursor: int) -> list[StorageEvent]:
         """The events from `cursor` on."""
         if cursor < self.first_event:
             raise RevisionCompacted
@@ -139,7 +139,7 @@ class Collection:
             await self.waiters.wait(interest, until)
         return max(cursor, self.first_event)
 
-    def publish(self, event: Event) -> None:
+    def publish(self, event: StorageEvent) -> None:
         entry = event.entry
         current = None if event.type is EventType.DELETED else entry
         for index in self._indexes.values():

@@ -53,7 +53,7 @@ class Entry:
         return f"Entry({self.key!r}, rv={self.rv})"
 
 
-class Event:
+class StorageEvent:
     """A change: `entry` is the state after it (for a deletion, the last state)."""
 
     __slots__ = ("entry", "previous", "time", "type")
@@ -69,4 +69,4 @@ class Event:
         return self.entry.rv
 
     def __repr__(self) -> str:
-        return f"Event({self.type.name}, {self.entry.key!r}, rv={self.entry.rv})"
+        return f"StorageEvent({self.type.name}, {self.entry.key!r}, rv={self.entry.rv})"

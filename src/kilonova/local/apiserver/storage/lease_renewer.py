@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from kilonova.api.times import format_micro_time
-from kilonova.local.apiserver.storage import Entry, PutEntry, Store
+from kilonova.local.apiserver.storage import Entry, PutEntry, RevisionStore
 from kilonova.local.kubelet_common.leases import LEASE_NAMESPACE, LEASES
 
 _RENEW_TIME_FIELD = b'"renewTime":"'
@@ -19,7 +19,7 @@ _RESOURCE_VERSION_FIELD = b'"resourceVersion":"'
 class StoreLeaseRenewer:
     """The `LeaseRenewer` of the process that has the store."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: RevisionStore) -> None:
         self._store = store
 
     async def renew(self, nodes: Sequence[str], now: datetime) -> list[str]:

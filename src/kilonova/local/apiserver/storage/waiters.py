@@ -12,7 +12,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-from kilonova.local.apiserver.storage.entries import Entry, Event
+from kilonova.local.apiserver.storage.entries import Entry, StorageEvent
 
 IMMEDIATE_WAKES = 64
 """Up to this many watches are woken without delay."""
@@ -65,7 +65,7 @@ class Waiters:
             if not others:
                 del self._waiting[interest]
 
-    def wake(self, events: Iterable[Event]) -> None:
+    def wake(self, events: Iterable[StorageEvent]) -> None:
         """Wake the watches that these events may match, now or after a delay."""
         if not self._waiting:
             return
@@ -96,7 +96,7 @@ class Waiters:
         for future in due:
             _wake_one(future)
 
-    def _interests_of(self, event: Event) -> Iterator[WatchInterest]:
+    def _interests_of(self, event: StorageEvent) -> Iterator[WatchInterest]:
         key = event.entry.key
         yield ("key", key)
         yield ("namespace", key.partition("/")[0])

@@ -23,7 +23,7 @@ T = TypeVar("T", bound=HasStatus)
 
 
 @dataclass(frozen=True, slots=True)
-class StatusWriter(Generic[T]):
+class WorkloadStatusWriter(Generic[T]):
     """Writes the statuses of one kind of workload, and waits until its cache shows them."""
 
     client: Client

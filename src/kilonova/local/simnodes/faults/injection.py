@@ -36,8 +36,8 @@ from kilonova.local.simnodes.lifecycle.node_objects import (
     SimulatedNode,
 )
 from kilonova.local.simnodes.machine import SimulatedMachine
-from kilonova.local.simnodes.pod_lifecycle import PodSimulator
-from kilonova.local.simnodes.pod_status import is_daemon_set_pod
+from kilonova.local.simnodes.pods.lifecycle import PodSimulator
+from kilonova.local.simnodes.pods.state import is_daemon_set_pod
 from kilonova.local.simnodes.timer_queue import TimerAction, TimerQueue
 
 _APPLICATION_XIDS = (13, 31, 43, 94)

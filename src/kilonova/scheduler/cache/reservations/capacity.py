@@ -17,7 +17,8 @@ from kilonova.scheduler.core.backfill.reserved_capacity import (
 from kilonova.scheduler.core.gpu.assignment import are_free
 from kilonova.scheduler.core.model.cluster import Cluster
 from kilonova.scheduler.core.model.gangs import Gang
-from kilonova.scheduler.core.model.snapshot import PodPlacement, Snapshot
+from kilonova.scheduler.core.model.pod_placement import PodPlacement
+from kilonova.scheduler.core.model.snapshot import Snapshot
 from kilonova.scheduler.core.queueing.queues import DEFAULT_QUEUE
 
 

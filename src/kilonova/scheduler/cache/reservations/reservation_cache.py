@@ -42,9 +42,9 @@ from kilonova.scheduler.convert.reservations.reserved_nodes import (
     matches_reserved_nodes,
     without_reserved_members,
 )
+from kilonova.scheduler.core.decisions import GangPlacement
 from kilonova.scheduler.core.model.cluster import Cluster
 from kilonova.scheduler.core.model.gangs import Gang
-from kilonova.scheduler.core.plan import GangPlacement
 from kilonova.scheduler.objects.keys import split_key
 
 

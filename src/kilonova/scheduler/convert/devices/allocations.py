@@ -8,7 +8,7 @@ from kilonova.api.json import JsonObject
 from kilonova.api.quantity import Format, Quantity
 from kilonova.scheduler.convert.devices.resource_slices import parse_nano
 from kilonova.scheduler.convert.selectors import convert_node_selector
-from kilonova.scheduler.core.dra.claim_cache import PublishedAllocation
+from kilonova.scheduler.core.dra.claim_ledger import PublishedAllocation
 from kilonova.scheduler.core.dra.claims import AllocatedDevice, ClaimAllocation, DeviceId
 from kilonova.scheduler.core.model.label_columns import NODE_NAME
 from kilonova.scheduler.core.model.requirements import NodeSelectorTerm, Requirement

@@ -19,7 +19,7 @@ from kilonova.scheduler.convert.devices.claims import FindClaim, FindClass, conv
 from kilonova.scheduler.convert.quantities import convert_quantities
 from kilonova.scheduler.core.dra.claims import ClaimRequest
 from kilonova.scheduler.core.model.gangs import Member
-from kilonova.scheduler.core.model.snapshot import GPU
+from kilonova.scheduler.core.model.node_table import GPU
 from kilonova.scheduler.objects.core_v1 import Pod
 from kilonova.scheduler.objects.resource_v1 import DeviceRequest, ExactDeviceRequest
 

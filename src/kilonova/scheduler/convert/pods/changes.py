@@ -6,7 +6,7 @@ from kilonova.api.gpu_annotations import DEVICES
 from kilonova.scheduler.convert.gpus import encode_devices
 from kilonova.scheduler.convert.pods.resizes import has_resize_changed
 from kilonova.scheduler.core.model.gangs import Member
-from kilonova.scheduler.core.model.snapshot import PodPlacement
+from kilonova.scheduler.core.model.pod_placement import PodPlacement
 from kilonova.scheduler.objects.core_v1 import Pod
 
 RereadPods = Callable[[Iterable[str], bool], None]

@@ -21,6 +21,7 @@ from kilonova.scheduler.convert.selectors import convert_node_selector, convert_
 from kilonova.scheduler.core.gpu.layout import MILLI_PER_GPU
 from kilonova.scheduler.core.gpu.mig import profile_of_resource
 from kilonova.scheduler.core.model.gangs import Member
+from kilonova.scheduler.core.model.node_table import GPU, PODS
 from kilonova.scheduler.core.model.requests import (
     GpuPreference,
     GpuRequest,
@@ -28,7 +29,6 @@ from kilonova.scheduler.core.model.requests import (
     Toleration,
     host_port_requests,
 )
-from kilonova.scheduler.core.model.snapshot import GPU, PODS
 from kilonova.scheduler.objects.core_v1 import Pod
 
 KAI_FRACTION = "gpu-fraction"

@@ -7,8 +7,10 @@ from kilonova.scheduler.convert.pods.members import InvalidRequest, convert_pod,
 from kilonova.scheduler.core.gpu.layout import GpuShare
 from kilonova.scheduler.core.gpu.selection import select_devices
 from kilonova.scheduler.core.model.gangs import Member
+from kilonova.scheduler.core.model.node_table import GPU
+from kilonova.scheduler.core.model.pod_placement import PodPlacement
 from kilonova.scheduler.core.model.requests import GpuRequest, Shape
-from kilonova.scheduler.core.model.snapshot import GPU, PodPlacement, Snapshot
+from kilonova.scheduler.core.model.snapshot import Snapshot
 from kilonova.scheduler.objects.core_v1 import Pod
 
 

@@ -14,8 +14,10 @@ from kilonova.scheduler.convert.quantities import convert_quantities, encode_qua
 from kilonova.scheduler.core.gpu.layout import MILLI_PER_GPU, GpuShare, build_share
 from kilonova.scheduler.core.gpu.mig import profile_of_resource
 from kilonova.scheduler.core.model.gangs import Gang, Group, Member
+from kilonova.scheduler.core.model.node_table import GPU, PODS, mig_resource
+from kilonova.scheduler.core.model.pod_placement import PodPlacement
 from kilonova.scheduler.core.model.requests import GpuRequest, Shape, is_queue_resource
-from kilonova.scheduler.core.model.snapshot import GPU, PODS, PodPlacement, Snapshot, mig_resource
+from kilonova.scheduler.core.model.snapshot import Snapshot
 
 ReservedNodes = tuple[ReservedNode, ...]
 _RequestKey = tuple[tuple[str, int], ...]

@@ -14,8 +14,10 @@ from kilonova.catalog.mig import MASK_COUNT
 from kilonova.scheduler.core.gpu.layout import MILLI_PER_GPU, GpuShare, build_share
 from kilonova.scheduler.core.model.cluster import Cluster, UsageRecorder
 from kilonova.scheduler.core.model.gangs import Gang, Member
+from kilonova.scheduler.core.model.node_table import GPU, PODS
+from kilonova.scheduler.core.model.pod_placement import PodPlacement
 from kilonova.scheduler.core.model.requests import GpuRequest, Shape, is_queue_resource
-from kilonova.scheduler.core.model.snapshot import GPU, PODS, PodPlacement, Snapshot
+from kilonova.scheduler.core.model.snapshot import Snapshot
 from kilonova.scheduler.core.placement.placer import Placer
 
 _PLACEHOLDER_PREFIX = "beside/"

@@ -22,7 +22,8 @@ from kilonova.scheduler.core.filters.inter_pod_rules import has_anti_affinity_co
 from kilonova.scheduler.core.gpu.assignment import are_free, make_placements
 from kilonova.scheduler.core.model.cluster import Cluster, RunningGang
 from kilonova.scheduler.core.model.gangs import Gang
-from kilonova.scheduler.core.model.snapshot import PodPlacement, Snapshot
+from kilonova.scheduler.core.model.pod_placement import PodPlacement
+from kilonova.scheduler.core.model.snapshot import Snapshot
 from kilonova.scheduler.core.placement.placer import Placer
 from kilonova.scheduler.core.topology.gang_tree import build_gang_tree
 

@@ -21,8 +21,10 @@ from kilonova.scheduler.core.consolidation.pod_migration import EquivalentPods, 
 from kilonova.scheduler.core.filters.feasibility import Counts, FeasibilityCache
 from kilonova.scheduler.core.model.cluster import Cluster
 from kilonova.scheduler.core.model.label_columns import Flags, Rows
+from kilonova.scheduler.core.model.node_table import GPU
+from kilonova.scheduler.core.model.pod_placement import PodPlacement
 from kilonova.scheduler.core.model.requests import Shape
-from kilonova.scheduler.core.model.snapshot import GPU, PodPlacement, Snapshot
+from kilonova.scheduler.core.model.snapshot import Snapshot
 from kilonova.scheduler.core.placement.placer import Placer
 from kilonova.scheduler.core.scoring.fragmentation import FragmentationModel
 from kilonova.scheduler.core.scoring.packing_fit import free_resources_on, packing_request

@@ -21,7 +21,7 @@ from kilonova.scheduler.core.model.cluster import Cluster, gang_charges
 from kilonova.scheduler.core.model.gang_validation import validate_gang
 from kilonova.scheduler.core.model.gangs import Gang
 from kilonova.scheduler.core.model.label_columns import Rows
-from kilonova.scheduler.core.model.snapshot import PodPlacement
+from kilonova.scheduler.core.model.pod_placement import PodPlacement
 from kilonova.scheduler.core.placement.placer import Placer
 from kilonova.scheduler.core.preemption.candidate_domains import iter_likely_domains
 from kilonova.scheduler.core.preemption.trial import can_restore

@@ -2,7 +2,7 @@
 
 Placement decisions are not revised, so at times two pods share a node where one of them would now
 fit better beside a third that arrived later. The gain of a migration is the increase of usable
-milli of the nodes. The caller has a budget, decides which pods may migrate, and carries it out.
+milli of the nodes. The caller has a budget, decides which pods may migrate, and executes it.
 """
 
 from collections.abc import Callable, Iterable

@@ -18,7 +18,7 @@ GpuMasks = Mapping[int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class GpuPart:
+class GpuPartition:
     """What a device occupies of a GPU, and the other devices that occupy some of the same."""
 
     index: int
@@ -39,7 +39,7 @@ class GpuTaker(Protocol):
         ...
 
 
-_NONE: Mapping[DeviceId, GpuPart] = {}
+_NONE: Mapping[DeviceId, GpuPartition] = {}
 
 
 class GpuDevices:
@@ -48,11 +48,11 @@ class GpuDevices:
     def __init__(self, inventory: DeviceInventory, occupancy: GpuOccupancy) -> None:
         self._inventory = inventory
         self._occupancy = occupancy
-        self._parts: dict[int, Mapping[DeviceId, GpuPart]] = {}
+        self._parts: dict[int, Mapping[DeviceId, GpuPartition]] = {}
         self.withdrawn: dict[DeviceId, Device] = {}
         """Devices that are in use although their driver does not publish them at present."""
 
-    def parts_on(self, row: int) -> Mapping[DeviceId, GpuPart]:
+    def parts_on(self, row: int) -> Mapping[DeviceId, GpuPartition]:
         """The devices that are GPUs of a node."""
         if not self._inventory.has_gpus and not self.withdrawn:
             return _NONE
@@ -88,7 +88,7 @@ class GpuDevices:
         self, row: int, device: DeviceId, usage: DeviceUsage, taken: GpuMasks | None
     ) -> bool:
         """Whether the GPU of a device is in use otherwise: by another device of it, and unless
-        `taken` is None by a pod; `taken` are slices promised to pods."""
+        `taken` is None by a pod; `taken` are slices already assigned to pods."""
         part = self.parts_on(row).get(device)
         if part is None:
             return False
@@ -110,7 +110,7 @@ class GpuDevices:
         part = self.parts_on(row).get(device)
         return part is not None and bool(part.overlapping)
 
-    def _find_parts(self, row: int) -> Mapping[DeviceId, GpuPart]:
+    def _find_parts(self, row: int) -> Mapping[DeviceId, GpuPartition]:
         found: dict[DeviceId, tuple[int, int]] = {}
         by_gpu: dict[int, list[tuple[DeviceId, int]]] = {}
         gpus, node = self._occupancy.gpu_ids(row), self._inventory.node_name(row)
@@ -123,7 +123,7 @@ class GpuDevices:
                 found[device.id] = index, reference.mask
                 by_gpu.setdefault(index, []).append((device.id, reference.mask))
         return {
-            id: GpuPart(
+            id: GpuPartition(
                 index,
                 mask,
                 tuple(other for other, its in by_gpu[index] if its & mask and other != id),

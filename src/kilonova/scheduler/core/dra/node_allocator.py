@@ -27,8 +27,8 @@ class NodeAllocator:
         budget: SearchBudget,
         taken: GpuMasks | None = _NONE_TAKEN,
     ) -> list[ClaimAllocation] | None:
-        """Devices for the claims of one pod beside those in use. `taken` are GPUs promised to pods;
-        with None, whatever pods use."""
+        """Devices for the claims of one pod beside those in use. `taken` are GPUs already
+        assigned to pods; with None, whatever pods use."""
         inventory = self._inventory
         if _requests_all_devices(claims) and not inventory.are_pools_complete(row):
             return None

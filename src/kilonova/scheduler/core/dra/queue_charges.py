@@ -17,7 +17,8 @@ from kilonova.scheduler.core.dra.claims import (
     DeviceRequestOption,
 )
 from kilonova.scheduler.core.gpu.layout import MILLI_PER_GPU
-from kilonova.scheduler.core.model.snapshot import GPU, PodPlacement
+from kilonova.scheduler.core.model.node_table import GPU
+from kilonova.scheduler.core.model.pod_placement import PodPlacement
 from kilonova.scheduler.core.queueing.queues import ResourceAmounts
 
 

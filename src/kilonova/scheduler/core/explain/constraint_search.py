@@ -8,6 +8,11 @@ from functools import reduce
 import numpy as np
 
 from kilonova.scheduler.core.backfill.shadow import BackfillReservation
+from kilonova.scheduler.core.decisions import (
+    InsufficientCapacity,
+    SchedulerError,
+    UnschedulableReason,
+)
 from kilonova.scheduler.core.explain import formatting
 from kilonova.scheduler.core.explain.blocking_constraint import BlockingConstraint
 from kilonova.scheduler.core.explain.diagnosis import (
@@ -37,7 +42,6 @@ from kilonova.scheduler.core.model.cluster import gang_charges
 from kilonova.scheduler.core.model.gang_validation import InvalidGang
 from kilonova.scheduler.core.model.gangs import Gang
 from kilonova.scheduler.core.model.requests import Shape
-from kilonova.scheduler.core.plan import InsufficientCapacity, SchedulerError, UnschedulableReason
 from kilonova.scheduler.core.queueing.ledger import LimitExceeded
 from kilonova.scheduler.core.queueing.queues import QueueProblem
 from kilonova.scheduler.core.topology.gang_tree import build_gang_tree

@@ -15,9 +15,10 @@ from kilonova.scheduler.core.filters.inter_pod_rules import inter_pod_rejections
 from kilonova.scheduler.core.filters.node_filters import FilterReason, untolerated_taints
 from kilonova.scheduler.core.model.gangs import Member
 from kilonova.scheduler.core.model.label_columns import Rows
+from kilonova.scheduler.core.model.node_table import GPU, PODS, mig_resource
 from kilonova.scheduler.core.model.nodes import Taint
 from kilonova.scheduler.core.model.requests import Shape, is_host_port
-from kilonova.scheduler.core.model.snapshot import GPU, PODS, Snapshot, mig_resource
+from kilonova.scheduler.core.model.snapshot import Snapshot
 
 CORDON_TAINT = Taint("node.kubernetes.io/unschedulable", "NoSchedule")
 CLAIMED_DEVICES = "claimed devices"

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kilonova.scheduler.core.backfill.shadow import BackfillReservation
+from kilonova.scheduler.core.decisions import UnschedulableReason
 from kilonova.scheduler.core.explain import formatting
 from kilonova.scheduler.core.explain.blocking_constraint import BlockingConstraint
 from kilonova.scheduler.core.explain.changes.change import ProposedChange, Wait
@@ -17,7 +18,7 @@ from kilonova.scheduler.core.explain.trial_cluster import TrialCluster, reduce_t
 from kilonova.scheduler.core.filters.feasibility import ScoreFunction
 from kilonova.scheduler.core.model.cluster import Cluster
 from kilonova.scheduler.core.model.gangs import Gang
-from kilonova.scheduler.core.plan import Policy, UnschedulableReason
+from kilonova.scheduler.core.scheduling_cycle import PlannerPolicy
 
 _MAX_DIAGNOSES = 4
 _MAX_MESSAGE_BYTES = 1000
@@ -51,7 +52,7 @@ class Explainer:
     placements. Pods of gangs explained later are removed from it.
     """
 
-    def __init__(self, cluster: Cluster, score: ScoreFunction, policy: Policy) -> None:
+    def __init__(self, cluster: Cluster, score: ScoreFunction, policy: PlannerPolicy) -> None:
         self._trial = TrialCluster(cluster, score, policy)
 
     def explain(
@@ -88,7 +89,7 @@ class Explainer:
 def explain(
     cluster: Cluster,
     score: ScoreFunction,
-    policy: Policy,
+    policy: PlannerPolicy,
     gang: Gang,
     reason: UnschedulableReason,
     now: float,

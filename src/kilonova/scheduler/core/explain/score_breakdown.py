@@ -8,7 +8,8 @@ from kilonova.scheduler.core.filters.feasibility import count_fitting
 from kilonova.scheduler.core.filters.inter_pod_rules import inter_pod_rejections
 from kilonova.scheduler.core.filters.node_filters import FilterReason, filter_nodes
 from kilonova.scheduler.core.model.label_columns import Rows
-from kilonova.scheduler.core.model.snapshot import PodPlacement, Snapshot
+from kilonova.scheduler.core.model.pod_placement import PodPlacement
+from kilonova.scheduler.core.model.snapshot import Snapshot
 from kilonova.scheduler.core.scoring.plugins import Scoring
 
 

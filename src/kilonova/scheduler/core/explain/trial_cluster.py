@@ -20,8 +20,8 @@ from kilonova.scheduler.core.placement.placer import (
     search_budget_for,
     with_one_more_required,
 )
-from kilonova.scheduler.core.plan import Policy
 from kilonova.scheduler.core.preemption.victim_selection import VictimSelector
+from kilonova.scheduler.core.scheduling_cycle import PlannerPolicy
 from kilonova.scheduler.core.topology.gang_tree import build_gang_tree
 
 _MAX_PODS = 2048
@@ -32,7 +32,7 @@ _MAX_ATTEMPTS = 96
 class TrialCluster:
     """An independent copy of a cluster."""
 
-    def __init__(self, cluster: Cluster, score: ScoreFunction, policy: Policy) -> None:
+    def __init__(self, cluster: Cluster, score: ScoreFunction, policy: PlannerPolicy) -> None:
         self.cluster = cluster.copy()
         self.snapshot = self.cluster.snapshot
         self.policy = policy

@@ -22,8 +22,9 @@ from kilonova.scheduler.core.gpu.selection import (
 )
 from kilonova.scheduler.core.model.change_log import ChangeLog
 from kilonova.scheduler.core.model.label_columns import Rows
+from kilonova.scheduler.core.model.node_table import mig_resource
 from kilonova.scheduler.core.model.requests import GpuRequest, Shape
-from kilonova.scheduler.core.model.snapshot import Snapshot, mig_resource
+from kilonova.scheduler.core.model.snapshot import Snapshot
 from kilonova.scheduler.core.search_budget import SearchBudget
 
 Counts = NDArray[np.int64]

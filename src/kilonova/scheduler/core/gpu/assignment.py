@@ -5,14 +5,15 @@ from functools import lru_cache
 
 import numpy as np
 
-from kilonova.scheduler.core.dra.claim_cache import ClaimAllocations
+from kilonova.scheduler.core.dra.claim_ledger import ClaimAllocations
 from kilonova.scheduler.core.dra.gpu_devices import GpuMasks
 from kilonova.scheduler.core.gpu.identity import WHOLE_GPU
 from kilonova.scheduler.core.gpu.layout import MILLI_PER_GPU, GpuLayout, GpuShare
 from kilonova.scheduler.core.gpu.selection import select_devices, select_whole_devices
 from kilonova.scheduler.core.model.gangs import Member
+from kilonova.scheduler.core.model.pod_placement import PodPlacement
 from kilonova.scheduler.core.model.requests import GpuRequest, Shape
-from kilonova.scheduler.core.model.snapshot import PodPlacement, Snapshot
+from kilonova.scheduler.core.model.snapshot import Snapshot
 
 
 def are_free(snapshot: Snapshot, row: int, devices: Iterable[GpuShare]) -> bool:

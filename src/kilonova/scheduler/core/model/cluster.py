@@ -19,8 +19,10 @@ from kilonova.scheduler.core.dra.queue_charges import (
 )
 from kilonova.scheduler.core.gpu.layout import MILLI_PER_GPU
 from kilonova.scheduler.core.model.gangs import Gang
+from kilonova.scheduler.core.model.node_table import GPU, PODS
+from kilonova.scheduler.core.model.pod_placement import PodPlacement
 from kilonova.scheduler.core.model.requests import Shape, is_queue_resource
-from kilonova.scheduler.core.model.snapshot import GPU, PODS, PodPlacement, Snapshot
+from kilonova.scheduler.core.model.snapshot import Snapshot
 from kilonova.scheduler.core.queueing.forest import build_queue_forest
 from kilonova.scheduler.core.queueing.ledger import Ledger
 from kilonova.scheduler.core.queueing.queues import QueueForest, ResourceAmounts

@@ -8,29 +8,23 @@ This is fast, and succeeds in most cases. Where it fails although a placement ma
 search follows (see `backtracking_search`).
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import groupby, product
+from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
 import numpy as np
 
-from kilonova.scheduler.core.filters.feasibility import Counts, FeasibilityCache
-from kilonova.scheduler.core.filters.inter_pod_rules import inter_pod_rejections
+from kilonova.scheduler.core.filters.feasibility import FeasibilityCache
 from kilonova.scheduler.core.gpu.assignment import assign_shares, make_placements
-from kilonova.scheduler.core.model.gangs import Gang, GangAntiAffinity, Group, Member
+from kilonova.scheduler.core.model.gangs import Gang, GangAntiAffinity
 from kilonova.scheduler.core.model.label_columns import Rows
-from kilonova.scheduler.core.model.requests import Shape
-from kilonova.scheduler.core.model.snapshot import PodPlacement, Snapshot
-from kilonova.scheduler.core.placement import distribution
-from kilonova.scheduler.core.placement.anti_affinity import (
-    find_exclusive_level,
-    limit_to_one_per_domain,
-)
+from kilonova.scheduler.core.model.pod_placement import PodPlacement
+from kilonova.scheduler.core.model.snapshot import Snapshot
 from kilonova.scheduler.core.placement.backtracking_search import (
     NodeChoice,
-    claim_search_cost,
     search_placement,
 )
+from kilonova.scheduler.core.placement.claim_pins import ClaimPins
+from kilonova.scheduler.core.placement.group_placer import GroupPlacer
 from kilonova.scheduler.core.placement.sequential import SequentialPlacer
 from kilonova.scheduler.core.search_budget import SearchBudget
 from kilonova.scheduler.core.topology.domains import can_hold, candidate_domains
@@ -59,17 +53,14 @@ class PlacementAttempt:
     ) -> None:
         self._snapshot = snapshot
         self._feasibility = feasibility
-        self._levels = levels
         self._gang = gang
         self._budget = budget
         self._trial_budget = SearchBudget(_TRIALS + _TRIALS_PER_PART * _count_domain_choices(gang))
-        self._sequential = SequentialPlacer(
-            snapshot, feasibility, gang.name, self._reachable_rows, self._trial_budget
+        self._claim_pins = ClaimPins(snapshot, feasibility, budget)
+        sequential = SequentialPlacer(
+            snapshot, feasibility, gang.name, self._claim_pins.reachable_rows, self._trial_budget
         )
-        self._group_rows: dict[str, Rows] = {}
-        """Rows among which the minimum of a group was placed."""
-        self._claim_pins: Mapping[str, int] = {}
-        """Row on which each unallocated shared claim is to be allocated."""
+        self._groups = GroupPlacer(snapshot, feasibility, levels, gang, sequential)
 
     def place(self, rows: Rows, *, search_exhaustively: bool) -> list[PodPlacement] | None:
         root = build_gang_tree(self._gang)
@@ -77,11 +68,11 @@ class PlacementAttempt:
             return None
         trial = self._snapshot.begin_trial()
         for allowed in self._candidate_rows(root, rows):
-            for pins in self._claim_pin_options(root, allowed):
-                self._claim_pins = pins
+            for pins in self._claim_pins.find_options(root, allowed):
+                self._claim_pins.pins = pins
                 if self._try_within(self._place, root, allowed):
                     for leaf in root.leaves():
-                        self._add_surplus(leaf)
+                        self._groups.place_surplus(leaf)
                     return self._sort_by_rank(root, self._snapshot.commit(trial))
         self._snapshot.rollback(trial)
         return self._place_by_search(root, rows) if search_exhaustively else None
@@ -130,8 +121,8 @@ class PlacementAttempt:
             self._add_surplus_around(child, rows)
         if part.group is not None and (part.needs_pods or self._place(part, rows)):
             if part.needs_pods:
-                self._group_rows[part.group.name] = rows
-            self._add_surplus(part)
+                self._groups.rows[part.group.name] = rows
+            self._groups.place_surplus(part)
 
     def _candidate_rows(self, root: GangPart, rows: Rows) -> Iterator[Rows]:
         """Rows to try. Pods with affinity to other pods of the gang follow the first of them; where
@@ -149,47 +140,6 @@ class PlacementAttempt:
         members = (member for group in self._gang.groups for member in group.members)
         ranks = {member.pod: rank for rank, member in enumerate(members)}
         return sorted(placements, key=lambda placement: ranks[placement.pod])
-
-    def _claim_pin_options(self, root: GangPart, rows: Rows) -> Iterator[Mapping[str, int]]:
-        """Rows on which shared claims may be allocated: all users of a claim must fit from there.
-        Claims of one pod are allocated on the same node."""
-        sharers: dict[str, dict[Shape, int]] = {}
-        joined: dict[str, set[str]] = {}
-        for leaf in root.leaves():
-            for shape, number in leaf.required_shapes:
-                claims = self._snapshot.claims.unallocated_shared_claims(shape.claims)
-                together = set[str]().union(claims, *(joined.get(claim, ()) for claim in claims))
-                joined.update((claim, together) for claim in sorted(together))
-                for claim in claims:
-                    shapes = sharers.setdefault(claim, {})
-                    shapes[shape] = shapes.get(shape, 0) + number
-        parts = list({id(together): together for together in joined.values()}.values())
-        choices: list[list[int]] = []
-        for together in parts:
-            shapes = {shape: n for claim in sorted(together) for shape, n in sharers[claim].items()}
-            choices.append(self._pin_rows(shapes, rows))
-        for number, chosen in enumerate(product(*choices)):
-            # Each option recomputes all nodes. Options left out are covered by the complete search.
-            if number and not self._budget.spend(2 * claim_search_cost(len(rows))):
-                return
-            pins = zip(parts, chosen, strict=True)
-            yield {claim: row for together, row in pins for claim in together}
-
-    def _pin_rows(self, shapes: Mapping[Shape, int], rows: Rows) -> list[int]:
-        """Rows where a pod of each shape fits; rows where all of their pods fit come first."""
-        capacities = [self._feasibility.free_capacity(shape)[rows] for shape in shapes]
-        least = np.minimum.reduce(capacities)
-        enough = least >= sum(shapes.values())
-        keys = self._feasibility.ranking_keys(next(iter(shapes)))[rows]
-        order = np.lexsort((-keys, ~enough))
-        return rows[order][least[order] > 0].tolist()
-
-    def _reachable_rows(self, member: Member, rows: Rows) -> Rows:
-        """Rows from which a pod reaches the devices of its shared claims."""
-        for claim in self._snapshot.claims.unallocated_shared_claims(member.shape.claims):
-            if claim in self._claim_pins:
-                rows = rows[rows == self._claim_pins[claim]]
-        return rows
 
     def _rows_avoiding_gangs(
         self, anti_affinity: GangAntiAffinity | None, rows: Rows
@@ -251,7 +201,7 @@ class PlacementAttempt:
 
     def _place_inside(self, part: GangPart, rows: Rows) -> bool:
         if part.group is not None:
-            return self._place_group(part, part.group, part.group.needed, rows)
+            return self._groups.place_required(part, part.group, rows)
         if len(part.children) < 2:
             return self._place_all(part.children, rows)
         if self._try_within(self._place_all, part.children, rows):
@@ -272,150 +222,6 @@ class PlacementAttempt:
             for shape, number in leaf.required_shapes
         )
         return max(shares, default=0.0)
-
-    def _place_group(self, leaf: GangPart, group: Group, number: int, rows: Rows) -> bool:
-        self._group_rows[group.name] = rows
-        members = list(group.members[:number])
-        if group.segments is not None and len({member.shape for member in members}) > 1:
-            return self._sequential.place_all(group, members, rows)
-        return all(
-            self._place_same_shape(leaf, group, same_shape[0].shape, same_shape, rows)
-            for same_shape in self._scarcest_first(members, rows)
-        )
-
-    def _scarcest_first(self, members: list[Member], rows: Rows) -> list[list[Member]]:
-        """Pods grouped by shape, the shape with least free capacity per pod first."""
-        kinds: dict[Shape, list[Member]] = {}
-        for member in members:
-            kinds.setdefault(member.shape, []).append(member)
-        if len(kinds) < 2:
-            return list(kinds.values())
-
-        def capacity_per_pod(same_shape: list[Member]) -> float:
-            return float(self._feasibility.free_capacity(same_shape[0].shape)[rows].sum()) / len(
-                same_shape
-            )
-
-        return sorted(kinds.values(), key=capacity_per_pod)
-
-    def _place_same_shape(
-        self, leaf: GangPart, group: Group, shape: Shape, members: list[Member], rows: Rows
-    ) -> bool:
-        if self._must_place_sequentially(members):
-            return self._sequential.place_all(group, members, rows)
-        capacity = self._free_capacity(members, rows)
-        taken = self._distribute(leaf, group, shape, rows, capacity, len(members))
-        if int(taken.sum()) < len(members):
-            return False
-        self._add_members(group, shape, members, rows, taken)
-        return True
-
-    def _must_place_sequentially(self, members: list[Member]) -> bool:
-        """Whether each of some pods of one shape changes where the next may be placed, or
-        anti-affinity of placed pods matches only some of them."""
-        pod_counts, shape = self._snapshot.pod_counts, members[0].shape
-        if find_exclusive_level(members) is None or self._snapshot.claims.affects_other_nodes(
-            shape.claims
-        ):
-            return True
-        if not pod_counts.has_anti_affinity:
-            return False
-        return len({pod_counts.anti_affinity_against(member) for member in members}) > 1
-
-    def _free_capacity(self, members: list[Member], rows: Rows) -> Counts:
-        shape = members[0].shape
-        capacity = self._feasibility.free_capacity(shape)[rows]
-        rejections = inter_pod_rejections(self._snapshot, members[0])
-        if rejections is not None:
-            capacity = np.where(rejections[rows] == 0, capacity, 0)
-        level = find_exclusive_level(members)
-        if level:
-            capacity = limit_to_one_per_domain(
-                self._snapshot, level, rows, capacity, self._feasibility.ranking_keys(shape)[rows]
-            )
-        return capacity
-
-    def _distribute(
-        self,
-        leaf: GangPart,
-        group: Group,
-        shape: Shape,
-        rows: Rows,
-        free_capacity: Counts,
-        number: int,
-    ) -> Counts:
-        ranks = self._snapshot.ranks[rows]
-        if group.segments is not None:
-            domains = self._snapshot.labels.domains(group.segments.level, rows)
-            return distribution.fill_whole_segments(
-                free_capacity, domains, ranks, group.segments.size, number
-            )
-        near = leaf.pack.preferred or self._gang.pack.preferred
-        if near:
-            domains = self._snapshot.labels.domains(near, rows)
-            return distribution.fill_fewest_domains(free_capacity, domains, ranks, number)
-        if leaf.pack or self._gang.pack:
-            return distribution.fill_fewest_nodes(free_capacity, ranks, number)
-        return distribution.fill_best_nodes(
-            free_capacity, self._feasibility.ranking_keys(shape)[rows], number
-        )
-
-    def _add_members(
-        self, group: Group, shape: Shape, members: list[Member], rows: Rows, taken: Counts
-    ) -> None:
-        """Places members in order of rank on the rows in order of the topology."""
-        used = np.flatnonzero(taken)
-        order = self._topology_order(rows[used])
-        if group.segments is not None:
-            domains = self._snapshot.labels.domains(group.segments.level, rows[used])
-            order = order[
-                distribution.order_by_segments(
-                    domains[order], taken[used][order], group.segments.size
-                )
-            ]
-        placements: list[PodPlacement] = []
-        for row, count in zip(rows[used][order].tolist(), taken[used][order].tolist(), strict=True):
-            some = members[len(placements) : len(placements) + count]
-            placements.extend(make_placements(self._snapshot, row, some, self._gang.name))
-        self._snapshot.add_pods(placements)
-
-    def _topology_order(self, rows: Rows) -> Rows:
-        columns = [self._snapshot.labels.domain_ranks(level, rows) for level in self._levels]
-        return np.lexsort((self._snapshot.ranks[rows], *reversed(columns)))
-
-    def _add_surplus(self, leaf: GangPart) -> None:
-        """Places the surplus pods of a group as far as they fit."""
-        group = leaf.group
-        assert group is not None
-        rows = self._group_rows.get(group.name)
-        surplus = list(group.members[group.needed :])
-        if rows is None or not surplus:
-            return
-        if group.segments is not None:
-            surplus = self._complete_segment(group, surplus, rows)
-            if len({member.shape for member in surplus}) > 1:
-                self._sequential.place_as_many_as_fit(group, surplus, rows)
-                return
-        for shape, same in groupby(surplus, key=lambda member: member.shape):
-            members = list(same)
-            if self._must_place_sequentially(members):
-                self._sequential.place_as_many_as_fit(group, members, rows)
-                continue
-            capacity = self._free_capacity(members, rows)
-            taken = self._distribute(leaf, group, shape, rows, capacity, len(members))
-            self._add_members(group, shape, members[: int(taken.sum())], rows, taken)
-
-    def _complete_segment(self, group: Group, surplus: list[Member], rows: Rows) -> list[Member]:
-        """Completes the segment in which the minimum ends; the remaining pods begin a new one."""
-        assert group.segments is not None
-        begun = group.needed % group.segments.size
-        if not begun:
-            return surplus
-        last = self._snapshot.placements[group.members[group.needed - 1].pod].row
-        domains = self._snapshot.labels.domains(group.segments.level, np.append(rows, last))
-        missing = group.segments.size - begun
-        self._sequential.place_in_order(surplus[:missing], rows[domains[:-1] == domains[-1]])
-        return surplus[missing:]
 
 
 def _count_domain_choices(gang: Gang) -> int:

@@ -13,7 +13,8 @@ from kilonova.scheduler.core.filters.feasibility import (
 from kilonova.scheduler.core.gpu.assignment import make_placements
 from kilonova.scheduler.core.model.gangs import Gang, Member
 from kilonova.scheduler.core.model.label_columns import Rows
-from kilonova.scheduler.core.model.snapshot import PodPlacement, Snapshot
+from kilonova.scheduler.core.model.pod_placement import PodPlacement
+from kilonova.scheduler.core.model.snapshot import Snapshot
 from kilonova.scheduler.core.placement.attempt import PlacementAttempt
 from kilonova.scheduler.core.placement.backtracking_search import MAX_PODS
 from kilonova.scheduler.core.placement.expected_size import expected_gangs, remove_expected_pods

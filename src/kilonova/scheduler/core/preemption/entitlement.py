@@ -14,7 +14,7 @@ from functools import cached_property
 
 from kilonova.scheduler.core.model.cluster import Cluster, RunningGang, gang_charges
 from kilonova.scheduler.core.model.gangs import Gang
-from kilonova.scheduler.core.model.snapshot import PodPlacement
+from kilonova.scheduler.core.model.pod_placement import PodPlacement
 from kilonova.scheduler.core.preemption.rules import (
     PotentialVictim,
     Preemptor,

@@ -8,7 +8,9 @@ from kilonova.scheduler.core.filters.inter_pod_rules import has_anti_affinity_co
 from kilonova.scheduler.core.gpu.assignment import are_free
 from kilonova.scheduler.core.model.gangs import Gang
 from kilonova.scheduler.core.model.label_columns import Flags
-from kilonova.scheduler.core.model.snapshot import AmountArray, PodPlacement, Snapshot
+from kilonova.scheduler.core.model.node_table import AmountArray
+from kilonova.scheduler.core.model.pod_placement import PodPlacement
+from kilonova.scheduler.core.model.snapshot import Snapshot
 from kilonova.scheduler.core.placement.placer import Placer
 from kilonova.scheduler.core.preemption.entitlement import EvictionUnit
 

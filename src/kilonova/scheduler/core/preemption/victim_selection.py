@@ -26,7 +26,7 @@ from kilonova.scheduler.core.filters.node_filters import FilterReason
 from kilonova.scheduler.core.model.cluster import Cluster
 from kilonova.scheduler.core.model.gangs import Gang
 from kilonova.scheduler.core.model.label_columns import Flags, Rows
-from kilonova.scheduler.core.model.snapshot import PodPlacement
+from kilonova.scheduler.core.model.pod_placement import PodPlacement
 from kilonova.scheduler.core.placement.placer import Placer, single_unconstrained_pod
 from kilonova.scheduler.core.preemption.candidate_domains import iter_candidate_domains
 from kilonova.scheduler.core.preemption.entitlement import Entitlement, EvictionUnit, UnitCost

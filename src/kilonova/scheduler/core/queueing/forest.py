@@ -142,10 +142,10 @@ def _find_contradictions(
                 yield QueueProblem(name, "LimitBelowDeserved", message, fix)
         for resource, amount in queues[name].deserved.items():
             children = queues[name].children
-            promised = sum(queues[child].deserved.get(resource, 0) for child in children)
-            if promised > amount:
+            total = sum(queues[child].deserved.get(resource, 0) for child in children)
+            if total > amount:
                 message = (
-                    f'queues below "{name}" deserve {promised} {resource} together, '
+                    f'queues below "{name}" deserve {total} {resource} together, '
                     f"which itself deserves {amount}"
                 )
                 fix = f'raise deserved or limit of "{name}", or lower deserved of the others'

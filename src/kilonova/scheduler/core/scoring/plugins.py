@@ -14,8 +14,9 @@ from kilonova.scheduler.core.filters.feasibility import ScoreFunction, Scores
 from kilonova.scheduler.core.gpu.layout import idle_devices
 from kilonova.scheduler.core.gpu.selection import best_scores
 from kilonova.scheduler.core.model.label_columns import Rows
+from kilonova.scheduler.core.model.node_table import GPU
 from kilonova.scheduler.core.model.requests import Shape
-from kilonova.scheduler.core.model.snapshot import GPU, Snapshot
+from kilonova.scheduler.core.model.snapshot import Snapshot
 from kilonova.scheduler.core.scoring.packing_fit import LearnedPackingFit
 from kilonova.scheduler.core.scoring.preferences import preference_score
 

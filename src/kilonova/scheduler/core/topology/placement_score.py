@@ -9,8 +9,10 @@ from kilonova.scheduler.core.filters.feasibility import Counts
 from kilonova.scheduler.core.filters.node_filters import FilterReason, filter_nodes
 from kilonova.scheduler.core.gpu.layout import MILLI_PER_GPU
 from kilonova.scheduler.core.model.label_columns import NODE_NAME, Codes, Rows
+from kilonova.scheduler.core.model.node_table import GPU
+from kilonova.scheduler.core.model.pod_placement import PodPlacement
 from kilonova.scheduler.core.model.requests import Shape
-from kilonova.scheduler.core.model.snapshot import GPU, PodPlacement, Snapshot
+from kilonova.scheduler.core.model.snapshot import Snapshot
 
 
 def compute_placement_score(

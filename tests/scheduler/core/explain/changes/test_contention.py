@@ -5,9 +5,10 @@ from random import Random
 from kilonova.scheduler.core.explain import Explanation, explain
 from kilonova.scheduler.core.explain.changes.change import AddNodes, FreeCapacity, Wait
 from kilonova.scheduler.core.model.gangs import Gang
-from kilonova.scheduler.core.model.snapshot import GPU
-from kilonova.scheduler.core.plan import Planner, Policy
+from kilonova.scheduler.core.model.node_table import GPU
+from kilonova.scheduler.core.planner import Planner
 from kilonova.scheduler.core.queueing.queues import QueueSpec
+from kilonova.scheduler.core.scheduling_cycle import PlannerPolicy
 from tests.scheduler.core.support.clusters import BLOCK, RACK, node, shape, tight
 from tests.scheduler.core.support.unschedulable_gangs import (
     POLICY,
@@ -72,7 +73,7 @@ def test_raised_limit_may_serve_another_gang() -> None:
 
 
 def test_reported_contention_matches_scheduling() -> None:
-    policy = Policy((BLOCK, RACK), preemption_enabled=False, reserve_after=1e9)
+    policy = PlannerPolicy((BLOCK, RACK), preemption_enabled=False, reserve_after=1e9)
     taken = free = 0
     for seed in range(150):
         dice = Random(seed)

@@ -11,20 +11,22 @@ from random import Random
 
 import pytest
 
+from kilonova.scheduler.core.decisions import InsufficientCapacity
 from kilonova.scheduler.core.explain import Explanation, explain
 from kilonova.scheduler.core.explain.changes.change import FreeCapacity
 from kilonova.scheduler.core.explain.changes.proposals import MAX_PROPOSALS
 from kilonova.scheduler.core.gpu.layout import GpuShare
 from kilonova.scheduler.core.model.cluster import Cluster
 from kilonova.scheduler.core.model.gangs import Gang, Group, Member, PackConstraint
+from kilonova.scheduler.core.model.pod_placement import PodPlacement
 from kilonova.scheduler.core.model.requests import Shape
-from kilonova.scheduler.core.model.snapshot import PodPlacement
-from kilonova.scheduler.core.plan import InsufficientCapacity, Planner, Policy
+from kilonova.scheduler.core.planner import Planner
+from kilonova.scheduler.core.scheduling_cycle import PlannerPolicy
 from tests.scheduler.core.support.clusters import BLOCK, RACK, gang, group, node, shape, tight
 from tests.scheduler.core.support.unschedulable_gangs import apply_change, cluster_of, job
 
 CASE_COUNT = int(os.environ.get("KILONOVA_WORLDS", "120"))
-POLICY = Policy((BLOCK, RACK), preemption_enabled=False, reserve_after=1e9)
+POLICY = PlannerPolicy((BLOCK, RACK), preemption_enabled=False, reserve_after=1e9)
 SHAPES = (
     shape(1),
     shape(1),
@@ -112,13 +114,13 @@ def test_proposed_release_is_smallest() -> None:
         found = explain(cluster, tight, POLICY, pending, plan.unschedulable[0].reason, 10.0)
         changes = list_proposed(found)
         if not changes and len(found.changes) < MAX_PROPOSALS:
-            assert find_fewest(cluster, pending, 4) is None, f"world {seed}: {found.changes}"
+            assert find_fewest(cluster, pending, 4) is None, f"case {seed}: {found.changes}"
         for change in changes:
             smaller = find_fewest(cluster, pending, len(change.pods))
-            assert smaller is None, f"world {seed}: {change.pods}, and {smaller} would do"
+            assert smaller is None, f"case {seed}: {change.pods}, and {smaller} would do"
             changed, now = apply_change(change, cluster, (), pending, 10.0)
             placed = Planner(cluster, tight, POLICY).schedule([changed], now).placements
-            assert [each.gang.name for each in placed] == ["x"], f"world {seed}: {change}"
+            assert [each.gang.name for each in placed] == ["x"], f"case {seed}: {change}"
             several += len(change.pods) > 1
     assert several > CASE_COUNT / 40
 

@@ -14,7 +14,7 @@ from kilonova.local.apiserver.admission.chain import Attributes
 from kilonova.local.apiserver.auth import MASTERS, AuthorizationAttributes, Authorizer, User
 from kilonova.local.apiserver.auth.authorizer import forbidden_error
 from kilonova.local.apiserver.kinds.resource.claim_status_validation import device_id
-from kilonova.local.apiserver.storage import Store
+from kilonova.local.apiserver.storage import RevisionStore
 
 _GROUP = "resource.k8s.io"
 _ADMIN_ACCESS_LABEL = "resource.kubernetes.io/admin-access"
@@ -26,7 +26,7 @@ _SPEC_PATHS = {"resourceclaims": ("spec",), "resourceclaimtemplates": ("spec", "
 class DeviceClaimAuthorization:
     """Checks claims and templates; all other writes cost a comparison."""
 
-    def __init__(self, store: Store, authorizer: Authorizer) -> None:
+    def __init__(self, store: RevisionStore, authorizer: Authorizer) -> None:
         self._store = store
         self._namespaces = store.collection("namespaces")
         self._authorizer = authorizer

@@ -7,7 +7,7 @@ from kilonova.api.quantity import Quantity
 from kilonova.local.apimachinery.errors import forbidden
 from kilonova.local.apimachinery.unstructured import ensure_object, nested_object, nested_objects
 from kilonova.local.apiserver.admission.chain import Attributes
-from kilonova.local.apiserver.storage import Store
+from kilonova.local.apiserver.storage import RevisionStore
 from kilonova.local.quota.resource_lists import ResourceList, parse_resource_list, pod_resources
 
 LIMIT_RANGER_ANNOTATION = "kubernetes.io/limit-ranger"
@@ -17,7 +17,7 @@ _CONTAINER_LISTS = (("container", "containers"), ("init container", "initContain
 class LimitRanger:
     """Enforces the LimitRanges of a namespace; a namespace without any costs a look-up."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: RevisionStore) -> None:
         self._store = store
         self._limit_ranges = store.collection("limitranges")
 

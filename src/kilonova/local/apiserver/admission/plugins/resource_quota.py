@@ -15,7 +15,7 @@ from kilonova.local.apimachinery.unstructured import nested_object
 from kilonova.local.apiserver.admission.chain import Attributes
 from kilonova.local.apiserver.registry.encoding import encode_entry
 from kilonova.local.apiserver.served_kinds import ServedKinds
-from kilonova.local.apiserver.storage import Entry, PutEntry, Store, UpdateFunction
+from kilonova.local.apiserver.storage import Entry, PutEntry, RevisionStore, UpdateFunction
 from kilonova.local.quota.evaluators import (
     CLAIMS,
     PODS,
@@ -46,7 +46,7 @@ class _QuotaCharge:
 class ResourceQuotaPlugin:
     """Enforces the quotas of a namespace; a namespace without any costs a look-up."""
 
-    def __init__(self, store: Store, served_kinds: ServedKinds) -> None:
+    def __init__(self, store: RevisionStore, served_kinds: ServedKinds) -> None:
         kind = served_kinds.find("", "v1", _RESOURCE)
         assert kind is not None
         self._store = store

@@ -10,7 +10,7 @@ from kilonova.local.apimachinery.errors import forbidden
 from kilonova.local.apimachinery.unstructured import nested_object, nested_objects
 from kilonova.local.apiserver.admission.chain import Attributes
 from kilonova.local.apiserver.auth.service_account_tokens import MOUNTED_TOKEN_SECONDS
-from kilonova.local.apiserver.storage import Store
+from kilonova.local.apiserver.storage import RevisionStore
 from kilonova.local.clock import IdGenerator
 
 MOUNT_PATH = "/var/run/secrets/kubernetes.io/serviceaccount"
@@ -45,7 +45,7 @@ _decode = msgspec.json.Decoder(_Account).decode
 class ServiceAccountPlugin:
     """Sets the account, the token volume and the image pull secrets of each new pod."""
 
-    def __init__(self, store: Store, id_generator: IdGenerator) -> None:
+    def __init__(self, store: RevisionStore, id_generator: IdGenerator) -> None:
         self._store = store
         self._service_accounts = store.collection("serviceaccounts")
         self._id_generator = id_generator

@@ -6,7 +6,7 @@ from kilonova.local.apiserver.admission.policies.definition import ParamKind, Pa
 from kilonova.local.apiserver.kinds.kind import Kind
 from kilonova.local.apiserver.registry.encoding import decode_entry, object_key
 from kilonova.local.apiserver.served_kinds import ServedKinds, storage_resource
-from kilonova.local.apiserver.storage import Store
+from kilonova.local.apiserver.storage import RevisionStore
 
 PARAMS_NOT_FOUND = "no params found for policy binding with `Deny` parameterNotFoundAction"
 
@@ -18,7 +18,7 @@ class PolicyConfigurationError(Exception):
 class ParamFinder:
     """Finds parameters in the storage."""
 
-    def __init__(self, store: Store, served_kinds: ServedKinds) -> None:
+    def __init__(self, store: RevisionStore, served_kinds: ServedKinds) -> None:
         self._store = store
         self._served_kinds = served_kinds
 

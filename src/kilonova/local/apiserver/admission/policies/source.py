@@ -16,7 +16,7 @@ from kilonova.local.apiserver.admission.policies.definition import (
 )
 from kilonova.local.apiserver.admission.policies.params import ParamFinder, PolicyConfigurationError
 from kilonova.local.apiserver.kinds.kind import Kind
-from kilonova.local.apiserver.storage import Event
+from kilonova.local.apiserver.storage import StorageEvent
 
 _EXEMPT_GROUPS = ("admissionregistration.k8s.io", "authentication.k8s.io", "authorization.k8s.io")
 
@@ -135,7 +135,7 @@ class PolicySource:
             ]
         return self._compiled
 
-    def _on_event(self, event: Event) -> None:
+    def _on_event(self, event: StorageEvent) -> None:
         del event
         self._compiled = None
         self._by_resource.clear()

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kilonova.local.apiserver.admission.webhooks.configuration import Webhook
-from kilonova.local.apiserver.storage import Store
+from kilonova.local.apiserver.storage import RevisionStore
 
 if TYPE_CHECKING:
     from kilonova.local.apiserver.admission.webhooks.http_client import HttpWebhookClient
@@ -27,7 +27,7 @@ class WebhookClient:
     Most clusters have no webhook, and an HTTP client takes a tenth of a second to import.
     """
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: RevisionStore) -> None:
         self._store = store
         self._http: HttpWebhookClient | None = None
 

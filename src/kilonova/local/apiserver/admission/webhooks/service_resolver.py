@@ -11,7 +11,7 @@ from aiohttp.resolver import ThreadedResolver
 from kilonova.api.json import JsonObject
 from kilonova.local.apimachinery.unstructured import nested_object, nested_objects
 from kilonova.local.apiserver.registry.encoding import object_key
-from kilonova.local.apiserver.storage import Store
+from kilonova.local.apiserver.storage import RevisionStore
 
 _SERVICE = re.compile(r"([^.]+)\.([^.]+)\.svc")
 _SLICES = "endpointslices.discovery.k8s.io"
@@ -63,7 +63,7 @@ def _matching_ports(slice: JsonObject, port: str) -> list[int]:
 class ServiceResolver(AbstractResolver):
     """Resolves `name.namespace.svc` by the stored Services, other names as usual."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: RevisionStore) -> None:
         self._services = store.collection("services")
         self._slices = store.collection(_SLICES)
         self._dns_resolver: AbstractResolver | None = None

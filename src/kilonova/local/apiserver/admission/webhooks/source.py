@@ -8,7 +8,7 @@ from kilonova.local.apiserver.admission.context import AdmissionContext
 from kilonova.local.apiserver.admission.match_conditions import MatchConditionsError
 from kilonova.local.apiserver.admission.webhooks.configuration import Webhook, read_webhooks
 from kilonova.local.apiserver.kinds.kind import Kind
-from kilonova.local.apiserver.storage import Event, Store
+from kilonova.local.apiserver.storage import RevisionStore, StorageEvent
 
 _GROUP = "admissionregistration.k8s.io"
 
@@ -28,7 +28,7 @@ class WebhookSource:
     can match a resource are cached, so that others cost nothing.
     """
 
-    def __init__(self, store: Store, resource: str, context: AdmissionContext) -> None:
+    def __init__(self, store: RevisionStore, resource: str, context: AdmissionContext) -> None:
         self._collection = store.collection(resource)
         self._context = context
         self._matcher = context.matcher
@@ -76,7 +76,7 @@ class WebhookSource:
             ]
         return self._compiled
 
-    def _on_event(self, event: Event) -> None:
+    def _on_event(self, event: StorageEvent) -> None:
         del event
         self._compiled = None
         self._by_resource.clear()

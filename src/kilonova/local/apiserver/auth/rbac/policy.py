@@ -8,7 +8,7 @@ import msgspec
 from kilonova.local.apiserver.auth.go_quoting import go_quote
 from kilonova.local.apiserver.auth.rbac.rules import PolicyRule
 from kilonova.local.apiserver.auth.user import User
-from kilonova.local.apiserver.storage import Entry, Event, EventType, Store
+from kilonova.local.apiserver.storage import Entry, EventType, RevisionStore, StorageEvent
 
 GROUP = "rbac.authorization.k8s.io"
 
@@ -87,7 +87,7 @@ class RbacPolicy:
         self._by_subject: dict[tuple[str, str], dict[str, RoleBindingRef]] = {}
 
     @classmethod
-    def from_store(cls, store: Store) -> "RbacPolicy":
+    def from_store(cls, store: RevisionStore) -> "RbacPolicy":
         """The policy of the store, kept up to date."""
         policy = cls()
         for plural in ("roles", "clusterroles", "rolebindings", "clusterrolebindings"):
@@ -96,7 +96,9 @@ class RbacPolicy:
             for entry in store.collection(resource).range_entries(""):
                 update(entry.key, entry.body)
 
-            def changed(event: Event, update: Callable[[str, bytes | None], None] = update) -> None:
+            def changed(
+                event: StorageEvent, update: Callable[[str, bytes | None], None] = update
+            ) -> None:
                 entry: Entry = event.entry
                 update(entry.key, None if event.type is EventType.DELETED else entry.body)
 

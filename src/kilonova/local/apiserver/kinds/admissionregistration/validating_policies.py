@@ -43,7 +43,7 @@ from kilonova.local.apiserver.kinds.columns import (
     format_label_selector,
     text_column,
 )
-from kilonova.local.apiserver.kinds.kind import Column
+from kilonova.local.apiserver.kinds.kind import PrinterColumn
 from kilonova.local.apiserver.kinds.strategy import BuiltinStrategy, register_strategy
 from kilonova.local.apiserver.kinds.validation import validate_label_selector
 from kilonova.local.apiserver.schema.cel.schema_types import escape
@@ -60,7 +60,7 @@ def _param_kind(obj: JsonObject) -> str:
     return f"{kind.get('apiVersion', '')}/{kind.get('kind', '')}" if kind else UNSET
 
 
-PARAM_KIND = Column("ParamKind", "string", lambda obj, _: _param_kind(obj))
+PARAM_KIND = PrinterColumn("ParamKind", "string", lambda obj, _: _param_kind(obj))
 
 
 def _param_ref(obj: JsonObject) -> str:
@@ -125,7 +125,7 @@ class PolicyBindingStrategy(BuiltinStrategy):
     columns = (
         NAME,
         text_column("PolicyName", "spec", "policyName"),
-        Column("ParamRef", "string", lambda obj, _: _param_ref(obj)),
+        PrinterColumn("ParamRef", "string", lambda obj, _: _param_ref(obj)),
         AGE,
     )
 

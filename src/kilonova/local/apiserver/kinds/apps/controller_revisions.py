@@ -4,7 +4,7 @@ from kilonova.api.json import JsonObject
 from kilonova.local.apimachinery.errors import FieldError, required_value
 from kilonova.local.apimachinery.unstructured import nested_objects
 from kilonova.local.apiserver.kinds.columns import AGE, NAME, NONE, number_column
-from kilonova.local.apiserver.kinds.kind import Column
+from kilonova.local.apiserver.kinds.kind import PrinterColumn
 from kilonova.local.apiserver.kinds.strategy import BuiltinStrategy, register_strategy
 from kilonova.local.apiserver.kinds.validation import validate_immutable, validate_not_negative
 
@@ -24,7 +24,7 @@ class ControllerRevisionStrategy(BuiltinStrategy):
 
     columns = (
         NAME,
-        Column("Controller", "string", lambda obj, _: _controller_name(obj)),
+        PrinterColumn("Controller", "string", lambda obj, _: _controller_name(obj)),
         number_column("Revision", "revision", type="string"),
         AGE,
     )

@@ -18,7 +18,7 @@ from kilonova.local.apiserver.kinds.columns import (
 )
 from kilonova.local.apiserver.kinds.core.pod_templates import validate_workload
 from kilonova.local.apiserver.kinds.core.pods.spec_defaults import set_template_defaults
-from kilonova.local.apiserver.kinds.kind import Column
+from kilonova.local.apiserver.kinds.kind import PrinterColumn
 from kilonova.local.apiserver.kinds.strategy import BuiltinStrategy, register_strategy
 from kilonova.local.apiserver.kinds.validation import (
     int_or_percent_value,
@@ -29,7 +29,7 @@ from kilonova.local.apiserver.kinds.validation import (
     validate_replica_counts,
 )
 
-_SELECTOR = Column(
+_SELECTOR = PrinterColumn(
     "Selector",
     "string",
     lambda obj, _: format_label_selector(nested_value(obj, "spec", "selector")),

@@ -17,7 +17,7 @@ from kilonova.local.apiserver.kinds.autoscaling.conversion import (
     cpu_metric,
 )
 from kilonova.local.apiserver.kinds.columns import AGE, NAME, number_column, text_column
-from kilonova.local.apiserver.kinds.kind import Column
+from kilonova.local.apiserver.kinds.kind import PrinterColumn
 from kilonova.local.apiserver.kinds.strategy import (
     BuiltinStrategy,
     StorageVersion,
@@ -74,8 +74,8 @@ def _reference(obj: JsonObject) -> str:
 
 _COLUMNS = (
     NAME,
-    Column("Reference", "string", lambda obj, _: _reference(obj)),
-    Column("Targets", "string", lambda obj, _: _targets(obj)),
+    PrinterColumn("Reference", "string", lambda obj, _: _reference(obj)),
+    PrinterColumn("Targets", "string", lambda obj, _: _targets(obj)),
     text_column("MinPods", "spec", "minReplicas", missing="<unset>"),
     number_column("MaxPods", "spec", "maxReplicas", type="string"),
     number_column("Replicas", "status", "currentReplicas", type="string"),
@@ -126,7 +126,7 @@ class HorizontalPodAutoscalerV1Strategy(HorizontalPodAutoscalerStrategy):
 
     storage = StorageVersion("autoscaling", convert_v1_to_v2, convert_v2_to_v1)
     columns = tuple(
-        Column(
+        PrinterColumn(
             column.name,
             column.type,
             (lambda value: lambda obj, now: value(convert_v1_to_v2(obj), now))(column.value),

@@ -20,7 +20,7 @@ from kilonova.local.apiserver.kinds.columns import (
     template_columns,
     text_column,
 )
-from kilonova.local.apiserver.kinds.kind import Column
+from kilonova.local.apiserver.kinds.kind import PrinterColumn
 from kilonova.local.apiserver.kinds.strategy import BuiltinStrategy, register_strategy
 from kilonova.local.apiserver.kinds.validation import validate_enum, validate_not_negative
 
@@ -48,9 +48,9 @@ class CronJobStrategy(BuiltinStrategy):
         NAME,
         text_column("Schedule", "spec", "schedule"),
         text_column("Timezone", "spec", "timeZone", missing=NONE),
-        Column("Suspend", "boolean", lambda obj, _: _suspend(obj)),
+        PrinterColumn("Suspend", "boolean", lambda obj, _: _suspend(obj)),
         count_column("Active", "status", "active"),
-        Column("Last Schedule", "string", _last_schedule),
+        PrinterColumn("Last Schedule", "string", _last_schedule),
         AGE,
         *template_columns("spec", "jobTemplate", "spec", "template"),
         selector_column("spec", "jobTemplate", "spec", "selector"),

@@ -24,7 +24,7 @@ from kilonova.local.apiserver.kinds.columns import AGE, NAME, selector_column, t
 from kilonova.local.apiserver.kinds.core.pod_templates import validate_selector_matches_template
 from kilonova.local.apiserver.kinds.core.pods.spec_defaults import set_template_defaults
 from kilonova.local.apiserver.kinds.core.pods.spec_validation import validate_pod_template
-from kilonova.local.apiserver.kinds.kind import Column
+from kilonova.local.apiserver.kinds.kind import PrinterColumn
 from kilonova.local.apiserver.kinds.strategy import BuiltinStrategy, FieldReader, register_strategy
 from kilonova.local.apiserver.kinds.validation import (
     IMMUTABLE_FIELD,
@@ -54,9 +54,9 @@ class JobStrategy(BuiltinStrategy):
     has_generation = True
     columns = (
         NAME,
-        Column("Status", "string", lambda job, _: job_status(job)),
-        Column("Completions", "string", lambda job, _: job_completions(job)),
-        Column("Duration", "string", job_duration),
+        PrinterColumn("Status", "string", lambda job, _: job_status(job)),
+        PrinterColumn("Completions", "string", lambda job, _: job_completions(job)),
+        PrinterColumn("Duration", "string", job_duration),
         AGE,
         *template_columns("spec", "template"),
         selector_column("spec", "selector"),

@@ -5,7 +5,7 @@ from kilonova.local.apimachinery.errors import FieldError, forbidden_value, inva
 from kilonova.local.apimachinery.names import config_key_error
 from kilonova.local.apimachinery.unstructured import nested_object
 from kilonova.local.apiserver.kinds.columns import AGE, NAME
-from kilonova.local.apiserver.kinds.kind import Column
+from kilonova.local.apiserver.kinds.kind import PrinterColumn
 from kilonova.local.apiserver.kinds.strategy import BuiltinStrategy, register_strategy
 
 _SIZE_LIMIT = 1024 * 1024
@@ -17,7 +17,7 @@ class ConfigMapStrategy(BuiltinStrategy):
 
     columns = (
         NAME,
-        Column(
+        PrinterColumn(
             "Data",
             "string",
             lambda obj, _: len(obj.get("data") or ()) + len(obj.get("binaryData") or ()),

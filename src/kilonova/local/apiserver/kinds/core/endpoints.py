@@ -14,7 +14,7 @@ from kilonova.local.apiserver.kinds.columns import (
     format_first_few,
     text_column,
 )
-from kilonova.local.apiserver.kinds.kind import Column
+from kilonova.local.apiserver.kinds.kind import PrinterColumn
 from kilonova.local.apiserver.kinds.strategy import BuiltinStrategy, register_strategy
 from kilonova.local.apiserver.kinds.validation import validate_enum, validate_immutable
 
@@ -64,7 +64,11 @@ class EndpointsStrategy(BuiltinStrategy):
 
     allows_create_on_update = True
     deprecation = "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"
-    columns = (NAME, Column("Endpoints", "string", lambda obj, _: _format_addresses(obj)), AGE)
+    columns = (
+        NAME,
+        PrinterColumn("Endpoints", "string", lambda obj, _: _format_addresses(obj)),
+        AGE,
+    )
 
     def set_defaults(self, obj: JsonObject) -> None:
         for subset in nested_objects(obj, "subsets"):
@@ -92,8 +96,8 @@ class EndpointSliceStrategy(BuiltinStrategy):
     columns = (
         NAME,
         text_column("AddressType", "addressType"),
-        Column("Ports", "string", lambda obj, _: _slice_ports(obj)),
-        Column("Endpoints", "string", lambda obj, _: _slice_addresses(obj)),
+        PrinterColumn("Ports", "string", lambda obj, _: _slice_ports(obj)),
+        PrinterColumn("Endpoints", "string", lambda obj, _: _slice_addresses(obj)),
         AGE,
     )
 

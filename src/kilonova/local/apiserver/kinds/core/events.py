@@ -10,7 +10,7 @@ from kilonova.local.apimachinery.errors import FieldError, invalid_value, requir
 from kilonova.local.apimachinery.names import qualified_name_error
 from kilonova.local.apimachinery.unstructured import nested_value
 from kilonova.local.apiserver.kinds.columns import text_column, wide_column
-from kilonova.local.apiserver.kinds.kind import Column
+from kilonova.local.apiserver.kinds.kind import PrinterColumn
 from kilonova.local.apiserver.kinds.strategy import (
     BuiltinStrategy,
     StorageVersion,
@@ -98,16 +98,18 @@ def _selectable(object_field: str, component_field: str) -> dict[str, Callable[[
 
 
 _COLUMNS = (
-    Column("Last Seen", "string", _last_seen),
+    PrinterColumn("Last Seen", "string", _last_seen),
     text_column("Type", "type"),
     text_column("Reason", "reason"),
-    Column("Object", "string", lambda event, _: _format_target(event)),
+    PrinterColumn("Object", "string", lambda event, _: _format_target(event)),
     text_column("Subobject", "involvedObject", "fieldPath", priority=1),
     wide_column("Source", _format_source),
-    Column("Message", "string", lambda event, _: (event.get("message") or "").strip()),
-    Column("First Seen", "string", _first_seen, priority=1),
+    PrinterColumn("Message", "string", lambda event, _: (event.get("message") or "").strip()),
+    PrinterColumn("First Seen", "string", _first_seen, priority=1),
     wide_column("Count", _count),
-    Column("Name", "string", lambda event, _: event["metadata"].get("name", ""), "name", "", 1),
+    PrinterColumn(
+        "Name", "string", lambda event, _: event["metadata"].get("name", ""), "name", "", 1
+    ),
 )
 
 
@@ -169,7 +171,7 @@ class EventsV1EventStrategy(EventStrategy):
 
     selectable_fields = _selectable("regarding", "reportingController")
     columns = tuple(
-        Column(
+        PrinterColumn(
             column.name,
             column.type,
             (lambda value: lambda event, now: value(to_core_event(event), now))(column.value),

@@ -10,7 +10,7 @@ from kilonova.local.apiserver.kinds.core.quota_validation import (
     validate_quota_spec,
     validate_quota_update,
 )
-from kilonova.local.apiserver.kinds.kind import Column
+from kilonova.local.apiserver.kinds.kind import PrinterColumn
 from kilonova.local.apiserver.kinds.strategy import BuiltinStrategy, register_strategy
 
 
@@ -58,8 +58,8 @@ class ResourceQuotaStrategy(BuiltinStrategy):
     returns_deleted_object = True
     columns = (
         NAME,
-        Column("Request", "string", _requests),
-        Column("Limit", "string", _limits),
+        PrinterColumn("Request", "string", _requests),
+        PrinterColumn("Limit", "string", _limits),
         AGE,
     )
 

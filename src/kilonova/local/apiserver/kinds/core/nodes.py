@@ -18,7 +18,7 @@ from kilonova.local.apimachinery.unstructured import (
     nested_value,
 )
 from kilonova.local.apiserver.kinds.columns import AGE, NAME, NONE, text_column, wide_column
-from kilonova.local.apiserver.kinds.kind import Column
+from kilonova.local.apiserver.kinds.kind import PrinterColumn
 from kilonova.local.apiserver.kinds.strategy import BuiltinStrategy, FieldReader, register_strategy
 from kilonova.local.apiserver.kinds.validation import validate_enum
 
@@ -75,8 +75,8 @@ class NodeStrategy(BuiltinStrategy):
     allows_status_on_create = True
     columns = (
         NAME,
-        Column("Status", "string", lambda node, _: node_status(node)),
-        Column("Roles", "string", lambda node, _: node_roles(node)),
+        PrinterColumn("Status", "string", lambda node, _: node_status(node)),
+        PrinterColumn("Roles", "string", lambda node, _: node_roles(node)),
         AGE,
         text_column("Version", "status", "nodeInfo", "kubeletVersion"),
         wide_column("Internal-IP", _address_reader("InternalIP")),

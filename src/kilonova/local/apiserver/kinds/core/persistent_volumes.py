@@ -4,7 +4,7 @@ from kilonova.api.json import JsonObject
 from kilonova.local.apimachinery.errors import FieldError, forbidden_value, required_value
 from kilonova.local.apimachinery.unstructured import ensure_object, nested_object, nested_value
 from kilonova.local.apiserver.kinds.columns import AGE, NAME, UNSET, text_column, wide_column
-from kilonova.local.apiserver.kinds.kind import Column
+from kilonova.local.apiserver.kinds.kind import PrinterColumn
 from kilonova.local.apiserver.kinds.strategy import BuiltinStrategy, register_strategy
 
 _MODES = {
@@ -46,8 +46,8 @@ def _add_protection_finalizer(obj: JsonObject, finalizer: str) -> None:
         finalizers.append(finalizer)
 
 
-_STATUS = Column("Status", "string", lambda obj, _: _phase(obj))
-_STORAGE_CLASS = Column("StorageClass", "string", lambda obj, _: _class(obj))
+_STATUS = PrinterColumn("Status", "string", lambda obj, _: _phase(obj))
+_STORAGE_CLASS = PrinterColumn("StorageClass", "string", lambda obj, _: _class(obj))
 _ATTRIBUTES = text_column(
     "VolumeAttributesClass", "spec", "volumeAttributesClassName", missing=UNSET
 )
@@ -62,14 +62,14 @@ class PersistentVolumeStrategy(BuiltinStrategy):
     columns = (
         NAME,
         text_column("Capacity", "spec", "capacity", "storage", missing="0"),
-        Column(
+        PrinterColumn(
             "Access Modes",
             "string",
             lambda obj, _: _format_access_modes(nested_value(obj, "spec", "accessModes")),
         ),
         text_column("Reclaim Policy", "spec", "persistentVolumeReclaimPolicy"),
         _STATUS,
-        Column("Claim", "string", lambda obj, _: _claim(obj)),
+        PrinterColumn("Claim", "string", lambda obj, _: _claim(obj)),
         _STORAGE_CLASS,
         _ATTRIBUTES,
         text_column("Reason", "status", "reason"),
@@ -109,7 +109,7 @@ class PersistentVolumeClaimStrategy(BuiltinStrategy):
         NAME,
         _STATUS,
         text_column("Volume", "spec", "volumeName"),
-        Column(
+        PrinterColumn(
             "Capacity",
             "string",
             lambda obj, _: (
@@ -118,7 +118,7 @@ class PersistentVolumeClaimStrategy(BuiltinStrategy):
                 else ""
             ),
         ),
-        Column(
+        PrinterColumn(
             "Access Modes",
             "string",
             lambda obj, _: (

@@ -17,7 +17,7 @@ from kilonova.local.apimachinery.unstructured import (
 from kilonova.local.apiserver.kinds.columns import NAME, format_labels, template_columns
 from kilonova.local.apiserver.kinds.core.pods.spec_defaults import set_template_defaults
 from kilonova.local.apiserver.kinds.core.pods.spec_validation import validate_pod_template
-from kilonova.local.apiserver.kinds.kind import Column
+from kilonova.local.apiserver.kinds.kind import PrinterColumn
 from kilonova.local.apiserver.kinds.strategy import BuiltinStrategy, register_strategy
 from kilonova.local.apiserver.kinds.validation import selector_matches, validate_label_selector
 
@@ -30,8 +30,11 @@ class PodTemplateStrategy(BuiltinStrategy):
     has_generation = True
     columns = (
         NAME,
-        *(Column(column.name, "string", column.value) for column in template_columns("template")),
-        Column(
+        *(
+            PrinterColumn(column.name, "string", column.value)
+            for column in template_columns("template")
+        ),
+        PrinterColumn(
             "Pod Labels",
             "string",
             lambda obj, _: format_labels(nested_value(obj, "template", "metadata", "labels")),

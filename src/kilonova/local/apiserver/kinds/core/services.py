@@ -27,7 +27,7 @@ from kilonova.local.apiserver.kinds.columns import (
     wide_column,
 )
 from kilonova.local.apiserver.kinds.core.service_allocator import ServiceAllocator, needs_node_ports
-from kilonova.local.apiserver.kinds.kind import Column
+from kilonova.local.apiserver.kinds.kind import PrinterColumn
 from kilonova.local.apiserver.kinds.networking.ingresses import load_balancer_addresses
 from kilonova.local.apiserver.kinds.strategy import BuiltinStrategy, register_strategy
 from kilonova.local.apiserver.kinds.validation import validate_enum, validate_port_number
@@ -66,13 +66,13 @@ class ServiceStrategy(BuiltinStrategy):
     columns = (
         NAME,
         text_column("Type", "spec", "type"),
-        Column(
+        PrinterColumn(
             "Cluster-IP",
             "string",
             lambda obj, _: (nested_value(obj, "spec", "clusterIPs") or [NONE])[0],
         ),
-        Column("External-IP", "string", lambda obj, _: _external_addresses(obj)),
-        Column("Port(s)", "string", lambda obj, _: _ports(obj)),
+        PrinterColumn("External-IP", "string", lambda obj, _: _external_addresses(obj)),
+        PrinterColumn("Port(s)", "string", lambda obj, _: _ports(obj)),
         AGE,
         wide_column("Selector", lambda obj: format_labels(nested_value(obj, "spec", "selector"))),
     )

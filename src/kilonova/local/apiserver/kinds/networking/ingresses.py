@@ -9,7 +9,7 @@ from kilonova.local.apimachinery.unstructured import (
     nested_value,
 )
 from kilonova.local.apiserver.kinds.columns import AGE, NAME, NONE, format_first_few, text_column
-from kilonova.local.apiserver.kinds.kind import Column
+from kilonova.local.apiserver.kinds.kind import PrinterColumn
 from kilonova.local.apiserver.kinds.strategy import BuiltinStrategy, register_strategy
 from kilonova.local.apiserver.kinds.validation import validate_enum
 
@@ -36,9 +36,9 @@ class IngressStrategy(BuiltinStrategy):
     columns = (
         NAME,
         text_column("Class", "spec", "ingressClassName", missing=NONE),
-        Column("Hosts", "string", lambda obj, _: _hosts(obj)),
-        Column("Address", "string", lambda obj, _: load_balancer_addresses(obj)),
-        Column(
+        PrinterColumn("Hosts", "string", lambda obj, _: _hosts(obj)),
+        PrinterColumn("Address", "string", lambda obj, _: load_balancer_addresses(obj)),
+        PrinterColumn(
             "Ports",
             "string",
             lambda obj, _: "80, 443" if nested_value(obj, "spec", "tls") else "80",
@@ -90,9 +90,9 @@ class IngressClassStrategy(BuiltinStrategy):
 
     has_generation = True
     columns = (
-        Column("Name", "string", lambda obj, _: _class_name(obj), format="name"),
+        PrinterColumn("Name", "string", lambda obj, _: _class_name(obj), format="name"),
         text_column("Controller", "spec", "controller"),
-        Column("Parameters", "string", lambda obj, _: _parameters(obj)),
+        PrinterColumn("Parameters", "string", lambda obj, _: _parameters(obj)),
         AGE,
     )
 

@@ -9,7 +9,7 @@ from kilonova.local.apimachinery.unstructured import (
     nested_value,
 )
 from kilonova.local.apiserver.kinds.columns import AGE, NAME, NONE, format_label_selector
-from kilonova.local.apiserver.kinds.kind import Column
+from kilonova.local.apiserver.kinds.kind import PrinterColumn
 from kilonova.local.apiserver.kinds.strategy import BuiltinStrategy, register_strategy
 from kilonova.local.apiserver.kinds.validation import validate_enum, validate_label_selector
 
@@ -21,7 +21,7 @@ class NetworkPolicyStrategy(BuiltinStrategy):
     has_generation = True
     columns = (
         NAME,
-        Column(
+        PrinterColumn(
             "Pod-Selector",
             "string",
             lambda obj, _: format_label_selector(nested_value(obj, "spec", "podSelector")) or NONE,
@@ -58,7 +58,7 @@ class ServiceCIDRStrategy(BuiltinStrategy):
 
     columns = (
         NAME,
-        Column(
+        PrinterColumn(
             "CIDRs", "string", lambda obj, _: ",".join(nested_value(obj, "spec", "cidrs") or ())
         ),
         AGE,
@@ -79,4 +79,4 @@ def _parent(obj: JsonObject) -> str:
 class IPAddressStrategy(BuiltinStrategy):
     """An allocated cluster IP."""
 
-    columns = (NAME, Column("ParentRef", "string", lambda obj, _: _parent(obj)))
+    columns = (NAME, PrinterColumn("ParentRef", "string", lambda obj, _: _parent(obj)))

@@ -10,7 +10,7 @@ from kilonova.local.apimachinery.unstructured import (
     nested_value,
 )
 from kilonova.local.apiserver.kinds.columns import AGE, NAME
-from kilonova.local.apiserver.kinds.kind import Column
+from kilonova.local.apiserver.kinds.kind import PrinterColumn
 from kilonova.local.apiserver.kinds.resource.claim_spec_validation import (
     set_request_defaults,
     set_toleration_defaults,
@@ -46,7 +46,7 @@ class ResourceClaimStrategy(BuiltinStrategy):
 
     returns_deleted_object = True
     status_preserves_metadata = True
-    columns = (NAME, Column("State", "string", lambda obj, _: _format_state(obj)), AGE)
+    columns = (NAME, PrinterColumn("State", "string", lambda obj, _: _format_state(obj)), AGE)
 
     def set_defaults(self, obj: JsonObject) -> None:
         set_request_defaults(ensure_object(obj, "spec"))

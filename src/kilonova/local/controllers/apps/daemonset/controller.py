@@ -46,7 +46,7 @@ from kilonova.local.controllers.apps.selector_index import (
     first_match_label,
     index_by_selector,
 )
-from kilonova.local.controllers.apps.status_writer import StatusWriter
+from kilonova.local.controllers.apps.status_writer import WorkloadStatusWriter
 from kilonova.local.controllers.apps.templates import add_labels
 from kilonova.local.controllers.context import ControllerContext
 from kilonova.local.controllers.shared.indexes import (
@@ -78,7 +78,7 @@ class DaemonSetController:
         self._claimer = ControllerRefManager(client, DAEMON_SETS)
         self._history = RevisionHistory(client, DAEMON_SETS, self._revisions, REVISION_HASH)
         self._pod_control = PodControl(client, self._events, DAEMON_SETS, self._pod_writes)
-        self._status_writer = StatusWriter(client, DAEMON_SETS, Expectations(self._sets))
+        self._status_writer = WorkloadStatusWriter(client, DAEMON_SETS, Expectations(self._sets))
         self._failed_pod_backoff = FailedPodBackoff(context.clock.monotonic)
         watches = [
             Watch(self._sets),

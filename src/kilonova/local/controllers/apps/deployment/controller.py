@@ -35,7 +35,7 @@ from kilonova.local.controllers.apps.selector_index import (
     first_match_label,
     index_by_selector,
 )
-from kilonova.local.controllers.apps.status_writer import StatusWriter
+from kilonova.local.controllers.apps.status_writer import WorkloadStatusWriter
 from kilonova.local.controllers.apps.templates import is_same_template
 from kilonova.local.controllers.context import ControllerContext
 from kilonova.local.controllers.shared.indexes import (
@@ -65,7 +65,9 @@ class DeploymentController:
         add_index_once(self._sets.store, BY_CONTROLLER, index_by_controller)
         self._set_writes = Expectations(self._sets)
         self._claimer = ControllerRefManager(client, DEPLOYMENTS)
-        self._status_writer = StatusWriter(client, DEPLOYMENTS, Expectations(self._deployments))
+        self._status_writer = WorkloadStatusWriter(
+            client, DEPLOYMENTS, Expectations(self._deployments)
+        )
 
     def controller(self) -> Controller:
         watches = [

@@ -24,7 +24,7 @@ from kilonova.local.controllers.apps.selector_index import (
     first_match_label,
     index_by_selector,
 )
-from kilonova.local.controllers.apps.status_writer import StatusWriter
+from kilonova.local.controllers.apps.status_writer import WorkloadStatusWriter
 from kilonova.local.controllers.context import ControllerContext
 from kilonova.local.controllers.shared.indexes import (
     BY_CONTROLLER,
@@ -61,7 +61,7 @@ class ReplicaSetController(Generic[R]):
         add_index_once(self._sets.store, BY_SELECTOR, index_by_selector)
         add_index_once(self._sets.store, BY_CONTROLLER, index_by_controller)
         self._pod_writes = Expectations(self._pods)
-        self._status_writer = StatusWriter(client, resource, Expectations(self._sets))
+        self._status_writer = WorkloadStatusWriter(client, resource, Expectations(self._sets))
         self._claimer = ControllerRefManager(client, resource)
         self._pod_control = PodControl(client, context.recorder(name), resource, self._pod_writes)
         self._reports_terminating = resource.group == "apps"

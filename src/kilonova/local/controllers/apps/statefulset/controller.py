@@ -61,7 +61,7 @@ from kilonova.local.controllers.apps.statefulset.volume_claims import (
     ClaimConflict,
     VolumeClaimControl,
 )
-from kilonova.local.controllers.apps.status_writer import StatusWriter
+from kilonova.local.controllers.apps.status_writer import WorkloadStatusWriter
 from kilonova.local.controllers.context import ControllerContext
 from kilonova.local.controllers.shared.indexes import (
     BY_CONTROLLER,
@@ -93,7 +93,7 @@ class StatefulSetController:
         self._claim_control = VolumeClaimControl(
             client, self._events, self._claims, Expectations(self._claims)
         )
-        self._status_writer = StatusWriter(client, STATEFUL_SETS, Expectations(self._sets))
+        self._status_writer = WorkloadStatusWriter(client, STATEFUL_SETS, Expectations(self._sets))
 
     def controller(self) -> Controller:
         watches = [

@@ -33,7 +33,7 @@ class InsufficientGpus(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class DeviceRequest:
+class ContainerAllocateRequest:
     """What a container requests by resource name, and what the scheduler assigned to its pod."""
 
     amounts: Mapping[str, int]
@@ -68,7 +68,7 @@ class DeviceManager:
         """Restore an assignment from before a restart of the kubelet."""
         self._allocations[uid, container] = assignments
 
-    def allocate(self, uid: str, container: str, request: DeviceRequest) -> Assignments:
+    def allocate(self, uid: str, container: str, request: ContainerAllocateRequest) -> Assignments:
         """The devices of a container. If it has none yet: free ones that the scheduler assigned to
         its pod, or the first free ones if these are too few; where it requests none, the shares
         that the pod was assigned. May raise `InsufficientGpus`.
@@ -148,11 +148,11 @@ def get_resource(assignment: DeviceAssignment) -> str:
     return f"{_MIG_PREFIX}{assignment.profile.replace('+', '.')}"
 
 
-def build_request(pod: Pod, container: Container) -> DeviceRequest:
+def build_request(pod: Pod, container: Container) -> ContainerAllocateRequest:
     """The devices that a container requests; without any, it may use the shares of its pod."""
     found = parse_devices(pod.metadata.annotations.get(DEVICES, ""))
     assigned = () if isinstance(found, InvalidAnnotation) else found
-    return DeviceRequest(requested_devices(container), assigned)
+    return ContainerAllocateRequest(requested_devices(container), assigned)
 
 
 def requested_devices(container: Container) -> dict[str, int]:

@@ -1,4 +1,4 @@
-"""The GPUs of this machine: what the Node publishes of them, and who reads them."""
+"""The GPUs of this machine: what the Node publishes of them, and what reads them."""
 
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -7,13 +7,19 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from kilonova.api.gpu_annotations import TOPOLOGY, Gpu, MigProfile, Topology, format_topology
+from kilonova.api.gpu_annotations import (
+    TOPOLOGY,
+    Gpu,
+    ReportedMigProfile,
+    Topology,
+    format_topology,
+)
 from kilonova.catalog import GpuModel, NvLink, load_catalog
 from kilonova.catalog.gpu_features import build_gpu_labels
 from kilonova.kube.observability.structured_logging import get_logger
 from kilonova.local.processnode.kubelet.machine.nvidia_smi import (
     GpuReadError,
-    GpuReading,
+    NvidiaSmiReport,
     read_gpus,
 )
 
@@ -51,7 +57,7 @@ def find_installed_gpus(proc: Path = Path("/proc")) -> InstalledGpus:
         return InstalledGpus((Gpu(),) * count)
 
 
-def describe_reading(reading: GpuReading) -> InstalledGpus:
+def describe_reading(reading: NvidiaSmiReport) -> InstalledGpus:
     """What was read, with what the catalog knows of the models."""
     links: list[tuple[int, int, int]] = []
     gpus = [replace(gpu, sms=_find_sms(gpu)) for gpu in reading.gpus]
@@ -131,13 +137,13 @@ def _geometry_name(gpu: Gpu) -> str:
     return f"instances of {gpu.uuid}"
 
 
-def _list_profiles(gpu: Gpu, slices: Mapping[str, int]) -> tuple[MigProfile, ...]:
+def _list_profiles(gpu: Gpu, slices: Mapping[str, int]) -> tuple[ReportedMigProfile, ...]:
     """The profiles of the instances of a GPU, each with the starts that exist."""
     starts: dict[str, list[int]] = {}
     for each in sorted(gpu.instances, key=lambda each: (each.profile, each.start)):
         starts.setdefault(each.profile, []).append(each.start)
     return tuple(
-        MigProfile(
+        ReportedMigProfile(
             name=profile,
             slices=slices.get(profile, 1),
             starts=tuple(existing),

@@ -37,7 +37,7 @@ class GpuReadError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class GpuReading:
+class NvidiaSmiReport:
     """What `nvidia-smi` says, in the order of the PCI bus, which is that of the indices."""
 
     driver: str
@@ -48,7 +48,7 @@ class GpuReading:
     """The memory slices of an instance, by profile."""
 
 
-def read_gpus(run: CommandRunner) -> GpuReading:
+def read_gpus(run: CommandRunner) -> NvidiaSmiReport:
     """All GPUs; `GpuReadError` if `nvidia-smi` fails or cannot be understood.
 
     What only some drivers, machines or users may read is left out where it fails: the topology,
@@ -68,7 +68,7 @@ def read_gpus(run: CommandRunner) -> GpuReading:
         gpus = [replace(gpu, instances=tuple(found[index])) for index, gpu in enumerate(gpus)]
         slices = {each[2]: int(each[5]) for each in _INSTANCE_LINE.finditer(placements)}
     driver, cuda = _text(root, "driver_version"), _text(root, "cuda_version")
-    return GpuReading(driver, cuda, tuple(gpus), tuple(nvlinks), slices)
+    return NvidiaSmiReport(driver, cuda, tuple(gpus), tuple(nvlinks), slices)
 
 
 def _run_optional(run: CommandRunner, *arguments: str) -> str:

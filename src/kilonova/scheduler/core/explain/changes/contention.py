@@ -17,7 +17,7 @@ from kilonova.scheduler.core.explain.changes.nodes import clone_node, without_co
 from kilonova.scheduler.core.explain.trial_cluster import TrialCluster
 from kilonova.scheduler.core.model.cluster import Cluster
 from kilonova.scheduler.core.model.gangs import Gang
-from kilonova.scheduler.core.plan import Planner
+from kilonova.scheduler.core.planner import Planner
 
 
 def annotate_contention(

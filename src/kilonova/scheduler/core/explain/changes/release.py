@@ -21,8 +21,10 @@ from kilonova.scheduler.core.filters.node_filters import FilterReason
 from kilonova.scheduler.core.gpu.layout import MILLI_PER_GPU
 from kilonova.scheduler.core.model.gangs import Gang, Member
 from kilonova.scheduler.core.model.label_columns import ABSENT, NODE_NAME, Rows
+from kilonova.scheduler.core.model.node_table import GPU
+from kilonova.scheduler.core.model.pod_placement import PodPlacement
 from kilonova.scheduler.core.model.requests import Shape
-from kilonova.scheduler.core.model.snapshot import GPU, PodPlacement, Snapshot
+from kilonova.scheduler.core.model.snapshot import Snapshot
 from kilonova.scheduler.core.topology.gang_tree import build_gang_tree
 
 _MAX_FREED_PODS = 128

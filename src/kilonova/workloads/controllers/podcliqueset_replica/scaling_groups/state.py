@@ -11,7 +11,7 @@ from kilonova.workloads.controllers.podcliqueset_replica.observed import (
     is_being_deleted,
 )
 from kilonova.workloads.int_or_percent import resolve_max_surge
-from kilonova.workloads.pods.counts import PodCounts, count_pods
+from kilonova.workloads.pods.counts import CliquePodCounts, count_pods
 from kilonova.workloads.pods.schedulability import compute_unplaced_from
 from kilonova.workloads.revisions import SetRevision
 from kilonova.workloads.status.condition_types import MIN_AVAILABLE_BREACHED
@@ -175,7 +175,7 @@ def _compute_group_replica(
     index: int,
 ) -> tuple[GroupReplica, int]:
     cliques: dict[str, PodClique] = {}
-    counts: list[PodCounts] = []
+    counts: list[CliquePodCounts] = []
     outdated, updated = False, 0
     for each in template.clique_names:
         name = names.member_clique(group_name, index, each)

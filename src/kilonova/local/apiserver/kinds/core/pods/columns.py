@@ -9,7 +9,7 @@ from kilonova.api.json import JsonObject
 from kilonova.api.times import human_age
 from kilonova.local.apimachinery.unstructured import nested_object, nested_objects, nested_value
 from kilonova.local.apiserver.kinds.columns import NONE, format_age
-from kilonova.local.apiserver.kinds.kind import Column
+from kilonova.local.apiserver.kinds.kind import PrinterColumn
 
 
 def pod_cells(pod: JsonObject, now: datetime) -> list[Any]:
@@ -54,7 +54,7 @@ def _cell_reader(index: int) -> Callable[[JsonObject, datetime], Any]:
 
 
 POD_COLUMNS = tuple(
-    Column(name, "string", _cell_reader(index), format=format, priority=priority)
+    PrinterColumn(name, "string", _cell_reader(index), format=format, priority=priority)
     for index, (name, format, priority) in enumerate(_COLUMNS)
 )
 

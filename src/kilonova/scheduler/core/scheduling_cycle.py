@@ -1,12 +1,10 @@
-"""`Planner.plan`: which gangs are placed now, where, and why the others are not.
+"""One scheduling cycle: pending gangs are tried one by one, in the order of their queues.
 
-Gangs are tried in the order of their queues' fair shares, their priority and age. A placement
-counts at once, for the queue and on the nodes, before the next gang is tried. `plan` leaves the
-cluster unchanged; `schedule` does the same and keeps the placements.
+A placement counts at once, for the queue and on the nodes, before the next gang is tried. A gang
+that is not placed leaves the cluster unchanged.
 """
 
-from collections import Counter
-from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass
 
 from kilonova.scheduler.core.backfill.reserved_capacity import (
@@ -18,76 +16,23 @@ from kilonova.scheduler.core.backfill.shadow import (
     ShadowCluster,
     reserve_capacity,
 )
-from kilonova.scheduler.core.consolidation.compaction import ConsolidationGoals
-from kilonova.scheduler.core.consolidation.migration import MigrationBudget
-from kilonova.scheduler.core.consolidation.planner import Consolidation, plan_consolidation
-from kilonova.scheduler.core.filters.feasibility import FeasibilityCache, ScoreFunction
+from kilonova.scheduler.core.decisions import GangPlacement, InsufficientCapacity, UnschedulableGang
+from kilonova.scheduler.core.equivalence import equivalence_key
+from kilonova.scheduler.core.filters.feasibility import FeasibilityCache
 from kilonova.scheduler.core.model.cluster import Cluster, RunningGang, gang_charges
-from kilonova.scheduler.core.model.gang_validation import InvalidGang, validate_gang
-from kilonova.scheduler.core.model.gangs import Gang, Group, Member
-from kilonova.scheduler.core.model.pod_counts import PodCounts
-from kilonova.scheduler.core.model.snapshot import PodPlacement
+from kilonova.scheduler.core.model.gang_validation import validate_gang
+from kilonova.scheduler.core.model.gangs import Gang
+from kilonova.scheduler.core.model.pod_placement import PodPlacement
 from kilonova.scheduler.core.placement.placer import Placer, search_budget_for
 from kilonova.scheduler.core.preemption.victim_candidates import EvictionUnit
 from kilonova.scheduler.core.preemption.victim_selection import PlacementCandidate, VictimSelector
 from kilonova.scheduler.core.queueing.fair_shares import compute_fair_shares
 from kilonova.scheduler.core.queueing.ledger import LimitExceeded
-from kilonova.scheduler.core.queueing.queues import QueueProblem
 from kilonova.scheduler.core.queueing.scheduling_queue import SchedulingQueue
-from kilonova.scheduler.core.scoring.fragmentation import FragmentationModel
 
 
 @dataclass(frozen=True, slots=True)
-class GangPlacement:
-    """A gang that is placed: its pods, and the victims to evict first."""
-
-    gang: Gang
-    pods: tuple[PodPlacement, ...]
-    victims: tuple[EvictionUnit, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class InsufficientCapacity:
-    """No feasible placement on the nodes, or none was found within the search budget."""
-
-    search_exceeded: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class SchedulerError:
-    """The scheduling of a gang failed with an unexpected error: a defect, not a property of the
-    gang."""
-
-    error: str
-
-
-UnschedulableReason = (
-    QueueProblem | InvalidGang | LimitExceeded | InsufficientCapacity | SchedulerError
-)
-"""The gang's queue or the gang is invalid, a limit of the queue would be exceeded, capacity is
-insufficient, or the scheduler failed."""
-
-
-@dataclass(frozen=True, slots=True)
-class UnschedulableGang:
-    """A gang that is not placed in this cycle."""
-
-    gang: Gang
-    reason: UnschedulableReason
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """The decisions of a cycle, in the order in which they were made."""
-
-    placements: tuple[GangPlacement, ...]
-    unschedulable: tuple[UnschedulableGang, ...]
-    reservation: BackfillReservation | None = None
-    """The gang for which capacity is held back, and its expected start."""
-
-
-@dataclass(frozen=True, slots=True)
-class Policy:
+class PlannerPolicy:
     """Scheduling policy, beside what gangs and queues specify."""
 
     levels: tuple[str, ...] = ()
@@ -95,68 +40,6 @@ class Policy:
     preemption_enabled: bool = True
     reserve_after: float = 300.0
     """Seconds after which capacity is held back for a pending gang (backfill)."""
-
-
-class Planner:
-    """Schedules gangs on a cluster. Caches vectors between cycles, and has no other state."""
-
-    def __init__(
-        self, cluster: Cluster, score: ScoreFunction, policy: Policy | None = None
-    ) -> None:
-        self._cluster = cluster
-        self._policy = policy or Policy()
-        self._feasibility = FeasibilityCache(cluster.snapshot, score)
-        self._placer = Placer(cluster.snapshot, self._feasibility, self._policy.levels)
-
-    def plan(self, gangs: Iterable[Gang], now: float) -> Plan:
-        """What `schedule` would decide; the cluster does not change."""
-        with self._cluster.trial():
-            return self.schedule(gangs, now)
-
-    def schedule(self, gangs: Iterable[Gang], now: float) -> Plan:
-        """Places the gangs that fit, and returns the reasons of the others."""
-        cycle = self.begin_cycle(gangs, now)
-        for gang in cycle.gangs_in_order:
-            cycle.schedule_gang(gang)
-        return Plan(tuple(cycle.placements), tuple(cycle.unschedulable), cycle.reservation)
-
-    def begin_cycle(self, gangs: Iterable[Gang], now: float) -> "SchedulingCycle":
-        """A scheduling cycle to be run gang by gang; its placements are kept."""
-        return SchedulingCycle(
-            self._cluster, self._feasibility, self._placer, self._policy, gangs, now
-        )
-
-    def place(self, gang: Gang) -> list[PodPlacement] | None:
-        """Places a gang on free capacity regardless of other pending gangs; None if it does not
-        fit."""
-        return self._placer.place(self._cluster.with_gangs_to_avoid(gang))
-
-    def consolidate(
-        self,
-        pending: Gang | None,
-        budget: MigrationBudget,
-        now: float,
-        *,
-        fragmentation: FragmentationModel | None = None,
-        excluded: Collection[str] = (),
-    ) -> Consolidation:
-        """Migrations that free capacity for a pending gang or, without one, empty nodes; the
-        cluster does not change. Gangs in `excluded` are not migrated: their pods are being bound,
-        or are not all known."""
-        goals = ConsolidationGoals(self._policy.levels, fragmentation=fragmentation)
-        gang = None if pending is None else self._cluster.with_gangs_to_avoid(pending)
-        placer = self._placer.with_budget(search_budget_for(gang))
-        self._cluster.snapshot.claims.renew_budget()
-        return plan_consolidation(
-            self._cluster,
-            self._feasibility,
-            placer,
-            gang,
-            budget,
-            now,
-            goals=goals,
-            excluded=excluded,
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +59,7 @@ class SchedulingCycle:
         cluster: Cluster,
         feasibility: FeasibilityCache,
         placer: Placer,
-        policy: Policy,
+        policy: PlannerPolicy,
         gangs: Iterable[Gang],
         now: float,
     ) -> None:
@@ -210,7 +93,7 @@ class SchedulingCycle:
         yield from self._queue
 
     @property
-    def reservation(self) -> BackfillReservation | None:
+    def backfill_reservation(self) -> BackfillReservation | None:
         return self._shadow.reservation if self._shadow is not None else None
 
     def _build_queue(self, pending: list[Gang]) -> SchedulingQueue[Gang]:
@@ -454,43 +337,3 @@ def _split_required(
     needed = {member.pod for group in gang.groups for member in group.members[: group.needed]}
     required = [placement for placement in placements if placement.pod in needed]
     return required, [placement for placement in placements if placement.pod not in needed]
-
-
-def equivalence_key(gang: Gang, pod_counts: PodCounts) -> Hashable | None:
-    """Equal for gangs that are feasible only together; None where a newly placed pod may make the
-    gang feasible (affinity), or where it uses a reservation."""
-    decisive = [_decisive_members(gang, group) for group in gang.groups]
-    members = [member for group_members in decisive for member in group_members]
-    if gang.reservation or any(member.shape.pod_rules is not None for member in members):
-        return None
-    anti_affinity = (
-        {pod_counts.anti_affinity_against(each) for each in members}
-        if pod_counts.has_anti_affinity
-        else ()
-    )
-    groups = tuple(
-        (
-            tuple(Counter(member.shape for member in group_members).items()),
-            group.pack,
-            group.segments,
-            group.placed_nodes if group.pack or gang.pack else (),
-        )
-        for group, group_members in zip(gang.groups, decisive, strict=True)
-    )
-    return (
-        groups,
-        gang.pack,
-        gang.bundles,
-        gang.anti_affinity,
-        gang.base_nodes,
-        gang.queue,
-        gang.priority,
-        gang.preempts,
-        frozenset(anti_affinity),
-    )
-
-
-def _decisive_members(gang: Gang, group: Group) -> Sequence[Member]:
-    """The pods of a group that decide whether its gang is placed: the required ones, or where the
-    gang has its minimum, the first surplus pod (see `placer.with_one_more_required`)."""
-    return group.members[: group.needed if gang.needed else 1]

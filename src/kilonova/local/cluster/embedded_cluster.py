@@ -10,44 +10,25 @@ import asyncio
 import ssl
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from socket import socket
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from prometheus_client import CollectorRegistry
 
-from kilonova.api.gpu_annotations import Gpu
 from kilonova.api.json import JsonObject
 from kilonova.kube import Client, ComponentHealth, InProcessTransport, Runnable, Supervisor
 from kilonova.kube.client.transport import Reply, Request, StreamReply
 from kilonova.kube.observability.structured_logging import get_logger
 from kilonova.kube.serving.certificates import CertificateAuthority
-from kilonova.kube.serving.health import Health
 from kilonova.kube.serving.http_server import HttpServer, create_tls_context
 from kilonova.kube.serving.response_writer import PendingWrites
-from kilonova.local.apiserver.admission import (
-    AdmissionChain,
-    AdmissionContext,
-    Plugin,
-    WebhookClient,
-    default_plugins,
-)
-from kilonova.local.apiserver.admission.plugins.device_claims import DeviceClaimAuthorization
 from kilonova.local.apiserver.admission.webhooks.in_process import WebhookFactory
 from kilonova.local.apiserver.auth import (
-    Authenticator,
-    AuthorizationFilter,
-    ServiceAccountTokenIssuer,
     SigningKey,
-    StaticTokens,
     User,
-    discovery_document,
-    jwks,
 )
-from kilonova.local.apiserver.auth.rbac import RbacAuthorizer, RbacPolicy
-from kilonova.local.apiserver.auth.rbac.escalation import PrivilegeEscalationCheck
 from kilonova.local.apiserver.bootstrap import (
     create_default_objects,
     create_default_roles,
@@ -55,43 +36,24 @@ from kilonova.local.apiserver.bootstrap import (
     install_crds,
     publish_authentication_config,
 )
-from kilonova.local.apiserver.customresources.crd_handler import CrdHandler
-from kilonova.local.apiserver.endpoints.access_reviews import AccessReviews
-from kilonova.local.apiserver.endpoints.handlers import ResourceHandler
-from kilonova.local.apiserver.endpoints.subresources import SubresourceHandlers
-from kilonova.local.apiserver.endpoints.token_requests import TokenRequestHandler, object_exists
-from kilonova.local.apiserver.kinds.builtin import builtin_kinds
-from kilonova.local.apiserver.metrics_api import metrics_kinds
-from kilonova.local.apiserver.registry.context import RegistryContext
 from kilonova.local.apiserver.registry.encoding import read_entry
-from kilonova.local.apiserver.served_kinds import ServedKinds
 from kilonova.local.apiserver.server.asgi import AsgiApp
-from kilonova.local.apiserver.server.handler import ApiHandler
 from kilonova.local.apiserver.server.listener import API_SERVER_OPTIONS, bind_socket
 from kilonova.local.apiserver.server.metrics import ServerMetrics
-from kilonova.local.apiserver.server.non_resource import NonResourceHandler
-from kilonova.local.apiserver.service_allocation import ServiceAllocationSync
-from kilonova.local.apiserver.storage import Durability, RevisionLog, Store
-from kilonova.local.apiserver.storage.lease_renewer import StoreLeaseRenewer
+from kilonova.local.apiserver.storage import RevisionLog, RevisionStore
 from kilonova.local.clock import Clock, IdGenerator, SystemClock
+from kilonova.local.cluster.apiserver import ApiServerContext, build_apiserver
+from kilonova.local.cluster.nodes import ClusterNodes
+from kilonova.local.cluster.settings import ClusterSettings
 from kilonova.local.controllers import (
     ControllerContext,
     ControllerManager,
     build_controllers,
     select_controllers,
 )
-from kilonova.local.controllers.shared.indexes import pods_by_node
-from kilonova.local.data_directory import SHIM_DIRECTORY, DataDirectory
+from kilonova.local.data_directory import DataDirectory
 from kilonova.local.kubelet_api import GpuReader, Kubelets
-from kilonova.local.simnodes import NO_NODES, Fleet, SimulatedNodes
 
-if TYPE_CHECKING:
-    from kilonova.local.processnode.cri.client import ShimRuntime
-    from kilonova.local.processnode.executables import ProgramFinder
-    from kilonova.local.processnode.kubelet.assembly import ProcessNodeAssembly
-    from kilonova.local.processnode.kubelet.machine.gpus import InstalledGpus
-
-ISSUER = "https://kubernetes.default.svc.cluster.local"
 _SERVING_CERTIFICATE_NAMES = (
     "localhost",
     "127.0.0.1",
@@ -104,7 +66,7 @@ _SERVING_CERTIFICATE_NAMES = (
 )
 _APISERVER_USER = User("system:apiserver", groups=("system:masters", "system:authenticated"))
 
-_NO_COMPONENTS: Mapping[str, Callable[[Cluster], Sequence[Runnable]]] = {}
+_NO_COMPONENTS: Mapping[str, Callable[[EmbeddedCluster], Sequence[Runnable]]] = {}
 _SHUTDOWN_SECONDS = 10.0
 """How long all components together may take to stop."""
 _COMPONENT_SHUTDOWN_SECONDS = 8.0
@@ -116,31 +78,7 @@ _AGENT_COMPONENT = "gpu"
 _log = get_logger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterSettings:
-    """Settings of a cluster. Without `data` it is in memory only; without `port` it has no
-    socket."""
-
-    data: Path | None = None
-    host: str = "127.0.0.1"
-    port: int | None = 0
-    durability: Durability = Durability.FULL
-    fleet: Fleet = NO_NODES
-    token_file: Path | None = None
-    controllers: str = "*"
-    """The built-in controllers to run, as a list of the form `*,-name`; empty: none, and no
-    nodes."""
-    process_node: bool = False
-    """Whether this machine is a node, whose pods run as processes."""
-    gpus: tuple[Gpu, ...] | None = None
-    """The GPUs of that node, in the order of their index; None: those of this machine."""
-    images: Path | None = None
-    """A file that says how images are run on that node, before the table that is shipped."""
-    allowed_host_paths: tuple[Path, ...] = ()
-    """The paths of this machine that its pods may mount as hostPath volumes."""
-
-
-class Cluster:
+class EmbeddedCluster:
     """One embedded cluster, from `start` to `stop`.
 
     Components may run in it: the `definitions` of their kinds exist from the start, their
@@ -156,7 +94,7 @@ class Cluster:
         id_generator: IdGenerator | None = None,
         webhooks: WebhookFactory | None = None,
         definitions: Sequence[JsonObject] = (),
-        components: Mapping[str, Callable[[Cluster], Sequence[Runnable]]] = _NO_COMPONENTS,
+        components: Mapping[str, Callable[[EmbeddedCluster], Sequence[Runnable]]] = _NO_COMPONENTS,
         report: Callable[[str, ComponentHealth], None] = lambda name, health: None,
     ) -> None:
         if settings.port is not None and settings.data is None:
@@ -178,11 +116,7 @@ class Cluster:
         self.failure: asyncio.Future[Exception] | None = None
         """Resolved when the storage failed: the cluster cannot continue."""
         self._controllers: ControllerManager | None = None
-        self._simulated_nodes: SimulatedNodes | None = None
-        self._process_node_parts: ProcessNodeAssembly | None = None
-        self._installed_gpus: InstalledGpus | None = None
-        self._program_finder: ProgramFinder | None = None
-        self._are_pods_stopped = False
+        self._nodes = ClusterNodes(settings, self.clock, self.kubelets, self.client)
         self._socket: socket | None = None
         self._exit_stack = AsyncExitStack()
         self._is_ready = False
@@ -227,11 +161,7 @@ class Cluster:
         self._definitions = ()  # they are stored now; drop the second copy
         ca = authority.cert_pem.decode()
         await publish_authentication_config(self.client("system:apiserver"), ca, now)
-        if settings.process_node and settings.gpus is None:
-            from kilonova.local.processnode.kubelet.machine.gpus import find_installed_gpus
-
-            # In a thread: with GPUs it takes seconds.
-            self._installed_gpus = await asyncio.to_thread(find_installed_gpus)
+        await self._nodes.find_gpus()
         if settings.controllers or self._components:
             self._controllers = self._build_controllers(ca)
             self._exit_stack.push_async_callback(self._controllers.stop)
@@ -257,7 +187,7 @@ class Cluster:
 
     def _build_own_parts(self, ca: str) -> list[Runnable]:
         """The built-in controllers and the nodes."""
-        runtime = self._build_shim_runtime()
+        runtime = self._nodes.build_shim_runtime(self._exit_stack)
 
         def build_builtin_controllers() -> list[Runnable]:
             context = ControllerContext(
@@ -267,81 +197,32 @@ class Cluster:
                 ca,
                 self.kubelets,
                 self.settings.data,
-                lambda spec: self._get_program_finder().can_run_pod(spec),
+                lambda spec: self._nodes.get_program_finder().can_run_pod(spec),
             )
-            nodes = self._supervise("nodes", partial(self._build_simulated_nodes, context))
-            services = self._build_service_proxy(context, runtime) if runtime is not None else ()
+            nodes = self._supervise(
+                "nodes",
+                partial(
+                    self._nodes.build_simulated_nodes,
+                    context,
+                    self.store,
+                    has_agents=_AGENT_COMPONENT in self._components,
+                ),
+            )
+            services = (
+                self._nodes.build_service_proxy(context, runtime, self.url)
+                if runtime is not None
+                else ()
+            )
             return build_controllers(context, self.settings.controllers, [nodes, *services])
 
         supervised: list[Runnable] = [self._supervise("controllers", build_builtin_controllers)]
         if runtime is not None:
-            node = partial(self._build_process_node, runtime)
+            node = partial(self._nodes.build_process_node, runtime)
             supervised.append(self._supervise("process-node", node))
         return supervised
 
     def _supervise(self, name: str, build: Callable[[], Sequence[Runnable]]) -> Supervisor:
         return Supervisor(name, build, on_health_change=self._report)
-
-    def _build_simulated_nodes(self, context: ControllerContext) -> list[Runnable]:
-        client = self.client("system:serviceaccount:kube-system:simulated-nodes")
-        pods = pods_by_node(context)
-        fleet = self.settings.fleet
-        heartbeats = StoreLeaseRenewer(self.store)
-        self._simulated_nodes = SimulatedNodes(
-            client,
-            fleet,
-            self.clock.now,
-            pods,
-            exclusive=True,
-            lease_renewer=heartbeats,
-            kubelets=self.kubelets,
-            has_agents=_AGENT_COMPONENT in self._components,
-        )
-        return [self._simulated_nodes]
-
-    def _build_shim_runtime(self) -> ShimRuntime | None:
-        """The runtime for containers of the process node, if this machine is one."""
-        settings = self.settings
-        if not settings.process_node or settings.data is None:
-            return None
-        # Modules that only a process node needs are imported with it.
-        from kilonova.local.processnode.cri.client import ShimRuntime
-
-        runtime = ShimRuntime(settings.data / SHIM_DIRECTORY)
-
-        async def shut_down_shim() -> None:
-            if self._are_pods_stopped:
-                await runtime.shutdown()
-
-        self._exit_stack.push_async_callback(shut_down_shim)
-        return runtime
-
-    def _build_process_node(self, runtime: ShimRuntime) -> Sequence[Runnable]:
-        from kilonova.local.processnode.kubelet.assembly import build_process_node
-        from kilonova.local.processnode.kubelet.machine.gpus import InstalledGpus
-
-        settings = self.settings
-        assert settings.data is not None
-        gpus = self._installed_gpus if settings.gpus is None else InstalledGpus(settings.gpus)
-        assert gpus is not None
-        self._process_node_parts = build_process_node(
-            self.client,
-            self.clock,
-            runtime,
-            settings.data,
-            gpus=gpus,
-            images=self._get_program_finder().images,
-            allowed_paths=settings.allowed_host_paths,
-        )
-        self.kubelets.register(self._process_node_parts.name, self._process_node_parts.kubelet)
-        return self._process_node_parts.parts
-
-    def _build_service_proxy(
-        self, context: ControllerContext, runtime: ShimRuntime
-    ) -> Sequence[Runnable]:
-        from kilonova.local.processnode.services import build_service_components
-
-        return build_service_components(context, runtime.set_routes, self.url)
 
     async def stop_pods(self, progress: Callable[[int, float], None]) -> None:
         """Terminate the processes of all pods; `progress` is called with their number and the
@@ -350,9 +231,7 @@ class Cluster:
         Otherwise they keep running when the cluster stops, and the next one on its data adopts
         them.
         """
-        if self._process_node_parts is not None:
-            await self._process_node_parts.node.stop_pods(progress)
-            self._are_pods_stopped = True
+        await self._nodes.stop_pods(progress)
 
     def _open_store(self) -> None:
         log: RevisionLog | None = None
@@ -361,7 +240,7 @@ class Cluster:
             self._exit_stack.callback(self.folder.release)
             log = RevisionLog(self.folder.database, self.settings.durability)
             self._exit_stack.callback(log.close)
-        self.store = Store(
+        self.store = RevisionStore(
             log, lambda _, key, rv, body: read_entry(key, rv, body), self.clock.monotonic
         )
         self._exit_stack.push_async_callback(self.store.close)
@@ -386,52 +265,26 @@ class Cluster:
         folder.write_running_record(self.url)
 
     def _build_apiserver(self, key: SigningKey) -> None:
-        settings = self.settings
-        served_kinds = ServedKinds([*builtin_kinds(), *metrics_kinds()])
-        definitions = CrdHandler(self.store, served_kinds, self.clock)
-        self._exit_stack.callback(definitions.close)
-        ServiceAllocationSync(self.store, served_kinds, self.id_generator.random)
-        rbac = RbacAuthorizer(RbacPolicy.from_store(self.store))
-        caller = WebhookClient(self.store)
-        self._exit_stack.push_async_callback(caller.close)
-        scope = AdmissionContext(self.store, served_kinds, rbac)
-        webhooks = self._webhooks(self.client) if self._webhooks is not None else ()
-        plugins = default_plugins(scope, caller, self.id_generator, webhooks)
-        plugins += self._image_toleration_plugins()
-        claims = DeviceClaimAuthorization(self.store, rbac)
-        admission = AdmissionChain([*plugins, definitions, PrivilegeEscalationCheck(rbac), claims])
-        registry = RegistryContext(
-            self.store, served_kinds, self.clock, self.id_generator, admission
-        )
-
-        def exists(kind: str, namespace: str, name: str, uid: str) -> bool:
-            return object_exists(registry, kind, namespace, name, uid)
-
-        accounts = ServiceAccountTokenIssuer(
-            [key], ISSUER, [ISSUER], exists, self.clock, self.id_generator
-        )
-        static = (
-            StaticTokens.from_csv(settings.token_file.read_text()) if settings.token_file else None
-        )
-        self._authenticator = Authenticator(static, accounts)
-        subresources = SubresourceHandlers(
-            registry,
-            TokenRequestHandler(registry, accounts),
-            AccessReviews(self._authenticator, rbac, self.clock),
+        context = ApiServerContext(
+            self.settings,
+            self.store,
+            self.clock,
+            self.id_generator,
             self.kubelets,
+            self.metrics,
+            self._exit_stack,
         )
-        published = {
-            "/openid/v1/jwks": jwks([key]),
-            "/.well-known/openid-configuration": discovery_document(
-                ISSUER, self.url.removeprefix("https://"), [key]
-            ),
-        }
-        health = Health(readiness_in_healthz=True)
-        health.add_liveness_check("store", lambda: self.store.failure and "the store has failed")
-        health.add_readiness_check("started", lambda: None if self._is_ready else "not started yet")
-        documents = NonResourceHandler(served_kinds, health, self.metrics.render, published)
-        authorization = AuthorizationFilter(rbac)
-        verbs = ResourceHandler(registry, subresources, authorization, self.id_generator.random)
+        self.api, self._authenticator = build_apiserver(
+            context,
+            key,
+            self.url,
+            webhooks=self._webhooks(self.client) if self._webhooks is not None else (),
+            plugins=self._nodes.build_image_toleration(self.store),
+            is_ready=lambda: self._is_ready,
+        )
+        self._register_metrics()
+
+    def _register_metrics(self) -> None:
         self.metrics.gauge(
             "apiserver_resource_version", "Latest resource version.", lambda: self.store.revision
         )
@@ -450,31 +303,6 @@ class Cluster:
             "Clients disconnected because they did not read their response.",
             lambda: self._pending_writes.disconnected_clients,
         )
-        self.api = ApiHandler(registry, documents, verbs, authorization, self.metrics)
-
-    def _image_toleration_plugins(self) -> list[Plugin]:
-        if not self.settings.process_node:
-            return []
-        from kilonova.local.apiserver.admission.plugins.image_toleration import ImageToleration
-
-        nodes = self.store.collection("nodes")
-        return [
-            ImageToleration(
-                nodes,
-                lambda: self._process_node_parts.name if self._process_node_parts else "",
-                self._get_program_finder().explain_pod,
-            )
-        ]
-
-    def _get_program_finder(self) -> ProgramFinder:
-        """What finds programs on this machine, read when first needed; `ImageTableError` for an
-        invalid file."""
-        if self._program_finder is None:
-            from kilonova.local.processnode.executables import ProgramFinder
-            from kilonova.local.processnode.images import load_image_table
-
-            self._program_finder = ProgramFinder(load_image_table(self.settings.images))
-        return self._program_finder
 
     def client(self, user: str) -> Client:
         """An in-process client, acting as `user` with all permissions."""
@@ -506,11 +334,7 @@ class Cluster:
     @property
     def registered_nodes(self) -> tuple[int, int]:
         """How many nodes of the fleet have registered, and how many there are."""
-        return (
-            self._simulated_nodes.registration_progress
-            if self._simulated_nodes is not None
-            else (0, 0)
-        )
+        return self._nodes.registered_nodes
 
     async def wait_nodes_registered(self) -> None:
         """Wait until the nodes of the fleet, and this machine if it is one, have registered."""
@@ -518,17 +342,17 @@ class Cluster:
 
     async def wait_simulated_nodes(self) -> None:
         """Wait until the nodes of the fleet have registered."""
-        if self._simulated_nodes is not None:
-            await self._wait_unless_stopped(self._simulated_nodes.wait_registered())
+        await self._wait_unless_stopped(self._nodes.wait_simulated_nodes())
 
     async def wait_process_node(self) -> None:
         """Wait until this machine has registered as a node, if it is one."""
-        if self._process_node_parts is not None:
-            await self._wait_unless_stopped(self._process_node_parts.node.wait_registered())
+        await self._wait_unless_stopped(self._nodes.wait_process_node())
 
     async def _wait_unless_stopped(self, work: Coroutine[Any, Any, None]) -> None:
         """Wait, but not beyond the end of the controllers."""
-        assert self._controllers is not None
+        if self._controllers is None:
+            await work
+            return
         registered = asyncio.ensure_future(work)
         try:
             await asyncio.wait(

@@ -47,9 +47,9 @@ def gangs(
       kilonova gangs -o name | xargs -n 1 kilonova why
     """
     from kilonova.cli.lists.definitions import GANGS
-    from kilonova.cli.lists.resource_list import ListOptions, show_list
+    from kilonova.cli.lists.resource_list import ListFlags, show_list
 
-    options = ListOptions(
+    options = ListFlags(
         names=names or (),
         namespace=namespace,
         all_namespaces=all_namespaces,

@@ -15,7 +15,7 @@ from kilonova.local.apiserver.storage import (
     PutEntry,
     RemoveEntry,
     RevisionLog,
-    Store,
+    RevisionStore,
 )
 from tests.harness.campaigns import limit_examples
 
@@ -35,8 +35,10 @@ def make(key: str, rv: int, value: int) -> Entry:
     return Entry(key, rv, body, key, {}, ())
 
 
-def opened(path: Path) -> Store:
-    return Store(RevisionLog(path), lambda _, key, rv, body: read_entry(key, rv, body), lambda: 0.0)
+def opened(path: Path) -> RevisionStore:
+    return RevisionStore(
+        RevisionLog(path), lambda _, key, rv, body: read_entry(key, rv, body), lambda: 0.0
+    )
 
 
 async def run_operations(path: Path, steps: list[tuple[str, str, int]]) -> None:
@@ -90,7 +92,7 @@ def _value(entry: Entry) -> str:
     return str(entry.decode()["v"])
 
 
-def _as_of(store: Store, version: int) -> dict[str, int]:
+def _as_of(store: RevisionStore, version: int) -> dict[str, int]:
     things = store.collection("things")
     changed = things.changes_since_revision(version)
     now = {each.key: each for each in things.range_entries("") if each.key not in changed}

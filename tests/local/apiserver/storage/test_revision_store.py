@@ -16,12 +16,12 @@ from kilonova.local.apiserver.storage import (
     RemoveEntry,
     RevisionCompacted,
     RevisionLog,
+    RevisionStore,
     StorageError,
-    Store,
 )
-from kilonova.local.apiserver.storage import store as store_module
+from kilonova.local.apiserver.storage import revision_store as store_module
 from kilonova.local.apiserver.storage.revision_log import RevisionRow
-from kilonova.local.apiserver.storage.store import UpdateFunction
+from kilonova.local.apiserver.storage.revision_store import UpdateFunction
 
 
 class Clock:
@@ -32,9 +32,9 @@ class Clock:
         return self.time
 
 
-def open_store(path: Path | None, clock: Clock | None = None) -> Store:
+def open_store(path: Path | None, clock: Clock | None = None) -> RevisionStore:
     log = RevisionLog(path) if path else None
-    return Store(log, lambda _, key, rv, body: read_entry(key, rv, body), clock or Clock())
+    return RevisionStore(log, lambda _, key, rv, body: read_entry(key, rv, body), clock or Clock())
 
 
 def entry(key: str, rv: int, text: str = "", labels: dict[str, str] | None = None) -> Entry:
@@ -43,17 +43,17 @@ def entry(key: str, rv: int, text: str = "", labels: dict[str, str] | None = Non
     return Entry(key, rv, body, f"uid-of-{key}", labels or {}, ())
 
 
-async def put(store: Store, key: str, text: str = "") -> Entry:
+async def put(store: RevisionStore, key: str, text: str = "") -> Entry:
     response = await store.write("pods", key, lambda _, rv: PutEntry(entry(key, rv, text)))
     assert response is not None
     return response
 
 
-async def remove(store: Store, key: str) -> None:
+async def remove(store: RevisionStore, key: str) -> None:
     await store.write("pods", key, lambda _, rv: RemoveEntry(entry(key, rv)))
 
 
-def record_commits(store: Store) -> list[list[RevisionRow]]:
+def record_commits(store: RevisionStore) -> list[list[RevisionRow]]:
     """The rows of each commit, as they are appended."""
     commits: list[list[RevisionRow]] = []
     log = store._log
@@ -68,7 +68,7 @@ def record_commits(store: Store) -> list[list[RevisionRow]]:
     return commits
 
 
-def contents(store: Store) -> dict[str, str]:
+def contents(store: RevisionStore) -> dict[str, str]:
     return {each.key: each.decode()["text"] for each in store.collection("pods").range_entries("")}
 
 
@@ -118,7 +118,7 @@ class HeldLog(RevisionLog):
 @pytest.mark.parametrize("several", [False, True])
 async def test_nothing_is_acknowledged_before_it_is_on_disk(tmp_path: Path, several: bool) -> None:
     log = HeldLog(tmp_path / "store.db")
-    store = Store(log, lambda _, key, rv, body: read_entry(key, rv, body), Clock())
+    store = RevisionStore(log, lambda _, key, rv, body: read_entry(key, rv, body), Clock())
 
     def keep(key: str) -> UpdateFunction:
         return lambda _, rv: PutEntry(entry(key, rv, "kept"))

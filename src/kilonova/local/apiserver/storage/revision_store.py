@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 import msgspec
 
 from kilonova.local.apiserver.storage.collection import Collection
-from kilonova.local.apiserver.storage.entries import Entry, Event, EventType
+from kilonova.local.apiserver.storage.entries import Entry, EventType, StorageEvent
 from kilonova.local.apiserver.storage.revision_log import RevisionLog, RevisionRow, StorageError
 
 WATCH_CACHE_SECONDS = 75.0
@@ -38,7 +38,7 @@ UpdateFunction = Callable[[Entry | None, int], UpdateResult]
 """Takes the newest entry and the resourceVersion that a change would have."""
 
 
-class Store:
+class RevisionStore:
     """All collections. `read_entry` builds an entry from a stored body."""
 
     def __init__(
@@ -52,9 +52,9 @@ class Store:
         self._monotonic = monotonic
         self._collections: dict[str, Collection] = {}
         self._thread = ThreadPoolExecutor(1, "store") if log else None
-        self._batch: list[tuple[Collection, Event, asyncio.Future[None]]] = []
+        self._batch: list[tuple[Collection, StorageEvent, asyncio.Future[None]]] = []
         self._committing: asyncio.Task[None] | None = None
-        self._watch_cache: deque[tuple[Collection, Event]] = deque()
+        self._watch_cache: deque[tuple[Collection, StorageEvent]] = deque()
         self._watch_cache_bytes = 0
         self._compacted: list[int] = []
         self._oldest_revision = 0
@@ -63,7 +63,7 @@ class Store:
         """The newest revision on disk: what readers see."""
         self.failure: StorageError | None = None
         self.on_failure: Callable[[StorageError], None] = lambda _: None
-        self._observers: dict[str, Callable[[Event], None]] = {}
+        self._observers: dict[str, Callable[[StorageEvent], None]] = {}
         self._replay()
 
     def _replay(self) -> None:
@@ -74,7 +74,7 @@ class Store:
         for row in self._log.replay():
             entry = self._read_entry(row.resource, row.key, row.rv, row.body)
             collection = self.collection(row.resource)
-            event = Event(EventType(row.event), entry, collection.get(row.key), now)
+            event = StorageEvent(EventType(row.event), entry, collection.get(row.key), now)
             collection.publish(event)
             if row.rv <= self._oldest_revision:
                 collection.trim_events(collection.end_cursor)
@@ -89,7 +89,7 @@ class Store:
             found = self._collections[resource] = Collection(resource, self._oldest_revision)
         return found
 
-    def observe(self, resource: str, observer: Callable[[Event], None]) -> None:
+    def observe(self, resource: str, observer: Callable[[StorageEvent], None]) -> None:
         """Call `observer` with every change of a collection, before the write is acknowledged."""
         self._observers[resource] = observer
 
@@ -162,7 +162,7 @@ class Store:
             kind = EventType.MODIFIED if current is not None else EventType.ADDED
             collection.proposed[key] = entry
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._batch.append((collection, Event(kind, entry, current, 0.0), done))
+        self._batch.append((collection, StorageEvent(kind, entry, current, 0.0), done))
         if self._committing is None:
             self._committing = asyncio.create_task(self._commit(), name="store-commit")
         return entry, done
@@ -175,7 +175,7 @@ class Store:
 
     async def _commit(self) -> None:
         loop = asyncio.get_running_loop()
-        batch: list[tuple[Collection, Event, asyncio.Future[None]]] = []
+        batch: list[tuple[Collection, StorageEvent, asyncio.Future[None]]] = []
         try:
             while self._batch:
                 batch, self._batch = self._batch, []
@@ -200,9 +200,9 @@ class Store:
         finally:
             self._committing = None
 
-    def _publish(self, batch: list[tuple[Collection, Event, asyncio.Future[None]]]) -> None:
+    def _publish(self, batch: list[tuple[Collection, StorageEvent, asyncio.Future[None]]]) -> None:
         now = self._monotonic()
-        changed: dict[str, tuple[Collection, list[Event]]] = {}
+        changed: dict[str, tuple[Collection, list[StorageEvent]]] = {}
         for collection, event, done in batch:
             event.time = now
             collection.publish(event)
@@ -219,7 +219,7 @@ class Store:
         if len(self._watch_cache) % _TRIM_INTERVAL < len(batch):
             self.trim_watch_cache()
 
-    def _cache_event(self, collection: Collection, event: Event) -> None:
+    def _cache_event(self, collection: Collection, event: StorageEvent) -> None:
         self._watch_cache.append((collection, event))
         self._watch_cache_bytes += len(event.entry.body)
 
@@ -255,7 +255,7 @@ class Store:
     def _fail(
         self,
         error: StorageError,
-        batch: list[tuple[Collection, Event, asyncio.Future[None]]],
+        batch: list[tuple[Collection, StorageEvent, asyncio.Future[None]]],
     ) -> None:
         self.failure = error
         for _, _, done in [*batch, *self._batch]:

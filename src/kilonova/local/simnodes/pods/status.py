@@ -1,4 +1,4 @@
-"""Reading pods of simulated nodes, and the statuses that are written. Pure."""
+"""The statuses that are written of pods on simulated nodes. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,30 +6,26 @@ from datetime import datetime
 
 import msgspec
 
-from kilonova.api.gpu_annotations import (
-    DEVICES,
-    DeviceAssignment,
-    InvalidAnnotation,
-    format_devices,
-    parse_devices,
-)
-from kilonova.api.grove.names import STARTUP_CONTAINER, STARTUP_RELEASED
+from kilonova.api.gpu_annotations import DeviceAssignment, format_devices
+from kilonova.api.grove.names import STARTUP_CONTAINER
 from kilonova.api.json import JsonObject
 from kilonova.api.quantity import quantity_from_json
 from kilonova.api.times import format_rfc3339
 from kilonova.local.objects.core import (
     Container,
-    ContainerState,
     ContainerStateTerminated,
     Pod,
 )
-from kilonova.local.objects.pod_resources import effective_requests
 from kilonova.local.simnodes.gpus.claims import uses_claims
 from kilonova.local.simnodes.objects import GPU_RESOURCE, node_address
+from kilonova.local.simnodes.pods.state import (
+    assigned_gpus,
+    full_name,
+    requested_gpus,
+    restart_count,
+    started_at,
+)
 
-_MIG_RESOURCE_PREFIX = "nvidia.com/mig-"
-_MAX_INSTANCES = 1024
-"""More than the GPUs of any node have."""
 CRASH_LOOP_BACK_OFF = "CrashLoopBackOff"
 UNEXPECTED_ADMISSION_ERROR = "UnexpectedAdmissionError"
 CONTAINER_CREATING = "ContainerCreating"
@@ -37,88 +33,11 @@ UNHEALTHY_DEVICES = "UnhealthyDevices"
 """The reason of pods whose containers wait for lost devices."""
 
 
-def restart_count(pod: Pod) -> int:
-    """How often a pod's containers have been restarted."""
-    return max((each.restart_count for each in pod.status.container_statuses), default=0)
-
-
-def is_daemon_set_pod(pod: Pod) -> bool:
-    """Whether the pod belongs to a DaemonSet, which a drain ignores."""
-    return any(each.kind == "DaemonSet" for each in pod.metadata.owner_references)
-
-
-def requested_gpus(pod: Pod) -> int:
-    """The number of GPUs that a pod needs at once."""
-    requests = effective_requests(pod.spec, lambda amount: quantity_from_json(amount).value)
-    return requests.get(GPU_RESOURCE, 0)
-
-
-def requested_instances(pod: Pod) -> list[str]:
-    """The profiles of the MIG instances that a pod requests."""
-    requests = effective_requests(pod.spec, lambda amount: quantity_from_json(amount).value)
-    return [
-        name.removeprefix(_MIG_RESOURCE_PREFIX).replace("gb.", "gb+")
-        for name, count in sorted(requests.items())
-        if name.startswith(_MIG_RESOURCE_PREFIX)
-        for _ in range(min(count, _MAX_INSTANCES))
-    ]
-
-
-def assigned_gpus(pod: Pod) -> tuple[DeviceAssignment, ...]:
-    """The devices that its scheduler assigned to a pod, if any."""
-    found = parse_devices(pod.metadata.annotations.get(DEVICES, ""))
-    return () if isinstance(found, InvalidAnnotation) else found
-
-
-def reported_gpus(pod: Pod) -> tuple[DeviceAssignment, ...]:
-    """The devices in a pod's status, which reports them while some are lost."""
-    return tuple(
-        DeviceAssignment(int(device.id))
-        for status in pod.status.container_statuses
-        for each in status.allocated_resources_status or ()
-        if each.name == GPU_RESOURCE
-        for device in each.resources or ()
-        if device.id.isdecimal()
-    )
-
-
-def is_waiting_for_startup(pod: Pod) -> bool:
-    """Whether its startup container waits for other cliques."""
-    has_startup = any(each.name == STARTUP_CONTAINER for each in pod.spec.init_containers)
-    return has_startup and not pod.metadata.annotations.get(STARTUP_RELEASED)
-
-
-def is_initializing(pod: Pod) -> bool:
-    """Whether its status says that not all init containers have completed."""
-    found = pod.condition("Initialized")
-    return pod.status.phase == "Pending" and found is not None and found.status == "False"
-
-
-def started_at(pod: Pod) -> str | None:
-    """When a pod's containers were last started."""
-    running = (each.state.running for each in pod.status.container_statuses)
-    return next((each.started_at for each in running if each is not None), None)
-
-
-def is_backing_off(pod: Pod) -> bool:
-    """Whether its containers have ended and wait for a restart."""
-    return pod.status.phase == "Running" and any(
-        each.last_state.terminated is not None and each.state == ContainerState()
-        for each in pod.status.container_statuses
-    )
-
-
 def build_termination(pod: Pod, exit_code: int, now: datetime) -> ContainerStateTerminated:
     """The terminated state of containers that end now."""
     moment = format_rfc3339(now)
     reason = "Error" if exit_code else "Completed"
     return ContainerStateTerminated(exit_code, reason, started_at(pod) or moment, moment)
-
-
-def last_termination(pod: Pod) -> ContainerStateTerminated | None:
-    """The last terminated state of its containers."""
-    ends = (each.last_state.terminated for each in pod.status.container_statuses)
-    return next((each for each in ends if each is not None), None)
 
 
 def build_running_status(
@@ -142,11 +61,6 @@ def build_running_status(
             _build_container_status(pod, each, up, count, last) for each in pod.spec.containers
         ],
     }
-
-
-def has_new_ephemeral_containers(pod: Pod) -> bool:
-    """Whether an ephemeral container was added (`kubectl debug`) that its status lacks."""
-    return len(pod.spec.ephemeral_containers) > len(pod.status.ephemeral_container_statuses)
 
 
 def build_ephemeral_status(pod: Pod, now: datetime) -> JsonObject:
@@ -228,12 +142,6 @@ def build_back_off_status(
             for each in pod.spec.containers
         ],
     }
-
-
-def full_name(pod: Pod) -> str:
-    """The pod's name in kubelet messages: `name_namespace(uid)`."""
-    metadata = pod.metadata
-    return f"{metadata.name}_{metadata.namespace}({metadata.uid})"
 
 
 def build_initializing_status(pod: Pod, node: int, address: str, now: datetime) -> JsonObject:

@@ -49,9 +49,9 @@ def workloads(
       kilonova workloads deployment/web -w
     """
     from kilonova.cli.lists.definitions import WORKLOADS
-    from kilonova.cli.lists.resource_list import ListOptions, show_list
+    from kilonova.cli.lists.resource_list import ListFlags, show_list
 
-    options = ListOptions(
+    options = ListFlags(
         names=names or (),
         namespace=namespace,
         all_namespaces=all_namespaces,

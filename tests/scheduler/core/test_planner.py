@@ -4,26 +4,23 @@ from dataclasses import replace
 
 import pytest
 
+from kilonova.scheduler.core.decisions import InsufficientCapacity, Plan
+from kilonova.scheduler.core.equivalence import equivalence_key
 from kilonova.scheduler.core.model.cluster import Cluster
 from kilonova.scheduler.core.model.gangs import Gang, GangAntiAffinity, Member, PackConstraint
+from kilonova.scheduler.core.model.node_table import GPU
 from kilonova.scheduler.core.model.pod_affinity import AffinityTerm, PodAffinityRules, PodSelector
-from kilonova.scheduler.core.model.snapshot import GPU
-from kilonova.scheduler.core.plan import (
-    InsufficientCapacity,
-    Plan,
-    Planner,
-    Policy,
-    equivalence_key,
-)
+from kilonova.scheduler.core.planner import Planner
 from kilonova.scheduler.core.queueing.forest import build_queue_forest
 from kilonova.scheduler.core.queueing.ledger import LimitExceeded
 from kilonova.scheduler.core.queueing.queues import QueueProblem, QueueSpec
+from kilonova.scheduler.core.scheduling_cycle import PlannerPolicy
 from tests.scheduler.core.support.clusters import BLOCK, RACK, gang, group, node, shape, tight
 from tests.scheduler.core.support.pending_gangs import list_pending
 
 HOSTNAME = "kubernetes.io/hostname"
-NO_BACKFILL = Policy((BLOCK, RACK), reserve_after=1e9)
-IMMEDIATE_BACKFILL = Policy((BLOCK, RACK), reserve_after=0)
+NO_BACKFILL = PlannerPolicy((BLOCK, RACK), reserve_after=1e9)
+IMMEDIATE_BACKFILL = PlannerPolicy((BLOCK, RACK), reserve_after=0)
 
 
 def cluster_of(count: int, *queues: QueueSpec, gpus: int = 8) -> Cluster:
@@ -33,7 +30,7 @@ def cluster_of(count: int, *queues: QueueSpec, gpus: int = 8) -> Cluster:
     return cluster
 
 
-def planner(cluster: Cluster, policy: Policy = NO_BACKFILL) -> Planner:
+def planner(cluster: Cluster, policy: PlannerPolicy = NO_BACKFILL) -> Planner:
     return Planner(cluster, tight, policy)
 
 
@@ -183,8 +180,11 @@ def test_only_gang_ending_before_reservation_is_backfilled(
     planner(cluster).schedule([job("runs", 4, duration=100.0)], 0)
     wanted = [job("large", 8), job("small", 4, created=1.0, duration=duration)]
     plan = planner(cluster, IMMEDIATE_BACKFILL).schedule(wanted, 0)
-    assert plan.reservation is not None
-    assert (plan.reservation.gang.name, plan.reservation.start_time) == ("large", 100.0)
+    assert plan.backfill_reservation is not None
+    assert (plan.backfill_reservation.gang.name, plan.backfill_reservation.start_time) == (
+        "large",
+        100.0,
+    )
     assert placed_gangs(plan) == (["small"] if passes else [])
 
 
@@ -194,8 +194,8 @@ def test_long_gangs_use_capacity_the_reservation_leaves() -> None:
     wanted = [job("large", 12), job("small", 4, created=1.0), job("other", 1, created=2.0)]
     plan = planner(cluster, IMMEDIATE_BACKFILL).schedule(wanted, 0)
     assert placed_gangs(plan) == ["small"]
-    assert plan.reservation is not None
-    assert plan.reservation.nodes == ("n0", "n1")
+    assert plan.backfill_reservation is not None
+    assert plan.backfill_reservation.nodes == ("n0", "n1")
 
 
 def test_gangs_of_one_cycle_respect_gang_anti_affinity() -> None:

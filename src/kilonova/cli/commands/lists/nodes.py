@@ -44,9 +44,9 @@ def nodes(
       kilonova nodes -o json | jq '.[] | select(.gpusAllocated < .gpus) | .name'
     """
     from kilonova.cli.lists.definitions import NODES
-    from kilonova.cli.lists.resource_list import ListOptions, show_list
+    from kilonova.cli.lists.resource_list import ListFlags, show_list
 
-    options = ListOptions(
+    options = ListFlags(
         names=names or (),
         selector=selector,
         sort_by=sort_by,
