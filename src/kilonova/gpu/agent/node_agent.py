@@ -8,6 +8,7 @@ after a crash at any point, the next agent goes on.
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
 from typing import Protocol, TypeVar
 
 from kilonova.api.gpu_health import HealthRecord, HealthRecords, parse_health
@@ -34,6 +35,7 @@ from kilonova.gpu.agent.remediation.eviction import evict_pods
 from kilonova.gpu.agent.remediation.overlay import overlay_measured
 from kilonova.gpu.agent.remediation.recovery import RecoveryPlan, plan_recovery, record_reset
 from kilonova.gpu.agent.resources import NODES, Node, Pod
+from kilonova.gpu.agent.telemetry.xid_counter import XidCounter
 from kilonova.gpu.devices.backend import GpuBackend
 from kilonova.gpu.devices.errors import GpuError
 from kilonova.gpu.devices.model import DeviceHealth, GpuEvent, NodeInventory
@@ -108,6 +110,7 @@ class NodeAgent:
         self._labels: Mapping[str, str | None] = {}
         self._has_read_health = False
         self._measured: Mapping[str, DeviceHealth] = {}
+        self.xids = XidCounter()
         self.health: HealthRecords = {}
         """The records as last decided; at the start, those that the Node has."""
 
@@ -160,12 +163,18 @@ class NodeAgent:
 
     def take_events(self, events: Iterable[GpuEvent]) -> None:
         """Events of devices: the next `reconcile` takes them up."""
+        events = tuple(events)
+        self.xids.count(events, self._context.now())
         self._events += events
         self._is_stale = True
 
     def mark_stale(self) -> None:
         """The inventory may have changed: the next `reconcile` reads it."""
         self._is_stale = True
+
+    def now(self) -> datetime:
+        """The wall clock."""
+        return self._context.now()
 
     async def wait_for_mig(self) -> None:
         """Wait for the change of MIG instances that is being made, if there is one."""
