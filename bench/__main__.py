@@ -4,6 +4,7 @@ import typer
 from rich.console import Console
 
 from bench.cluster.command import cluster
+from bench.gpu.command import gpu
 from bench.home.command import home
 from bench.packing.command import packing
 from bench.product.command import product
@@ -18,6 +19,7 @@ app.command("workloads")(workloads)
 app.command("scheduler")(scheduler)
 app.command("scheduler-api")(scheduler_api)
 app.command("packing")(packing)
+app.command("gpu")(gpu)
 app.command("product")(product)
 
 

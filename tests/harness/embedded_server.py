@@ -62,5 +62,6 @@ def build_up_command(data: Path, *options: str) -> Sequence[str]:
     `--operator` and `--scheduler` add them.
     """
     command = [sys.executable, "-m", "kilonova.cli", "up", "--no-demo", "--no-process-node"]
-    command += ["--no-operator", "--no-scheduler", "--no-console", "--data", str(data)]
+    command += ["--no-operator", "--no-scheduler", "--no-gpu", "--no-console"]
+    command += ["--data", str(data)]
     return [*command, *(options or ("--port", "0"))]

@@ -18,6 +18,11 @@ COMPONENTS = (
             help="Run the agents of simulated GPU nodes, which make MIG instances and watch health.",
             build="kilonova.gpu.embedded:build_embedded_gpu",
         ),
+        process=ProcessPart(
+            name="operator",
+            assemble="kilonova.gpu.process.operator:assemble_gpu_controllers",
+            deploy="deploy/operator",
+        ),
         commands=(Command("gpu", "kilonova.gpu.commands.app:app"),),
         checks="kilonova.gpu.checks:check_gpus",
     ),

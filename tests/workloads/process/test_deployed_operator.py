@@ -152,6 +152,13 @@ CAN: list[tuple[str, str, str, str]] = [
     ("create", "", "events", "team"),
     ("create", "resource.k8s.io", "resourceclaims", "team"),
     ("create", "coordination.k8s.io", "leases", NAMESPACE),
+    # The controllers of GPU objects.
+    ("list", "", "nodes", ""),
+    ("patch", "", "nodes", ""),
+    ("watch", "kgwe.nvidia.io", "gpuworkloads", "team"),
+    ("patch", "kgwe.nvidia.io", "gpuworkloads/status", "team"),
+    ("patch", "kgwe.nvidia.io", "migstrategies/status", ""),
+    ("create", "scheduling.k8s.io", "priorityclasses", ""),
 ]
 EXTRAS: list[tuple[str, str, str, str]] = [
     ("create", "resource.nvidia.com", "computedomains", "team"),
@@ -172,7 +179,9 @@ CANNOT: list[tuple[str, str, str, str]] = [
     ("create", "", "pods/binding", "team"),
     ("patch", "", "pods/status", "team"),
     ("create", "", "serviceaccounts/token", NAMESPACE),
-    ("list", "", "nodes", ""),
+    ("create", "", "nodes", ""),
+    ("patch", "", "nodes/status", ""),
+    ("patch", "kgwe.nvidia.io", "gpuworkloads", "team"),
     ("create", "", "namespaces", ""),
     ("create", "apps", "deployments", "team"),
     ("create", "rbac.authorization.k8s.io", "roles", "team"),

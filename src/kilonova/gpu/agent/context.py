@@ -3,13 +3,16 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 from kilonova.catalog import Catalog
 from kilonova.gpu.agent.metrics import AgentMetrics
 from kilonova.gpu.agent.remediation.recovery import RecoverySettings
-from kilonova.gpu.mig.parted.config_file import ConfigFile, ConfigRule
 from kilonova.kube import Client
 from kilonova.kube.events import EventRecorder
+
+if TYPE_CHECKING:
+    from kilonova.gpu.mig.parted.config_file import ConfigFile
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,5 +41,5 @@ class AgentContext:
     catalog: Catalog
     settings: AgentSettings = field(default_factory=AgentSettings)
     metrics: AgentMetrics = field(default_factory=AgentMetrics)
-    configs: ConfigFile = field(default_factory=dict[str, tuple[ConfigRule, ...]])
-    """The configs of the label `nvidia.com/mig.config`; empty: those of NVIDIA's mig-parted."""
+    configs: "ConfigFile | None" = None
+    """The configs of the label `nvidia.com/mig.config`; None: those of NVIDIA's mig-parted."""

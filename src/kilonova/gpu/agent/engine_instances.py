@@ -1,12 +1,11 @@
 """The MIG engine as the device plugin and the DRA driver see it (`InstanceProvider`)."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from kilonova.api.gpu_annotations import DeviceAssignment
 from kilonova.gpu.devices.errors import GpuError, GpuErrorKind
 from kilonova.gpu.devices.model import MigInstance
-from kilonova.gpu.kubelet.holdings import Holding as KubeletHolding
 from kilonova.gpu.kubelet.interfaces import AllocationRefused
 from kilonova.gpu.mig.engine import MigEngine, RequestRefused
 from kilonova.gpu.mig.execution import StepFailed
@@ -31,18 +30,9 @@ class EngineInstances:
         """What owners have been given here and have not given back."""
         return dict(self._owners)
 
-    def adopt(self, holdings: Iterable[KubeletHolding]) -> None:
+    def adopt(self, holders: Mapping[str, Holding]) -> None:
         """Take up what owners had when the last agent ended."""
-        for each in holdings:
-            held = [device for device in each.devices if not device.is_admin]
-            known = self._owners.get(each.uid, Holding())
-            slots = (
-                SlotRequest(x.device, Slot(x.assignment.profile, x.assignment.start))
-                for x in held
-                if x.assignment.profile
-            )
-            whole = (x.device for x in held if not x.assignment.profile)
-            self._owners[each.uid] = Holding((*known.slots, *slots), (*known.devices, *whole))
+        self._owners.update(holders)
 
     async def ensure_instances(
         self, owner: str, assignments: Sequence[DeviceAssignment]

@@ -14,6 +14,7 @@ from kilonova.gpu.agent.node_agent import NodeAgent
 from kilonova.gpu.agent.remediation.overlay import overlay_health
 from kilonova.gpu.agent.resources import NODES, PODS, Node, Pod
 from kilonova.gpu.agent.telemetry.collector import TelemetryCollector
+from kilonova.gpu.agent.telemetry.health import MeasuredHealth
 from kilonova.gpu.agent.verification.verifier import PodVerifier
 from kilonova.gpu.devices.backend import GpuBackend
 from kilonova.gpu.devices.errors import GpuError
@@ -94,6 +95,7 @@ class LocalAgent:
             call=blocking.in_thread,
             observe=self._observe,
         )
+        self._measured = MeasuredHealth(context.catalog)
         self._processes: set[tuple[str, int]] = set()
         self.changed = asyncio.Condition()
         """Is notified after each reconcile."""
@@ -135,7 +137,7 @@ class LocalAgent:
         pods = list(self.pods.store.objects())
         delay = await self.agent.reconcile(node, pods)
         if self.agent.is_open:
-            inventory = overlay_health(self.agent.inventory, self.agent.health)
+            inventory = overlay_health(self.agent.observed, self.agent.health)
             if inventory != self.feed.inventory:
                 await self.feed.publish(inventory)
                 self.telemetry.wake()
@@ -161,6 +163,9 @@ class LocalAgent:
 
     def _observe(self, samples: Sequence[DeviceTelemetry]) -> None:
         self.agent.engine.observe(samples)
+        now = self._blocking.monotonic()
+        measured = self._measured.assess(self.agent.inventory, samples, now)
+        self.agent.set_measured_health(measured)
         processes = {(each.uuid, process.pid) for each in samples for process in each.processes}
         if processes != self._processes:
             self._processes = processes

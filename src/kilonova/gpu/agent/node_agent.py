@@ -8,6 +8,7 @@ after a crash at any point, the next agent goes on.
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
 from typing import Protocol, TypeVar
 
 from kilonova.api.gpu_health import HealthRecord, HealthRecords, parse_health
@@ -31,11 +32,13 @@ from kilonova.gpu.agent.mig_control import MigControl
 from kilonova.gpu.agent.node_writer import NodeWriter
 from kilonova.gpu.agent.remediation.assessment import Finding, assess_devices, next_expiry
 from kilonova.gpu.agent.remediation.eviction import evict_pods
+from kilonova.gpu.agent.remediation.overlay import overlay_measured
 from kilonova.gpu.agent.remediation.recovery import RecoveryPlan, plan_recovery, record_reset
 from kilonova.gpu.agent.resources import NODES, Node, Pod
+from kilonova.gpu.agent.telemetry.xid_counter import XidCounter
 from kilonova.gpu.devices.backend import GpuBackend
 from kilonova.gpu.devices.errors import GpuError
-from kilonova.gpu.devices.model import GpuEvent, NodeInventory
+from kilonova.gpu.devices.model import DeviceHealth, GpuEvent, NodeInventory
 from kilonova.gpu.mig.calls import DeviceCalls
 from kilonova.gpu.mig.engine import MigEngine
 from kilonova.gpu.mig.parted.config_file import ConfigFile
@@ -106,6 +109,8 @@ class NodeAgent:
         self._configs: ConfigFile = {}
         self._labels: Mapping[str, str | None] = {}
         self._has_read_health = False
+        self._measured: Mapping[str, DeviceHealth] = {}
+        self.xids = XidCounter()
         self.health: HealthRecords = {}
         """The records as last decided; at the start, those that the Node has."""
 
@@ -113,6 +118,17 @@ class NodeAgent:
     def inventory(self) -> NodeInventory:
         """The devices as last read; `open` it first."""
         return self.engine.inventory
+
+    @property
+    def observed(self) -> NodeInventory:
+        """The devices, as healthy as they are by what was measured, too."""
+        return overlay_measured(self.engine.inventory, self._measured)
+
+    def set_measured_health(self, measured: Mapping[str, DeviceHealth]) -> None:
+        """The health of devices by their telemetry, by UUID."""
+        if measured != self._measured:
+            self._measured = measured
+            self._context.enqueue(self.name)
 
     @property
     def is_open(self) -> bool:
@@ -147,12 +163,18 @@ class NodeAgent:
 
     def take_events(self, events: Iterable[GpuEvent]) -> None:
         """Events of devices: the next `reconcile` takes them up."""
+        events = tuple(events)
+        self.xids.count(events, self._context.now())
         self._events += events
         self._is_stale = True
 
     def mark_stale(self) -> None:
         """The inventory may have changed: the next `reconcile` reads it."""
         self._is_stale = True
+
+    def now(self) -> datetime:
+        """The wall clock."""
+        return self._context.now()
 
     async def wait_for_mig(self) -> None:
         """Wait for the change of MIG instances that is being made, if there is one."""
@@ -211,10 +233,9 @@ class NodeAgent:
         context, events = self._context, self._events
         self._events = []
         now = context.now()
-        assessed = assess_devices(self.health, self.inventory, events, now)
-        plan = plan_recovery(
-            assessed.records, self.inventory, holders, now, context.settings.recovery
-        )
+        inventory = self.observed
+        assessed = assess_devices(self.health, inventory, events, now)
+        plan = plan_recovery(assessed.records, inventory, holders, now, context.settings.recovery)
         self._findings += [*assessed.findings, *plan.findings]
         self.health = plan.records
         return plan
@@ -274,7 +295,7 @@ class NodeAgent:
         return left if left > 0 else None
 
     def _desire_node(self, problems: Sequence[MigProblem]) -> DesiredNode:
-        inventory, settings = self.inventory, self._context.settings
+        inventory, settings = self.observed, self._context.settings
         capacity, allocatable = build_resources(inventory, self.health)
         count = sum(len(each.instances) for each in inventory.devices)
         is_capable = any(each.geometry is not None for each in inventory.devices)

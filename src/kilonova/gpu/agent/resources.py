@@ -11,6 +11,7 @@ from kilonova.api.simulated_faults import LOST_GPUS_ANNOTATION, XID_ANNOTATION
 from kilonova.kube import Resource
 
 MIG_CONFIG_LABEL = "nvidia.com/mig.config"
+_NO_LIMITS: dict[str, str | int | float] = {}
 _LABEL_PREFIXES = ("nvidia.com/", "kilonova.dev/node-kind")
 
 
@@ -106,10 +107,53 @@ class PodMetadata(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     deletion_timestamp: str | None = None
 
 
+class ContainerClaim(msgspec.Struct, frozen=True, gc=False):
+    """A claim of its pod that a container uses, or one request of it."""
+
+    name: str = ""
+    request: str = ""
+
+
+class ContainerResources(msgspec.Struct, frozen=True, gc=False):
+    """What a container requests, of resources those of GPUs."""
+
+    limits: dict[str, str | int | float] = {}
+    claims: tuple[ContainerClaim, ...] = ()
+
+    def __post_init__(self) -> None:
+        kept = {
+            intern_value(name): each
+            for name, each in self.limits.items()
+            if name.startswith("nvidia.com/")
+        }
+        force_setattr(self, "limits", kept or _NO_LIMITS)
+
+
+class Container(msgspec.Struct, frozen=True, gc=False):
+    """A container of a pod."""
+
+    name: str = ""
+    resources: ContainerResources = ContainerResources()
+
+    @property
+    def requests_devices(self) -> bool:
+        """Whether it requests GPUs, or parts of them, as resources."""
+        return bool(self.resources.limits)
+
+
+class PodClaim(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """A ResourceClaim of a pod: of that name, or made for the pod from a template."""
+
+    name: str = ""
+    resource_claim_name: str | None = None
+
+
 class PodSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """Spec of a pod."""
 
     node_name: str = ""
+    containers: tuple[Container, ...] = ()
+    resource_claims: tuple[PodClaim, ...] = ()
 
 
 class AllocatedDevice(msgspec.Struct, frozen=True, gc=False):
@@ -135,6 +179,7 @@ class PodStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """Status of a pod."""
 
     phase: str = "Pending"
+    resource_claim_statuses: tuple[PodClaim, ...] | None = None
     container_statuses: tuple[ContainerStatus, ...] = ()
 
 

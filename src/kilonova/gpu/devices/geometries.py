@@ -29,21 +29,28 @@ def profile_order(profile: MigProfile) -> tuple[int, int, int]:
 def find_geometry(profiles: Sequence[MigProfile], product: str) -> MigGeometry | None:
     """The geometry of the profiles that a device lists; None if it lists none.
 
-    It has the name of the geometry in the catalog that has the same placements, else the product's.
+    One of the catalog where placements and multiprocessors are the same. Where the catalog does not
+    know the multiprocessors, it has the catalog's name, otherwise that of the product.
     """
     if not profiles:
         return None
-    layout = {_layout(each) for each in profiles}
-    for known in known_geometries():
-        if {_layout(each) for each in known.profiles} == layout:
-            by_name = {each.name: each.sms for each in known.profiles}
-            if all(by_name[each.name] == each.sms for each in profiles):
-                return known
+    alike = [each for each in known_geometries() if is_same_layout(each.profiles, profiles)]
+    sms = {each.name: each.sms for each in profiles}
+    for known in alike:
+        if all(sms[each.name] == each.sms for each in known.profiles):
+            return known
+    for known in alike:
+        if not any(each.sms for each in known.profiles):
             return MigGeometry(known.name, tuple(profiles), known.aliases)
     try:
         return MigGeometry(product, tuple(profiles))
     except ValueError:  # more slices than this version knows
         return None
+
+
+def is_same_layout(some: Sequence[MigProfile], others: Sequence[MigProfile]) -> bool:
+    """Whether profiles have the same names and placements."""
+    return {_layout(each) for each in some} == {_layout(each) for each in others}
 
 
 def _layout(profile: MigProfile) -> tuple[object, ...]:

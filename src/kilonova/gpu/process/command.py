@@ -52,6 +52,16 @@ def agent(
             "writes them to the Node itself.",
         ),
     ] = True,
+    shares_per_gpu: Annotated[
+        int,
+        typer.Option(
+            metavar="N",
+            min=0,
+            max=48,
+            help="Offer N shares of each GPU as nvidia.com/gpu.shared, for pods that request a "
+            "part of one; their limits are kept by MPS.",
+        ),
+    ] = 0,
     dra: Annotated[
         bool, typer.Option("--dra/--no-dra", help="Serve ResourceClaims, and publish the devices.")
     ] = True,
@@ -148,6 +158,7 @@ def agent(
             kubelet_dir=kubelet_dir if serves_kubelet else None,
             cdi_dir=cdi_dir,
             device_plugin=device_plugin,
+            shares_per_gpu=shares_per_gpu,
             dra=dra,
             dra_driver=dra_driver,
             port=port if grpc else None,

@@ -21,6 +21,8 @@ class AgentOptions(ProcessOptions):
     """None: no device plugin and no DRA driver."""
     cdi_dir: Path
     device_plugin: bool = True
+    shares_per_gpu: int = 0
+    """How many shares of each GPU the device plugin offers as `nvidia.com/gpu.shared`."""
     dra: bool = True
     dra_driver: str = "gpu.kilonova.dev"
     port: int | None

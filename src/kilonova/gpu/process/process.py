@@ -13,8 +13,8 @@ from kilonova.gpu.agent.metrics import AgentMetrics
 from kilonova.gpu.agent.resources import NODES
 from kilonova.gpu.agent.verification.verifier import PodVerifier
 from kilonova.gpu.devices.errors import GpuError
+from kilonova.gpu.devices.selection import open_backend
 from kilonova.gpu.mig.node_lock import EngineIsRunning
-from kilonova.gpu.process.backends import open_backend
 from kilonova.gpu.process.kubelet_parts import build_kubelet_parts
 from kilonova.gpu.process.options import NAME, AgentOptions
 from kilonova.kube import NotFound
@@ -46,7 +46,10 @@ async def _require_node(process: Process, name: str) -> None:
 
 
 async def _add_runnables(process: Process, options: AgentOptions) -> None:
-    backend = open_backend(options.backend, load_catalog())
+    try:
+        backend = open_backend(options.backend, load_catalog())
+    except (ValueError, GpuError) as error:
+        raise CommandFailed(f"--backend {error}") from error
     context = AgentContext(
         client=process.client,
         events=EventRecorder(process.client, NAME, instance=options.node, metrics=process.metrics),
@@ -76,7 +79,7 @@ async def _add_runnables(process: Process, options: AgentOptions) -> None:
     except GpuError as error:
         raise CommandFailed(f"the GPUs of {options.node} cannot be read: {error}") from error
     process.manager.add(*local.runnables, _Closing(local))
-    process.manager.add(*await build_kubelet_parts(process, options, local))
+    process.manager.add(*await build_kubelet_parts(process, options, local, backend))
     if options.port is not None:
         await _add_grpc_server(process, options, options.port, local)
 

@@ -9,7 +9,7 @@ from kilonova.api.meta import Condition
 from kilonova.gpu.agent.desire.topology import unhealthy_reason
 from kilonova.gpu.agent.resources import Taint
 from kilonova.gpu.devices.errors import GpuError
-from kilonova.gpu.devices.model import NodeInventory
+from kilonova.gpu.devices.model import Device, HealthState, NodeInventory
 
 _MAX_LISTED = 4
 
@@ -33,9 +33,9 @@ def gpu_health_condition(inventory: NodeInventory, health: Mapping[str, HealthRe
     if problems:
         return Condition(GPU_HEALTHY, "False", "GPUUnhealthy", _join(problems))
     observed = [
-        f"GPU {device.index}: {record.reason}"
+        f"GPU {device.index}: {reason}"
         for device in inventory.devices
-        if (record := health.get(device.uuid)) is not None
+        if (reason := _degraded_reason(device, health.get(device.uuid)))
     ]
     if observed:
         return Condition(GPU_HEALTHY, "True", "GPUDegraded", _join(observed))
@@ -72,6 +72,15 @@ def build_taint(inventory: NodeInventory, health: Mapping[str, HealthRecord]) ->
     if devices and all(unhealthy_reason(each, health) for each in devices):
         return Taint(UNHEALTHY_TAINT, "NoSchedule", "true")
     return None
+
+
+def _degraded_reason(device: Device, record: HealthRecord | None) -> str:
+    """What a device that pods may get has; empty if nothing."""
+    if record is not None:
+        return record.reason
+    if device.health.state is HealthState.DEGRADED:
+        return device.health.reasons[0] if device.health.reasons else "degraded"
+    return ""
 
 
 def _count(number: int) -> str:

@@ -18,6 +18,24 @@ def overlay_health(inventory: NodeInventory, records: Mapping[str, HealthRecord]
     )
 
 
+def overlay_measured(
+    inventory: NodeInventory, measured: Mapping[str, DeviceHealth]
+) -> NodeInventory:
+    """The inventory in which devices that call themselves healthy are as healthy as their
+    telemetry says."""
+    if not measured:
+        return inventory
+    return replace(
+        inventory,
+        devices=tuple(
+            replace(each, health=measured[each.uuid])
+            if each.uuid in measured and each.health.state is HealthState.HEALTHY
+            else each
+            for each in inventory.devices
+        ),
+    )
+
+
 def _overlay(device: Device, record: HealthRecord | None) -> Device:
     if record is None or device.health.state is HealthState.UNHEALTHY:
         return device

@@ -11,7 +11,7 @@ from kilonova.api.times import format_rfc3339, parse_time
 from kilonova.gpu.agent.holders import Holder
 from kilonova.gpu.agent.remediation.assessment import Finding
 from kilonova.gpu.devices.errors import GpuError, GpuErrorKind
-from kilonova.gpu.devices.model import Device, NodeInventory
+from kilonova.gpu.devices.model import Device, HealthState, NodeInventory
 
 MAX_RESETS = 3
 _RETRY_SECONDS = 30.0
@@ -74,6 +74,11 @@ def plan_recovery(
                 else:
                     kept[uuid] = _enter(record, Phase.RESETTING, now)
                     resets.append(uuid)
+            case Phase.VERIFYING if (
+                age >= settings.verify_seconds and device.health.state is HealthState.UNHEALTHY
+            ):
+                kept[uuid] = _give_up_or_repeat(record, now)
+                checks.append(0.0)
             case Phase.VERIFYING if age >= settings.verify_seconds:
                 del kept[uuid]
                 message = f"GPU {device.index} is healthy again: no error since its reset"
@@ -116,6 +121,13 @@ def record_reset(
     after = replace(_enter(record, Phase.RESETTING, now), resets=count)
     message = f"{where} was not reset ({error}); tried again in {_RETRY_SECONDS:g} s"
     return after, Finding("GPUResetFailed", message, True, device.uuid)
+
+
+def _give_up_or_repeat(record: HealthRecord, now: datetime) -> HealthRecord:
+    """The device is still unhealthy after its reset."""
+    if record.resets < MAX_RESETS:
+        return _enter(record, Phase.DRAINING, now)
+    return replace(_enter(record, Phase.WAITING, now), recovery=Recovery.REPAIR)
 
 
 def _enter(record: HealthRecord, phase: Phase, now: datetime) -> HealthRecord:

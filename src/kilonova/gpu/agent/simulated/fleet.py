@@ -1,8 +1,11 @@
 """The agents of all simulated nodes."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from kilonova.api.gpu_annotations import InvalidAnnotation, parse_topology
 from kilonova.api.gpu_health import GPU_HEALTHY
@@ -11,25 +14,15 @@ from kilonova.gpu.agent.context import AgentContext
 from kilonova.gpu.agent.desire.conditions import healthy_condition
 from kilonova.gpu.agent.desire.node import DesiredNode
 from kilonova.gpu.agent.holders import read_holders
-from kilonova.gpu.agent.node_agent import NodeAgent
 from kilonova.gpu.agent.node_writer import NodeWriter
 from kilonova.gpu.agent.resources import MIG_CONFIG_LABEL, Node, Pod
-from kilonova.gpu.agent.simulated.calls import PacedCalls
-from kilonova.gpu.agent.simulated.faults import (
-    Xid,
-    apply_lost_devices,
-    apply_xid,
-    find_new_xid,
-)
-from kilonova.gpu.agent.simulated.loads import LoadFollower
-from kilonova.gpu.agent.telemetry.readings import build_readings
-from kilonova.gpu.devices.simulated import SimulatedBackend, machine_from_topology
-from kilonova.gpu.devices.simulated.backend import INSTANT
-from kilonova.gpu.mig.engine import MigEngine
-from kilonova.gpu.mig.states import StateChange
+from kilonova.gpu.agent.simulated.faults import Xid, find_new_xid
 from kilonova.kube import Controller, Key, Reflector, Result, Watch
 from kilonova.kube.informers.store import Store
 from kilonova.kube.status import find_condition
+
+if TYPE_CHECKING:
+    from kilonova.gpu.agent.simulated.node import SimulatedDevices
 
 BY_NODE = "node"
 """Pods by the name of the node that they are bound to."""
@@ -61,9 +54,7 @@ class SimulatedAgents:
         self._pods = pods
         self._directory = directory
         self._monotonic = monotonic
-        self._agents: dict[str, NodeAgent] = {}
-        self._backends: dict[str, SimulatedBackend] = {}
-        self._loads: dict[str, LoadFollower] = {}
+        self._devices: dict[str, SimulatedDevices] = {}
         self._xids: dict[str, list[Xid]] = {}
         self.controller = Controller(
             "gpu agents",
@@ -77,7 +68,7 @@ class SimulatedAgents:
     @property
     def simulated_count(self) -> int:
         """The number of nodes whose devices are simulated."""
-        return len(self._agents)
+        return len(self._devices)
 
     def watch_faults(self) -> Callable[[], None]:
         """Take up XIDs from changes of Nodes; call the result to stop."""
@@ -94,34 +85,26 @@ class SimulatedAgents:
 
     async def close(self) -> None:
         """Give all nodes back."""
-        agents, self._agents = self._agents, {}
-        for agent in agents.values():
-            await agent.close()
-
-    def agent_of(self, name: str) -> NodeAgent | None:
-        """The agent of a node whose devices are simulated."""
-        return self._agents.get(name)
+        devices, self._devices = self._devices, {}
+        for each in devices.values():
+            if each.agent is not None:
+                await each.agent.close()
 
     def read_gpus(self, name: str) -> tuple[GpuReading, ...] | None:
         """What is measured of a node's devices; None where nothing runs on them, or where so many
         nodes are looked at that it would cost too much."""
         node = self._nodes.store.get(("", name))
         pods = self._pods.store.by_index(BY_NODE, name)
-        if node is None or (name not in self._agents and not _runs_on_devices(pods)):
-            self._release_backend(name)
+        known = self._devices.get(name)
+        if known is not None and known.agent is not None:
+            return known.read(pods)
+        if node is None or not _runs_on_devices(pods):
+            self._devices.pop(name, None)
             return None
-        if name not in self._backends and len(self._backends) >= _MAX_MEASURED:
+        if known is None and len(self._devices) >= _MAX_MEASURED:
             return None
-        backend = self._find_backend(node)
-        if backend is None:
-            return None
-        self.follow_load(name)
-        return build_readings(backend.read_inventory(), backend.read_telemetry())
-
-    def follow_load(self, name: str) -> None:
-        """Bring the load of a node's devices in line with the pods that run on it."""
-        if name in self._loads:
-            self._loads[name].follow(self._pods.store.by_index(BY_NODE, name))
+        devices = self._find_devices(node)
+        return None if devices is None else devices.read(pods)
 
     async def _reconcile(self, key: Key) -> Result | None:
         name = key[1]
@@ -129,20 +112,21 @@ class SimulatedAgents:
         if node is None:
             await self._forget(name)
             return None
-        agent = self._agents.get(name)
+        if not node.metadata.annotations.topology:
+            return None  # its machine has published no devices
         pods = self._pods.store.by_index(BY_NODE, name)
+        known = self._devices.get(name)
+        has_agent = known is not None and known.agent is not None
+        if not has_agent and name not in self._xids and not _needs_devices(node, pods):
+            await self._claim(node)
+            return None
+        devices = self._find_devices(node)
+        if devices is None:
+            return None
+        agent = devices.agent
         if agent is None:
-            if not _is_claimable(node):
-                return None
-            if name not in self._xids and not _needs_devices(node, pods):
-                await self._claim(node)
-                return None
-            agent = await self._build_agent(node)
-            if agent is None:
-                return None
-        self._bring_faults(name, node, agent)
-        delay = await agent.reconcile(node, pods)
-        self.follow_load(name)
+            agent = devices.start_agent(name, self._directory() / name, self._context)
+        delay = await devices.reconcile(agent, node, pods, self._xids.pop(name, []))
         return None if delay is None else Result(max(delay, 0.05))
 
     async def _claim(self, node: Node) -> None:
@@ -154,51 +138,24 @@ class SimulatedAgents:
         desired = DesiredNode(conditions=(healthy_condition(count),), manages_taint=False)
         await self._writer.write(node, desired, self._context.now())
 
-    async def _build_agent(self, node: Node) -> NodeAgent | None:
-        name, calls = node.metadata.name, PacedCalls()
-        backend = self._find_backend(node)
-        if backend is None:
-            return None
-
-        def build_engine(report: Callable[[StateChange], None]) -> MigEngine:
-            return MigEngine(backend, self._directory() / name, calls=calls, report=report)
-
-        self._agents[name] = NodeAgent(name, backend, build_engine, calls, self._context)
-        return self._agents[name]
-
-    def _find_backend(self, node: Node) -> SimulatedBackend | None:
+    def _find_devices(self, node: Node) -> SimulatedDevices | None:
         """The devices of a node, as it has published them; None if it says nothing valid."""
         name = node.metadata.name
-        if name not in self._backends:
+        if name not in self._devices:
             topology = parse_topology(node.metadata.annotations.topology)
             if isinstance(topology, InvalidAnnotation):
                 return None
-            machine = machine_from_topology(topology, self._context.catalog)
-            backend = SimulatedBackend(machine, now=self._monotonic, durations=INSTANT)
-            self._backends[name] = backend
-            self._loads[name] = LoadFollower(backend)
-        return self._backends[name]
+            # Engines and hardware are loaded when there are some: few clusters have them at once.
+            from kilonova.gpu.agent.simulated.node import simulate_devices
 
-    def _release_backend(self, name: str) -> None:
-        if name not in self._agents:
-            self._backends.pop(name, None)
-            self._loads.pop(name, None)
+            self._devices[name] = simulate_devices(topology, self._context.catalog, self._monotonic)
+        return self._devices[name]
 
     async def _forget(self, name: str) -> None:
-        agent = self._agents.pop(name, None)
-        self._release_backend(name)
         self._xids.pop(name, None)
-        if agent is not None:
-            await agent.close()
-
-    def _bring_faults(self, name: str, node: Node, agent: NodeAgent) -> None:
-        backend = self._backends[name]
-        for xid in self._xids.pop(name, ()):
-            apply_xid(backend, xid)
-        apply_lost_devices(backend, node, self._context.now())
-        events = backend.wait_events(0)
-        if events:
-            agent.take_events(events)
+        devices = self._devices.pop(name, None)
+        if devices is not None and devices.agent is not None:
+            await devices.agent.close()
 
     def _enqueue(self, name: str) -> None:
         self.controller.queue.add(("", name))
@@ -209,11 +166,6 @@ def _node_key(pod: Pod) -> tuple[Key, ...]:
     if not pod.metadata.annotations.devices or not pod.spec.node_name:
         return ()
     return (("", pod.spec.node_name),)
-
-
-def _is_claimable(node: Node) -> bool:
-    """Whether its machine has published devices."""
-    return bool(node.metadata.annotations.topology)
 
 
 def _runs_on_devices(pods: Sequence[Pod]) -> bool:

@@ -67,6 +67,8 @@ class TelemetryCollector:
         self.samples: Sequence[DeviceTelemetry] = ()
         """The last samples."""
         self.readings: tuple[GpuReading, ...] = ()
+        self.sampled: float | None = None
+        """When they were taken, by `now`."""
 
     def wake(self) -> None:
         """Something has changed, such as a pod that starts."""
@@ -116,4 +118,5 @@ class TelemetryCollector:
             for each in samples:
                 stream.add(each, now)
         self.samples, self.readings = samples, build_readings(inventory, samples)
+        self.sampled = now
         self._observe(samples)
