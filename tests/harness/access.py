@@ -86,17 +86,20 @@ def _find_entry(config: Any, section: str, name: str) -> Any:
     return next(entry[section] for entry in config[section + "s"] if entry["name"] == name)
 
 
-def write_kubeconfig(path: Path, url: str, ca_pem: bytes, client: KeyPair) -> None:
-    """A kubeconfig for one user with a client certificate."""
+def write_kubeconfig(path: Path, url: str, ca_pem: bytes, client: KeyPair | str) -> None:
+    """A kubeconfig for one user with a client certificate or a token."""
 
     def encode_pem(pem: bytes) -> str:
         return b64encode(pem).decode()
 
     cluster = {"server": url, "certificate-authority-data": encode_pem(ca_pem)}
-    user = {
-        "client-certificate-data": encode_pem(client.cert_pem),
-        "client-key-data": encode_pem(client.key_pem),
-    }
+    if isinstance(client, str):
+        user = {"token": client}
+    else:
+        user = {
+            "client-certificate-data": encode_pem(client.cert_pem),
+            "client-key-data": encode_pem(client.key_pem),
+        }
     config = {
         "apiVersion": "v1",
         "kind": "Config",

@@ -17,7 +17,7 @@ async def api(request: pytest.FixtureRequest) -> AsyncGenerator[ScenarioApi]:
             yield created
     else:
         control_plane: ControlPlane = request.getfixturevalue("control_plane")
-        created = create_namespace(request.param, control_plane.access)
+        created = create_namespace(request.param, control_plane.token_access)
         yield created
         delete_pods(created)
 

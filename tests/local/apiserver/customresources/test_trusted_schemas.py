@@ -5,7 +5,12 @@ from typing import Any
 import pytest
 
 from kilonova.api.crds import load_definitions
-from kilonova.local.apiserver.customresources import trust_definition, validate_definition
+from kilonova.local.apimachinery.errors import FieldError
+from kilonova.local.apiserver.customresources import (
+    trust_definition,
+    validate_definition,
+    version_validation,
+)
 from kilonova.local.apiserver.schema.cel.rule_validation import validate_rules
 from kilonova.local.apiserver.schema.checker import validate_structural
 from kilonova.local.apiserver.schema.node import parse_schema
@@ -32,6 +37,33 @@ def test_trust_covers_schemas_only() -> None:
     definition["spec"]["scope"] = "Everywhere"
     trust_definition(definition)
     assert _places(definition) == ["spec.scope"]
+
+
+def test_valid_schema_is_validated_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    validated: list[Any] = []
+
+    def validate(source: Any, path: str) -> list[FieldError]:
+        validated.append(source)
+        return validate_structural(source, path)
+
+    monkeypatch.setattr(version_validation, "validate_structural", validate)
+    first, second = _definition("written-twice"), _definition("invalid-twice")
+    _schema(first)["properties"]["written-twice"] = {"type": "string"}
+    assert [_places(each) for each in (first, first)] == [[], []]
+    assert [len(_places(each)) for each in (second, second)] == [1, 1]
+    assert validated == [_schema(first), _schema(second), _schema(second)]
+
+
+def test_change_of_a_valid_schema_is_validated() -> None:
+    definition = _definition("changed-later")
+    _schema(definition)["properties"]["changed-later"] = {"type": "string"}
+    assert not _places(definition)
+    _schema(definition)["properties"]["added"] = {}
+    assert _places(definition) == ["spec.validation.openAPIV3Schema.properties[added]"]
+
+
+def _schema(definition: dict[str, Any]) -> dict[str, Any]:
+    return definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
 
 
 def _definition(field: str) -> dict[str, Any]:

@@ -60,10 +60,13 @@ class CrdHandler:
             await self._run_in_thread(partial(validate_definition, attributes.obj))
         if attributes.target.subresource:
             return
+        # Definitions are named <plural>.<group>. Names conflict in a group only; a schema takes
+        # long to decode.
+        suffix = f".{attributes.obj['spec'].get('group', '')}"
         others = [
             entry.decode()
             for entry in self._store.collection(CRD_RESOURCE).range_entries("")
-            if entry.key != attributes.obj["metadata"].get("name")
+            if entry.key.endswith(suffix) and entry.key != attributes.obj["metadata"].get("name")
         ]
         accept_names(attributes.obj, others, format_rfc3339(self._clock.now()))
 

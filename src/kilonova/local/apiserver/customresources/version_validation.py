@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from typing import Any, cast
 
 from kilonova.api.json import JsonObject
@@ -13,7 +13,11 @@ from kilonova.local.apimachinery.errors import (
     required_value,
 )
 from kilonova.local.apimachinery.unstructured import nested_object, nested_objects
-from kilonova.local.apiserver.customresources.trusted_schemas import is_trusted
+from kilonova.local.apiserver.customresources.trusted_schemas import (
+    is_trusted,
+    schema_digest,
+    trust_valid_schema,
+)
 from kilonova.local.apiserver.schema.checker import validate_structural
 from kilonova.local.apiserver.schema.node import parse_schema
 from kilonova.local.apiserver.schema.structural.formats import format_predicate
@@ -71,22 +75,24 @@ def validate_version_schema(version: JsonObject, path: str, status: bool) -> lis
     if not source:
         return []
     problems = _validate_root_schema(source, path) if status else []
-    if is_trusted(source):
+    digest = schema_digest(source)
+    if is_trusted(digest):
         return problems
-    structural = validate_structural(source, path)
-    problems += structural
-    if not structural and has_rules(source):
+    found = validate_structural(source, path)
+    if not found and has_rules(source):
         from kilonova.local.apiserver.schema.cel.rule_validation import validate_rules
 
-        problems += validate_rules(parse_schema(source), path)
-    return problems
+        found = validate_rules(parse_schema(source), path)
+    if not found:
+        trust_valid_schema(digest)
+    return problems + found
 
 
 def count_new_rules(version: JsonObject) -> int:
     """The number of rules that `validate_version_schema` compiles."""
     source = nested_object(version, "schema", "openAPIV3Schema")
-    count = count_rules(source)
-    return 0 if count and is_trusted(source) else count
+    # The digest of a large schema takes a tenth of the time of counting.
+    return 0 if is_trusted(schema_digest(source)) else count_rules(source)
 
 
 MANY_RULES_THRESHOLD = 64
@@ -121,14 +127,20 @@ def count_rules(source: JsonObject) -> int:
     return own + sum(map(count_rules, _subschemas(source)))
 
 
-def _subschemas(source: JsonObject) -> Iterator[JsonObject]:
+def _subschemas(source: JsonObject) -> Sequence[JsonObject]:
     """The schemas that a schema contains."""
-    for key in ("items", "additionalProperties", "not"):
-        if isinstance(source.get(key), dict):
-            yield source[key]
-    for key in ("allOf", "anyOf", "oneOf"):
-        yield from nested_objects(source, key)
-    yield from nested_object(source, "properties").values()
+    if source.keys().isdisjoint(_NESTING_FIELDS):  # most are scalars
+        return ()
+    found = [source[key] for key in _SCHEMA_FIELDS if isinstance(source.get(key), dict)]
+    for key in _SCHEMA_LIST_FIELDS:
+        found += nested_objects(source, key)
+    found += nested_object(source, "properties").values()
+    return found
+
+
+_SCHEMA_FIELDS = ("items", "additionalProperties", "not")
+_SCHEMA_LIST_FIELDS = ("allOf", "anyOf", "oneOf")
+_NESTING_FIELDS = frozenset((*_SCHEMA_FIELDS, *_SCHEMA_LIST_FIELDS, "properties"))
 
 
 def validate_deprecation(version: JsonObject, path: str) -> list[FieldError]:
