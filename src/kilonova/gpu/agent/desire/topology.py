@@ -98,6 +98,8 @@ def _list_links(inventory: NodeInventory, count: int) -> tuple[tuple[int, int, i
 
 def _list_profiles(geometry: MigGeometry) -> tuple[ReportedMigProfile, ...]:
     return tuple(
-        ReportedMigProfile(each.name, each.slices, each.starts, each.limit, each.compute, each.extended)
+        ReportedMigProfile(
+            each.name, each.slices, each.starts, each.limit, each.compute, each.extended
+        )
         for each in geometry.profiles
     )
