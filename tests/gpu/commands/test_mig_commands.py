@@ -4,8 +4,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from click.testing import Result
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from kilonova.component.failure import CommandFailed
 from kilonova.gpu.commands.app import app
