@@ -15,7 +15,7 @@ class Inputs:
     streams: int = 4
     """Of each mix and load; of the single GPU, four times as many."""
     optimum_requests: int = 60
-    optimum_streams: int = 2
+    optimum_streams: int = 10
 
 
 QUICK = Inputs(

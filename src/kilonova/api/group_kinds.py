@@ -8,12 +8,13 @@ import re
 from functools import lru_cache
 from typing import NamedTuple
 
-from kilonova.api import grove, podgang
+from kilonova.api import grove, kgwe, podgang
 
 WELL_KNOWN_GROUPS = {
     "CronJob": "batch",
     "DaemonSet": "apps",
     "Deployment": "apps",
+    "GPUWorkload": kgwe.GROUP,
     "Job": "batch",
     "JobSet": "jobset.x-k8s.io",
     "LeaderWorkerSet": "leaderworkerset.x-k8s.io",

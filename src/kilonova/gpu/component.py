@@ -1,6 +1,6 @@
 """The registration of the GPU layer."""
 
-from kilonova.component import Command, Component, EmbeddedPart, ProcessPart
+from kilonova.component import Command, Component, EmbeddedPart, Flag, ProcessPart
 
 COMPONENTS = (
     Component(
@@ -17,6 +17,16 @@ COMPONENTS = (
         embedded=EmbeddedPart(
             help="Run the agents of simulated GPU nodes, which make MIG instances and watch health.",
             build="kilonova.gpu.embedded:build_embedded_gpu",
+            flags=(
+                Flag(
+                    name="gpu-metrics-port",
+                    type="number",
+                    metavar="N",
+                    limits=(0, 65535),
+                    help="Serve the metrics of the simulated GPUs for Prometheus on 127.0.0.1, as "
+                    "node agents do on port 9400; 0 for any free.  [default: not served]",
+                ),
+            ),
         ),
         process=ProcessPart(
             name="operator",

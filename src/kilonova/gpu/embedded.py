@@ -8,14 +8,17 @@ from pathlib import Path
 from kilonova.api.scheduling_names import DEFAULT_SCHEDULER_NAME
 from kilonova.catalog import load_catalog
 from kilonova.component.embedded import EmbeddedComponent, EmbeddedContext
+from kilonova.component.failure import CommandFailed
 from kilonova.gpu.admission import build_handlers, list_webhooks
 from kilonova.gpu.agent.context import AgentContext
 from kilonova.gpu.agent.metrics import AgentMetrics
+from kilonova.gpu.agent.simulated.fleet import SimulatedAgents
 from kilonova.gpu.agent.simulated.runner import build_simulated_agents
 from kilonova.gpu.controllers import ControllerSettings, build_gpu_controllers
 from kilonova.kube import Runnable
 from kilonova.kube.admission.registration import list_in_process_webhooks
 from kilonova.kube.events import EventRecorder
+from kilonova.kube.serving.http_server import format_bind_error
 
 
 def build_embedded_gpu(context: EmbeddedContext) -> EmbeddedComponent:
@@ -45,6 +48,7 @@ def build_embedded_gpu(context: EmbeddedContext) -> EmbeddedComponent:
             cluster.clock.monotonic,
         )
         cluster.provide_gpu_readings(agents.agents.read_gpus)
+        metrics = _build_metrics_server(context, agents.agents)
         controllers = build_gpu_controllers(
             context.client,
             settings,
@@ -52,12 +56,36 @@ def build_embedded_gpu(context: EmbeddedContext) -> EmbeddedComponent:
             monotonic=cluster.clock.monotonic,
             new_id=cluster.new_id,
         )
-        return [*agents.runnables, *controllers.runnables, *controllers.leader_runnables]
+        return [
+            *agents.runnables,
+            *metrics,
+            *controllers.runnables,
+            *controllers.leader_runnables,
+        ]
 
     return EmbeddedComponent(
         build_runnables=build_runnables,
         build_webhooks=lambda: list_in_process_webhooks(list_webhooks(), build_handlers(settings)),
     )
+
+
+def _build_metrics_server(context: EmbeddedContext, agents: SimulatedAgents) -> Sequence[Runnable]:
+    """The metrics of the simulated GPUs; nothing without the flag."""
+    port = context.flags.get("gpu-metrics-port")
+    if not isinstance(port, int):
+        return ()
+    from kilonova.gpu.agent.simulated.node_readings import SimulatedReadings
+    from kilonova.gpu.exporter.server import build_exporter_server
+
+    readings = SimulatedReadings(agents, context.cluster.clock.now)
+    try:
+        server = build_exporter_server(readings.read, port, host="127.0.0.1", tries=0)
+    except OSError as error:
+        raise CommandFailed(
+            f"--gpu-metrics-port {port} cannot be used ({format_bind_error(error)}): choose "
+            "another (0 for any free)"
+        ) from error
+    return readings, server
 
 
 def _settings_for(context: EmbeddedContext) -> ControllerSettings:

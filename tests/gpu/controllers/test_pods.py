@@ -49,7 +49,7 @@ def test_pod_names_its_workload_gang_and_rank() -> None:
         "kgwe.nvidia.io/incarnation": "3",
         "kgwe.nvidia.io/workload": "job",
         "kgwe.nvidia.io/workload-type": "Training",
-        "kilonova.dev/workload": "GPUWorkload.kgwe.nvidia.io_job",
+        "kilonova.dev/workload": "GPUWorkload_job",
     }
     (owner,) = metadata["ownerReferences"]
     assert (owner["kind"], owner["uid"], owner["controller"]) == ("GPUWorkload", "u", True)
@@ -324,7 +324,7 @@ CONSTRAINED: dict[str, tuple[Any, str, Any]] = {
                 "topologyKey": "kubernetes.io/hostname",
                 "namespaces": ["t"],
                 "labelSelector": {
-                    "matchLabels": {"kilonova.dev/workload": "GPUWorkload.kgwe.nvidia.io_b"}
+                    "matchLabels": {"kilonova.dev/workload": "GPUWorkload_b"}
                 },
             }
         ],

@@ -65,18 +65,31 @@ class PluginNode:
         return [str(self.uuids.index(each)) if each in self.uuids else each for each in uuids]
 
     @asynccontextmanager
-    async def running_plugin(self, **options: Any) -> AsyncGenerator[DevicePluginServer]:
-        """The device plugin, as one process of the agent."""
+    async def running_plugin(
+        self, crash_at: str = "", **options: Any
+    ) -> AsyncGenerator[DevicePluginServer]:
+        """The device plugin, as one process of the agent. `crash_at` is the step at which it is
+        killed: the answer is lost, and nothing is cleaned up."""
         cdi = CdiFolder(self.cdi)
         self.store = await open_holdings(self.checkpoint, cdi)
         resources = PodResources(self.paths.pod_resources)
         holders = list_holders(self.store.holdings)
         async with running_engine(self.backend, self.folder / "mig", holders=holders) as engine:
             self.engine = engine
+            instances = EngineInstances(engine, lambda: None)
+            crash_points: dict[str, tuple[Any, str, bool]] = {
+                "before instances": (instances, "ensure_instances", False),
+                "after instances": (instances, "ensure_instances", True),
+                "after spec": (cdi, "write", True),
+                "before checkpoint": (self.store, "put", False),
+                "after checkpoint": (self.store, "put", True),
+            }
+            if crash_at:
+                _crash_at(*crash_points[crash_at])
             self.allocator = Allocator(
                 self.feed,
                 self.pods,
-                EngineInstances(engine, lambda: None),
+                instances,
                 self.store,
                 cdi,
                 resources.read,
@@ -93,6 +106,21 @@ class PluginNode:
                 await resources.close()
                 if not running.cancelled():
                     running.result()
+
+
+class Killed(Exception):
+    """The process was killed: what is to be cleaned up after failures is not."""
+
+
+def _crash_at(target: Any, method: str, after: bool) -> None:
+    original = getattr(target, method)
+
+    async def crash(*arguments: Any) -> Any:
+        if after:
+            await original(*arguments)
+        raise Killed(method)
+
+    setattr(target, method, crash)
 
 
 async def sleep_briefly(seconds: float) -> None:

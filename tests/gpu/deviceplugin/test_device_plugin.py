@@ -7,6 +7,7 @@ from pathlib import Path
 import grpc.aio
 import pytest
 
+from kilonova.gpu.deviceplugin.slots import SHARED_GPU
 from kilonova.gpu.devices.model import HealthState
 from kilonova.scheduler.core.model.snapshot import GPU
 from tests.gpu.deviceplugin.node_pods import ended, make_pod, with_health
@@ -238,3 +239,66 @@ async def test_request_that_no_pod_has_is_refused(tmp_path: Path) -> None:
         await node.kubelet.wait_for(GPU, 4)
         with pytest.raises(grpc.aio.AioRpcError, match=r"no pod on this node waits for 1 of nvid"):
             await node.kubelet.admit(make_pod("a", "2"))
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        "before instances",
+        "after instances",
+        "after spec",
+        "before checkpoint",
+        "after checkpoint",
+    ],
+)
+async def test_plugin_that_is_killed_at_any_step_leaves_nothing(tmp_path: Path, step: str) -> None:
+    """The kubelet rejects the pod whose answer it did not get, and its devices go to the next."""
+    async with plugin_node(tmp_path) as node:
+        pod = make_pod("a", "1:1g.10gb@4", resource=SMALL)
+        async with node.running_plugin(crash_at=step):
+            await node.kubelet.wait_for(SMALL, 28)
+            with pytest.raises(grpc.aio.AioRpcError):
+                await node.admit(pod)
+        node.pods.pods[:] = [ended(pod)]
+        async with node.running_plugin():
+            await node.kubelet.wait_for(SMALL, 28)
+            assert node.store.holdings == ()
+            assert node.specs() == []
+            other = make_pod("b", "1:1g.10gb@4", resource=SMALL)
+            await node.admit(other)
+            (instance,) = node.backend.read_inventory().devices[1].instances
+            assert node.visible(other) == [instance.uuid]
+
+
+@pytest.mark.parametrize("blocked", ["cdi", "holdings.json"])
+async def test_pod_is_refused_while_nothing_can_be_written(tmp_path: Path, blocked: str) -> None:
+    async with plugin_node(tmp_path) as node:
+        if blocked == "cdi":
+            node.cdi.write_text("not a folder")
+        async with node.running_plugin():
+            await node.kubelet.wait_for(GPU, 4)
+            if blocked != "cdi":
+                node.checkpoint.mkdir()
+            pod = make_pod("a", "1")
+            with pytest.raises(grpc.aio.AioRpcError, match=r"pod ns/a: .*Errno"):
+                await node.admit(pod)
+            (node.cdi.unlink if blocked == "cdi" else node.checkpoint.rmdir)()
+            assert node.store.holdings == ()
+            again = make_pod("again", "1")
+            await node.admit(again)
+            assert node.visible(again) == ["1"]
+            assert node.specs() == [f"pod-{again.uid}-c0-gpu.json"]
+
+
+async def test_share_of_a_gpu_reaches_its_containers(tmp_path: Path) -> None:
+    async with plugin_node(tmp_path) as node, node.running_plugin(shares_per_gpu=10):
+        await node.kubelet.wait_for(SHARED_GPU, 40)
+        first = make_pod("a", "1:500", resource=SHARED_GPU)
+        second = make_pod("b", "1:500", resource=SHARED_GPU)
+        await node.admit(first, second)
+        assert node.visible(first) == node.visible(second) == ["1"]
+        with pytest.raises(grpc.aio.AioRpcError, match="has GPU 1"):
+            await node.admit(make_pod("c", "1:100", resource=SHARED_GPU))
+        whole = make_pod("d", "1")
+        with pytest.raises(grpc.aio.AioRpcError, match="has GPU 1"):
+            await node.admit(whole)

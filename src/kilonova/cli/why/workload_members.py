@@ -13,6 +13,7 @@ OWNER_KINDS = {
     "cronjob": ("cronjobs", "cj"),
     "daemonset": ("daemonsets", "ds"),
     "deployment": ("deployments", "deploy"),
+    "gpuworkload": ("gpuworkloads", "gpuw", "gw"),
     "job": ("jobs",),
     "jobset": ("jobsets",),
     "leaderworkerset": ("leaderworkersets", "lws"),

@@ -19,6 +19,7 @@ from kilonova.gpu.agent.verification.verifier import PodVerifier
 from kilonova.gpu.devices.backend import GpuBackend
 from kilonova.gpu.devices.errors import GpuError
 from kilonova.gpu.devices.model import DeviceTelemetry, NodeInventory
+from kilonova.gpu.kubelet.holdings import Holding as KubeletHolding
 from kilonova.gpu.kubelet.interfaces import InventoryFeed
 from kilonova.gpu.mig.calls import DeviceCalls, ThreadCalls
 from kilonova.gpu.mig.engine import MigEngine
@@ -95,6 +96,8 @@ class LocalAgent:
             call=blocking.in_thread,
             observe=self._observe,
         )
+        self.read_holdings: Callable[[], Sequence[KubeletHolding]] = tuple
+        """What device plugin and DRA driver gave to containers, where they run."""
         self._measured = MeasuredHealth(context.catalog)
         self._processes: set[tuple[str, int]] = set()
         self.changed = asyncio.Condition()

@@ -1,7 +1,7 @@
 """What the exporter of the agent's node serves: the agent's last telemetry, and who uses what."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from datetime import datetime
 
 from kilonova.gpu.agent.blocking import InThread
@@ -11,15 +11,9 @@ from kilonova.gpu.agent.telemetry.device_users import list_device_users
 from kilonova.gpu.agent.telemetry.mig_allocations import MigAllocationCounter
 from kilonova.gpu.agent.verification.evidence import read_pods_of
 from kilonova.gpu.exporter import DeviceUser, ExporterReading, NodeReading
-from kilonova.gpu.kubelet.holdings import Holding
 
 _ATTRIBUTION_SECONDS = 5.0
 """How often new processes are looked for among those of the telemetry."""
-
-
-def no_holdings() -> Sequence[Holding]:
-    """Nothing is known beside the annotations of pods."""
-    return ()
 
 
 class LocalReadings:
@@ -35,14 +29,12 @@ class LocalReadings:
         local: LocalAgent,
         now: Callable[[], datetime],
         *,
-        holdings: Callable[[], Sequence[Holding]] = no_holdings,
         pods_of: Callable[[Iterable[int]], Mapping[int, str]] = read_pods_of,
         in_thread: InThread = asyncio.to_thread,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._local = local
         self._now = now
-        self._holdings = holdings
         self._pods_of = pods_of
         self._in_thread = in_thread
         self._sleep = sleep
@@ -96,7 +88,7 @@ class LocalReadings:
 
     def _list_users(self) -> tuple[DeviceUser, ...]:
         pods = self._local.pods.store.objects()
-        return list_device_users(pods, self._local.feed.inventory, self._holdings())
+        return list_device_users(pods, self._local.feed.inventory, self._local.read_holdings())
 
     def _handle_pod(self, old: Pod | None, new: Pod | None) -> None:
         if any(each is not None and each.metadata.annotations.devices for each in (old, new)):

@@ -1,6 +1,7 @@
 """The folder of CDI specs that a container runtime reads."""
 
 import asyncio
+import contextlib
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -27,7 +28,8 @@ class CdiFolder:
 
     async def remove(self, holder: str) -> None:
         """Remove the spec of a holder, if there is one."""
-        await asyncio.to_thread(self._file(holder).unlink, missing_ok=True)
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            await asyncio.to_thread(self._file(holder).unlink)
 
     async def remove_others(self, holders: Iterable[str]) -> None:
         """Remove the specs of all but these: what a crash has left."""

@@ -5,6 +5,7 @@ import typer
 from kilonova.gpu.commands.discover import discover
 from kilonova.gpu.commands.health import health
 from kilonova.gpu.commands.list import list_gpus
+from kilonova.gpu.commands.mig import app as mig
 from kilonova.gpu.commands.slices import list_slices
 from kilonova.gpu.commands.topology import topology
 
@@ -21,6 +22,7 @@ def gpu() -> None:
       kilonova gpu slices
       kilonova gpu discover
       kilonova gpu topology --backend simulated:h100
+      kilonova gpu mig export
     """
 
 
@@ -29,3 +31,4 @@ app.command("slices")(list_slices)
 app.command("discover")(discover)
 app.command("topology")(topology)
 app.command("health")(health)
+app.add_typer(mig, name="mig")

@@ -44,9 +44,10 @@ class PodSharing(Protocol):
     """Prepares what a pod with shares of GPUs needs, such as an MPS server."""
 
     async def prepare_pod(
-        self, pod: NodePod, assignments: Sequence[DeviceAssignment]
+        self, uid: str, assignments: Sequence[DeviceAssignment]
     ) -> ContainerEdits:
-        """What its containers get in addition."""
+        """What its containers get in addition. Idempotent; may raise `GpuError` or
+        `AllocationRefused`."""
         ...
 
     async def release_pod(self, uid: str) -> None:
@@ -129,8 +130,7 @@ class Allocator:
                 resource,
                 tuple(sorted(ids)),
             )
-            edits = await self._write_spec(pod, holding)
-            await self._store.put(holding)
+            edits = await self._record(pod, holding)
         _log.info(
             "devices allocated",
             pod=f"{pod.namespace}/{pod.name}",
@@ -234,11 +234,25 @@ class Allocator:
             raise AllocationRefused(f"{pod}: MIG instance {missing[0]} was not created")
         return found
 
-    async def _write_spec(self, pod: NodePod, holding: Holding) -> ContainerEdits:
+    async def _record(self, pod: NodePod, holding: Holding) -> ContainerEdits:
+        """Write spec and checkpoint, or nothing."""
+        is_new = not any(each.uid == pod.uid for each in self._store.holdings)
+        try:
+            edits = await self._write_spec(holding)
+            await self._store.put(holding)
+        except (OSError, GpuError, AllocationRefused) as error:
+            if all(each.key != holding.key for each in self._store.holdings):
+                await self._cdi.remove(holding.spec)
+            if is_new:
+                await self._release_pod(pod.uid)
+            raise AllocationRefused(f"{pod}: {error}") from error
+        return edits
+
+    async def _write_spec(self, holding: Holding) -> ContainerEdits:
         edits = build_edits(_visible_devices(self.inventory, holding), self._driver)
         if self._sharing is not None:
             assignments = tuple(each.assignment for each in holding.devices)
-            more = await self._sharing.prepare_pod(pod, assignments)
+            more = await self._sharing.prepare_pod(holding.uid, assignments)
             edits = edits.with_env(dict(each.split("=", 1) for each in more.env))
             edits = edits.with_mounts(more.mounts)
         name = holding.spec
@@ -249,12 +263,12 @@ class Allocator:
         assignments = tuple(each.assignment for each in holding.devices)
         try:
             found = await self._ensure(pod, assignments)
-        except AllocationRefused as error:
+            devices = _held_devices(self.inventory, assignments, found)
+            restored = msgspec.structs.replace(holding, devices=devices)
+            await self._write_spec(restored)
+        except (GpuError, AllocationRefused) as error:
             _log.error("devices of a pod not restored", pod=str(pod), reason=str(error))
             return
-        devices = _held_devices(self.inventory, assignments, found)
-        restored = msgspec.structs.replace(holding, devices=devices)
-        await self._write_spec(pod, restored)
         if restored != holding:
             await self._store.put(restored)
 
@@ -263,12 +277,15 @@ class Allocator:
         for holding in ended:
             await self._cdi.remove(holding.spec)
         for uid in dict.fromkeys(each.uid for each in ended):
-            await self._instances.release_instances(uid)
-            if self._sharing is not None:
-                await self._sharing.release_pod(uid)
+            await self._release_pod(uid)
         await self._store.remove(ended)
         for holding in ended:
             _log.info("devices released", holder=str(holding), resource=holding.resource)
+
+    async def _release_pod(self, uid: str) -> None:
+        if self._sharing is not None:
+            await self._sharing.release_pod(uid)
+        await self._instances.release_instances(uid)
 
     def _ended(self, pods: Sequence[NodePod]) -> list[Holding]:
         alive = {each.uid for each in pods if not each.is_terminal}

@@ -128,11 +128,11 @@ class ClaimPreparer:
         return prepared
 
     async def unprepare(self, uid: str) -> None:
-        """Undo it; nothing happens if the claim is not prepared."""
+        """Undo it, also what was cut off before the checkpoint had it; nothing happens if the claim
+        is not prepared."""
         async with self._store.lock:
-            known = self._find(uid)
-            if known is not None:
-                await self._release(known)
+            known = self._find(uid) or Holding(HolderKind.CLAIM, uid, "", "", ())
+            await self._release(known)
 
     async def restore(self) -> None:
         """After a start: release claims that are gone, and restore specs and MIG instances of the
@@ -206,7 +206,7 @@ class ClaimPreparer:
             edits = await self._build_edits(complete)
         except (GpuError, AllocationRefused) as error:
             if self._find(holding.uid) is None:
-                await self._undo(holding)
+                await self._undo(holding.uid)
             raise AllocationRefused(f"{holding}: {error}") from error
         await self._cdi.write(holding.spec, edits)
         if complete not in self._store.holdings:
@@ -237,15 +237,16 @@ class ClaimPreparer:
         return found
 
     async def _release(self, holding: Holding) -> None:
-        await self._undo(holding)
+        await self._undo(holding.uid)
         await self._cdi.remove(holding.spec)
-        await self._store.remove([holding])
-        _log.info("claim released", claim=f"{holding.namespace}/{holding.name}")
+        if holding in self._store.holdings:
+            await self._store.remove([holding])
+            _log.info("claim released", claim=f"{holding.namespace}/{holding.name}")
 
-    async def _undo(self, holding: Holding) -> None:
+    async def _undo(self, uid: str) -> None:
         if self._sharing is not None:
-            await self._sharing.release_claim(holding.uid)
-        await self._instances.release_instances(holding.uid)
+            await self._sharing.release_claim(uid)
+        await self._instances.release_instances(uid)
 
 
 def _find_instance(device: PoolDevice) -> MigInstance | None:

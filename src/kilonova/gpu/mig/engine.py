@@ -169,6 +169,11 @@ class MigEngine:
         """All instances, their states and holders."""
         return self._view.states.instances()
 
+    @property
+    def holdings(self) -> Mapping[str, Holding]:
+        """The slots of all holders, such as they were in the journal."""
+        return {holder: Holding(self._table.slots_of(holder)) for holder in self._table.holders()}
+
     def statistics(self) -> tuple[OperationStatistics, ...]:
         """How long operations take, and how they fail."""
         return self._statistics.summarise()

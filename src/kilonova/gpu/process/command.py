@@ -99,6 +99,19 @@ def agent(
             help="Port of the gRPC service; 0 for any free.",
         ),
     ] = 50052,
+    exporter_port: Annotated[
+        int,
+        typer.Option(
+            metavar="N",
+            min=0,
+            max=65535,
+            help="Port of the metrics of the GPUs for Prometheus, or one of the ten after it where "
+            "it is taken, as by DCGM's exporter; 0 for any free.",
+        ),
+    ] = 9400,
+    exporter: Annotated[
+        bool, typer.Option("--exporter/--no-exporter", help="Serve metrics of the GPUs.")
+    ] = True,
     grpc: Annotated[bool, typer.Option("--grpc/--no-grpc", help="Serve gRPC.")] = True,
     certs: Annotated[
         Path | None,
@@ -162,6 +175,7 @@ def agent(
             dra=dra,
             dra_driver=dra_driver,
             port=port if grpc else None,
+            exporter_port=exporter_port if exporter else None,
             certs=certs,
             client_ca=client_ca,
             may_reset=reset,

@@ -40,6 +40,7 @@ async def build_kubelet_parts(
     store = await open_holdings(options.state_dir / _HOLDINGS, cdi)
     # Until the plugins have restored them, what containers have must not be taken for unused.
     local.instances.adopt(list_holders(store.holdings))
+    local.read_holdings = lambda: store.holdings
     driver = await _find_driver(backend)
     sharing = await _build_sharing(options, local, backend, store.holdings)
     allocator = Allocator(

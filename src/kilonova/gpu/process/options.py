@@ -26,6 +26,8 @@ class AgentOptions(ProcessOptions):
     dra: bool = True
     dra_driver: str = "gpu.kilonova.dev"
     port: int | None
+    exporter_port: int | None = None
+    """Where metrics of the GPUs are served, or one of the next; None: nowhere."""
     certs: Path | None = None
     client_ca: Path | None = None
     settings: AgentSettings = field(default_factory=AgentSettings)

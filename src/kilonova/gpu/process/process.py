@@ -15,6 +15,7 @@ from kilonova.gpu.agent.verification.verifier import PodVerifier
 from kilonova.gpu.devices.errors import GpuError
 from kilonova.gpu.devices.selection import open_backend
 from kilonova.gpu.mig.node_lock import EngineIsRunning
+from kilonova.gpu.process.exporter import build_exporter
 from kilonova.gpu.process.kubelet_parts import build_kubelet_parts
 from kilonova.gpu.process.options import NAME, AgentOptions
 from kilonova.kube import NotFound
@@ -47,7 +48,7 @@ async def _require_node(process: Process, name: str) -> None:
 
 async def _add_runnables(process: Process, options: AgentOptions) -> None:
     try:
-        backend = open_backend(options.backend, load_catalog())
+        backend = open_backend(options.backend, load_catalog(), options.node)
     except (ValueError, GpuError) as error:
         raise CommandFailed(f"--backend {error}") from error
     context = AgentContext(
@@ -80,6 +81,8 @@ async def _add_runnables(process: Process, options: AgentOptions) -> None:
         raise CommandFailed(f"the GPUs of {options.node} cannot be read: {error}") from error
     process.manager.add(*local.runnables, _Closing(local))
     process.manager.add(*await build_kubelet_parts(process, options, local, backend))
+    if options.exporter_port is not None:
+        process.manager.add(*build_exporter(options, options.exporter_port, local, _now))
     if options.port is not None:
         await _add_grpc_server(process, options, options.port, local)
 

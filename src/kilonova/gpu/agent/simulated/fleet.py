@@ -93,18 +93,35 @@ class SimulatedAgents:
     def read_gpus(self, name: str) -> tuple[GpuReading, ...] | None:
         """What is measured of a node's devices; None where nothing runs on them, or where so many
         nodes are looked at that it would cost too much."""
+        devices = self.measured_devices(name)
+        return None if devices is None else devices.read(self.pods_of(name))
+
+    def measured_devices(self, name: str) -> SimulatedDevices | None:
+        """The devices of a node that can be measured, as for `read_gpus`."""
         node = self._nodes.store.get(("", name))
-        pods = self._pods.store.by_index(BY_NODE, name)
         known = self._devices.get(name)
         if known is not None and known.agent is not None:
-            return known.read(pods)
-        if node is None or not _runs_on_devices(pods):
+            return known
+        if node is None or not _runs_on_devices(self.pods_of(name)):
             self._devices.pop(name, None)
             return None
         if known is None and len(self._devices) >= _MAX_MEASURED:
             return None
-        devices = self._find_devices(node)
-        return None if devices is None else devices.read(pods)
+        return self._find_devices(node)
+
+    def pods_of(self, name: str) -> list[Pod]:
+        """The pods that are bound to a node."""
+        return self._pods.store.by_index(BY_NODE, name)
+
+    @property
+    def nodes(self) -> Store[Node]:
+        """All simulated nodes."""
+        return self._nodes.store
+
+    @property
+    def pods(self) -> Store[Pod]:
+        """All pods that are bound to a node."""
+        return self._pods.store
 
     async def _reconcile(self, key: Key) -> Result | None:
         name = key[1]
