@@ -1,7 +1,7 @@
 """The MIG engine as the device plugin and the DRA driver see it (`InstanceProvider`)."""
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from kilonova.api.gpu_annotations import DeviceAssignment
 from kilonova.gpu.devices.errors import GpuError, GpuErrorKind
@@ -14,14 +14,25 @@ from kilonova.gpu.mig.reservations import Holding, SlotRequest
 from kilonova.gpu.mig.steps import Slot
 
 
+async def _is_ready() -> None:
+    pass
+
+
 class EngineInstances:
     """Makes instances for owners, which are pods and claims, by their UID.
 
-    `on_change` is called when an owner came or went.
+    `on_change` is called when an owner came or went; `wait_ready` waits until the engine knows what
+    pods have, before which it changes nothing.
     """
 
-    def __init__(self, engine: MigEngine, on_change: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        engine: MigEngine,
+        on_change: Callable[[], None],
+        wait_ready: Callable[[], Awaitable[object]] = _is_ready,
+    ) -> None:
         self._engine = engine
+        self._wait_ready = wait_ready
         self._on_change = on_change
         self._owners: dict[str, Holding] = {}
         self._lock = asyncio.Lock()
@@ -38,6 +49,7 @@ class EngineInstances:
         self, owner: str, assignments: Sequence[DeviceAssignment]
     ) -> Mapping[DeviceAssignment, MigInstance]:
         """Make the instances of an owner exist, and let its whole devices leave MIG mode."""
+        await self._wait_ready()
         devices = {each.index: each.uuid for each in self._engine.inventory.devices}
         missing = [each for each in assignments if each.index not in devices]
         if missing:
@@ -48,12 +60,16 @@ class EngineInstances:
             SlotRequest(devices[each.index], Slot(each.profile, each.start)) for each in parts
         ]
         async with self._lock:
+            before = self._owners.get(owner)
+            # Now: the agent, which may not have seen the pod yet, would take the slots for free.
+            self._owners[owner] = Holding(tuple(requests), whole)
             try:
                 await self._leave_mig_mode(whole)
                 if whole:
                     await self._engine.use_devices(owner, whole)
                 found = await self._engine.ensure(owner, requests) if requests else ()
             except RequestRefused as error:
+                self._put_back(owner, before)
                 raise AllocationRefused(str(error)) from error
             except StepFailed as error:
                 raise error.error from error
@@ -61,7 +77,6 @@ class EngineInstances:
                 raise GpuError(
                     GpuErrorKind.UNKNOWN, "ensure_instances", detail=str(error)
                 ) from error
-            self._owners[owner] = Holding(tuple(requests), whole)
         self._on_change()
         return dict(zip(parts, found, strict=True))
 
@@ -70,6 +85,12 @@ class EngineInstances:
         self._owners.pop(owner, None)
         await self._engine.release(owner)
         self._on_change()
+
+    def _put_back(self, owner: str, before: Holding | None) -> None:
+        if before is None:
+            self._owners.pop(owner, None)
+        else:
+            self._owners[owner] = before
 
     async def _leave_mig_mode(self, devices: Sequence[str]) -> None:
         sliced = {
