@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from kilonova.gpu.mig.rebalancing import (
     RebalanceSettings,
     RepackPlan,
-    is_replacement_due,
     plan_rebalance,
 )
 from kilonova.gpu.mig.repack_state import FleetGpu, HeldInstance
@@ -162,16 +161,3 @@ def total_value(gpus: Sequence[FleetGpu]) -> float:
             mask |= profile.mask_at(one.slot.start)
         total += float(remaining_value(each.geometry)[mask])
     return total
-
-
-@pytest.mark.parametrize(
-    ("used", "total", "last", "is_due"),
-    [(1, 10, None, True), (3, 10, None, False), (0, 0, None, False), (1, 10, 900, False)],
-)
-def test_stock_is_replaced_where_little_of_it_is_used(
-    used: int, total: int, last: float | None, is_due: bool
-) -> None:
-    due = is_replacement_due(
-        used=used, total=total, now=1000, last=last, min_utilization=0.3, interval=300
-    )
-    assert due is is_due

@@ -143,19 +143,3 @@ def _drain(
     for instance, home, start in reversed(done):
         state.move(instance, home, start)
     return False
-
-
-def is_replacement_due(
-    *,
-    used: int,
-    total: int,
-    now: float,
-    last: float | None,
-    min_utilization: float,
-    interval: float,
-) -> bool:
-    """Whether unused instances of a node may be replaced by others now: fewer than that part of
-    them are in use, and the last replacement is long enough ago."""
-    if last is not None and now - last < interval:
-        return False
-    return total > 0 and used / total < min_utilization
