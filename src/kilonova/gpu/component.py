@@ -15,7 +15,8 @@ COMPONENTS = (
             "podgangs.scheduler.grove.io",
         ),
         embedded=EmbeddedPart(
-            help="Run the agents of simulated GPU nodes, which make MIG instances and watch health.",
+            help="Run the agents of simulated GPU nodes, which make MIG instances and watch "
+            "health.",
             build="kilonova.gpu.embedded:build_embedded_gpu",
             flags=(
                 Flag(
