@@ -86,7 +86,8 @@ class LocalAgent:
         self.agent = NodeAgent(
             node, backend, build_engine, calls, self._context, other_holders=self._owners
         )
-        self.instances = EngineInstances(self.agent.engine, self.wake)
+        self._has_reconciled = asyncio.Event()
+        self.instances = EngineInstances(self.agent.engine, self.wake, self._has_reconciled.wait)
         self.feed = InventoryFeed(NodeInventory())
         """The inventory with the health that the agent knows of."""
         self.telemetry = TelemetryCollector(
@@ -146,6 +147,7 @@ class LocalAgent:
                 self.telemetry.wake()
             if self._verifier is not None:
                 await self._verifier.verify(inventory, pods, self.telemetry.samples)
+            self._has_reconciled.set()
         async with self.changed:
             self.changed.notify_all()
         return None if delay is None else Result(max(delay, 0.05))
