@@ -16,13 +16,16 @@ registered, also when the kubelet restarts or sockets are removed.
 from kilonova.gpu.deviceplugin.allocator import Allocator
 from kilonova.gpu.deviceplugin.pods import ApiPods, NodePod, PodSource
 from kilonova.gpu.deviceplugin.server import DevicePluginServer
-from kilonova.gpu.deviceplugin.slots import Advertisement
+from kilonova.gpu.deviceplugin.sharing import MpsPodSharing
+from kilonova.gpu.deviceplugin.slots import SHARED_GPU, Advertisement
 
 __all__ = [
+    "SHARED_GPU",
     "Advertisement",
     "Allocator",
     "ApiPods",
     "DevicePluginServer",
+    "MpsPodSharing",
     "NodePod",
     "PodSource",
 ]

@@ -284,7 +284,11 @@ class Allocator:
 
     async def _release_pod(self, uid: str) -> None:
         if self._sharing is not None:
-            await self._sharing.release_pod(uid)
+            try:
+                await self._sharing.release_pod(uid)
+            except (GpuError, AllocationRefused) as error:
+                # Other pods must not wait for it: the share's server is checked by itself.
+                _log.error("share of a GPU not released", uid=uid, reason=str(error))
         await self._instances.release_instances(uid)
 
     def _ended(self, pods: Sequence[NodePod]) -> list[Holding]:

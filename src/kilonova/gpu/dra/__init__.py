@@ -17,6 +17,7 @@ from kilonova.gpu.dra.resource_slices import (
     build_resource_slices,
     list_pool_devices,
 )
+from kilonova.gpu.dra.sharing import NodeClaimSharing
 from kilonova.gpu.dra.slice_publisher import SlicePublisher
 
 __all__ = [
@@ -24,6 +25,7 @@ __all__ = [
     "ClaimPreparer",
     "ClaimSharing",
     "DraDriver",
+    "NodeClaimSharing",
     "Sharing",
     "SliceFeatures",
     "SlicePublisher",

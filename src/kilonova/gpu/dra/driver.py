@@ -14,6 +14,7 @@ from typing import TypeAlias
 
 import grpc.aio
 
+from kilonova.gpu.devices.errors import GpuError
 from kilonova.gpu.dra.claims import ClaimNotAllocated
 from kilonova.gpu.dra.configs import InvalidConfig
 from kilonova.gpu.dra.preparer import ClaimPreparer
@@ -135,6 +136,7 @@ class _Claims(DRAPluginServicer):
         except (
             AllocationRefused,
             ClaimNotAllocated,
+            GpuError,
             InvalidConfig,
             KubeError,
             OSError,
@@ -158,7 +160,7 @@ class _Claims(DRAPluginServicer):
     async def _unprepare(self, claim: wire.Claim) -> wire.NodeUnprepareResourceResponse:
         try:
             await self._preparer.unprepare(claim.uid)
-        except (AllocationRefused, OSError) as error:
+        except (AllocationRefused, GpuError, OSError) as error:
             _log.warning(
                 "claim not released", claim=f"{claim.namespace}/{claim.name}", reason=str(error)
             )
