@@ -9,27 +9,34 @@ import ctypes
 import sys
 import time
 
-_SPIN = b"""
+_KERNELS = b"""
 .version 7.0
 .target sm_70
 .address_size 64
-.visible .entry spin(.param .u64 rounds) {
-  .reg .pred %p;
-  .reg .b64 %n;
+.visible .entry spin(.param .u64 rounds, .param .u64 address) {
+  .reg .pred %p, %q;
+  .reg .b64 %n, %a;
+  .reg .b32 %x;
   ld.param.u64 %n, [rounds];
+  ld.param.u64 %a, [address];
+  mov.u32 %x, %tid.x;
 loop:
+  mad.lo.u32 %x, %x, 1664525, 1013904223;
   sub.u64 %n, %n, 1;
   setp.ne.u64 %p, %n, 0;
   @%p bra loop;
+  setp.eq.u32 %q, %x, 7;
+  @%q st.global.u32 [%a], %x;
   ret;
 }
-.visible .entry fault(.param .u64 address) {
+.visible .entry fault(.param .u64 rounds, .param .u64 address) {
   .reg .b64 %a;
   ld.param.u64 %a, [address];
   st.global.u32 [%a], 7;
   ret;
 }
 """
+"""What `spin` computes is stored in rare cases, so that the compiler cannot leave it out."""
 _NO_CUDA = 3
 _BLOCKS, _THREADS = 1056, 256
 _ROUNDS = 2_000_000
@@ -60,11 +67,12 @@ def main(seconds: float, mebibytes: int, faults: bool) -> int:
     call("cuCtxSetCurrent", context)
     call("cuMemAlloc_v2", ctypes.byref(memory), ctypes.c_size_t(mebibytes << 20))
     call("cuMemsetD32_v2", memory, ctypes.c_uint(1), ctypes.c_size_t(mebibytes << 18))
-    call("cuModuleLoadData", ctypes.byref(module), ctypes.c_char_p(_SPIN))
+    call("cuModuleLoadData", ctypes.byref(module), ctypes.c_char_p(_KERNELS))
     name = b"fault" if faults else b"spin"
     call("cuModuleGetFunction", ctypes.byref(kernel), module, ctypes.c_char_p(name))
-    value = ctypes.c_uint64(8 if faults else _ROUNDS)
-    parameters = (ctypes.c_void_p * 1)(ctypes.cast(ctypes.byref(value), ctypes.c_void_p))
+    values = ctypes.c_uint64(_ROUNDS), ctypes.c_uint64(8) if faults else memory
+    pointers = [ctypes.cast(ctypes.byref(each), ctypes.c_void_p) for each in values]
+    parameters = (ctypes.c_void_p * len(pointers))(*pointers)
     print("running", flush=True)
     end = time.monotonic() + seconds
     while time.monotonic() < end:

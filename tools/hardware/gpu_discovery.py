@@ -13,9 +13,16 @@ from pathlib import Path
 
 from kilonova.catalog.mig import MigGeometry, geometry_named
 from kilonova.catalog.tables import load_catalog
+from kilonova.catalog.xids import find_xid
 from kilonova.gpu.devices.errors import GpuError, GpuErrorKind
 from kilonova.gpu.devices.geometries import is_same_layout
-from kilonova.gpu.devices.model import Device, DeviceTelemetry, MigInstance, NodeInventory
+from kilonova.gpu.devices.model import (
+    Device,
+    DeviceTelemetry,
+    EventKind,
+    MigInstance,
+    NodeInventory,
+)
 from kilonova.gpu.health import IMMEDIATE, HealthHistory, assess_device, find_problems
 from tools.hardware.restoration import is_untouched, restore_device
 from tools.hardware.rig import Load, Rig, open_rig
@@ -24,6 +31,7 @@ from tools.hardware.transcript import Transcript, median_milliseconds
 
 _LOAD_SECONDS = 60.0
 _LOAD_MIB = 2048
+_MMU_FAULT = 31
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -31,10 +39,15 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m tools.hardware gpu-discovery")
     parser.add_argument("--out", type=Path, metavar="FILE", help="write the transcript here, too")
     parser.add_argument("--read-only", action="store_true", help="do not change MIG or modes")
+    parser.add_argument(
+        "--xid",
+        action="store_true",
+        help="let a process fault, to see its XID 31; it is also written to the kernel log",
+    )
     options = parser.parse_args(arguments)
     transcript = Transcript(options.out)
     with open_rig() as rig:
-        return run_discovery(rig, transcript, read_only=options.read_only)
+        return run_discovery(rig, transcript, read_only=options.read_only, causes_xid=options.xid)
 
 
 def run_discovery(
@@ -42,6 +55,7 @@ def run_discovery(
     transcript: Transcript,
     *,
     read_only: bool = False,
+    causes_xid: bool = False,
     sleep: Callable[[float], None] = time.sleep,
 ) -> int:
     """All steps; the exit code."""
@@ -70,6 +84,8 @@ def run_discovery(
         measure_load(rig, transcript, device, sleep)
         drive_mig(rig, transcript, device, sleep)
         check_compute_mode(rig, transcript, device)
+        if causes_xid:
+            check_xid(rig, transcript, device)
     except GpuError as error:
         transcript.check("no call of the driver fails unexpectedly", False, str(error))
     finally:
@@ -326,6 +342,22 @@ def check_compute_mode(rig: Rig, transcript: Transcript, device: Device) -> None
         rig.backend.set_exclusive_process_mode(device.uuid, enabled)
         seen = rig.run(query)[1].strip()
         transcript.check(f"the compute mode is {expected}", seen == expected, seen)
+
+
+def check_xid(rig: Rig, transcript: Transcript, device: Device) -> None:
+    """An XID arrives as an event; one of an application leaves the device healthy."""
+    transcript.heading("XID")
+    rig.backend.wait_events(0)
+    rig.cause_fault(device.uuid)
+    events = rig.backend.wait_events(10)
+    seen = [f"{each.kind.value} {each.code}" for each in events if each.uuid == device.uuid]
+    xid = EventKind.XID, _MMU_FAULT
+    arrived = any((each.kind, each.code) == xid for each in events)
+    transcript.check("XID 31 arrives as an event", arrived, ", ".join(seen))
+    reading = _read(rig, device.uuid)
+    if reading is not None:
+        problems = find_problems(device, reading)
+        transcript.check("the GPU stays healthy", not problems, str(find_xid(_MMU_FAULT)))
 
 
 def choose_placements(geometry: MigGeometry) -> list[tuple[str, int]]:

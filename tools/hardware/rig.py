@@ -42,6 +42,8 @@ class Rig:
     run: RunCommand
     start_load: LoadStarter
     stop_loads: Callable[[], None]
+    cause_fault: Callable[[str], None]
+    """Runs a process on a device that writes to an address that does not exist."""
 
 
 class LoadProcess:
@@ -83,6 +85,17 @@ class LoadProcesses:
         print(f"<!-- no load on {target}: {line or process.returncode} -->")
         return None
 
+    def cause_fault(self, target: str) -> None:
+        """Run a process that faults, to its end."""
+        program = Path(__file__).with_name("cuda_load.py")
+        subprocess.run(
+            [sys.executable, str(program), "1", "16", "fault"],
+            capture_output=True,
+            timeout=60,
+            check=False,
+            env={**os.environ, "CUDA_VISIBLE_DEVICES": target},
+        )
+
     def stop(self) -> None:
         """End all of them."""
         for process in self._processes:
@@ -115,7 +128,7 @@ def open_rig() -> Generator[Rig]:
 
     backend, loads = NvmlBackend(), LoadProcesses()
     try:
-        yield Rig(backend, run_command, loads.start, loads.stop)
+        yield Rig(backend, run_command, loads.start, loads.stop, loads.cause_fault)
     finally:
         loads.stop()
         backend.close()

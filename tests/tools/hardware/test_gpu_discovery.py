@@ -50,6 +50,10 @@ class FakeSmi:
     def stop_loads(self) -> None:
         self.gpu.processes.clear()
 
+    def cause_fault(self, target: str) -> None:
+        assert target == self.gpu.uuid
+        self.driver.events.append((0, 0x8, 31))
+
 
 class FakeLoad:
     pid = 99
@@ -59,13 +63,13 @@ class FakeLoad:
 def build_rig(driver: FakeDriver) -> tuple[Rig, FakeSmi]:
     backend = open_backend(driver, time=FakeTime())
     smi = FakeSmi(driver, backend)
-    return Rig(backend, smi.run, smi.start_load, smi.stop_loads), smi
+    return Rig(backend, smi.run, smi.start_load, smi.stop_loads, smi.cause_fault), smi
 
 
 def run(driver: FakeDriver, sleep: Callable[[float], None] = lambda _: None) -> Transcript:
     rig, _ = build_rig(driver)
     transcript = Transcript(echo=lambda _: None)
-    run_discovery(rig, transcript, sleep=sleep)
+    run_discovery(rig, transcript, causes_xid=True, sleep=sleep)
     return transcript
 
 
@@ -81,6 +85,7 @@ def test_program_passes_and_restores(build: Callable[[], FakeDriver]) -> None:
     assert is_as_found(driver.gpus[0])
     text = "\n".join(transcript.lines)
     assert "the busy instance still computes" in text
+    assert "- ok: XID 31 arrives as an event (Xid 31)" in text
     assert "All checks passed." in text
 
 
