@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from kilonova.component.command.flags import Context, Data, Kubeconfig, Output
 from kilonova.component.failure import CommandFailed
 from kilonova.gpu.commands.machine import Backend, read_machine
 
 if TYPE_CHECKING:
+    from kilonova.catalog.mig import MigGeometry
     from kilonova.gpu.devices.model import NodeInventory
     from kilonova.gpu.mig.parted.config_file import ConfigRule
     from kilonova.gpu.mig.parted.operations import ConfigOutcome
@@ -25,7 +27,7 @@ ConfigName = Annotated[
 
 @app.callback()
 def mig() -> None:
-    """Read, compare and apply files of NVIDIA's mig-parted.
+    """Read, compare and apply files of NVIDIA's mig-parted; plan better places for instances.
 
     \b
     Examples:
@@ -33,6 +35,7 @@ def mig() -> None:
       kilonova gpu mig apply configs.yaml --config all-balanced --dry-run
       kilonova gpu mig export > current.yaml
       kilonova gpu mig assert current.yaml
+      kilonova gpu mig rebalance
     """
 
 
@@ -104,6 +107,57 @@ def apply(
         raise CommandFailed("\n".join((f"{name} is not in force:", *outcome.problems)))
     if not dry_run:
         typer.echo(f"{name} is in force")
+
+
+@app.command("rebalance")
+def rebalance(
+    restart: Annotated[
+        float, typer.Option(min=0, help="Seconds of work that a pod loses when it starts anew.")
+    ] = 60.0,
+    lasts: Annotated[
+        float, typer.Option(min=1, help="Seconds for which a better packing lasts.")
+    ] = 3600.0,
+    moves: Annotated[int, typer.Option(min=1, help="The maximum number of moves.")] = 64,
+    output: Output = "table",
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+    data: Data = None,
+) -> None:
+    """Print which pods of a cluster would rather have their MIG instances elsewhere, and why.
+
+    Nothing is changed. A move is listed if the capacity that it frees, for the profiles that pods
+    have now, is worth more than the work that a restart loses.
+    """
+    from kilonova.catalog import load_catalog
+    from kilonova.catalog.mig import geometry_named
+    from kilonova.component.command.output.formats import encode_as, format_table
+    from kilonova.gpu.commands.cluster_gpus import ClusterGpu
+    from kilonova.gpu.commands.cluster_output import load_cluster
+    from kilonova.gpu.commands.cluster_rebalance import plan_cluster
+    from kilonova.gpu.mig.rebalancing import RebalanceSettings
+
+    catalog = load_catalog()
+
+    def find_geometry(gpu: ClusterGpu) -> "MigGeometry | None":
+        model = catalog.find_gpu(gpu.model, gpu.memory_mib)
+        return None if model is None else geometry_named(model.mig)
+
+    view = load_cluster((), kubeconfig, context, data)
+    settings = RebalanceSettings(benefit_seconds=lasts, max_migrations=moves)
+    report = plan_cluster(view, find_geometry, settings, restart)
+    if output != "table":
+        typer.echo(encode_as(report, output))
+        return
+    if not report.moves:
+        typer.echo("no move is worth it", err=True)
+        return
+    rows = [(each.pod, each.profile, each.source, each.target) for each in report.moves]
+    typer.echo(format_table(("POD", "PROFILE", "FROM", "TO"), rows))
+    typer.echo(
+        f"capacity for these profiles: {report.free_before:.1f} empty GPUs before, "
+        f"{report.free_after:.1f} after; benefit {report.benefit_seconds:.0f} s of a GPU, "
+        f"cost {report.cost_seconds:.0f} s"
+    )
 
 
 async def _apply(
