@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 import pytest
+import yaml
 from msgspec.structs import replace
 
 from kilonova.api.json import JsonObject
@@ -23,6 +24,7 @@ from tests.gpu.deviceplugin.node_pods import machine, with_health
 from tests.gpu.devices.machines import simulate
 
 DRIVER = "gpu.kilonova.dev"
+DEPLOYED = Path(__file__).parents[3] / "deploy" / "agent"
 PERSONAS = ("a100-40:8", "h100:8", "h200:8", "b200:8", "gb200:4", "l40s:4", "t4:2")
 
 
@@ -214,3 +216,11 @@ def test_pcie_root_is_read_from_the_kernel(tmp_path: Path) -> None:
     (links / "0000:18:00.0").symlink_to("../../../devices/pci0000:15/0000:15:01.0/0000:18:00.0")
     assert find_pcie_root("0000:18:00.0", tmp_path) == "pci0000:15"
     assert find_pcie_root("0000:99:00.0", tmp_path) == ""
+
+
+def test_deployed_classes_are_those_of_the_driver() -> None:
+    documents = yaml.safe_load_all((DEPLOYED / "deviceclasses.yaml").read_text())
+    deployed = {each["metadata"]["name"]: each["spec"] for each in documents}
+    assert deployed == {
+        each["metadata"]["name"]: each["spec"] for each in build_device_classes(DRIVER)
+    }
