@@ -2,31 +2,25 @@
 holdings, one folder of CDI specs, one MIG engine and one set of MPS daemons."""
 
 import asyncio
-import shutil
 from collections.abc import Sequence
 
 from kilonova.component.process.process import Process
 from kilonova.gpu.agent.local_agent import LocalAgent
 from kilonova.gpu.agent.resources import NODES
 from kilonova.gpu.cdi import CdiFolder, HostDriver, find_driver
-from kilonova.gpu.deviceplugin import Allocator, ApiPods, DevicePluginServer
+from kilonova.gpu.deviceplugin import Allocator, ApiPods, DevicePluginServer, MpsPodSharing
 from kilonova.gpu.devices.backend import GpuBackend
-from kilonova.gpu.dra import ClaimPreparer, DraDriver, SlicePublisher
+from kilonova.gpu.dra import ClaimPreparer, DraDriver, NodeClaimSharing, SlicePublisher
 from kilonova.gpu.kubelet import KubeletPaths
 from kilonova.gpu.kubelet.engine_holders import list_holders
-from kilonova.gpu.kubelet.holdings import Holding, open_holdings
+from kilonova.gpu.kubelet.holdings import open_holdings
 from kilonova.gpu.kubelet.pod_resources import PodResources
 from kilonova.gpu.process.options import AgentOptions
-from kilonova.gpu.process.sharing import NodeSharing
-from kilonova.gpu.sharing.mps_control import PROGRAM, MpsControlProgram
-from kilonova.gpu.sharing.mps_sharing import MpsSharing
-from kilonova.gpu.sharing.shares import MpsCapacity
+from kilonova.gpu.process.sharing import MpsKeeper, build_mps
 from kilonova.gpu.sharing.time_slicing import NvidiaSmiTimeSlice
 from kilonova.kube import Runnable
-from kilonova.kube.observability.structured_logging import get_logger
 
 _HOLDINGS = "holdings.json"
-_log = get_logger(__name__)
 
 
 async def build_kubelet_parts(
@@ -42,7 +36,9 @@ async def build_kubelet_parts(
     local.instances.adopt(list_holders(store.holdings))
     local.read_holdings = lambda: store.holdings
     driver = await _find_driver(backend)
-    sharing = await _build_sharing(options, local, backend, store.holdings)
+    mps = await build_mps(
+        options.state_dir / "mps-daemons", backend, local.agent.inventory, store.holdings
+    )
     allocator = Allocator(
         local.feed,
         ApiPods(process.client, options.node),
@@ -51,10 +47,12 @@ async def build_kubelet_parts(
         cdi,
         PodResources(paths.pod_resources).read,
         driver=driver,
-        sharing=sharing,
+        sharing=None if mps is None else MpsPodSharing(mps, local.feed),
         shares_per_gpu=options.shares_per_gpu,
     )
-    runnables: list[Runnable] = [] if sharing is None else [sharing]
+    runnables: list[Runnable] = []
+    if mps is not None:
+        runnables.append(MpsKeeper(mps))
     if options.device_plugin:
         runnables.append(DevicePluginServer(allocator, local.feed, paths))
     if options.dra:
@@ -71,7 +69,9 @@ async def build_kubelet_parts(
             store,
             cdi,
             host=driver,
-            sharing=sharing,
+            sharing=(
+                None if mps is None else NodeClaimSharing(mps, NvidiaSmiTimeSlice(), local.feed)
+            ),
             release_ended=allocator.release_ended,
         )
         runnables += [publisher, DraDriver(preparer, paths, on_registered=publisher.publish)]
@@ -81,19 +81,3 @@ async def build_kubelet_parts(
 async def _find_driver(backend: GpuBackend) -> HostDriver:
     """What containers get of the driver; simulated devices have none."""
     return await asyncio.to_thread(find_driver) if backend.name == "nvml" else HostDriver()
-
-
-async def _build_sharing(
-    options: AgentOptions, local: LocalAgent, backend: GpuBackend, holdings: Sequence[Holding]
-) -> NodeSharing | None:
-    """Sharing by MPS, where the driver's program is installed."""
-    if backend.name != "nvml":
-        return None
-    if shutil.which(PROGRAM) is None:
-        _log.warning("shares of GPUs are not limited: no MPS", program=PROGRAM)
-        return None
-    capacities = {each.uuid: MpsCapacity(each.memory_mib) for each in local.agent.inventory.devices}
-    mps = MpsSharing(options.state_dir / "mps", MpsControlProgram(), backend, capacities)
-    sharing = NodeSharing(mps, NvidiaSmiTimeSlice(), lambda: local.feed.inventory)
-    await sharing.restore(holdings)
-    return sharing
