@@ -18,7 +18,7 @@ _CHECK_SECONDS = 30.0
 _log = get_logger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class MpsKeeper:
     """Starts daemons again that have crashed. A runnable."""
 
