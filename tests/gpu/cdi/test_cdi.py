@@ -7,13 +7,19 @@ from pathlib import Path
 import pytest
 
 from kilonova.gpu.cdi import CdiFolder, HostDriver, VisibleDevice, build_edits, find_driver
-from kilonova.gpu.cdi.driver_files import parse_linker_cache, select_libraries
+from kilonova.gpu.cdi.driver_files import (
+    SEARCHED_FOLDERS,
+    parse_linker_cache,
+    select_libraries,
+)
 from kilonova.gpu.cdi.spec import ContainerEdits, DeviceNode, Mount, encode_spec, qualified_name
 from kilonova.gpu.devices.model import Device, MigInstance
 
 GPU_0 = Device(0, "GPU-a", minor=0)
 GPU_1 = Device(1, "GPU-b", minor=1)
 SLICE = MigInstance("MIG-x", "1g.18gb", 4, 1, gpu_instance=9, compute_instance=0)
+
+HOST_FOLDER = "/usr/lib/x86_64-linux-gnu"
 
 LINKER_CACHE = """\
 2 libs found in cache `/etc/ld.so.cache'
@@ -65,13 +71,14 @@ def test_container_gets_the_nodes_of_its_gpus_and_the_files_of_the_driver(host: 
         "/dev/nvidiactl",
         "/dev/nvidia-uvm",
     ]
-    assert [each.host_path for each in edits.mounts] == [
-        "/usr/lib/x86_64-linux-gnu/libcuda.so.1",
-        "/usr/lib/x86_64-linux-gnu/libcuda.so.580.95.05",
-        "/usr/lib/x86_64-linux-gnu/libnvidia-ml.so.1",
-        "/usr/bin/nvidia-smi",
-        "/run/nvidia-persistenced/socket",
-    ]
+    mounts = {each.container_path: each.host_path for each in edits.mounts}
+    names = ("libcuda.so.1", "libcuda.so.580.95.05", "libnvidia-ml.so.1")
+    # Where every dynamic linker looks, Debian's and Red Hat's.
+    assert mounts == {
+        **{f"{folder}/{n}": f"{HOST_FOLDER}/{n}" for folder in SEARCHED_FOLDERS for n in names},
+        "/usr/bin/nvidia-smi": "/usr/bin/nvidia-smi",
+        "/run/nvidia-persistenced/socket": "/run/nvidia-persistenced/socket",
+    }
     assert edits.hooks == ()
 
 
@@ -94,7 +101,9 @@ def test_host_without_control_node_has_no_driver(tmp_path: Path) -> None:
 
 def test_linker_cache_is_updated_where_nvidia_has_a_command(host: Path) -> None:
     _touch(host / "usr/bin/nvidia-cdi-hook")
-    (hook,) = find_driver(host, lambda _: "").hooks
+    driver = find_driver(host, lambda _: "")
+    (hook,) = driver.hooks
+    assert driver.mounts[0].host_path == driver.mounts[0].container_path
     assert hook.args == (
         *("nvidia-cdi-hook", "update-ldcache"),
         *("--folder", "/usr/lib/x86_64-linux-gnu"),
@@ -176,6 +185,52 @@ async def test_unchanged_spec_is_not_written_again(tmp_path: Path) -> None:
     await folder.write("a", {"a": ContainerEdits(("A=2",))})
     assert file.stat().st_ino != before
     assert file.stat().st_mode & 0o777 == 0o644
+
+
+def test_h200_as_it_was_read(tmp_path: Path) -> None:
+    """An H200 with driver 580.159.04: `ldconfig -p`, the folder of the driver, the capabilities
+    of `nvidia-smi mig -cgi 1g.18gb -C`."""
+    folder = "/usr/local/nvidia/lib64"
+    for name in (
+        *("libcuda.so", "libcuda.so.1", "libcuda.so.580.159.04"),
+        *("libnvidia-ml.so.1", "libnvidia-gpucomp.so.580.159.04", "libEGL_nvidia.so.0"),
+    ):
+        _touch(tmp_path / folder.lstrip("/") / name)
+        _touch(tmp_path / "lib" / name)
+    for name in ("nvidia-smi", "nvidia-cuda-mps-control"):
+        _touch(tmp_path / "usr/local/nvidia/bin" / name)
+    for name in ("nvidia0", "nvidiactl", "nvidia-uvm", "nvidia-uvm-tools"):
+        _touch(tmp_path / "dev" / name)
+    for number in (1, 2, 120, 121):
+        _touch(tmp_path / f"dev/nvidia-caps/nvidia-cap{number}")
+    instance = tmp_path / "proc/driver/nvidia/capabilities/gpu0/mig/gi13"
+    _touch(instance / "access", "DeviceFileMinor: 120\nDeviceFileMode: 292\n")
+    _touch(instance / "ci0/access", "DeviceFileMinor: 121\nDeviceFileMode: 292\n")
+    cache = "\n".join(
+        f"\t{name} (libc6,x86-64) => {place}/{name}"
+        for name in ("libEGL_nvidia.so.0", "libcuda.so.1", "libcuda.so", "libnvidia-ml.so.1")
+        for place in (folder, "/lib")
+    )
+    driver = find_driver(tmp_path, lambda _: cache, tmp_path / "proc")
+    slice_ = MigInstance("MIG-8ac7", "1g.18gb", 6, 1, gpu_instance=13, compute_instance=0)
+    edits = build_edits([VisibleDevice(GPU_0, slice_)], driver)
+    assert [each.path for each in edits.device_nodes] == [
+        "/dev/nvidia0",
+        "/dev/nvidia-caps/nvidia-cap120",
+        "/dev/nvidia-caps/nvidia-cap121",
+        "/dev/nvidiactl",
+        "/dev/nvidia-uvm",
+        "/dev/nvidia-uvm-tools",
+    ]
+    assert list(dict.fromkeys(each.host_path for each in edits.mounts)) == [
+        f"{folder}/libcuda.so.1",
+        f"{folder}/libcuda.so",
+        f"{folder}/libnvidia-ml.so.1",
+        f"{folder}/libcuda.so.580.159.04",
+        f"{folder}/libnvidia-gpucomp.so.580.159.04",
+        "/usr/local/nvidia/bin/nvidia-cuda-mps-control",
+        "/usr/local/nvidia/bin/nvidia-smi",
+    ]
 
 
 def _touch(path: Path, text: str = "") -> None:

@@ -1,9 +1,12 @@
 """The files of NVIDIA's driver on the host that containers need: libraries, commands, sockets.
 
 They have the version of the kernel module, so images cannot have them. Libraries are found in the
-cache of the dynamic linker and in known folders; each appears in containers at its own path.
+cache of the dynamic linker and in known folders. In a container the linker has a cache of its own:
+where NVIDIA's command to update it is installed, libraries have the paths of the host; elsewhere
+they appear in both folders that linkers search without a cache, Debian's and Red Hat's.
 """
 
+import platform
 import re
 import subprocess
 from collections.abc import Callable, Iterable, Iterator
@@ -45,6 +48,8 @@ LIBRARY_FOLDERS = (
     "/usr/local/nvidia/lib64",
     "/home/kubernetes/bin/nvidia/lib64",
 )
+SEARCHED_FOLDERS = (f"/usr/lib/{platform.machine()}-linux-gnu", "/usr/lib64")
+"""Where dynamic linkers look without a cache: on Debian and its like, on Red Hat and its like."""
 COMMAND_FOLDERS = ("/usr/bin", "/usr/local/nvidia/bin", "/home/kubernetes/bin/nvidia/bin")
 CACHE_UPDATERS = ("/usr/bin/nvidia-cdi-hook", "/usr/local/nvidia/toolkit/nvidia-cdi-hook")
 """NVIDIA's command that adds folders to the linker's cache of a container."""
@@ -78,13 +83,14 @@ def find_driver(
     libraries = [*parse_linker_cache(listed), *_files_in(root, LIBRARY_FOLDERS)]
     chosen = list(select_libraries(libraries))
     paths = [each for each in chosen if _below(root, each).exists()]
+    folders = dict.fromkeys(str(PurePosixPath(path).parent) for path in paths)
+    hooks = tuple(_cache_hooks(root, folders))
     mounts = [
-        *(Mount(path, path) for path in paths),
+        *(mount for path in paths for mount in _mount_library(path, has_cache=bool(hooks))),
         *(Mount(path, path) for path in _find_commands(root)),
         *(Mount(p, p, _SOCKET_OPTIONS) for p in SOCKETS if _below(root, p).exists()),
     ]
-    folders = dict.fromkeys(str(PurePosixPath(path).parent) for path in paths)
-    return HostDriver(nodes, tuple(mounts), tuple(_cache_hooks(root, folders)))
+    return HostDriver(nodes, tuple(mounts), hooks)
 
 
 def list_cached_libraries(root: Path) -> str:
@@ -118,6 +124,14 @@ def select_libraries(paths: Iterable[str]) -> Iterator[str]:
             continue
         if folders.setdefault(found["name"], path.parent) == path.parent:
             yield text
+
+
+def _mount_library(path: str, *, has_cache: bool) -> Iterator[Mount]:
+    if has_cache:
+        yield Mount(path, path)
+        return
+    for folder in SEARCHED_FOLDERS:
+        yield Mount(path, f"{folder}/{PurePosixPath(path).name}")
 
 
 def _files_in(root: Path, folders: Iterable[str]) -> Iterator[str]:
