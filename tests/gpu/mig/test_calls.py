@@ -86,6 +86,33 @@ async def test_step_that_was_done_after_its_limit_counts(
     assert slots(backend, device) == ["1g.10gb@0", "1g.10gb@1"]
 
 
+async def test_effect_that_comes_after_the_limit_is_found_by_the_next_attempt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(execution, "TIME_LIMITS", {**execution.TIME_LIMITS, "create": 0.05})
+    release, done = threading.Event(), threading.Event()
+
+    class Late(SimulatedBackend):
+        def create_instance(self, device: str, profile: str, start: int) -> MigInstance:
+            release.wait(60)
+            created = super().create_instance(device, profile, start)
+            done.set()
+            return created
+
+    backend = Late(simulate().read_inventory(), durations=simulate()._durations)
+    device = first_uuid(backend)
+    engine = MigEngine(backend, tmp_path, sleep=Waits().sleep)
+    await engine.open()
+    await engine.reconcile({})
+    with pytest.raises(StepFailed, match="Timeout"):
+        await engine.ensure("pod", [request(device, "1g.10gb@0")])
+    release.set()
+    await asyncio.to_thread(done.wait, 60)
+    (instance,) = await engine.ensure("pod", [request(device, "1g.10gb@0")])
+    assert backend.read_inventory().devices[0].instances == (instance,)
+    engine.close()
+
+
 async def test_devices_change_at_the_same_time(tmp_path: Path) -> None:
     both = threading.Barrier(2, timeout=20)
 

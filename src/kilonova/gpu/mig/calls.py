@@ -78,6 +78,9 @@ class ThreadCalls:
                 device=device,
                 detail=f"no answer within {timeout:g} s",
             ) from None
+        except asyncio.CancelledError:
+            result.cancel()  # nobody waits for what the call still brings
+            raise
 
 
 class InlineCalls:

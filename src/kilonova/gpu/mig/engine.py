@@ -23,7 +23,7 @@ from pathlib import Path
 import msgspec
 
 from kilonova.gpu.devices.backend import GpuBackend
-from kilonova.gpu.devices.errors import GpuError
+from kilonova.gpu.devices.errors import GpuError, GpuErrorKind
 from kilonova.gpu.devices.model import DeviceTelemetry, MigInstance, NodeInventory
 from kilonova.gpu.mig.calls import DeviceCalls, ThreadCalls
 from kilonova.gpu.mig.device_view import DeviceView
@@ -111,6 +111,8 @@ class MigEngine:
         """Expected profiles: decides between plans that are equal otherwise."""
         self._device_locks: dict[str, asyncio.Lock] = {}
         self._read_lock = asyncio.Lock()
+        self._stale: set[str] = set()
+        """Devices on which a call may still have an effect: it has outlived its limit."""
         self._knows_holders = False
         self._lock: NodeLock | None = None
         self._journal: Journal | None = None
@@ -375,6 +377,7 @@ class MigEngine:
 
     async def _realise(self, device: str, holder: str) -> None:
         async with self._lock_of(device):
+            await self._refresh_stale(device)
             plan = self.plan(device, Target())
             refused = _refusals_of(plan, holder)
             if refused:
@@ -385,6 +388,7 @@ class MigEngine:
         self, device: str, target: Target, is_dry_run: bool, is_whole: bool
     ) -> DeviceResult:
         async with self._lock_of(device):
+            await self._refresh_stale(device)
             plan = self.plan(device, target)
             refusals = tuple(f"{each.reason}: {each.message}" for each in plan.refusals)
             if is_dry_run or (is_whole and refusals):
@@ -406,11 +410,17 @@ class MigEngine:
         for step in plan.steps:
             try:
                 await self._runner.run(step)
-            except (StepFailed, OSError):
+            except StepFailed as failure:
+                if failure.error.kind is GpuErrorKind.TIMEOUT:
+                    self._stale.add(plan.device)
+                await self._refresh_after_failure()
+                raise
+            except OSError:
                 await self._refresh_after_failure()
                 raise
             if done is not None:
                 done.append(step)
+        self._stale.discard(plan.device)
 
     def _processes_against(self, step: Step) -> tuple[Refusal, ...]:
         """What keeps a step from being done, as far as processes are known."""
@@ -436,6 +446,10 @@ class MigEngine:
             await self.refresh()
         except GpuError:
             return  # the failure of the step says more; the next inventory shows the rest
+
+    async def _refresh_stale(self, device: str) -> None:
+        if device in self._stale:
+            await self._refresh_after_failure()
 
     def _lock_of(self, device: str) -> asyncio.Lock:
         return self._device_locks.setdefault(device, asyncio.Lock())
