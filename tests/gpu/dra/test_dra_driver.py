@@ -241,6 +241,22 @@ async def test_device_of_a_pod_is_refused(node: DraNode) -> None:
         assert "Pod default/pod-1 container main has GPU 1" in answer.error
 
 
+async def test_device_of_a_pod_that_has_ended_is_released_first(node: DraNode) -> None:
+    claim = await node.allocate("a", "gpu-1")
+    async with node.running_driver():
+        held = (HeldDevice(node.uuids[1], DeviceAssignment(1)),)
+        holding = Holding(HolderKind.POD, "u", NS, "pod-1", held, "main", "r")
+        await node.store.put(holding)
+
+        async def release_ended() -> None:
+            async with node.store.lock:
+                await node.store.remove([holding])
+
+        node.store.set_release_ended(release_ended)
+        (answer,) = await node.prepare(claim)
+        assert answer.error == ""
+
+
 async def test_admin_sees_devices_of_others(node: DraNode) -> None:
     claim = await node.allocate("user", "gpu-1")
     watcher = await node.allocate("watcher", "gpu-1", admin=True)

@@ -78,7 +78,6 @@ async def run(options: argparse.Namespace) -> None:
         instances,
         store,
         cdi,
-        release_ended=allocator.release_ended,
     )
     runnables = (
         DevicePluginServer(allocator, feed, paths),
