@@ -70,6 +70,9 @@ class ProcessPart:
     command: str = ""
     """Reference to the Typer function of `kilonova run`; without it, the command has the flags that
     all processes share, and calls `assemble`."""
+    webhooks: str = ""
+    """Reference to `() -> WebhookSet`: the webhooks of a part, which the process serves with its
+    own."""
     lease: str = ""
     """The Lease of its leader election, for `kilonova doctor`; empty if it elects no leader."""
     deploy: str = ""
@@ -77,7 +80,7 @@ class ProcessPart:
 
     def __post_init__(self) -> None:
         _require_name("process", self.name)
-        _require_references(f"process {self.name}", self.assemble, self.command)
+        _require_references(f"process {self.name}", self.assemble, self.command, self.webhooks)
         if not (self.assemble or self.command):
             raise ValueError(f"process {self.name} has neither `assemble` nor `command`")
 

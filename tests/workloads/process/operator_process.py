@@ -11,12 +11,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from kilonova.gpu.admission import CONFIGURATION_NAME as GPU_CONFIGURATION_NAME
 from kilonova.workloads.admission import CONFIGURATION_NAME
 from tests.harness.access import ServerAccess
 from tests.harness.server_process import ServerProcess
 
 _SOURCE = Path(__file__).parents[3] / "src"
-_WEBHOOKS = "/apis/admissionregistration.k8s.io/v1/{}webhookconfigurations/" + CONFIGURATION_NAME
+_WEBHOOKS = "/apis/admissionregistration.k8s.io/v1/{}webhookconfigurations/{}"
+_CONFIGURATIONS = (CONFIGURATION_NAME, GPU_CONFIGURATION_NAME)
 
 
 @dataclass(frozen=True)
@@ -80,9 +82,10 @@ def component_process(
 
 
 def delete_webhook_configurations(access: ServerAccess) -> None:
-    """Allow sets to be stored without an operator again."""
+    """Allow sets and GPU objects to be stored without an operator again."""
     for kind in ("mutating", "validating"):
-        access.request("DELETE", _WEBHOOKS.format(kind))
+        for name in _CONFIGURATIONS:
+            access.request("DELETE", _WEBHOOKS.format(kind, name))
 
 
 def write_token_kubeconfig(access: ServerAccess, file: Path, token: str) -> Path:

@@ -7,6 +7,8 @@ from kilonova.component.process.process import Assemble, Process, ProcessOptions
 from kilonova.component.references import load_reference
 from kilonova.component.registration import Component
 from kilonova.component.registry import find_components
+from kilonova.kube import Client
+from kilonova.kube.admission.registration import WebhookSet
 from kilonova.kube.observability.structured_logging import get_logger
 
 _log = get_logger(__name__)
@@ -36,6 +38,16 @@ async def assemble_parts(process: Process, process_name: str) -> None:
             continue
         assemble: Assemble = load_reference(each.process.assemble)
         await assemble(process)
+
+
+async def load_part_webhooks(client: Client, process_name: str) -> list[WebhookSet]:
+    """The webhooks of the components that are parts of a process and whose CRDs are installed."""
+    return [
+        load_reference(each.process.webhooks)()
+        for each in _parts_of(find_components(), process_name)
+        if each.process is not None and each.process.webhooks
+        if not await unserved_kinds(client, each.kinds)
+    ]
 
 
 def _parts_of(components: Iterable[Component], process_name: str) -> list[Component]:

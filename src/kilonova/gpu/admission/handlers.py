@@ -3,7 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from kilonova.api.grove import names as grove_names
 from kilonova.api.json import JsonObject
+from kilonova.api.kgwe import names
 from kilonova.gpu.admission import webhooks
 from kilonova.gpu.admission.defaults import apply_defaults
 from kilonova.gpu.admission.validation import validate_strategy, validate_workload
@@ -17,6 +19,7 @@ from kilonova.kube.admission import (
     deny_invalid,
 )
 from kilonova.kube.admission.field_errors import ValidationResult
+from kilonova.kube.admission.registration import WebhookSet
 
 
 def build_handlers(settings: ControllerSettings | None = None) -> Mapping[str, Handler]:
@@ -27,6 +30,14 @@ def build_handlers(settings: ControllerSettings | None = None) -> Mapping[str, H
         webhooks.WORKLOAD_PATH: handlers.validate_workload,
         webhooks.STRATEGY_PATH: handlers.validate_strategy,
     }
+
+
+def build_webhook_set() -> WebhookSet:
+    """The webhooks, for a server on a cluster."""
+    labels = {grove_names.MANAGED_BY: names.MANAGER}
+    return WebhookSet(
+        webhooks.CONFIGURATION_NAME, labels, webhooks.list_webhooks(), build_handlers()
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -67,6 +67,24 @@ WebhookEndpoint = ServiceEndpoint | UrlEndpoint
 """Where the API server reaches the webhooks."""
 
 
+@dataclass(frozen=True, slots=True)
+class WebhookSet:
+    """The webhooks of a component, and the handlers of their paths."""
+
+    name: str
+    """The name of their two configurations."""
+    labels: Mapping[str, str]
+    webhooks: tuple[WebhookDefinition, ...]
+    handlers: Mapping[str, Handler]
+
+    async def install(self, client: Client, endpoint: WebhookEndpoint, ca_pem: bytes) -> None:
+        """Create or repair the configurations; writes nothing if they are up to date."""
+        wanted = build_webhook_configurations(
+            self.name, self.labels, self.webhooks, endpoint, ca_pem
+        )
+        await apply_webhook_configurations(client, wanted)
+
+
 def build_webhook_configurations(
     name: str,
     labels: Mapping[str, str],

@@ -13,15 +13,17 @@ from kilonova.component.process.preflight import (
     require_namespace,
 )
 from kilonova.component.process.process import Process, bind_port, configure_logging, run_process
-from kilonova.component.process.run import assemble_parts
+from kilonova.component.process.run import assemble_parts, load_part_webhooks
 from kilonova.kube import Client, NotFound
 from kilonova.kube.admission import (
     AdmissionServer,
     FileSource,
     FolderSource,
+    Handler,
     SecretSource,
     service_names,
 )
+from kilonova.kube.admission.registration import WebhookSet
 from kilonova.kube.observability import structured_logging
 from kilonova.kube.serving.certificate_sources import CertificateSource
 from kilonova.workloads.admission import (
@@ -90,7 +92,8 @@ async def _add_runnables(process: Process, options: OperatorOptions) -> None:
     manager, metrics = process.manager, process.metrics
     if options.webhooks is not None:
         user = await authenticated_user(process.client) if options.settings.authorizer else ""
-        manager.add(_build_admission_server(process, options, options.webhooks, user))
+        others = await load_part_webhooks(process.client, "operator")
+        manager.add(_build_admission_server(process, options, options.webhooks, user, others))
     operator = build_operator(
         process.leader_client, options.settings, now=_now, runtime_metrics=metrics
     )
@@ -101,18 +104,25 @@ async def _add_runnables(process: Process, options: OperatorOptions) -> None:
 
 
 def _build_admission_server(
-    process: Process, options: OperatorOptions, webhooks: WebhookOptions, user: str
+    process: Process,
+    options: OperatorOptions,
+    webhooks: WebhookOptions,
+    user: str,
+    others: Sequence[WebhookSet],
 ) -> AdmissionServer:
-    """The webhook server; it writes the webhook configurations once it has certificates."""
+    """The webhook server; it writes the webhook configurations once it has certificates. `others`
+    are webhooks of other components in this process."""
     client, settings, address = process.client, options.settings, webhooks.address
     installed = asyncio.Event()
 
     async def publish(ca_pem: bytes) -> None:
         await install_webhooks(client, address, ca_pem, settings)
+        for each in others:
+            await each.install(client, address, ca_pem)
         installed.set()
 
     server = AdmissionServer(
-        build_handlers(client, settings, operator=user),
+        {**build_handlers(client, settings, operator=user), **_merge_handlers(others)},
         _certificate_source(options.namespace, webhooks, client),
         host=webhooks.host,
         port=webhooks.port,
@@ -126,6 +136,10 @@ def _build_admission_server(
     message = "webhook configurations are not written yet"
     process.health.add_readiness_check("webhooks", lambda: None if installed.is_set() else message)
     return server
+
+
+def _merge_handlers(sets: Sequence[WebhookSet]) -> dict[str, Handler]:
+    return {path: handler for each in sets for path, handler in each.handlers.items()}
 
 
 def _certificate_source(

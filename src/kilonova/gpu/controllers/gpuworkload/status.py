@@ -219,7 +219,8 @@ def _build_scheduled(
 ) -> Condition:
     if progress.is_scheduled:
         count = progress.split.pods * progress.split.gpus
-        what = "MIG instances" if placement.instances else "GPUs"
+        what = "MIG instance" if placement.instances else "GPU"
+        what += "" if count == 1 else "s"
         rated = "" if score is None else f", score {score}"
         message = f"{count} {what} on {', '.join(nodes)}{rated}"
         return Condition(SCHEDULED, "True", "Scheduled", message)
