@@ -32,6 +32,7 @@ COMPONENTS = (
         process=ProcessPart(
             name="operator",
             assemble="kilonova.gpu.process.operator:assemble_gpu_controllers",
+            webhooks="kilonova.gpu.admission:build_webhook_set",
             deploy="deploy/operator",
         ),
         commands=(Command("gpu", "kilonova.gpu.commands.app:app"),),
