@@ -23,7 +23,6 @@ from pathlib import Path
 import msgspec
 
 from kilonova.gpu.devices.backend import GpuBackend
-from kilonova.gpu.devices.errors import GpuError, GpuErrorKind
 from kilonova.gpu.devices.model import DeviceTelemetry, MigInstance, NodeInventory
 from kilonova.gpu.mig.calls import DeviceCalls, ThreadCalls
 from kilonova.gpu.mig.device_view import DeviceView
@@ -32,6 +31,7 @@ from kilonova.gpu.mig.journal import Journal, Reserved
 from kilonova.gpu.mig.node_lock import NodeLock
 from kilonova.gpu.mig.occupancy import slot_of
 from kilonova.gpu.mig.operation_statistics import OperationStatistics, StatisticsRecorder
+from kilonova.gpu.mig.plan_execution import PlanRunner, RequestRefused, disturbs
 from kilonova.gpu.mig.planner import (
     DevicePlan,
     PinnedInstance,
@@ -49,10 +49,6 @@ from kilonova.gpu.mig.reservations import (
 )
 from kilonova.gpu.mig.states import InstanceStatus, MigState, StateChange
 from kilonova.gpu.mig.steps import (
-    DestroyInstance,
-    DisableMode,
-    EnableMode,
-    ResetDevice,
     Slot,
     Step,
 )
@@ -60,14 +56,6 @@ from kilonova.scheduler.core.gpu.mig import ProfileDemand
 
 _JOURNAL = "mig.journal"
 _LOCK = "mig.lock"
-
-
-class RequestRefused(Exception):
-    """Instances that cannot be made now, and why."""
-
-    def __init__(self, refusals: Sequence[Refusal]) -> None:
-        super().__init__("; ".join(f"{each.reason}: {each.message}" for each in refusals))
-        self.refusals = tuple(refusals)
 
 
 class RestoredState(msgspec.Struct, frozen=True):
@@ -111,8 +99,6 @@ class MigEngine:
         """Expected profiles: decides between plans that are equal otherwise."""
         self._device_locks: dict[str, asyncio.Lock] = {}
         self._read_lock = asyncio.Lock()
-        self._stale: set[str] = set()
-        """Devices on which a call may still have an effect: it has outlived its limit."""
         self._knows_holders = False
         self._lock: NodeLock | None = None
         self._journal: Journal | None = None
@@ -128,7 +114,7 @@ class MigEngine:
             self._journal = Journal(self._directory / _JOURNAL)
             contents = self._journal.contents
             self._table = ReservationTable(contents.reservations)
-            self._runner = StepRunner(
+            runner = StepRunner(
                 self._backend,
                 self._journal,
                 self._calls,
@@ -138,6 +124,7 @@ class MigEngine:
                 self._sleep,
                 self._may_reset,
             )
+            self._plans = PlanRunner(runner, self._view, self._backend, self._calls, self.refresh)
             await self.refresh()
         except BaseException:
             self.close()
@@ -201,8 +188,8 @@ class MigEngine:
         """
         geometries = self._view.geometries()
         wanted = tuple(normalise_request(each, geometries) for each in requests)
-        if any(_disturbs(step) for step in self._check(holder, wanted)):
-            await self._look_for_processes()
+        if any(disturbs(step) for step in self._check(holder, wanted)):
+            await self._plans.look_for_processes()
             self._check(holder, wanted)
         await self._reserve(holder, wanted)
         devices = sorted({each.device for each in wanted})
@@ -377,86 +364,32 @@ class MigEngine:
 
     async def _realise(self, device: str, holder: str) -> None:
         async with self._lock_of(device):
-            await self._refresh_stale(device)
+            await self._plans.refresh_stale(device)
             plan = self.plan(device, Target())
             refused = _refusals_of(plan, holder)
             if refused:
                 raise RequestRefused(refused)
-            await self._run_steps(plan)
+            await self._plans.run(plan, [])
 
     async def _apply_target(
         self, device: str, target: Target, is_dry_run: bool, is_whole: bool
     ) -> DeviceResult:
         async with self._lock_of(device):
-            await self._refresh_stale(device)
+            await self._plans.refresh_stale(device)
             plan = self.plan(device, target)
             refusals = tuple(f"{each.reason}: {each.message}" for each in plan.refusals)
             if is_dry_run or (is_whole and refusals):
                 return DeviceResult(device, (), plan.steps, refusals)
             done: list[Step] = []
             try:
-                await self._run_steps(plan, done)
+                await self._plans.run(plan, done)
             except (StepFailed, RequestRefused, OSError) as error:
                 rest = plan.steps[len(done) :]
                 return DeviceResult(device, tuple(done), rest, refusals, str(error))
             return DeviceResult(device, plan.steps, (), refusals)
 
-    async def _run_steps(self, plan: DevicePlan, done: list[Step] | None = None) -> None:
-        if any(_disturbs(step) for step in plan.steps):
-            await self._look_for_processes()
-            refusals = [each for step in plan.steps for each in self._processes_against(step)]
-            if refusals:
-                raise RequestRefused(refusals)
-        for step in plan.steps:
-            try:
-                await self._runner.run(step)
-            except StepFailed as failure:
-                if failure.error.kind is GpuErrorKind.TIMEOUT:
-                    self._stale.add(plan.device)
-                await self._refresh_after_failure()
-                raise
-            except OSError:
-                await self._refresh_after_failure()
-                raise
-            if done is not None:
-                done.append(step)
-        self._stale.discard(plan.device)
-
-    def _processes_against(self, step: Step) -> tuple[Refusal, ...]:
-        """What keeps a step from being done, as far as processes are known."""
-        if isinstance(step, DestroyInstance) and self._view.has_processes(step.uuid):
-            return (Refusal(RefusalReason.SLICES_IN_USE, f"processes run on {step.slot}"),)
-        if isinstance(step, EnableMode | DisableMode | ResetDevice) and (
-            self._view.has_whole_processes(step.device)
-        ):
-            return (Refusal(RefusalReason.DEVICE_IN_USE, f"processes run on {step.device}"),)
-        return ()
-
-    async def _look_for_processes(self) -> None:
-        try:
-            telemetry = await self._calls.run(
-                "telemetry", "read", self._backend.read_telemetry, TIME_LIMITS["read"]
-            )
-        except GpuError:
-            return  # the backend refuses to destroy an instance with processes itself
-        self._view.observe(telemetry)
-
-    async def _refresh_after_failure(self) -> None:
-        try:
-            await self.refresh()
-        except GpuError:
-            return  # the failure of the step says more; the next inventory shows the rest
-
-    async def _refresh_stale(self, device: str) -> None:
-        if device in self._stale:
-            await self._refresh_after_failure()
-
     def _lock_of(self, device: str) -> asyncio.Lock:
         return self._device_locks.setdefault(device, asyncio.Lock())
-
-
-def _disturbs(step: Step) -> bool:
-    return isinstance(step, DestroyInstance | EnableMode | DisableMode | ResetDevice)
 
 
 def _refusals_of(plan: DevicePlan, holder: str) -> list[Refusal]:
