@@ -22,7 +22,6 @@ from kilonova.gpu.agent.desire.conditions import (
     unreadable_condition,
 )
 from kilonova.gpu.agent.desire.extended_resources import build_resources
-from kilonova.gpu.agent.desire.labels import build_labels
 from kilonova.gpu.agent.desire.mig import DesiredMig, desire_mig, is_idle, list_pending
 from kilonova.gpu.agent.desire.node import DesiredNode
 from kilonova.gpu.agent.desire.stock import StockDecision, decide_stock
@@ -45,6 +44,7 @@ from kilonova.gpu.mig.parted.config_file import ConfigFile
 from kilonova.gpu.mig.parted.default_configs import generate_configs
 from kilonova.gpu.mig.reservations import Holding
 from kilonova.gpu.mig.states import ChangeReason, StateChange
+from kilonova.gpu.topology.labels import build_labels
 from kilonova.kube.events import ObjectReference
 from kilonova.kube.observability.structured_logging import get_logger
 

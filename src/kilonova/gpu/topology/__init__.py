@@ -2,6 +2,7 @@
 
 - `matrix`: the path of every two devices, as `nvidia-smi topo -m` writes it.
 - `bandwidth`: what a set of devices can exchange, by the rules of the scheduler.
+- `labels`: how the Node describes its GPUs, with the labels of GPU feature discovery.
 
-What the Node publishes of it is written by the node agent.
+What the Node publishes is written by the node agent alone.
 """

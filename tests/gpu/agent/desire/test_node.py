@@ -15,10 +15,10 @@ from kilonova.gpu.agent.desire.conditions import (
     mig_condition,
 )
 from kilonova.gpu.agent.desire.extended_resources import build_resources
-from kilonova.gpu.agent.desire.labels import build_labels
 from kilonova.gpu.agent.desire.node import DesiredNode, build_node_patch, build_taint_patch
 from kilonova.gpu.agent.desire.topology import build_topology
 from kilonova.gpu.agent.resources import NodeAnnotations, NodeSpec, NodeStatus, Taint
+from kilonova.gpu.topology.labels import build_labels
 from tests.gpu.agent.builders import NOW, machine, node, with_instances
 
 LOST = HealthRecord("Unhealthy", "XID 79: GPU has fallen off the bus", "2026-05-01T12:00:00Z")

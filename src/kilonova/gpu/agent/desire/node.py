@@ -18,8 +18,8 @@ from kilonova.api.gpu_health import HEALTH, UNHEALTHY_TAINT, HealthRecord, forma
 from kilonova.api.json import JsonObject
 from kilonova.api.meta import Condition
 from kilonova.gpu.agent.desire.extended_resources import MIG_RESOURCE_PREFIX
-from kilonova.gpu.agent.desire.labels import MIG_LABEL_PREFIX
 from kilonova.gpu.agent.resources import Node, Taint
+from kilonova.gpu.topology.labels import MIG_LABEL_PREFIX
 from kilonova.kube.status import (
     encode_condition,
     find_condition,
