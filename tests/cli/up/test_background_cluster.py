@@ -29,6 +29,7 @@ def test_status_reports_the_state_of_each_component(cluster_command: Kilonova, c
         "nodes": "running",
         "processNode": "off",
         "operator": "running",
+        "gpu": "running",
         "scheduler": "running",
         "console": "off",
     }

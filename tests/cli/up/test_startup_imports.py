@@ -20,6 +20,7 @@ LAZY_MODULES = {
     "grpc": "gRPC servers and clients",
     "jwt": "tokens",
     "kilonova.cli.why.console_explainer": "reasons in the console",
+    "kilonova.gpu.mig.engine": "MIG instances of simulated nodes",
     "rich.console": "a terminal",
     "typer": "a command line",
     "wsproto": "exec, attach and port-forward",
@@ -47,8 +48,9 @@ async def _wait_for_default_queue(data: Path) -> None:
 
 def test_disabled_components_are_not_imported(kilonova: Kilonova, tmp_path: Path):
     data = tmp_path / "data"
-    loaded = list_loaded_modules(kilonova, data, "--no-console", "--no-operator", "--no-scheduler")
-    components = ("kilonova.console", "kilonova.workloads", "kilonova.scheduler")
+    flags = ("--no-console", "--no-gpu", "--no-operator", "--no-scheduler")
+    loaded = list_loaded_modules(kilonova, data, *flags)
+    components = ("kilonova.console", "kilonova.gpu", "kilonova.workloads", "kilonova.scheduler")
     assert [name for name in loaded if name.startswith(components)] == []
 
 
