@@ -8,8 +8,8 @@ from bench.gpu.inputs import Inputs
 from bench.gpu.policies import SchedulerPlacement
 from bench.gpu.streams import MIXES, h100
 from bench.report import Quantity, Row
-from kilonova.gpu.mig.rebalancing import RebalanceSettings, plan_rebalance
-from kilonova.gpu.mig.repack_state import FleetGpu, HeldInstance
+from kilonova.gpu.mig.rebalancing.plan import RebalanceSettings, plan_rebalance
+from kilonova.gpu.mig.rebalancing.repack_state import FleetGpu, HeldInstance
 from kilonova.gpu.mig.steps import Slot
 
 GPUS_OF_NODE = 8

@@ -16,7 +16,7 @@ def test_decisions_plans_and_streams_are_measured(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "bench", "gpu", "--quick", "--json", str(out)]
     subprocess.run(command, check=True, capture_output=True, timeout=120)
     rows = json.loads(out.read_text())["rows"]
-    assert [row["unit"] for row in rows] == ["µs", "µs", "ms", "ms", *([""] * 11)]
+    assert [row["unit"] for row in rows[:15]] == ["µs", "µs", "ms", "ms", *([""] * 11)]
     assert all(row["ours"] > 0 for row in rows)
     optimum = [row for row in rows if "optimum" in row["title"]]
     assert len(optimum) == 3

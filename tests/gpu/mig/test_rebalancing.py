@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kilonova.gpu.mig.rebalancing import (
+from kilonova.gpu.mig.rebalancing.plan import (
     RebalanceSettings,
     RepackPlan,
     plan_rebalance,
 )
-from kilonova.gpu.mig.repack_state import FleetGpu, HeldInstance
+from kilonova.gpu.mig.rebalancing.repack_state import FleetGpu, HeldInstance
 from kilonova.gpu.mig.steps import Slot
 from kilonova.scheduler.core.gpu.mig import remaining_value
 from tests.catalog.mig_states import part

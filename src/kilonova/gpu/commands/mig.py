@@ -134,7 +134,7 @@ def rebalance(
     from kilonova.gpu.commands.cluster_gpus import ClusterGpu
     from kilonova.gpu.commands.cluster_output import load_cluster
     from kilonova.gpu.commands.cluster_rebalance import plan_cluster
-    from kilonova.gpu.mig.rebalancing import RebalanceSettings
+    from kilonova.gpu.mig.rebalancing.plan import RebalanceSettings
 
     catalog = load_catalog()
 

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 import msgspec
 
 from kilonova.catalog.mig import MigGeometry
-from kilonova.gpu.mig.repack_state import FleetGpu, Migration, RepackState
+from kilonova.gpu.mig.rebalancing.repack_state import FleetGpu, Migration, RepackState
 from kilonova.scheduler.core.gpu.mig import ProfileDemand
 
 
