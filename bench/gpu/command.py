@@ -15,7 +15,7 @@ from bench.comparison import (
     apply_options,
     run_benchmark,
 )
-from bench.gpu import planning, serving
+from bench.gpu import planning, serving, topology
 from bench.gpu.inputs import QUICK, Inputs
 from bench.report import Row
 
@@ -35,11 +35,13 @@ class Family(StrEnum):
 
     PLANNING = "planning"
     SERVING = "serving"
+    TOPOLOGY = "topology"
 
 
 _MEASURES: dict[Family, Callable[[Inputs], list[Row]]] = {
     Family.PLANNING: planning.measure,
     Family.SERVING: serving.measure,
+    Family.TOPOLOGY: topology.measure,
 }
 
 
@@ -55,7 +57,8 @@ def gpu(
     requests: PositiveInt = None,
     streams: PositiveInt = None,
 ) -> None:
-    """MIG: placement decisions, repack plans, and requests served of random streams."""
+    """MIG: placement decisions, repack plans, requests served of random streams; topology
+    queries."""
     given = {
         "decisions": decisions,
         "repack_gpus": repack_gpus,

@@ -16,6 +16,8 @@ class Inputs:
     """Of each mix and load; of the single GPU, four times as many."""
     optimum_requests: int = 60
     optimum_streams: int = 10
+    topology_gpus: int = 10_000
+    topology_queries: int = 2_000
 
 
 QUICK = Inputs(
@@ -26,4 +28,6 @@ QUICK = Inputs(
     streams=1,
     optimum_requests=15,
     optimum_streams=1,
+    topology_gpus=80,
+    topology_queries=100,
 )

@@ -48,4 +48,14 @@ COMPONENTS = (
             deploy="deploy/agent",
         ),
     ),
+    Component(
+        name="topology",
+        summary="The GPUs of the cluster to read: all, a node's, the best set for a number.",
+        order=76,
+        process=ProcessPart(
+            name="topology",
+            command="kilonova.gpu.topologyservice.command:topology",
+            deploy="deploy/topology",
+        ),
+    ),
 )

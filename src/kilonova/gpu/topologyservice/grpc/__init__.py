@@ -1,0 +1,1 @@
+"""The topology service over gRPC."""
