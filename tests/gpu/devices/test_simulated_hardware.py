@@ -7,6 +7,7 @@ import pytest
 from kilonova.api.gpu_annotations import Topology, parse_topology
 from kilonova.gpu.devices.errors import GpuError, GpuErrorKind
 from kilonova.gpu.devices.model import EventKind, GpuEvent, HealthState, PathKind
+from kilonova.gpu.devices.paths import port_bandwidth
 from kilonova.gpu.devices.simulated import (
     PERSONAS,
     ProcessLoad,
@@ -91,6 +92,16 @@ def test_machine_of_an_annotation_keeps_identity_links_and_instances() -> None:
     backend = SimulatedBackend(inventory)
     backend.destroy_instance("GPU-b", "MIG-x")
     assert not backend.read_inventory().devices[1].instances
+
+
+def test_machine_of_an_unknown_product_keeps_its_port() -> None:
+    gpus = '[{"uuid":"GPU-a"},{"uuid":"GPU-b"}]'
+    topology = parse_topology(f'{{"product":"Prototype","memory":1000,"port":450,"gpus":{gpus}}}')
+    assert isinstance(topology, Topology)
+    inventory = machine_from_topology(topology, CATALOG)
+    assert [port_bandwidth(device) for device in inventory.devices] == [450, 450]
+    assert inventory.paths[0].is_switched
+    assert inventory.devices[0].product == "Prototype"
 
 
 def test_measurements_follow_the_load() -> None:

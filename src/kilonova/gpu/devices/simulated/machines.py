@@ -75,8 +75,8 @@ def machine_from_topology(topology: Topology, catalog: Catalog) -> NodeInventory
             pcie_switch=gpu.pcie,
             geometry=_find_geometry(topology, gpu),
             mig_enabled=gpu.mig_enabled,
-            nvlinks=_switch_ports(model, port),
         )
+        device = replace(device, nvlinks=_switch_ports(_nvlink_version(device, model), port))
         device = replace(device, mig_resources=_list_resources(device))
         devices.append(replace(device, instances=_convert_instances(device, gpu.instances)))
     return _build_inventory(_add_direct_links(devices, topology.links))
@@ -125,7 +125,7 @@ def _build_devices(
             uuid=identify(index),
             numa=pair * 2 // pairs,
             pcie_switch=f"sw{pair}" if model.shares_pcie_switch else "",
-            nvlinks=_switch_ports(model, port),
+            nvlinks=_switch_ports(model.nvlink.generation if model.nvlink else 0, port),
         )
         devices.append(replace(device, mig_resources=_list_resources(device)))
     offset = indices[0]
@@ -161,11 +161,9 @@ def _derive_pci(index: int) -> str:
     return f"0000:{_FIRST_BUS + _BUS_STEP * index:02x}:00.0"
 
 
-def _switch_ports(model: GpuModel, bandwidth: int) -> tuple[NvLinkPort, ...]:
-    if not bandwidth or model.nvlink is None:
-        return ()
-    version = model.nvlink.generation
-    count = bandwidth // LINK_BANDWIDTH.get(version, bandwidth)
+def _switch_ports(version: int, bandwidth: int) -> tuple[NvLinkPort, ...]:
+    """Links of a version to an NVSwitch that have some bandwidth together."""
+    count = bandwidth // LINK_BANDWIDTH[version] if bandwidth else 0
     return tuple(NvLinkPort(link, True, version, is_switch=True) for link in range(count))
 
 
@@ -184,9 +182,14 @@ def _add_direct_links(
     return [replace(device, nvlinks=tuple(ports[device.index])) for device in devices]
 
 
-def _nvlink_version(device: Device) -> int:
-    by_architecture = {"Volta": 2, "Ampere": 3, "Hopper": 4, "Blackwell": 5}
-    return by_architecture.get(device.architecture, 3)
+def _nvlink_version(device: Device, model: GpuModel | None = None) -> int:
+    """By the model, or by what its architecture had."""
+    if model is not None and model.nvlink is not None:
+        return model.nvlink.generation
+    return _NVLINK_VERSIONS.get(device.architecture, _NVLINK_VERSIONS["Hopper"])
+
+
+_NVLINK_VERSIONS = {"Pascal": 1, "Volta": 2, "Turing": 2, "Ampere": 3, "Hopper": 4, "Blackwell": 5}
 
 
 def _find_geometry(topology: Topology, gpu: gpu_annotations.Gpu) -> MigGeometry | None:
