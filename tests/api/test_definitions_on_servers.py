@@ -67,6 +67,24 @@ PRINTED_COLUMNS: dict[str, tuple[str, Any, str, str]] = {
         "a 1 1 1 2 3 4 5 False",
     ),
     "pg": ("podgangs", {"phase": "Running"}, "NAME PHASE AGE", "a Running"),
+    "gw": (
+        "gpuworkloads",
+        {
+            "phase": "Running",
+            "scheduledNode": "n1,n2",
+            "pods": 2,
+            "schedulingScore": 97,
+            "conditions": [{**CONDITION, "type": "Scheduled", "message": "8 GPUs"}],
+        },
+        "NAME GPUS STATUS NODE PODS SCORE PRIORITY MESSAGE AGE",
+        "a 8 Running n1,n2 2 97 0 8 GPUs",
+    ),
+    "gb": (
+        "gpubudgets",
+        {"currentSpend": "12.50", "utilizationPercent": 0.125},
+        "NAME LIMIT SPENT UTILIZATION PERIOD AGE",
+        "a 10000 12.50 0.125 Monthly",
+    ),
     "rsv": (
         "reservations",
         {

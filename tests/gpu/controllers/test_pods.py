@@ -323,9 +323,7 @@ CONSTRAINED: dict[str, tuple[Any, str, Any]] = {
             {
                 "topologyKey": "kubernetes.io/hostname",
                 "namespaces": ["t"],
-                "labelSelector": {
-                    "matchLabels": {"kilonova.dev/workload": "GPUWorkload_b"}
-                },
+                "labelSelector": {"matchLabels": {"kilonova.dev/workload": "GPUWorkload_b"}},
             }
         ],
     ),

@@ -18,7 +18,10 @@ from kilonova.gpu.controllers.gpuworkload.desire import (
     WorkloadPlan,
     desire,
 )
-from kilonova.gpu.controllers.gpuworkload.event_handlers import WorkloadEventHandlers
+from kilonova.gpu.controllers.gpuworkload.event_handlers import (
+    NODES_CHANGED,
+    WorkloadEventHandlers,
+)
 from kilonova.gpu.controllers.gpuworkload.observed import ObservedWorkload
 from kilonova.gpu.controllers.gpuworkload.writer import NameTaken, WorkloadWriter
 from kilonova.gpu.controllers.node_devices import DevicesOfNode, fits_on_idle_node
@@ -45,16 +48,25 @@ CREATION_FAILED = "CreationFailed"
 
 def build_workload_controller(context: ControllerContext) -> Controller:
     """Build the controller; the caches must be running."""
+    handlers = WorkloadEventHandlers(context.caches, context.devices)
     reconciler = _WorkloadReconciler(context)
-    watches = WorkloadEventHandlers(context.caches, context.devices).list_watches()
-    return Controller(
+
+    async def reconcile(key: Key) -> Result | None:
+        if key != NODES_CHANGED:
+            return await reconciler.reconcile(key)
+        for waiting in handlers.list_waiting():
+            controller.queue.add(waiting)
+        return None
+
+    controller = Controller(
         "gpuworkload",
-        reconciler.reconcile,
-        watches,
+        reconcile,
+        handlers.list_watches(),
         workers=_WORKERS,
         backoff=_BACKOFF,
         runtime_metrics=context.runtime_metrics,
     )
+    return controller
 
 
 class _WorkloadReconciler:

@@ -12,6 +12,10 @@ from kilonova.kube import ChangeWatch, Key, Watch
 from kilonova.scheduler.core.model.snapshot import GPU
 from kilonova.scheduler.objects.core_v1 import Node, Pod
 
+NODES_CHANGED: Key = ("", "")
+"""Not the key of a workload: nodes have changed, and those that wait may fit now. Many nodes may
+change at once; the queue holds this key once."""
+
 
 class WorkloadEventHandlers:
     """Maps changes to the keys of the workloads that they affect."""
@@ -45,6 +49,10 @@ class WorkloadEventHandlers:
             yield from list_workload_keys(pod.metadata)
         if old is not None and new is not None and _size_facts(old) == _size_facts(new):
             return
+        yield NODES_CHANGED
+
+    def list_waiting(self) -> Iterator[Key]:
+        """The workloads without nodes."""
         store = self._caches.workloads.store
         for workload in store.objects():
             if workload.status.phase in ("Pending", "Scheduling"):
