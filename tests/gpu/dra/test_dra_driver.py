@@ -71,6 +71,8 @@ class DraNode:
         self.cdi = folder / "cdi"
         self.sharing: RecordedSharing | None = RecordedSharing()
         self.driver: DraDriver
+        self.ended: list[Holding] = []
+        """What pods have that have ended."""
 
     @property
     def uuids(self) -> list[str]:
@@ -91,6 +93,7 @@ class DraNode:
                 self.store,
                 cdi,
                 sharing=self.sharing,
+                release_ended=self._release_ended,
             )
             self.driver = DraDriver(preparer, self.paths, sleep=sleep_briefly)
             running = asyncio.create_task(self.driver.run())
@@ -99,6 +102,10 @@ class DraNode:
             finally:
                 running.cancel()
                 await asyncio.wait([running])
+
+    async def _release_ended(self) -> None:
+        async with self.store.lock:
+            await self.store.remove(self.ended)
 
     async def register(self) -> reg.PluginInfo:
         """As the kubelet's plugin watcher does."""
@@ -248,11 +255,7 @@ async def test_device_of_a_pod_that_has_ended_is_released_first(node: DraNode) -
         holding = Holding(HolderKind.POD, "u", NS, "pod-1", held, "main", "r")
         await node.store.put(holding)
 
-        async def release_ended() -> None:
-            async with node.store.lock:
-                await node.store.remove([holding])
-
-        node.store.set_release_ended(release_ended)
+        node.ended.append(holding)
         (answer,) = await node.prepare(claim)
         assert answer.error == ""
 

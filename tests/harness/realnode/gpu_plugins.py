@@ -78,6 +78,7 @@ async def run(options: argparse.Namespace) -> None:
         instances,
         store,
         cdi,
+        release_ended=allocator.release_ended,
     )
     runnables = (
         DevicePluginServer(allocator, feed, paths),

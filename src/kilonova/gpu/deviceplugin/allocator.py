@@ -83,7 +83,6 @@ class Allocator:
         self._pods = pods
         self._instances = instances
         self._store = store
-        store.set_release_ended(self.release_ended)
         self._cdi = cdi
         self._read_view = read_view
         self._driver = driver or HostDriver()

@@ -69,7 +69,11 @@ class ApiPods:
         self._selector = f"spec.nodeName={node}"
 
     async def list_pods(self, *, fresh: bool) -> Sequence[NodePod]:
-        listing = await self._client.list(PODS, field_selector=self._selector)
+        # Version 0 is whatever the API server's cache has.
+        version = "" if fresh else "0"
+        listing = await self._client.list(
+            PODS, field_selector=self._selector, resource_version=version
+        )
         return [convert_pod(each) for each in listing.items]
 
 

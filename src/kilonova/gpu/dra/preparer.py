@@ -4,7 +4,7 @@ Everything is idempotent: the kubelet asks again after each of its restarts, and
 not sure of. The checkpoint has a claim before the kubelet is answered, and loses it last.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Protocol
 
 import msgspec
@@ -57,6 +57,10 @@ class DeviceHeld(AllocationRefused):
     """A device that another holder has."""
 
 
+async def _release_nothing() -> None:
+    pass
+
+
 class PreparedDevice(msgspec.Struct, frozen=True):
     """A device of a claim that containers may use."""
 
@@ -66,7 +70,11 @@ class PreparedDevice(msgspec.Struct, frozen=True):
 
 
 class ClaimPreparer:
-    """The claims of a driver on a node; its pool has the name of the node."""
+    """The claims of a driver on a node; its pool has the name of the node.
+
+    `release_ended` takes the devices from pods that have ended: a scheduler may know that before
+    the device plugin does.
+    """
 
     def __init__(
         self,
@@ -80,6 +88,7 @@ class ClaimPreparer:
         *,
         host: HostDriver | None = None,
         sharing: ClaimSharing | None = None,
+        release_ended: Callable[[], Awaitable[None]] = _release_nothing,
     ) -> None:
         self._client = client
         self.node = node
@@ -90,6 +99,7 @@ class ClaimPreparer:
         self._cdi = cdi
         self._host = host or HostDriver()
         self._sharing = sharing
+        self._release_ended = release_ended
 
     async def prepare(self, namespace: str, name: str, uid: str) -> tuple[PreparedDevice, ...]:
         """The devices of a claim, ready for containers. Raises `AllocationRefused`,
@@ -97,7 +107,7 @@ class ClaimPreparer:
         try:
             return await self._prepare(namespace, name, uid)
         except DeviceHeld:
-            await self._store.release_ended()
+            await self._release_ended()
             return await self._prepare(namespace, name, uid)
 
     async def _prepare(self, namespace: str, name: str, uid: str) -> tuple[PreparedDevice, ...]:

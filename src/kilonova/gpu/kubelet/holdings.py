@@ -5,7 +5,7 @@ the same devices. Only one task at a time may change the holdings: see `HoldingS
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from pathlib import Path
 
@@ -86,22 +86,11 @@ class HoldingStore:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._holdings: tuple[Holding, ...] = ()
-        self._release_ended: Callable[[], Awaitable[None]] | None = None
         self.lock = asyncio.Lock()
 
     @property
     def holdings(self) -> tuple[Holding, ...]:
         return self._holdings
-
-    def set_release_ended(self, release: Callable[[], Awaitable[None]]) -> None:
-        """How devices are taken from pods that have ended: without `lock`."""
-        self._release_ended = release
-
-    async def release_ended(self) -> None:
-        """Take the devices from pods that have ended: a scheduler may know that before the device
-        plugin does, and give them to a claim."""
-        if self._release_ended is not None:
-            await self._release_ended()
 
     async def load(self) -> None:
         """Read the file. One that is damaged is set aside: the holdings are then unknown."""
