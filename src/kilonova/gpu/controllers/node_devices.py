@@ -31,27 +31,32 @@ class DevicesOfNode:
 
 
 class NodeDevices:
-    """The devices of nodes, by what they are read from."""
+    """The devices of nodes, by what they are read from. Equal layouts are one object."""
 
     def __init__(self) -> None:
-        self._known: dict[str, tuple[object, DevicesOfNode]] = {}
+        self._known: dict[str, tuple[Node, object, DevicesOfNode]] = {}
+        self._layouts: dict[GpuLayout, GpuLayout] = {}
 
     def read(self, node: Node) -> DevicesOfNode:
         """The devices of a node."""
+        known = self._known.get(node.metadata.name)
+        if known is not None and known[0] is node:
+            return known[2]
         annotations, labels = node.metadata.annotations, node.metadata.labels
         text = annotations.get(TOPOLOGY)
         count = _count_devices(node)
         source = (text, None if text is not None else _feature_labels(node), count)
-        known = self._known.get(node.metadata.name)
-        if known is not None and known[0] == source:
-            return known[1]
+        if known is not None and known[1] == source:
+            self._known[node.metadata.name] = node, source, known[2]
+            return known[2]
         converted = convert_node_gpus(annotations, labels, count)
         topology = _NO_TOPOLOGY if text is None else parse_topology(text)
         if isinstance(converted, InvalidAnnotation) or isinstance(topology, InvalidAnnotation):
             found = DevicesOfNode(_NO_LAYOUT, _NO_TOPOLOGY)
         else:
-            found = DevicesOfNode(converted.layout, topology)
-        self._known[node.metadata.name] = source, found
+            layout = self._layouts.setdefault(converted.layout, converted.layout)
+            found = DevicesOfNode(layout, topology)
+        self._known[node.metadata.name] = node, source, found
         return found
 
     def forget(self, node: str) -> None:
@@ -78,8 +83,11 @@ def is_selected(node: Node, shape: Shape) -> bool:
     if node.metadata.deletion_timestamp is not None:
         return False
     labels = node.metadata.labels
-    if any(labels.get(key) != value for key, value in shape.node_selector):
-        return False
+    for key, value in shape.node_selector:
+        if labels.get(key) != value:
+            return False
+    if not shape.required_node_terms:
+        return True
     name = {NODE_NAME: node.metadata.name}
     return all(
         any(_term_matches(term, labels, name) for term in terms)
