@@ -263,6 +263,8 @@ class _InstancePlan:
         best: tuple[int, float] | None = None
         chosen: tuple[Sequence[MigInstance], Sequence[Slot]] | None = None
         for kept in _subsets(candidates):
+            if best is not None and len(candidates) - len(kept) > best[0]:
+                break  # the rest destroys more than this plan does in all
             profiles = Counter(profile_name(self._geometry, each.profile) for each in kept)
             missing = Counter(wanted) - profiles
             if is_exact and profiles - Counter(wanted):
