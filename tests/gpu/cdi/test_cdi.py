@@ -9,6 +9,7 @@ import pytest
 from kilonova.gpu.cdi import CdiFolder, HostDriver, VisibleDevice, build_edits, find_driver
 from kilonova.gpu.cdi.driver_files import (
     SEARCHED_FOLDERS,
+    find_host_root,
     parse_linker_cache,
     select_libraries,
 )
@@ -97,6 +98,20 @@ def test_mig_instance_has_capability_nodes(host: Path) -> None:
 def test_host_without_control_node_has_no_driver(tmp_path: Path) -> None:
     _touch(tmp_path / "usr/lib64/libcuda.so.1")
     assert find_driver(tmp_path, lambda _: LINKER_CACHE) == HostDriver()
+
+
+def test_host_is_seen_from_a_container(host: Path, tmp_path: Path) -> None:
+    """By the files of the host's first process, in which absolute links lead elsewhere."""
+    link = host / "usr/lib/x86_64-linux-gnu/libnvidia-nvvm.so.4"
+    link.symlink_to("/opt/driver/libnvidia-nvvm.so.580.1")
+    assert not link.exists()
+    mounted = [each.host_path for each in find_driver(host, lambda _: "").mounts]
+    assert f"{HOST_FOLDER}/libnvidia-nvvm.so.4" in mounted
+    process = tmp_path / "processes/1"
+    process.mkdir(parents=True)
+    assert find_host_root(tmp_path / "processes") == Path("/")
+    (process / "root").symlink_to(host)
+    assert find_host_root(tmp_path / "processes") == process / "root"
 
 
 def test_linker_cache_is_updated_where_nvidia_has_a_command(host: Path) -> None:

@@ -6,6 +6,7 @@ where NVIDIA's command to update it is installed, libraries have the paths of th
 they appear in both folders that linkers search without a cache, Debian's and Red Hat's.
 """
 
+import os
 import platform
 import re
 import subprocess
@@ -70,19 +71,23 @@ class HostDriver:
 
 
 def find_driver(
-    root: Path = Path("/"),
+    root: Path | None = None,
     list_libraries: Callable[[Path], str] | None = None,
     procfs: Path = Path("/proc"),
 ) -> HostDriver:
-    """The driver on the host, whose files this process sees below `root`. Blocks for some
-    milliseconds."""
+    """The driver on the host, whose files this process sees below `root` (`find_host_root`).
+
+    Blocks for some milliseconds.
+    """
+    root = find_host_root() if root is None else root
     nodes = DeviceNodes(root, procfs)
     if not nodes.control():
         return HostDriver()
     listed = (list_libraries or list_cached_libraries)(root)
     libraries = [*parse_linker_cache(listed), *_files_in(root, LIBRARY_FOLDERS)]
     chosen = list(select_libraries(libraries))
-    paths = [each for each in chosen if _below(root, each).exists()]
+    # A link may lead to an absolute path, which is another one here.
+    paths = [each for each in chosen if os.path.lexists(_below(root, each))]
     folders = dict.fromkeys(str(PurePosixPath(path).parent) for path in paths)
     hooks = tuple(_cache_hooks(root, folders))
     mounts = [
@@ -91,6 +96,17 @@ def find_driver(
         *(Mount(p, p, _SOCKET_OPTIONS) for p in SOCKETS if _below(root, p).exists()),
     ]
     return HostDriver(nodes, tuple(mounts), hooks)
+
+
+def find_host_root(procfs: Path = Path("/proc")) -> Path:
+    """The files of the first process: those of the host also for an agent in a container, in which
+    the driver's libraries are elsewhere, if it shares the host's process ids."""
+    root = procfs / "1" / "root"
+    try:
+        next(root.iterdir(), None)
+    except OSError:
+        return Path("/")
+    return root
 
 
 def list_cached_libraries(root: Path) -> str:
