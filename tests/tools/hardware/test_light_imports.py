@@ -16,6 +16,7 @@ try:
 except GpuError:
     pass
 known = {"kilonova", "tools", "msgspec", "pynvml", "__main__"} | sys.stdlib_module_names
+known.add("typing_extensions")  # by msgspec, where it is installed
 found = {name.partition(".")[0] for name in sys.modules}
 print(sorted(name for name in found - known if not name.startswith(("_", "sitecustomize"))))
 """
