@@ -9,13 +9,14 @@ from kilonova.gpu.agent.resources import Pod
 
 
 class Holder(msgspec.Struct, frozen=True):
-    """A pod and the devices that the scheduler assigned to it."""
+    """A pod, or a claim, and the devices that the scheduler assigned to it."""
 
     namespace: str
     name: str
     uid: str
     devices: tuple[DeviceAssignment, ...]
     is_terminating: bool = False
+    is_claim: bool = False
 
     @property
     def key(self) -> str:

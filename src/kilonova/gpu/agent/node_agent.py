@@ -70,10 +70,17 @@ class OpenEngine(Protocol):
     def __call__(self, report: Callable[[StateChange], None]) -> MigEngine: ...
 
 
+def no_claims(inventory: NodeInventory) -> Sequence[Holder]:
+    """No claim has devices."""
+    del inventory
+    return ()
+
+
 class NodeAgent:
     """The agent of the node of a name. `open` it first, and `close` it at the end.
 
-    `other_holders` are holders of devices that are no pods, such as claims.
+    `other_holders` are holders of devices for whom others make what they need: what they have is
+    left alone. `read_claims` are claims for which the agent makes it.
     """
 
     def __init__(
@@ -85,7 +92,7 @@ class NodeAgent:
         context: AgentContext,
         *,
         other_holders: Callable[[], Mapping[str, Holding]] = dict,
-        on_inventory: Callable[[NodeInventory], None] = lambda inventory: None,
+        read_claims: Callable[[NodeInventory], Sequence[Holder]] = no_claims,
     ) -> None:
         self.name = name
         self.backend = backend
@@ -93,7 +100,7 @@ class NodeAgent:
         self._calls = calls
         self._context = context
         self._other_holders = other_holders
-        self._on_inventory = on_inventory
+        self._read_claims = read_claims
         self._mig = MigControl(
             name, self.engine, self._handle_mig_end, self._monotonic, context.metrics
         )
@@ -190,10 +197,9 @@ class NodeAgent:
             desired = DesiredNode(conditions=(unreadable_condition(error),), manages_taint=False)
             await self._writer.write(node, desired, self._context.now())
             return _UNREADABLE_RETRY
-        holders = read_holders(pods)
+        holders = (*read_holders(pods), *self._read_claims(self.inventory))
         recovery = self._assess(node, holders)
         mig, problems = await self._desire_mig(node, holders)
-        self._on_inventory(self.inventory)
         current = await self._writer.write(node, self._desire_node(problems), self._context.now())
         # What follows is told and done only after the Node says so: a crash repeats it.
         findings, self._findings = self._findings, []

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 
 from kilonova.api.gpu_annotations import DeviceAssignment
 from kilonova.api.simulated_faults import NO_FAULTS, NodeFaults
@@ -185,12 +186,15 @@ class SimulatedMachine:
             if each.profile
         )
 
-    def missing_devices(self, assigned: Sequence[DeviceAssignment]) -> tuple[DeviceAssignment, ...]:
-        """The assigned devices that the node's agent has not made yet."""
+    def missing_devices(
+        self, assigned: Sequence[DeviceAssignment], claimed: ClaimedDevices = NO_CLAIMS
+    ) -> tuple[DeviceAssignment, ...]:
+        """The devices of a pod and its claims that the node's agent has not made yet."""
         made = self.made
         if made is None:
             return ()
-        return tuple(each for each in assigned if not made.includes(each))
+        wanted = chain(assigned, *claimed.values())
+        return tuple(each for each in wanted if not made.includes(each))
 
     def has_claims(self, uid: str) -> bool:
         """Whether devices of claims are allocated to a pod."""

@@ -65,7 +65,8 @@ def plan_recovery(
                 if wait > 0:
                     checks.append(wait)
                 elif settings.evicts:
-                    evictions |= {each.uid: each for each in using if not each.is_terminating}
+                    pods = (each for each in using if not each.is_claim)
+                    evictions |= {each.uid: each for each in pods if not each.is_terminating}
             case Phase.DRAINING | Phase.RESETTING if not using:
                 if not settings.resets or record.recovery is not Recovery.RESET:
                     kept[uuid] = _enter(record, Phase.WAITING, now)

@@ -16,6 +16,7 @@ from kilonova.gpu.agent.desire.node import DesiredNode
 from kilonova.gpu.agent.holders import read_holders
 from kilonova.gpu.agent.node_writer import NodeWriter
 from kilonova.gpu.agent.resources import MIG_CONFIG_LABEL, Node, Pod
+from kilonova.gpu.agent.simulated.claim_objects import Claim, list_node_keys
 from kilonova.gpu.agent.simulated.faults import Xid, find_new_xid
 from kilonova.kube import Controller, Key, Reflector, Result, Watch
 from kilonova.kube.informers.store import Store
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from kilonova.gpu.agent.simulated.node import SimulatedDevices
 
 BY_NODE = "node"
-"""Pods by the name of the node that they are bound to."""
+"""Pods by the name of the node that they are bound to, claims by that of their devices."""
 _WORKERS = 8
 _MAX_MEASURED = 256
 """Nodes whose devices are simulated for their telemetry alone."""
@@ -46,12 +47,14 @@ class SimulatedAgents:
         self,
         nodes: Reflector[Node],
         pods: Reflector[Pod],
+        claims: Reflector[Claim],
         context: AgentContext,
         directory: Callable[[], Path],
         monotonic: Callable[[], float],
     ) -> None:
         self._nodes = nodes
         self._pods = pods
+        self._claims = claims
         self._directory = directory
         self._monotonic = monotonic
         self._devices: dict[str, SimulatedDevices] = {}
@@ -59,7 +62,7 @@ class SimulatedAgents:
         self.controller = Controller(
             "gpu agents",
             self._reconcile,
-            [Watch(nodes), Watch(pods, _node_key)],
+            [Watch(nodes), Watch(pods, _node_key), Watch(claims, list_node_keys)],
             workers=_WORKERS,
         )
         self._context = replace(context, enqueue=self._enqueue)
@@ -134,7 +137,9 @@ class SimulatedAgents:
         pods = self._pods.store.by_index(BY_NODE, name)
         known = self._devices.get(name)
         has_agent = known is not None and known.agent is not None
-        if not has_agent and name not in self._xids and not _needs_devices(node, pods):
+        claims = self._claims.store.by_index(BY_NODE, name)
+        is_idle = not claims and name not in self._xids and not _needs_devices(node, pods)
+        if not has_agent and is_idle:
             await self._claim(node)
             return None
         devices = self._find_devices(node)
@@ -142,7 +147,12 @@ class SimulatedAgents:
             return None
         agent = devices.agent
         if agent is None:
-            agent = devices.start_agent(name, self._directory() / name, self._context)
+            agent = devices.start_agent(
+                name,
+                self._directory() / name,
+                self._context,
+                lambda: self._claims.store.by_index(BY_NODE, name),
+            )
         delay = await devices.reconcile(agent, node, pods, self._xids.pop(name, []))
         return None if delay is None else Result(max(delay, 0.05))
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from kilonova.gpu.agent.context import AgentContext
 from kilonova.gpu.agent.resources import NODES, PODS, Node, Pod
+from kilonova.gpu.agent.simulated.claim_objects import CLAIMS, Claim, index_by_pool
 from kilonova.gpu.agent.simulated.fleet import BY_NODE, SimulatedAgents, index_by_node
 from kilonova.kube import Reflector, Runnable
 
@@ -32,8 +33,12 @@ def build_simulated_agents(
         field_selector="spec.nodeName!=",
         indexes={BY_NODE: index_by_node},
     )
-    agents = SimulatedAgents(nodes, pods, context, directory, monotonic)
-    return SimulatedAgentParts(agents, (nodes, pods, context.events, _AgentRunner(agents)))
+    claims: Reflector[Claim] = Reflector(
+        context.client, CLAIMS, indexes={BY_NODE: index_by_pool}, optional=True
+    )
+    agents = SimulatedAgents(nodes, pods, claims, context, directory, monotonic)
+    runnables = (nodes, pods, claims, context.events, _AgentRunner(agents))
+    return SimulatedAgentParts(agents, runnables)
 
 
 class _AgentRunner:

@@ -256,7 +256,7 @@ class PodSimulator:
             requested_instances(pod),
         ):
             status = build_rejected_status(pod, machine.healthy_gpu_count, self._context.now())
-        elif missing := machine.missing_devices(assigned_gpus(pod)):
+        elif missing := machine.missing_devices(assigned_gpus(pod), claimed):
             if machine.waiting_pods.get(pod.metadata.uid) == missing:
                 return
             machine.waiting_pods[pod.metadata.uid] = missing
