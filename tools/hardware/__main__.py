@@ -8,6 +8,7 @@ from types import FrameType
 from typing import NoReturn, cast
 
 PROGRAMS = {
+    "gpu-exporter": "the exporter's figures and those of nvidia-smi",
     "gpu-discovery": "discovery, health, measurements, and MIG by the NVML backend",
 }
 

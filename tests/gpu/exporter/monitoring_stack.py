@@ -1,7 +1,7 @@
 """Prometheus and Alertmanager with the rules of deploy/monitoring, on one target."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,7 +45,7 @@ class MonitoringStack:
 
 
 @contextmanager
-def run_monitoring(part: Path, folder: Path, target: str) -> Iterator[MonitoringStack]:
+def run_monitoring(part: Path, folder: Path, target: str) -> Generator[MonitoringStack]:
     """Scrapes the target each second, as an agent."""
     alerts = f"127.0.0.1:{find_free_port()}"
     metrics = f"127.0.0.1:{find_free_port()}"

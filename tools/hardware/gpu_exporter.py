@@ -1,0 +1,168 @@
+"""Compares what the exporter serves with `nvidia-smi --query-gpu` of the same moment.
+
+    python -m tools.hardware gpu-exporter [--seconds N]
+
+The devices are read by the NVML backend, once while idle and once under a load where CUDA is
+there; the metrics are scraped over HTTP from the exporter's own server. Nothing is changed.
+"""
+
+import argparse
+import asyncio
+import time
+import urllib.request
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from kilonova.gpu.devices.model import DeviceTelemetry, NodeInventory
+from kilonova.gpu.exporter import ExporterReading, NodeReading
+from kilonova.gpu.exporter.server import build_exporter_server
+from tools.hardware.rig import Rig, open_rig
+from tools.hardware.transcript import Transcript
+
+_NODE = "this-machine"
+_LOAD_MEBIBYTES = 2048
+
+
+@dataclass(frozen=True)
+class ExportedField:
+    """A field of nvidia-smi, the metric that says the same, and how far both may be apart."""
+
+    name: str
+    metric: str
+    tolerance: float
+    factor: float = 1.0
+
+
+FIELDS = (
+    ExportedField("utilization.gpu", "DCGM_FI_DEV_GPU_UTIL", 15),
+    ExportedField("utilization.memory", "DCGM_FI_DEV_MEM_COPY_UTIL", 15),
+    ExportedField("memory.total", "DCGM_FI_DEV_FB_TOTAL", 1),
+    ExportedField("memory.used", "DCGM_FI_DEV_FB_USED", 64),
+    ExportedField("memory.free", "DCGM_FI_DEV_FB_FREE", 64),
+    ExportedField("memory.reserved", "DCGM_FI_DEV_FB_RESERVED", 64),
+    ExportedField("temperature.gpu", "DCGM_FI_DEV_GPU_TEMP", 3),
+    ExportedField("temperature.memory", "DCGM_FI_DEV_MEMORY_TEMP", 3),
+    ExportedField("power.draw", "DCGM_FI_DEV_POWER_USAGE", 60),
+    ExportedField("power.limit", "DCGM_FI_DEV_POWER_MGMT_LIMIT", 1),
+    ExportedField("clocks.sm", "DCGM_FI_DEV_SM_CLOCK", 300),
+    ExportedField("clocks.mem", "DCGM_FI_DEV_MEM_CLOCK", 50),
+    ExportedField("ecc.errors.corrected.volatile.total", "DCGM_FI_DEV_ECC_SBE_VOL_TOTAL", 0),
+    ExportedField("ecc.errors.uncorrected.volatile.total", "DCGM_FI_DEV_ECC_DBE_VOL_TOTAL", 0),
+    ExportedField("remapped_rows.uncorrectable", "DCGM_FI_DEV_UNCORRECTABLE_REMAPPED_ROWS", 0),
+    ExportedField("temperature.gpu", "kgwe_gpu_temperature_celsius", 3),
+    ExportedField("power.draw", "kgwe_gpu_power_watts", 60),
+    ExportedField("memory.used", "kgwe_gpu_memory_used_bytes", 64, 1 / (1 << 20)),
+)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run it on this machine; the number of failed checks as exit code, at most 1."""
+    parser = argparse.ArgumentParser(prog="gpu-exporter", description=__doc__)
+    parser.add_argument("--seconds", type=float, default=20.0, help="length of the load")
+    options = parser.parse_args(arguments)
+    transcript = Transcript()
+    with open_rig() as rig:
+        compare_exporter(rig, transcript, options.seconds)
+    return transcript.summary()
+
+
+def compare_exporter(
+    rig: Rig,
+    transcript: Transcript,
+    seconds: float = 20.0,
+    sleep: Callable[[float], object] = time.sleep,
+) -> None:
+    """Compare each device while idle, then under load."""
+    transcript.heading("The exporter's figures and nvidia-smi's")
+    rig.backend.read_telemetry()  # counters say something from the second reading on
+    sleep(1)
+    _compare(rig, transcript, "idle")
+    for device in rig.backend.read_inventory().devices:
+        if device.mig_enabled:
+            continue
+        if rig.start_load(device.uuid, seconds, _LOAD_MEBIBYTES) is None:
+            continue
+        sleep(3)
+        rig.backend.read_telemetry()
+        sleep(1)
+        _compare(rig, transcript, f"GPU {device.index} under load")
+        rig.stop_loads()
+
+
+def _compare(rig: Rig, transcript: Transcript, title: str) -> None:
+    inventory = rig.backend.read_inventory()
+    telemetry = tuple(rig.backend.read_telemetry())
+    names = list(dict.fromkeys(field.name for field in FIELDS))
+    query = ",".join(["uuid", *names])
+    code, output = rig.run(("nvidia-smi", f"--query-gpu={query}", "--format=csv,noheader,nounits"))
+    if not transcript.check(f"nvidia-smi answers ({title})", code == 0, "" if not code else output):
+        return
+    exposition = asyncio.run(_scrape(inventory, telemetry))
+    for line in output.strip().splitlines():
+        uuid, *cells = (each.strip() for each in line.split(","))
+        theirs = dict(zip(names, cells, strict=True))
+        differing, rows = compare_values(read_values(exposition, uuid), theirs)
+        transcript.write("")
+        transcript.table(("metric", "exporter", "nvidia-smi", "expected", ""), rows)
+        transcript.check(
+            f"the exporter agrees with nvidia-smi ({uuid}, {title})",
+            not differing,
+            ", ".join(differing),
+        )
+
+
+async def _scrape(inventory: NodeInventory, telemetry: tuple[DeviceTelemetry, ...]) -> str:
+    """The exposition, by way of HTTP."""
+
+    async def read() -> ExporterReading:
+        return ExporterReading((NodeReading(_NODE, inventory, telemetry, measured=time.time()),))
+
+    server = build_exporter_server(read, 0, host="127.0.0.1")
+    url = f"http://127.0.0.1:{server.bind()}/metrics"
+    task = asyncio.create_task(server.run())
+    try:
+        return await asyncio.to_thread(_fetch, url)
+    finally:
+        task.cancel()
+        await asyncio.wait({task})
+
+
+def _fetch(url: str) -> str:
+    with urllib.request.urlopen(url, timeout=30) as reply:
+        return reply.read().decode()
+
+
+def read_values(exposition: str, uuid: str) -> dict[str, float]:
+    """The values of a device's metrics: those of its MIG instances are not among them."""
+    from prometheus_client.parser import text_string_to_metric_families
+
+    return {
+        sample.name: sample.value
+        for family in text_string_to_metric_families(exposition)
+        for sample in family.samples
+        if uuid in (sample.labels.get("UUID"), sample.labels.get("gpu_uuid"))
+        and "GPU_I_ID" not in sample.labels
+    }
+
+
+def compare_values(
+    ours: Mapping[str, float], theirs: Mapping[str, str]
+) -> tuple[list[str], list[tuple[object, ...]]]:
+    """The metrics that differ, and a row of each. What nvidia-smi does not know must not be
+    exported."""
+    differing: list[str] = []
+    rows: list[tuple[object, ...]] = []
+    for field in FIELDS:
+        value, text = ours.get(field.metric), theirs[field.name]
+        try:
+            expected = float(text)
+        except ValueError:
+            agrees = value is None
+        else:
+            agrees = value is not None and (abs(value * field.factor - expected) <= field.tolerance)
+        if not agrees:
+            differing.append(field.metric)
+        shown = "-" if value is None else f"{value * field.factor:.1f}"
+        within = f"±{field.tolerance:g}" if field.tolerance else "equal"
+        rows.append((field.metric, shown, text, within, "ok" if agrees else "**differs**"))
+    return differing, rows
