@@ -3,19 +3,19 @@
     python -m tools.hardware gpu-exporter [--seconds N]
 
 The devices are read by the NVML backend, once while idle and once under a load where CUDA is
-there; the metrics are scraped over HTTP from the exporter's own server. Nothing is changed.
+there; the metrics are what a scrape would get. Nothing is changed. It needs the wheels of msgspec,
+nvidia-ml-py and prometheus-client alone.
 """
 
 import argparse
-import asyncio
 import time
-import urllib.request
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from kilonova.gpu.devices.model import DeviceTelemetry, NodeInventory
+from prometheus_client.parser import text_string_to_metric_families
+
 from kilonova.gpu.exporter import ExporterReading, NodeReading
-from kilonova.gpu.exporter.server import build_exporter_server
+from kilonova.gpu.exporter.collector import render
 from tools.hardware.rig import Rig, open_rig
 from tools.hardware.transcript import Transcript
 
@@ -97,7 +97,8 @@ def _compare(rig: Rig, transcript: Transcript, title: str) -> None:
     code, output = rig.run(("nvidia-smi", f"--query-gpu={query}", "--format=csv,noheader,nounits"))
     if not transcript.check(f"nvidia-smi answers ({title})", code == 0, "" if not code else output):
         return
-    exposition = asyncio.run(_scrape(inventory, telemetry))
+    reading = NodeReading(_NODE, inventory, telemetry, measured=time.time())
+    exposition = render(ExporterReading((reading,)))[0].decode()
     for line in output.strip().splitlines():
         uuid, *cells = (each.strip() for each in line.split(","))
         theirs = dict(zip(names, cells, strict=True))
@@ -111,31 +112,8 @@ def _compare(rig: Rig, transcript: Transcript, title: str) -> None:
         )
 
 
-async def _scrape(inventory: NodeInventory, telemetry: tuple[DeviceTelemetry, ...]) -> str:
-    """The exposition, by way of HTTP."""
-
-    async def read() -> ExporterReading:
-        return ExporterReading((NodeReading(_NODE, inventory, telemetry, measured=time.time()),))
-
-    server = build_exporter_server(read, 0, host="127.0.0.1")
-    url = f"http://127.0.0.1:{server.bind()}/metrics"
-    task = asyncio.create_task(server.run())
-    try:
-        return await asyncio.to_thread(_fetch, url)
-    finally:
-        task.cancel()
-        await asyncio.wait({task})
-
-
-def _fetch(url: str) -> str:
-    with urllib.request.urlopen(url, timeout=30) as reply:
-        return reply.read().decode()
-
-
 def read_values(exposition: str, uuid: str) -> dict[str, float]:
     """The values of a device's metrics: those of its MIG instances are not among them."""
-    from prometheus_client.parser import text_string_to_metric_families
-
     return {
         sample.name: sample.value
         for family in text_string_to_metric_families(exposition)

@@ -9,7 +9,7 @@ from kilonova.gpu.agent.telemetry.readings import build_readings
 from kilonova.gpu.devices.model import NodeInventory
 from kilonova.gpu.devices.simulated import ProcessLoad, SimulatedBackend
 from kilonova.gpu.exporter import DeviceUser, ExporterReading, NodeReading
-from kilonova.gpu.exporter.server import render
+from kilonova.gpu.exporter.collector import render
 
 NODE = "node-a"
 Series = dict[tuple[tuple[str, str], ...], float]

@@ -13,7 +13,7 @@ from kilonova.gpu.agent.node_readings import LocalReadings
 from kilonova.gpu.devices.errors import GpuErrorKind
 from kilonova.gpu.devices.fault_injection import Fault, FaultyBackend
 from kilonova.gpu.devices.simulated import ProcessLoad, SimulatedBackend
-from kilonova.gpu.exporter.server import render
+from kilonova.gpu.exporter.collector import render
 from tests.gpu.agent.local_agents import NODE, build_backend, create_pod, run_agent, run_node
 from tests.gpu.exporter.readings import Exposition
 from tests.local.embedded_cluster import (

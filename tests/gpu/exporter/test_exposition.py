@@ -8,7 +8,8 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from kilonova.gpu.exporter import ExporterReading, NodeReading
-from kilonova.gpu.exporter.server import build_exporter_server, render
+from kilonova.gpu.exporter.collector import render
+from kilonova.gpu.exporter.server import build_exporter_server
 from tests.gpu.devices.machines import simulate
 from tests.gpu.exporter.readings import Exposition, load, read, user
 from tests.harness.http_probe import fetch

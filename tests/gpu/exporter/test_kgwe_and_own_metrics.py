@@ -5,8 +5,8 @@ import pytest
 from kilonova.catalog.mig import geometry_named
 from kilonova.gpu.devices.model import MigInstance
 from kilonova.gpu.exporter import ExporterReading, IdleNode, MigCounts, NodeReading, XidCount
+from kilonova.gpu.exporter.collector import render
 from kilonova.gpu.exporter.mig_capacity import MigCapacity, measure_capacity
-from kilonova.gpu.exporter.server import render
 from tests.gpu.devices.machines import first_uuid, simulate
 from tests.gpu.exporter.readings import NODE, Exposition, expose, load, read, user
 

@@ -6,7 +6,7 @@ from kilonova.gpu.devices.model import DeviceTelemetry
 from kilonova.gpu.devices.nvml import NvmlBackend
 from tests.gpu.devices.machines import FakeTime
 from tests.gpu.devices.nvml.fake_driver import Process
-from tests.gpu.devices.nvml.machines import open_backend, one_h100
+from tests.gpu.devices.nvml.machines import one_h100, open_backend
 from tools.hardware.gpu_exporter import FIELDS, compare_exporter, compare_values
 from tools.hardware.rig import Load, Rig
 from tools.hardware.transcript import Transcript

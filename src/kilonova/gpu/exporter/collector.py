@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 
+from prometheus_client.exposition import choose_encoder
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
@@ -13,6 +14,12 @@ from kilonova.gpu.exporter.metrics import Sample
 from kilonova.gpu.exporter.mig_capacity import list_capacity_samples
 from kilonova.gpu.exporter.model import ExporterReading, NodeReading
 from kilonova.gpu.exporter.pods import list_pod_samples
+
+
+def render(reading: ExporterReading, accept: str = "") -> tuple[bytes, str]:
+    """The exposition and its content type, in the newest accepted format."""
+    encode, content_type = choose_encoder(accept)
+    return encode(ReadingCollector(reading)), content_type
 
 
 class ReadingCollector(Collector):

@@ -8,9 +8,7 @@ import asyncio
 import socket
 from collections.abc import Awaitable, Callable
 
-from prometheus_client.exposition import choose_encoder
-
-from kilonova.gpu.exporter.collector import ReadingCollector
+from kilonova.gpu.exporter.collector import render
 from kilonova.gpu.exporter.model import ExporterReading
 from kilonova.kube.client.transport import Reply, Request
 from kilonova.kube.observability.structured_logging import get_logger
@@ -82,12 +80,6 @@ class _Scraper:
 
     async def _render(self, accept: str) -> tuple[bytes, str]:
         return await asyncio.to_thread(render, await self._read(), accept)
-
-
-def render(reading: ExporterReading, accept: str = "") -> tuple[bytes, str]:
-    """The exposition and its content type, in the newest accepted format."""
-    encode, content_type = choose_encoder(accept)
-    return encode(ReadingCollector(reading)), content_type
 
 
 async def _answer_health(request: Request) -> Reply:
