@@ -2,11 +2,13 @@
 
 from typing import Any
 
+from kilonova.local.simnodes.fleet.model import GpuSpec
 from tests.gpu.controllers.manifests import run_for
 from tests.gpu.controllers.workload_cluster import (
     GANGS,
     H100,
     NAMESPACE,
+    NODES,
     PODS,
     PRIORITY_CLASSES,
     SERVICES,
@@ -95,6 +97,25 @@ async def test_required_nvlink_waits_where_there_is_none() -> None:
         status = await cluster.get_status()
         assert status["phase"] in ("Pending", "Scheduling")
         assert not status.get("nodes")
+
+
+async def test_required_nvlink_between_nodes_is_within_a_rack() -> None:
+    gb200 = GpuSpec("NVIDIA-GB200", 4, "186Gi", nvlink="rack")
+    racks = gpu_nodes(4, gpu=gb200, blocks=1, racks=2)
+    required = {"spec.gpuRequirements.topology": {"preference": "NVLinkRequired"}}
+    async with gpu_cluster(racks) as cluster:
+        await cluster.create(gpus=8, changes=required)
+        status = await cluster.wait_for_phase("Running")
+        assert len(status["nodes"]) == 2
+        labels = [
+            (await cluster.get(NODES, each))["metadata"]["labels"] for each in status["nodes"]
+        ]
+        assert len({each["nvidia.com/gpu.clique"] for each in labels}) == 1
+        # Three nodes are in no rack.
+        await cluster.create("large", gpus=12, changes=required)
+        await cluster.wait_for(lambda each: each.get("phase") == "Scheduling", "large")
+        await advance_time(30)
+        assert not (await cluster.get_status("large")).get("nodes")
 
 
 async def test_workload_that_ends_has_succeeded() -> None:
