@@ -23,7 +23,13 @@ from tests.gpu.agent.local_agents import (
     transport_of,
 )
 from tests.harness.campaigns import select_cases
-from tests.local.embedded_cluster import NODES, virtual_time, wait_for_condition
+from tests.local.embedded_cluster import (
+    EVENTS,
+    NODES,
+    advance_time,
+    virtual_time,
+    wait_for_condition,
+)
 from tests.workloads.crashing_operator import CrashingTransport, is_write
 
 pytestmark = virtual_time
@@ -199,3 +205,19 @@ async def test_agent_without_a_driver_does_not_start(tmp_path: Path) -> None:
                 raise AssertionError("unreachable")
         async with run_agent(client, faulty, tmp_path):  # the lock was given back
             pass
+
+
+async def test_damaged_journal_is_told_and_pods_keep_their_instances(tmp_path: Path) -> None:
+    backend = build_backend()
+    async with run_node(PODS) as (_, client):
+        async with run_agent(client, backend, tmp_path):
+            await wait_until_converged(client)
+        before = backend.read_inventory().devices[0].instances
+        journal = tmp_path / "mig.journal"
+        journal.write_bytes(b"00000000 damaged\n" + journal.read_bytes())
+        async with run_agent(client, backend, tmp_path):
+            await wait_until_converged(client)
+            await advance_time(5)
+            reasons = [each["reason"] for each in (await client.list(EVENTS)).items]
+            assert "MIGJournalDamaged" in reasons
+        assert backend.read_inventory().devices[0].instances == before

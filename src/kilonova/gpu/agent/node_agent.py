@@ -153,6 +153,12 @@ class NodeAgent:
         if not self._is_open:
             state = await self.engine.open()
             self._is_open = True
+            if state.damaged_entries:
+                message = (
+                    f"{state.damaged_entries} entries of the MIG journal cannot be read; "
+                    "reservations follow from the pods"
+                )
+                self._findings.append(Finding("MIGJournalDamaged", message, True))
             if state.unfinished or state.missing:
                 _log.info(
                     "MIG journal read",

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 
 import grpc
 import grpc.aio
+
 from kilonova.gpu.agent.grpc import agent_pb2
 from kilonova.kube.grpc import GrpcService
 
