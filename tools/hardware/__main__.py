@@ -9,6 +9,7 @@ from typing import NoReturn, cast
 
 PROGRAMS = {
     "gpu-exporter": "the exporter's figures and those of nvidia-smi",
+    "gpu-engine": "the MIG engine and MPS, beside PyTorch processes that compute all along",
     "gpu-discovery": "discovery, health, measurements, and MIG by the NVML backend",
 }
 
