@@ -1,6 +1,6 @@
 """The registration of the GPU layer."""
 
-from kilonova.component import Command, Component, EmbeddedPart, Flag, ProcessPart
+from kilonova.component import Command, Component, DocsPage, EmbeddedPart, Flag, ProcessPart
 
 COMPONENTS = (
     Component(
@@ -37,6 +37,30 @@ COMPONENTS = (
         ),
         commands=(Command("gpu", "kilonova.gpu.commands.app:app"),),
         checks="kilonova.gpu.checks:check_gpus",
+        pages=(
+            DocsPage(
+                "docs/gpu.md", "GPUs", "what is there, and what users of GPU clusters ask for"
+            ),
+            DocsPage(
+                "docs/gpu/devices.md",
+                "Discovery, topology and health of GPUs",
+                "`kilonova gpu discover`, `topology` and `health`",
+            ),
+            DocsPage(
+                "docs/gpu/mig.md",
+                "MIG and sharing",
+                "the MIG engine, mig-parted's files, stock and rebalancing, MPS, time-slicing",
+            ),
+            DocsPage(
+                "docs/gpu/objects.md",
+                "GPUWorkload and MIGStrategy",
+                "the objects of `kgwe.nvidia.io`",
+            ),
+            DocsPage(
+                "docs/hardware.md", "Verified on hardware", "the transcript of a real NVIDIA H200"
+            ),
+        ),
+        examples=("examples/gpu",),
     ),
     Component(
         name="agent",
@@ -47,6 +71,18 @@ COMPONENTS = (
             command="kilonova.gpu.process.command:agent",
             deploy="deploy/agent",
         ),
+        pages=(
+            DocsPage(
+                "docs/gpu/agent.md",
+                "The node agent of GPUs",
+                "what it publishes, GPUs that fail, verification, its gRPC service",
+            ),
+            DocsPage(
+                "docs/gpu/kubelet.md",
+                "GPUs for containers",
+                "device plugin and DRA driver on a kubelet",
+            ),
+        ),
     ),
     Component(
         name="topology",
@@ -56,6 +92,13 @@ COMPONENTS = (
             name="topology",
             command="kilonova.gpu.topologyservice.command:topology",
             deploy="deploy/topology",
+        ),
+        pages=(
+            DocsPage(
+                "docs/gpu/topology.md",
+                "Topology of GPUs in the cluster",
+                "a read API over HTTPS and gRPC: nodes, links, the best set for a number of GPUs",
+            ),
         ),
     ),
 )
