@@ -280,3 +280,21 @@ async def test_retry_waits_longer_each_time_and_statistics_count(tmp_path: Path)
     assert waits.seconds == [0.5, 1.0]
     assert (figures.operation, figures.succeeded, figures.failed) == ("create", 1, {"Unknown": 2})
     assert figures.longest >= figures.p95 >= figures.p50 > 0
+
+
+async def test_processes_that_have_ended_protect_nothing(tmp_path: Path) -> None:
+    backend, device = sliced("1g.10gb@0", "1g.10gb@4")
+    first, second = backend.read_inventory().devices[0].instances
+    async with running_engine(backend, tmp_path) as engine:
+        await engine.ensure("pod", [request(device, "1g.10gb@0")])
+        backend.set_load(first.uuid, ProcessLoad(7))
+        backend.set_load(second.uuid, ProcessLoad(8))
+        engine.observe(backend.read_telemetry())
+        backend.set_load(first.uuid)
+        backend.set_load(second.uuid)
+        # That of a pod ends with it; others are looked for again when it matters.
+        await engine.release("pod")
+        assert len(engine.plan(device, Target(is_exact=True)).steps) == 1
+        await engine.ensure("other", [request(device, "3g.40gb@4")])
+        await engine.apply({device: Target(is_exact=True)})
+    assert slots(backend, device) == ["3g.40gb@4"]

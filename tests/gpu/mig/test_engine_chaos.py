@@ -25,7 +25,7 @@ from tests.harness.campaigns import IS_FULL, SEED
 
 pytestmark = pytest.mark.campaign
 
-RUNS = int(os.environ.get("KILONOVA_FAULT_RUNS", "200" if IS_FULL else "12"))
+RUNS = int(os.environ.get("KILONOVA_FAULT_RUNS", "200" if IS_FULL else "20"))
 EVENTS = 80
 
 

@@ -4,7 +4,7 @@ The view is set by inventories and by the steps of the engine. An inventory that
 device was being changed says nothing about that device: each change counts up its **version**.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -16,6 +16,7 @@ from kilonova.gpu.devices.model import (
     NodeInventory,
 )
 from kilonova.gpu.mig.occupancy import slot_of
+from kilonova.gpu.mig.reservations import SlotRequest
 from kilonova.gpu.mig.states import (
     ChangeReason,
     InstanceStatus,
@@ -165,6 +166,21 @@ class DeviceView:
     def has_processes(self, instance: str) -> bool:
         """Whether processes were seen on an instance."""
         return instance in self._busy
+
+    def forget_processes(self, devices: Iterable[str], slots: Iterable[SlotRequest]) -> None:
+        """Forget what was seen on devices, and on instances in slots."""
+        self._busy.difference_update(devices)
+        places = {(each.device, each.slot) for each in slots}
+        self._busy.difference_update(
+            each.uuid for each in self.states.instances() if (each.device, each.slot) in places
+        )
+
+    def is_busy(self, device: str) -> bool:
+        """Whether processes were seen on a device, or on any of its instances."""
+        known = self._devices.get(device)
+        return known is not None and not self._busy.isdisjoint(
+            {device, *(each.uuid for each in known.instances)}
+        )
 
     def has_whole_processes(self, device: str) -> bool:
         """Whether processes were seen on a device, outside of its instances."""

@@ -188,11 +188,15 @@ class MigEngine:
         """
         geometries = self._view.geometries()
         wanted = tuple(normalise_request(each, geometries) for each in requests)
-        if any(disturbs(step) for step in self._check(holder, wanted)):
+        devices = sorted({each.device for each in wanted})
+        has_looked = any(self._view.is_busy(device) for device in devices)
+        if has_looked:  # their processes may have ended
+            await self._plans.look_for_processes()
+        steps = self._check(holder, wanted)
+        if not has_looked and any(disturbs(step) for step in steps):
             await self._plans.look_for_processes()
             self._check(holder, wanted)
         await self._reserve(holder, wanted)
-        devices = sorted({each.device for each in wanted})
         await _run_all(self._realise(device, holder) for device in devices)
         return tuple(self._find(holder, each) for each in wanted)
 
@@ -217,7 +221,10 @@ class MigEngine:
         slots = self._table.slots_of(holder)
         if slots:
             await self._record(lambda journal: journal.release(holder))
+        used = self._table.devices_of(holder)
         self._table.remove(holder)
+        # Whatever of it still runs is looked for before anything is destroyed.
+        self._view.forget_processes(used, slots)
         self._view.update_states()
 
     async def reconcile(self, holders: Mapping[str, Holding]) -> tuple[Refusal, ...]:

@@ -66,9 +66,12 @@ class PlanRunner:
         self._stale.discard(plan.device)
 
     async def refresh_stale(self, device: str) -> None:
-        """Read the inventory if the device may have changed since its last call."""
+        """Read what may have changed since it was last read: what a call that has outlived its
+        limit has done, and processes that may have ended."""
         if device in self._stale:
             await self._refresh_after_failure()
+        if self._view.is_busy(device):
+            await self.look_for_processes()
 
     async def look_for_processes(self) -> None:
         """Take over which instances have processes now."""

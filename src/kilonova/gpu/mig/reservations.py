@@ -62,6 +62,10 @@ class ReservationTable:
         """The holders that use a device without MIG."""
         return frozenset(self._users.get(device, ()))
 
+    def devices_of(self, holder: str) -> tuple[str, ...]:
+        """The devices that a holder uses without MIG."""
+        return tuple(sorted(uuid for uuid, users in self._users.items() if holder in users))
+
     def add(self, holder: str, requests: Iterable[SlotRequest]) -> None:
         """Give slots to a holder."""
         for each in requests:
