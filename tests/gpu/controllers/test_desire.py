@@ -220,6 +220,16 @@ def test_all_pods_are_replaced_when_one_is_lost(states: Any, reason: str) -> Non
     assert event.message.replace("-r2", "") == f"Replacing all pods: {reason}"
 
 
+@pytest.mark.parametrize(("seconds", "incarnation"), [(4, 1), (10, 2)])
+def test_pods_are_not_replaced_too_often(seconds: int, incarnation: int) -> None:
+    last = (NOW - timedelta(seconds=seconds)).isoformat().replace("+00:00", "Z")
+    own = decode(incarnation=1, lastRestartTime=last)
+    plan = plan_for(own, pods_of(own, EVICTED, None, incarnation=1), gang_of(own, incarnation=1))
+    assert plan.status.incarnation == incarnation
+    assert created(plan) == deleted(plan) == []
+    assert plan.requeue_after == (6.0 if incarnation == 1 else None)
+
+
 def test_former_pods_are_deleted_once_the_status_says_so() -> None:
     own = decode(incarnation=1)
     plan = plan_for(own, pods_of(own, RUNS, GOING), gang_of(own))

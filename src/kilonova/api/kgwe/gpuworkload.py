@@ -146,6 +146,8 @@ class GPUWorkloadStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     least of all pods. Absent for single GPUs."""
     incarnation: int = 0
     """How often all pods have been replaced, because one was lost or the spec was changed."""
+    last_restart_time: Time | None = None
+    """When that happened last."""
     conditions: tuple[Condition, ...] = ()
     """Accepted: the spec can be carried out. Scheduled: all pods have a node. Running: all pods
     run. Complete and Failed: how it ended."""

@@ -18,7 +18,7 @@ from kilonova.api.json import JsonObject
 from kilonova.api.kgwe import GPUWorkloadStatus, names
 from kilonova.api.meta import Condition
 from kilonova.api.podgang import PodGangStatus
-from kilonova.api.times import parse_time
+from kilonova.api.times import format_rfc3339, parse_time
 from kilonova.gpu.controllers.gpuworkload import gang as gangs
 from kilonova.gpu.controllers.gpuworkload.affinity import list_awaited_pods
 from kilonova.gpu.controllers.gpuworkload.environment import needs_service
@@ -55,6 +55,8 @@ LATENCY_EXCEEDED = "SchedulingLatencyExceeded"
 POD_FAILED = "PodFailed"
 RESTARTED = "Restarted"
 WAITING_FOR_PODS = "WaitingForReferencedPods"
+_RESTART_INTERVAL_SECONDS = 10.0
+"""Pods that nodes reject at once are not replaced more often."""
 _REFERENCE_RETRY_SECONDS = 5.0
 """Pods that constraints name are not watched."""
 
@@ -246,6 +248,10 @@ def _restart(observed: ObservedWorkload, reason: str, now: datetime) -> Workload
     """The next incarnation. The status is written before pods are deleted: after a crash it says
     which pods are the former ones."""
     status = observed.workload.status
+    if status.last_restart_time is not None:
+        since = (now - parse_time(status.last_restart_time)).total_seconds()
+        if since < _RESTART_INTERVAL_SECONDS:
+            return WorkloadPlan(status, requeue_after=_RESTART_INTERVAL_SECONDS - since)
     message = f"Replacing all pods: {reason}"
     waiting = Condition("Scheduled", "False", RESTARTED, reason)
     running = Condition("Running", "False", RESTARTED, reason)
@@ -254,6 +260,7 @@ def _restart(observed: ObservedWorkload, reason: str, now: datetime) -> Workload
         status,
         phase="Pending",
         incarnation=status.incarnation + 1,
+        last_restart_time=format_rfc3339(now),
         conditions=with_condition(conditions, running, now),
         scheduled_node="",
         nodes=(),
