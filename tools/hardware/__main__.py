@@ -10,6 +10,7 @@ from typing import NoReturn, cast
 PROGRAMS = {
     "gpu-exporter": "the exporter's figures and those of nvidia-smi",
     "gpu-engine": "the MIG engine and MPS, beside PyTorch processes that compute all along",
+    "process-node": "pods on this machine, by `kilonova up`: the whole GPU, and MIG instances",
     "gpu-discovery": "discovery, health, measurements, and MIG by the NVML backend",
 }
 
