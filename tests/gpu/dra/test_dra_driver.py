@@ -28,9 +28,11 @@ from kilonova.gpu.kubelet import (
     open_holdings,
 )
 from kilonova.gpu.kubelet.engine_holders import list_holders
+from kilonova.gpu.kubelet.grpc import dra_health_pb2 as health
 from kilonova.gpu.kubelet.grpc import dra_pb2 as dra
 from kilonova.gpu.kubelet.grpc import plugin_registration_pb2 as reg
 from kilonova.gpu.kubelet.grpc.dra_grpc import DRAPluginStub
+from kilonova.gpu.kubelet.grpc.dra_health_grpc import DRAResourceHealthStub
 from kilonova.gpu.kubelet.grpc.plugin_registration_grpc import RegistrationStub
 from kilonova.kube import Client, unstructured_resource
 from tests.gpu.deviceplugin.node_pods import with_health
@@ -362,6 +364,29 @@ async def test_sockets_that_are_removed_are_made_again(node: DraNode) -> None:
                     await asyncio.sleep(0.01)
         assert (await node.prepare(claim))[0].error == ""
         assert driver.registrations.count == 2
+
+
+async def test_health_of_devices_reaches_the_kubelet_at_once(node: DraNode) -> None:
+    async with node.running_driver():
+        await node.register()
+        healthy = node.feed.inventory
+        async with (
+            _channel(node.paths.dra_socket(DEFAULT_DRIVER)) as channel,
+            asyncio.timeout(PATIENCE),
+        ):
+            stream = DRAResourceHealthStub(channel).node_watch_resources(
+                health.NodeWatchResourcesRequest()
+            )
+            reports = aiter(stream)
+            first = await anext(reports)
+            assert {each.health for each in first.devices} == {health.HEALTHY}
+            assert len(first.devices) == 4 * 26
+            await node.feed.publish(with_health(healthy, 3, HealthState.UNHEALTHY))
+            second = await anext(reports)
+            lost = [each for each in second.devices if each.health == health.UNHEALTHY]
+            assert {each.device.device_name[:5] for each in lost} == {"gpu-3"}
+            assert (lost[0].device.pool_name, lost[0].message) == ("n-1", "XID 79: lost")
+            stream.cancel()
 
 
 @asynccontextmanager

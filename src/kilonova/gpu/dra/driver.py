@@ -9,6 +9,7 @@ the kubelet never finds a driver that does not answer.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 
@@ -17,10 +18,12 @@ import grpc.aio
 from kilonova.gpu.devices.errors import GpuError
 from kilonova.gpu.dra.claims import ClaimNotAllocated
 from kilonova.gpu.dra.configs import InvalidConfig
+from kilonova.gpu.dra.health import DeviceHealthStream
 from kilonova.gpu.dra.preparer import ClaimPreparer
 from kilonova.gpu.kubelet.grpc import dra_pb2 as wire
 from kilonova.gpu.kubelet.grpc import plugin_registration_pb2 as registration
 from kilonova.gpu.kubelet.grpc.dra_grpc import DRAPluginServicer, draplugin_service
+from kilonova.gpu.kubelet.grpc.dra_health_grpc import draresource_health_service
 from kilonova.gpu.kubelet.grpc.plugin_registration_grpc import (
     RegistrationServicer,
     registration_service,
@@ -69,17 +72,22 @@ class DraDriver:
         paths: KubeletPaths,
         *,
         on_registered: Callable[[], None] = lambda: None,
+        now: Callable[[], float] = time.time,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._preparer = preparer
         self._sleep = sleep
         driver = preparer.driver
+        health = DeviceHealthStream(preparer.node, preparer.inventory_source, now)
         self._is_serving = asyncio.Event()
         self.registrations = _Registrations(driver, paths.dra_endpoint(driver), on_registered)
         self._plugin = SocketServer(
             f"DRA driver {driver}",
             paths.dra_socket(driver),
-            lambda: [draplugin_service(_Claims(preparer))],
+            lambda: [
+                draplugin_service(_Claims(preparer)),
+                draresource_health_service(health),
+            ],
             max_unary_seconds=_PREPARE_SECONDS,
             on_serving=self._note_serving,
             sleep=sleep,

@@ -93,7 +93,7 @@ class ClaimPreparer:
         self._client = client
         self.node = node
         self.driver = driver
-        self._source = inventory
+        self.inventory_source = inventory
         self._instances = instances
         self._store = store
         self._cdi = cdi
@@ -155,7 +155,7 @@ class ClaimPreparer:
 
     def _build_holding(self, claim: AllocatedClaim) -> Holding:
         """What the claim is to have, if it may."""
-        inventory = self._source.inventory
+        inventory = self.inventory_source.inventory
         pool = list_pool_devices(inventory)
         key = f"ResourceClaim {claim.namespace}/{claim.name}"
         held: list[HeldDevice] = []
@@ -220,7 +220,7 @@ class ClaimPreparer:
         found: dict[str, ContainerEdits] = {}
         for request in requests:
             own = [each for each in holding.devices if each.request == request]
-            visible = _visible_devices(self._source.inventory, own)
+            visible = _visible_devices(self.inventory_source.inventory, own)
             edits = build_edits(visible, self._host)
             uuids = ",".join(each.uuid for each in visible)
             if len(requests) > 1:
