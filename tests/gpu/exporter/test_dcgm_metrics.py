@@ -95,6 +95,7 @@ def test_mig_instances_have_their_own_activity_memory_and_pod() -> None:
     found = expose(read(backend, user("a", "0:3g.40gb@0"), user("b", "0:1g.10gb@4")))
 
     assert found.value("DCGM_FI_PROF_SM_ACTIVE", pod="a", GPU_I_PROFILE="3g.40gb") == 0.92
+    assert found.value("DCGM_FI_PROF_GR_ENGINE_ACTIVE", pod="a") == 1
     assert found.value("DCGM_FI_PROF_SM_ACTIVE", pod="b", GPU_I_PROFILE="1g.10gb") == 0
     assert found.value("DCGM_FI_DEV_FB_USED", pod="a") == 8 * GIB
     labels, _ = found.find("DCGM_FI_DEV_FB_USED", pod="b")[0]

@@ -7,8 +7,11 @@ import pytest
 
 from kilonova.api.gpu_annotations import DEVICES, DeviceAssignment
 from kilonova.gpu.agent.resources import Pod
+from kilonova.gpu.agent.simulated.claim_objects import Claim
+from kilonova.gpu.agent.simulated.node_readings import list_claim_holdings
 from kilonova.gpu.agent.telemetry.device_users import list_device_users
 from kilonova.gpu.agent.telemetry.mig_allocations import MigAllocationCounter
+from kilonova.gpu.dra.resource_slices import list_pool_devices
 from kilonova.gpu.exporter import MigCounts
 from kilonova.gpu.kubelet.holdings import HeldDevice, HolderKind, Holding
 from tests.gpu.agent.builders import machine
@@ -125,3 +128,38 @@ def test_mig_instances_are_counted_as_pods_get_and_give_them_back() -> None:
     assert counter.counts("node-a") == MigCounts(2, 2)
     counter.observe("node-b", [user("d", "0:1g.10gb@0")])
     assert counter.counts("node-b") == MigCounts(1, 0)
+
+
+def test_claims_on_simulated_nodes_are_held_as_their_driver_would_note_it() -> None:
+    inventory = machine("h100:4")
+    names = {each.assignment: name for name, each in list_pool_devices(inventory).items()}
+    second = names[DeviceAssignment(1)]
+    body = {
+        "metadata": {"name": "gpus", "namespace": "default", "uid": "c", "resourceVersion": "1"},
+        "status": {
+            "allocation": {
+                "devices": {
+                    "results": [
+                        {"request": "one", "driver": "d", "pool": "node-a", "device": second},
+                        {"request": "two", "driver": "d", "pool": "node-b", "device": second},
+                        {
+                            "request": "all",
+                            "driver": "d",
+                            "pool": "node-a",
+                            "device": second,
+                            "adminAccess": True,
+                        },
+                    ]
+                }
+            }
+        },
+    }
+    claim = msgspec.convert(body, Claim)
+    holdings = list_claim_holdings("node-a", inventory, [claim])
+    found = pod(
+        "a",
+        "",
+        claiming("main", "mine", "one"),
+        claims=[{"name": "mine", "resourceClaimName": "gpus"}],
+    )
+    assert describe(found, holdings=holdings) == ["a/main: 1"]

@@ -10,6 +10,7 @@ from kilonova.kube import Key, Resource
 class _Result(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     pool: str
     device: str
+    request: str = ""
     admin_access: bool | None = None
 
 

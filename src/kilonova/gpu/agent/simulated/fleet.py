@@ -116,6 +116,10 @@ class SimulatedAgents:
         """The pods that are bound to a node."""
         return self._pods.store.by_index(BY_NODE, name)
 
+    def claims_of(self, name: str) -> list[Claim]:
+        """The ResourceClaims that have devices of a node."""
+        return self._claims.store.by_index(BY_NODE, name)
+
     @property
     def nodes(self) -> Store[Node]:
         """All simulated nodes."""

@@ -4,11 +4,12 @@ Nothing is measured, and nothing counted but MIG instances that pods get, until 
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
 
 from kilonova.gpu.agent.remediation.overlay import overlay_health
 from kilonova.gpu.agent.resources import Pod
+from kilonova.gpu.agent.simulated.claim_objects import Claim
 from kilonova.gpu.agent.simulated.fleet import SimulatedAgents
 from kilonova.gpu.agent.simulated.loads import process_id
 from kilonova.gpu.agent.simulated.node import SimulatedDevices
@@ -16,7 +17,9 @@ from kilonova.gpu.agent.telemetry.device_users import list_device_users
 from kilonova.gpu.agent.telemetry.mig_allocations import MigAllocationCounter
 from kilonova.gpu.agent.telemetry.readings import build_readings
 from kilonova.gpu.devices.model import NodeInventory
+from kilonova.gpu.dra.resource_slices import list_pool_devices
 from kilonova.gpu.exporter import ExporterReading, IdleNode, NodeReading
+from kilonova.gpu.kubelet.holdings import HeldDevice, HolderKind, Holding
 
 
 class SimulatedReadings:
@@ -57,7 +60,8 @@ class SimulatedReadings:
         devices.loads.follow(pods)
         inventory = devices.backend.read_inventory()
         telemetry = tuple(devices.backend.read_telemetry())
-        users = list_device_users(pods, inventory)
+        holdings = list_claim_holdings(name, inventory, self._agents.claims_of(name))
+        users = list_device_users(pods, inventory, holdings)
         return NodeReading(
             name,
             inventory if agent is None else overlay_health(inventory, agent.health),
@@ -78,3 +82,24 @@ class SimulatedReadings:
             return  # no MIG instance
         node = found[-1].spec.node_name
         self._mig.observe(node, list_device_users(self._agents.pods_of(node), NodeInventory()))
+
+
+def list_claim_holdings(
+    node: str, inventory: NodeInventory, claims: Sequence[Claim]
+) -> tuple[Holding, ...]:
+    """What claims have of a node, as its DRA driver would have noted it. Pure."""
+    if not claims:
+        return ()
+    pool, uuids = list_pool_devices(inventory), {x.index: x.uuid for x in inventory.devices}
+    found: list[Holding] = []
+    for claim in claims:
+        held = tuple(
+            HeldDevice(uuids[assignment.index], assignment, name=each.device, request=each.request)
+            for each in claim.results
+            if each.pool == node and each.device in pool
+            for assignment in (pool[each.device].assignment,)
+            if assignment.index in uuids
+        )
+        known = claim.metadata
+        found.append(Holding(HolderKind.CLAIM, known.uid, known.namespace, known.name, held))
+    return tuple(found)

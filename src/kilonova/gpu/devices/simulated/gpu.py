@@ -298,7 +298,8 @@ class SimulatedGpu:
 
 
 def _activity(load: float, has_counters: bool, *, is_instance: bool = False) -> Activity:
-    """The profiling counters exist from Hopper on; utilisation by NVML does not on instances."""
+    """The profiling counters exist from Hopper on. Instances have no other utilisation: with
+    counters, the time with a kernel is one of them."""
     activity = (
         Activity()
         if is_instance
@@ -307,6 +308,7 @@ def _activity(load: float, has_counters: bool, *, is_instance: bool = False) -> 
     if has_counters:
         activity = replace(
             activity,
+            gpu=load,
             sm_active=load * _SM_ACTIVE,
             sm_occupancy=load * _SM_OCCUPANCY,
             tensor=load * _TENSOR,
