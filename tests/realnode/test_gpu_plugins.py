@@ -90,6 +90,13 @@ class GpuNode:
         self.request("POST", f"{NS}/pods", build_pod(self.node.spec.name, name, devices, **options))
         self._made.append(name)
 
+    def create_claim(self, name: str, class_: str, expression: str) -> None:
+        selectors = [{"cel": {"expression": expression}}]
+        exactly = {"deviceClassName": class_, "selectors": selectors}
+        requests = [{"name": "gpu", "exactly": exactly}]
+        body = {"metadata": {"name": name}, "spec": {"devices": {"requests": requests}}}
+        self.request("POST", CLAIMS, body)
+
     def get_pod(self, name: str) -> Any:
         return self.request("GET", f"{NS}/pods/{name}")
 
@@ -239,18 +246,12 @@ def test_pods_of_another_scheduler_get_free_devices(gpus: GpuNode) -> None:
 
 def test_claim_is_prepared_for_its_pod_and_released(gpus: GpuNode) -> None:
     """Allocated by Kubernetes' own scheduler, from our ResourceSlices."""
-    expression = f"device.attributes['{DEFAULT_DRIVER}'].profile == '3g.40gb'"
-    exactly = {
-        "deviceClassName": "mig.kilonova.dev",
-        "selectors": [{"cel": {"expression": expression}}],
-    }
-    requests = [{"name": "slice", "exactly": exactly}]
-    claim = {"metadata": {"name": "one"}, "spec": {"devices": {"requests": requests}}}
-    gpus.request("POST", CLAIMS, claim)
+    wanted = f"device.attributes['{DEFAULT_DRIVER}'].profile == '3g.40gb'"
+    gpus.create_claim("one", "mig.kilonova.dev", wanted)
     gpus.create_pod("claiming", None, claim="one")
     env = gpus.wait_for_environment("claiming")
     assert env["NVIDIA_VISIBLE_DEVICES"].startswith("MIG-")
-    assert env["KILONOVA_GPUS_SLICE"] == env["NVIDIA_VISIBLE_DEVICES"]
+    assert env["KILONOVA_GPUS_GPU"] == env["NVIDIA_VISIBLE_DEVICES"]
     (result,) = gpus.request("GET", f"{CLAIMS}/one")["status"]["allocation"]["devices"]["results"]
     assert "-mig-3g40gb-9-" in result["device"]
     gpus.delete_pods()
@@ -296,10 +297,7 @@ def test_sockets_that_are_removed_are_made_again(gpus: GpuNode) -> None:
     gpus.create_pod("after", "1")
     assert gpus.visible("after") == ["1"]
     gpus.delete_pods()  # kube-scheduler would not know of its GPU
-    exactly = {"deviceClassName": DEFAULT_DRIVER}
-    requests = [{"name": "gpu", "exactly": exactly}]
-    claim = {"metadata": {"name": "late"}, "spec": {"devices": {"requests": requests}}}
-    gpus.request("POST", CLAIMS, claim)
+    gpus.create_claim("late", DEFAULT_DRIVER, "true")
     gpus.create_pod("claiming-late", None, claim="late")
     env = gpus.wait_for_environment("claiming-late")
     assert env["NVIDIA_VISIBLE_DEVICES"] in gpus.uuids
@@ -307,8 +305,11 @@ def test_sockets_that_are_removed_are_made_again(gpus: GpuNode) -> None:
     gpus.request("DELETE", f"{CLAIMS}/late")
 
 
-def test_lost_gpu_is_no_longer_allocatable(gpus: GpuNode) -> None:
+def test_lost_gpu_is_no_longer_allocatable_and_shown_with_its_pods(gpus: GpuNode) -> None:
     """Last: the GPU stays lost until the plugins start again."""
+    gpus.create_claim("third", DEFAULT_DRIVER, f"device.attributes['{DEFAULT_DRIVER}'].index == 3")
+    gpus.create_pod("losing", None, claim="third")
+    assert gpus.wait_for_environment("losing")["NVIDIA_VISIBLE_DEVICES"] == gpus.uuids[3]
     os.kill(gpus.process.pid, signal.SIGUSR1)
     gpus.wait_for_capacity(GPU, 3)
 
@@ -317,7 +318,15 @@ def test_lost_gpu_is_no_longer_allocatable(gpus: GpuNode) -> None:
         devices = [d for each in slices for d in each["spec"].get("devices") or ()]
         return any(d["name"] == "gpu-3" and d.get("taints") for d in devices)
 
+    def is_shown() -> bool:
+        (status,) = gpus.get_pod("losing")["status"]["containerStatuses"]
+        resources = status.get("allocatedResourcesStatus", ())
+        return any(r["health"] == "Unhealthy" for each in resources for r in each["resources"])
+
     gpus.wait_for(is_tainted)
+    gpus.wait_for(is_shown)
+    gpus.delete_pods()
+    gpus.request("DELETE", f"{CLAIMS}/third")
 
 
 def count_watches(gpus: GpuNode) -> int:
