@@ -12,6 +12,7 @@ from kilonova.gpu.exporter.collector import render
 from kilonova.gpu.exporter.model import ExporterReading
 from kilonova.kube.client.transport import Reply, Request
 from kilonova.kube.observability.structured_logging import get_logger
+from kilonova.kube.serving.http_server import format_bind_error
 from kilonova.kube.serving.routing import require_method, text_reply
 from kilonova.kube.serving.web_server import WebServer
 
@@ -41,17 +42,16 @@ def build_exporter_server(
     for candidate in range(port, last + 1):
         server = WebServer("gpu exporter", routes, host=host, port=candidate)
         try:
-            bound = server.bind()
+            server.bind()
         except OSError as error:
             if candidate == last or not is_port_taken(host, candidate):
                 raise
             _log.warning(
                 "exporter port is taken, as by DCGM's exporter: trying the next",
                 port=candidate,
-                error=error.strerror,
+                error=format_bind_error(error),
             )
             continue
-        _log.info("GPU metrics are served", port=bound)
         return server
     raise AssertionError("unreachable: the last port either binds or raises")
 
