@@ -382,7 +382,7 @@ class NodeAgent:
             self._context.metrics.findings.labels(each.reason).inc()
             self._event(node, each.reason, each.message, each.is_warning)
             log = _log.warning if each.is_warning else _log.info
-            log("GPU finding", node=self.name, reason=each.reason, message=each.message)
+            log("GPU finding", node=self.name, reason=each.reason, finding=each.message)
 
     def _event(self, node: Node, reason: str, message: str, is_warning: bool) -> None:
         about = ObjectReference.to(NODES, node.metadata.name, "", node.metadata.uid)
