@@ -1,7 +1,10 @@
 """Score plugins count; a broken or hanging one is skipped."""
 
+import os
 import threading
+import time
 from importlib.metadata import EntryPoint
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -37,6 +40,19 @@ def test_entry_point_function_is_a_score_plugin() -> None:
 def test_broken_plugin_is_skipped() -> None:
     offered = [point("gone", "no.such.module:f"), point("text", f"{MODULE}:MODULE")]
     assert load_score_plugins({}, offered) == []
+
+
+def test_plugin_of_a_package_installed_later_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    before = [part.name for part in load_score_plugins({})]
+    info = tmp_path / "later-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: later\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(f"[{GROUP}]\nlater = {MODULE}:last_first\n")
+    os.utime(tmp_path, ns=(0, time.time_ns() + 1_000_000_000))
+    assert [part.name for part in load_score_plugins({})] == sorted([*before, "later"])
 
 
 def test_hanging_plugin_times_out_once() -> None:

@@ -1,7 +1,6 @@
 """The map of 2,000 nodes: complete, smooth, and usable by mouse and keyboard."""
 
 import re
-from itertools import cycle, islice
 from pathlib import Path
 
 import pytest
@@ -35,6 +34,29 @@ async ([nodes, timeout]) => {
 }
 """
 
+_WAIT_FOR_FRAME = """
+async ([painted, timeout]) => {
+  const deadline = performance.now() + timeout;
+  while (window.kilonova.fleet.frames.painted === painted) {
+    if (performance.now() > deadline) throw new Error("the map is not painted again");
+    await new Promise(requestAnimationFrame);
+  }
+}
+"""
+
+
+class ScriptCpuTime:
+    """The CPU time that the scripts of a page have taken, on its thread alone."""
+
+    def __init__(self, page: Page) -> None:
+        self._session = page.context.new_cdp_session(page)
+        self._session.send("Performance.enable", {"timeDomain": "threadTicks"})
+
+    def read_ms(self) -> float:
+        metrics = self._session.send("Performance.getMetrics")["metrics"]
+        (seconds,) = (each["value"] for each in metrics if each["name"] == "ScriptDuration")
+        return seconds * 1000
+
 
 @pytest.fixture(scope="module")
 def console_cluster(command: Kilonova, kubectl_path: Path) -> ConsoleCluster:
@@ -54,28 +76,27 @@ def fleet(page: Page) -> Page:
 
 
 def test_map_is_painted_without_slow_frames(fleet: Page, console_cluster: ConsoleCluster) -> None:
-    """A frame has 16 ms. On a busy machine a few frames may be late; a map that repainted every
-    node in each frame would be late in all of them."""
+    """A frame has 16 ms, half of which is left for layout and for the browser's own work. CPU time
+    counts, not the clock: on a busy machine frames are late that cost little."""
     map_element = fleet.get_by_role("application", name="Map of the fleet")
     map_element.focus()
     box = map_element.bounding_box()
     assert box is not None
     fleet.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
-    before = painted(fleet)
+    cpu_time = ScriptCpuTime(fleet)
+    frames_before, cpu_before = painted(fleet), cpu_time.read_ms()
     console_cluster.apply(gang("latecomer", replicas=8, gpus=4))
-    for key in ("+", "+", "+", "-", "-", "-"):
+    for key in ("+", "+", "+", "-", "-", "-") * 2 + ("+", "+", "+"):
         fleet.keyboard.press(key)
         next_frame(fleet)
-    # A busy browser combines several wheel events into one frame.
-    for delta in islice(cycle([*[120] * 20, *[-120] * 20]), 400):
-        fleet.mouse.wheel(0, delta)
-        next_frame(fleet)
-        if painted(fleet) > before + 20:
-            break
+    for delta in [120] * 4 + [-120] * 4:
+        before = painted(fleet)
+        fleet.mouse.wheel(0, delta)  # scrolls the map, which is larger than its element now
+        fleet.evaluate(_WAIT_FOR_FRAME, [before, TIMEOUT_MS])
     console_cluster.wait_running("latecomer-0")
-    frames = fleet.evaluate("window.kilonova.fleet.frames")
-    assert frames["painted"] > before + 20
-    assert frames["slow"] <= frames["painted"] / 4, frames
+    frames = painted(fleet) - frames_before
+    assert frames > 20
+    assert (cpu_time.read_ms() - cpu_before) / frames < 8
 
 
 def test_clicking_a_node_shows_its_allocations(

@@ -60,6 +60,17 @@ async def test_key_added_during_processing_is_requeued() -> None:
     assert await take_keys(queue, 2) == ["a", "b"]
 
 
+async def test_queue_is_idle_when_no_key_is_ready_or_processed() -> None:
+    queue = queue_without_jitter()
+    queue.add("a")
+    assert not queue.is_idle
+    key = await queue.get()
+    assert not queue.is_idle
+    queue.done(key)
+    queue.add_after(key, 5)
+    assert queue.is_idle
+
+
 async def test_worker_waits_for_a_key() -> None:
     queue = queue_without_jitter()
     worker = asyncio.create_task(queue.get())

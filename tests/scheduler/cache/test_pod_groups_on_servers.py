@@ -49,7 +49,7 @@ async def test_group_starts_together_once_its_minimum_fits(api: Api) -> None:
         async def is_reported() -> bool:
             return await place.pod_scheduled_reason("w0") == "Unschedulable"
 
-        await wait_for_condition(is_reported, within=20)
+        await wait_for_condition(is_reported)
         pods = await place.pods()
         assert not any(pods[name]["spec"].get("nodeName") for name in ("w0", "w1", "w2"))
         await place.client.delete(PODS, "before", api.namespace, grace_period_seconds=0)
@@ -58,7 +58,7 @@ async def test_group_starts_together_once_its_minimum_fits(api: Api) -> None:
             pods = await place.pods()
             return sum(bool(pod["spec"].get("nodeName")) for pod in pods.values()) == 2
 
-        await wait_for_condition(two_placed, within=20)
+        await wait_for_condition(two_placed)
         group = await place.client.get(COSCHEDULING_POD_GROUPS, "train", api.namespace)
         assert "status" not in group
 
@@ -70,7 +70,7 @@ async def test_pod_waits_for_a_missing_group(api: Api) -> None:
         async def is_reported() -> bool:
             return await place.pod_scheduled_reason("early") == "PodGroupNotFound"
 
-        await wait_for_condition(is_reported, within=20)
+        await wait_for_condition(is_reported)
         await place.client.create(
             COSCHEDULING_POD_GROUPS, coscheduling_pod_group("late", 1, api.namespace), api.namespace
         )

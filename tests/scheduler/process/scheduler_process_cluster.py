@@ -57,7 +57,7 @@ class SchedulerTestCluster:
         listing = await self.client.list(PODS, self.namespace)
         return {each["metadata"]["name"]: each for each in listing.items}
 
-    async def until_placed(self, *names: str, within: float = 30.0) -> None:
+    async def until_placed(self, *names: str, within: float = 60.0) -> None:
         async def placed() -> bool:
             pods = await self.pods()
             return all(name in pods and pods[name]["spec"].get("nodeName") for name in names)

@@ -138,7 +138,7 @@ async def test_service_account_can_bind_evict_and_write_status(
             async def is_reported() -> bool:
                 return await place.pod_scheduled_reason("large") == "Unschedulable"
 
-            await wait_for_condition(is_reported, within=20)
+            await wait_for_condition(is_reported)
             await place.create(place.pod("chief", 8, priorityClassName=priority))
             await place.until_placed("chief")
             assert set(await place.pods()) == {"large", "chief"}
@@ -151,7 +151,7 @@ async def test_service_account_can_bind_evict_and_write_status(
                     each["reason"] for each in events
                 }
 
-            await wait_for_condition(reported, within=20)
+            await wait_for_condition(reported)
             code, metrics = scheduler.request("/metrics")
             assert code == 200
             assert 'kilonova_scheduler_bindings_total{result="bound"} 3.0' in metrics

@@ -120,7 +120,7 @@ async def test_nomination_survives_a_scheduler_restart(defined: Api) -> None:
                 nominated = pods["chief"].get("status", {}).get("nominatedNodeName")
                 return all(deletion_times) and nominated == place.node(0)
 
-            await wait_for_condition(promised, within=30)
+            await wait_for_condition(promised)
         for index in range(8):
             await place.create(place.pod(f"greedy-{index}", 1, **ours))
         async with killed_scheduler(way, settings(defined)):

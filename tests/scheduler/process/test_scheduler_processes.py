@@ -53,7 +53,7 @@ async def test_standby_completes_the_gang_when_the_leader_is_killed(
                 pods = (await place.pods()).values()
                 return any(pod["spec"].get("nodeName") for pod in pods)
 
-            await wait_for_condition(some_bound, within=30, every=0.001)
+            await wait_for_condition(some_bound, every=0.001)
             kill(first.process.pid, signal.SIGKILL)
             await place.until_placed(*names, within=60)
             await place.assert_no_double_allocation()
@@ -80,7 +80,7 @@ async def test_stopping_scheduler_completes_bindings_and_releases_its_lease(
                 pods = (await place.pods()).values()
                 return any(pod["spec"].get("nodeName") for pod in pods)
 
-            await wait_for_condition(some_bound, within=30, every=0.001)
+            await wait_for_condition(some_bound, every=0.001)
             kill(scheduler.process.pid, signal.SIGTERM)
             assert await asyncio.to_thread(scheduler.process.wait) == 0
             nodes = [pod["spec"].get("nodeName") for pod in (await place.pods()).values()]

@@ -31,7 +31,7 @@ async def test_reserved_capacity_survives_a_scheduler_restart(api: Api) -> None:
     async with scheduler_test_cluster(api, 1) as place:
         client = place.client
         await install_definitions(client)
-        await wait_for_condition(lambda: is_served(client, RESERVATIONS), within=20)
+        await wait_for_condition(lambda: is_served(client, RESERVATIONS))
 
         async def status() -> Any:
             found = await client.get(RESERVATIONS, "night", api.namespace)
@@ -45,7 +45,7 @@ async def test_reserved_capacity_survives_a_scheduler_restart(api: Api) -> None:
         body = {"metadata": {"name": "night"}, "spec": {"pods": pods, "duration": "1h"}}
         async with running_scheduler(client):
             await client.create(RESERVATIONS, body, api.namespace)
-            await wait_for_condition(lambda: is_in("Reserved"), within=20)
+            await wait_for_condition(lambda: is_in("Reserved"))
         before = await status()
         (node,) = before["nodes"]
         assert (node["pods"], node["requests"]) == (2, {"nvidia.com/gpu": "4", "cpu": "500m"})
@@ -56,12 +56,12 @@ async def test_reserved_capacity_survives_a_scheduler_restart(api: Api) -> None:
         async with running_scheduler(client):
             await place.create(mine)
             await place.until_placed("mine")
-            await wait_for_condition(lambda: is_in("Used"), within=20)
+            await wait_for_condition(lambda: is_in("Used"))
             used = await status()
             assert used["usedBy"] == {"namespace": api.namespace, "name": "mine"}
             assert used["nodes"] == before["nodes"]
             assert "nodeName" not in (await place.pods())["other"]["spec"]
             await client.delete(PODS, "mine", api.namespace, grace_period_seconds=0)
-            await wait_for_condition(lambda: is_in("Reserved"), within=20)
+            await wait_for_condition(lambda: is_in("Reserved"))
             await client.delete(RESERVATIONS, "night", api.namespace)
             await place.until_placed("other")

@@ -125,14 +125,14 @@ async def test_service_account_has_all_permissions_of_the_operator(
                 )
                 return bool(message) and counts == wanted
 
-            await wait_for_condition(complete, within=30)
+            await wait_for_condition(complete)
             await client.patch(SETS, "sys", {"spec": {"replicas": 0}}, namespace)
 
             async def emptied() -> bool:
                 left = (CLIQUES, SCALING_GROUPS, GANGS, SERVICES, AUTOSCALERS)
                 return not any([(await client.list(each, namespace)).items for each in left])
 
-            await wait_for_condition(emptied, within=30)
+            await wait_for_condition(emptied)
             assert await client.get(LEASES, ACCOUNT, NAMESPACE)
             assert await client.get(SECRETS, ACCOUNT, NAMESPACE)
             await client.delete(SETS, "sys", namespace)

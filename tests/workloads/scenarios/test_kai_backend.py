@@ -93,6 +93,15 @@ async def list_event_messages(
     ]
 
 
+async def wait_for_event(cluster: ScenarioCluster, reason: str) -> None:
+    """Events are recorded asynchronously: the status may be seen before its event is written."""
+
+    async def condition() -> bool:
+        return bool(await list_event_messages(cluster, reason))
+
+    await cluster.wait_until(condition)
+
+
 async def _is_gone(cluster: ScenarioCluster, name: str) -> bool:
     return await cluster.get(KAI_TOPOLOGIES, name) is None
 
@@ -140,7 +149,7 @@ async def test_tas1_binding_owns_a_topology_of_its_name(api: ScenarioApi) -> Non
         (status,) = bound["status"]["schedulerTopologyStatuses"]
         assert status["schedulerName"] == "kai-scheduler"
         assert (status["topologyReference"], status["inSync"]) == (TOPOLOGY, True)
-        assert await list_event_messages(cluster, "TopologyInSync")
+        await wait_for_event(cluster, "TopologyInSync")
         await remove_topology(cluster, TOPOLOGY)
         await cluster.wait_until(lambda: _is_gone(cluster, TOPOLOGY))
 
@@ -175,7 +184,7 @@ async def test_tas18_topology_of_another_owner_is_only_compared(api: ScenarioApi
         created["spec"]["levels"] = [{"nodeLabel": each} for each in LEVELS]
         await cluster.client.create(KAI_TOPOLOGIES, created)
         await wait_for_drift(cluster, "False InSync")
-        assert await list_event_messages(cluster, "TopologyDriftDetected")
+        await wait_for_event(cluster, "TopologyDriftDetected")
         await cluster.client.delete(KAI_TOPOLOGIES, foreign)
 
 

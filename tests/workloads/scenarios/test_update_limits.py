@@ -138,6 +138,8 @@ async def edit_twice(scenario: UpdateScenario, image: str) -> None:
     await scenario.history.wait_until(lambda: NEW in scenario.history.list_images())
     await scenario.cluster.wait_until_settled()
     await scenario.edit_image(image, "pc-a")
+    # Else the pod of the first edit may become ready before the operator sees the second.
+    await scenario.cluster.wait_until_settled()
     await scenario.uncordon_all_nodes()
     await scenario.wait_until_updated(2)
     await scenario.history.wait_until_ready(4, image)

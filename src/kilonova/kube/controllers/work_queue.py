@@ -59,6 +59,11 @@ class WorkQueue(Generic[K]):
         """The number of keys that are ready and not being processed."""
         return len(self._level_of)
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether no key is ready or being processed; keys may be delayed."""
+        return not self._level_of and not self._processing
+
     def add(self, key: K, priority: int = Priority.NORMAL) -> None:
         """Enqueue a key. A queued key moves up if this priority is higher."""
         if self._shut_down:

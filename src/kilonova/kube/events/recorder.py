@@ -12,6 +12,7 @@ import socket
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import cache
 
 from kilonova.kube.client.client import Client
 from kilonova.kube.client.errors import AlreadyExists, ApiStatusError, ConnectionFailed, NotFound
@@ -41,6 +42,12 @@ def random_id() -> str:
     return secrets.token_hex(8)
 
 
+@cache
+def _unpublished_metrics() -> Metrics:
+    """Of all recorders whose metrics nothing reads: a `Metrics` has all metrics of a process."""
+    return Metrics()
+
+
 class EventRecorder:
     """Records events about objects. A `GracefulRunnable`: `stop` flushes.
 
@@ -67,7 +74,7 @@ class EventRecorder:
         self._client = client
         self._component = component
         self._instance = instance or socket.gethostname()
-        self._metrics = metrics or Metrics()
+        self._metrics = metrics or _unpublished_metrics()
         self._max_pending = max_pending
         self._flush_seconds = flush_seconds
         self._clock = clock

@@ -130,8 +130,11 @@ async def publish_authentication_config(client: Client, authority: str, now: dat
         await _create_if_missing(client, _CONFIG_MAPS, config, "kube-system")
 
 
-async def create_default_roles(client: Client) -> None:
-    """Bring the default roles and bindings up to date, in one commit where possible."""
+async def reconcile_default_roles(client: Client) -> None:
+    """Bring the default roles and bindings up to date, in one commit where possible.
+
+    In a new store, `store_default_roles` writes them without requests.
+    """
     defaults = default_objects()
     for resource in _ROLES:
         stored = {_object_key(obj): obj for obj in (await client.list(resource)).items}

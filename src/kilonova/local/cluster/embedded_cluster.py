@@ -31,11 +31,12 @@ from kilonova.local.apiserver.auth import (
 )
 from kilonova.local.apiserver.bootstrap import (
     create_default_objects,
-    create_default_roles,
     create_metrics_reader_role,
     install_crds,
     publish_authentication_config,
+    reconcile_default_roles,
 )
+from kilonova.local.apiserver.default_role_entries import store_default_roles
 from kilonova.local.apiserver.registry.encoding import read_entry
 from kilonova.local.apiserver.server.asgi import AsgiApp
 from kilonova.local.apiserver.server.listener import API_SERVER_OPTIONS, bind_socket
@@ -154,8 +155,12 @@ class EmbeddedCluster:
             folder.load_authority(now) if folder else CertificateAuthority.create("kilonova", now)
         )
         self._build_apiserver(folder.load_signing_key() if folder else SigningKey.create())
+        is_new = self.store.is_empty
         await create_default_objects(self.client("system:apiserver"), self.url)
-        await create_default_roles(self.client("system:apiserver"))
+        if is_new:
+            await store_default_roles(self.api.registry)
+        else:
+            await reconcile_default_roles(self.client("system:apiserver"))
         await create_metrics_reader_role(self.client("system:apiserver"))
         await install_crds(self.client("kilonova"), self._definitions)
         self._definitions = ()  # they are stored now; drop the second copy

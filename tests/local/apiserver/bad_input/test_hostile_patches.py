@@ -54,7 +54,7 @@ def test_exponential_copy_operations_are_stopped(fuzzed_api: FuzzedApi) -> None:
         {"op": "copy", "from": "/spec", "path": f"/spec/any/{number}"} for number in range(40)
     ]
     tracemalloc.start()
-    started = time.monotonic()
+    started = time.process_time()
     try:
         reply = fuzzed_api.send("PATCH", GANG, operations, JSON_PATCH)
         _, peak = tracemalloc.get_traced_memory()
@@ -62,7 +62,7 @@ def test_exponential_copy_operations_are_stopped(fuzzed_api: FuzzedApi) -> None:
         tracemalloc.stop()
     assert reply.status == 422
     assert peak < 64 << 20
-    assert time.monotonic() - started < 5
+    assert time.process_time() - started < 5
 
 
 @pytest.mark.parametrize(

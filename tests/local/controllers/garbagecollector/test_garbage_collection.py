@@ -9,6 +9,8 @@ import pytest
 from kilonova.kube import Client
 from kilonova.kube.client.options import PropagationPolicy
 from kilonova.kube.client.resource import unstructured_resource
+from kilonova.local.controllers.garbagecollector import collector
+from kilonova.local.controllers.shared.discovery import discover_resources
 from tests.local.embedded_cluster import (
     CONFIG_MAPS,
     DEFINITIONS,
@@ -230,6 +232,34 @@ async def test_owners_of_kinds_that_are_added_and_removed(client: Client) -> Non
     await client.delete(DEFINITIONS, "widgets.example.com")
     await wait_deleted(client, DEFINITIONS, "widgets.example.com", None)
     await wait_deleted(client, CONFIG_MAPS, "child")
+
+
+async def test_kinds_that_are_added_together_are_discovered_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    discovered: list[str] = []
+
+    async def discover(client: Client, as_type: Any, *verbs: str) -> Any:
+        discovered.append(as_type.__name__)
+        return await discover_resources(client, as_type, *verbs)
+
+    monkeypatch.setattr(collector, "discover_resources", discover)
+    names = [f"kind{number}" for number in range(5)]
+    async with run_cluster() as cluster:
+        client = cluster.client("test")
+        await advance_time()
+        discovered.clear()
+        for name in names:
+            await client.create(DEFINITIONS, definition("example.com", name.title(), f"{name}s"))
+        await advance_time()
+        assert len(discovered) <= 2
+        for name in names:
+            kind = name.title()
+            resource = unstructured_resource("example.com", "v1", f"{name}s", kind, True)
+            owner = await make(client, name, resource=resource)
+            await make(client, name, reference(owner, kind, "example.com/v1"))
+            await client.delete(resource, name, "default")
+            await wait_deleted(client, CONFIG_MAPS, name)
 
 
 async def test_a_kind_that_is_no_longer_served_keeps_its_dependents(client: Client) -> None:

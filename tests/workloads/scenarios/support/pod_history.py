@@ -48,6 +48,7 @@ class PodHistory:
         """As they were before, in the order in which they were deleted."""
         self.reflector = Reflector(cluster.client, PODS, cluster.namespace)
         self.reflector.store.add_event_handler(self._on_pod_change)
+        self._cluster = cluster
         self._live_pods: dict[str, PodRecord] = {}
         self._changed_event = asyncio.Event()
 
@@ -73,6 +74,20 @@ class PodHistory:
             while not condition():
                 self._changed_event.clear()
                 await self._changed_event.wait()
+
+    async def wait_until_current(self) -> None:
+        """Wait until all changes before this call are recorded."""
+        store = self.reflector.store
+
+        async def condition() -> bool:
+            found = await self._cluster.list_objects(PODS)
+            stored = {
+                each["metadata"]["uid"]: each["metadata"]["resourceVersion"] for each in found
+            }
+            shown = {each["metadata"]["uid"]: store.version_of(each) for each in store.objects()}
+            return shown == stored
+
+        await self._cluster.wait_until(condition)
 
     async def wait_until_ready(self, count: int, image: str = "") -> None:
         """Wait until there are exactly so many pods and all are ready, and of an image."""
@@ -108,6 +123,7 @@ async def pod_history(cluster: ScenarioCluster) -> AsyncGenerator[PodHistory]:
     created = PodHistory(cluster)
     async with run_runnables([created.reflector], []):
         await created.reflector.wait_for_sync()
+        cluster.other_runnables.append(created.reflector)
         yield created
 
 

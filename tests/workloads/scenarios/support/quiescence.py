@@ -1,10 +1,12 @@
-"""When a scenario is quiescent: all components have seen all objects, and nothing changes."""
+"""When a scenario is quiescent: all components have seen all objects, no controller is at work, and
+nothing changes.
+"""
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any, TypeAlias
 
-from kilonova.kube import Client, Key, Reflector, Resource
+from kilonova.kube import Client, Controller, Key, Reflector, Resource
 from tests.local.embedded_cluster import NODES
 from tests.workloads.workload_cluster import CLIQUES, GANGS, PODS, SCALING_GROUPS, SETS
 
@@ -17,21 +19,25 @@ Versions: TypeAlias = dict[str, dict[Key, str]]
 
 
 async def wait_until_quiescent(
-    client: Client, namespace: str, caches: Iterable[Reflector[Any]]
+    client: Client,
+    namespace: str,
+    caches: Iterable[Reflector[Any]],
+    controllers: Collection[Controller],
 ) -> None:
-    """Wait until `caches` of the components show the stored state, and it stays unchanged for a
-    moment.
+    """Wait until `caches` of the components show the stored state and `controllers` are idle, and
+    the state stays unchanged for a moment.
 
-    On a slow machine caches lag, which is waited for; it does not make the rest look idle.
+    On a slow machine caches lag and requests of controllers take longer than that moment: these
+    are waited for.
     """
     watching = [each for each in caches if each.resource.full_name in _RESOURCE_NAMES]
     observed: Versions | None = None
     loop = asyncio.get_running_loop()
     started = loop.time()
     while observed != (now := await _list_versions(client, namespace)):
-        observed = (
-            now if all(_is_cache_current(each, namespace, now) for each in watching) else None
-        )
+        idle = all(each.queue.is_idle for each in controllers)
+        current = all(_is_cache_current(each, namespace, now) for each in watching)
+        observed = now if idle and current else None
         # Every look lists all kinds: a lagging component should not have to wait for its CPU time.
         look_again = max(0.05, (loop.time() - started) / 10)
         await asyncio.sleep(look_again if observed is None else QUIET_SECONDS)

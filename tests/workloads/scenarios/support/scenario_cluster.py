@@ -15,7 +15,16 @@ from typing import Any
 from kilonova.api.crds import load_definitions
 from kilonova.api.grove import names
 from kilonova.api.json import JsonObject
-from kilonova.kube import ApiStatusError, Client, Conflict, NotFound, Reflector, Resource, Runnable
+from kilonova.kube import (
+    ApiStatusError,
+    Client,
+    Conflict,
+    Controller,
+    NotFound,
+    Reflector,
+    Resource,
+    Runnable,
+)
 from kilonova.kube.client.resource import unstructured_resource
 from kilonova.local.simnodes import Fleet, SimulatedNodes
 from kilonova.local.simnodes.fleet.model import NodeGroup
@@ -127,14 +136,12 @@ class ScenarioCluster:
         await self.wait_until(condition)
 
     async def wait_until_settled(self) -> None:
-        """Wait until all components have seen all objects and nothing changes."""
-        caches = [
-            each
-            for each in (*self.other_runnables, *self._operator_runnables)
-            if isinstance(each, Reflector)
-        ]
+        """Wait until all components have seen all objects, none is at work and nothing changes."""
+        runnables = (*self.other_runnables, *self._operator_runnables)
+        caches = [each for each in runnables if isinstance(each, Reflector)]
+        controllers = [each for each in runnables if isinstance(each, Controller)]
         async with asyncio.timeout(TIMEOUT_SECONDS):
-            await wait_until_quiescent(self.client, self.namespace, caches)
+            await wait_until_quiescent(self.client, self.namespace, caches, controllers)
 
     async def list_remaining_objects(self) -> list[str]:
         """All that there is of the operator's kinds."""
@@ -151,7 +158,7 @@ class ScenarioCluster:
     async def start_operator(self) -> None:
         """Start a new operator."""
         operator = build_operator(self.client, self.settings)
-        self._operator_runnables = operator.runnables
+        self._operator_runnables = [*operator.runnables, *operator.leader_runnables]
         await self._operator.enter_async_context(
             run_runnables(operator.runnables, operator.leader_runnables)
         )

@@ -54,7 +54,7 @@ class UpdateScenario:
         await self.cluster.scale(SETS, self.name, replicas)
 
     async def wait_until_updated(self, replicas: int) -> Any:
-        """Wait until the set is completely updated; returns its status."""
+        """Wait until the set is completely updated and the history has it; returns its status."""
 
         async def condition() -> bool:
             found = await self.cluster.get(SETS, self.name)
@@ -65,6 +65,7 @@ class UpdateScenario:
             return bool(ended) and message and counts == (replicas, replicas)
 
         await self.cluster.wait_until(condition)
+        await self.history.wait_until_current()
         return await self.get_status()
 
     async def cordon_all_nodes(self) -> None:

@@ -6,6 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
+import msgspec
+
 from kilonova.api.json import JsonObject
 from kilonova.api.times import format_rfc3339
 from kilonova.local.apimachinery.unstructured import nested_object
@@ -60,11 +62,10 @@ class CrdHandler:
             await self._run_in_thread(partial(validate_definition, attributes.obj))
         if attributes.target.subresource:
             return
-        # Definitions are named <plural>.<group>. Names conflict in a group only; a schema takes
-        # long to decode.
+        # Definitions are named <plural>.<group>. Names conflict in a group only.
         suffix = f".{attributes.obj['spec'].get('group', '')}"
         others = [
-            entry.decode()
+            _decode_names(entry.body)
             for entry in self._store.collection(CRD_RESOURCE).range_entries("")
             if entry.key.endswith(suffix) and entry.key != attributes.obj["metadata"].get("name")
         ]
@@ -103,6 +104,28 @@ class CrdHandler:
         for kind in kinds:
             kind.schema_revision = max(kind.schema_revision, entry.rv)
         self._served_kinds.install_crd_kinds(entry.key, kinds)
+
+
+class _Group(msgspec.Struct):
+    group: str = ""
+
+
+class _AcceptedNames(msgspec.Struct, rename="camel"):
+    accepted_names: JsonObject | None = None
+
+
+class _DefinitionNames(msgspec.Struct):
+    """The parts of a definition that tell its names: its schemas take long to decode."""
+
+    spec: _Group
+    status: _AcceptedNames | None = None
+
+
+_names_decoder = msgspec.json.Decoder(_DefinitionNames)
+
+
+def _decode_names(body: bytes) -> JsonObject:
+    return msgspec.to_builtins(_names_decoder.decode(body))
 
 
 def _served_parts(definition: JsonObject) -> tuple[Any, ...]:

@@ -7,10 +7,10 @@ from functools import partial
 from kilonova.api.json import JsonObject
 from kilonova.local.apimachinery.unstructured import nested_object, nested_strings
 from kilonova.local.apiserver.customresources.scale import CustomResourceScale
+from kilonova.local.apiserver.customresources.schema_cache import shared_custom_schema
 from kilonova.local.apiserver.customresources.strategy import CustomResourceStrategy
 from kilonova.local.apiserver.endpoints.discovery import version_priority
 from kilonova.local.apiserver.kinds.kind import Kind, Subresource
-from kilonova.local.apiserver.schema.builtin import custom_schema
 from kilonova.local.objects.crd_names import is_established
 
 _VERBS = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
@@ -56,7 +56,7 @@ def _make_kind(definition: JsonObject, version: JsonObject) -> Kind:
         subresources["scale"] = Subresource(
             "scale", "Scale", "autoscaling", "v1", _SUBRESOURCE_VERBS
         )
-    load_schema = partial(custom_schema, nested_object(version, "schema", "openAPIV3Schema"))
+    load_schema = partial(shared_custom_schema, nested_object(version, "schema", "openAPIV3Schema"))
     result = Kind(
         group=group,
         version=name,

@@ -42,7 +42,8 @@ _STANDARD_FINALIZERS = frozenset({"orphan", "foregroundDeletion", "kubernetes"})
 
 
 class CustomResourceStrategy(KindStrategy):
-    """One version of a custom kind. Schema and rules are compiled when first used."""
+    """One version of a custom kind. Schema and rules are compiled when first used, once for all
+    kinds with the same schema."""
 
     has_generation = True
     allows_unconditional_update = False
@@ -72,10 +73,10 @@ class CustomResourceStrategy(KindStrategy):
     @property
     def is_slow_to_compile(self) -> bool:
         """Whether `compile_rules` has not run yet and takes long."""
-        return (
-            self._rule_set is None
-            and count_rules(self._load_schema().source) >= MANY_RULES_THRESHOLD
-        )
+        if self._rule_set is not None:
+            return False
+        schema = self._load_schema()
+        return schema.rule_sets is None and count_rules(schema.source) >= MANY_RULES_THRESHOLD
 
     def compile_for(self, obj: JsonObject) -> None:
         """Compile what validating `obj` requires, and all rules. Called on another thread."""
@@ -89,8 +90,11 @@ class CustomResourceStrategy(KindStrategy):
         if self._rule_set is not None:
             return
         schema = self._load_schema()
+        if schema.rule_sets is not None:  # compiled for another kind with this schema
+            self._rule_set = schema.rule_sets
+            return
         if not has_rules(schema.source):
-            self._rule_set = ()
+            self._rule_set = schema.rule_sets = ()
             return
         from kilonova.local.apiserver.schema.cel import CompileError, rule_set
 
@@ -100,7 +104,7 @@ class CustomResourceStrategy(KindStrategy):
             # The definition was accepted by an earlier version of the server.
             self._rule_set = internal(f"rules of {self._kind} {self._version}: {error}")
         else:
-            self._rule_set = () if compiled is None else (compiled,)
+            self._rule_set = schema.rule_sets = () if compiled is None else (compiled,)
 
     def set_defaults(self, obj: JsonObject) -> None:
         self._checker.default(obj)

@@ -13,6 +13,7 @@ from kilonova.local.apimachinery.errors import (
     required_value,
 )
 from kilonova.local.apimachinery.unstructured import nested_object, nested_objects
+from kilonova.local.apiserver.customresources.schema_cache import SchemaCache
 from kilonova.local.apiserver.customresources.trusted_schemas import (
     is_trusted,
     schema_digest,
@@ -260,15 +261,20 @@ def validate_selectable_fields(version: JsonObject, path: str) -> list[FieldErro
     return problems
 
 
-def find_unrecognized_formats(source: JsonObject) -> list[str]:
-    """Formats in a schema that are not validated."""
+def _find_unrecognized_formats(source: JsonObject) -> list[str]:
     found: list[str] = []
     format, type = source.get("format", ""), source.get("type", "")
     if format and not _is_known_format(type, format):
         found.append(format)
     for child in _subschemas(source):
-        found += find_unrecognized_formats(child)
+        found += _find_unrecognized_formats(child)
     return found
+
+
+find_unrecognized_formats: SchemaCache[list[str]] = SchemaCache(
+    _find_unrecognized_formats, limit=1024
+)
+"""Formats in a schema that are not validated."""
 
 
 def _is_known_format(type: str, format: str) -> bool:

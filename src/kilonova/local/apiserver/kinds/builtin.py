@@ -2,7 +2,7 @@
 
 import importlib
 import pkgutil
-from functools import partial
+from functools import cache, partial
 
 import msgspec
 
@@ -43,8 +43,7 @@ class _KindRow(msgspec.Struct, rename="camel"):
 
 def builtin_kinds() -> list[Kind]:
     """Every built-in resource, in the order of discovery. Schemas are loaded when used."""
-    for module in pkgutil.walk_packages(kinds.__path__, kinds.__name__ + "."):
-        importlib.import_module(module.name)
+    _register_strategies()
     found = [
         _make_kind(row) for row in msgspec.json.decode(table("kinds.json"), type=list[_KindRow])
     ]
@@ -53,6 +52,12 @@ def builtin_kinds() -> list[Kind]:
         if storage := _storage_version(kind):
             _set_conversion(kind, storage, stored[storage.group, kind.plural])
     return found
+
+
+@cache
+def _register_strategies() -> None:
+    for module in pkgutil.walk_packages(kinds.__path__, kinds.__name__ + "."):
+        importlib.import_module(module.name)
 
 
 def _set_conversion(kind: Kind, storage: StorageVersion, stored: Kind) -> None:

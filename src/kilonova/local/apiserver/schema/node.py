@@ -40,6 +40,7 @@ class Schema:
     source: JsonObject = field(default_factory=dict[str, Any])  # the OpenAPI source: limits, rules
     checker: Any = field(default=None, repr=False)  # of a kind's root: cache of `schema_checker`
     merge_schema: Any = field(default=None, repr=False)  # of a kind's root: cache of field_manager
+    rule_sets: Any = field(default=None, repr=False)  # of a custom kind's root: its compiled rules
 
     def key_defaults(self) -> dict[str, Any]:
         """Defaults of the keys of a `map` list (a port's protocol), for items that omit them."""
@@ -119,7 +120,7 @@ class SchemaDefinitions:
         for copy, original, settings in self._overridden:
             for each in fields(Schema):
                 setattr(copy, each.name, getattr(original, each.name))
-            copy.checker = copy.merge_schema = None
+            copy.checker = copy.merge_schema = copy.rule_sets = None
             _apply_overrides(copy, settings)
         self._overridden.clear()
 

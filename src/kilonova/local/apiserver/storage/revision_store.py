@@ -17,6 +17,8 @@ WATCH_CACHE_SECONDS = 75.0
 WATCH_CACHE_EVENTS = 100_000
 WATCH_CACHE_BYTES = 64 << 20
 _TRIM_INTERVAL = 512
+_FIRST_REVISION = 1
+"""Of a store with a log that is empty."""
 
 
 class PutEntry(msgspec.Struct, frozen=True):
@@ -81,13 +83,18 @@ class RevisionStore:
                 collection.oldest_revision = self._oldest_revision
             else:
                 self._cache_event(collection, event)
-        self._proposed_revision = self.revision = max(last, 1)
+        self._proposed_revision = self.revision = max(last, _FIRST_REVISION)
 
     def collection(self, resource: str) -> Collection:
         found = self._collections.get(resource)
         if found is None:
             found = self._collections[resource] = Collection(resource, self._oldest_revision)
         return found
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing was ever written."""
+        return self._proposed_revision <= _FIRST_REVISION
 
     def observe(self, resource: str, observer: Callable[[StorageEvent], None]) -> None:
         """Call `observer` with every change of a collection, before the write is acknowledged."""

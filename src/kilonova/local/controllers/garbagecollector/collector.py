@@ -32,6 +32,8 @@ from kilonova.local.controllers.shared.discovery import discover_resources
 _IGNORED = frozenset({("", "events"), ("events.k8s.io", "events")})
 _WORKERS = 4
 _RETRY_SECONDS = 1.0
+_BATCH_SECONDS = 0.1
+"""How long changes of definitions are collected: a component installs several."""
 _log = get_logger(__name__)
 
 
@@ -85,6 +87,7 @@ class GarbageCollector:
             self._set_monitors(desired, group)
             if await self._wait_synced_or_changed():
                 await self._changed.wait()
+            await asyncio.sleep(_BATCH_SECONDS)
 
     def _set_monitors(
         self, resources: list[Resource[OwnedObject]], group: asyncio.TaskGroup
@@ -107,9 +110,12 @@ class GarbageCollector:
 
     async def _wait_synced_or_changed(self) -> bool:
         """Wait until every reflector has synced; False if the resources changed meanwhile."""
-        synced = asyncio.gather(
-            *(followed.reflector.wait_for_sync() for followed in self._monitors.values())
-        )
+        reflectors = [followed.reflector for followed in self._monitors.values()]
+        syncing = [each.wait_for_sync() for each in reflectors if not each.has_synced]
+        if not syncing:
+            self._synced.set()
+            return True
+        synced = asyncio.gather(*syncing)
         changed = asyncio.ensure_future(self._changed.wait())
         try:
             await asyncio.wait((synced, changed), return_when=asyncio.FIRST_COMPLETED)
