@@ -8,23 +8,22 @@ from pathlib import Path
 from kilonova.api.scheduling_names import DEFAULT_SCHEDULER_NAME
 from kilonova.catalog import load_catalog
 from kilonova.component.embedded import EmbeddedComponent, EmbeddedContext
-from kilonova.component.failure import CommandFailed
 from kilonova.gpu.admission import build_handlers, list_webhooks
 from kilonova.gpu.agent.context import AgentContext
 from kilonova.gpu.agent.metrics import AgentMetrics
-from kilonova.gpu.agent.simulated.fleet import SimulatedAgents
 from kilonova.gpu.agent.simulated.runner import build_simulated_agents
 from kilonova.gpu.controllers import ControllerSettings, build_gpu_controllers
+from kilonova.gpu.embedded_metrics import EmbeddedMetrics
 from kilonova.kube import Runnable
 from kilonova.kube.admission.registration import list_in_process_webhooks
 from kilonova.kube.events import EventRecorder
-from kilonova.kube.serving.http_server import format_bind_error
 
 
 def build_embedded_gpu(context: EmbeddedContext) -> EmbeddedComponent:
     """Agents, controllers and webhooks; the API server exposes the metrics of the agents."""
     cluster = context.cluster
     settings = _settings_for(context)
+    metrics = EmbeddedMetrics(context)
     folders = _AgentFolders(cluster.data_path and context.directory / "agents")
 
     def build_runnables() -> Sequence[Runnable]:
@@ -48,7 +47,6 @@ def build_embedded_gpu(context: EmbeddedContext) -> EmbeddedComponent:
             cluster.clock.monotonic,
         )
         cluster.provide_gpu_readings(agents.agents.read_gpus)
-        metrics = _build_metrics_server(context, agents.agents)
         controllers = build_gpu_controllers(
             context.client,
             settings,
@@ -58,7 +56,7 @@ def build_embedded_gpu(context: EmbeddedContext) -> EmbeddedComponent:
         )
         return [
             *agents.runnables,
-            *metrics,
+            *metrics.build_runnables(agents.agents),
             *controllers.runnables,
             *controllers.leader_runnables,
         ]
@@ -66,26 +64,8 @@ def build_embedded_gpu(context: EmbeddedContext) -> EmbeddedComponent:
     return EmbeddedComponent(
         build_runnables=build_runnables,
         build_webhooks=lambda: list_in_process_webhooks(list_webhooks(), build_handlers(settings)),
+        claim_ports=metrics.claim_port,
     )
-
-
-def _build_metrics_server(context: EmbeddedContext, agents: SimulatedAgents) -> Sequence[Runnable]:
-    """The metrics of the simulated GPUs; nothing without the flag."""
-    port = context.flags.get("gpu-metrics-port")
-    if not isinstance(port, int):
-        return ()
-    from kilonova.gpu.agent.simulated.node_readings import SimulatedReadings
-    from kilonova.gpu.exporter.server import build_exporter_server
-
-    readings = SimulatedReadings(agents, context.cluster.clock.now)
-    try:
-        server = build_exporter_server(readings.read, port, host="127.0.0.1", tries=0)
-    except OSError as error:
-        raise CommandFailed(
-            f"--gpu-metrics-port {port} cannot be used ({format_bind_error(error)}): choose "
-            "another (0 for any free)"
-        ) from error
-    return readings, server
 
 
 def _settings_for(context: EmbeddedContext) -> ControllerSettings:

@@ -13,6 +13,7 @@ from kilonova.gpu.exporter.server import build_exporter_server
 from tests.gpu.devices.machines import simulate
 from tests.gpu.exporter.readings import Exposition, load, read, user
 from tests.harness.http_probe import fetch
+from tests.harness.server_process import find_free_port
 
 OPENMETRICS = "application/openmetrics-text; version=1.0.0"
 
@@ -64,12 +65,14 @@ async def test_server_takes_the_next_port_where_the_first_is_taken() -> None:
     async def nothing() -> ExporterReading:
         return ExporterReading(())
 
-    with socket.create_server(("127.0.0.1", 0)) as other:
-        taken = other.getsockname()[1]
+    taken = find_free_port()
+    with socket.create_server(("127.0.0.1", taken)):
         server = build_exporter_server(nothing, taken, host="127.0.0.1")
         assert taken < server.bind() <= taken + 10
         with pytest.raises(OSError, match="in use"):
             build_exporter_server(nothing, taken, host="127.0.0.1", tries=0)
+    with pytest.raises(OSError, match="assign requested address"):
+        build_exporter_server(nothing, taken, host="203.0.113.1")  # no address of this machine
     task = asyncio.create_task(server.run())
     url = f"http://127.0.0.1:{server.bind()}"
     assert await asyncio.to_thread(fetch, f"{url}/health") == (200, b"ok\n")

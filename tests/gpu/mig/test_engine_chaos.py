@@ -3,13 +3,14 @@
 A run is determined by its seed (`KILONOVA_SEED`); `make faults` does more of them.
 """
 
+import contextlib
 import os
 from pathlib import Path
 from random import Random
 
 import pytest
 
-from kilonova.gpu.devices.errors import GpuErrorKind
+from kilonova.gpu.devices.errors import GpuError, GpuErrorKind
 from kilonova.gpu.devices.fault_injection import CHANGES, Fault, FaultyBackend
 from kilonova.gpu.devices.simulated import ProcessLoad, SimulatedBackend
 from kilonova.gpu.mig.calls import InlineCalls
@@ -27,6 +28,7 @@ pytestmark = pytest.mark.campaign
 
 RUNS = int(os.environ.get("KILONOVA_FAULT_RUNS", "200" if IS_FULL else "20"))
 EVENTS = 80
+EVENT_NAMES = ("add_pod", "add_pod", "end_pod", "change_stock", "meddle", "inject")
 
 
 class Crash(BaseException):
@@ -137,6 +139,28 @@ class Node:
             targets[device.uuid] = Target(stock=stock, is_exact=self.random.random() < 0.5)
         await self.engine.apply(targets)
 
+    async def meddle(self) -> None:
+        """Somebody else changes the devices; the engine may hear of it."""
+        assert self.engine is not None
+        device = self.random.choice(self.hardware.read_inventory().devices)
+        assert device.geometry is not None
+        profile = self.random.choice(device.geometry.profiles)
+        start = self.random.choice(profile.starts)
+        unheld = [
+            each
+            for each in device.instances
+            if SlotRequest(device.uuid, Slot(each.profile, each.start)) not in self.assigned()
+        ]
+        with contextlib.suppress(GpuError):
+            if unheld and self.random.random() < 0.5:
+                self.hardware.destroy_instance(device.uuid, self.random.choice(unheld).uuid)
+            elif self.random.random() < 0.5:
+                self.hardware.leave_partial_instance(device.uuid, profile.name, start)
+            else:
+                self.hardware.create_instance(device.uuid, profile.name, start)
+        if self.random.random() < 0.5:
+            await self.engine.refresh()
+
     def inject(self) -> None:
         """One of the next calls fails, before or after its effect."""
         self.backend.clear()
@@ -170,7 +194,7 @@ async def test_random_events_touch_nothing_in_use(
     engine = await node.start()
     for _ in range(EVENTS):
         before, made = node.running(), node.existing()
-        event = node.random.choice(["add_pod", "add_pod", "end_pod", "change_stock", "inject"])
+        event = node.random.choice(EVENT_NAMES)
         if event == "inject":
             node.inject()
         elif node.random.random() < 0.15:

@@ -28,8 +28,9 @@ class OperatorProcess:
     process: ServerProcess
 
     def read_log(self) -> list[dict[str, Any]]:
-        """What it has logged."""
-        return [json.loads(each) for each in self.process.log.read_text().splitlines()]
+        """What it has logged; a line that is being written is left out."""
+        text = self.process.log.read_text()
+        return [json.loads(each) for each in text[: text.rfind("\n") + 1].splitlines()]
 
     def request(self, path: str) -> tuple[int, str]:
         """The response of its health and metrics port."""

@@ -1,5 +1,8 @@
 """Nodes and pods as the node agent reads them."""
 
+from collections.abc import Mapping
+from functools import lru_cache
+
 import msgspec
 from msgspec.structs import force_setattr
 
@@ -11,7 +14,7 @@ from kilonova.api.simulated_faults import LOST_GPUS_ANNOTATION, XID_ANNOTATION
 from kilonova.kube import Resource
 
 MIG_CONFIG_LABEL = "nvidia.com/mig.config"
-_NO_LIMITS: dict[str, str | int | float] = {}
+Limits = Mapping[str, str | int | float]
 _LABEL_PREFIXES = ("nvidia.com/", "kilonova.dev/node-kind")
 
 
@@ -117,16 +120,18 @@ class ContainerClaim(msgspec.Struct, frozen=True, gc=False):
 class ContainerResources(msgspec.Struct, frozen=True, gc=False):
     """What a container requests, of resources those of GPUs."""
 
-    limits: dict[str, str | int | float] = {}
+    limits: Limits = {}
     claims: tuple[ContainerClaim, ...] = ()
 
     def __post_init__(self) -> None:
-        kept = {
-            intern_value(name): each
-            for name, each in self.limits.items()
-            if name.startswith("nvidia.com/")
-        }
-        force_setattr(self, "limits", kept or _NO_LIMITS)
+        kept = [each for each in self.limits.items() if each[0].startswith("nvidia.com/")]
+        force_setattr(self, "limits", _share_limits(tuple(kept)))
+
+
+@lru_cache(maxsize=256)
+def _share_limits(limits: tuple[tuple[str, str | int | float], ...]) -> Limits:
+    """One mapping for all containers with the same limits: most of a workload's are alike."""
+    return dict(limits)
 
 
 class Container(msgspec.Struct, frozen=True, gc=False):

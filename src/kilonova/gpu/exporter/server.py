@@ -5,7 +5,7 @@ time share one rendering.
 """
 
 import asyncio
-import socket
+import errno
 from collections.abc import Awaitable, Callable
 
 from kilonova.gpu.exporter.collector import render
@@ -44,7 +44,7 @@ def build_exporter_server(
         try:
             server.bind()
         except OSError as error:
-            if candidate == last or not is_port_taken(host, candidate):
+            if candidate == last or error.errno != errno.EADDRINUSE:
                 raise
             _log.warning(
                 "exporter port is taken, as by DCGM's exporter: trying the next",
@@ -54,13 +54,6 @@ def build_exporter_server(
             continue
         return server
     raise AssertionError("unreachable: the last port either binds or raises")
-
-
-def is_port_taken(host: str, port: int) -> bool:
-    """Whether something else listens on a port, in contrast to a port that may not be used."""
-    with socket.socket() as probe:
-        probe.settimeout(1.0)
-        return probe.connect_ex((host or "127.0.0.1", port)) == 0
 
 
 class _Scraper:

@@ -17,12 +17,14 @@ the other; calls of the backend are made by `DeviceCalls`, as a rule in threads.
 """
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
 
 from kilonova.gpu.devices.backend import GpuBackend
+from kilonova.gpu.devices.errors import GpuError
 from kilonova.gpu.devices.model import DeviceTelemetry, MigInstance, NodeInventory
 from kilonova.gpu.mig.calls import DeviceCalls, ThreadCalls
 from kilonova.gpu.mig.device_view import DeviceView
@@ -188,6 +190,11 @@ class MigEngine:
         """
         geometries = self._view.geometries()
         wanted = tuple(normalise_request(each, geometries) for each in requests)
+        existing = {(each.device, each.slot) for each in self._view.states.instances()}
+        if any((each.device, each.slot) in existing for each in wanted):
+            # Somebody else may have destroyed one since it was last seen.
+            with contextlib.suppress(GpuError):
+                await self.refresh()
         devices = sorted({each.device for each in wanted})
         has_looked = any(self._view.is_busy(device) for device in devices)
         if has_looked:  # their processes may have ended
