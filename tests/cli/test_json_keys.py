@@ -45,6 +45,8 @@ COMMANDS: dict[str, tuple[list[tuple[str, ...]], str]] = {
     "gpu discover": ([("--backend", "simulated:h100:2")], ""),
     "gpu topology": ([("--backend", "simulated:h100:2")], ""),
     "gpu health": ([("--backend", "simulated:h100:2")], ""),
+    "gpu mig rebalance": ([ON], ""),
+    "install": ([()], "openAPIV3Schema"),
     "catalog gpus": ([()], "sharesPcieSwitch directBoard"),
     "catalog machines": ([()], ""),
     "catalog prices": ([()], "onDemand"),

@@ -287,6 +287,15 @@ export interface UsageRow {
   memory: number;
 }
 
+/** What is measured of one MIG instance; None is unknown. */
+export interface InstanceReading {
+  profile: string;
+  start?: number;
+  utilisation?: number;
+  /** Memory in use, in MiB. */
+  memory?: number;
+}
+
 /** What is measured of one device; None is unknown. */
 export interface GpuReading {
   index: number;
@@ -298,6 +307,7 @@ export interface GpuReading {
   power?: number;
   /** In degrees Celsius. */
   temperature?: number;
+  instances?: InstanceReading[];
 }
 
 /** Live metrics of a node's GPUs, where they exist. Its id is the node's name. */

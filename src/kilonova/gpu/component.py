@@ -82,6 +82,11 @@ COMPONENTS = (
                 "GPUs for containers",
                 "device plugin and DRA driver on a kubelet",
             ),
+            DocsPage(
+                "docs/gpu/exporter.md",
+                "Metrics of GPUs",
+                "the exporter for Prometheus, alerts and dashboards",
+            ),
         ),
     ),
     Component(

@@ -41,7 +41,13 @@ def mig() -> None:
 
 @app.command("export")
 def export(backend: Backend = "nvml") -> None:
-    """Print the MIG instances of this machine as a file of mig-parted."""
+    """Print the MIG instances of this machine as a file of mig-parted.
+
+    \b
+    Examples:
+      kilonova gpu mig export > current.yaml
+      kilonova gpu mig export --backend simulated:h100
+    """
     from kilonova.gpu.mig.parted.config_file import format_config_file
     from kilonova.gpu.mig.parted.operations import export_config
 
@@ -53,7 +59,12 @@ def export(backend: Backend = "nvml") -> None:
 
 @app.command("defaults")
 def defaults(backend: Backend = "nvml") -> None:
-    """Print the configs that NVIDIA ships with mig-parted, for the GPUs of this machine."""
+    """Print the configs that NVIDIA ships with mig-parted, for the GPUs of this machine.
+
+    \b
+    Examples:
+      kilonova gpu mig defaults > configs.yaml
+    """
     from kilonova.gpu.mig.parted.config_file import format_config_file
     from kilonova.gpu.mig.parted.default_configs import generate_configs
 
@@ -66,7 +77,13 @@ def defaults(backend: Backend = "nvml") -> None:
 
 @app.command("assert")
 def assert_(file: File, config: ConfigName = "", backend: Backend = "nvml") -> None:
-    """Compare this machine with a config; exits with 1 and the differences if it differs."""
+    """Compare this machine with a config; exits with 1 and the differences if it differs.
+
+    \b
+    Examples:
+      kilonova gpu mig assert current.yaml
+      kilonova gpu mig assert configs.yaml --config all-balanced
+    """
     from kilonova.gpu.mig.parted.operations import check_config
 
     name, rules = _load_config(file, config)
@@ -93,6 +110,11 @@ def apply(
     Instances that the config has and that exist stay. A GPU with an instance in use that the config
     lacks is left as it is, and the command exits with 1. On a node with an agent, use the label
     nvidia.com/mig.config of the node instead: the agent keeps others out.
+
+    \b
+    Examples:
+      kilonova gpu mig apply configs.yaml --config all-balanced --dry-run
+      kilonova gpu mig apply configs.yaml --config all-1g.10gb
     """
     from kilonova.gpu.mig.steps import describe_step
 
@@ -127,6 +149,11 @@ def rebalance(
 
     Nothing is changed. A move is listed if the capacity that it frees, for the profiles that pods
     have now, is worth more than the work that a restart loses.
+
+    \b
+    Examples:
+      kilonova gpu mig rebalance
+      kilonova gpu mig rebalance -o json
     """
     from kilonova.catalog import load_catalog
     from kilonova.catalog.mig import geometry_named

@@ -4,6 +4,7 @@ import time
 from collections.abc import AsyncIterator
 
 import grpc.aio
+
 from kilonova.gpu.agent.grpc.agent_grpc import NodeAgentServicer
 from kilonova.gpu.agent.grpc.agent_pb2 import (
     GetHealthRequest,
