@@ -180,6 +180,24 @@ async def test_when_all_nodes_are_unreachable_no_pod_is_evicted() -> None:
             assert "deletionTimestamp" not in each["metadata"]
 
 
+async def test_taint_is_taken_back_when_the_last_node_is_lost() -> None:
+    async with run_cluster() as cluster:
+        client = cluster.client("test")
+        await join(client, "one")
+        await advance_time(30)
+        await join(client, "two")
+        evicted = {("unreachable", "NoSchedule"), ("unreachable", "NoExecute")}
+
+        async def is_evicted() -> bool:
+            return await taints(client, "one") == evicted
+
+        await wait_for_condition(is_evicted)
+        assert (await conditions(client, "two"))["Ready"] == "True"
+        await become(client, "Unknown", "two")
+        await advance_time(60)
+        assert await taints(client, "one") == {("unreachable", "NoSchedule")}
+
+
 async def test_nodes_are_tainted_one_in_ten_seconds() -> None:
     async with run_cluster(fleet=Fleet((NodeGroup("well", 9),))) as cluster:
         client = cluster.client("test")

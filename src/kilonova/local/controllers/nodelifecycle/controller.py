@@ -255,9 +255,11 @@ class NodeLifecycleController:
             return None, _RETRY_SECONDS
         lost = (NOT_READY_TAINT, UNREACHABLE_TAINT)
         if any(each.effect == "NoExecute" and each.key in lost for each in node.spec.taints):
-            return desired, 0.0  # a taint may be replaced by the other without rate limit
+            # A taint may be replaced by the other without rate limit. It is looked at again, because
+            # it is removed if all zones are disrupted later.
+            return desired, _RETRY_SECONDS
         wait = self._zones.eviction_delay(node, asyncio.get_running_loop().time())
-        return (None, wait) if wait else (desired, 0.0)
+        return (None, wait) if wait else (desired, _RETRY_SECONDS)
 
     async def _mark_pods_not_ready(self, node: Node) -> None:
         """Mark the pods of a node that is not ready as not ready, whatever their status says."""
