@@ -3,6 +3,7 @@ instances, evicts and serves, and its account may do exactly what it uses."""
 
 import asyncio
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -90,13 +91,22 @@ def test_account_has_no_other_permissions(deployed: Api) -> None:
     assert {each: account(deployed).is_allowed(*each) for each in table} == table
 
 
-async def test_agent_does_all_of_it_with_its_account(deployed: Api, tmp_path: Path) -> None:
+@pytest.fixture
+def kubelet_dir() -> Iterator[Path]:
+    """A folder for the kubelet; paths of sockets are short."""
+    with tempfile.TemporaryDirectory(prefix="k-") as folder:
+        yield Path(folder)
+
+
+async def test_agent_does_all_of_it_with_its_account(
+    deployed: Api, tmp_path: Path, kubelet_dir: Path
+) -> None:
     node = f"gpu-of-{deployed.namespace}"
     token = account(deployed).request_token()
     kubeconfig = write_token_kubeconfig(deployed.access, tmp_path / "account", token)
     state = tmp_path / "state"
     options = ("--node-name", node, "--backend", "simulated:h100:2", "--state-dir", str(state))
-    options += ("--kubelet-dir", str(tmp_path / "k"), "--cdi-dir", str(tmp_path / "cdi"))
+    options += ("--kubelet-dir", str(kubelet_dir), "--cdi-dir", str(tmp_path / "cdi"))
     options += ("--port", "0", "--no-device-plugin")
     async with deployed.client() as client:
         await client.create(NODES, {"metadata": {"name": node}})
@@ -208,3 +218,26 @@ async def test_second_agent_on_a_node_stops_with_the_reason(deployed: Api, tmp_p
 def component_command(kubeconfig: Path, options: tuple[str, ...]) -> list[str]:
     command = [sys.executable, "-P", "-m", "kilonova.cli", "run", "agent"]
     return [*command, "--kubeconfig", str(kubeconfig), "--health-port", "0", *options]
+
+
+async def test_folder_with_too_long_sockets_is_rejected(deployed: Api, tmp_path: Path) -> None:
+    node = f"long-of-{deployed.namespace}"
+    token = account(deployed).request_token()
+    kubeconfig = write_token_kubeconfig(deployed.access, tmp_path / "account", token)
+    options = ("--node-name", node, "--backend", "simulated:l4", "--no-grpc", "--no-exporter")
+    options += ("--state-dir", str(tmp_path / "state"), "--kubelet-dir", str(tmp_path / ("k" * 99)))
+    async with deployed.client() as client:
+        await client.create(NODES, {"metadata": {"name": node}})
+        try:
+            started = await asyncio.create_subprocess_exec(
+                *component_command(kubeconfig, options),
+                stderr=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.DEVNULL,
+            )
+            _, errors = await asyncio.wait_for(started.communicate(), 60)
+            assert started.returncode == 1
+            assert b"--kubelet-dir" in errors
+            assert b"choose a shorter kubelet folder" in errors
+            assert b"Traceback" not in errors
+        finally:
+            await client.delete(NODES, node)

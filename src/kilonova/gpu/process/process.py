@@ -14,6 +14,7 @@ from kilonova.gpu.agent.resources import NODES
 from kilonova.gpu.agent.verification.verifier import PodVerifier
 from kilonova.gpu.devices.errors import GpuError
 from kilonova.gpu.devices.selection import open_backend
+from kilonova.gpu.kubelet.paths import SocketPathTooLong
 from kilonova.gpu.mig.node_lock import EngineIsRunning
 from kilonova.gpu.process.exporter import build_exporter
 from kilonova.gpu.process.kubelet_parts import build_kubelet_parts
@@ -80,7 +81,10 @@ async def _add_runnables(process: Process, options: AgentOptions) -> None:
     except GpuError as error:
         raise CommandFailed(f"the GPUs of {options.node} cannot be read: {error}") from error
     process.manager.add(*local.runnables, _Closing(local))
-    process.manager.add(*await build_kubelet_parts(process, options, local, backend))
+    try:
+        process.manager.add(*await build_kubelet_parts(process, options, local, backend))
+    except SocketPathTooLong as error:
+        raise CommandFailed(f"--kubelet-dir {options.kubelet_dir} is too long: {error}") from error
     if options.exporter_port is not None:
         process.manager.add(*build_exporter(options, options.exporter_port, local, _now))
     if options.port is not None:
