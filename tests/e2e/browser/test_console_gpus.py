@@ -34,7 +34,7 @@ def test_details_of_a_node_identify_its_gpus(page: Page, console_cluster: Consol
     expect(first).to_contain_text("MIG disabled")
     lost = details.get_by_role("listitem", name="GPU 7")
     expect(lost).to_contain_text("Lost")
-    expect(lost).to_contain_text("Xid 79 on GPU 7: GPU has fallen off the bus")
+    expect(lost).to_contain_text("XID 79: GPU has fallen off the bus")
 
 
 def test_details_of_a_node_name_the_holders_of_mig_instances(
@@ -63,7 +63,7 @@ def test_tooltip_of_a_gpu_identifies_it(page: Page, console_cluster: ConsoleClus
     for text in (gpus[4]["uuid"], f"PCI {gpus[4]['pci']}, 132 SMs, MIG disabled", "Free"):
         expect(tooltip).to_contain_text(text)
     # The loss of another GPU is none of its problems.
-    expect(tooltip).not_to_contain_text("Xid 79")
+    expect(tooltip).not_to_contain_text("XID 79")
 
 
 def devices(console_cluster: ConsoleCluster) -> list[dict[str, Any]]:
