@@ -255,8 +255,8 @@ class NodeLifecycleController:
             return None, _RETRY_SECONDS
         lost = (NOT_READY_TAINT, UNREACHABLE_TAINT)
         if any(each.effect == "NoExecute" and each.key in lost for each in node.spec.taints):
-            # A taint may be replaced by the other without rate limit. It is looked at again, because
-            # it is removed if all zones are disrupted later.
+            # A taint may be replaced by the other without rate limit. The node is looked at again:
+            # its taint is removed if all zones are disrupted later.
             return desired, _RETRY_SECONDS
         wait = self._zones.eviction_delay(node, asyncio.get_running_loop().time())
         return (None, wait) if wait else (desired, _RETRY_SECONDS)
