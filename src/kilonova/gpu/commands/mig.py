@@ -145,7 +145,7 @@ def rebalance(
     context: Context = None,
     data: Data = None,
 ) -> None:
-    """Print which pods of a cluster would rather have their MIG instances elsewhere, and why.
+    """Print which pods of a cluster should have their MIG instances elsewhere, and why.
 
     Nothing is changed. A move is listed if the capacity that it frees, for the profiles that pods
     have now, is worth more than the work that a restart loses.

@@ -16,7 +16,7 @@ class GpuErrorKind(StrEnum):
     IN_USE = "InUse"
     """Processes, or other instances, use what was to be changed: nothing was changed."""
     INSUFFICIENT_RESOURCES = "InsufficientResources"
-    """There is no room on the device for what was requested."""
+    """The device lacks free capacity for what was requested."""
     NOT_FOUND = "NotFound"
     """There is no such device or instance, or it is gone already."""
     DEVICE_LOST = "DeviceLost"

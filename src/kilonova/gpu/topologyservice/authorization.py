@@ -1,4 +1,4 @@
-"""Who may ask: the API server of the cluster decides.
+"""Authorization of callers: the API server of the cluster decides.
 
 A caller shows a bearer token, which a TokenReview authenticates; a SubjectAccessReview then tells
 whether that user may `get` the path, as for any URL of Kubernetes that is no resource. Both answers

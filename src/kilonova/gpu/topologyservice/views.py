@@ -46,7 +46,7 @@ class GpuView(msgspec.Struct, frozen=True, gc=False, rename="camel", omit_defaul
     """Why it is unhealthy."""
     mig_enabled: bool = False
     occupied_slices: tuple[int, ...] = ()
-    """Memory slices that are given to pods or claims."""
+    """Memory slices that are allocated to pods or claims."""
     instances: tuple[InstanceView, ...] = ()
 
 
@@ -59,7 +59,7 @@ class LinkView(msgspec.Struct, frozen=True, gc=False, rename="camel"):
 
 
 class NodeView(msgspec.Struct, frozen=True, rename="camel"):
-    """The GPUs of a node. `free_gpus` are healthy and given to nobody."""
+    """The GPUs of a node. `free_gpus` are healthy and allocated to no pod or claim."""
 
     node: str
     domains: Mapping[str, str]
