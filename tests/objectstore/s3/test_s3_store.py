@@ -99,6 +99,47 @@ async def test_cancelled_upload_leaves_no_parts(s3_bucket: Bucket) -> None:
     assert await count_uploads(s3_bucket) == 0
 
 
+async def test_upload_cancelled_while_it_is_created_leaves_nothing(s3_bucket: Bucket) -> None:
+    async def send_two_parts() -> AsyncGenerator[bytes]:
+        yield bytes(2 * PART)
+
+    async with (
+        FlakyProxy(s3_bucket.url) as proxy,
+        S3Store(proxy.rewrite(s3_bucket).settings(limits=S3Limits(part_bytes=PART))) as store,
+    ):
+        proxy.hold_requests = 1
+        upload = asyncio.create_task(store.upload("weights.bin", send_two_parts()))
+        await proxy.held.wait()
+        upload.cancel()
+        proxy.released.set()
+        with pytest.raises(asyncio.CancelledError):
+            await upload
+    assert await count_uploads(s3_bucket) == 0
+
+
+async def test_cancelled_upload_ends_after_the_parts_on_their_way(s3_bucket: Bucket) -> None:
+    async with (
+        FlakyProxy(s3_bucket.url) as proxy,
+        S3Store(
+            proxy.rewrite(s3_bucket).settings(limits=S3Limits(part_bytes=PART, concurrency=1))
+        ) as store,
+    ):
+
+        async def hold_first_part() -> AsyncGenerator[bytes]:
+            proxy.hold_requests = 1
+            yield bytes(2 * PART)
+
+        upload = asyncio.create_task(store.upload("weights.bin", hold_first_part()))
+        await proxy.held.wait()
+        upload.cancel()
+        ended, _ = await asyncio.wait({upload}, timeout=0.2)
+        assert not ended, "a part is on its way, and would arrive after the abort"
+        proxy.released.set()
+        with pytest.raises(asyncio.CancelledError):
+            await upload
+    assert await count_uploads(s3_bucket) == 0
+
+
 async def test_conditional_write_whose_response_is_lost_is_not_repeated(
     moto_bucket: Bucket,
 ) -> None:

@@ -2,8 +2,8 @@
 
 import asyncio
 import base64
-from collections.abc import AsyncIterable
-from typing import Any
+from collections.abc import AsyncIterable, Coroutine
+from typing import Any, TypeVar
 
 from kilonova.objectstore.checksums import Crc32
 from kilonova.objectstore.errors import ObjectStoreError, ObjectTooLarge
@@ -12,6 +12,8 @@ from kilonova.objectstore.s3.client import S3Client, S3Response
 _PARTS_IN_FLIGHT = 4
 _MAX_PARTS = 10_000
 """The limit of S3."""
+
+T = TypeVar("T")
 
 
 class MultipartUpload:
@@ -23,29 +25,14 @@ class MultipartUpload:
         self._address: dict[str, object] = {"Key": path}
         self._whole = Crc32()
         self._parts: list[dict[str, Any]] = []
+        self._underway: set[asyncio.Task[Any]] = set()
 
     async def run(self, parts: AsyncIterable[bytes], condition: dict[str, str]) -> S3Response:
         """Upload the parts, of at least 5 MiB but for the last, and complete the object."""
-        created = await self._client.call(
-            "create_multipart_upload",
-            self._key,
-            self._address | {"ChecksumAlgorithm": "CRC32", "ChecksumType": "FULL_OBJECT"},
-        )
-        self._address["UploadId"] = created["UploadId"]
         try:
+            await self._finish(self._create())
             await self._upload_parts(parts)
-            return await self._client.call(
-                "complete_multipart_upload",
-                self._key,
-                {
-                    **self._address,
-                    **condition,
-                    "MultipartUpload": {"Parts": sorted(self._parts, key=_part_number)},
-                    "ChecksumCRC32": encode_crc32(self._whole),
-                    "ChecksumType": "FULL_OBJECT",
-                },
-                once=True,
-            )
+            return await self._finish(self._complete(condition))
         except BaseException:
             await asyncio.shield(self._abort())
             raise
@@ -55,13 +42,29 @@ class MultipartUpload:
         """The checksum of all parts so far."""
         return self._whole
 
+    async def _finish(self, request: Coroutine[Any, Any, T]) -> T:
+        """The result of a request, which goes on if we are cancelled: its thread does in any case,
+        and `_abort` has to know when it ends."""
+        task = asyncio.create_task(request)
+        self._underway.add(task)
+        task.add_done_callback(self._underway.discard)
+        return await asyncio.shield(task)
+
+    async def _create(self) -> None:
+        created = await self._client.call(
+            "create_multipart_upload",
+            self._key,
+            self._address | {"ChecksumAlgorithm": "CRC32", "ChecksumType": "FULL_OBJECT"},
+        )
+        self._address["UploadId"] = created["UploadId"]
+
     async def _upload_parts(self, parts: AsyncIterable[bytes]) -> None:
         slots = asyncio.Semaphore(_PARTS_IN_FLIGHT)
         number = 0
 
         async def upload(number: int, part: bytes) -> None:
             try:
-                await self._upload_part(number, part)
+                await self._finish(self._upload_part(number, part))
             finally:
                 slots.release()
 
@@ -91,8 +94,26 @@ class MultipartUpload:
             {"PartNumber": number, "ETag": response["ETag"], "ChecksumCRC32": encoded}
         )
 
+    async def _complete(self, condition: dict[str, str]) -> S3Response:
+        return await self._client.call(
+            "complete_multipart_upload",
+            self._key,
+            {
+                **self._address,
+                **condition,
+                "MultipartUpload": {"Parts": sorted(self._parts, key=_part_number)},
+                "ChecksumCRC32": encode_crc32(self._whole),
+                "ChecksumType": "FULL_OBJECT",
+            },
+            once=True,
+        )
+
     async def _abort(self) -> None:
-        """Let the server forget the parts; if that fails, its own rules for them apply."""
+        """Let the server forget the parts, once none is on its way to it any more: one that arrives
+        after the abort stays there. If the abort fails, the server's own rules for parts apply."""
+        await asyncio.gather(*self._underway, return_exceptions=True)
+        if "UploadId" not in self._address:
+            return
         try:
             await self._client.call("abort_multipart_upload", self._key, self._address)
         except ObjectStoreError:
