@@ -29,6 +29,8 @@ export interface Gpu {
   instances?: MigInstance[];
   /** Why it is unhealthy. */
   reason?: string;
+  /** Why pods get MIG instances of it only. */
+  withheld?: string;
 }
 
 /** A node. Its id is its name. */

@@ -26,8 +26,9 @@ also where a DRA driver publishes it; `pcie` names its PCIe switch. `links` are 
 indices and GB/s, both directions. `mig` is present where MIG instances may be created, and names a
 geometry: one of `geometries`, as read from the device, or one that Kilonova knows. `migEnabled` is
 the current MIG mode, `instances` what exists, each from its first memory slice. `reason` says why a
-device is unhealthy. Everything but `gpus` is optional, and unknown fields are ignored, so that
-older readers accept newer writers.
+device is unhealthy. `withheld` says why pods get MIG instances of a device only, and neither all of
+it nor shares: it is to be partitioned. Everything but `gpus` is optional, and unknown fields are
+ignored, so that older readers accept newer writers.
 """
 
 import re
@@ -136,6 +137,8 @@ class Gpu(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
     instances: tuple[MigInstance, ...] = ()
     reason: str = ""
     """Why it is unhealthy."""
+    withheld: str = ""
+    """Why pods get MIG instances of it only."""
 
 
 class ReportedMigProfile(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):

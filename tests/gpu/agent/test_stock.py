@@ -3,11 +3,14 @@
 from pathlib import Path
 from typing import Any
 
+from kilonova.api.crds import load_definitions
 from kilonova.api.mig_strategy import MIG_STRATEGY, NodeMigStrategy, format_mig_strategy
-from kilonova.kube import Client
+from kilonova.kube import Client, NotFound
+from kilonova.local.apiserver.bootstrap import install_crds
 from tests.gpu.agent.agent_cluster import find_condition_of, list_instances, read_topology
 from tests.gpu.agent.local_agents import NODE, build_backend, create_pod, run_agent, run_node
 from tests.gpu.agent.test_local_agent import wait_for_instances
+from tests.gpu.controllers.workload_cluster import STRATEGIES
 from tests.local.embedded_cluster import NODES, PODS, advance_time, virtual_time, wait_for_condition
 
 pytestmark = virtual_time
@@ -148,3 +151,93 @@ async def test_config_that_a_pod_stands_against_waits_for_it(tmp_path: Path) -> 
         await client.delete(PODS, "pod-0", "default", grace_period_seconds=0)
         await wait_for_instances(client, {0: [("3g.40gb", 0), ("3g.40gb", 4)]})
         await wait_for_state(client, "success")
+
+
+async def install_strategies(client: Client, selector: dict[str, str]) -> None:
+    """The kind, and a strategy named all for nodes with these labels."""
+    await install_crds(client, load_definitions())
+
+    async def served() -> bool:
+        try:
+            await client.list(STRATEGIES)
+        except NotFound:
+            return False
+        return True
+
+    await wait_for_condition(served)
+    body: Any = {
+        "metadata": {"name": "all"},
+        "spec": {"nodeSelector": selector, "profileDistribution": {"3g.40gb": 0.5}},
+    }
+    await client.create(STRATEGIES, body)
+
+
+async def read_withheld(client: Client) -> tuple[list[str], str]:
+    """Why each GPU is withheld, and how many are allocatable as a whole."""
+    topology = await read_topology(client, NODE)
+    node = await client.get(NODES, NODE)
+    return [gpu.withheld for gpu in topology.gpus], node["status"]["allocatable"]["nvidia.com/gpu"]
+
+
+async def wait_for_withheld(client: Client, reasons: list[str], allocatable: str) -> None:
+    async def reached() -> bool:
+        node = await client.get(NODES, NODE)
+        if "gpu.kilonova.dev/topology" not in node["metadata"].get("annotations", {}):
+            return False
+        return await read_withheld(client) == (reasons, allocatable)
+
+    await wait_for_condition(reached)
+
+
+async def test_gpus_of_a_config_are_not_offered_as_a_whole(tmp_path: Path) -> None:
+    async with run_node() as (_, client):
+        await set_config(client, "all-3g.40gb")
+        async with run_agent(client, build_backend(), tmp_path):
+            reason = "label nvidia.com/mig.config: all-3g.40gb"
+            await wait_for_withheld(client, [reason, reason], "0")
+            await set_config(client, "all-disabled")
+            await wait_for_withheld(client, ["", ""], "2")
+
+
+async def test_gpu_that_a_pod_has_stays_allocatable_until_the_pod_ends(tmp_path: Path) -> None:
+    async with run_node(["0"]) as (_, client), run_agent(client, build_backend(), tmp_path):
+        strategy = NodeMigStrategy("s", 1, {"3g.40gb": 1.0})
+        await annotate(client, strategy)
+        await wait_for_withheld(client, ["MIGStrategy s", "MIGStrategy s"], "1")
+        await annotate(client, None)
+        await set_config(client, "all-3g.40gb")
+        reason = "label nvidia.com/mig.config: all-3g.40gb"
+        await wait_for_withheld(client, [reason, reason], "1")
+        await client.delete(PODS, "pod-0", "default", grace_period_seconds=0)
+        await wait_for_withheld(client, [reason, reason], "0")
+
+
+async def test_new_node_offers_no_whole_gpu_before_its_strategy_is_assigned(
+    tmp_path: Path,
+) -> None:
+    async with run_node() as (_, client):
+        await install_strategies(client, {})
+        async with run_agent(client, build_backend(), tmp_path):
+            reason = "MIGStrategy all is not assigned yet"
+            await wait_for_withheld(client, [reason, reason], "0")
+            await annotate(client, NodeMigStrategy("all", 1, {"3g.40gb": 0.5}))
+            await wait_for_withheld(client, ["MIGStrategy all", ""], "1")
+
+
+async def test_new_node_does_not_wait_for_a_strategy_for_ever(tmp_path: Path) -> None:
+    async with run_node() as (_, client):
+        await install_strategies(client, {"nvidia.com/gpu.count": "2"})
+        async with run_agent(client, build_backend(), tmp_path):
+            reason = "MIGStrategy all is not assigned yet"
+            await wait_for_withheld(client, [reason, reason], "0")
+            await advance_time(31)
+            await wait_for_withheld(client, ["", ""], "2")
+
+
+async def test_new_node_does_not_wait_for_strategies_of_other_nodes(tmp_path: Path) -> None:
+    async with run_node() as (_, client):
+        await install_strategies(client, {"pool": "other"})
+        async with run_agent(client, build_backend(), tmp_path) as local:
+            async with local.changed:
+                await local.changed.wait()
+            assert await read_withheld(client) == (["", ""], "2")

@@ -147,9 +147,11 @@ class DeviceStateMachine(RuleBasedStateMachine):
         ]
         gang = Gang(name, tuple(groups), priority=priority)
         planner = Planner(self.cluster, default_scoring(), PlannerPolicy(reserve_after=1e9))
+        known = set(self.cluster.snapshot.placements)
         planned = planner.plan([gang], self.now)
         decided = planner.schedule([gang], self.now)
         assert planned == decided
+        self.check_withheld(known)
         self.now += 1
 
     @precondition(lambda self: self.cluster.running_gangs)
@@ -194,9 +196,40 @@ class DeviceStateMachine(RuleBasedStateMachine):
         known = self.cluster.snapshot.node(self.cluster.snapshot.row(name))
         self.cluster.snapshot.put_node(replace(known, labels={"round": str(self.made)}))
 
+    @precondition(lambda self: self.cluster.snapshot.nodes())
+    @rule(name=st.sampled_from(NAMES), index=st.integers(0, 2), withheld=st.booleans())
+    def withhold_gpu(self, name: str, index: int, withheld: bool) -> None:
+        """A node's GPU is to be partitioned, or no longer."""
+        snapshot = self.cluster.snapshot
+        known = snapshot.node(snapshot.row(name))
+        assert known.layout is not None
+        gpus = tuple(
+            replace(gpu, withheld=withheld) if gpu.index == index else gpu
+            for gpu in known.layout.gpus
+        )
+        offered = sum(gpu.is_offered for gpu in gpus)
+        allocatable = {**known.allocatable, GPU: offered}
+        snapshot.put_node(replace(known, layout=GpuLayout(gpus), allocatable=allocatable))
+
     @rule()
     def restart_scheduler(self) -> None:
         self.cluster = self.rebuild(self.cluster)
+
+    def check_withheld(self, known: set[str]) -> None:
+        """No pod that is not known got all of a GPU that is withheld, or a share of it."""
+        snapshot = self.cluster.snapshot
+        devices = {each.id: each for pool in self.pools.values() for each in pool.devices}
+        for pod in snapshot.placements.keys() - known:
+            placement = snapshot.placements[pod]
+            gpus = snapshot.layout(placement.row).gpus
+            taken = [(share.index, share.mask or WHOLE_GPU) for share in placement.devices]
+            for allocation in placement.claims:
+                assert allocation is not None
+                for allocated in allocation.devices:
+                    reference = devices[allocated.device].gpu
+                    assert reference is not None
+                    taken.append((reference.index, reference.mask))
+            assert not any(mask == WHOLE_GPU and gpus[index].withheld for index, mask in taken)
 
     def rebuild(self, cluster: Cluster) -> Cluster:
         taken = take_snapshot(

@@ -34,6 +34,7 @@ from kilonova.gpu.agent.remediation.eviction import evict_pods
 from kilonova.gpu.agent.remediation.overlay import overlay_measured
 from kilonova.gpu.agent.remediation.recovery import RecoveryPlan, plan_recovery, record_reset
 from kilonova.gpu.agent.resources import NODES, Node, Pod
+from kilonova.gpu.agent.strategy_wait import StrategyWait
 from kilonova.gpu.agent.telemetry.xid_counter import XidCounter
 from kilonova.gpu.devices.backend import GpuBackend
 from kilonova.gpu.devices.errors import GpuError
@@ -105,6 +106,7 @@ class NodeAgent:
             name, self.engine, self._handle_mig_end, self._monotonic, context.metrics
         )
         self._writer = NodeWriter(context.client, context.metrics)
+        self._strategy_wait = StrategyWait(context.client)
         self._is_open = False
         self._is_stale = False
         self._events: list[GpuEvent] = []
@@ -115,6 +117,8 @@ class NodeAgent:
         self._replaced_at: float | None = None
         self._configs: ConfigFile = {}
         self._labels: Mapping[str, str | None] = {}
+        self._withheld: Mapping[str, str] = {}
+        self._used_whole: frozenset[str] = frozenset()
         self._has_read_health = False
         self._measured: Mapping[str, DeviceHealth] = {}
         self.xids = XidCounter()
@@ -206,6 +210,12 @@ class NodeAgent:
         holders = (*read_holders(pods), *self._read_claims(self.inventory))
         recovery = self._assess(node, holders)
         mig, problems = await self._desire_mig(node, holders)
+        waiting = await self._strategy_wait.find_reason(
+            node, self._build_labels(), self._monotonic()
+        )
+        if waiting:
+            capable = (each for each in self.inventory.devices if each.geometry is not None)
+            self._withheld = {each.uuid: waiting for each in capable}
         current = await self._writer.write(node, self._desire_node(problems), self._context.now())
         # What follows is told and done only after the Node says so: a crash repeats it.
         findings, self._findings = self._findings, []
@@ -222,6 +232,7 @@ class NodeAgent:
             next_expiry(self.health, self._context.now()),
             self._mig.retry_delay,
             self._idle_check(),
+            self._strategy_wait.next_check(self._monotonic()),
             refused,
             0.0 if recovery.resets else None,
         ]
@@ -269,7 +280,8 @@ class NodeAgent:
             if now - since >= context.settings.idle_seconds
         }
         desired = desire_mig(inventory, holders, self.health, stock, expired)
-        self._labels = decision.labels
+        self._labels, self._withheld = decision.labels, decision.withheld
+        self._used_whole = desired.used_whole
         failed = [*problems, *decision.problems, *self._mig.problems(inventory)]
         return desired, [*failed, *list_pending(inventory, desired)]
 
@@ -308,14 +320,15 @@ class NodeAgent:
 
     def _desire_node(self, problems: Sequence[MigProblem]) -> DesiredNode:
         inventory, settings = self.observed, self._context.settings
-        capacity, allocatable = build_resources(inventory, self.health)
+        withheld = self._withheld.keys() - self._used_whole  # a pod may keep what it has
+        capacity, allocatable = build_resources(inventory, self.health, withheld)
         count = sum(len(each.instances) for each in inventory.devices)
         is_capable = any(each.geometry is not None for each in inventory.devices)
         mig = (mig_condition(problems, count),) if is_capable or problems else ()
         resources = settings.publishes_resources
         return DesiredNode(
             self._build_labels(),
-            build_topology(inventory, self.health),
+            build_topology(inventory, self.health, self._withheld),
             self.health,
             capacity if resources else None,
             allocatable if resources else None,

@@ -8,6 +8,7 @@ from msgspec.structs import force_setattr
 
 from kilonova.api.gpu_annotations import AGENT, DEVICES, TOPOLOGY
 from kilonova.api.gpu_health import HEALTH
+from kilonova.api.kgwe import GROUP, VERSION
 from kilonova.api.meta import Condition, intern_value
 from kilonova.api.mig_strategy import MIG_STRATEGY
 from kilonova.api.simulated_faults import LOST_GPUS_ANNOTATION, XID_ANNOTATION
@@ -201,5 +202,44 @@ class Pod(msgspec.Struct, frozen=True, gc=False):
         return bool(self.spec.node_name) and self.status.phase not in ("Succeeded", "Failed")
 
 
+class ObjectName(msgspec.Struct, frozen=True, gc=False):
+    """Metadata of an object of which only the name is read."""
+
+    name: str
+
+
+class NodeSelection(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """Which nodes a MIGStrategy is for."""
+
+    node_selector: dict[str, str] = {}
+
+
+class StrategySelector(msgspec.Struct, frozen=True, gc=False):
+    """A MIGStrategy, of which only the selected nodes are read."""
+
+    metadata: ObjectName
+    spec: NodeSelection = NodeSelection()
+
+    def selects(self, labels: Mapping[str, str | None]) -> bool:
+        """Whether it is for nodes with these labels."""
+        return all(labels.get(key) == value for key, value in self.spec.node_selector.items())
+
+
+class AllLabels(msgspec.Struct, frozen=True, gc=False):
+    """All labels of an object."""
+
+    labels: dict[str, str] = {}
+
+
+class LabeledNode(msgspec.Struct, frozen=True, gc=False):
+    """A Node with all of its labels."""
+
+    metadata: AllLabels
+
+
 NODES = Resource("", "v1", "nodes", "Node", False, Node)
+NODE_LABELS = Resource("", "v1", "nodes", "Node", False, LabeledNode)
+STRATEGY_SELECTORS = Resource(
+    GROUP, VERSION, "migstrategies", "MIGStrategy", False, StrategySelector
+)
 PODS = Resource("", "v1", "pods", "Pod", True, Pod)

@@ -10,6 +10,5 @@
   instances of many GPUs should be elsewhere.
 - `parted` reads, writes and applies the files of NVIDIA's mig-parted.
 
-The states of an instance and their changes are in `states`; `withholding` says which devices no pod
-may get as a whole, because they are going to be sliced.
+The states of an instance and their changes are in `states`.
 """

@@ -130,6 +130,7 @@ def _convert_topology(topology: Topology) -> GpuLayout:
                 port=topology.port if gpu.port is None else gpu.port,
                 mig=mig,
                 healthy=gpu.healthy,
+                withheld=bool(gpu.withheld),
             )
         )
     links = {(min(a, b), max(a, b)): speed for a, b, speed in topology.links}

@@ -29,6 +29,7 @@ devices = st.builds(
     port=st.sampled_from([0, 0, 900]),
     mig=st.sampled_from([None, H100, A30]),
     healthy=st.sampled_from([True, True, True, False]),
+    withheld=st.sampled_from([False, False, False, True]),
 )
 chains = st.lists(st.sampled_from([0, 50, 100]), min_size=5, max_size=5)
 gpu_requests = st.one_of(
@@ -52,10 +53,7 @@ gpu_requests = st.one_of(
 
 
 def build_layout(gpus: list[Gpu], chain: list[int]) -> GpuLayout:
-    fields = [
-        Gpu(i, g.memory, g.model, g.architecture, g.numa, g.pcie, g.port, g.mig, g.healthy)
-        for i, g in enumerate(gpus)
-    ]
+    fields = [replace(gpu, index=index) for index, gpu in enumerate(gpus)]
     links = [(i, i + 1, speed) for i, speed in enumerate(chain[: len(gpus) - 1]) if speed]
     return GpuLayout(tuple(fields), tuple(links))
 
@@ -85,6 +83,7 @@ def test_free_capacity_implies_assignable_devices(
         for pod, shares in enumerate(given_to[: 1 + capacity // 2]):
             assert len({(share.index, share.start) for share in shares}) == request.count
             for share in shares:
+                assert share.mask or gpus[share.index].is_offered
                 assert free[share.index] >= share.milli
                 assert not masks[share.index] & share.mask
                 free[share.index] -= share.milli
@@ -95,6 +94,25 @@ def test_free_capacity_implies_assignable_devices(
         assert snapshot.gpu_free[0].tolist() == free.tolist()
         assert snapshot.gpu_mask[0].tolist() == masks.tolist()
         assert snapshot.free_gpu_memory(0) == memory[: len(gpus)].tolist()
+
+
+def test_withheld_device_gives_instances_only() -> None:
+    gpus = (Gpu(0, 81_559, mig=H100, withheld=True), Gpu(1, 81_559, mig=H100))
+    snapshot = snapshot_of(replace(node("a", 1), layout=GpuLayout(gpus)))
+    whole, both = Shape(((GPU, 1),), GpuRequest(1)), Shape(((GPU, 2),), GpuRequest(2))
+    share = Shape((("pods", 1),), GpuRequest(1, 500))
+    instances = Shape((("pods", 1),), GpuRequest(7, profile="1g.10gb"))
+
+    def free(of: Shape) -> int:
+        return int(FeasibilityCache(snapshot, tight).free_capacity(of)[0])
+
+    assert [free(each) for each in (whole, both, share, instances)] == [1, 0, 2, 2]
+    assert assign_devices(snapshot, 0, whole, 1) == [(GpuShare(1),)]
+    [placement] = make_placements(snapshot, 0, [Member("ns/whole", whole)], "gang")
+    snapshot.add_pod(placement)
+    assert [free(each) for each in (whole, both, share, instances)] == [0, 0, 0, 1]
+    [(first, *_)] = assign_devices(snapshot, 0, instances, 1)
+    assert first.index == 0
 
 
 def test_compute_and_memory_of_shares_are_admitted_separately() -> None:

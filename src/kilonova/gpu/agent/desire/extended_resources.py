@@ -1,7 +1,7 @@
 """The extended resources of a node without a device plugin. Pure."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 
 from kilonova.api.gpu_health import HealthRecord
 from kilonova.gpu.agent.desire.topology import unhealthy_reason
@@ -17,16 +17,19 @@ def mig_resource(profile: str) -> str:
 
 
 def build_resources(
-    inventory: NodeInventory, health: Mapping[str, HealthRecord]
+    inventory: NodeInventory,
+    health: Mapping[str, HealthRecord],
+    withheld: Container[str] = frozenset(),
 ) -> tuple[dict[str, str], dict[str, str]]:
     """Capacity and allocatable.
 
     `nvidia.com/gpu` counts devices in MIG mode too: the agent disables it where the scheduler
-    assigns the whole device. Unhealthy devices, and their instances, are not allocatable.
+    assigns the whole device. Unhealthy devices, and their instances, are not allocatable; nor are
+    `withheld` devices as a whole, by their UUIDs.
     """
     usable = [each for each in inventory.devices if not unhealthy_reason(each, health)]
     capacity = Counter({GPU_RESOURCE: len(inventory.devices)})
-    allocatable = Counter({GPU_RESOURCE: len(usable)})
+    allocatable = Counter({GPU_RESOURCE: sum(each.uuid not in withheld for each in usable)})
     for counts, devices in ((capacity, inventory.devices), (allocatable, usable)):
         counts.update(
             mig_resource(instance.profile)

@@ -1,5 +1,10 @@
 """What the devices of a node should have in stock: by its MIGStrategy, or by the label
-`nvidia.com/mig.config`, which takes precedence. Pure."""
+`nvidia.com/mig.config`, which takes precedence. Pure.
+
+Devices that are to be partitioned are **withheld**: no pod gets all of one, or a share, from the
+moment that config or strategy is known. Otherwise a pod could start on the whole device before it
+is partitioned, and keep it from that for as long as it runs.
+"""
 
 from collections.abc import Mapping, Sequence
 
@@ -20,7 +25,7 @@ from kilonova.gpu.mig.parted.node_label import (
     decide_config,
     state_labels,
 )
-from kilonova.gpu.mig.parted.operations import plan_config
+from kilonova.gpu.mig.parted.operations import plan_config, select_rules
 from kilonova.gpu.mig.states import InstanceStatus
 from kilonova.gpu.mig.steps import Slot
 from kilonova.gpu.mig.stock import StockDevice, count_by_distribution, plan_stock
@@ -35,6 +40,8 @@ class StockDecision(msgspec.Struct, frozen=True):
     """Labels of the Node; None removes one."""
     replaces: bool = False
     """Whether instances that exist are given up for others."""
+    withheld: Mapping[str, str] = {}
+    """Why devices are given to pods as MIG instances only, by UUID."""
 
 
 def decide_stock(
@@ -81,6 +88,8 @@ def _decide_config(
             problems=(MigProblem("UnknownConfig", decision.message),), labels=labels
         )
     targets, problems = plan_config(rules, inventory, instances)
+    selected, _ = select_rules(rules, inventory)
+    reason = f"label {CONFIG_LABEL}: {node.metadata.labels[CONFIG_LABEL]}"
     return StockDecision(
         {
             uuid: Stock(each.stock, each.is_exact, each.mig_enabled)
@@ -88,6 +97,7 @@ def _decide_config(
         },
         tuple(MigProblem("ConfigNotApplied", each) for each in problems),
         labels,
+        withheld={uuid: reason for uuid, rule in selected.items() if rule.mig_enabled},
     )
 
 
@@ -99,14 +109,14 @@ def _decide_strategy(
     may_replace: bool,
 ) -> StockDecision:
     whole = {each.index for holder in holders for each in holder.devices if not each.profile}
-    able = [
+    included = [
         device
         for device in inventory.devices
         if device.geometry is not None
         and strategy.includes(device.index)
-        and device.index not in whole
         and device.health.state is not HealthState.UNHEALTHY
     ]
+    able = [device for device in included if device.index not in whole]
     used = {each.uuid for each in instances if each.holder}
     existing = [each for device in able for each in device.instances]
     in_use = sum(each.uuid in used for each in existing)
@@ -127,11 +137,26 @@ def _decide_strategy(
         len(device.unused) > sum(name in plan.stock[device.uuid] for name in _names(device))
         for device in devices
     )
+    later = _plan_later(strategy, included) if len(able) < len(included) else frozenset[str]()
+    reason = f"MIGStrategy {strategy.name}"
     return StockDecision(
         {uuid: Stock(profiles, replaces) for uuid, profiles in plan.stock.items()},
         problems if replaces or not existing else (),
         replaces=replaces and given_up,
+        withheld={
+            each.uuid: reason
+            for each in included
+            if each.instances or plan.stock.get(each.uuid) or each.uuid in later
+        },
     )
+
+
+def _plan_later(strategy: NodeMigStrategy, devices: Sequence[Device]) -> frozenset[str]:
+    """The devices that would have stock if no pod had any of them: such a device is not offered
+    again when the pod that has all of it ends."""
+    empty = [StockDevice(x.uuid, x.geometry) for x in devices if x.geometry is not None]
+    plan = plan_stock(empty, count_by_distribution(empty, strategy.profiles))
+    return frozenset(uuid for uuid, profiles in plan.stock.items() if profiles)
 
 
 def _names(device: StockDevice) -> list[str]:

@@ -14,10 +14,19 @@ MAX_DESCRIBED_DEVICES = 64
 _USABLE = frozenset({HealthState.HEALTHY, HealthState.DEGRADED})
 
 
-def build_topology(inventory: NodeInventory, health: Mapping[str, HealthRecord]) -> Topology:
-    """What the annotation says. What is the same in all devices is said once."""
+def build_topology(
+    inventory: NodeInventory,
+    health: Mapping[str, HealthRecord],
+    withheld: Mapping[str, str] | None = None,
+) -> Topology:
+    """What the annotation says. What is the same in all devices is said once. `withheld` are the
+    reasons why pods get only MIG instances of devices, by UUID."""
     devices = inventory.devices[:MAX_DESCRIBED_DEVICES]
-    gpus = tuple(_describe(device, unhealthy_reason(device, health)) for device in devices)
+    reasons = withheld or {}
+    gpus = tuple(
+        _describe(device, unhealthy_reason(device, health), reasons.get(device.uuid, ""))
+        for device in devices
+    )
     geometries = {
         each.geometry.name: _list_profiles(each.geometry)
         for each in devices
@@ -52,7 +61,7 @@ def product_label(product: str) -> str:
     return product.replace(" ", "-")
 
 
-def _describe(device: Device, problem: str) -> Gpu:
+def _describe(device: Device, problem: str, withheld: str) -> Gpu:
     return Gpu(
         device.uuid,
         product_label(device.product),
@@ -72,6 +81,7 @@ def _describe(device: Device, problem: str) -> Gpu:
             if not each.is_partial
         ),
         problem,
+        withheld,
     )
 
 

@@ -96,12 +96,12 @@ def select_gpus(selector: GpuSelector | None, layout: GpuLayout) -> list[Gpu]:
         models=tuple(each.strip() for each in wanted.model.split(",") if each.strip()),
         architecture=wanted.architecture or "",
     )
-    eligible = _assume_healthy(layout).eligible_devices(request)
+    eligible = _assume_offered(layout).eligible_devices(request)
     return [each for each in layout.gpus if each.mig is not None and eligible >> each.index & 1]
 
 
-def _assume_healthy(layout: GpuLayout) -> GpuLayout:
-    if all(each.healthy for each in layout.gpus):
+def _assume_offered(layout: GpuLayout) -> GpuLayout:
+    if all(each.is_offered for each in layout.gpus):
         return layout
     return GpuLayout(
         tuple(Gpu(each.index, each.memory, each.model, each.architecture) for each in layout.gpus)

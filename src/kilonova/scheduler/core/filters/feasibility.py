@@ -348,7 +348,7 @@ def _exclude_unoffered(snapshot: Snapshot, rows: Rows, slots: Counts) -> None:
     Which devices these are is not known: the ones with most slots are taken to be missing."""
     for position in np.flatnonzero(snapshot.gpu_missing[rows]).tolist():
         row = rows[position]
-        idle = (snapshot.gpu_free[row] == MILLI_PER_GPU) & (snapshot.gpu_mask[row] == 0)
+        idle = snapshot.has_idle_device(int(row))
         offered = max(0, int(idle.sum()) - int(snapshot.gpu_missing[row]))
         untouched = np.flatnonzero(idle & (slots[position] > 0))
         fewest = untouched[np.argsort(slots[position, untouched], kind="stable")]

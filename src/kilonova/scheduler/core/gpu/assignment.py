@@ -17,7 +17,7 @@ from kilonova.scheduler.core.model.snapshot import Snapshot
 
 
 def are_free(snapshot: Snapshot, row: int, devices: Iterable[GpuShare]) -> bool:
-    """Whether shares of a node's devices are not in use."""
+    """Whether shares of a node's devices are not in use, nor withheld."""
     size = len(snapshot.layout(row).gpus)
     for share in devices:
         if share.index >= size:
@@ -28,7 +28,12 @@ def are_free(snapshot: Snapshot, row: int, devices: Iterable[GpuShare]) -> bool:
         if share.mask:
             if mask & share.mask or milli != MILLI_PER_GPU:
                 return False
-        elif mask or milli < share.milli or memory < share.memory_milli:
+        elif (
+            mask
+            or milli < share.milli
+            or memory < share.memory_milli
+            or snapshot.gpu_withheld[row, share.index]
+        ):
             return False
     return True
 
@@ -173,6 +178,7 @@ def assign_shares(
                 for gpu in snapshot.layout(row).gpus
                 if usable[gpu.index] == milli
                 and not snapshot.gpu_mask[row, gpu.index]
+                and gpu.is_offered
                 and gpu.index not in chosen
             )
         )

@@ -63,5 +63,5 @@ class GpuOccupancy(Protocol):
 
     def is_used_by_pods(self, row: int, index: int, mask: int) -> bool:
         """Whether a pod has the GPU, a share of it, or a MIG instance on one of these slices; or
-        the GPU is unhealthy."""
+        the GPU is unhealthy, or withheld from claims of all of it."""
         ...

@@ -41,6 +41,13 @@ class Gpu:
     mig: MigGeometry | None = None
     """The MIG profiles and placements that the device supports."""
     healthy: bool = True
+    withheld: bool = False
+    """Only MIG instances of it are assigned: it is to be partitioned."""
+
+    @property
+    def is_offered(self) -> bool:
+        """Whether it may be assigned as a whole or in shares."""
+        return self.healthy and not self.withheld
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +136,8 @@ class GpuLayout:
         return {}
 
     def eligible_devices(self, request: GpuRequest) -> int:
-        """The healthy devices that meet the requirements of a request, whether free or not."""
+        """The devices that meet the requirements of a request, whether free or not: healthy ones,
+        and for MIG instances also those that are withheld from other requests."""
         wanted = (request.memory, request.models, request.architecture, request.profile)
         found = self._eligible.get(wanted)
         if found is None:
@@ -202,6 +210,7 @@ _ARCHITECTURE_ALIASES = {"adalovelace": "ada"}
 def _is_eligible(gpu: Gpu, request: GpuRequest) -> bool:
     return (
         gpu.healthy
+        and not (gpu.withheld and not request.profile)
         and gpu.memory >= request.memory
         and (not request.models or any(model_matches(model, gpu.model) for model in request.models))
         and normalize_architecture(request.architecture)

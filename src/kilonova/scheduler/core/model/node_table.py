@@ -4,8 +4,9 @@ Rows are stable: a node keeps its row as long as it exists, and the row of a rem
 Every change of a row is recorded in a log, so that a vector over all rows is updated only where
 rows changed.
 
-`nvidia.com/gpu` of `free` is always the number of healthy devices without any pod; so whole GPUs
-are a column like any other, while fractions and MIG instances look at the devices.
+`nvidia.com/gpu` of `free` is always the number of offered devices without any pod (healthy, and not
+withheld for MIG instances); so whole GPUs are a column like any other, while fractions and MIG
+instances look at the devices.
 
 A GPU may also be published as a device for claims (`core/gpu/identity.py`). `gpu_mask` therefore
 includes what claims hold: the slices of a MIG instance, all of them for a whole GPU.
@@ -35,7 +36,14 @@ MAX_GPUS = 1024
 """Upper bound of the GPUs of a node: arrays are as wide as the largest node."""
 
 RESOURCE_ARRAYS = ("allocatable", "used", "free")
-DEVICE_ARRAYS = ("gpu_free", "gpu_excess", "gpu_mask", "gpu_claimed", "_gpu_pod_mask")
+DEVICE_ARRAYS = (
+    "gpu_free",
+    "gpu_excess",
+    "gpu_mask",
+    "gpu_claimed",
+    "gpu_withheld",
+    "_gpu_pod_mask",
+)
 ROW_ARRAYS = (
     *DEVICE_ARRAYS,
     "alive",
@@ -69,10 +77,12 @@ class NodeTable:
         """Milli of memory that shares have beyond their milli of compute capacity."""
         self.gpu_claimed: NDArray[np.uint16] = np.zeros((16, 8), np.uint16)
         """The slices that claims occupy."""
+        self.gpu_withheld: NDArray[np.bool_] = np.zeros((16, 8), np.bool_)
+        """Devices of which only MIG instances are assigned."""
         self._gpu_pod_mask: NDArray[np.uint16] = np.zeros((16, 8), np.uint16)
         self.gpu_memory: NDArray[np.int64] = np.zeros(16, np.int64)
         self.gpu_missing: NDArray[np.int16] = np.zeros(16, np.int16)
-        """Healthy devices of the layout that the node does not list as allocatable."""
+        """Offered devices of the layout that the node does not list as allocatable."""
         self.layouts: NDArray[np.int32] = np.zeros(16, np.int32)
         self.taints: NDArray[np.int32] = np.zeros(16, np.int32)
         self.layout_of: list[GpuLayout] = [GpuLayout.of_unknown(0)]
@@ -151,6 +161,12 @@ class NodeTable:
         """The milli of each device of which both compute capacity and memory are free."""
         return self.gpu_free[rows] - np.maximum(self.gpu_excess[rows], 0)
 
+    def has_idle_device(self, rows: Rows | int) -> NDArray[np.bool_]:
+        """Whether each device may be assigned as a whole: no pod has any of it, and it is not
+        withheld."""
+        free, masks = self.gpu_free[rows], self.gpu_mask[rows]
+        return (free == MILLI_PER_GPU) & (masks == 0) & ~self.gpu_withheld[rows]
+
     def free_gpu_memory(self, row: int) -> list[int]:
         """The free milli of memory of each device of a node."""
         size = len(self.layout(row).gpus)
@@ -179,7 +195,7 @@ class NodeTable:
             return
         changed = np.unique(np.array(rows, np.intp))
         self.free[:, changed] = self.allocatable[:, changed] - self.used[:, changed]
-        idle = (self.gpu_free[changed] == MILLI_PER_GPU) & (self.gpu_mask[changed] == 0)
+        idle = self.has_idle_device(changed)
         column = self.resources[GPU]
         self.free[column, changed] = np.minimum(
             self.free[column, changed], idle.sum(axis=1) - self.gpu_missing[changed]
@@ -188,11 +204,12 @@ class NodeTable:
 
     def _recompute_free_row(self, row: int) -> None:
         self.free[:, row] = self.allocatable[:, row] - self.used[:, row]
-        count = len(self.layout(row).gpus)
-        masks = self.gpu_mask[row, :count].tolist()
-        free = self.gpu_free[row, :count].tolist()
+        gpus = self.layout(row).gpus
+        masks = self.gpu_mask[row, : len(gpus)].tolist()
+        free = self.gpu_free[row, : len(gpus)].tolist()
         idle = sum(
-            milli == MILLI_PER_GPU and not mask for milli, mask in zip(free, masks, strict=True)
+            milli == MILLI_PER_GPU and not mask and not gpu.withheld
+            for milli, mask, gpu in zip(free, masks, gpus, strict=True)
         )
         column = self.resources[GPU]
         idle -= int(self.gpu_missing[row])
@@ -250,6 +267,7 @@ class NodeTable:
             getattr(self, name)[row] = 0
         for position, gpu in enumerate(layout.gpus):
             self.gpu_free[row, position] = MILLI_PER_GPU if gpu.healthy else 0
+            self.gpu_withheld[row, position] = gpu.withheld
         self.gpu_memory[row] = min((gpu.memory for gpu in layout.gpus), default=0)
 
 

@@ -63,8 +63,8 @@ class Snapshot(UsageTable):
         self.taints[row] = self._intern_taints(node.taints)
         if relaid:
             self._set_layout(row, layout)
-        healthy = sum(gpu.healthy for gpu in layout.gpus)
-        self.gpu_missing[row] = max(0, healthy - node.allocatable.get(GPU, 0))
+        offered = sum(gpu.is_offered for gpu in layout.gpus)
+        self.gpu_missing[row] = max(0, offered - node.allocatable.get(GPU, 0))
         self._count_claimed_gpus([row])
         self.recompute_free([row])
         self.spec_changes.record(row)

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from kilonova.scheduler.core.gpu.identity import WHOLE_GPU
 from kilonova.scheduler.core.gpu.layout import MILLI_PER_GPU, GpuLayout, GpuShare
 from kilonova.scheduler.core.model.label_columns import Rows
 from kilonova.scheduler.core.model.node_table import (
@@ -50,9 +51,11 @@ class UsageTable(NodeTable):
         return found
 
     def is_used_by_pods(self, row: int, index: int, mask: int) -> bool:
-        """Whether pods use one of these slices of a GPU without a claim, or it is unhealthy."""
+        """Whether pods use one of these slices of a GPU without a claim, or it is unhealthy, or
+        withheld from claims of all of it."""
         shared = self.gpu_free[row, index] < MILLI_PER_GPU
-        return bool(shared or int(self._gpu_pod_mask[row, index]) & mask)
+        withheld = mask == WHOLE_GPU and self.gpu_withheld[row, index]
+        return bool(shared or withheld or int(self._gpu_pod_mask[row, index]) & mask)
 
     def has_device_conflict(self, placement: PodPlacement) -> bool:
         """Whether a placed pod has devices that other pods or claims use as well."""

@@ -89,11 +89,12 @@ class NodeStates:
             if (request := self._gpu_requests[pod.kind]) is not None
         ]
         free, masks = snapshot.gpu_free[rows], snapshot.gpu_mask[rows]
-        idle = ((free == MILLI_PER_GPU) & (masks == 0)).sum(axis=1) - snapshot.gpu_missing[rows]
+        idle = snapshot.has_idle_device(rows).sum(axis=1) - snapshot.gpu_missing[rows]
         idle = np.clip(idle, 0, sum(request.count for request in requests))
         least = min((request.milli for request in requests), default=MILLI_PER_GPU)
         usable = snapshot.usable_gpu_milli(rows)
-        shared = np.where((masks == 0) & (free < MILLI_PER_GPU) & (usable >= least), usable, 0)
+        is_shared = (masks == 0) & (free < MILLI_PER_GPU) & ~snapshot.gpu_withheld[rows]
+        shared = np.where(is_shared & (usable >= least), usable, 0)
         shared.sort(axis=1)
         for devices, millis, some in zip(
             idle.tolist(), shared.tolist(), left.T.tolist(), strict=True
@@ -120,12 +121,12 @@ def can_model(snapshot: Snapshot, shape: Shape, rows: Rows) -> bool:
 
 
 def _is_uniform(snapshot: Snapshot, request: GpuRequest, rows: Rows) -> bool:
-    """Whether, on each layout, either all healthy devices are eligible or none."""
+    """Whether, on each layout, either all offered devices are eligible or none."""
     numbers: list[int] = np.unique(snapshot.layouts[rows]).tolist()
     for number in numbers:
         layout = snapshot.layout_of[number]
-        healthy = sum(1 << gpu.index for gpu in layout.gpus if gpu.healthy)
-        if layout.eligible_devices(request) not in (0, healthy):
+        offered = sum(1 << gpu.index for gpu in layout.gpus if gpu.is_offered)
+        if layout.eligible_devices(request) not in (0, offered):
             return False
     return True
 
