@@ -1,26 +1,36 @@
-"""Compares what the exporter serves with `nvidia-smi --query-gpu` of the same moment.
+"""Compares what the exporter serves with `nvidia-smi` of the same moment.
 
-    python -m tools.hardware gpu-exporter [--seconds N]
+    python -m tools.hardware gpu-exporter [--seconds N] [--out FILE]
 
 The devices are read by the NVML backend, once while idle and once under a load where CUDA is
-there; the metrics are what a scrape would get. Nothing is changed. It needs the wheels of msgspec,
-nvidia-ml-py and prometheus-client alone.
+there; the metrics are what a scrape would get. Then an unused GPU gets two MIG instances, of which
+a pod has one: memory and activity are those of the instance, with the pod's labels. The GPU is left
+as it was found. It needs the wheels of msgspec, nvidia-ml-py and prometheus-client alone.
 """
 
 import argparse
 import time
+import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from kilonova.gpu.exporter import ExporterReading, NodeReading
+from kilonova.api.gpu_annotations import DeviceAssignment
+from kilonova.gpu.devices.model import Device, MigInstance
+from kilonova.gpu.exporter import DeviceUser, ExporterReading, NodeReading
 from kilonova.gpu.exporter.collector import render
+from tools.hardware.gpu_discovery import choose_placements
+from tools.hardware.restoration import is_untouched, restore_device
 from tools.hardware.rig import Rig, open_rig
 from tools.hardware.transcript import Transcript
 
 _NODE = "this-machine"
 _LOAD_MEBIBYTES = 2048
+_TOLERANCE_MIB = 64
+_BUSY = 0.5
+"""The activity from which an instance counts as busy."""
 
 
 @dataclass(frozen=True)
@@ -59,10 +69,19 @@ def main(arguments: Sequence[str]) -> int:
     """Run it on this machine; the number of failed checks as exit code, at most 1."""
     parser = argparse.ArgumentParser(prog="gpu-exporter", description=__doc__)
     parser.add_argument("--seconds", type=float, default=20.0, help="length of the load")
+    parser.add_argument("--out", type=Path, metavar="FILE", help="write the transcript here, too")
     options = parser.parse_args(arguments)
-    transcript = Transcript()
+    transcript = Transcript(options.out)
+    transcript.write("# The exporter", "", "`python -m tools.hardware gpu-exporter`")
     with open_rig() as rig:
         compare_exporter(rig, transcript, options.seconds)
+        for device in rig.backend.read_inventory().devices:
+            if device.geometry is not None and is_untouched(device):
+                try:
+                    compare_instances(rig, transcript, device, options.seconds)
+                finally:
+                    restore_device(rig, transcript, device.uuid)
+                break
     return transcript.summary()
 
 
@@ -87,6 +106,79 @@ def compare_exporter(
         sleep(1)
         _compare(rig, transcript, f"GPU {device.index} under load")
         rig.stop_loads()
+
+
+def compare_instances(
+    rig: Rig,
+    transcript: Transcript,
+    device: Device,
+    seconds: float = 20.0,
+    sleep: Callable[[float], object] = time.sleep,
+) -> None:
+    """Divide a device, load the instance that a pod has, and compare what is said of both."""
+    transcript.heading("MIG instances, and the pod that has one")
+    assert device.geometry is not None
+    rig.backend.set_mig_mode(device.uuid, True)
+    large, small = (
+        rig.backend.create_instance(device.uuid, profile, start)
+        for profile, start in choose_placements(device.geometry)[:2]
+    )
+    if rig.start_load(large.uuid, seconds, _LOAD_MEBIBYTES) is None:
+        transcript.write("No CUDA here: the instances stay idle.")
+    sleep(3)
+    rig.backend.read_telemetry()
+    sleep(2)
+    inventory = rig.backend.read_inventory()
+    telemetry = tuple(rig.backend.read_telemetry())
+    code, output = rig.run(("nvidia-smi", "-q", "-x", "-i", device.uuid))
+    transcript.check("nvidia-smi answers (MIG)", code == 0, "" if not code else output[:200])
+    assigned = DeviceAssignment(device.index, 0, large.profile, large.start)
+    user = DeviceUser("default", "trainer", "uid-1", "main", (assigned,))
+    reading = NodeReading(_NODE, inventory, telemetry, users=(user,), measured=time.time())
+    exposition = render(ExporterReading((reading,)))[0].decode()
+    theirs = read_instance_memory(output)
+    rows: list[tuple[object, ...]] = []
+    for instance, pod in ((large, "trainer"), (small, "")):
+        ours = read_instance_values(exposition, instance)
+        used = ours.get("DCGM_FI_DEV_FB_USED")
+        known = theirs.get(instance.gpu_instance)
+        agrees = used is not None and known is not None and abs(used[0] - known) <= _TOLERANCE_MIB
+        active = ours.get("DCGM_FI_PROF_GR_ENGINE_ACTIVE", (None, ""))
+        title = f"{instance.profile}@{instance.start}"
+        cells = (None if used is None else round(used[0]), known, active[0], active[1] or "-")
+        rows.append((title, *cells))
+        transcript.check(f"used memory of {title} is nvidia-smi's", agrees, f"±{_TOLERANCE_MIB}")
+        labelled = all(each[1] == pod for each in ours.values()) and bool(ours)
+        transcript.check(f"{title} belongs to {pod or 'no pod'}", labelled)
+        is_busy = (active[0] or 0.0) > _BUSY
+        transcript.check(
+            f"{title} is {'busy' if pod else 'idle'}, relative to itself", is_busy is bool(pod)
+        )
+    header = ("instance", "used MiB, exporter", "nvidia-smi", "graphics active", "pod")
+    transcript.write("")
+    transcript.table(header, rows)
+    rig.stop_loads()
+
+
+def read_instance_values(exposition: str, instance: MigInstance) -> dict[str, tuple[float, str]]:
+    """The values of an instance's DCGM metrics, and the pod of each."""
+    return {
+        sample.name: (sample.value, sample.labels.get("pod", ""))
+        for family in text_string_to_metric_families(exposition)
+        for sample in family.samples
+        if sample.name.startswith("DCGM_")
+        and sample.labels.get("GPU_I_ID") == str(instance.gpu_instance)
+    }
+
+
+def read_instance_memory(text: str) -> dict[int, float]:
+    """The used MiB of each GPU instance, from `nvidia-smi -q -x`."""
+    found: dict[int, float] = {}
+    for each in ElementTree.fromstring(text).iter("mig_device"):
+        number, used = each.findtext("gpu_instance_id"), each.findtext("fb_memory_usage/used")
+        if number is not None and used is not None:
+            found[int(number)] = float(used.split()[0])
+    return found
 
 
 def _compare(rig: Rig, transcript: Transcript, title: str) -> None:

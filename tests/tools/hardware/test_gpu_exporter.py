@@ -7,7 +7,12 @@ from kilonova.gpu.devices.nvml import NvmlBackend
 from tests.gpu.devices.machines import FakeTime
 from tests.gpu.devices.nvml.fake_driver import Process
 from tests.gpu.devices.nvml.machines import one_h100, open_backend
-from tools.hardware.gpu_exporter import FIELDS, compare_exporter, compare_values
+from tools.hardware.gpu_exporter import (
+    FIELDS,
+    compare_exporter,
+    compare_instances,
+    compare_values,
+)
 from tools.hardware.rig import Load, Rig
 from tools.hardware.transcript import Transcript
 
@@ -90,6 +95,59 @@ def test_figure_that_differs_fails_the_check_by_its_name() -> None:
     assert len(transcript.failures) == 2
     text = "\n".join(transcript.lines)
     assert "DCGM_FI_DEV_POWER_USAGE, kgwe_gpu_power_watts" in text
+
+
+SMI_OF_INSTANCE = """<mig_device><gpu_instance_id>{}</gpu_instance_id>
+<fb_memory_usage><used>{} MiB</used></fb_memory_usage></mig_device>"""
+
+
+class FakeMigMachine(FakeMachine):
+    """nvidia-smi with the memory of MIG instances, wrong by some MiB on demand."""
+
+    def __init__(self, error: int = 0) -> None:
+        super().__init__()
+        self.error = error
+
+    def start_load(self, target: str, seconds: float, mebibytes: int) -> Load:
+        (device,) = self.backend.read_inventory().devices
+        (instance,) = (each for each in device.instances if each.uuid == target)
+        self.gpu.processes.append(
+            Process(99, mebibytes * MIB, 97, gpu_instance=instance.gpu_instance)
+        )
+        return FakeLoad()
+
+    def run(self, command: Sequence[str]) -> tuple[int, str]:
+        numbers = {
+            x.uuid: x.gpu_instance for x in self.backend.read_inventory().devices[0].instances
+        }
+        (reading,) = self.backend.read_telemetry()
+        texts = [
+            SMI_OF_INSTANCE.format(
+                numbers[each.uuid], (each.memory_used_bytes or 0) // MIB + self.error
+            )
+            for each in reading.instances
+        ]
+        return 0, f"<log><gpu>{''.join(texts)}</gpu></log>"
+
+
+def compare_on(machine: FakeMigMachine) -> Transcript:
+    transcript = Transcript(echo=lambda _: None)
+    (device,) = machine.backend.read_inventory().devices
+    compare_instances(machine.rig, transcript, device, sleep=lambda _: None)
+    return transcript
+
+
+def test_instances_have_the_memory_of_nvidia_smi_and_their_pods() -> None:
+    transcript = compare_on(FakeMigMachine())
+    text = "\n".join(transcript.lines)
+    assert text.count("ok: used memory of") == 2, text
+    assert "ok: 3g.40gb@4 belongs to trainer" in text
+    assert "ok: 2g.20gb@0 belongs to no pod" in text
+
+
+def test_memory_of_an_instance_that_differs_fails_the_check() -> None:
+    transcript = compare_on(FakeMigMachine(error=500))
+    assert sum("used memory of" in each for each in transcript.failures) == 2
 
 
 def test_figure_that_nvidia_smi_does_not_have_must_not_be_exported() -> None:
