@@ -14,6 +14,7 @@ from kilonova.scheduler.core.decisions import InsufficientCapacity
 from kilonova.scheduler.core.explain import Explainer, explain, explain_placement
 from kilonova.scheduler.core.explain.trial_cluster import TrialCluster
 from kilonova.scheduler.core.filters.feasibility import Scores
+from kilonova.scheduler.core.gpu.layout import Gpu, GpuLayout
 from kilonova.scheduler.core.model.cluster import Cluster
 from kilonova.scheduler.core.model.gangs import (
     Gang,
@@ -27,7 +28,7 @@ from kilonova.scheduler.core.model.label_columns import Rows
 from kilonova.scheduler.core.model.node_table import GPU
 from kilonova.scheduler.core.model.nodes import Node, Taint
 from kilonova.scheduler.core.model.pod_affinity import AffinityTerm, PodAffinityRules, PodSelector
-from kilonova.scheduler.core.model.requests import Shape
+from kilonova.scheduler.core.model.requests import GpuPreference, GpuRequest, Shape
 from kilonova.scheduler.core.model.requirements import Requirement
 from kilonova.scheduler.core.model.snapshot import Snapshot
 from kilonova.scheduler.core.model.taints import FORBIDDEN_TOLERATION_KEYS
@@ -37,6 +38,7 @@ from kilonova.scheduler.core.scheduling_cycle import PlannerPolicy
 from kilonova.scheduler.core.scoring.plugins import ScorePlugin, Scoring
 from tests.harness.campaigns import limit_examples
 from tests.scheduler.core.support.clusters import BLOCK, RACK, gang, group, node, shape, tight
+from tests.scheduler.core.support.random_clusters import shape_of
 from tests.scheduler.core.support.unschedulable_gangs import (
     CORDON,
     INFRA,
@@ -317,6 +319,40 @@ def test_nodes_are_counted_by_first_reason_in_kube_scheduler_format() -> None:
         ("Cordoned", CORDON.key): 1,
     }
     assert tally.summary in found.message
+
+
+@pytest.mark.parametrize(
+    ("requested", "needed", "has_unconnected"),
+    [
+        (
+            GpuRequest(4, preference=GpuPreference.NVLINK_REQUIRED),
+            "GPUs that are connected well enough for 3 more pods are needed",
+            True,
+        ),
+        (
+            GpuRequest(2, bandwidth=500),
+            "GPUs that are connected well enough for 3 more pods are needed",
+            True,
+        ),
+        (
+            GpuRequest(2, preference=GpuPreference.NVLINK_REQUIRED),
+            "2 more nvidia.com/gpu are needed",
+            False,
+        ),
+    ],
+    ids=("NVLink", "bandwidth", "pairs"),
+)
+def test_gpus_that_are_not_connected_are_told_from_missing_ones(
+    requested: GpuRequest, needed: str, has_unconnected: bool
+) -> None:
+    layout = GpuLayout(tuple(map(Gpu, range(4))), ((0, 1, 300), (2, 3, 300)))
+    pairs, single = replace(node("pairs", 4), layout=layout), node("single", 1)
+    found = explain_last(cluster_of([pairs, single]), [job("w", 3, shape_of(0, requested))])
+    assert needed in found.message
+    texts = [each.text for each in found.diagnoses[0].counts]
+    text = "node(s) had too few GPUs that are connected well enough"
+    assert (text in texts) == has_unconnected
+    assert "Insufficient nvidia.com/gpu" in texts
 
 
 def test_gang_that_would_delay_reservation_may_declare_duration() -> None:

@@ -17,8 +17,10 @@ from kilonova.scheduler.core.explain import formatting
 from kilonova.scheduler.core.explain.blocking_constraint import BlockingConstraint
 from kilonova.scheduler.core.explain.diagnosis import (
     CLAIMED_DEVICES,
+    CONNECTED_GPUS,
     diagnose_nodes,
     find_scarce_resources,
+    lacks_connection,
 )
 from kilonova.scheduler.core.explain.nearest_domain import (
     CandidateDomain,
@@ -196,7 +198,10 @@ def _describe_missing(
         else f"group {demand.group} needs {formatting.format_pods(demand.requested)}, "
         f"but only {demand.available} fit: "
     )
-    if resource in dict(shape.requests) and free >= demand.requested * each:
+    more = "pod" if demand.missing == 1 else "pods"
+    if lacks_connection(trial, shape, fits).any():
+        text += f"{CONNECTED_GPUS} for {demand.missing} more {more} are needed"
+    elif resource in dict(shape.requests) and free >= demand.requested * each:
         amount = formatting.format_amount(resource, free)
         text += (
             f"{amount} are free, but too fragmented for {formatting.format_number(resource, each)}"
@@ -204,7 +209,6 @@ def _describe_missing(
     elif resource == CLAIMED_DEVICES or not each:
         # Claims have no amount of a resource that nodes list; and the fraction of a GPU that holds
         # the requested memory depends on the GPU.
-        more = "pod" if demand.missing == 1 else "pods"
         text += f"{resource} for {demand.missing} more {more} are needed"
     else:
         are = "is" if missing == 1 else "are"

@@ -5,24 +5,28 @@ line has kube-scheduler's format, for tools that parse it.
 """
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kilonova.scheduler.core.explain.trial_cluster import TrialCluster
 from kilonova.scheduler.core.filters.feasibility import Counts
 from kilonova.scheduler.core.filters.inter_pod_rules import inter_pod_rejections
 from kilonova.scheduler.core.filters.node_filters import FilterReason, untolerated_taints
+from kilonova.scheduler.core.gpu.selection import requires_topology
 from kilonova.scheduler.core.model.gangs import Member
 from kilonova.scheduler.core.model.label_columns import Rows
 from kilonova.scheduler.core.model.node_table import GPU, PODS, mig_resource
 from kilonova.scheduler.core.model.nodes import Taint
-from kilonova.scheduler.core.model.requests import Shape, is_host_port
+from kilonova.scheduler.core.model.requests import GpuPreference, Shape, is_host_port
 from kilonova.scheduler.core.model.snapshot import Snapshot
 
 CORDON_TAINT = Taint("node.kubernetes.io/unschedulable", "NoSchedule")
 CLAIMED_DEVICES = "claimed devices"
 """Pseudo-resource for the devices of claims."""
+CONNECTED_GPUS = "GPUs that are connected well enough"
+"""What is missing where GPUs are free, but no set of them has the required connections."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +113,15 @@ def find_scarce_resources(
     return names, np.argmin(np.stack(capacities), axis=0).astype(np.int64)
 
 
+def lacks_connection(trial: TrialCluster, shape: Shape, rows: Rows) -> NDArray[np.bool_]:
+    """The rows on which more pods of a shape would fit if their GPUs could be connected anyhow."""
+    if shape.gpu is None or not requires_topology(shape.gpu):
+        return np.zeros(len(rows), np.bool_)
+    relaxed = replace(shape.gpu, preference=GpuPreference.NONE, bandwidth=0)
+    capacity = trial.feasibility.free_capacity
+    return capacity(replace(shape, gpu=relaxed))[rows] > capacity(shape)[rows]
+
+
 def _count_rejection(
     trial: TrialCluster,
     shape: Shape,
@@ -150,6 +163,11 @@ def _count_insufficient(
     trial: TrialCluster, shape: Shape, rows: Rows, counted: Counter[tuple[str, str, str]]
 ) -> None:
     if len(rows):
+        unconnected = lacks_connection(trial, shape, rows)
+        if unconnected.any():
+            text = f"node(s) had too few {CONNECTED_GPUS}"
+            counted["Unconnected", GPU, text] += int(unconnected.sum())
+            rows = rows[~unconnected]
         names, which = find_scarce_resources(trial, shape, rows)
         for position, number in enumerate(np.bincount(which, minlength=len(names)).tolist()):
             if number:

@@ -63,7 +63,7 @@ def select_whole_devices(
     layout: GpuLayout, idle: int, request: GpuRequest, further_pods: int = 0
 ) -> GpuSelection | None:
     """`select_devices` for whole devices, given the set of idle devices. Cached."""
-    if further_pods and not _requires_topology(request):
+    if further_pods and not requires_topology(request):
         further_pods = 0
     known = layout.selections
     key = request, idle, further_pods
@@ -96,7 +96,7 @@ def best_scores(
     found = np.full(len(ids), NO_SET)
     for layout, here, free in _group_by_layout(layouts, ids, idle, request):
         if len(layout.gpus) > MAX_DEVICES:
-            enough = _has_enough(free, request) & (not _requires_topology(request))
+            enough = _has_enough(free, request) & (not requires_topology(request))
             found[here] = np.where(enough, _neutral_score(request), NO_SET)
         else:
             table = layout.device_sets.best_scores(
@@ -119,7 +119,7 @@ def count_fitting_pods(
     """
     found = np.zeros(len(ids), np.int64)
     for layout, here, free in _group_by_layout(layouts, ids, idle, request):
-        if not _requires_topology(request):
+        if not requires_topology(request):
             found[here] = np.bitwise_count(free) // request.count
         elif len(layout.gpus) <= MAX_DEVICES:
             table = layout.device_sets.count_disjoint_sets(
@@ -143,12 +143,12 @@ def requested_shares(
 def has_device_requirements(request: GpuRequest) -> bool:
     """Whether not every idle device of a node is eligible for a request."""
     return bool(
-        _requires_topology(request) or request.memory or request.models or request.architecture
+        requires_topology(request) or request.memory or request.models or request.architecture
     )
 
 
-def _requires_topology(request: GpuRequest) -> bool:
-    """Whether not every set of devices is acceptable."""
+def requires_topology(request: GpuRequest) -> bool:
+    """Whether the devices must be connected in a certain way: not every set is acceptable."""
     needs = request.preference is GpuPreference.NVLINK_REQUIRED or request.bandwidth > 0
     return needs and request.count > 1
 
@@ -166,7 +166,7 @@ def _select_best_set(
             return None
         indices = [index for index in indices if best >> index & 1]
         score = layout.device_sets.score(best, request.preference)
-    elif _requires_topology(request):
+    elif requires_topology(request):
         return None
     else:
         score = _neutral_score(request)
