@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from kilonova.local.simnodes.fleet.model import GpuSpec
 from tests.gpu.controllers.manifests import run_for
 from tests.gpu.controllers.workload_cluster import (
@@ -97,6 +99,33 @@ async def test_required_nvlink_waits_where_there_is_none() -> None:
         status = await cluster.get_status()
         assert status["phase"] in ("Pending", "Scheduling")
         assert not status.get("nodes")
+
+
+@pytest.mark.parametrize(("gpus", "bandwidth", "pods"), [(2, 5000, 1), (8, 5000, 1), (16, 1000, 2)])
+async def test_bandwidth_that_no_node_has_is_waited_for(
+    gpus: int, bandwidth: int, pods: int
+) -> None:
+    async with gpu_cluster() as cluster:
+        await cluster.create(
+            gpus=gpus, changes={"spec.gpuRequirements.minBandwidthGBps": bandwidth}
+        )
+        status = await cluster.wait_for(
+            lambda each: scheduled_reason(each) == "InsufficientCapacity"
+        )
+        assert "GPUs that are connected well enough" in condition_of(status, "Scheduled")["message"]
+        assert status["pods"] == pods
+        await advance_time(30)
+        assert not (await cluster.get_status()).get("nodes")
+
+
+async def test_bandwidth_is_not_met_by_pods_of_one_gpu() -> None:
+    single = gpu_nodes(2, gpu=GpuSpec("L4", 1, "24Gi"))
+    async with gpu_cluster(single) as cluster:
+        await cluster.create(gpus=2, changes={"spec.gpuRequirements.minBandwidthGBps": 600})
+        status = await cluster.wait_for(
+            lambda each: scheduled_reason(each) == "InsufficientCapacity"
+        )
+        assert status["pods"] == 1
 
 
 async def test_required_nvlink_between_nodes_is_within_a_rack() -> None:

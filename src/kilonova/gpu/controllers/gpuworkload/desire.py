@@ -7,6 +7,7 @@ The gang is written before its pods, and pods are gated until all of them exist.
 Failed are final.
 """
 
+import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -37,7 +38,12 @@ from kilonova.gpu.controllers.gpuworkload.pods import (
     convert_shape,
     uses_own_priority,
 )
-from kilonova.gpu.controllers.gpuworkload.split import Split, build_split, choose_split
+from kilonova.gpu.controllers.gpuworkload.split import (
+    Split,
+    build_split,
+    choose_split,
+    get_least_size,
+)
 from kilonova.gpu.controllers.gpuworkload.status import (
     FINAL_PHASES,
     Progress,
@@ -49,6 +55,7 @@ from kilonova.gpu.controllers.gpuworkload.status import (
 )
 from kilonova.gpu.controllers.settings import ControllerSettings
 from kilonova.kube.status import find_condition, with_condition
+from kilonova.scheduler.core.model.requests import Shape
 from kilonova.scheduler.objects.core_v1 import Pod
 
 LATENCY_EXCEEDED = "SchedulingLatencyExceeded"
@@ -132,10 +139,20 @@ def _choose_split(observed: ObservedWorkload, settings: ControllerSettings) -> S
     shape = convert_shape(
         build_pod(observed.workload, probe, 0, settings, observed.referenced_pods)
     )
-    if not observed.fits(shape, 1):
-        # No such node: its scheduler, or an autoscaler, will say more.
-        return choose_split(spec, lambda size: size <= settings.gpus_per_node, current)
-    return choose_split(spec, lambda size: observed.fits(shape, size), current)
+    sizes = range(get_least_size(spec), amount + 1)
+    # Where no node has the bandwidth, the number of GPUs alone decides: the scheduler says why the
+    # gang waits.
+    for each in (shape, _without_bandwidth(shape)):
+        if any(observed.fits(each, size) for size in sizes):
+            return choose_split(spec, lambda size, each=each: observed.fits(each, size), current)
+    # No such node: its scheduler, or an autoscaler, will say more.
+    return choose_split(spec, lambda size: size <= settings.gpus_per_node, current)
+
+
+def _without_bandwidth(shape: Shape) -> Shape:
+    if shape.gpu is None:
+        return shape
+    return dataclasses.replace(shape, gpu=dataclasses.replace(shape.gpu, bandwidth=0))
 
 
 def _build_pods(
