@@ -224,6 +224,15 @@ async def test_new_node_offers_no_whole_gpu_before_its_strategy_is_assigned(
             await wait_for_withheld(client, ["MIGStrategy all", ""], "1")
 
 
+async def test_kubelet_plugins_see_what_is_withheld_once_it_is_decided(tmp_path: Path) -> None:
+    async with run_node() as (_, client):
+        await set_config(client, "all-3g.40gb")
+        async with run_agent(client, build_backend(), tmp_path) as local:
+            await local.wait_until_decided()
+            reason = "label nvidia.com/mig.config: all-3g.40gb"
+            assert [each.withheld for each in local.feed.inventory.devices] == [reason, reason]
+
+
 async def test_new_node_does_not_wait_for_a_strategy_for_ever(tmp_path: Path) -> None:
     async with run_node() as (_, client):
         await install_strategies(client, {"nvidia.com/gpu.count": "2"})

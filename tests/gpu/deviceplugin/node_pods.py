@@ -43,6 +43,13 @@ def with_health(inventory: NodeInventory, index: int, state: HealthState) -> Nod
     return replace(inventory, devices=tuple(devices))
 
 
+def with_withheld(inventory: NodeInventory, index: int) -> NodeInventory:
+    """The inventory with a device that is to be partitioned."""
+    devices = list(inventory.devices)
+    devices[index] = replace(devices[index], withheld="MIGStrategy s")
+    return replace(inventory, devices=tuple(devices))
+
+
 class PodList:
     """A `PodSource` whose pods the test sets; its cache shows none until `cached` is set."""
 

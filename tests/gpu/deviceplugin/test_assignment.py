@@ -11,7 +11,7 @@ from kilonova.gpu.devices.model import HealthState, NodeInventory
 from kilonova.gpu.kubelet.holdings import HeldDevice, HolderKind, Holding
 from kilonova.gpu.kubelet.interfaces import AllocationRefused
 from kilonova.scheduler.core.model.snapshot import GPU
-from tests.gpu.deviceplugin.node_pods import ended, machine, make_pod, with_health
+from tests.gpu.deviceplugin.node_pods import ended, machine, make_pod, with_health, with_withheld
 
 SMALL = "nvidia.com/mig-1g.10gb"
 LARGE = "nvidia.com/mig-3g.40gb"
@@ -69,6 +69,26 @@ def test_unhealthy_device_is_refused_with_its_reason() -> None:
     node = with_health(NODE, 2, HealthState.UNHEALTHY)
     with pytest.raises(AllocationRefused, match="which is unhealthy: XID 79: lost"):
         _select(node, make_pod("a", "2"))
+
+
+@pytest.mark.parametrize(("devices", "resource"), [("2", GPU), ("2:500", SHARED_GPU)])
+def test_gpu_that_is_to_be_partitioned_is_refused_with_its_reason(
+    devices: str, resource: str
+) -> None:
+    with pytest.raises(AllocationRefused, match="as MIG instances only: MIGStrategy s"):
+        _select(with_withheld(NODE, 2), make_pod("a", devices, resource=resource), resource)
+
+
+def test_gpu_that_is_to_be_partitioned_gives_instances() -> None:
+    pod = make_pod("a", "2:1g.10gb@4", resource=SMALL)
+    assert _select(with_withheld(NODE, 2), pod, SMALL) == "2:1g.10gb@4"
+
+
+def test_pod_without_annotation_gets_no_gpu_that_is_to_be_partitioned() -> None:
+    node = with_withheld(NODE, 0)
+    assert _select(node, make_pod("a", None, 2)) == "1,2"
+    with pytest.raises(AllocationRefused, match=r"has 3 free devices of nvidia.com/gpu, not 4"):
+        _select(node, make_pod("b", None, 4))
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 from kilonova.gpu.deviceplugin.slots import SHARED_GPU
 from kilonova.gpu.devices.model import HealthState
 from kilonova.scheduler.core.model.snapshot import GPU
-from tests.gpu.deviceplugin.node_pods import ended, make_pod, with_health
+from tests.gpu.deviceplugin.node_pods import ended, make_pod, with_health, with_withheld
 from tests.gpu.deviceplugin.plugin_node import plugin_node
 from tests.gpu.kubelet.plugin_kubelet import PATIENCE
 
@@ -165,6 +165,26 @@ async def test_health_reaches_the_kubelet_at_once(tmp_path: Path) -> None:
         await node.kubelet.wait_for(SMALL, 21, 28)
         await node.feed.publish(healthy)
         await node.kubelet.wait_for(GPU, 4)
+
+
+async def test_gpu_that_is_to_be_partitioned_is_counted_until_its_pod_ends(
+    tmp_path: Path,
+) -> None:
+    async with plugin_node(tmp_path) as node, node.running_plugin() as server:
+        await node.kubelet.wait_for(GPU, 4)
+        pod = make_pod("a", "1")
+        await node.admit(pod)
+        withheld = with_withheld(with_withheld(node.feed.inventory, 1), 2)
+        await node.feed.publish(withheld)
+        endpoint = await node.kubelet.wait_for(GPU, 3, 4)
+        assert endpoint.devices[node.uuids[2]] == "Unhealthy"
+        with pytest.raises(grpc.aio.AioRpcError, match=r"GPU 2.*: MIGStrategy s"):
+            await node.admit(make_pod("b", "2"))
+        node.kubelet.forget(pod)
+        node.pods.pods[:] = [ended(pod)]
+        server.notice_pods()
+        await node.kubelet.wait_for(GPU, 2, 4)
+        await node.kubelet.wait_for(SMALL, 28)
 
 
 async def test_plugins_register_again_when_the_kubelet_restarts(tmp_path: Path) -> None:

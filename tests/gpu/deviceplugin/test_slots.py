@@ -7,7 +7,7 @@ from kilonova.gpu.deviceplugin.plugin import list_devices
 from kilonova.gpu.deviceplugin.slots import SHARED_GPU, Advertisement, build_slots, prefer_slots
 from kilonova.gpu.devices.model import HealthState, MigInstance, NodeInventory
 from kilonova.scheduler.core.model.snapshot import GPU
-from tests.gpu.deviceplugin.node_pods import machine, with_health
+from tests.gpu.deviceplugin.node_pods import machine, with_health, with_withheld
 
 NODE = machine("h100:2")
 FIRST, SECOND = (each.uuid for each in NODE.devices)
@@ -52,6 +52,22 @@ def test_health_and_numa_node_reach_the_kubelet() -> None:
     assert [each.id for each in first.topology.nodes] == [NODE.devices[0].numa]
     unknown = replace(NODE, devices=(replace(NODE.devices[0], numa=-1),))
     assert not list_devices(build_slots(unknown)[GPU])[0].HasField("topology")
+
+
+def test_gpu_that_is_to_be_partitioned_counts_by_its_instances_alone() -> None:
+    slots = build_slots(with_withheld(NODE, 1), shares_per_gpu=2)
+    unhealthy = {
+        name: [slot.id for slot in each if not slot.is_healthy] for name, each in slots.items()
+    }
+    assert {name: ids for name, ids in unhealthy.items() if ids} == {
+        GPU: [SECOND],
+        SHARED_GPU: [f"{SECOND}::0", f"{SECOND}::1"],
+    }
+
+
+def test_gpu_that_is_to_be_partitioned_counts_while_a_pod_has_it() -> None:
+    slots = build_slots(with_withheld(NODE, 1), shares_per_gpu=2, held={SECOND})
+    assert all(slot.is_healthy for each in slots.values() for slot in each)
 
 
 def test_slots_of_the_assigned_devices_are_preferred() -> None:

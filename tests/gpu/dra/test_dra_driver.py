@@ -35,7 +35,7 @@ from kilonova.gpu.kubelet.grpc.dra_grpc import DRAPluginStub
 from kilonova.gpu.kubelet.grpc.dra_health_grpc import DRAResourceHealthStub
 from kilonova.gpu.kubelet.grpc.plugin_registration_grpc import RegistrationStub
 from kilonova.kube import Client, unstructured_resource
-from tests.gpu.deviceplugin.node_pods import with_health
+from tests.gpu.deviceplugin.node_pods import with_health, with_withheld
 from tests.gpu.deviceplugin.plugin_node import sleep_briefly
 from tests.gpu.devices.machines import simulate
 from tests.gpu.mig.engines import running_engine
@@ -288,6 +288,25 @@ async def test_device_that_cannot_be_had_is_refused(
         (answer,) = await node.prepare(claim)
         assert problem in answer.error
         assert node.store.holdings == ()
+
+
+async def test_gpu_that_is_to_be_partitioned_is_refused_and_its_instances_are_not(
+    node: DraNode,
+) -> None:
+    whole, instance = await node.allocate("a", "gpu-1"), await node.allocate("b", THIRD)
+    await node.feed.publish(with_withheld(node.feed.inventory, 1))
+    async with node.running_driver():
+        refused, given = await node.prepare(whole, instance)
+        assert "gpu-1, which is given as MIG instances only: MIGStrategy s" in refused.error
+        assert given.error == ""
+
+
+async def test_claim_keeps_a_gpu_that_is_to_be_partitioned(node: DraNode) -> None:
+    claim = await node.allocate("a", "gpu-1")
+    async with node.running_driver():
+        assert [each.error for each in await node.prepare(claim)] == [""]
+        await node.feed.publish(with_withheld(node.feed.inventory, 1))
+        assert [each.error for each in await node.prepare(claim)] == [""]
 
 
 async def test_claim_that_is_not_what_the_kubelet_knows_is_refused(node: DraNode) -> None:

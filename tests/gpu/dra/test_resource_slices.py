@@ -20,7 +20,7 @@ from kilonova.gpu.dra import (
 from kilonova.gpu.dra.attributes import find_pcie_root
 from kilonova.scheduler.convert.devices.resource_slices import convert_resource_pool
 from kilonova.scheduler.objects.resource_v1 import ResourceSlice
-from tests.gpu.deviceplugin.node_pods import machine, with_health
+from tests.gpu.deviceplugin.node_pods import machine, with_health, with_withheld
 from tests.gpu.devices.machines import simulate
 
 DRIVER = "gpu.kilonova.dev"
@@ -154,6 +154,19 @@ def test_unhealthy_gpu_is_left_out_where_taints_are_not_supported() -> None:
     node = with_health(machine("h100:2"), 1, HealthState.UNHEALTHY)
     found = devices(build(node, features=SliceFeatures(taints=False)))
     assert {name[:5] for name in found} == {"gpu-0"}
+
+
+def test_gpu_that_is_to_be_partitioned_is_tainted_without_its_instances() -> None:
+    found = devices(build(with_withheld(machine("h100:2"), 1)))
+    taints = {name: each["taints"] for name, each in found.items() if "taints" in each}
+    assert taints == {"gpu-1": [{"key": "gpu.kilonova.dev/withheld", "effect": "NoSchedule"}]}
+
+
+def test_gpu_that_is_to_be_partitioned_is_left_out_where_taints_are_not_supported() -> None:
+    node = with_withheld(machine("h100:2"), 1)
+    found = devices(build(node, features=SliceFeatures(taints=False)))
+    assert "gpu-1" not in found
+    assert {name[:5] for name in found} == {"gpu-0", "gpu-1"}
 
 
 def test_degraded_gpu_has_no_taint() -> None:

@@ -11,7 +11,7 @@ from kilonova.gpu.agent.context import AgentContext
 from kilonova.gpu.agent.engine_instances import EngineInstances
 from kilonova.gpu.agent.holders import read_holders
 from kilonova.gpu.agent.node_agent import NodeAgent
-from kilonova.gpu.agent.remediation.overlay import overlay_health
+from kilonova.gpu.agent.remediation.overlay import overlay_health, overlay_withheld
 from kilonova.gpu.agent.resources import NODES, PODS, Node, Pod
 from kilonova.gpu.agent.telemetry.collector import TelemetryCollector
 from kilonova.gpu.agent.telemetry.health import MeasuredHealth
@@ -89,7 +89,7 @@ class LocalAgent:
         self._has_reconciled = asyncio.Event()
         self.instances = EngineInstances(self.agent.engine, self.wake, self._has_reconciled.wait)
         self.feed = InventoryFeed(NodeInventory())
-        """The inventory with the health that the agent knows of."""
+        """The inventory with the health that the agent knows of, and what it withholds."""
         self.telemetry = TelemetryCollector(
             backend,
             self._inventory,
@@ -130,6 +130,10 @@ class LocalAgent:
         """Have the node reconciled soon."""
         self._enqueue(self.node)
 
+    async def wait_until_decided(self) -> None:
+        """Wait for the first reconcile: `feed` says then which devices are withheld."""
+        await self._has_reconciled.wait()
+
     def holder_names(self) -> Mapping[str, str]:
         """`namespace/name` of the pods that have devices, by their UID."""
         return {each.uid: each.key for each in read_holders(self.pods.store.objects())}
@@ -142,6 +146,7 @@ class LocalAgent:
         delay = await self.agent.reconcile(node, pods)
         if self.agent.is_open:
             inventory = overlay_health(self.agent.observed, self.agent.health)
+            inventory = overlay_withheld(inventory, self.agent.withheld)
             if inventory != self.feed.inventory:
                 await self.feed.publish(inventory)
                 self.telemetry.wake()

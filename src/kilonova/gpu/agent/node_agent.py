@@ -142,6 +142,11 @@ class NodeAgent:
             self._context.enqueue(self.name)
 
     @property
+    def withheld(self) -> Mapping[str, str]:
+        """Why pods get MIG instances only of devices, by UUID, as last decided."""
+        return self._withheld
+
+    @property
     def is_open(self) -> bool:
         """Whether it has the node, and has read its devices."""
         return self._is_open

@@ -95,6 +95,15 @@ class Allocator:
         """The devices as last read."""
         return self._source.inventory
 
+    def held_devices(self) -> frozenset[str]:
+        """The UUIDs of GPUs that pods and claims have as a whole, or shares of."""
+        return frozenset(
+            each.device
+            for holding in self._store.holdings
+            for each in holding.devices
+            if not each.assignment.profile and not each.is_admin
+        )
+
     async def allocate(
         self, resource: str, ids: Sequence[str], slots: Sequence[Slot] = ()
     ) -> Grant:

@@ -95,6 +95,11 @@ def _check_device(
     if not is_usable(device):
         why = "; ".join(device.health.reasons) or device.health.state.value
         raise AllocationRefused(f"{pod} is assigned {name}, which is unhealthy: {why}")
+    if device.withheld and not wanted.profile:
+        raise AllocationRefused(
+            f"{pod} is assigned {wanted}, and {name} is given as MIG instances only: "
+            f"{device.withheld}"
+        )
     if wanted.profile:
         profile = _find_profile(device, wanted.profile)
         if profile is None or wanted.start not in profile.starts:
@@ -128,7 +133,8 @@ def _choose_free(
     if len(chosen) < request.count:
         raise AllocationRefused(
             f"the node has {len(chosen)} free devices of {request.resource}, not "
-            f"{request.count}: the others are held, assigned to other pods, or unhealthy"
+            f"{request.count}: the others are held, assigned to other pods, to be "
+            "partitioned, or unhealthy"
         )
     return tuple(chosen)
 
@@ -146,6 +152,8 @@ def _options(
         return
     devices.sort(key=lambda each: (each.uuid not in counted, bool(each.instances), each.index))
     for device in devices:
+        if device.withheld:
+            continue
         if request.resource == SHARED_GPU:
             milli = _WHOLE_DEVICE_MILLI // max(shares_per_gpu, 1)
             yield DeviceAssignment(device.index, milli)

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 
 import grpc.aio
 
 from kilonova.gpu.deviceplugin.allocator import Allocator
 from kilonova.gpu.deviceplugin.plugin import API_VERSION, OPTIONS, ResourcePlugin
-from kilonova.gpu.deviceplugin.slots import Advertisement, build_slots
+from kilonova.gpu.deviceplugin.slots import Advertisement, Slot, build_slots
 from kilonova.gpu.kubelet.grpc.device_plugin_grpc import RegistrationStub, device_plugin_service
 from kilonova.gpu.kubelet.grpc.device_plugin_pb2 import RegisterRequest
 from kilonova.gpu.kubelet.interfaces import InventorySource
@@ -73,6 +73,7 @@ class DevicePluginServer:
         self._monotonic = monotonic
         self._plugins: dict[str, _Plugin] = {}
         self._pods_changed = asyncio.Event()
+        self._refreshing = asyncio.Lock()
 
     @property
     def registered_resources(self) -> frozenset[str]:
@@ -105,16 +106,30 @@ class DevicePluginServer:
                 await self._sleep(POLL_SECONDS)
 
     async def _follow_inventory(self, tasks: asyncio.TaskGroup) -> None:
-        inventory = self._source.inventory
         while True:
-            slots = build_slots(inventory, self._advertisement, self._allocator.shares_per_gpu)
-            for resource in slots:
+            inventory = self._source.inventory
+            for resource in self._build_slots():
                 if resource not in self._plugins:
                     self._plugins[resource] = self._start(resource, tasks)
+            await self._refresh_slots()
+            await self._source.wait_for_change(inventory)
+
+    async def _refresh_slots(self) -> None:
+        # One at a time: older slots must not be set after newer ones.
+        async with self._refreshing:
+            slots = self._build_slots()
             for resource, each in self._plugins.items():
                 # A resource without devices stays registered: its capacity is then 0.
                 await each.plugin.set_slots(slots.get(resource, ()))
-            inventory = await self._source.wait_for_change(inventory)
+
+    def _build_slots(self) -> Mapping[str, tuple[Slot, ...]]:
+        allocator = self._allocator
+        return build_slots(
+            self._source.inventory,
+            self._advertisement,
+            allocator.shares_per_gpu,
+            allocator.held_devices(),
+        )
 
     def _start(self, resource: str, tasks: asyncio.TaskGroup) -> _Plugin:
         plugin = ResourcePlugin(resource, self._allocator)
@@ -182,6 +197,8 @@ class DevicePluginServer:
                 await self._allocator.reconcile()
             except KubeError as error:
                 _log.warning("devices of pods not reconciled", error=str(error))
+            # A withheld GPU is offered no longer once the pod that had it has ended.
+            await self._refresh_slots()
 
     async def _wait_for_pods(self) -> None:
         waits = [

@@ -4,6 +4,9 @@
 instance that a GPU could have (`UUID/1g.10gb/0`), all profiles at the same time: the scheduler
 knows which can exist beside each other. Where another scheduler counts, it must be told what
 exists: `Advertisement.EXISTING`, with the UUIDs of instances as ids.
+
+A GPU that is to be partitioned is **withheld**: the slots of the whole GPU and of its shares are
+unhealthy, so that no scheduler counts them. They stay healthy for as long as a pod has them.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -38,10 +41,12 @@ class Slot(msgspec.Struct, frozen=True):
     device: Device
     assignment: DeviceAssignment | None = None
     """What it is, if it can be nothing else."""
+    is_withheld: bool = False
+    """Whether its GPU is to be partitioned, and this is no part of that."""
 
     @property
     def is_healthy(self) -> bool:
-        return is_usable(self.device)
+        return is_usable(self.device) and not self.is_withheld
 
 
 def is_usable(device: Device) -> bool:
@@ -65,16 +70,20 @@ def build_slots(
     inventory: NodeInventory,
     advertisement: Advertisement = Advertisement.POSSIBLE,
     shares_per_gpu: int = 0,
+    held: Collection[str] = (),
 ) -> Mapping[str, tuple[Slot, ...]]:
-    """The slots of each resource that the node has."""
+    """The slots of each resource that the node has. `held` are the UUIDs of the GPUs that pods have
+    as a whole, or shares of."""
     found: dict[str, list[Slot]] = {}
     for device in inventory.devices:
         existing = advertisement is Advertisement.EXISTING
         if not (existing and device.mig_enabled):
             whole = DeviceAssignment(device.index)
-            found.setdefault(GPU, []).append(Slot(device.uuid, device, whole))
+            is_withheld = bool(device.withheld) and device.uuid not in held
+            found.setdefault(GPU, []).append(Slot(device.uuid, device, whole, is_withheld))
             for number in range(shares_per_gpu):
-                found.setdefault(SHARED_GPU, []).append(Slot(f"{device.uuid}::{number}", device))
+                share = Slot(f"{device.uuid}::{number}", device, is_withheld=is_withheld)
+                found.setdefault(SHARED_GPU, []).append(share)
         for resource, slot in _existing(device) if existing else _possible(device):
             found.setdefault(resource, []).append(slot)
     return {resource: tuple(slots) for resource, slots in sorted(found.items())}

@@ -142,6 +142,8 @@ class Device(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
     """The MIG mode after the next reset, where it differs."""
     instances: tuple[MigInstance, ...] = ()
     health: DeviceHealth = DeviceHealth()
+    withheld: str = ""
+    """Why pods get MIG instances of it only, as the node agent has decided."""
 
 
 class PathKind(StrEnum):

@@ -267,6 +267,11 @@ def _check_device(
     if device.health.state is HealthState.UNHEALTHY:
         why = "; ".join(device.health.reasons) or device.health.state.value
         raise AllocationRefused(f"{key} is allocated {found.name}, which is unhealthy: {why}")
+    if found.is_withheld:
+        raise AllocationRefused(
+            f"{key} is allocated {found.name}, which is given as MIG instances only: "
+            f"{device.withheld}"
+        )
     holder = find_conflict(inventory, holdings, uid, found.assignment)
     if holder is not None:
         raise DeviceHeld(

@@ -1,7 +1,7 @@
 """The ResourceSlices of a node, from its inventory. Pure.
 
 What the API server cannot express is not published: without counters only what exists now, so that
-nothing is given away twice; without taints no unhealthy device.
+nothing is given away twice; without taints no unhealthy device, and no whole GPU that is withheld.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,6 +21,8 @@ from kilonova.gpu.dra.attributes import (
 )
 
 UNHEALTHY_TAINT = "gpu.kilonova.dev/unhealthy"
+WITHHELD_TAINT = "gpu.kilonova.dev/withheld"
+"""Of a whole GPU that is to be partitioned."""
 
 
 class SliceFeatures(msgspec.Struct, frozen=True):
@@ -40,6 +42,11 @@ class PoolDevice(msgspec.Struct, frozen=True):
     profile: MigProfile | None = None
     uuid: str = ""
     """Of an instance that exists."""
+
+    @property
+    def is_withheld(self) -> bool:
+        """Whether it is a whole GPU that is given as MIG instances only."""
+        return self.profile is None and bool(self.device.withheld)
 
 
 def list_pool_devices(
@@ -70,7 +77,7 @@ def build_resource_slices(
     devices = [
         _encode(inventory, each, chosen, roots)
         for each in list_pool_devices(inventory, chosen).values()
-        if chosen.taints or not _is_unhealthy(each.device)
+        if chosen.taints or not (_is_unhealthy(each.device) or each.is_withheld)
     ]
     counters = _build_counter_sets(inventory.devices) if chosen.counters else []
     return gpu_slices.build_pool(driver, node, node_uid, devices, counters, generation=generation)
@@ -128,7 +135,7 @@ def _encode(
         if features.counters:
             slices = range(start, start + profile.slices)
             counters = gpu_slices.slice_counters(slices, profile.extended)
-    taints = _build_taints(device) if features.taints else []
+    taints = _build_taints(each) if features.taints else []
     return gpu_slices.build_device(each.name, attributes, capacity, device.index, counters, taints)
 
 
@@ -147,12 +154,16 @@ def _all_counters(device: Device) -> JsonObject:
     return gpu_slices.slice_counters(range(last), any(each.extended for each in profiles))
 
 
-def _build_taints(device: Device) -> list[JsonObject]:
-    """No pod starts on an unhealthy device; those on it are the agent's concern."""
-    if not _is_unhealthy(device):
-        return []
-    value = "transient" if device.health.is_transient else "permanent"
-    return [{"key": UNHEALTHY_TAINT, "value": value, "effect": "NoSchedule"}]
+def _build_taints(each: PoolDevice) -> list[JsonObject]:
+    """No pod starts on an unhealthy device, or on all of one that is to be partitioned; those on it
+    are the agent's concern."""
+    taints: list[JsonObject] = []
+    if _is_unhealthy(each.device):
+        value = "transient" if each.device.health.is_transient else "permanent"
+        taints.append({"key": UNHEALTHY_TAINT, "value": value, "effect": "NoSchedule"})
+    if each.is_withheld:
+        taints.append({"key": WITHHELD_TAINT, "effect": "NoSchedule"})
+    return taints
 
 
 def _is_unhealthy(device: Device) -> bool:

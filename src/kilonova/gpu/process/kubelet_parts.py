@@ -54,7 +54,7 @@ async def build_kubelet_parts(
     if mps is not None:
         runnables.append(MpsKeeper(mps))
     if options.device_plugin:
-        runnables.append(DevicePluginServer(allocator, local.feed, paths))
+        runnables.append(_OnceDecided(local, DevicePluginServer(allocator, local.feed, paths)))
     if options.dra:
         node = await process.client.get(NODES, options.node)
         publisher = SlicePublisher(
@@ -74,8 +74,23 @@ async def build_kubelet_parts(
             ),
             release_ended=allocator.release_ended,
         )
-        runnables += [publisher, DraDriver(preparer, paths, on_registered=publisher.publish)]
+        driver_server = DraDriver(preparer, paths, on_registered=publisher.publish)
+        runnables += [_OnceDecided(local, each) for each in (publisher, driver_server)]
     return runnables
+
+
+class _OnceDecided:
+    """Runs what offers devices to the kubelet, once the agent has decided which devices it
+    withholds: none is offered before as a whole that is to be partitioned."""
+
+    def __init__(self, local: LocalAgent, runnable: Runnable) -> None:
+        self.name = runnable.name
+        self._local = local
+        self._runnable = runnable
+
+    async def run(self) -> None:
+        await self._local.wait_until_decided()
+        await self._runnable.run()
 
 
 async def _find_driver(backend: GpuBackend) -> HostDriver:

@@ -1,4 +1,5 @@
-"""The inventory as pods should see it: with what the records say of health. Pure."""
+"""The inventory as pods should see it: with what the records say of health, and with the devices
+that are to be partitioned. Pure."""
 
 from collections.abc import Mapping
 
@@ -31,6 +32,19 @@ def overlay_measured(
             replace(each, health=measured[each.uuid])
             if each.uuid in measured and each.health.state is HealthState.HEALTHY
             else each
+            for each in inventory.devices
+        ),
+    )
+
+
+def overlay_withheld(inventory: NodeInventory, withheld: Mapping[str, str]) -> NodeInventory:
+    """The inventory in which devices are withheld for these reasons, by UUID."""
+    if not withheld:
+        return inventory
+    return replace(
+        inventory,
+        devices=tuple(
+            replace(each, withheld=withheld[each.uuid]) if each.uuid in withheld else each
             for each in inventory.devices
         ),
     )
