@@ -8,13 +8,15 @@ import re
 from functools import lru_cache
 from typing import NamedTuple
 
-from kilonova.api import grove, kgwe, podgang
+from kilonova.api import grove, inference_engine, kgwe, podgang
 
 WELL_KNOWN_GROUPS = {
     "CronJob": "batch",
     "DaemonSet": "apps",
     "Deployment": "apps",
     "GPUWorkload": kgwe.GROUP,
+    "InferenceEngineDeployment": inference_engine.GROUP,
+    "InferenceEngineInstance": inference_engine.GROUP,
     "Job": "batch",
     "JobSet": "jobset.x-k8s.io",
     "LeaderWorkerSet": "leaderworkerset.x-k8s.io",

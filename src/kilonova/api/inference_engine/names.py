@@ -1,0 +1,69 @@
+"""Names, labels, annotations and event reasons of inference engines.
+
+Names are built here and never parsed: labels say what an object belongs to.
+"""
+
+from typing import Literal
+
+MANAGER = "kilonova-instances"
+"""The value of `app.kubernetes.io/managed-by` on all objects that the controllers create."""
+
+Role = Literal["agent", "conductor"]
+
+_PREFIX = "supernova.groq.io/"
+MODEL_INSTANCE = _PREFIX + "model-instance"
+"""Label of pods, gangs and Services: the name of the InferenceEngineInstance."""
+ROLE = _PREFIX + "role"
+"""Label of a pod: `agent` or `conductor`."""
+AGENT_INDEX = _PREFIX + "agent-index"
+"""Label of an agent pod: its index, from 0."""
+DEPLOYMENT = _PREFIX + "deployment"
+"""Label of an instance: the name of its InferenceEngineDeployment."""
+RELEASE = _PREFIX + "release"
+"""Label of instances and pods: the name of the release that they run."""
+TEMPLATE_HASH = _PREFIX + "template-hash"
+"""Label of an instance of a deployment, and annotation of a pod: the hash of what it is made
+from."""
+ALLOCATION = _PREFIX + "allocation"
+"""Label of a pod and a gang: how often its instance was relocated before it was created."""
+GLOBAL_DEPLOYMENT = _PREFIX + "global-deployment"
+"""Label of an InferenceEngineDeployment that a fleet manages: the name of the global
+Deployment."""
+FLEET_EPOCH = "fleet.kilonova.dev/epoch"
+"""Annotation of what a fleet's member writes: the fencing epoch of the manager that decided it."""
+
+AGENT_PODS_RECREATED = "AgentPodsRecreated"
+"""Event: agent pods were recreated; the message has their number."""
+ALLOCATION_FAILED = "AllocationFailed"
+"""Event: the instance cannot be placed in its cluster."""
+INSTANCE_RELOCATED = "InstanceRelocated"
+"""Event: the instance was moved; the message says from where to where."""
+
+MAX_NAME_LENGTH = 48
+"""So that the names of pods have at most 63 characters, and are host names."""
+
+
+def agent_pod(instance: str, index: int, generation: int) -> str:
+    """An agent pod. A replacement has another name, so that it need not wait for the termination
+    of its predecessor."""
+    return f"{instance}-agent-{index}" + (f"-r{generation}" if generation else "")
+
+
+def conductor_pod(instance: str, generation: int) -> str:
+    """A conductor pod."""
+    return f"{instance}-conductor" + (f"-r{generation}" if generation else "")
+
+
+def gang(instance: str, allocation: int) -> str:
+    """The PodGang of an allocation of an instance: a relocation makes a new one."""
+    return f"iei-{instance}" + (f"-{allocation}" if allocation else "")
+
+
+def service(instance: str) -> str:
+    """The Service of the conductor; it begins with a letter, as it must."""
+    return f"iei-{instance}"
+
+
+def reservation(instance: str, allocation: int) -> str:
+    """The Reservation of the capacity that the instance is to be relocated to."""
+    return f"iei-{instance}-{allocation}"
