@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from kilonova.api.gpu_metrics import GpuReading
+from kilonova.api.gpu.metrics import GpuReading
 from kilonova.component.console import (
     Action,
     ActionRejected,

@@ -3,8 +3,8 @@
 from msgspec.structs import replace
 
 from kilonova import __version__
-from kilonova.api.gpu_annotations import format_topology
-from kilonova.api.gpu_health import HealthRecord, Phase, Recovery, format_health
+from kilonova.api.gpu.annotations import format_topology
+from kilonova.api.gpu.health import HealthRecord, Phase, Recovery, format_health
 from kilonova.api.meta import Condition
 from kilonova.gpu.agent.desire.topology import build_topology
 from kilonova.gpu.agent.resources import Node, NodeAnnotations, NodeStatus

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import psutil
 import pytest
 
-from kilonova.api.gpu_annotations import DEVICES
+from kilonova.api.gpu.annotations import DEVICES
 from kilonova.catalog import load_catalog
 from kilonova.gpu.devices.simulated import build_machine, find_persona
 from kilonova.gpu.dra import DEFAULT_DRIVER

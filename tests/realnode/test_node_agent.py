@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from kilonova.api.gpu_annotations import AGENT, TOPOLOGY, Topology, parse_topology
+from kilonova.api.gpu.annotations import AGENT, TOPOLOGY, Topology, parse_topology
 from kilonova.gpu.dra import DEFAULT_DRIVER, build_device_classes
 from kilonova.scheduler.core.model.snapshot import GPU
 from tests.harness.realnode.node import RealNode

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from kilonova.api.gpu_annotations import DeviceAssignment
+from kilonova.api.gpu.annotations import DeviceAssignment
 from kilonova.gpu.devices.model import Device, MigInstance
 from kilonova.gpu.exporter import DeviceUser, ExporterReading, NodeReading
 from kilonova.gpu.exporter.collector import render

@@ -15,7 +15,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from kilonova.api.gpu_annotations import DEVICES
+from kilonova.api.gpu.annotations import DEVICES
 from kilonova.gpu.devices.errors import GpuError
 from kilonova.gpu.devices.model import Device
 from kilonova.kube import Client, connect, unstructured_resource

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from kilonova.api.gpu_annotations import normalize_pci_address
+from kilonova.api.gpu.annotations import normalize_pci_address
 from kilonova.gpu.devices.model import Device, DeviceTelemetry
 from tools.hardware.rig import Rig
 from tools.hardware.transcript import Transcript

@@ -8,7 +8,7 @@ from typing import Protocol, runtime_checkable
 
 from prometheus_client import CollectorRegistry
 
-from kilonova.api.gpu_metrics import GpuReading
+from kilonova.api.gpu.metrics import GpuReading
 from kilonova.component.health import ComponentProblems
 from kilonova.component.registration import FlagValue
 from kilonova.kube import Client, Runnable

@@ -4,8 +4,8 @@ from collections import Counter
 from collections.abc import Sequence
 
 from kilonova import __version__
-from kilonova.api.gpu_annotations import InvalidAnnotation, parse_topology
-from kilonova.api.gpu_health import MIG_READY, parse_health
+from kilonova.api.gpu.annotations import InvalidAnnotation, parse_topology
+from kilonova.api.gpu.health import MIG_READY, parse_health
 from kilonova.component.finding import Finding, ok, problem, warning
 from kilonova.gpu.agent.resources import NODES, Node
 from kilonova.kube import Client

@@ -11,7 +11,7 @@ from datetime import datetime
 from enum import IntEnum
 from typing import Protocol
 
-from kilonova.api.gpu_metrics import GpuReading
+from kilonova.api.gpu.metrics import GpuReading
 from kilonova.api.json import JsonObject
 from kilonova.local.apimachinery.errors import ApiError
 

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Mapping
 import pytest
 import pytest_asyncio
 
-from kilonova.api.gpu_metrics import GpuReading
+from kilonova.api.gpu.metrics import GpuReading
 from kilonova.component.console import ConsoleContribution, GpuMetricsSource
 from kilonova.kube import Client, ConnectionFailed
 from tests.console.console_page import open_page, running_console

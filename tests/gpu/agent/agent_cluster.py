@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from kilonova.api.gpu_annotations import TOPOLOGY, Topology, parse_topology
+from kilonova.api.gpu.annotations import TOPOLOGY, Topology, parse_topology
 from kilonova.cli.up.components.assembly import assemble_cluster
 from kilonova.kube import Client
 from kilonova.local.cluster import ClusterSettings, EmbeddedCluster

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 from msgspec.structs import replace
 
-from kilonova.api.gpu_annotations import DeviceAssignment, parse_devices
+from kilonova.api.gpu.annotations import DeviceAssignment, parse_devices
 from kilonova.catalog import load_catalog
 from kilonova.gpu.agent.holders import Holder
 from kilonova.gpu.agent.resources import (

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import pytest
 
-from kilonova.api.gpu_annotations import TOPOLOGY
+from kilonova.api.gpu.annotations import TOPOLOGY
 from kilonova.gpu.devices.errors import GpuError, GpuErrorKind
 from kilonova.gpu.devices.fault_injection import CHANGES, Fault, FaultyBackend, Operation
 from kilonova.gpu.devices.model import MigInstance

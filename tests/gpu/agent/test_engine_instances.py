@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from kilonova.api.gpu_annotations import DeviceAssignment, parse_devices
+from kilonova.api.gpu.annotations import DeviceAssignment, parse_devices
 from kilonova.gpu.kubelet.interfaces import AllocationRefused
 from tests.gpu.agent.local_agents import build_backend, create_pod, run_agent, run_node
 from tests.gpu.agent.test_local_agent import wait_for_instances

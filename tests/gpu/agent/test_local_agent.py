@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from kilonova.api.gpu_annotations import TOPOLOGY, Topology, parse_topology
-from kilonova.api.gpu_health import HEALTH
+from kilonova.api.gpu.annotations import TOPOLOGY, Topology, parse_topology
+from kilonova.api.gpu.health import HEALTH
 from kilonova.gpu.devices.simulated import ProcessLoad, SimulatedBackend
 from kilonova.gpu.mig.node_lock import EngineIsRunning
 from kilonova.kube import Client

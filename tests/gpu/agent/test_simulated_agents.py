@@ -6,9 +6,9 @@ from typing import Any
 from msgspec.structs import replace
 
 from kilonova import __version__
-from kilonova.api.gpu_annotations import AGENT, DEVICES
-from kilonova.api.gpu_metrics import ANNOTATION as METRICS_ANNOTATION
-from kilonova.api.gpu_metrics import parse_readings
+from kilonova.api.gpu.annotations import AGENT, DEVICES
+from kilonova.api.gpu.metrics import ANNOTATION as METRICS_ANNOTATION
+from kilonova.api.gpu.metrics import parse_readings
 from kilonova.kube import Client
 from kilonova.kube.client.resource import unstructured_resource
 from tests.gpu.agent.agent_cluster import (

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from kilonova.api.crds import load_definitions
-from kilonova.api.mig_strategy import MIG_STRATEGY, NodeMigStrategy, format_mig_strategy
+from kilonova.api.gpu.mig_strategy import MIG_STRATEGY, NodeMigStrategy, format_mig_strategy
 from kilonova.kube import Client, NotFound
 from kilonova.local.apiserver.bootstrap import install_crds
 from tests.gpu.agent.agent_cluster import find_condition_of, list_instances, read_topology

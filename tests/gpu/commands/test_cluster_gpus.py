@@ -4,9 +4,9 @@ from typing import Any
 
 import msgspec
 
-from kilonova.api.gpu_annotations import DEVICES, TOPOLOGY, format_topology
-from kilonova.api.gpu_health import HealthRecord
-from kilonova.api.gpu_metrics import ANNOTATION, GpuReading, InstanceReading, format_readings
+from kilonova.api.gpu.annotations import DEVICES, TOPOLOGY, format_topology
+from kilonova.api.gpu.health import HealthRecord
+from kilonova.api.gpu.metrics import ANNOTATION, GpuReading, InstanceReading, format_readings
 from kilonova.gpu.agent.desire.topology import build_topology
 from kilonova.gpu.commands.cluster_gpus import ClusterView, NodeView, PodView, build_view
 from tests.gpu.agent.builders import machine, with_instances

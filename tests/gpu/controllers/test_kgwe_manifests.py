@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from kilonova.api.mig_strategy import MIG_STRATEGY
+from kilonova.api.gpu.mig_strategy import MIG_STRATEGY
 from kilonova.cli.up.components.assembly import assemble_cluster
 from kilonova.local.cluster import ClusterSettings
 from kilonova.local.simnodes.fleet.model import Fleet

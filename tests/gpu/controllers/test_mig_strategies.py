@@ -5,9 +5,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from kilonova.api.gpu_annotations import TOPOLOGY
+from kilonova.api.gpu.annotations import TOPOLOGY
+from kilonova.api.gpu.mig_strategy import MIG_STRATEGY, NodeMigStrategy, parse_mig_strategy
 from kilonova.api.kgwe import MIGStrategy
-from kilonova.api.mig_strategy import MIG_STRATEGY, NodeMigStrategy, parse_mig_strategy
 from kilonova.gpu.controllers.migstrategy.assignment import Assignment, assign_strategy
 from kilonova.gpu.controllers.node_devices import NodeDevices
 from kilonova.scheduler.objects.core_v1 import Node

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from kilonova.api.gpu_annotations import DEVICES, TOPOLOGY
+from kilonova.api.gpu.annotations import DEVICES, TOPOLOGY
 from kilonova.api.kgwe import AllocatedMigInstance, ScoreParts
 from kilonova.gpu.controllers.gpuworkload.placement import WorkloadPlacement, read_placement
 from kilonova.gpu.controllers.node_devices import DevicesOfNode, NodeDevices

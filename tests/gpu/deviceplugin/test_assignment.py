@@ -2,7 +2,7 @@
 
 import pytest
 
-from kilonova.api.gpu_annotations import InvalidAnnotation, format_devices, parse_devices
+from kilonova.api.gpu.annotations import InvalidAnnotation, format_devices, parse_devices
 from kilonova.gpu.deviceplugin.assignment import select_assigned, select_devices
 from kilonova.gpu.deviceplugin.matching import Candidate, SlotRequest
 from kilonova.gpu.deviceplugin.pods import NodePod

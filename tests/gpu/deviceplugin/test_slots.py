@@ -2,7 +2,7 @@
 
 from msgspec.structs import replace
 
-from kilonova.api.gpu_annotations import DeviceAssignment, InvalidAnnotation, parse_devices
+from kilonova.api.gpu.annotations import DeviceAssignment, InvalidAnnotation, parse_devices
 from kilonova.gpu.deviceplugin.plugin import list_devices
 from kilonova.gpu.deviceplugin.slots import SHARED_GPU, Advertisement, build_slots, prefer_slots
 from kilonova.gpu.devices.model import HealthState, MigInstance, NodeInventory

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kilonova.api.gpu_annotations import Topology, format_topology, parse_topology
+from kilonova.api.gpu.annotations import Topology, format_topology, parse_topology
 from kilonova.gpu.agent.desire.topology import build_topology
 from kilonova.gpu.devices.model import NodeInventory
 from kilonova.gpu.devices.simulated import PERSONAS, machine_from_topology

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from kilonova.api.gpu_annotations import Topology, parse_topology
+from kilonova.api.gpu.annotations import Topology, parse_topology
 from kilonova.gpu.devices.errors import GpuError, GpuErrorKind
 from kilonova.gpu.devices.model import EventKind, GpuEvent, HealthState, PathKind
 from kilonova.gpu.devices.paths import port_bandwidth

@@ -13,7 +13,7 @@ from typing import Any
 import grpc.aio
 import pytest
 
-from kilonova.api.gpu_annotations import DeviceAssignment
+from kilonova.api.gpu.annotations import DeviceAssignment
 from kilonova.gpu.agent.engine_instances import EngineInstances
 from kilonova.gpu.cdi import CdiFolder
 from kilonova.gpu.cdi.spec import ContainerEdits

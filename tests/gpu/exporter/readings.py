@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from kilonova.api.gpu_annotations import InvalidAnnotation, parse_devices
+from kilonova.api.gpu.annotations import InvalidAnnotation, parse_devices
 from kilonova.gpu.agent.telemetry.readings import build_readings
 from kilonova.gpu.devices.model import NodeInventory
 from kilonova.gpu.devices.simulated import ProcessLoad, SimulatedBackend

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from kilonova.api.gpu_annotations import DEVICES, DeviceAssignment
+from kilonova.api.gpu.annotations import DEVICES, DeviceAssignment
 from kilonova.gpu.agent.resources import Pod
 from kilonova.gpu.agent.simulated.claim_objects import Claim
 from kilonova.gpu.agent.simulated.node_readings import list_claim_holdings

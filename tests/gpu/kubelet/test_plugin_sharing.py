@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kilonova.api.gpu_annotations import DeviceAssignment
+from kilonova.api.gpu.annotations import DeviceAssignment
 from kilonova.gpu.cdi.spec import ContainerEdits
 from kilonova.gpu.deviceplugin.sharing import MpsPodSharing
 from kilonova.gpu.devices.model import Device, NodeInventory

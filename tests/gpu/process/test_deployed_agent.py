@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from kilonova.api.gpu_annotations import AGENT
+from kilonova.api.gpu.annotations import AGENT
 from kilonova.gpu.agent.grpc.agent_grpc import NodeAgentStub
 from kilonova.gpu.agent.grpc.agent_pb2 import (
     GetHealthRequest,

@@ -1,6 +1,6 @@
 """The shares of pods that an agent finds when it starts."""
 
-from kilonova.api.gpu_annotations import DeviceAssignment
+from kilonova.api.gpu.annotations import DeviceAssignment
 from kilonova.gpu.kubelet.holdings import HeldDevice, HolderKind, Holding
 from kilonova.gpu.process.sharing import find_shares
 from kilonova.gpu.sharing.mps_sharing import DeviceShare

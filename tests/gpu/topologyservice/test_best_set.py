@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from kilonova.api.gpu_annotations import DEVICES
+from kilonova.api.gpu.annotations import DEVICES
 from kilonova.gpu.topologyservice.best_set import InvalidQuery
 from kilonova.gpu.topologyservice.queries import parse_query
 from kilonova.local.simnodes import Fleet

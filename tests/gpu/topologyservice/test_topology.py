@@ -1,6 +1,6 @@
 """The views of nodes and of the cluster follow nodes and pods."""
 
-from kilonova.api.gpu_annotations import DEVICES
+from kilonova.api.gpu.annotations import DEVICES
 from tests.gpu.agent.agent_cluster import A100, gpu_fleet, gpu_pod
 from tests.gpu.topologyservice.topology_cluster import TopologyClient, run_topology_service
 from tests.local.embedded_cluster import NODES, PODS, virtual_time, wait_for_condition

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from kilonova.api.gpu_annotations import DEVICES, DeviceAssignment, parse_devices
+from kilonova.api.gpu.annotations import DEVICES, DeviceAssignment, parse_devices
 from kilonova.catalog.mig import geometry_named
 from kilonova.kube import Client
 from kilonova.local.simnodes.fleet.model import Fleet, GpuSpec, NodeGroup

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from kilonova.api.gpu_annotations import DEVICES, TOPOLOGY, Topology, parse_topology
+from kilonova.api.gpu.annotations import DEVICES, TOPOLOGY, Topology, parse_topology
 from kilonova.kube import Client
 from kilonova.kube.client.resource import unstructured_resource
 from kilonova.local.simnodes.fleet.model import Fleet, GpuSpec, NodeGroup

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from kilonova.api.gpu_annotations import TOPOLOGY, Topology, parse_devices, parse_topology
+from kilonova.api.gpu.annotations import TOPOLOGY, Topology, parse_devices, parse_topology
 from kilonova.kube import Client, Modified
 from kilonova.local.simnodes.fleet.model import Fleet, GpuSpec, NodeGroup, ScriptStep
 from kilonova.local.simnodes.gpus.topology import (

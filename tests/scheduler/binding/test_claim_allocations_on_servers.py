@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kilonova.api.crds import load_definitions
-from kilonova.api.gpu_annotations import DEVICES, TOPOLOGY
+from kilonova.api.gpu.annotations import DEVICES, TOPOLOGY
 from kilonova.kube import Client
 from kilonova.kube.client.config.client_config import connect
 from kilonova.scheduler.assembly import build_scheduler

@@ -4,7 +4,7 @@ refuses what is in use, never refuses a pod."""
 from random import Random
 from typing import Any
 
-from kilonova.api.gpu_annotations import DEVICES
+from kilonova.api.gpu.annotations import DEVICES
 from kilonova.kube import Client
 from kilonova.local.simnodes.fleet.model import Fleet, GpuSpec, NodeGroup
 from tests.harness.campaigns import SEED

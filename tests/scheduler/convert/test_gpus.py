@@ -2,7 +2,7 @@
 
 import pytest
 
-from kilonova.api.gpu_annotations import DEVICES, TOPOLOGY, InvalidAnnotation
+from kilonova.api.gpu.annotations import DEVICES, TOPOLOGY, InvalidAnnotation
 from kilonova.catalog.mig import geometry_named
 from kilonova.scheduler.convert.gpus import (
     NodeGpus,

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from kilonova.api.gpu_annotations import DEVICES
+from kilonova.api.gpu.annotations import DEVICES
 from kilonova.api.podgang import PodGang
 from kilonova.api.scheduling import Queue
 from kilonova.kube import Client, Reply, Request, Store

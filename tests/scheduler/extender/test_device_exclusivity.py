@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kilonova.api.gpu_annotations import parse_devices
+from kilonova.api.gpu.annotations import parse_devices
 from kilonova.catalog.mig import geometry_named
 from tests.harness.campaigns import limit_examples
 from tests.scheduler.extender.extender_fixture import ExtenderScenario, node, pod

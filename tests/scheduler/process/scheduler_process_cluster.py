@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from kilonova.api.gpu_annotations import DEVICES
+from kilonova.api.gpu.annotations import DEVICES
 from kilonova.kube import Client
 from tests.conftest import Api
 from tests.local.embedded_cluster import NODES, PODS, wait_for_condition

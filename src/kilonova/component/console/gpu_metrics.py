@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
-from kilonova.api.gpu_metrics import GpuReading
+from kilonova.api.gpu.metrics import GpuReading
 from kilonova.kube import Client
 
 
@@ -13,7 +13,7 @@ class GpuMetricsSource:
 
     `read` is called every 15 seconds while a page is open, with the permissions of the console. An
     error of the API server leaves its nodes without metrics until the next call. Nodes whose
-    NodeMetrics have the annotation of `kilonova.api.gpu_metrics` need no source.
+    NodeMetrics have the annotation of `kilonova.api.gpu.metrics` need no source.
     """
 
     name: str

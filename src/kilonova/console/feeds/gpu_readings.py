@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from kilonova.api.gpu_metrics import GpuReading, parse_readings
+from kilonova.api.gpu.metrics import GpuReading, parse_readings
 from kilonova.component.console import GpuMetricsSource, Table
 from kilonova.console.objects import NodeMetrics
 from kilonova.console.objects.metadata import ObjectMeta

@@ -3,7 +3,8 @@
 import msgspec
 from msgspec.structs import force_setattr
 
-from kilonova.api import gpu_annotations, gpu_metrics
+from kilonova.api.gpu import annotations as gpu_annotations
+from kilonova.api.gpu import metrics as gpu_metrics
 from kilonova.api.meta import Condition, intern_value
 from kilonova.catalog.prices import GPU_PRICE_KEY, NODE_PRICE_KEY
 from kilonova.console.objects.metadata import ObjectMeta, Quantities

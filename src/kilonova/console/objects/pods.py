@@ -3,7 +3,7 @@
 import msgspec
 from msgspec.structs import force_setattr
 
-from kilonova.api import gpu_annotations
+from kilonova.api.gpu import annotations as gpu_annotations
 from kilonova.api.grove import names
 from kilonova.api.meta import Condition, intern_value
 from kilonova.api.scheduling_names import DEFAULT_SCHEDULER_NAME, KAI_QUEUE, QUEUE

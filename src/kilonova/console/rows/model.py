@@ -9,8 +9,8 @@ import re
 import msgspec
 from msgspec.structs import force_setattr
 
-from kilonova.api.gpu_annotations import Gpu
-from kilonova.api.gpu_metrics import GpuReading
+from kilonova.api.gpu.annotations import Gpu
+from kilonova.api.gpu.metrics import GpuReading
 from kilonova.api.scheduling_names import DEFAULT_SCHEDULER_NAME
 from kilonova.component.console import Row
 from kilonova.component.console.values import ConditionRow

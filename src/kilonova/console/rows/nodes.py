@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 
-from kilonova.api.gpu_annotations import InvalidAnnotation, Topology, parse_topology
+from kilonova.api.gpu.annotations import InvalidAnnotation, Topology, parse_topology
 from kilonova.api.meta import Condition
 from kilonova.catalog import NodePrice, PricedNode, load_catalog
 from kilonova.catalog.prices import parse_market, parse_price

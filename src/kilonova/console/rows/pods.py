@@ -2,7 +2,7 @@
 
 from functools import lru_cache
 
-from kilonova.api.gpu_annotations import DeviceAssignment, InvalidAnnotation, parse_devices
+from kilonova.api.gpu.annotations import DeviceAssignment, InvalidAnnotation, parse_devices
 from kilonova.api.group_kinds import GroupKind
 from kilonova.api.scheduling import DEFAULT_QUEUE
 from kilonova.api.workload_owner import CLIQUE

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from kilonova.api.pod_resources import pod_requests
+from kilonova.api.pods.resources import pod_requests
 from kilonova.component.console.values import parse_quantity
 from kilonova.console.objects import Container, PodSpec
 

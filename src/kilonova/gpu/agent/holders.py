@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from kilonova.api.gpu_annotations import DeviceAssignment, InvalidAnnotation, parse_devices
+from kilonova.api.gpu.annotations import DeviceAssignment, InvalidAnnotation, parse_devices
 from kilonova.gpu.agent.resources import Pod
 
 

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Protocol, TypeVar
 
-from kilonova.api.gpu_health import HealthRecord, HealthRecords, parse_health
-from kilonova.api.mig_strategy import NodeMigStrategy, parse_mig_strategy
+from kilonova.api.gpu.health import HealthRecord, HealthRecords, parse_health
+from kilonova.api.gpu.mig_strategy import NodeMigStrategy, parse_mig_strategy
 from kilonova.gpu.agent.context import AgentContext
 from kilonova.gpu.agent.desire.conditions import (
     MigProblem,

@@ -6,11 +6,11 @@ from functools import lru_cache
 import msgspec
 from msgspec.structs import force_setattr
 
-from kilonova.api.gpu_annotations import AGENT, DEVICES, TOPOLOGY
-from kilonova.api.gpu_health import HEALTH
+from kilonova.api.gpu.annotations import AGENT, DEVICES, TOPOLOGY
+from kilonova.api.gpu.health import HEALTH
+from kilonova.api.gpu.mig_strategy import MIG_STRATEGY
 from kilonova.api.kgwe import GROUP, VERSION
 from kilonova.api.meta import Condition, intern_value
-from kilonova.api.mig_strategy import MIG_STRATEGY
 from kilonova.api.simulated_faults import LOST_GPUS_ANNOTATION, XID_ANNOTATION
 from kilonova.kube import Resource
 

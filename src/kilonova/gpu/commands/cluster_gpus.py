@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from kilonova.api.gpu_annotations import (
+from kilonova.api.gpu.annotations import (
     DEVICES,
     TOPOLOGY,
     DeviceAssignment,
@@ -14,7 +14,7 @@ from kilonova.api.gpu_annotations import (
     parse_devices,
     parse_topology,
 )
-from kilonova.api.gpu_metrics import ANNOTATION, GpuReading, InstanceReading, parse_readings
+from kilonova.api.gpu.metrics import ANNOTATION, GpuReading, InstanceReading, parse_readings
 from kilonova.catalog.mig import geometry_named
 from kilonova.kube import Client, KubeError, Resource
 

@@ -8,8 +8,8 @@
   preempted, deleted, on a lost node), all are replaced by the next incarnation: the processes of a
   distributed program cannot go on without one. The status has its number; it is increased before
   pods are deleted, so that a crash in between is harmless.
-- A **MIGStrategy** is assigned to nodes by an annotation (`kilonova.api.mig_strategy`), which the
-  node's agent carries out: `migstrategy`.
+- A **MIGStrategy** is assigned to nodes by an annotation (`kilonova.api.gpu.mig_strategy`) that the
+  node's agent applies: `migstrategy`.
 
 No state is kept outside the API. `assembly.build_gpu_controllers` is the entry point.
 """

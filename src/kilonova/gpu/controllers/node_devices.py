@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from kilonova.api.gpu_annotations import (
+from kilonova.api.gpu.annotations import (
     TOPOLOGY,
     InvalidAnnotation,
     Topology,

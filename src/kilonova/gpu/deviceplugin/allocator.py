@@ -11,7 +11,7 @@ from typing import Protocol
 
 import msgspec
 
-from kilonova.api.gpu_annotations import DeviceAssignment
+from kilonova.api.gpu.annotations import DeviceAssignment
 from kilonova.gpu.cdi import CdiFolder, HostDriver, VisibleDevice, build_edits, qualified_name
 from kilonova.gpu.cdi.spec import ContainerEdits
 from kilonova.gpu.deviceplugin.assignment import (

@@ -7,7 +7,7 @@ containers have their own.
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from kilonova.api.gpu_annotations import (
+from kilonova.api.gpu.annotations import (
     DeviceAssignment,
     InvalidAnnotation,
     parse_devices,

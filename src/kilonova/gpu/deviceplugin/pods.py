@@ -7,7 +7,7 @@ from typing import Protocol
 
 import msgspec
 
-from kilonova.api.gpu_annotations import DEVICES
+from kilonova.api.gpu.annotations import DEVICES
 from kilonova.api.meta import Metadata
 from kilonova.api.quantity import QuantityError, parse_quantity
 from kilonova.gpu.deviceplugin.slots import is_gpu_resource

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from kilonova.api.gpu_annotations import DeviceAssignment
+from kilonova.api.gpu.annotations import DeviceAssignment
 from kilonova.gpu.cdi.spec import ContainerEdits
 from kilonova.gpu.kubelet.interfaces import AllocationRefused, InventorySource
 from kilonova.gpu.kubelet.mps_edits import build_mps_edits, reporting_mps_failures

@@ -14,7 +14,7 @@ from enum import StrEnum
 
 import msgspec
 
-from kilonova.api.gpu_annotations import DeviceAssignment
+from kilonova.api.gpu.annotations import DeviceAssignment
 from kilonova.gpu.devices.model import Device, HealthState, NodeInventory
 from kilonova.scheduler.core.gpu.mig import profile_of_resource
 from kilonova.scheduler.core.model.node_table import mig_resource

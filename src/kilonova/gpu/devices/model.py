@@ -1,7 +1,7 @@
 """What is known of the GPUs of a node. Values only.
 
 Amounts have the unit in their name, or are those of the annotation of the node
-(`kilonova.api.gpu_annotations`): memory of a device in MiB, bandwidth in GB/s in both directions
+(`kilonova.api.gpu.annotations`): memory of a device in MiB, bandwidth in GB/s in both directions
 together. None is unknown: a backend that cannot read something says so, and never guesses.
 """
 

@@ -8,7 +8,7 @@ by `matchAttribute`.
 from collections.abc import Mapping
 from pathlib import Path
 
-from kilonova.api.gpu_slices import (
+from kilonova.api.gpu.slices import (
     PCI_ADDRESS,
     PCIE_ROOT,
     typed_attributes,

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
-from kilonova.api import gpu_slices
-from kilonova.api.gpu_annotations import DeviceAssignment
+from kilonova.api.gpu import slices as gpu_slices
+from kilonova.api.gpu.annotations import DeviceAssignment
 from kilonova.api.json import JsonObject
 from kilonova.catalog.mig import MEMORY_SLICES, MigProfile
 from kilonova.gpu.devices.model import Device, HealthState, NodeInventory

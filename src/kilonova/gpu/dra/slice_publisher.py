@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 import msgspec
 
-from kilonova.api.gpu_slices import build_pool
+from kilonova.api.gpu.slices import build_pool
 from kilonova.api.json import JsonObject
 from kilonova.gpu.devices.model import NodeInventory
 from kilonova.gpu.dra.attributes import find_pcie_root

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from kilonova.api.gpu_annotations import DeviceAssignment
+from kilonova.api.gpu.annotations import DeviceAssignment
 from kilonova.gpu.devices.model import Device, DeviceTelemetry, MigInstance
 from kilonova.gpu.exporter.metrics import Labels
 from kilonova.gpu.exporter.model import DeviceUser, NodeReading

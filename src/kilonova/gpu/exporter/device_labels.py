@@ -1,6 +1,6 @@
 """The labels of devices and MIG instances, as DCGM's exporter writes them."""
 
-from kilonova.api.gpu_annotations import normalize_pci_address
+from kilonova.api.gpu.annotations import normalize_pci_address
 from kilonova.gpu.devices.model import Device, MigInstance
 from kilonova.gpu.exporter.metrics import Labels
 

@@ -7,8 +7,8 @@ as its instances are, weighted by their part of it.
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
-from kilonova.api.gpu_annotations import InvalidAnnotation, parse_topology
-from kilonova.api.gpu_metrics import GpuReading
+from kilonova.api.gpu.annotations import InvalidAnnotation, parse_topology
+from kilonova.api.gpu.metrics import GpuReading
 from kilonova.gpu.devices.model import (
     Device,
     DeviceTelemetry,

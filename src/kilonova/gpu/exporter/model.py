@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 import msgspec
 
-from kilonova.api.gpu_annotations import DeviceAssignment
-from kilonova.api.gpu_metrics import GpuReading
+from kilonova.api.gpu.annotations import DeviceAssignment
+from kilonova.api.gpu.metrics import GpuReading
 from kilonova.gpu.devices.model import DeviceTelemetry, NodeInventory
 
 

@@ -7,7 +7,7 @@ device, so that it adds up over the pods of a device, whatever they were given.
 
 from collections.abc import Iterator, Sequence
 
-from kilonova.api.gpu_metrics import GpuReading
+from kilonova.api.gpu.metrics import GpuReading
 from kilonova.catalog.mig import MigGeometry
 from kilonova.gpu.devices.model import Device, DeviceTelemetry, MigInstance
 from kilonova.gpu.exporter.attribution import Attribution, Use, count_pods

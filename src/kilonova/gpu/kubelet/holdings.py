@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from kilonova.api.gpu_annotations import DeviceAssignment
+from kilonova.api.gpu.annotations import DeviceAssignment
 from kilonova.catalog.mig import MigGeometry
 from kilonova.gpu.cdi import CdiFolder
 from kilonova.gpu.cdi.files import replace_file

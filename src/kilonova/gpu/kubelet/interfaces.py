@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from kilonova.api.gpu_annotations import DeviceAssignment
+from kilonova.api.gpu.annotations import DeviceAssignment
 from kilonova.gpu.devices.errors import GpuError, GpuErrorKind
 from kilonova.gpu.devices.model import MigInstance, NodeInventory
 

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 import msgspec
 
-from kilonova.api import gpu_annotations
-from kilonova.api.gpu_annotations import InvalidAnnotation, Topology, parse_topology
+from kilonova.api.gpu import annotations as gpu_annotations
+from kilonova.api.gpu.annotations import InvalidAnnotation, Topology, parse_topology
 from kilonova.scheduler.core.gpu.layout import MILLI_PER_GPU, GpuLayout
 
 DOMAIN_LABELS = (

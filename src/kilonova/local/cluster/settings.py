@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from kilonova.api.gpu_annotations import Gpu
+from kilonova.api.gpu.annotations import Gpu
 from kilonova.local.apiserver.storage import Durability
 from kilonova.local.simnodes import NO_NODES, Fleet
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 
-from kilonova.api.pod_resources import pod_requests
+from kilonova.api.pods.resources import pod_requests
 from kilonova.local.objects.core import PodSpec
 
 Quantity = str | int | float

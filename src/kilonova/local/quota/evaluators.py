@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 
 from kilonova.api.json import JsonObject
-from kilonova.api.pod_resources import HUGE_PAGES_PREFIX, add_amounts, is_pod_level_resource
+from kilonova.api.pods.resources import HUGE_PAGES_PREFIX, add_amounts, is_pod_level_resource
 from kilonova.api.quantity import Quantity
 from kilonova.api.times import parse_time
 from kilonova.local.apimachinery.selectors import selector_from_object

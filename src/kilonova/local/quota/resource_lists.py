@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Literal
 
 from kilonova.api.json import JsonObject
-from kilonova.api.pod_resources import (
+from kilonova.api.pods.resources import (
     HUGE_PAGES_PREFIX,
     is_pod_level_resource,
     pod_limits,

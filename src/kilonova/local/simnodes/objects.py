@@ -6,7 +6,7 @@ from datetime import datetime
 import msgspec
 
 from kilonova import __version__
-from kilonova.api.gpu_annotations import TOPOLOGY, DeviceAssignment
+from kilonova.api.gpu.annotations import TOPOLOGY, DeviceAssignment
 from kilonova.api.json import JsonObject
 from kilonova.api.times import format_rfc3339
 from kilonova.catalog.prices import NODE_PRICE_KEY

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from kilonova.api.gpu_annotations import AGENT, TOPOLOGY
+from kilonova.api.gpu.annotations import AGENT, TOPOLOGY
 from kilonova.kube import AlreadyExists, BadRequest, Client, Invalid, KubeError, NotFound, Resource
 from kilonova.kube.observability.structured_logging import get_logger
 from kilonova.local.kubelet_common.leases import (

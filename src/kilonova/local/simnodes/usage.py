@@ -5,9 +5,9 @@ from collections.abc import Iterable
 from datetime import datetime
 from zlib import crc32
 
-from kilonova.api import gpu_annotations
-from kilonova.api.gpu_annotations import InvalidAnnotation, parse_devices
-from kilonova.api.gpu_metrics import GpuReading
+from kilonova.api.gpu import annotations as gpu_annotations
+from kilonova.api.gpu.annotations import InvalidAnnotation, parse_devices
+from kilonova.api.gpu.metrics import GpuReading
 from kilonova.api.quantity import quantity_from_json
 from kilonova.local.kubelet_api import ContainerUsage, NodeUsage, PodUsage
 from kilonova.local.objects.core import Container, Pod

@@ -11,7 +11,7 @@ import asyncio
 import time
 from itertools import count
 
-from kilonova.api.gpu_annotations import DEVICES
+from kilonova.api.gpu.annotations import DEVICES
 from kilonova.kube import (
     ApiStatusError,
     Backoff,

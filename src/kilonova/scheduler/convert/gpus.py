@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from kilonova.api.gpu_annotations import (
+from kilonova.api.gpu.annotations import (
     DEVICES,
     TOPOLOGY,
     DeviceAssignment,

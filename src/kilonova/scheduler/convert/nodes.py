@@ -2,7 +2,7 @@
 
 from typing import cast
 
-from kilonova.api.gpu_annotations import InvalidAnnotation
+from kilonova.api.gpu.annotations import InvalidAnnotation
 from kilonova.scheduler.convert.gpus import convert_node_gpus
 from kilonova.scheduler.convert.quantities import convert_quantities
 from kilonova.scheduler.core.model.node_table import GPU, MAX_GPUS

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from kilonova.api.gpu_annotations import DEVICES
+from kilonova.api.gpu.annotations import DEVICES
 from kilonova.scheduler.convert.gangs.podgangs import GangNotReady
 from kilonova.scheduler.convert.gpus import encode_devices
 from kilonova.scheduler.core.filters.feasibility import FeasibilityCache

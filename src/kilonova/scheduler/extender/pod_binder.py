@@ -9,7 +9,7 @@ it gets an error and calls again later. So no device is ever assigned twice.
 import asyncio
 from itertools import count
 
-from kilonova.api.gpu_annotations import DEVICES
+from kilonova.api.gpu.annotations import DEVICES
 from kilonova.kube import (
     ApiStatusError,
     Backoff,

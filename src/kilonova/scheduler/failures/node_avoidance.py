@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import datetime
 
-from kilonova.api.gpu_annotations import DEVICES, InvalidAnnotation
+from kilonova.api.gpu.annotations import DEVICES, InvalidAnnotation
 from kilonova.kube import Store
 from kilonova.scheduler.convert.gpus import convert_devices
 from kilonova.scheduler.core.decisions import InsufficientCapacity, UnschedulableGang

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from kilonova.api.grove import PodCliqueSet, names
 from kilonova.api.json import JsonObject
-from kilonova.api.pod_specs import list_containers, with_claims
+from kilonova.api.pods.specs import list_containers, with_claims
 from kilonova.workloads.builders.labels import build_owned_metadata, build_replica_labels
 from kilonova.workloads.builders.template_lookup import find_group_of_clique
 from kilonova.workloads.settings import OperatorSettings

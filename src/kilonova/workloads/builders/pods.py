@@ -5,7 +5,7 @@ from itertools import count, takewhile
 
 from kilonova.api.grove import PodClique, PodCliqueSet, names
 from kilonova.api.json import JsonObject
-from kilonova.api.pod_specs import with_environment
+from kilonova.api.pods.specs import with_environment
 from kilonova.kube.owner_references import build_owner_reference
 from kilonova.workloads.backends.metadata import build_pod_metadata
 from kilonova.workloads.builders.resource_claims import with_own_claims

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from kilonova.api.grove import CliqueTemplate, PodCliqueSet, names
 from kilonova.api.grove.podcliqueset import ResourceSharing, SetResourceSharing
 from kilonova.api.json import JsonObject
-from kilonova.api.pod_specs import with_claims
+from kilonova.api.pods.specs import with_claims
 from kilonova.kube import Key
 from kilonova.workloads.builders.labels import build_base_labels, build_owned_metadata
 from kilonova.workloads.builders.template_lookup import (

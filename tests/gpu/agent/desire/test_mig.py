@@ -1,6 +1,6 @@
 """The MIG instances that devices should have."""
 
-from kilonova.api.gpu_health import HealthRecord
+from kilonova.api.gpu.health import HealthRecord
 from kilonova.gpu.agent.desire.mig import Stock, desire_mig, is_idle, list_pending
 from kilonova.gpu.mig.planner import PinnedInstance, Target
 from kilonova.gpu.mig.steps import Slot

@@ -4,8 +4,8 @@ import pytest
 from msgspec.structs import replace
 
 from kilonova import __version__
-from kilonova.api.gpu_annotations import AGENT, TOPOLOGY, format_topology
-from kilonova.api.gpu_health import HEALTH, UNHEALTHY_TAINT, HealthRecord
+from kilonova.api.gpu.annotations import AGENT, TOPOLOGY, format_topology
+from kilonova.api.gpu.health import HEALTH, UNHEALTHY_TAINT, HealthRecord
 from kilonova.api.meta import Condition
 from kilonova.catalog import load_catalog
 from kilonova.gpu.agent.desire.conditions import (

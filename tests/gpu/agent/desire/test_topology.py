@@ -3,8 +3,8 @@
 import pytest
 from msgspec.structs import replace
 
-from kilonova.api.gpu_annotations import Topology, format_topology, parse_topology
-from kilonova.api.gpu_health import HealthRecord
+from kilonova.api.gpu.annotations import Topology, format_topology, parse_topology
+from kilonova.api.gpu.health import HealthRecord
 from kilonova.catalog import load_catalog
 from kilonova.gpu.agent.desire.topology import build_topology
 from kilonova.gpu.devices.model import DeviceHealth, HealthState

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from kilonova.api.gpu_health import HealthRecord, HealthRecords, Phase, Recovery
+from kilonova.api.gpu.health import HealthRecord, HealthRecords, Phase, Recovery
 from kilonova.api.times import format_rfc3339
 from kilonova.gpu.agent.remediation.assessment import assess_devices, next_expiry
 from kilonova.gpu.devices.model import (

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 import pytest
 from msgspec.structs import replace
 
-from kilonova.api.gpu_health import HealthRecord, Phase, Recovery
+from kilonova.api.gpu.health import HealthRecord, Phase, Recovery
 from kilonova.api.times import format_rfc3339
 from kilonova.gpu.agent.holders import Holder
 from kilonova.gpu.agent.remediation.recovery import (

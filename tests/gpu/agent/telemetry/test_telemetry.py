@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kilonova.api.gpu_metrics import GpuReading
+from kilonova.api.gpu.metrics import GpuReading
 from kilonova.gpu.agent.telemetry.collector import BUSY_SECONDS, IDLE_SECONDS, next_interval
 from kilonova.gpu.agent.telemetry.readings import build_readings
 from kilonova.gpu.agent.telemetry.windows import WindowAggregator

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from kilonova.api.gpu_metrics import GpuReading
+from kilonova.api.gpu.metrics import GpuReading
 from kilonova.local.apiserver.metrics_api.objects import format_window, node_metrics, pod_metrics
 from kilonova.local.kubelet_api import ContainerUsage, NodeUsage, PodUsage
 

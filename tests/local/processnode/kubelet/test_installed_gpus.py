@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from kilonova.api.gpu_annotations import (
+from kilonova.api.gpu.annotations import (
     TOPOLOGY,
     Gpu,
     MigInstance,

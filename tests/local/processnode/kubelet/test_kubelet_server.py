@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kilonova.api.gpu_annotations import Gpu
+from kilonova.api.gpu.annotations import Gpu
 from kilonova.kube import BadRequest
 from kilonova.local.apimachinery.errors import ApiError
 from kilonova.local.kubelet_api import ContainerUsage, Kubelet, OutputStream

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kilonova.api.gpu_annotations import Gpu
+from kilonova.api.gpu.annotations import Gpu
 from kilonova.local.processnode.cri.client import ShimRuntime
 from tests.local.embedded_cluster import NODES, PODS
 from tests.local.processnode.kubelet.process_cluster import (

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kilonova.api.gpu_annotations import DEVICES, Gpu, MigInstance
+from kilonova.api.gpu.annotations import DEVICES, Gpu, MigInstance
 from kilonova.kube.client.resource import unstructured_resource
 from tests.local.embedded_cluster import CONFIG_MAPS, PODS, SECRETS
 from tests.local.processnode.kubelet.process_cluster import (

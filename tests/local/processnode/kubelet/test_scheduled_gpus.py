@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from kilonova.api.gpu_annotations import MILLI, Gpu, MigInstance
+from kilonova.api.gpu.annotations import MILLI, Gpu, MigInstance
 from tests.local.embedded_cluster import NODES, PODS
 from tests.local.processnode.kubelet.process_cluster import ProcessCluster, process_cluster
 

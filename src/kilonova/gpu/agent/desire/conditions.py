@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from kilonova.api.gpu_health import GPU_HEALTHY, MIG_READY, UNHEALTHY_TAINT, HealthRecord
+from kilonova.api.gpu.health import GPU_HEALTHY, MIG_READY, UNHEALTHY_TAINT, HealthRecord
 from kilonova.api.meta import Condition
 from kilonova.gpu.agent.desire.topology import unhealthy_reason
 from kilonova.gpu.agent.resources import Taint

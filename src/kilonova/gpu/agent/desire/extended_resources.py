@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Container, Mapping
 
-from kilonova.api.gpu_health import HealthRecord
+from kilonova.api.gpu.health import HealthRecord
 from kilonova.gpu.agent.desire.topology import unhealthy_reason
 from kilonova.gpu.devices.model import NodeInventory
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence, Set
 
 import msgspec
 
-from kilonova.api.gpu_health import HealthRecord
+from kilonova.api.gpu.health import HealthRecord
 from kilonova.gpu.agent.desire.conditions import MigProblem
 from kilonova.gpu.agent.desire.topology import unhealthy_reason
 from kilonova.gpu.agent.holders import Holder

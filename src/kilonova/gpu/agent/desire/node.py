@@ -6,7 +6,7 @@ from datetime import datetime
 import msgspec
 
 from kilonova import __version__
-from kilonova.api.gpu_annotations import (
+from kilonova.api.gpu.annotations import (
     AGENT,
     TOPOLOGY,
     InvalidAnnotation,
@@ -14,7 +14,7 @@ from kilonova.api.gpu_annotations import (
     format_topology,
     parse_topology,
 )
-from kilonova.api.gpu_health import HEALTH, UNHEALTHY_TAINT, HealthRecord, format_health
+from kilonova.api.gpu.health import HEALTH, UNHEALTHY_TAINT, HealthRecord, format_health
 from kilonova.api.json import JsonObject
 from kilonova.api.meta import Condition
 from kilonova.gpu.agent.desire.extended_resources import MIG_RESOURCE_PREFIX

@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 import msgspec
 from msgspec.structs import replace
 
-from kilonova.api.gpu_annotations import InvalidAnnotation
-from kilonova.api.mig_strategy import NodeMigStrategy, parse_mig_strategy
+from kilonova.api.gpu.annotations import InvalidAnnotation
+from kilonova.api.gpu.mig_strategy import NodeMigStrategy, parse_mig_strategy
 from kilonova.gpu.agent.desire.conditions import MigProblem
 from kilonova.gpu.agent.desire.mig import Stock
 from kilonova.gpu.agent.holders import Holder

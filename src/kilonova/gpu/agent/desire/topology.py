@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 from msgspec.structs import replace
 
-from kilonova.api.gpu_annotations import Gpu, MigInstance, ReportedMigProfile, Topology
-from kilonova.api.gpu_health import HealthRecord
+from kilonova.api.gpu.annotations import Gpu, MigInstance, ReportedMigProfile, Topology
+from kilonova.api.gpu.health import HealthRecord
 from kilonova.catalog.mig import MigGeometry, geometry_named
 from kilonova.gpu.devices.model import Device, HealthState, NodeInventory, PathKind
 from kilonova.gpu.devices.paths import port_bandwidth

@@ -1,6 +1,6 @@
 """What becomes of devices that fail: `assessment` says what an error means, `recovery` what to do
 next. Both are pure; what they decide is kept in an annotation of the Node
-(`kilonova.api.gpu_health`), so that it outlasts the agent.
+(`kilonova.api.gpu.health`), so that it outlasts the agent.
 
 A device is **unhealthy** while no pod may get it. It is drained: pods that use it are evicted, as
 far as their disruption budgets allow. Once idle it is reset if that may help, observed for some

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from kilonova.api.gpu_health import HealthRecord
+from kilonova.api.gpu.health import HealthRecord
 from kilonova.gpu.agent.context import AgentContext
 from kilonova.gpu.agent.holders import Holder
 from kilonova.gpu.agent.resources import PODS

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 from msgspec.structs import replace
 
-from kilonova.api.gpu_health import HealthRecord
+from kilonova.api.gpu.health import HealthRecord
 from kilonova.gpu.devices.model import Device, DeviceHealth, HealthState, NodeInventory
 
 

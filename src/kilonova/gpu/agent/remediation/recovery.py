@@ -6,7 +6,7 @@ from datetime import datetime
 import msgspec
 from msgspec.structs import replace
 
-from kilonova.api.gpu_health import HealthRecord, HealthRecords, Phase, Recovery
+from kilonova.api.gpu.health import HealthRecord, HealthRecords, Phase, Recovery
 from kilonova.api.times import format_rfc3339, parse_time
 from kilonova.gpu.agent.holders import Holder
 from kilonova.gpu.agent.remediation.assessment import Finding

@@ -7,9 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kilonova.api.gpu_annotations import InvalidAnnotation, parse_topology
-from kilonova.api.gpu_health import GPU_HEALTHY
-from kilonova.api.gpu_metrics import GpuReading
+from kilonova.api.gpu.annotations import InvalidAnnotation, parse_topology
+from kilonova.api.gpu.health import GPU_HEALTHY
+from kilonova.api.gpu.metrics import GpuReading
 from kilonova.gpu.agent.context import AgentContext
 from kilonova.gpu.agent.desire.conditions import healthy_condition
 from kilonova.gpu.agent.desire.node import DesiredNode

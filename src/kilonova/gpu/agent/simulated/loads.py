@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from zlib import crc32
 
-from kilonova.api.gpu_annotations import DeviceAssignment
+from kilonova.api.gpu.annotations import DeviceAssignment
 from kilonova.gpu.agent.holders import Holder, read_holders
 from kilonova.gpu.agent.resources import Pod
 from kilonova.gpu.devices.errors import GpuError

@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from kilonova.api.gpu_annotations import Topology
-from kilonova.api.gpu_metrics import GpuReading
+from kilonova.api.gpu.annotations import Topology
+from kilonova.api.gpu.metrics import GpuReading
 from kilonova.catalog import Catalog
 from kilonova.gpu.agent.context import AgentContext
 from kilonova.gpu.agent.holders import Holder

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
-from kilonova.api.gpu_metrics import GpuReading
+from kilonova.api.gpu.metrics import GpuReading
 from kilonova.gpu.agent.telemetry.readings import build_readings
 from kilonova.gpu.agent.telemetry.windows import WindowAggregator
 from kilonova.gpu.devices.backend import TelemetrySource

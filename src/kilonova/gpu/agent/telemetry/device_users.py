@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec.structs import replace
 
-from kilonova.api.gpu_annotations import DeviceAssignment, InvalidAnnotation, parse_devices
+from kilonova.api.gpu.annotations import DeviceAssignment, InvalidAnnotation, parse_devices
 from kilonova.gpu.agent.resources import Container, Pod
 from kilonova.gpu.devices.model import NodeInventory
 from kilonova.gpu.exporter.model import DeviceUser

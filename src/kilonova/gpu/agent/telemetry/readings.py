@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from kilonova.api.gpu_metrics import GpuReading, InstanceReading
+from kilonova.api.gpu.metrics import GpuReading, InstanceReading
 from kilonova.gpu.devices.model import Activity, Device, DeviceTelemetry, NodeInventory
 
 _MEBIBYTE = 1 << 20

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from kilonova.api.gpu_annotations import TOPOLOGY
+from kilonova.api.gpu.annotations import TOPOLOGY
 from kilonova.api.podgang import PodGang
 from kilonova.gpu.controllers.caches import BY_NODE, Caches, list_workload_keys
 from kilonova.gpu.controllers.node_devices import NodeDevices

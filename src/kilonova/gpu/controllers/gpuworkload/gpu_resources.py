@@ -8,7 +8,7 @@ also be the number of all.
 import math
 from typing import Any, cast
 
-from kilonova.api import gpu_annotations as annotations
+from kilonova.api.gpu import annotations
 from kilonova.api.json import JsonObject
 from kilonova.api.kgwe import GpuRequirements
 from kilonova.gpu.controllers.gpuworkload.invalid_spec import InvalidSpec

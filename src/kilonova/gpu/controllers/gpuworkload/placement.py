@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from kilonova.api.gpu_annotations import (
+from kilonova.api.gpu.annotations import (
     DEVICES,
     DeviceAssignment,
     InvalidAnnotation,

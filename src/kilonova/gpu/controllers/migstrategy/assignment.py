@@ -8,9 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kilonova.api.durations import parse_duration
+from kilonova.api.gpu.mig_strategy import DEFAULT_INTERVAL, NodeMigStrategy
 from kilonova.api.kgwe import GpuSelector, MIGStrategy, MIGStrategySpec
 from kilonova.api.kgwe.migstrategy import SUM_TOLERANCE
-from kilonova.api.mig_strategy import DEFAULT_INTERVAL, NodeMigStrategy
 from kilonova.gpu.controllers.gpuworkload.gpu_resources import to_mebibytes
 from kilonova.gpu.controllers.node_devices import DevicesOfNode
 from kilonova.scheduler.core.gpu.layout import Gpu, GpuLayout

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable
 
-from kilonova.api.gpu_annotations import TOPOLOGY
+from kilonova.api.gpu.annotations import TOPOLOGY
+from kilonova.api.gpu.mig_strategy import MIG_STRATEGY, format_mig_strategy
 from kilonova.api.kgwe import MIGStrategy, MIGStrategyStatus
-from kilonova.api.mig_strategy import MIG_STRATEGY, format_mig_strategy
 from kilonova.gpu.controllers.context import ControllerContext
 from kilonova.gpu.controllers.migstrategy.assignment import (
     Assignment,

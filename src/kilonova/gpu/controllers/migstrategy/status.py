@@ -7,9 +7,9 @@ from datetime import datetime
 
 from msgspec.structs import replace
 
+from kilonova.api.gpu.mig_strategy import MIG_STRATEGY, NodeMigStrategy, parse_mig_strategy
 from kilonova.api.kgwe import MIGStrategy, MIGStrategyStatus
 from kilonova.api.meta import Condition
-from kilonova.api.mig_strategy import MIG_STRATEGY, NodeMigStrategy, parse_mig_strategy
 from kilonova.api.times import format_rfc3339
 from kilonova.gpu.controllers.migstrategy.assignment import (
     Assignment,

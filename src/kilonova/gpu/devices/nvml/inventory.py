@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from kilonova.api.gpu_annotations import normalize_pci_address
+from kilonova.api.gpu.annotations import normalize_pci_address
 from kilonova.catalog.mig import geometry_named
 from kilonova.catalog.tables import Catalog
 from kilonova.gpu.devices.architectures import ARCHITECTURES, count_sms

@@ -6,7 +6,7 @@ from typing import TypeVar
 
 import msgspec
 
-from kilonova.api.gpu_annotations import normalize_pci_address
+from kilonova.api.gpu.annotations import normalize_pci_address
 from kilonova.catalog.mig import MigProfile
 from kilonova.gpu.devices.architectures import ARCHITECTURES, count_sms
 from kilonova.gpu.devices.geometries import build_profile, find_geometry, profile_order

@@ -6,8 +6,8 @@ from uuid import UUID, uuid5
 
 from msgspec.structs import replace
 
-from kilonova.api import gpu_annotations
-from kilonova.api.gpu_annotations import Topology
+from kilonova.api.gpu import annotations as gpu_annotations
+from kilonova.api.gpu.annotations import Topology
 from kilonova.catalog import Catalog, GpuModel
 from kilonova.catalog.mig import MigGeometry, MigProfile, geometry_named
 from kilonova.catalog.wiring import link_gpus, nvswitch_bandwidth

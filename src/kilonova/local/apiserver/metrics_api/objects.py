@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from datetime import datetime
 
-from kilonova.api import gpu_metrics
+from kilonova.api.gpu import metrics as gpu_metrics
 from kilonova.api.json import JsonObject
 from kilonova.api.quantity import Format, Quantity
 from kilonova.api.times import format_rfc3339

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from kilonova.api.pod_resources import is_pod_level_resource
+from kilonova.api.pods.resources import is_pod_level_resource
 from kilonova.api.quantity import quantity_from_json
 from kilonova.api.times import parse_time
 from kilonova.local.controllers.podautoscaler.objects import Behavior, to_milli

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 
 from kilonova.api.json import JsonObject
-from kilonova.api.pod_resources import add_amounts
+from kilonova.api.pods.resources import add_amounts
 from kilonova.local.apimachinery.unstructured import nested_object
 from kilonova.local.quota.evaluators import (
     NO_OBJECTS,

@@ -8,7 +8,7 @@ instances come and go with the pods that use them.
 
 from collections.abc import Callable, Mapping
 
-from kilonova.api.gpu_annotations import (
+from kilonova.api.gpu.annotations import (
     AGENT,
     TOPOLOGY,
     DeviceAssignment,

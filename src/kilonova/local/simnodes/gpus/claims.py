@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
-from kilonova.api.gpu_annotations import DeviceAssignment
+from kilonova.api.gpu.annotations import DeviceAssignment
 from kilonova.api.meta import Metadata
 from kilonova.kube import Client, NotFound, Resource
 from kilonova.local.objects.core import Pod

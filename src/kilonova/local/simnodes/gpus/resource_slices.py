@@ -7,8 +7,8 @@ device, too; it consumes the memory slices that it would occupy, and the whole G
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 
-from kilonova.api import gpu_slices
-from kilonova.api.gpu_annotations import DeviceAssignment
+from kilonova.api.gpu import slices as gpu_slices
+from kilonova.api.gpu.annotations import DeviceAssignment
 from kilonova.api.json import JsonObject
 from kilonova.catalog import GpuModel, load_catalog
 from kilonova.catalog.mig import MEMORY_SLICES, MigGeometry, MigProfile, geometry_named

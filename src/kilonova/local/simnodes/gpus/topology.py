@@ -8,8 +8,8 @@ from functools import lru_cache
 
 from msgspec.structs import replace
 
-from kilonova.api import gpu_annotations
-from kilonova.api.gpu_annotations import (
+from kilonova.api.gpu import annotations as gpu_annotations
+from kilonova.api.gpu.annotations import (
     DeviceAssignment,
     InvalidAnnotation,
     MigInstance,

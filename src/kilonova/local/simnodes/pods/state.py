@@ -1,6 +1,6 @@
 """What pods of simulated nodes request, and what their status says. Pure."""
 
-from kilonova.api.gpu_annotations import (
+from kilonova.api.gpu.annotations import (
     DEVICES,
     DeviceAssignment,
     InvalidAnnotation,

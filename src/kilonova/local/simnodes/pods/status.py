@@ -6,7 +6,7 @@ from datetime import datetime
 
 import msgspec
 
-from kilonova.api.gpu_annotations import DeviceAssignment, format_devices
+from kilonova.api.gpu.annotations import DeviceAssignment, format_devices
 from kilonova.api.grove.names import STARTUP_CONTAINER
 from kilonova.api.json import JsonObject
 from kilonova.api.quantity import quantity_from_json

@@ -8,7 +8,7 @@ that it consumes. Without these counters an instance counts as the whole GPU.
 import re
 from collections.abc import Iterable, Mapping
 
-from kilonova.api.gpu_annotations import normalize_pci_address
+from kilonova.api.gpu.annotations import normalize_pci_address
 from kilonova.catalog.mig import MEDIA_EXTENSION
 from kilonova.scheduler.core.dra.claims import DeviceAttribute, SharedCounter, find_qualified
 from kilonova.scheduler.core.gpu.identity import WHOLE_GPU, GpuReference

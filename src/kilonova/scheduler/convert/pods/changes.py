@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable
 
-from kilonova.api.gpu_annotations import DEVICES
+from kilonova.api.gpu.annotations import DEVICES
 from kilonova.scheduler.convert.gpus import encode_devices
 from kilonova.scheduler.convert.pods.resizes import has_resize_changed
 from kilonova.scheduler.core.model.gangs import Member

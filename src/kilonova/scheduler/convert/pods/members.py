@@ -7,9 +7,9 @@ pod with an invalid annotation is not scheduled; its condition says why.
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from kilonova.api import gpu_annotations as wire
+from kilonova.api.gpu import annotations as wire
 from kilonova.api.meta import intern_value
-from kilonova.api.pod_resources import pod_requests
+from kilonova.api.pods.resources import pod_requests
 from kilonova.scheduler.convert.pods.affinity import NamespaceLabels, convert_pod_affinity
 from kilonova.scheduler.convert.pods.resizes import (
     container_requests,

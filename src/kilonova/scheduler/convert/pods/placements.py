@@ -1,6 +1,6 @@
 """Bound pods as placements, with their assigned or presumed devices."""
 
-from kilonova.api.gpu_annotations import DEVICES, InvalidAnnotation
+from kilonova.api.gpu.annotations import DEVICES, InvalidAnnotation
 from kilonova.scheduler.convert.gpus import convert_devices
 from kilonova.scheduler.convert.pods.affinity import NamespaceLabels
 from kilonova.scheduler.convert.pods.members import InvalidRequest, convert_pod, effective_requests

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from kilonova.api.gpu_annotations import InvalidAnnotation
+from kilonova.api.gpu.annotations import InvalidAnnotation
 from kilonova.api.scheduling import ReservedNode
 from kilonova.scheduler.convert.gpus import convert_devices, encode_devices
 from kilonova.scheduler.convert.quantities import convert_quantities, encode_quantity

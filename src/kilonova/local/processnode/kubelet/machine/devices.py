@@ -4,14 +4,14 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from kilonova.api.gpu_annotations import (
+from kilonova.api.gpu.annotations import (
     DEVICES,
     DeviceAssignment,
     Gpu,
     InvalidAnnotation,
     parse_devices,
 )
-from kilonova.api.pod_resources import sum_containers
+from kilonova.api.pods.resources import sum_containers
 from kilonova.local.processnode.kubelet.environment.downward_api import parse_amount
 from kilonova.local.processnode.kubelet.objects import Container, Pod
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from kilonova.api.gpu_annotations import (
+from kilonova.api.gpu.annotations import (
     TOPOLOGY,
     Gpu,
     ReportedMigProfile,

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
-from kilonova.api.gpu_annotations import Gpu, MigInstance, normalize_pci_address
+from kilonova.api.gpu.annotations import Gpu, MigInstance, normalize_pci_address
 from kilonova.kube.observability.structured_logging import get_logger
 
 CommandRunner = Callable[[Sequence[str]], str]

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from ipaddress import IPv4Network
 from pathlib import Path
 
-from kilonova.api.gpu_annotations import TOPOLOGY
+from kilonova.api.gpu.annotations import TOPOLOGY
 from kilonova.api.json import JsonObject
 from kilonova.kube import AlreadyExists, Client, KubeError, NotFound
 from kilonova.kube.observability.structured_logging import get_logger

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 
-from kilonova.api.gpu_annotations import (
+from kilonova.api.gpu.annotations import (
     DeviceAssignment,
     InvalidAnnotation,
     format_devices,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kilonova.api.pod_resources import pod_limits, pod_requests, sum_containers
+from kilonova.api.pods.resources import pod_limits, pod_requests, sum_containers
 from kilonova.api.quantity import parse_quantity
 
 Amounts = Mapping[str, int]

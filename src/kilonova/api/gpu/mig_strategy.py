@@ -20,7 +20,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from kilonova.api.gpu_annotations import Count, InvalidAnnotation
+from kilonova.api.gpu.annotations import Count, InvalidAnnotation
 
 MIG_STRATEGY = "gpu.kilonova.dev/mig-strategy"
 

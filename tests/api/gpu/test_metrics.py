@@ -2,7 +2,7 @@
 
 import pytest
 
-from kilonova.api.gpu_metrics import GpuReading, format_readings, parse_readings
+from kilonova.api.gpu.metrics import GpuReading, format_readings, parse_readings
 
 
 def test_readings_survive_the_annotation() -> None:

@@ -1,0 +1,1 @@
+"""Pod specs: their effective `resources`, and changes to all their containers (`specs`)."""
