@@ -129,6 +129,17 @@ def test_unknown_fields_are_omitted() -> None:
             "NetworkingReady: no route",
         ),
         ([ready(), {"type": "StorageReady", "status": "True", "message": "fine"}], True, None),
+        ([ready(), {"type": "GPUHealthy", "status": "True", "message": "all healthy"}], True, None),
+        (
+            [ready(), {"type": "GPUHealthy", "status": "False", "message": "GPU 3: XID 79"}],
+            True,
+            "GPUHealthy: GPU 3: XID 79",
+        ),
+        (
+            [ready(), {"type": "GPUHealthy", "status": "Unknown", "message": "no driver"}],
+            True,
+            "GPUHealthy: no driver",
+        ),
         ([ready(), {"type": "MemoryPressure", "status": "False", "message": "fine"}], True, None),
     ],
 )
@@ -137,6 +148,16 @@ def test_problems_are_described(
 ) -> None:
     row = row_on_wire(status={"conditions": conditions})
     assert (row["ready"], row.get("problem")) == (is_ready, problem)
+
+
+def test_reason_of_a_lost_gpu_is_given_once() -> None:
+    topology = {"gpus": [{"healthy": False, "reason": "XID 79"}]}
+    condition = {"type": "GPUHealthy", "status": "False", "message": "GPU 0: XID 79"}
+    row = row_on_wire(
+        annotations={"gpu.kilonova.dev/topology": json.dumps(topology)},
+        status={"conditions": [ready(), condition]},
+    )
+    assert row["problem"] == "GPUHealthy: GPU 0: XID 79; GPU 0 is lost"
 
 
 @pytest.mark.parametrize(

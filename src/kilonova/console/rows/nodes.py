@@ -116,14 +116,21 @@ def _find_problems(conditions: tuple[Condition, ...], lost: Mapping[int, str]) -
     elif ready.status != "True":
         yield ready.message or ready.reason or "not ready"
     for each in conditions:
-        # Pressure conditions are healthy unless True; added ones named …Ready, unless False.
-        bad = "False" if each.type.endswith("Ready") else "True"
-        if each.type != "Ready" and each.status == bad:
+        if each.type != "Ready" and _is_problem(each):
             yield f"{each.type}: {each.message}" if each.message else each.type
     if lost:
         indices = ", ".join(map(str, lost))
         yield f"GPU {indices} is lost" if len(lost) == 1 else f"GPUs {indices} are lost"
-    yield from sorted({reason for reason in lost.values() if reason})
+    told = " ".join(each.message for each in conditions)
+    yield from sorted({reason for reason in lost.values() if reason and reason not in told})
+
+
+def _is_problem(condition: Condition) -> bool:
+    """A condition such as MemoryPressure is a problem when True, one named …Ready or …Healthy
+    when it is not."""
+    if condition.type.endswith(("Ready", "Healthy")):
+        return condition.status != "True"
+    return condition.status == "True"
 
 
 def _parse_int(text: str) -> int:
