@@ -12,7 +12,7 @@ from tests.cli.command import Kilonova, complete_words
 from tests.cli.terminal import TerminalSession
 from tests.conftest import Api
 from tests.harness.permissions import ServiceAccount
-from tests.local.apiserver.admission.webhook_server import wait_until
+from tests.local.apiserver.admission.webhooks.webhook_server import wait_until
 from tests.local.embedded_cluster import PODS
 from tests.scheduler.harness.embedded_scheduler import pod
 from tests.workloads.process.operator_process import write_token_kubeconfig

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from tests.conftest import Api
 from tests.harness.permissions import ServiceAccount
-from tests.local.apiserver.admission.webhook_server import wait_until
+from tests.local.apiserver.admission.webhooks.webhook_server import wait_until
 
 _RBAC = "/apis/rbac.authorization.k8s.io/v1"
 

@@ -12,7 +12,7 @@ from tests.conftest import Api
 from tests.console.console_page import TOKEN, ConsolePage
 from tests.harness.kubectl import Kubectl
 from tests.harness.permissions import Permission, ServiceAccount
-from tests.local.apiserver.admission.webhook_server import wait_until
+from tests.local.apiserver.admission.webhooks.webhook_server import wait_until
 from tests.workloads.process.operator_process import component_process, write_token_kubeconfig
 
 DEPLOY = Path(__file__).parents[2] / "deploy"

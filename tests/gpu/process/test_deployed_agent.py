@@ -24,7 +24,7 @@ from tests.conftest import Api
 from tests.gpu.agent.agent_cluster import find_condition_of, list_instances
 from tests.harness.kubectl import Kubectl
 from tests.harness.permissions import Permission, ServiceAccount
-from tests.local.apiserver.admission.webhook_server import wait_until
+from tests.local.apiserver.admission.webhooks.webhook_server import wait_until
 from tests.local.embedded_cluster import EVENTS, NODES, PODS, find, wait_for_condition
 from tests.workloads.process.operator_process import component_process, write_token_kubeconfig
 

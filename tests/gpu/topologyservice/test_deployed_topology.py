@@ -13,7 +13,7 @@ from kilonova.kube.client.resource import unstructured_resource
 from tests.conftest import Api
 from tests.harness.kubectl import Kubectl
 from tests.harness.permissions import Permission, ServiceAccount
-from tests.local.apiserver.admission.webhook_server import wait_until
+from tests.local.apiserver.admission.webhooks.webhook_server import wait_until
 from tests.local.embedded_cluster import NODES, wait_for_condition
 from tests.workloads.process.operator_process import component_process, write_token_kubeconfig
 

@@ -12,7 +12,7 @@ from kilonova.cli.install import install_definitions
 from tests.conftest import Api
 from tests.harness.kubectl import Kubectl
 from tests.harness.permissions import Permission, ServiceAccount
-from tests.local.apiserver.admission.webhook_server import wait_until
+from tests.local.apiserver.admission.webhooks.webhook_server import wait_until
 from tests.local.embedded_cluster import EVENTS, LEASES, wait_for_condition
 from tests.scheduler.harness.embedded_scheduler import GANGS, QUEUES, create_priority_class
 from tests.scheduler.process.scheduler_process_cluster import scheduler_test_cluster

@@ -11,7 +11,7 @@ from kilonova.cli.install import install_definitions
 from tests.conftest import Api
 from tests.harness.kubectl import Kubectl
 from tests.harness.permissions import ServiceAccount
-from tests.local.apiserver.admission.webhook_server import wait_until
+from tests.local.apiserver.admission.webhooks.webhook_server import wait_until
 from tests.local.embedded_cluster import LEASES, SECRETS, wait_for_condition
 from tests.workloads.process.operator_process import (
     delete_webhook_configurations,

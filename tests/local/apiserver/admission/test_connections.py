@@ -15,7 +15,7 @@ from kilonova.local.apiserver.kinds.builtin import builtin_kinds
 from kilonova.local.apiserver.served_kinds import ServedKinds
 from tests.conftest import Api
 from tests.harness.kubectl import Kubectl
-from tests.local.apiserver.admission.webhook_server import (
+from tests.local.apiserver.admission.webhooks.webhook_server import (
     review,
     serve_webhooks,
     wait_until,

@@ -13,7 +13,7 @@ import pytest
 from tests.conftest import Api
 from tests.harness.control_plane import ControlPlane
 from tests.harness.embedded_server import EmbeddedServer
-from tests.local.apiserver.admission.webhook_server import (
+from tests.local.apiserver.admission.webhooks.webhook_server import (
     Answer,
     Behaviour,
     Json,

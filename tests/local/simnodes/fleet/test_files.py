@@ -24,7 +24,7 @@ def write(tmp_path: Path) -> Write:
 
 
 def test_the_example_can_be_read() -> None:
-    fleet = read_fleet(Path(__file__).parents[3] / "examples" / "fleet.yaml")
+    fleet = read_fleet(Path(__file__).parents[4] / "examples" / "fleet.yaml")
     assert [group.name for group in fleet.nodes] == ["h100", "nvl72", "a100", "l4", "cpu"]
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.conftest import Api
 from tests.harness.kubectl import Kubectl
-from tests.local.apiserver.admission.webhook_server import (
+from tests.local.apiserver.admission.webhooks.webhook_server import (
     Answer,
     Json,
     WebhookServer,

@@ -20,7 +20,7 @@ from kilonova.kube.admission import (
 from kilonova.kube.admission.in_process import InProcessWebhook
 from kilonova.kube.client.transport import Request
 from kilonova.local.cluster import ClusterSettings, EmbeddedCluster
-from tests.local.apiserver.admission.webhook_cluster import EVE, cluster_with_webhooks
+from tests.local.apiserver.admission.webhooks.webhook_cluster import EVE, cluster_with_webhooks
 from tests.local.embedded_cluster import CONFIG_MAPS, SECRETS, LoopClock
 
 

@@ -23,7 +23,7 @@ from kilonova.local.apiserver.admission.webhooks.service_resolver import (
     NoEndpointError,
     ready_endpoints,
 )
-from tests.local.apiserver.admission.webhook_server import (
+from tests.local.apiserver.admission.webhooks.webhook_server import (
     WebhookServer,
     patched,
     review,

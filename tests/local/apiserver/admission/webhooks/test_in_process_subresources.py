@@ -10,7 +10,7 @@ from kilonova.kube.admission.in_process import InProcessWebhook
 from kilonova.kube.client.resource import unstructured_resource
 from kilonova.kube.client.transport import Request
 from kilonova.local.cluster import EmbeddedCluster
-from tests.local.apiserver.admission.webhook_cluster import (
+from tests.local.apiserver.admission.webhooks.webhook_cluster import (
     EVE,
     cluster_with_webhooks,
 )

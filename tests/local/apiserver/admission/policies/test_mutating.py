@@ -9,7 +9,7 @@ import pytest
 from kilonova.kube import ApiStatusError, Client
 from kilonova.kube.client.resource import unstructured_resource
 from kilonova.local.cluster import EmbeddedCluster
-from tests.local.apiserver.admission.webhook_server import patched, serve_webhooks, webhook
+from tests.local.apiserver.admission.webhooks.webhook_server import patched, serve_webhooks, webhook
 from tests.local.embedded_cluster import (
     ACCOUNTS,
     CONFIG_MAPS,
