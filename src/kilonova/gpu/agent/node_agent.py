@@ -28,12 +28,13 @@ from kilonova.gpu.agent.desire.stock import StockDecision, decide_stock
 from kilonova.gpu.agent.desire.topology import build_topology
 from kilonova.gpu.agent.holders import Holder, read_holders
 from kilonova.gpu.agent.mig_control import MigControl
+from kilonova.gpu.agent.node_events import NodeEventRecorder
 from kilonova.gpu.agent.node_writer import NodeWriter
 from kilonova.gpu.agent.remediation.assessment import Finding, assess_devices, next_expiry
 from kilonova.gpu.agent.remediation.eviction import evict_pods
 from kilonova.gpu.agent.remediation.overlay import overlay_measured
 from kilonova.gpu.agent.remediation.recovery import RecoveryPlan, plan_recovery, record_reset
-from kilonova.gpu.agent.resources import NODES, Node, Pod
+from kilonova.gpu.agent.resources import Node, Pod
 from kilonova.gpu.agent.strategy_wait import StrategyWait
 from kilonova.gpu.agent.telemetry.xid_counter import XidCounter
 from kilonova.gpu.devices.backend import GpuBackend
@@ -44,23 +45,14 @@ from kilonova.gpu.mig.engine import MigEngine
 from kilonova.gpu.mig.parted.config_file import ConfigFile
 from kilonova.gpu.mig.parted.default_configs import generate_configs
 from kilonova.gpu.mig.reservations import Holding
-from kilonova.gpu.mig.states import ChangeReason, StateChange
+from kilonova.gpu.mig.states import StateChange
 from kilonova.gpu.topology.labels import build_labels
-from kilonova.kube.events import ObjectReference
 from kilonova.kube.observability.structured_logging import get_logger
 
 T = TypeVar("T")
 
 _UNREADABLE_RETRY = 10.0
 _CALL_SECONDS = 120.0
-_TOLD = {
-    ChangeReason.CREATED: "MIGInstanceCreated",
-    ChangeReason.DESTROYED: "MIGInstanceDestroyed",
-    ChangeReason.LOST: "MIGInstanceLost",
-    ChangeReason.MODE_ENABLED: "MIGModeEnabled",
-    ChangeReason.MODE_DISABLED: "MIGModeDisabled",
-}
-"""The changes of MIG that become Events of the Node, by their reasons."""
 
 _log = get_logger(__name__)
 
@@ -106,13 +98,14 @@ class NodeAgent:
             name, self.engine, self._handle_mig_end, self._monotonic, context.metrics
         )
         self._writer = NodeWriter(context.client, context.metrics)
+        self._events = NodeEventRecorder(context)
         self._strategy_wait = StrategyWait(context.client)
         self._is_open = False
         self._is_stale = False
-        self._events: list[GpuEvent] = []
+        self._device_events: list[GpuEvent] = []
         self._mig_changes: list[StateChange] = []
         self._findings: list[Finding] = []
-        """What is not told yet."""
+        """What is not recorded as events yet."""
         self._idle_since: dict[str, float] = {}
         self._replaced_at: float | None = None
         self._configs: ConfigFile = {}
@@ -187,7 +180,7 @@ class NodeAgent:
         """Events of devices: the next `reconcile` takes them up."""
         events = tuple(events)
         self.xids.count(events, self._context.now())
-        self._events += events
+        self._device_events += events
         self._is_stale = True
 
     def mark_stale(self) -> None:
@@ -222,10 +215,11 @@ class NodeAgent:
             capable = (each for each in self.inventory.devices if each.geometry is not None)
             self._withheld = {each.uuid: waiting for each in capable}
         current = await self._writer.write(node, self._desire_node(problems), self._context.now())
-        # What follows is told and done only after the Node says so: a crash repeats it.
+        # Events and actions follow only after the Node says so: a crash repeats them.
         findings, self._findings = self._findings, []
-        self._tell(current, findings)
-        self._tell_mig_changes(current)
+        self._events.record_findings(current, findings)
+        changes, self._mig_changes = self._mig_changes, []
+        self._events.record_mig_changes(current, changes, self.inventory)
         self._mig.start(mig)
         refused = await evict_pods(
             self._context, recovery.evictions, recovery.records, self.inventory
@@ -258,8 +252,8 @@ class NodeAgent:
         if not self._has_read_health:
             self.health = parse_health(node.metadata.annotations.health)
             self._has_read_health = True
-        context, events = self._context, self._events
-        self._events = []
+        context, events = self._context, self._device_events
+        self._device_events = []
         now = context.now()
         inventory = self.observed
         assessed = assess_devices(self.health, inventory, events, now)
@@ -363,7 +357,7 @@ class NodeAgent:
                 error = raised
             now = self._context.now()
             records[uuid], finding = record_reset(records[uuid], device, error, now)
-            self._tell(node, (finding,))
+            self._events.record_findings(node, (finding,))
         self.health = records
         self._is_stale = True
         await self._writer.write(
@@ -376,35 +370,12 @@ class NodeAgent:
     def _report_mig_change(self, change: StateChange) -> None:
         """A change of MIG mode or instances: the Node says so soon."""
         if self._is_open:  # what was found at the start is no change
-            if change.reason in _TOLD:
-                self._mig_changes.append(change)
+            self._mig_changes.append(change)
             self._context.enqueue(self.name)
 
     def _handle_mig_end(self) -> None:
         self._is_stale = True  # how devices are connected depends on their mode
         self._context.enqueue(self.name)
-
-    def _tell_mig_changes(self, node: Node) -> None:
-        changes, self._mig_changes = self._mig_changes, []
-        for each in changes:
-            reason = _TOLD.get(each.reason)
-            device = self.inventory.find(each.device)
-            if reason is None or device is None:
-                continue
-            where = f"GPU {device.index}"
-            what = f"{each.slot} on {where}" if each.slot is not None else where
-            self._event(node, reason, f"{what} ({each.instance or each.device})", False)
-
-    def _tell(self, node: Node, findings: Iterable[Finding]) -> None:
-        for each in findings:
-            self._context.metrics.findings.labels(each.reason).inc()
-            self._event(node, each.reason, each.message, each.is_warning)
-            log = _log.warning if each.is_warning else _log.info
-            log("GPU finding", node=self.name, reason=each.reason, finding=each.message)
-
-    def _event(self, node: Node, reason: str, message: str, is_warning: bool) -> None:
-        about = ObjectReference.to(NODES, node.metadata.name, "", node.metadata.uid)
-        self._context.events.event(about, reason, message, warning=is_warning)
 
     def _count_error(self, error: GpuError) -> None:
         self._context.metrics.errors.labels(error.operation, error.kind.value).inc()

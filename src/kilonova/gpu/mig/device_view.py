@@ -61,6 +61,16 @@ class DeviceView:
     def device(self, uuid: str) -> Device | None:
         return self._devices.get(uuid)
 
+    def find_instance(self, request: SlotRequest) -> MigInstance | None:
+        """The complete instance in a slot, if there is one."""
+        device = self._devices.get(request.device)
+        if device is None or device.geometry is None:
+            return None
+        for instance in device.instances:
+            if not instance.is_partial and slot_of(device.geometry, instance) == request.slot:
+                return instance
+        return None
+
     def geometries(self) -> Mapping[str, MigGeometry]:
         """The geometry of each device that has MIG."""
         return {

@@ -31,7 +31,6 @@ from kilonova.gpu.mig.device_view import DeviceView
 from kilonova.gpu.mig.execution import TIME_LIMITS, DeviceResult, StepFailed, StepRunner
 from kilonova.gpu.mig.journal import Journal, Reserved
 from kilonova.gpu.mig.node_lock import NodeLock
-from kilonova.gpu.mig.occupancy import slot_of
 from kilonova.gpu.mig.operation_statistics import OperationStatistics, StatisticsRecorder
 from kilonova.gpu.mig.plan_execution import PlanRunner, RequestRefused, disturbs
 from kilonova.gpu.mig.planner import (
@@ -40,8 +39,8 @@ from kilonova.gpu.mig.planner import (
     Refusal,
     RefusalReason,
     Target,
-    plan_device,
 )
+from kilonova.gpu.mig.protected_plan import plan_beside_reserved
 from kilonova.gpu.mig.reservations import (
     Holding,
     ReservationTable,
@@ -50,10 +49,7 @@ from kilonova.gpu.mig.reservations import (
     normalise_request,
 )
 from kilonova.gpu.mig.states import InstanceStatus, MigState, StateChange
-from kilonova.gpu.mig.steps import (
-    Slot,
-    Step,
-)
+from kilonova.gpu.mig.steps import Slot, Step
 from kilonova.scheduler.core.gpu.mig import ProfileDemand
 
 _JOURNAL = "mig.journal"
@@ -285,30 +281,14 @@ class MigEngine:
 
     def plan(self, device: str, target: Target) -> DevicePlan:
         """The steps to a target, beside everything that is reserved and in use."""
-        known = self._view.device(device)
-        if known is None:
-            refusal = Refusal(RefusalReason.DEVICE_UNHEALTHY, f"{device} is no device of this node")
-            return DevicePlan(device, (), (refusal,))
-        reserved = self._table.pinned(device)
-        slots = {each.slot for each in reserved}
-        pinned = (*reserved, *(each for each in target.pinned if each.slot not in slots))
-        if not target.mig_enabled and reserved:
-            held = ", ".join(str(each.slot) for each in reserved)
-            refusal = Refusal(RefusalReason.SLICES_IN_USE, f"{held} are reserved on {device}")
-            return DevicePlan(device, (), (refusal,))
-        complete = msgspec.structs.replace(target, pinned=pinned)
-        protected = {
-            each.uuid
-            for each in self._view.states.instances()
-            if each.device == device
-            and (each.holder or self._view.has_processes(each.uuid) or not self._knows_holders)
-        }
-        in_use = (
-            bool(self._table.users_of(device))
-            or self._view.has_whole_processes(device)
-            or not self._knows_holders
+        return plan_beside_reserved(
+            self._view,
+            self._table,
+            device,
+            target,
+            knows_holders=self._knows_holders,
+            demand=self.demand,
         )
-        return plan_device(known, complete, protected, is_in_use=in_use, demand=self.demand)
 
     def _holder_of(self, device: str, slot: Slot) -> str:
         return self._table.holder_of(device, slot)  # of the table that there is then
@@ -346,11 +326,9 @@ class MigEngine:
         )
 
     def _find(self, holder: str, request: SlotRequest) -> MigInstance:
-        device = self._view.device(request.device)
-        if device is not None and device.geometry is not None:
-            for instance in device.instances:
-                if not instance.is_partial and slot_of(device.geometry, instance) == request.slot:
-                    return instance
+        instance = self._view.find_instance(request)
+        if instance is not None:
+            return instance
         refusal = Refusal(
             RefusalReason.DEVICE_UNHEALTHY, f"{request} is gone: the device was lost", holder
         )
