@@ -2,8 +2,8 @@
 
 from kilonova.api.grove import PodCliqueSet, names
 from kilonova.api.grove.podcliqueset import SetRollingUpdate, SetUpdateProgress
+from kilonova.api.int_or_percent import resolve_int_or_percent, resolve_max_surge
 from kilonova.api.meta import Metadata
-from kilonova.workloads.int_or_percent import resolve_int_or_percent, resolve_max_surge
 from kilonova.workloads.keys import get_label_index
 
 

@@ -13,8 +13,8 @@ from msgspec.structs import replace
 from kilonova.api.durations import parse_duration
 from kilonova.api.grove import PodClique, PodCliqueSet, names
 from kilonova.api.grove.podclique import PodCliqueUpdateProgress, PodSelection
+from kilonova.api.int_or_percent import resolve_int_or_percent, resolve_max_surge
 from kilonova.api.times import add_seconds, format_rfc3339, parse_time
-from kilonova.workloads.int_or_percent import resolve_int_or_percent, resolve_max_surge
 from kilonova.workloads.keys import get_label_index
 from kilonova.workloads.pods.classification import (
     ClassifiedPods,

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from kilonova.api.grove import PodClique, names
+from kilonova.api.int_or_percent import resolve_int_or_percent
 from kilonova.api.json import JsonObject
 from kilonova.kube.owner_references import build_owner_reference
 from kilonova.workloads.builders.pod_cliques import build_clique
@@ -31,7 +32,6 @@ from kilonova.workloads.controllers.podcliqueset_replica.scaling_groups.updates 
     select_replicas_to_update,
 )
 from kilonova.workloads.controllers.podcliqueset_replica.write_plan import Create, WritePlan
-from kilonova.workloads.int_or_percent import resolve_int_or_percent
 from kilonova.workloads.keys import get_incarnation
 from kilonova.workloads.pods.classification import ClassifiedPods
 from kilonova.workloads.pods.counts import count_pods

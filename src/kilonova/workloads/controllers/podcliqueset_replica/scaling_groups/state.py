@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from kilonova.api.grove import PodClique, PodCliqueScalingGroup, ScalingGroupTemplate, names
+from kilonova.api.int_or_percent import resolve_max_surge
 from kilonova.kube.status import find_condition
 from kilonova.workloads.controllers.podcliqueset_replica.observed import (
     ObservedReplica,
     is_being_deleted,
 )
-from kilonova.workloads.int_or_percent import resolve_max_surge
 from kilonova.workloads.pods.counts import CliquePodCounts, count_pods
 from kilonova.workloads.pods.schedulability import compute_unplaced_from
 from kilonova.workloads.revisions import SetRevision
