@@ -6,12 +6,7 @@ import msgspec
 from msgspec import Meta
 
 from kilonova.api.grove.common import IntOrPercent
-from kilonova.api.inference_engine.templates import (
-    Count,
-    CountOrZero,
-    EngineSpec,
-    RequiredCountOrZero,
-)
+from kilonova.api.inference_engine.templates import Count, EngineSpec, RequiredCountOrZero
 from kilonova.api.meta import Condition, Metadata
 from kilonova.api.scheduling import Duration
 from kilonova.api.times import Time
@@ -95,8 +90,9 @@ class InferenceEngineDeploymentStatus(msgspec.Struct, frozen=True, gc=False, ren
     """The number of instances of the current release and template."""
     unallocatable: RequiredCountOrZero = 0
     """The number of instances that cannot be placed in this cluster."""
-    additional_replicas: CountOrZero | None = None
-    """How many more instances of the current template could be placed in this cluster now."""
+    additional_replicas: Annotated[int, Meta(extra={"format": "int32"})] | None = None
+    """How many more instances of the current template could be placed in this cluster now; not set
+    while that is unknown."""
     additional_replicas_message: str = ""
     """Why there could not be more."""
     observed_time: Time | None = None

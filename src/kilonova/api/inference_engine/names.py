@@ -40,7 +40,20 @@ INSTANCE_RELOCATED = "InstanceRelocated"
 """Event: the instance was moved; the message says from where to where."""
 
 MAX_NAME_LENGTH = 48
-"""So that the names of pods have at most 63 characters, and are host names."""
+"""Of an instance: so that the names of pods have at most 63 characters, and are host names."""
+SUFFIX_LENGTH = 5
+"""Of the names of a deployment's instances."""
+MAX_DEPLOYMENT_NAME_LENGTH = MAX_NAME_LENGTH - SUFFIX_LENGTH - 1
+
+
+def instance(deployment: str, suffix: str) -> str:
+    """An instance of a deployment."""
+    return f"{deployment}-{suffix}"
+
+
+def revision(deployment: str, template_hash: str) -> str:
+    """The ControllerRevision of a deployment's revision."""
+    return f"ied-{deployment}-{template_hash}"
 
 
 def agent_pod(instance: str, index: int, generation: int) -> str:
