@@ -21,22 +21,7 @@ OUT_ANNOTATION = ANNOTATION_PREFIX + "out"
 PULL_ERRORS_ANNOTATION = ANNOTATION_PREFIX + "pull-errors"
 LOST_GPUS_ANNOTATION = ANNOTATION_PREFIX + "lost-gpus"
 XID_ANNOTATION = ANNOTATION_PREFIX + "xid"
-XID_FALLEN_OFF_BUS = 79
 _MAX_DIGITS = 9
-
-_XID_DESCRIPTIONS = {
-    13: "Graphics Engine Exception",
-    31: "GPU memory page fault",
-    43: "GPU stopped processing",
-    48: "Double Bit ECC Error",
-    63: "ECC page retirement or row remapping recording event",
-    64: "ECC page retirement or row remapper recording failure",
-    74: "NVLINK Error",
-    XID_FALLEN_OFF_BUS: "GPU has fallen off the bus",
-    94: "Contained ECC error",
-    95: "Uncontained ECC error",
-    119: "GSP RPC timeout",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,11 +77,6 @@ def format_lost_gpus(lost: Mapping[int, datetime | None]) -> str:
 def format_until(until: datetime | None) -> str:
     """The value of an annotation for a fault that lasts until then."""
     return format_rfc3339(until) if until else "true"
-
-
-def describe_xid(code: int, gpu: int) -> str:
-    """The name of an Xid error in logs and events."""
-    return f"Xid {code} on GPU {gpu}: {_XID_DESCRIPTIONS.get(code, 'see the driver documentation')}"
 
 
 def _is_active(text: str, now: datetime, ends: list[datetime]) -> bool:

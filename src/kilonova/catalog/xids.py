@@ -14,6 +14,9 @@ from enum import StrEnum
 
 import msgspec
 
+FALLEN_OFF_BUS = 79
+"""The code of a GPU that does not answer any more."""
+
 
 class XidAction(StrEnum):
     """What makes a device usable again after an XID."""
@@ -126,7 +129,7 @@ _TEXTS: dict[XidAction, dict[int, str]] = {
         158: "fatal GPU timeout",
     },
     XidAction.RESTART_NODE: {
-        79: "GPU has fallen off the bus",
+        FALLEN_OFF_BUS: "GPU has fallen off the bus",
         151: "key rotation error",
     },
     XidAction.CONTACT_SUPPORT: {

@@ -238,7 +238,7 @@ async def test_an_annotated_xid_is_applied_once_and_removed() -> None:
         await advance_time()
         live = await client.get(PODS, "a", "default")
         assert live["status"]["phase"] == "Failed"
-        assert live["status"]["message"] == "Xid 48 on GPU 7: Double Bit ECC Error"
+        assert live["status"]["message"] == "GPU 7: XID 48: double-bit ECC error"
         node = await client.get(NODES, "n-0")
         assert "sim.kilonova.dev/xid" not in node["metadata"].get("annotations", {})
         assert await allocatable(client) == 8, "the GPU itself is well"

@@ -103,7 +103,7 @@ def test_a_lost_gpu_is_published_and_unknown_indexes_are_not() -> None:
     text = build_topology_annotation("n-0", H100, frozenset({2, 9}))
     assert text is not None
     assert read_unhealthy_gpus({TOPOLOGY: text}) == {2}
-    assert read_annotation(H100, 2).gpus[2].reason == "Xid 79 on GPU 2: GPU has fallen off the bus"
+    assert read_annotation(H100, 2).gpus[2].reason == "XID 79: GPU has fallen off the bus"
     assert text == build_topology_annotation("n-0", H100, frozenset({2}))
 
 

@@ -16,7 +16,7 @@ from typing import Literal
 import msgspec
 from msgspec.structs import replace
 
-from kilonova.catalog.xids import XidAction, find_xid
+from kilonova.catalog.xids import FALLEN_OFF_BUS, XidAction, find_xid
 from kilonova.gpu.devices.errors import GpuError, GpuErrorKind
 from kilonova.gpu.devices.model import (
     DeviceTelemetry,
@@ -212,8 +212,8 @@ class SimulatedBackend:
         with self._changed:
             gpu = self._find(device, "lose")
             gpu.end_processes((), self._now())
-            gpu.lost_until, gpu.last_xid = until, 79
-            self._post(GpuEvent(EventKind.XID, device, 79))
+            gpu.lost_until, gpu.last_xid = until, FALLEN_OFF_BUS
+            self._post(GpuEvent(EventKind.XID, device, FALLEN_OFF_BUS))
             self._post(GpuEvent(EventKind.DEVICE_LOST, device))
 
     def add_ecc_errors(self, device: str, *, corrected: int = 0, uncorrected: int = 0) -> None:

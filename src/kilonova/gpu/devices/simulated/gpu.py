@@ -7,7 +7,7 @@ import msgspec
 from msgspec.structs import replace
 
 from kilonova.catalog.mig import MigProfile
-from kilonova.catalog.xids import XidAction
+from kilonova.catalog.xids import FALLEN_OFF_BUS, XidAction, find_xid
 from kilonova.gpu.devices.errors import GpuError, GpuErrorKind
 from kilonova.gpu.devices.model import (
     Activity,
@@ -72,7 +72,7 @@ class SimulatedGpu:
         pending = self.mig_pending if self.mig_pending != self.mig_enabled else None
         health = DeviceHealth()
         if self.lost_until:
-            reasons = ("XID 79: GPU has fallen off the bus",)
+            reasons = (str(find_xid(FALLEN_OFF_BUS)),)
             health = DeviceHealth(HealthState.UNHEALTHY, reasons)
         return replace(
             self.device,

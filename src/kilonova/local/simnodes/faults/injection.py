@@ -16,14 +16,13 @@ from kilonova.api.simulated_faults import (
     OUT_ANNOTATION,
     PULL_ERRORS_ANNOTATION,
     XID_ANNOTATION,
-    XID_FALLEN_OFF_BUS,
     NodeFaults,
-    describe_xid,
     format_lost_gpus,
     format_until,
     parse_faults,
     parse_lost_gpus,
 )
+from kilonova.catalog.xids import FALLEN_OFF_BUS, find_xid
 from kilonova.kube import Client, NotFound, PatchType, Reflector, TooManyRequests
 from kilonova.kube.events import EventRecorder, ObjectReference
 from kilonova.kube.observability.structured_logging import get_logger
@@ -310,7 +309,7 @@ class FaultInjector:
             state = self._build_gpu_patch(machine)
             await self._client.patch(NODES, machine.node.name, state, subresource="status")
         for gpu in lost:
-            await self._crash_pods(machine, node, XID_FALLEN_OFF_BUS, gpu)
+            await self._crash_pods(machine, node, FALLEN_OFF_BUS, gpu)
 
     def _build_gpu_patch(self, machine: SimulatedMachine) -> JsonObject:
         """What the node publishes of its GPUs; nothing where a node agent does."""
@@ -330,6 +329,6 @@ class FaultInjector:
         self, machine: SimulatedMachine, node: SimulatedNode, code: int, gpu: int
     ) -> None:
         about = ObjectReference.to(NODES, machine.node.name, "", node.metadata.uid)
-        message = describe_xid(code, gpu)
+        message = f"GPU {gpu}: {find_xid(code)}"
         self._events.event(about, "XidError", message, warning=True)
         await self._pod_simulator.crash_pods_using_gpu(machine, gpu, message)

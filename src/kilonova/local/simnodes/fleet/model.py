@@ -137,7 +137,7 @@ class ScriptStep(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fie
     ]
     target: str
     duration: str = msgspec.field(default="", name="for")
-    code: int = 79
+    code: int = FALLEN_OFF_BUS
 
 
 class ZoneFailures(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):

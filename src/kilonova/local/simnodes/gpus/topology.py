@@ -18,10 +18,10 @@ from kilonova.api.gpu.annotations import (
     parse_topology,
 )
 from kilonova.api.quantity import parse_quantity
-from kilonova.api.simulated_faults import XID_FALLEN_OFF_BUS, describe_xid
 from kilonova.catalog import GpuModel, load_catalog
 from kilonova.catalog.gpu_features import build_gpu_labels
 from kilonova.catalog.wiring import link_gpus, nvswitch_bandwidth
+from kilonova.catalog.xids import FALLEN_OFF_BUS, find_xid
 from kilonova.local.simnodes.fleet.model import GpuSpec
 from kilonova.local.simnodes.gpus.identity import (
     derive_gpu_uuid,
@@ -54,7 +54,7 @@ def build_topology_annotation(
             uuid=derive_gpu_uuid(node, index),
             pci=derive_pci_address(index),
             healthy=index not in lost,
-            reason=describe_xid(XID_FALLEN_OFF_BUS, index) if index in lost else "",
+            reason=str(find_xid(FALLEN_OFF_BUS)) if index in lost else "",
             mig_enabled=index in by_gpu,
             instances=tuple(by_gpu.get(index, ())),
         )
