@@ -8,7 +8,7 @@ from itertools import count
 from kilonova.scheduler.convert.gpus import encode_devices
 from kilonova.scheduler.core.backfill.shadow import BackfillReservation
 from kilonova.scheduler.core.decisions import GangPlacement, Plan, UnschedulableGang
-from kilonova.scheduler.core.explain import Explainer
+from kilonova.scheduler.core.explain import Explainer, Explanation, explain
 from kilonova.scheduler.core.model.cluster import Cluster
 from kilonova.scheduler.library.snapshot import ClusterSnapshot
 from kilonova.scheduler.status.results import rejected_result
@@ -121,6 +121,22 @@ def to_placed_gang(cluster: Cluster, placement: GangPlacement) -> PlacedGang:
         placement.gang.queue,
         tuple(sorted(pods, key=lambda each: each.pod)),
         tuple(EvictedPods(unit.gang, tuple(sorted(unit.pods))) for unit in placement.victims),
+    )
+
+
+def explain_rejection(
+    cluster_snapshot: ClusterSnapshot, cluster: Cluster, plan: Plan, rejection: UnschedulableGang
+) -> Explanation:
+    """Why a gang is unschedulable, as `kilonova why` says it; `cluster` is that after the plan."""
+    return explain(
+        cluster,
+        cluster_snapshot.build_scoring(),
+        cluster_snapshot.policy,
+        rejection.gang,
+        rejection.reason,
+        cluster_snapshot.now,
+        plan.backfill_reservation,
+        pending=[each.gang for each in plan.unschedulable],
     )
 
 

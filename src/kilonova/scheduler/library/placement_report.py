@@ -18,13 +18,17 @@ from kilonova.scheduler.convert.reservations.reserved_gangs import (
 from kilonova.scheduler.core.explain import (
     Explanation,
     PodPlacementScore,
-    explain,
     explain_placement,
 )
 from kilonova.scheduler.core.model.cluster import Cluster
 from kilonova.scheduler.core.model.gangs import Gang
 from kilonova.scheduler.core.model.pod_placement import PodPlacement
-from kilonova.scheduler.library.decisions import EvictedPods, PlacedGang, to_placed_gang
+from kilonova.scheduler.library.decisions import (
+    EvictedPods,
+    PlacedGang,
+    explain_rejection,
+    to_placed_gang,
+)
 from kilonova.scheduler.library.placement_problems import describe_placement_problem
 from kilonova.scheduler.library.snapshot import ClusterSnapshot
 
@@ -197,14 +201,4 @@ def _explain_waiting_gang(
         if placement.gang.name == gang.name:
             return None, to_placed_gang(cluster, placement)
     rejection = next(each for each in plan.unschedulable if each.gang.name == gang.name)
-    explanation = explain(
-        cluster,
-        cluster_snapshot.build_scoring(),
-        cluster_snapshot.policy,
-        gang,
-        rejection.reason,
-        cluster_snapshot.now,
-        plan.backfill_reservation,
-        pending=[each.gang for each in plan.unschedulable],
-    )
-    return explanation, None
+    return explain_rejection(cluster_snapshot, cluster, plan, rejection), None
