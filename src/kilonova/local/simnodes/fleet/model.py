@@ -8,6 +8,8 @@ from typing import Literal
 
 import msgspec
 
+from kilonova.catalog.xids import FALLEN_OFF_BUS
+
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 _DEFAULT_HEARTBEAT = 10.0
 _MAX_HEARTBEAT = 30.0
