@@ -55,7 +55,7 @@ def format_domain(path: DomainPath) -> str:
 def _common_prefix(first: DomainPath, second: DomainPath) -> DomainPath:
     """The levels that both have; a level that a node lacks has nothing in common."""
     end = 0
-    for position, (one, other) in enumerate(zip(first, second, strict=True), 1):
+    for position, (one, other) in enumerate(zip(first, second, strict=False), 1):
         if one and other and one != other:
             break
         end = position if one and one == other else end
