@@ -55,10 +55,10 @@ def plan(
     from kilonova.cli.plan.decision_text import format_decisions
     from kilonova.cli.plan.moves_text import format_moves
     from kilonova.cli.plan.planner import plan_manifests
-    from kilonova.cli.snapshot.source import load_snapshot, read_scheduler_settings
     from kilonova.component.command.output.formats import encode_as
     from kilonova.component.failure import WrongUsage
     from kilonova.scheduler.library.consolidation_proposal import propose_consolidation
+    from kilonova.scheduler.snapshot_source import load_snapshot, read_scheduler_settings
 
     if moves == bool(files):
         raise WrongUsage("give either --filename or --moves")

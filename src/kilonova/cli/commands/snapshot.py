@@ -51,10 +51,10 @@ def save(
       kilonova snapshot save monday.json.gz --context production
       kilonova snapshot save /tmp/try.json --data ./try
     """
-    from kilonova.cli.snapshot.source import capture_cluster
     from kilonova.component.command.output.formats import pluralize
     from kilonova.scheduler.library.snapshot_file import save_snapshot_file as save_file
     from kilonova.scheduler.library.summary import summarize_snapshot
+    from kilonova.scheduler.snapshot_source import capture_cluster
 
     path = (file or Path(f"snapshot-{datetime.now(UTC):%Y%m%dT%H%M%SZ}.json.gz")).expanduser()
     captured = capture_cluster(kubeconfig, context, data, config)
@@ -81,11 +81,11 @@ def show(file: _File, output: Output = "table") -> None:
       kilonova snapshot show monday.json.gz
       kilonova snapshot show monday.json.gz -o json
     """
-    from kilonova.cli.snapshot.source import read_snapshot_file
     from kilonova.cli.snapshot.summary_text import format_snapshot
     from kilonova.component.command.output.formats import encode_as
     from kilonova.scheduler.library.queue_views import compute_queue_views
     from kilonova.scheduler.library.summary import summarize_snapshot
+    from kilonova.scheduler.snapshot_source import read_snapshot_file
 
     cluster_snapshot = read_snapshot_file(file)
     summary, queues = summarize_snapshot(cluster_snapshot), compute_queue_views(cluster_snapshot)
@@ -117,9 +117,9 @@ def replay(
       kilonova snapshot replay monday.json.gz --policy no-evictions.yaml
     """
     from kilonova.cli.plan.decision_text import format_decisions
-    from kilonova.cli.snapshot.source import load_snapshot
     from kilonova.component.command.output.formats import encode_as
     from kilonova.scheduler.library.decisions import replay_snapshot
+    from kilonova.scheduler.snapshot_source import load_snapshot
 
     cluster_snapshot = load_snapshot(file, None, None, None, policy)
     try:

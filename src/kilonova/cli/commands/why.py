@@ -58,11 +58,11 @@ def why(
       kilonova why pcs/llama -n research
       kilonova why trainer-0 --snapshot monday.json.gz
     """
-    from kilonova.cli.snapshot.source import capture_or_load
     from kilonova.cli.why.answer_text import format_answer
     from kilonova.cli.why.target import find_answers, parse_target, validate_kind
     from kilonova.component.command.cluster_selection import resolve_kubeconfig, resolve_namespace
     from kilonova.component.command.output.formats import encode_as
+    from kilonova.scheduler.snapshot_source import capture_or_load
 
     target = parse_target(name)
     captured = capture_or_load(snapshot, kubeconfig, context, data, config)

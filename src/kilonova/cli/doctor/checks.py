@@ -21,8 +21,8 @@ from kilonova.cli.doctor.facts import (
     Version,
 )
 from kilonova.cli.doctor.webhook_checks import check_webhooks
-from kilonova.cli.scheduler_names import EMBEDDED_VERSION_MARKER
 from kilonova.component.finding import Finding, ok, problem, warning
+from kilonova.component.scheduler_names import EMBEDDED_VERSION_MARKER
 
 MIN_PYTHON = (3, 11)
 MIN_SERVER: Version = (1, 29)

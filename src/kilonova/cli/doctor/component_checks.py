@@ -5,10 +5,10 @@ from collections.abc import Iterator, Sequence
 from kilonova.api.times import human_duration
 from kilonova.cli.doctor.cluster_checks import components_not_installed
 from kilonova.cli.doctor.facts import ClusterFacts, LeaseFacts
-from kilonova.cli.scheduler_names import EMBEDDED_VERSION_MARKER
 from kilonova.component import Component
 from kilonova.component.finding import Finding, ok, problem, warning
 from kilonova.component.process.process import NAMESPACE
+from kilonova.component.scheduler_names import EMBEDDED_VERSION_MARKER
 
 
 def check_components(cluster: ClusterFacts, registered: Sequence[Component]) -> Iterator[Finding]:

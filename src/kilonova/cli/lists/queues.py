@@ -13,7 +13,6 @@ from kilonova.api.scheduling import DEFAULT_QUEUE
 from kilonova.cli.lists.table_sources import TableSource
 from kilonova.cli.lists.views import Tables
 from kilonova.cli.lists.watch import DELETED, watch_list
-from kilonova.cli.snapshot.source import default_scheduler_settings
 from kilonova.component.cluster_errors import translate_cluster_errors
 from kilonova.component.command.cluster_selection import resolve_kubeconfig
 from kilonova.component.command.output import colours
@@ -28,6 +27,7 @@ from kilonova.scheduler.library.capture import CapturedSnapshot, capture_snapsho
 from kilonova.scheduler.library.queue_views import QueueView, read_queue_views
 from kilonova.scheduler.library.snapshot import ClusterSnapshot
 from kilonova.scheduler.objects.core_v1 import QUEUES
+from kilonova.scheduler.snapshot_source import default_scheduler_settings
 
 _SOURCES = (
     TableSource("queues", optional=True),

@@ -14,7 +14,6 @@ from kilonova.api.times import format_rfc3339
 from kilonova.api.workload_owner import SET
 from kilonova.cli.plan.manifest_expansion import ExpandedObjects, ManifestExpander, Topologies
 from kilonova.cli.plan.manifests import Manifest, read_manifests
-from kilonova.cli.snapshot.source import load_snapshot
 from kilonova.component.cluster_errors import translate_cluster_errors
 from kilonova.component.command.cluster_selection import resolve_kubeconfig, resolve_namespace
 from kilonova.component.failure import CommandFailed
@@ -25,6 +24,7 @@ from kilonova.scheduler.convert.queues import convert_queue
 from kilonova.scheduler.library.decisions import SchedulingDecisions
 from kilonova.scheduler.library.snapshot import ClusterSnapshot
 from kilonova.scheduler.library.what_if import convert_pod_groups, pod_and_gang_names, what_if
+from kilonova.scheduler.snapshot_source import load_snapshot
 from kilonova.workloads.resources import TOPOLOGY_BINDINGS
 
 _BINDING = GroupKind(TOPOLOGY_BINDINGS.group, TOPOLOGY_BINDINGS.kind)

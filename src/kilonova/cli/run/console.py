@@ -9,12 +9,12 @@ from pathlib import Path
 import typer
 
 from kilonova.cli.lists.table_sources import TableSource, filter_readable
-from kilonova.cli.scheduler_names import served_scheduler_names
 from kilonova.cli.why.console_explainer import build_explainer
 from kilonova.component.cluster_errors import translate_cluster_errors
 from kilonova.component.console.registered import build_with_contributions
 from kilonova.component.failure import CommandFailed
 from kilonova.component.process.process import Process, ProcessOptions, run_process
+from kilonova.component.scheduler_names import served_scheduler_names
 from kilonova.console import Console, ConsoleSettings, build_console
 from kilonova.kube.client.config.kubeconfig import default_kubeconfig_files, read_kubeconfig
 from kilonova.kube.serving.http_server import format_bind_error

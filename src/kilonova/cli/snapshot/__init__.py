@@ -1,5 +1,5 @@
-"""`kilonova snapshot`, and the snapshots that `why`, `plan` and `queues` work on.
+"""`kilonova snapshot`: `summary_text` formats a snapshot.
 
-A **snapshot** is the scheduler's input as a value (`kilonova.scheduler.library.snapshot`). `source`
-captures it from a cluster or reads it from a file, `summary_text` formats it.
+A **snapshot** is the scheduler's input as a value (`kilonova.scheduler.library.snapshot`); commands
+get one by `kilonova.scheduler.snapshot_source`.
 """

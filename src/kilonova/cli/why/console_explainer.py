@@ -10,12 +10,12 @@ from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from datetime import UTC, datetime
 
-from kilonova.cli.snapshot.source import default_scheduler_settings
 from kilonova.cli.why.answer_text import format_answer
 from kilonova.console import Explain, Explained
 from kilonova.kube import Client, Reply, Request, StreamReply
 from kilonova.scheduler.library.capture import CapturedSnapshot, capture_snapshot
 from kilonova.scheduler.library.placement_report import report_placement
+from kilonova.scheduler.snapshot_source import default_scheduler_settings
 
 
 def build_explainer(

@@ -57,9 +57,9 @@ def queues(
         warn_without_default_queue,
         watch_queues,
     )
-    from kilonova.cli.snapshot.source import capture_or_load
     from kilonova.component.command.output.formats import encode_as
     from kilonova.scheduler.library.queue_views import compute_queue_views
+    from kilonova.scheduler.snapshot_source import capture_or_load
 
     printer = build_queue_printer(resource, output, headers=not no_headers)
     if watch:

@@ -1,12 +1,12 @@
-"""Snapshots for commands about scheduling: captured from a cluster, or read from a file."""
+"""The snapshot that a command works on: captured from a cluster, or read from a file."""
 
 import asyncio
 from pathlib import Path
 
-from kilonova.cli.scheduler_names import is_embedded
 from kilonova.component.cluster_errors import translate_cluster_errors
 from kilonova.component.command.cluster_selection import resolve_kubeconfig
 from kilonova.component.failure import CommandFailed, WrongUsage
+from kilonova.component.scheduler_names import is_embedded
 from kilonova.kube import Client, connect
 from kilonova.scheduler.library.capture import CapturedSnapshot, capture_snapshot
 from kilonova.scheduler.library.snapshot import ClusterSnapshot
