@@ -38,7 +38,7 @@ _CRD_DIGEST_ANNOTATION = "kilonova.dev/definition-digest"
 """The digest of a definition as it was last installed here."""
 
 
-async def create_default_objects(client: Client, url: str) -> None:
+async def create_default_objects(client: Client, url: str, service_address: str) -> None:
     """Create what is missing: namespaces, the API's Service, the two highest priorities."""
     for name in ("default", "kube-system", "kube-public", "kube-node-lease"):
         await _create_if_missing(client, _NAMESPACES, {"metadata": {"name": name}}, None)
@@ -47,7 +47,7 @@ async def create_default_objects(client: Client, url: str) -> None:
     port = {"name": "https", "port": 443, "protocol": "TCP", "targetPort": target}
     service = {
         "metadata": {"name": "kubernetes", "namespace": "default", "labels": labels},
-        "spec": {"type": "ClusterIP", "clusterIP": "10.96.0.1", "ports": [port]},
+        "spec": {"type": "ClusterIP", "clusterIP": service_address, "ports": [port]},
     }
     await _create_if_missing(client, _SERVICES, service, "default")
     # The API may listen on another port than at the last start.

@@ -2,6 +2,7 @@
 
 from random import Random
 
+from kilonova.local.apiserver.kinds.core.service_allocator import ServiceAllocator, ServiceRanges
 from kilonova.local.apiserver.kinds.core.services import ServiceStrategy
 from kilonova.local.apiserver.served_kinds import ServedKinds
 from kilonova.local.apiserver.storage import RevisionStore, StorageEvent
@@ -12,13 +13,19 @@ SERVICES_RESOURCE = "services"
 class ServiceAllocationSync:
     """Keeps the pools of addresses and node ports equal to the stored services."""
 
-    def __init__(self, store: RevisionStore, served_kinds: ServedKinds, random: Random) -> None:
+    def __init__(
+        self,
+        store: RevisionStore,
+        served_kinds: ServedKinds,
+        random: Random,
+        ranges: ServiceRanges,
+    ) -> None:
         kind = served_kinds.find("", "v1", "services")
         assert kind is not None
         assert isinstance(kind.strategy, ServiceStrategy)
         self._store = store
         self._collection = store.collection(SERVICES_RESOURCE)
-        self._addresses = kind.strategy.allocator
+        self._addresses = kind.strategy.allocator = ServiceAllocator(ranges)
         self._addresses.is_stored = self._is_stored
         self._addresses.randomize_start(random)
         for entry in self._collection.range_entries(""):

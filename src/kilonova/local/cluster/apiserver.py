@@ -76,7 +76,7 @@ def build_apiserver(
     served_kinds = ServedKinds([*builtin_kinds(), *metrics_kinds()])
     definitions = CrdHandler(store, served_kinds, context.clock)
     context.exit_stack.callback(definitions.close)
-    ServiceAllocationSync(store, served_kinds, context.id_generator.random)
+    ServiceAllocationSync(store, served_kinds, context.id_generator.random, settings.services)
     rbac = RbacAuthorizer(RbacPolicy.from_store(store))
     caller = WebhookClient(store)
     context.exit_stack.push_async_callback(caller.close)

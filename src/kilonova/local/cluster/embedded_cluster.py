@@ -37,6 +37,7 @@ from kilonova.local.apiserver.bootstrap import (
     reconcile_default_roles,
 )
 from kilonova.local.apiserver.default_role_entries import store_default_roles
+from kilonova.local.apiserver.kinds.core.service_allocator import DEFAULT_RANGES
 from kilonova.local.apiserver.registry.encoding import read_entry
 from kilonova.local.apiserver.server.asgi import AsgiApp
 from kilonova.local.apiserver.server.listener import API_SERVER_OPTIONS, bind_socket
@@ -63,7 +64,6 @@ _SERVING_CERTIFICATE_NAMES = (
     "kubernetes.default",
     "kubernetes.default.svc",
     "kubernetes.default.svc.cluster.local",
-    "10.96.0.1",
 )
 _APISERVER_USER = User("system:apiserver", groups=("system:masters", "system:authenticated"))
 
@@ -102,6 +102,8 @@ class EmbeddedCluster:
             raise ValueError("a cluster that listens needs a data directory for its certificates")
         if settings.process_node and settings.data is None:
             raise ValueError("a process node needs a data directory for its pods")
+        if settings.process_node and settings.services != DEFAULT_RANGES:
+            raise ValueError("a process node serves only the default ranges of Services")
         self.settings = settings
         self.clock = clock or SystemClock()
         self.id_generator = id_generator or IdGenerator()
@@ -121,6 +123,11 @@ class EmbeddedCluster:
         self._socket: socket | None = None
         self._exit_stack = AsyncExitStack()
         self._is_ready = False
+
+    @property
+    def name(self) -> str:
+        """The name by which people know the cluster."""
+        return self.settings.name
 
     def claim_port(self) -> None:
         """Bind the port, or raise why it cannot be bound, before anything is created.
@@ -156,7 +163,9 @@ class EmbeddedCluster:
         )
         self._build_apiserver(folder.load_signing_key() if folder else SigningKey.create())
         is_new = self.store.is_empty
-        await create_default_objects(self.client("system:apiserver"), self.url)
+        await create_default_objects(
+            self.client("system:apiserver"), self.url, self.settings.services.api_address
+        )
         if is_new:
             await store_default_roles(self.api.registry)
         else:
@@ -255,7 +264,9 @@ class EmbeddedCluster:
         self, address: socket, folder: DataDirectory, authority: CertificateAuthority
     ) -> None:
         now = self.clock.now()
-        names = list(dict.fromkeys([self.settings.host, *_SERVING_CERTIFICATE_NAMES]))
+        settings = self.settings
+        addresses = [settings.host, settings.services.api_address]
+        names = list(dict.fromkeys([*addresses, *_SERVING_CERTIFICATE_NAMES]))
         certificate, key = folder.ensure_serving_certificate(authority, names, now)
         tls = create_tls_context(folder.authority_certificate, ssl.CERT_OPTIONAL)
         tls.load_cert_chain(certificate, key)

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kilonova.api.gpu.annotations import Gpu
+from kilonova.local.apiserver.kinds.core.service_allocator import DEFAULT_RANGES, ServiceRanges
 from kilonova.local.apiserver.storage import Durability
 from kilonova.local.simnodes import NO_NODES, Fleet
 
@@ -13,6 +14,8 @@ class ClusterSettings:
     """Settings of a cluster. Without `data` it is in memory only; without `port` it has no
     socket."""
 
+    name: str = "kilonova"
+    """The name by which people know the cluster."""
     data: Path | None = None
     host: str = "127.0.0.1"
     port: int | None = 0
@@ -24,6 +27,8 @@ class ClusterSettings:
     nodes."""
     process_node: bool = False
     """Whether this machine is a node, whose pods run as processes."""
+    services: ServiceRanges = DEFAULT_RANGES
+    """The addresses and node ports of Services. The process node serves only the default ones."""
     gpus: tuple[Gpu, ...] | None = None
     """The GPUs of that node, in the order of their index; None: those of this machine."""
     images: Path | None = None

@@ -1,12 +1,13 @@
 """Cluster IPs and node ports: unique, stable, the same in every run."""
 
+from ipaddress import IPv4Network
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kilonova.local.apiserver.kinds.core.service_allocator import ServiceAllocator
+from kilonova.local.apiserver.kinds.core.service_allocator import ServiceAllocator, ServiceRanges
 
 
 def service(name: str, **spec: Any) -> Any:
@@ -33,7 +34,7 @@ def test_service_without_cluster_ip_gets_none(spec: Any) -> None:
 
 
 def test_node_ports_are_allocated_for_types_that_need_them() -> None:
-    addresses = ServiceAllocator(node_ports=range(30000, 30003))
+    addresses = ServiceAllocator(ServiceRanges(node_ports=range(30000, 30003)))
     ports = [{"port": 80}, {"port": 81, "nodePort": 30001}]
     spec = assigned(addresses, service("a", type="NodePort", ports=ports))
     assert [port["nodePort"] for port in spec["ports"]] == [30000, 30001]
@@ -74,7 +75,7 @@ def test_address_outside_the_range_is_rejected() -> None:
 
 @given(st.lists(st.booleans(), max_size=60))
 def test_no_address_is_allocated_twice(steps: list[bool]) -> None:
-    addresses = ServiceAllocator("10.0.0.0/26")
+    addresses = ServiceAllocator(ServiceRanges(IPv4Network("10.0.0.0/26")))
     held: list[Any] = []
     for number, take in enumerate(steps):
         if take and len(held) < 60:

@@ -6,6 +6,7 @@ is deleted unnoticed, is reclaimed.
 """
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from ipaddress import IPv4Network, ip_address
 from random import Random
 from typing import TypeVar
@@ -18,16 +19,33 @@ _Item = TypeVar("_Item", str, int)
 
 _STATIC_BAND = 256
 """The first addresses of the network are reserved for services that request a specific one."""
+_DEFAULT_CLUSTER_IPS = IPv4Network("10.96.0.0/16")
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceRanges:
+    """The ranges of a cluster's services; those of clusters on one machine may be kept apart."""
+
+    cluster_ips: IPv4Network = _DEFAULT_CLUSTER_IPS
+    """--service-cluster-ip-range of kube-apiserver."""
+    node_ports: range = range(30000, 32768)
+    """--service-node-port-range."""
+
+    @property
+    def api_address(self) -> str:
+        """The cluster IP of the API server's own service."""
+        return str(self.cluster_ips[1])
+
+
+DEFAULT_RANGES = ServiceRanges()
 
 
 class ServiceAllocator:
     """The pools. Free addresses and ports are allocated in order, from a configurable start."""
 
-    def __init__(
-        self, network: str = "10.96.0.0/16", node_ports: range = range(30000, 32768)
-    ) -> None:
-        self._network = IPv4Network(network)
-        self._node_ports = node_ports
+    def __init__(self, ranges: ServiceRanges = DEFAULT_RANGES) -> None:
+        self._network = ranges.cluster_ips
+        self._node_ports = ranges.node_ports
         self._address_owner: dict[str, str] = {}
         self._port_owner: dict[int, str] = {}
         self._next_address = min(_STATIC_BAND, self._network.num_addresses // 2)
