@@ -27,6 +27,11 @@ class ClusterAccess(Protocol):
     """The cluster that a component runs in."""
 
     @property
+    def name(self) -> str:
+        """The name by which people know it."""
+        ...
+
+    @property
     def clock(self) -> Clock: ...
 
     @property

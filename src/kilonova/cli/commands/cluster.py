@@ -14,7 +14,11 @@ from kilonova.cli.up.options import (
     UpOptions,
 )
 from kilonova.component import find_components
-from kilonova.component.command.data_directory import DATA_VARIABLE, default_data_directory
+from kilonova.component.command.data_directory import (
+    DATA_VARIABLE,
+    default_data_directory,
+    is_clusters_directory,
+)
 from kilonova.component.command.flags import Output
 from kilonova.component.failure import NOT_RUNNING, CommandFailed
 
@@ -72,6 +76,16 @@ def up(
         ),
     ] = "*",
     component_flags: ComponentFlags = NO_FLAGS,
+    clusters: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            min=2,
+            max=9,
+            help="Start N clusters, each in a process of its own, as the members of a fleet. "
+            "The kubeconfig has a context for each.",
+        ),
+    ] = None,
     detach: Annotated[
         bool, typer.Option("--detach", help="Run in the background; the log is DIR/log.")
     ] = False,
@@ -96,9 +110,11 @@ def up(
       kilonova up --only nodes,scheduler
       kilonova up --without console --controllers='*,-cronjob-controller'
       kilonova up --no-demo --allow-host-path ~/models
+      kilonova up --clusters 3
     """
+    directory = _resolve_data_directory(data)
     options = UpOptions(
-        data=_resolve_data_directory(data),
+        data=directory,
         host=host,
         port=port,
         durability=durability,
@@ -107,11 +123,16 @@ def up(
         components=select_components(find_components(), component_flags),
         flags=component_flags.values,
     )
+    if clusters is not None or is_clusters_directory(directory):
+        from kilonova.cli.up.clusters.command import start_several
+
+        start_several(options, clusters, detach=detach, wait=wait)
+        return
     if detach:
-        from kilonova.cli.up.background import detach_cluster
+        from kilonova.cli.up.background import show_detached_start
         from kilonova.cli.up.welcome import format_welcome
 
-        typer.echo(format_welcome(detach_cluster(options, wait=wait), detached=True))
+        typer.echo(format_welcome(show_detached_start(options, wait=wait), detached=True))
         return
     from kilonova.cli.up.foreground import run_cluster
     from kilonova.cli.up.reporter import select_reporter
@@ -153,18 +174,21 @@ def down(
       kilonova down --wipe --dry-run
       kilonova down --wipe --yes
     """
+    from kilonova.cli.up.clusters.stop import stop_several
+    from kilonova.cli.up.clusters.wipe import inspect_several, wipe_several
     from kilonova.cli.up.down import stop_cluster
     from kilonova.cli.up.wipe import inspect_contents, wipe_data_directory
     from kilonova.component.command.cluster_selection import resolve_data_directory
 
     directory = resolve_data_directory(data)
+    several = is_clusters_directory(directory)
     if not wipe and (yes or dry_run):
         raise typer.BadParameter(f"{'--yes' if yes else '--dry-run'} requires --wipe")
     if wipe and (keep_pods or not wait):
         conflicting = "--keep-pods" if keep_pods else "--no-wait"
         raise typer.BadParameter(f"--wipe stops all pods and waits: leave out {conflicting}")
     if wipe:
-        contents = inspect_contents(directory)
+        contents = inspect_several(directory) if several else inspect_contents(directory)
         typer.echo(contents.summary)
         if dry_run or not contents.owned:
             return
@@ -176,10 +200,9 @@ def down(
     def print_progress(text: str) -> None:
         typer.echo(text, err=True)
 
-    stopped = stop_cluster(
-        directory, wait=wait, keep_pods=keep_pods, report_progress=print_progress
-    )
-    typer.echo(wipe_data_directory(directory) if wipe else stopped)
+    stop, remove = (stop_several, wipe_several) if several else (stop_cluster, wipe_data_directory)
+    stopped = stop(directory, wait=wait, keep_pods=keep_pods, report_progress=print_progress)
+    typer.echo(remove(directory) if wipe else stopped)
 
 
 def status(
@@ -202,7 +225,13 @@ def status(
     from kilonova.cli.up.status import find_status, format_status
     from kilonova.component.command.cluster_selection import resolve_data_directory
 
-    found = find_status(resolve_data_directory(data))
+    directory = resolve_data_directory(data)
+    if is_clusters_directory(directory):
+        from kilonova.cli.up.clusters.command import print_status_of_several
+
+        print_status_of_several(directory, output)
+        return
+    found = find_status(directory)
     typer.echo(format_status(found.status, output))
     if found.problem:
         raise CommandFailed(found.problem)

@@ -8,7 +8,7 @@ polled, and if the process dies the pipe ends at once.
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import IO
@@ -16,7 +16,7 @@ from typing import IO
 import msgspec
 
 from kilonova.cli.up.options import UpOptions, data_directory_error
-from kilonova.cli.up.progress import ProgressDisplay
+from kilonova.cli.up.progress import ProgressDisplay, Step
 from kilonova.cli.up.reporter import (
     ApiReadyReport,
     FailureReport,
@@ -28,20 +28,33 @@ from kilonova.cli.up.welcome import Welcome
 from kilonova.component.failure import CommandFailed
 
 
-def detach_cluster(options: UpOptions, *, wait: bool) -> Welcome:
+def show_detached_start(options: UpOptions, *, wait: bool) -> Welcome:
+    """`detach_cluster`, with the progress on standard error if that is a terminal."""
+    if not sys.stderr.isatty():
+        return detach_cluster(options, wait=wait)
+    display = ProgressDisplay()
+    try:
+        return detach_cluster(options, wait=wait, show=display.show)
+    finally:
+        display.clear()
+
+
+def _show_nothing(steps: Sequence[Step]) -> None:
+    pass
+
+
+def detach_cluster(
+    options: UpOptions,
+    *,
+    wait: bool,
+    show: Callable[[Sequence[Step]], None] = _show_nothing,
+    lifeline: int | None = None,
+) -> Welcome:
     """Start the process; return when the API answers, with `wait` when the cluster is ready.
 
-    Shows the progress if standard error is a terminal.
+    `show` receives the progress. With a `lifeline`, the cluster stops when all other ends of this
+    pipe are closed.
     """
-    display = ProgressDisplay() if sys.stderr.isatty() else None
-    try:
-        return _detach(options, wait, display)
-    finally:
-        if display is not None:
-            display.clear()
-
-
-def _detach(options: UpOptions, wait: bool, display: ProgressDisplay | None) -> Welcome:
     log = options.data / "log"
     try:
         paths = (log, options.data, *options.data.parents)
@@ -54,7 +67,7 @@ def _detach(options: UpOptions, wait: bool, display: ProgressDisplay | None) -> 
     read_end, write_end = os.pipe()
     with os.fdopen(descriptor, "ab") as output, os.fdopen(read_end, "rb") as reports:
         try:
-            process = _spawn(options, output, write_end)
+            process = _spawn(options, output, write_end, lifeline)
         finally:
             os.close(write_end)
         try:
@@ -63,7 +76,7 @@ def _detach(options: UpOptions, wait: bool, display: ProgressDisplay | None) -> 
                 ReadyReport if wait else (ApiReadyReport, ReadyReport),
                 process,
                 log,
-                display,
+                show,
             )
         except _StartRejected:
             _remove_new_paths(new)
@@ -84,15 +97,18 @@ def _remove_new_paths(paths: Sequence[Path]) -> None:
             each.rmdir() if each.is_dir() else each.unlink()
 
 
-def _spawn(options: UpOptions, output: IO[bytes], report_fd: int) -> subprocess.Popen[bytes]:
+def _spawn(
+    options: UpOptions, output: IO[bytes], report_fd: int, lifeline: int | None
+) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-P", "-m", "kilonova.cli.up.detached"]
+    descriptors = (report_fd,) if lifeline is None else (report_fd, lifeline)
     return subprocess.Popen(  # noqa: S603 (our own command line)
-        [*command, options.to_json(), str(report_fd)],
+        [*command, options.to_json(), *map(str, descriptors)],
         stdin=subprocess.DEVNULL,
         stdout=output,
         stderr=output,
         cwd=options.data,
-        pass_fds=(report_fd,),
+        pass_fds=descriptors,
         start_new_session=True,
     )
 
@@ -102,7 +118,7 @@ def _await_report(
     expected: type[ApiReadyReport | ReadyReport] | tuple[type[ApiReadyReport | ReadyReport], ...],
     process: subprocess.Popen[bytes],
     log: Path,
-    display: ProgressDisplay | None,
+    show: Callable[[Sequence[Step]], None],
 ) -> Welcome:
     api_ready = False
     for line in reports:
@@ -111,8 +127,8 @@ def _await_report(
             process.wait()
             raise (CommandFailed if api_ready else _StartRejected)(report.message, report.code)
         api_ready = api_ready or isinstance(report, ApiReadyReport)
-        if isinstance(report, ProgressReport) and display is not None:
-            display.show(report.steps)
+        if isinstance(report, ProgressReport):
+            show(report.steps)
         if isinstance(report, expected):
             return report.welcome
     code = process.wait()

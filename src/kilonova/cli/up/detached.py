@@ -1,6 +1,7 @@
 """The background process of `kilonova up --detach`.
 
-Its arguments are the options as JSON and the descriptor of the pipe to report to. It does not parse
+Its arguments are the options as JSON, the descriptor of the pipe to report to, and if it is to end
+with another process, that of a pipe whose other end that process has. It does not parse
 a command line: importing Typer takes a tenth of a second, and memory while the cluster runs.
 """
 
@@ -14,9 +15,10 @@ from kilonova.component.failure import CommandFailed
 
 def main() -> None:
     """Run the cluster until it is stopped."""
-    options, report_fd = sys.argv[1:]
+    options, report_fd, *others = sys.argv[1:]
+    lifeline = int(others[0]) if others else None
     try:
-        run_cluster(UpOptions.from_json(options), PipeReporter(int(report_fd)))
+        run_cluster(UpOptions.from_json(options), PipeReporter(int(report_fd)), lifeline)
     except CommandFailed as failure:
         print(f"kilonova: {failure}", file=sys.stderr)
         sys.exit(failure.code)

@@ -14,6 +14,7 @@ import sys
 import time
 from collections.abc import Callable, Coroutine, Mapping
 from functools import partial
+from ipaddress import IPv4Network
 from typing import TYPE_CHECKING, Any
 
 from kilonova.cli.up.components.selection import embeddable_components
@@ -35,12 +36,17 @@ if TYPE_CHECKING:  # imported when a cluster starts
 
 _API, _NODES, _DEMO = "API", "nodes", "demo"
 _COUNT_INTERVAL = 0.1
+_FIRST_SERVICE_NETWORK = 96
+"""The second number of the addresses of Services, in the first of several clusters."""
 
 _log = structured_logging.get_logger(__name__)
 
 
-def run_cluster(options: UpOptions, reporter: StartupReporter) -> None:
-    """Run a cluster until it is stopped; `CommandFailed` if it cannot start or fails."""
+def run_cluster(options: UpOptions, reporter: StartupReporter, lifeline: int | None = None) -> None:
+    """Run a cluster until it is stopped; `CommandFailed` if it cannot start or fails.
+
+    It also stops when the other ends of `lifeline`, a pipe, are closed.
+    """
     import uvloop
 
     started_at = time.monotonic()
@@ -51,7 +57,7 @@ def run_cluster(options: UpOptions, reporter: StartupReporter) -> None:
         steps.start(_API)
         _configure_logging()
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(_run_until_stopped(options, reporter, steps, started_at))
+            runner.run(_run_until_stopped(options, reporter, steps, started_at, lifeline))
     except BaseException as error:
         reporter.report_failure(error)
         raise
@@ -73,7 +79,11 @@ def _configure_logging() -> None:
 
 
 async def _run_until_stopped(
-    options: UpOptions, reporter: StartupReporter, steps: StartupSteps, started_at: float
+    options: UpOptions,
+    reporter: StartupReporter,
+    steps: StartupSteps,
+    started_at: float,
+    lifeline: int | None,
 ) -> None:
     from kilonova.local.apiserver.server.listener import PortInUse
     from kilonova.local.apiserver.storage import StorageError
@@ -81,7 +91,7 @@ async def _run_until_stopped(
     from kilonova.local.data_directory import DataDirectoryInUse
     from kilonova.local.simnodes import FleetError
 
-    stop_requested = _stop_requested()
+    stop_requested = _stop_requested(lifeline)
     try:
         assembly, component_states = _assemble_cluster(options)
         cluster = assembly.cluster
@@ -154,6 +164,7 @@ def _assemble_cluster(options: UpOptions) -> "tuple[ClusterAssembly, ComponentSt
     """The cluster with its components, and their states."""
     from kilonova.cli.up.components.assembly import ComponentListeners, assemble_cluster
     from kilonova.cli.up.components.states import ComponentStates
+    from kilonova.local.apiserver.kinds.core.service_allocator import ServiceRanges
     from kilonova.local.apiserver.storage import Durability
     from kilonova.local.cluster import ClusterSettings
     from kilonova.local.simnodes import NO_NODES, load_fleet
@@ -161,6 +172,7 @@ def _assemble_cluster(options: UpOptions) -> "tuple[ClusterAssembly, ComponentSt
     fleet = NO_NODES if options.fleet is None else load_fleet(options.fleet)
     has_process_node = "process-node" in options.components
     settings = ClusterSettings(
+        name=options.name or "kilonova",
         data=options.data,
         host=options.host,
         port=options.port,
@@ -169,6 +181,7 @@ def _assemble_cluster(options: UpOptions) -> "tuple[ClusterAssembly, ComponentSt
         controllers=options.controllers,
         process_node=has_process_node,
         allowed_host_paths=options.host_paths,
+        services=ServiceRanges(IPv4Network(f"10.{_FIRST_SERVICE_NETWORK + options.index}.0.0/16")),
         images=options.images,
     )
     states = ComponentStates(each.name for each in embeddable_components(find_components()))
@@ -237,9 +250,9 @@ def _pod_shutdown_reporter(
     return report
 
 
-def _stop_requested() -> asyncio.Future[bool]:
-    """Done at the first signal, with whether to keep pods; a second signal has its default
-    action."""
+def _stop_requested(lifeline: int | None) -> asyncio.Future[bool]:
+    """Done at the first signal, or when the lifeline ends, with whether to keep pods; a second
+    signal has its default action."""
     loop = asyncio.get_running_loop()
     requested: asyncio.Future[bool] = loop.create_future()
     signals = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
@@ -248,10 +261,15 @@ def _stop_requested() -> asyncio.Future[bool]:
         for number in signals:
             loop.remove_signal_handler(number)
             signal.signal(number, signal.SIG_DFL)
+        if lifeline is not None:
+            loop.remove_reader(lifeline)
         requested.set_result(keep_pods)
 
     for number in signals:
         loop.add_signal_handler(number, request_stop, number == signal.SIGUSR1)
+    if lifeline is not None:
+        os.set_inheritable(lifeline, False)
+        loop.add_reader(lifeline, request_stop, False)
     return requested
 
 

@@ -35,6 +35,10 @@ class UpOptions:
     """The names of the components to run."""
     flags: Mapping[str, FlagValue] = field(default_factory=dict[str, FlagValue])
     """The flags of components, by name."""
+    name: str = ""
+    """The name of the cluster, where there are several."""
+    index: int = 0
+    """Its position among them: each has its own range of addresses for Services."""
 
     @property
     def fleet(self) -> str | None:

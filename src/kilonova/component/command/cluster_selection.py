@@ -8,6 +8,7 @@ from kilonova.component.cluster_errors import translate_cluster_errors
 from kilonova.component.command.data_directory import (
     KUBECONFIG,
     default_data_directory,
+    is_clusters_directory,
     is_data_directory,
     is_locked,
 )
@@ -75,7 +76,8 @@ def find_data_directory_of_kubeconfig(environment: Mapping[str, str] = os.enviro
                 (
                     path.parent
                     for path in paths
-                    if path.name == KUBECONFIG and is_data_directory(path.parent)
+                    if path.name == KUBECONFIG
+                    and (is_data_directory(path.parent) or is_clusters_directory(path.parent))
                 ),
                 None,
             )

@@ -8,6 +8,8 @@ from pathlib import Path
 DATA_VARIABLE = "KILONOVA_DATA_DIR"
 KUBECONFIG, DATABASE, LOCK = "kubeconfig", "store.db", "lock"
 """Names of its files."""
+CLUSTERS = "clusters.json"
+"""The file that a directory of several clusters has instead of a database."""
 
 
 def default_data_directory(environment: Mapping[str, str] = os.environ) -> Path:
@@ -19,6 +21,11 @@ def default_data_directory(environment: Mapping[str, str] = os.environ) -> Path:
 def is_data_directory(path: Path) -> bool:
     """Whether a cluster has ever used it."""
     return (path / DATABASE).exists() and (path / LOCK).exists()
+
+
+def is_clusters_directory(path: Path) -> bool:
+    """Whether it is the directory of several clusters."""
+    return (path / CLUSTERS).exists()
 
 
 def is_locked(path: Path) -> bool:

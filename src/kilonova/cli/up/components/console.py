@@ -20,7 +20,6 @@ from kilonova.kube.serving.http_server import format_bind_error
 from kilonova.local.apiserver.server.listener import PortInUse
 from kilonova.local.data_directory import DataDirectory
 
-_CLUSTER_NAME = "kilonova"
 _MAX_PORT = 65535
 
 
@@ -106,7 +105,7 @@ class EmbeddedConsole:
     def _build_bound_console(self, port: int) -> Console:
         settings = ConsoleSettings(
             token=self._token,
-            cluster=_CLUSTER_NAME,
+            cluster=self._context.cluster.name,
             host=self._flags.host,
             port=port,
             allow_actions=self._flags.allow_actions,

@@ -1,0 +1,45 @@
+"""The options of each of several clusters, from those of `kilonova up`."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from kilonova.cli.up.clusters.directory import ClusterEntry, ClustersDirectory
+from kilonova.cli.up.options import UpOptions
+from kilonova.component import FlagValue
+
+_NODES_FILE = Path(__file__).with_name("nodes.yaml")
+_PORTS_OF_CLUSTER = 2
+"""The API, and after it the console."""
+_FLEET = frozenset({"fleet", "member"})
+"""The components that make clusters the members of a fleet."""
+_ONLY_IN_FIRST = frozenset({"process-node"})
+"""Components of which one machine can have one: there is one network of pods and Services."""
+
+
+def derive_options(
+    options: UpOptions, directory: ClustersDirectory, cluster: ClusterEntry
+) -> UpOptions:
+    """The options of one of the clusters."""
+    left_out = _ONLY_IN_FIRST if cluster.index else frozenset[str]()
+    names = [each for each in options.components if each not in left_out]
+    flags: dict[str, FlagValue] = {
+        "nodes": str(_NODES_FILE),
+        **{name: value for name, value in options.flags.items() if value is not None},
+        "global-leader-elect-endpoint": str(directory.store),
+        "cluster-name": cluster.name,
+        "cluster-region": cluster.region,
+    }
+    port = directory.port and directory.port + _PORTS_OF_CLUSTER * cluster.index
+    console = options.flags.get("console-port")
+    if isinstance(console, int) and console:
+        flags["console-port"] = console + cluster.index
+    return replace(
+        options,
+        data=directory.data_of(cluster),
+        port=port,
+        demo=False,
+        components=tuple(dict.fromkeys([*names, *sorted(_FLEET)])),
+        flags=flags,
+        name=cluster.name,
+        index=cluster.index,
+    )
