@@ -208,9 +208,9 @@ class Api:
     access: ServerAccess
     namespace: str
 
-    def client(self) -> Client:
+    def client(self, field_manager: str = "kilonova") -> Client:
         """A client of ours, as the administrator; the caller closes it."""
-        return connect(self.access.kubeconfig)
+        return connect(self.access.kubeconfig, field_manager=field_manager)
 
 
 _numbers = count(1)
