@@ -3,6 +3,7 @@
 from prometheus_client import CollectorRegistry
 
 from kilonova.kube.observability.metrics import Metrics
+from kilonova.scheduler.metrics import SchedulerMetrics
 from tests.local.embedded_cluster import PODS, virtual_time, wait_for_condition
 from tests.scheduler.harness.embedded_scheduler import (
     QUEUES,
@@ -69,3 +70,27 @@ async def test_decisions_bindings_evictions_and_pending_gangs_are_counted() -> N
         assert value(registry, "decision_seconds_count", outcome="placed") == 2
         assert (value(registry, "decision_seconds_count", outcome="rejected") or 0) >= 2
         assert (value(registry, "cycle_seconds_count") or 0) >= 2
+
+
+async def test_decisions_are_counted_under_the_names_of_kgwe() -> None:
+    registry = CollectorRegistry()
+    metrics = SchedulerMetrics(registry)
+    metrics.observe_decision(placed=True, seconds=0.004)
+    metrics.observe_decision(placed=True, seconds=0.04)
+    metrics.observe_decision(placed=False, seconds=0.4)
+
+    read = registry.get_sample_value
+    assert read("kgwe_scheduling_attempts_total") == 3
+    assert read("kgwe_scheduling_successes_total") == 2
+    assert read("kgwe_scheduling_failures_total") == 1
+    bounds = (10, 25, 50, 100, 250, 500, 1000, 2500, 5000)
+    within = [read("kgwe_scheduling_latency_ms_bucket", {"le": f"{x}.0"}) for x in bounds]
+    assert within == [1, 1, 2, 2, 2, 3, 3, 3, 3]
+
+
+async def test_evictions_for_the_sake_of_others_are_preemptions() -> None:
+    registry = CollectorRegistry()
+    metrics = SchedulerMetrics(registry)
+    metrics.count_eviction("Preempted")
+    metrics.count_eviction("PartialGangEvicted")
+    assert registry.get_sample_value("kgwe_preemptions_total") == 1

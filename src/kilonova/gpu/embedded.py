@@ -13,6 +13,7 @@ from kilonova.gpu.agent.context import AgentContext
 from kilonova.gpu.agent.metrics import AgentMetrics
 from kilonova.gpu.agent.simulated.runner import build_simulated_agents
 from kilonova.gpu.controllers import ControllerSettings, build_gpu_controllers
+from kilonova.gpu.controllers.metrics import WorkloadMetrics
 from kilonova.gpu.embedded_metrics import EmbeddedMetrics
 from kilonova.kube import Runnable
 from kilonova.kube.admission.registration import list_in_process_webhooks
@@ -27,6 +28,7 @@ def build_embedded_gpu(context: EmbeddedContext) -> EmbeddedComponent:
     folders = _AgentFolders(cluster.data_path and context.directory / "agents")
 
     def build_runnables() -> Sequence[Runnable]:
+        registry = cluster.component_registry(context.name)
         events = EventRecorder(
             context.client,
             "kilonova-gpu-agent",
@@ -41,7 +43,7 @@ def build_embedded_gpu(context: EmbeddedContext) -> EmbeddedComponent:
                 now=cluster.clock.now,
                 enqueue=lambda name: None,
                 catalog=load_catalog(),
-                metrics=AgentMetrics(cluster.component_registry(context.name)),
+                metrics=AgentMetrics(registry),
             ),
             folders.get,
             cluster.clock.monotonic,
@@ -59,6 +61,7 @@ def build_embedded_gpu(context: EmbeddedContext) -> EmbeddedComponent:
             *metrics.build_runnables(agents.agents),
             *controllers.runnables,
             *controllers.leader_runnables,
+            WorkloadMetrics(controllers.caches, registry),
         ]
 
     return EmbeddedComponent(

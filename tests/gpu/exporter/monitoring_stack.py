@@ -1,4 +1,4 @@
-"""Prometheus and Alertmanager with the rules of deploy/monitoring, on one target."""
+"""Prometheus and Alertmanager with the rules of deploy/monitoring."""
 
 import json
 from collections.abc import Generator
@@ -45,8 +45,10 @@ class MonitoringStack:
 
 
 @contextmanager
-def run_monitoring(part: Path, folder: Path, target: str) -> Generator[MonitoringStack]:
-    """Scrapes the target each second, as an agent."""
+def run_monitoring(
+    part: Path, folder: Path, agent: str, control_plane: str
+) -> Generator[MonitoringStack]:
+    """Scrapes the addresses of an agent, and of scheduler and operator, each second."""
     alerts = f"127.0.0.1:{find_free_port()}"
     metrics = f"127.0.0.1:{find_free_port()}"
     (folder / "alertmanager.yml").write_text(_ROUTE)
@@ -58,8 +60,12 @@ def run_monitoring(part: Path, folder: Path, target: str) -> Generator[Monitorin
             {
                 "job_name": "kilonova-agent",
                 "honor_labels": True,
-                "static_configs": [{"targets": [target]}],
-            }
+                "static_configs": [{"targets": [agent]}],
+            },
+            {
+                "job_name": "kilonova-control-plane",
+                "static_configs": [{"targets": [control_plane]}],
+            },
         ],
     }
     (folder / "prometheus.yml").write_text(json.dumps(config))

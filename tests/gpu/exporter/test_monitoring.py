@@ -6,9 +6,11 @@ import json
 import re
 import shutil
 import subprocess
-from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Callable, Generator
+from contextlib import asynccontextmanager, contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import yaml
@@ -17,6 +19,8 @@ from kilonova.cli.up.components.assembly import assemble_cluster
 from kilonova.kube import Client
 from kilonova.local.cluster import ClusterSettings
 from tests.gpu.agent.agent_cluster import gpu_fleet, gpu_pod
+from tests.gpu.controllers.manifests import workload
+from tests.gpu.controllers.workload_cluster import WORKLOADS
 from tests.gpu.exporter.monitoring_stack import RULES, MonitoringStack, run_monitoring
 from tests.harness.server_process import find_free_port
 from tests.local.embedded_cluster import NODES, PODS
@@ -58,9 +62,9 @@ def test_promtool_accepts_the_rules_and_their_unit_tests(
 def test_promtool_accepts_the_configuration(prometheus_part: Path, tmp_path: Path) -> None:
     shutil.copy(RULES, tmp_path)
     config = yaml.safe_load((FOLDER / "prometheus.yaml").read_text())
-    (job,) = config["scrape_configs"]
-    # Debian's build lacks the discovery of pods.
-    assert job.pop("kubernetes_sd_configs")[0]["role"] == "pod"
+    for job in config["scrape_configs"]:
+        # Debian's build lacks the discovery of pods.
+        assert job.pop("kubernetes_sd_configs")[0]["role"] == "pod"
     (tmp_path / "prometheus.yaml").write_text(yaml.safe_dump(config))
     run_promtool(prometheus_part, tmp_path, "check", "config", "prometheus.yaml")
 
@@ -86,8 +90,9 @@ async def test_injected_xid_fires_its_alert_and_every_dashboard_query_has_data(
     prometheus_part: Path, tmp_path: Path
 ) -> None:
     port = find_free_port()
-    async with run_measured_cluster(port) as client:
-        with run_monitoring(prometheus_part, tmp_path, f"127.0.0.1:{port}") as stack:
+    async with run_measured_cluster(port) as (client, control_plane):
+        agent = f"127.0.0.1:{port}"
+        with run_monitoring(prometheus_part, tmp_path, agent, control_plane) as stack:
 
             async def wait_for(what: str, check: Callable[[], bool]) -> None:
                 for _ in range(300):
@@ -96,6 +101,7 @@ async def test_injected_xid_fires_its_alert_and_every_dashboard_query_has_data(
                     await asyncio.sleep(0.2)
                 raise AssertionError(f"not so after 60 s: {what}")
 
+            await wait_for("a workload runs", lambda: count_active_workloads(stack) == 1)
             await wait_for(
                 "all pods have utilisation",
                 lambda: (
@@ -103,7 +109,7 @@ async def test_injected_xid_fires_its_alert_and_every_dashboard_query_has_data(
                     <= pods_of(stack, "kilonova_gpu_pod_utilization_ratio > 0")
                 ),
             )
-            assert pods_of(stack, 'DCGM_FI_DEV_GPU_UTIL{vgpu=""}') == {"whole", ""}
+            assert pods_of(stack, 'DCGM_FI_DEV_GPU_UTIL{vgpu=""}') == {"whole", "job-0", ""}
             used = pods_of(stack, "DCGM_FI_DEV_FB_USED > 0")
             assert used >= {"whole", "slice", "half-0", "half-1"}
             assert not stack.list_alerts()
@@ -144,6 +150,10 @@ def check_dashboards(stack: MonitoringStack) -> None:
     assert not empty
 
 
+def count_active_workloads(stack: MonitoringStack) -> float:
+    return sum(float(each["value"][1]) for each in stack.query("kgwe_active_workloads"))
+
+
 def pods_of(stack: MonitoringStack, expression: str) -> set[str]:
     return {each["metric"].get("pod", "") for each in stack.query(expression)}
 
@@ -169,9 +179,10 @@ async def annotate(client: Client, annotations: dict[str, str]) -> None:
 
 
 @asynccontextmanager
-async def run_measured_cluster(port: int) -> AsyncGenerator[Client]:
+async def run_measured_cluster(port: int) -> AsyncGenerator[tuple[Client, str]]:
     """One simulated node in real time, with pods on a whole GPU, on a MIG instance and on shares,
-    whose metrics are on a port."""
+    and a workload. The metrics of its GPUs are on the port, those of scheduler and controllers at
+    the address."""
     settings = ClusterSettings(port=None, data=None, fleet=gpu_fleet())
     cluster = assemble_cluster(
         ("scheduler", "gpu"), settings, flags={"gpu-metrics-port": port}
@@ -185,6 +196,33 @@ async def run_measured_cluster(port: int) -> AsyncGenerator[Client]:
         pods += [gpu_pod(f"half-{number}", **half) for number in range(2)]
         for each in pods:
             await client.create(PODS, each, "default")
-        yield client
+        await client.create(WORKLOADS, workload(gpus=1), "default")
+        with serve_metrics(cluster.metrics.render) as address:
+            yield client, address
     finally:
         await cluster.stop()
+
+
+@contextmanager
+def serve_metrics(render: Callable[[], bytes]) -> Generator[str]:
+    """Serves metrics over HTTP at an address, as a health port does."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("Content-Type", "text/plain; version=0.0.4")
+            self.end_headers()
+            self.wfile.write(render())
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield f"127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()

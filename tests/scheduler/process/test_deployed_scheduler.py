@@ -156,6 +156,7 @@ async def test_service_account_can_bind_evict_and_write_status(
             assert code == 200
             assert 'kilonova_scheduler_bindings_total{result="bound"} 3.0' in metrics
             assert 'kilonova_scheduler_evictions_total{reason="Preempted"} 2.0' in metrics
+            assert "kgwe_preemptions_total 2.0" in metrics
             assert "forbidden" not in scheduler.process.log.read_text().lower()
 
 
