@@ -8,32 +8,16 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.harness.http_probe import fetch, is_serving
-from tests.harness.server_process import ServerProcess, find_free_port
+from tests.harness.http_probe import fetch
+from tests.harness.oci_registry import OciRegistry
 from tools.image.archive import Image, ImageConfig, build_image
 from tools.image.layers import build_layer
-
-CONFIG = """\
-version: 0.1
-storage: {{filesystem: {{rootdirectory: {folder}}}}}
-http: {{addr: "{address}"}}
-"""
 
 
 @pytest.fixture
 def registry(oci_registry_part: Path, tmp_path: Path) -> Iterator[str]:
-    address = f"127.0.0.1:{find_free_port()}"
-    config = tmp_path / "registry.yml"
-    config.write_text(CONFIG.format(folder=tmp_path / "blobs", address=address))
-    process = ServerProcess(
-        "registry",
-        [oci_registry_part / "registry", "serve", config],
-        tmp_path / "registry.log",
-        {"OTEL_TRACES_EXPORTER": "none"},
-    )
-    process.wait_until(lambda: is_serving(f"http://{address}/v2/"))
-    yield address
-    process.stop()
+    with OciRegistry.start(oci_registry_part, tmp_path) as registry:
+        yield registry.address
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Objects by key, in a directory or on S3, behind one small interface.
+"""Objects by key, in a directory or on S3, behind one small interface; artifacts of OCI registries.
 
 For what has no place in the API: builds, models, ledgers, and leases between clusters.
 
@@ -16,7 +16,9 @@ out. Therefore it is never repeated automatically. There is no conditional delet
 do not agree on its meaning: to give something up for others to take, replace it by a tombstone.
 
 `ObjectStore` is the interface; `DirectoryStore` and `S3Store` implement it. S3 needs the extra
-`kilonova[s3]`, and nothing of it is loaded before it is used.
+`kilonova[s3]`, and nothing of it is loaded before it is used. `locations` reads the URLs by which
+users name them. `oci` pulls and pushes artifacts of registries, which have tags and digests in
+place of keys and preconditions.
 """
 
 from kilonova.objectstore.checksums import Checksum
