@@ -117,7 +117,7 @@ real-parts: | $(BIN)/python ## Get everything that `make test TIER=all` needs (A
 lock: ## Update the pinned dependencies (needs uv)
 	@command -v "$(UV)" >/dev/null || { echo "make lock: no uv on the PATH" >&2; exit 1; }
 	$(call compile,build,requirements.lock)
-	$(call compile,dev --extra s3,requirements-dev.lock)
+	$(call compile,dev --extra s3 --extra tokenizers,requirements-dev.lock)
 	$(call compile,docs,requirements-docs.lock)
 
 compile = $(UV) pip compile --quiet --universal --generate-hashes --no-header --no-annotate \
