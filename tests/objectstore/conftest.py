@@ -9,6 +9,7 @@ import pytest
 
 from kilonova.objectstore import DirectoryStore, ObjectStore, S3Limits, S3Settings, S3Store
 from tests.harness.s3_server import S3Server
+from tests.objectstore.moto_server import run_moto_server
 
 _numbers = itertools.count(1)
 
@@ -68,14 +69,9 @@ def s3_server(
 
 @pytest.fixture(scope="session")
 def moto_url(aws_environment: object) -> Iterator[str]:
-    """moto's S3 server, in a thread of this process."""
-    from moto.server import ThreadedMotoServer
-
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    yield f"http://{host}:{port}"
-    server.stop()
+    """moto's S3 server, in threads of this process."""
+    with run_moto_server() as url:
+        yield url
 
 
 @pytest.fixture
