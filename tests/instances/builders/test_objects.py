@@ -1,0 +1,264 @@
+"""Objects of an instance: gang, pods, Service and Reservation."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from kilonova.api.inference_engine import EngineSpec, InferenceEngineInstance
+from kilonova.instances.allocation import AllocationConstraints, NodePreference
+from kilonova.instances.builders.engine import Engine, InvalidSpec, resolve_engine
+from kilonova.instances.builders.gang import build_gang
+from kilonova.instances.builders.identity import Identity
+from kilonova.instances.builders.pods import build_agent_pod, build_conductor_pod
+from kilonova.instances.builders.reservation import build_reservation
+from kilonova.instances.builders.service import build_service
+
+ZONE, BLOCK, RACK = "zone", "block", "rack"
+TIGHTEST = AllocationConstraints(preferred=(RACK, BLOCK, ZONE))
+
+
+def engine(**fields: Any) -> Engine:
+    body = {"model": "llama", "targetAgents": 2, "image": "engine:1", **fields}
+    return resolve_engine(msgspec.convert(body, EngineSpec))
+
+
+def identity(**labels: str) -> Identity:
+    instance = {
+        "metadata": {
+            "name": "llama",
+            "namespace": "inference-engine",
+            "uid": "u1",
+            "resourceVersion": "1",
+            "labels": labels,
+        },
+        "spec": {"model": "llama", "release": "llama-v1"},
+    }
+    return Identity.of(msgspec.convert(instance, InferenceEngineInstance))
+
+
+def agent(index: int = 0, of: Engine | None = None, **more: Any) -> Any:
+    return build_agent_pod(identity(), of or engine(), index, scheduler_name="s", **more)
+
+
+def gang(of: Engine, constraints: AllocationConstraints = TIGHTEST, **more: Any) -> Any:
+    names = {"agents": ["llama-agent-0", "llama-agent-1"], "conductor": "llama-conductor"}
+    return build_gang(identity(), of, constraints, **names, **more)
+
+
+def test_agent_pod_names_its_instance_and_what_it_joins() -> None:
+    pod = agent(1, generation=3, allocation=2)
+    assert pod["metadata"]["name"] == "llama-agent-1-r3"
+    labels = pod["metadata"]["labels"]
+    assert labels["supernova.groq.io/model-instance"] == "llama"
+    assert labels["supernova.groq.io/role"] == "agent"
+    assert labels["supernova.groq.io/agent-index"] == "1"
+    assert labels["supernova.groq.io/allocation"] == "2"
+    assert labels["supernova.groq.io/release"] == "llama-v1"
+    assert labels["kilonova.dev/workload"] == "InferenceEngineInstance_llama"
+    assert labels["grove.io/podgang"] == "iei-llama-2"
+    spec = pod["spec"]
+    assert spec["schedulerName"] == "s"
+    assert spec["schedulingGates"] == [{"name": "grove.io/podgang-pending-creation"}]
+    (container,) = spec["containers"]
+    assert container["image"] == "engine:1"
+    assert container["resources"]["limits"] == {"nvidia.com/gpu": "1"}
+    assert {each["name"]: each["value"] for each in container["env"]} == {
+        "ENGINE_ROLE": "agent",
+        "ENGINE_MODEL": "llama",
+        "ENGINE_AGENTS": "2",
+        "ENGINE_AGENT_INDEX": "1",
+        "ENGINE_CONDUCTOR": "iei-llama.inference-engine.svc:8001",
+    }
+
+
+def test_template_is_kept() -> None:
+    template = {
+        "metadata": {"labels": {"team": "a"}},
+        "spec": {
+            "schedulerName": "other",
+            "priorityClassName": "own",
+            "containers": [
+                {
+                    "name": "main",
+                    "env": [{"name": "ENGINE_AGENTS", "value": "9"}],
+                    "resources": {"limits": {"nvidia.com/gpu": 4}},
+                },
+                {"name": "proxy", "image": "proxy:2"},
+            ],
+        },
+    }
+    pod = agent(of=engine(agent=template, priorityClassName="high", config={"depth": "2"}))
+    spec = pod["spec"]
+    assert pod["metadata"]["labels"]["team"] == "a"
+    assert (spec["schedulerName"], spec["priorityClassName"]) == ("other", "own")
+    main, proxy = spec["containers"]
+    assert (main["image"], proxy["image"]) == ("engine:1", "proxy:2")
+    assert main["resources"] == {"limits": {"nvidia.com/gpu": 4}}
+    assert main["env"][-1] == {"name": "ENGINE_AGENTS", "value": "9"}
+    assert {"name": "depth", "value": "2"} in proxy["env"]
+
+
+def test_container_needs_an_image() -> None:
+    with pytest.raises(InvalidSpec, match=r"spec.agent.spec.containers\[0\].image: is missing"):
+        agent(of=engine(image=""))
+
+
+@pytest.mark.parametrize(
+    ("accelerator", "annotation"),
+    [
+        ({"memory": "80Gi"}, "81920"),
+        ({"memory": "80Gi", "resource": "groq.com/lpu"}, None),
+        ({"memory": "80Gi", "count": 0}, None),
+        ({}, None),
+    ],
+)
+def test_memory_of_gpus_is_required_of_the_scheduler(accelerator: Any, annotation: Any) -> None:
+    pod = agent(of=engine(accelerator=accelerator))
+    assert pod["metadata"]["annotations"].get("gpu.kilonova.dev/min-memory") == annotation
+
+
+def test_any_resource_is_an_accelerator() -> None:
+    pod = agent(of=engine(accelerator={"resource": "groq.com/lpu", "count": 8}))
+    assert pod["spec"]["containers"][0]["resources"]["limits"] == {"groq.com/lpu": "8"}
+
+
+def test_preferred_nodes_are_added_to_the_affinity() -> None:
+    preferences = [NodePreference({"power": "green"}, 5)]
+    affinity = agent(node_preferences=preferences)["spec"]["affinity"]
+    assert affinity["nodeAffinity"] == {
+        "preferredDuringSchedulingIgnoredDuringExecution": [
+            {
+                "weight": 5,
+                "preference": {
+                    "matchExpressions": [{"key": "power", "operator": "In", "values": ["green"]}]
+                },
+            }
+        ]
+    }
+
+
+def test_gang_has_both_groups_and_starts_as_a_whole() -> None:
+    found = gang(engine(queue="serving", priorityClassName="high"))
+    agents, conductor = found["spec"]["podgroups"]
+    assert (agents["minReplicas"], conductor["minReplicas"]) == (2, 1)
+    assert [each["name"] for each in agents["podReferences"]] == ["llama-agent-0", "llama-agent-1"]
+    assert [each["name"] for each in conductor["podReferences"]] == ["llama-conductor"]
+    assert found["metadata"]["labels"]["scheduling.kilonova.dev/queue"] == "serving"
+    assert found["spec"]["priorityClassName"] == "high"
+
+
+def pack(obj: Any) -> Any:
+    return obj.get("topologyConstraint", {}).get("packConstraint", {})
+
+
+@pytest.mark.parametrize(
+    ("fields", "constraints", "level", "expected"),
+    [
+        # Of the agents from the outside in, and of the gang.
+        ({}, (RACK, BLOCK, ZONE), "", ({"preferred": RACK}, {"preferred": BLOCK}, ZONE)),
+        ({}, (RACK, BLOCK), "", ({"preferred": RACK}, {"preferred": BLOCK}, None)),
+        ({}, (RACK,), "", (None, {"preferred": RACK}, None)),
+        ({}, (), "", (None, {}, None)),
+        (
+            {},
+            (RACK, BLOCK, ZONE),
+            BLOCK,
+            ({"required": BLOCK, "preferred": RACK}, {"preferred": ZONE}, None),
+        ),
+        (
+            {"topology": {"required": ZONE}},
+            (RACK,),
+            "",
+            (None, {"required": ZONE, "preferred": RACK}, None),
+        ),
+        (
+            {"topology": {"required": ZONE, "preferred": BLOCK}},
+            (RACK,),
+            "",
+            (None, {"required": ZONE, "preferred": BLOCK}, None),
+        ),
+        (
+            {"topology": {"required": ZONE}},
+            (RACK,),
+            RACK,
+            (None, {"required": RACK}, None),
+        ),
+    ],
+)
+def test_levels_of_a_gang(fields: Any, constraints: Any, level: str, expected: Any) -> None:
+    found = gang(engine(**fields), AllocationConstraints(preferred=constraints), level=level)
+    bundles = found["spec"].get("topologyConstraintGroupConfigs", [None])
+    bundle = None if bundles[0] is None else pack(bundles[0])
+    agents, conductor = found["spec"]["podgroups"]
+    assert pack(conductor) == {}
+    assert (bundle, pack(agents), pack(found["spec"]).get("preferred")) == expected
+
+
+def test_gang_avoids_nodes_and_uses_a_reservation() -> None:
+    constraints = AllocationConstraints(avoided_nodes=("n2",))
+    found = gang(engine(), constraints, allocation=1, avoided_nodes=["n1"], reservation="r")
+    assert found["metadata"]["name"] == "iei-llama-1"
+    annotations = found["metadata"]["annotations"]
+    assert annotations["scheduling.kilonova.dev/avoid-nodes"] == "n1,n2"
+    reference = {"namespace": "inference-engine", "name": "r"}
+    assert found["spec"]["reuseReservationRef"] == reference
+
+
+def test_instances_of_a_deployment_are_spread() -> None:
+    constraints = AllocationConstraints(spread=RACK)
+    of_deployment = identity(**{"supernova.groq.io/deployment": "chat"})
+    for owner, expected in (
+        (of_deployment, {"topologyKey": RACK, "among": "supernova.groq.io/deployment"}),
+        (identity(), None),
+    ):
+        found = build_gang(owner, engine(), constraints, agents=["a"], conductor="c")
+        assert found["spec"].get("spread") == expected
+
+
+def test_service_has_the_conductor_of_the_allocation_before_it_is_ready() -> None:
+    service = build_service(identity(), 2)
+    assert service["metadata"]["name"] == "iei-llama"
+    assert service["spec"]["publishNotReadyAddresses"] is True
+    assert service["spec"]["selector"] == {
+        "supernova.groq.io/model-instance": "llama",
+        "supernova.groq.io/role": "conductor",
+        "supernova.groq.io/allocation": "2",
+    }
+    assert [each["port"] for each in service["spec"]["ports"]] == [8000, 8001]
+
+
+def test_reservation_is_for_all_pods() -> None:
+    cpu = {"resources": {"limits": {"cpu": 2}, "requests": {"cpu": 1, "memory": "1Gi"}}}
+    template = {
+        "spec": {
+            "containers": [{"name": "main", **cpu}, {"name": "proxy", **cpu}],
+            "nodeSelector": {"pool": "a"},
+            "tolerations": [{"key": "x", "operator": "Exists", "tolerationSeconds": 5}],
+        }
+    }
+    of = engine(agent=template, queue="serving")
+    conductor = build_conductor_pod(identity(), of, scheduler_name="s")
+    found: Any = build_reservation(
+        identity(), of, agent(of=of), conductor, allocation=1, level=RACK
+    )
+    assert found["metadata"]["name"] == "iei-llama-1"
+    assert found["spec"] == {
+        "pods": [
+            {
+                "count": 2,
+                "requests": {"cpu": "2", "memory": "2Gi", "nvidia.com/gpu": "1"},
+                "nodeSelector": {"pool": "a"},
+                "tolerations": [{"key": "x", "operator": "Exists"}],
+            }
+        ],
+        "duration": "1h",
+        "topologyKey": RACK,
+        "queue": "serving",
+    }
+
+
+def test_pods_without_requests_need_no_reservation() -> None:
+    of = engine(accelerator={"count": 0})
+    conductor = build_conductor_pod(identity(), of, scheduler_name="s")
+    assert build_reservation(identity(), of, agent(of=of), conductor, allocation=1) is None
