@@ -43,7 +43,7 @@ from tests.local.embedded_cluster import NAMESPACES, run_cluster
 
 CLAIMS = unstructured_resource("resource.k8s.io", "v1", "resourceclaims", "ResourceClaim", True)
 NS = "default"
-PATIENCE = 20.0
+PATIENCE = 60.0
 THIRD = "gpu-1-mig-3g40gb-9-4"
 
 

@@ -10,6 +10,8 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from kilonova.gpu.exporter import ExporterReading, NodeReading
 from kilonova.gpu.exporter.collector import render
 from kilonova.gpu.exporter.server import build_exporter_server
+from kilonova.kube.client.transport import Reply, Request, StreamReply
+from kilonova.kube.serving.routing import RequestHandler, require_method
 from tests.gpu.devices.machines import simulate
 from tests.gpu.exporter.readings import Exposition, load, read, user
 from tests.harness.http_probe import fetch
@@ -88,25 +90,33 @@ async def test_scrape_does_not_hold_up_the_event_loop_and_is_shared(
 ) -> None:
     from kilonova.gpu.exporter import server as module
 
-    release, calls = threading.Event(), 0
+    release, calls, arrived = threading.Event(), 0, 0
 
     def slow(reading: ExporterReading, accept: str = "") -> tuple[bytes, str]:
         nonlocal calls
         calls += 1
-        assert release.wait(10)
+        assert release.wait(60)
         return render(reading, accept)
 
     async def read_node() -> ExporterReading:
         return ExporterReading((busy_node(),))
 
+    def count(method: str, handler: RequestHandler) -> RequestHandler:
+        async def handle(request: Request) -> Reply | StreamReply:
+            nonlocal arrived
+            arrived += 1
+            return await handler(request)
+
+        return require_method(method, handle)
+
     monkeypatch.setattr(module, "render", slow)
+    monkeypatch.setattr(module, "require_method", count)
     server = build_exporter_server(read_node, 0, host="127.0.0.1")
     task = asyncio.create_task(server.run())
     url = f"http://127.0.0.1:{server.bind()}/metrics"
     scrapes = [asyncio.create_task(asyncio.to_thread(fetch, url)) for _ in range(2)]
-    while not calls:
-        await asyncio.sleep(0.01)  # the loop turns while a scrape renders
-    await asyncio.sleep(0.2)
+    while arrived < 2 or not calls:
+        await asyncio.sleep(0.01)  # the loop goes on while a scrape renders
     release.set()
     replies = await asyncio.gather(*scrapes)
     assert [status for status, _ in replies] == [200, 200]

@@ -33,7 +33,7 @@ from kilonova.gpu.kubelet.grpc.pod_resources_grpc import (
 from kilonova.gpu.kubelet.paths import KubeletPaths
 from kilonova.kube.grpc import GrpcServer
 
-PATIENCE = 20.0
+PATIENCE = 60.0
 
 
 @dataclass

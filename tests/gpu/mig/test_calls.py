@@ -16,16 +16,19 @@ from kilonova.gpu.mig.execution import StepFailed
 from tests.gpu.devices.machines import first_uuid, simulate
 from tests.gpu.mig.engines import Waits, request, slots
 
+PATIENCE = 30.0
+"""Seconds to wait for threads, which a busy machine may delay."""
+
 
 async def test_results_and_failures_come_back() -> None:
     calls = ThreadCalls()
-    assert await calls.run("gpu", "read", threading.get_ident, 5) != threading.get_ident()
+    assert await calls.run("gpu", "read", threading.get_ident, PATIENCE) != threading.get_ident()
 
     def fail() -> None:
         raise GpuError(GpuErrorKind.IN_USE, "destroy")
 
     with pytest.raises(GpuError, match="InUse"):
-        await calls.run("gpu", "destroy", fail, 5)
+        await calls.run("gpu", "destroy", fail, PATIENCE)
 
 
 async def test_device_with_a_hanging_call_is_left_alone_until_it_returns() -> None:
@@ -34,16 +37,16 @@ async def test_device_with_a_hanging_call_is_left_alone_until_it_returns() -> No
     with pytest.raises(GpuError, match=r"no answer within 0\.01 s"):
         await calls.run("gpu", "create", lambda: release.wait(60), 0.01)
     with pytest.raises(GpuError, match="has not returned from create"):
-        await calls.run("gpu", "destroy", lambda: None, 5)
-    assert await calls.run("other", "read", lambda: 3, 5) == 3
+        await calls.run("gpu", "destroy", lambda: None, PATIENCE)
+    assert await calls.run("other", "read", lambda: 3, PATIENCE) == 3
     release.set()
-    for _ in range(1000):
-        try:
-            assert await calls.run("gpu", "read", lambda: 4, 5) == 4
-            return
-        except GpuError:
-            await asyncio.sleep(0)
-    pytest.fail("the device stays blocked")
+    async with asyncio.timeout(PATIENCE):
+        while True:
+            try:
+                assert await calls.run("gpu", "read", lambda: 4, PATIENCE) == 4
+                return
+            except GpuError:
+                await asyncio.sleep(0.001)
 
 
 class Hanging(SimulatedBackend):
@@ -61,7 +64,8 @@ async def test_step_that_was_done_after_its_limit_counts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The driver hangs after the effect: the device is read, and the instance is there."""
-    monkeypatch.setattr(execution, "TIME_LIMITS", {**execution.TIME_LIMITS, "create": 0.05})
+    # Within the limit the thread must have started and created the instance.
+    monkeypatch.setattr(execution, "TIME_LIMITS", {**execution.TIME_LIMITS, "create": 0.5})
     machine = simulate().read_inventory()
     backend = Hanging(machine, durations=simulate()._durations)
     device = first_uuid(backend)
@@ -76,12 +80,13 @@ async def test_step_that_was_done_after_its_limit_counts(
             await engine.ensure("pod2", [request(device, "1g.10gb@1")])
     finally:
         backend.release.set()
-    for _ in range(1000):
-        try:
-            await engine.ensure("pod2", [request(device, "1g.10gb@1")])
-            break
-        except StepFailed:
-            await asyncio.sleep(0.001)
+    async with asyncio.timeout(PATIENCE):
+        while True:
+            try:
+                await engine.ensure("pod2", [request(device, "1g.10gb@1")])
+                break
+            except StepFailed:
+                await asyncio.sleep(0.001)
     engine.close()
     assert slots(backend, device) == ["1g.10gb@0", "1g.10gb@1"]
 
@@ -114,7 +119,7 @@ async def test_effect_that_comes_after_the_limit_is_found_by_the_next_attempt(
 
 
 async def test_devices_change_at_the_same_time(tmp_path: Path) -> None:
-    both = threading.Barrier(2, timeout=20)
+    both = threading.Barrier(2, timeout=PATIENCE)
 
     class Meeting(SimulatedBackend):
         def create_instance(self, device: str, profile: str, start: int) -> MigInstance:

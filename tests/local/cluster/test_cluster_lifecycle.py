@@ -155,7 +155,7 @@ async def test_failing_node_creation_does_not_affect_the_rest(tmp_path: Path) ->
     )
     await cluster.start()
     try:
-        name, text = await asyncio.wait_for(problem, 10)
+        name, text = await asyncio.wait_for(problem, 60)
         assert name == "nodes"
         assert "simulated nodes failed" in text
         assert "not a key" in text

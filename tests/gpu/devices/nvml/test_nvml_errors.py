@@ -158,10 +158,10 @@ def test_other_calls_wait_for_a_reset() -> None:
         threading.Thread(target=read),
     ]
     threads[0].start()
-    assert in_reset.wait(10)
+    assert in_reset.wait(60)
     threads[1].start()
     assert not done.wait(0.05)
     end_reset.set()
     for thread in threads:
-        thread.join(10)
+        thread.join(60)
     assert done.is_set()

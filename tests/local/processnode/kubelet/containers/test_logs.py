@@ -116,7 +116,7 @@ async def test_following_goes_over_rotations_and_ends_with_the_container(tmp_pat
     with path.open("a") as file:
         file.write(line(3, "last"))
     running[0] = False
-    assert await asyncio.wait_for(reading, 5) == "first\nsecond\nthird\nlast\n"
+    assert await asyncio.wait_for(reading, 60) == "first\nsecond\nthird\nlast\n"
 
 
 @pytest.mark.parametrize(
