@@ -15,13 +15,14 @@ from kilonova.api.meta import Metadata
 from kilonova.api.podgang import PodGang
 from kilonova.api.scheduling import Reservation
 from kilonova.instances import resources
-from kilonova.instances.resources import ChildObject, Node, Pod
+from kilonova.instances.resources import ChildObject, ControllerRevision, Node, Pod
 from kilonova.kube import NO_RUNTIME_METRICS, Client, Key, Reflector, Runnable, RuntimeMetrics
 
 BY_INSTANCE = "instance"
 """By the key of the InferenceEngineInstance that an object is labelled with."""
 BY_DEPLOYMENT = "deployment"
-"""Instances by the key of the InferenceEngineDeployment that they are labelled with."""
+"""Instances and revisions by the key of the InferenceEngineDeployment that they are labelled
+with."""
 BY_NODE = "node"
 """Pods by the name of their node."""
 
@@ -35,6 +36,7 @@ class Caches:
     instances: Reflector[InferenceEngineInstance]
     deployments: Reflector[InferenceEngineDeployment]
     releases: Reflector[Release]
+    revisions: Reflector[ControllerRevision]
     pods: Reflector[Pod]
     gangs: Reflector[PodGang]
     reservations: Reflector[Reservation]
@@ -49,6 +51,7 @@ class Caches:
             self.instances,
             self.deployments,
             self.releases,
+            self.revisions,
             self.pods,
             self.gangs,
             self.reservations,
@@ -69,6 +72,13 @@ def build_caches(client: Client, runtime_metrics: RuntimeMetrics = NO_RUNTIME_ME
         ),
         deployments=Reflector(client, resources.DEPLOYMENTS, runtime_metrics=runtime_metrics),
         releases=Reflector(client, resources.RELEASES, runtime_metrics=runtime_metrics),
+        revisions=Reflector(
+            client,
+            resources.CONTROLLER_REVISIONS,
+            label_selector=_MANAGED,
+            indexes={BY_DEPLOYMENT: lambda each: list_deployment_keys(each.metadata)},
+            runtime_metrics=runtime_metrics,
+        ),
         pods=Reflector(
             client,
             resources.PODS,

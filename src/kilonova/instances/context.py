@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from kilonova.instances.caches import Caches
 from kilonova.instances.settings import InstanceSettings
 from kilonova.kube import NO_RUNTIME_METRICS, Client, RuntimeMetrics
-from kilonova.kube.events import EventRecorder
+from kilonova.kube.events import EventRecorder, random_id
 
 
 def _utc_now() -> datetime:
@@ -18,7 +18,7 @@ def _utc_now() -> datetime:
 @dataclass(frozen=True, slots=True)
 class ControllerContext:
     """Client, caches, clocks and settings. `now` is the wall clock, `monotonic` never goes
-    backwards."""
+    backwards, `new_id` makes names unique."""
 
     client: Client
     caches: Caches
@@ -27,3 +27,4 @@ class ControllerContext:
     now: Callable[[], datetime] = _utc_now
     monotonic: Callable[[], float] = time.monotonic
     runtime_metrics: RuntimeMetrics = NO_RUNTIME_METRICS
+    new_id: Callable[[], str] = random_id

@@ -17,6 +17,7 @@ from kilonova.kube import Resource
 from kilonova.scheduler.objects.core_v1 import GANGS, RESERVATIONS
 
 __all__ = [
+    "CONTROLLER_REVISIONS",
     "DEPLOYMENTS",
     "GANGS",
     "INSTANCES",
@@ -28,6 +29,7 @@ __all__ = [
     "TOPOLOGY_BINDINGS",
     "ChildObject",
     "ContainerStatus",
+    "ControllerRevision",
     "Node",
     "NodeSpec",
     "NodeStatus",
@@ -45,6 +47,14 @@ class ChildObject(msgspec.Struct, gc=False):
 
     metadata: Metadata
     spec: dict[str, Any] = {}
+
+
+class ControllerRevision(msgspec.Struct, gc=False):
+    """A ControllerRevision: a template of a deployment."""
+
+    metadata: Metadata
+    revision: int
+    data: dict[str, Any] = {}
 
 
 class SchedulingGate(msgspec.Struct, frozen=True, gc=False):
@@ -152,3 +162,6 @@ TOPOLOGY_BINDINGS = Resource(
 PODS = Resource("", "v1", "pods", "Pod", True, Pod)
 NODES = Resource("", "v1", "nodes", "Node", False, Node)
 SERVICES = Resource("", "v1", "services", "Service", True, ChildObject)
+CONTROLLER_REVISIONS = Resource(
+    "apps", "v1", "controllerrevisions", "ControllerRevision", True, ControllerRevision
+)

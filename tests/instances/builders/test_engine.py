@@ -57,5 +57,7 @@ def test_image_and_configuration_are_merged() -> None:
 
 
 def test_number_of_agents_must_be_known() -> None:
-    with pytest.raises(InvalidSpec, match=r"spec\.targetAgents: is missing: set it, or name a build"):
+    with pytest.raises(
+        InvalidSpec, match=r"spec\.targetAgents: is missing: set it, or name a build"
+    ):
         resolve_engine(spec())

@@ -1,0 +1,1 @@
+"""Controllers of inference engines, one folder for each kind."""

@@ -1,0 +1,120 @@
+"""The controller of InferenceEngineDeployments. A key is a deployment."""
+
+import msgspec
+from msgspec.structs import replace
+
+from kilonova.api.inference_engine import InferenceEngineDeployment
+from kilonova.api.meta import Condition, Metadata
+from kilonova.instances.caches import BY_DEPLOYMENT
+from kilonova.instances.context import ControllerContext
+from kilonova.instances.controllers.deployment.desire import DeploymentEvent, desire
+from kilonova.instances.controllers.deployment.event_handlers import list_watches
+from kilonova.instances.controllers.deployment.observed import ObservedDeployment
+from kilonova.instances.controllers.deployment.progress import FAILURE
+from kilonova.instances.controllers.deployment.revisions import (
+    DeploymentRevision,
+    decode_revision,
+)
+from kilonova.instances.controllers.deployment.writer import DeploymentWriter
+from kilonova.instances.resources import DEPLOYMENTS, ControllerRevision
+from kilonova.kube import ApiStatusError, Backoff, Conflict, Controller, Key, Result
+from kilonova.kube.controllers.expectations import Expectations
+from kilonova.kube.observability.structured_logging import get_logger
+from kilonova.kube.status import StatusWriter, find_condition, with_condition
+
+_WORKERS = 8
+_BACKOFF = Backoff(0.005, 30.0)
+"""What rejects instances, such as a quota, is not watched: that it is gone is found by retrying."""
+_CREATION_FAILED = "FailedCreate"
+
+log = get_logger(__name__)
+
+
+def build_deployment_controller(context: ControllerContext) -> Controller:
+    """Build the controller; the caches must be running."""
+    reconciler = _DeploymentReconciler(context)
+    return Controller(
+        "inferenceenginedeployment",
+        reconciler.reconcile,
+        list_watches(context.caches),
+        workers=_WORKERS,
+        backoff=_BACKOFF,
+        runtime_metrics=context.runtime_metrics,
+    )
+
+
+class _DeploymentReconciler:
+    def __init__(self, context: ControllerContext) -> None:
+        self._caches = context.caches
+        self._now = context.now
+        self._writer = DeploymentWriter(context)
+        self._status = StatusWriter(
+            context.client, DEPLOYMENTS, Expectations(context.caches.deployments)
+        )
+
+    async def reconcile(self, key: Key) -> Result | None:
+        """Reconcile one deployment."""
+        deployment = self._caches.deployments.store.get(key)
+        if deployment is None or deployment.metadata.deletion_timestamp is not None:
+            return None
+        plan = desire(self._observe(key, deployment), self._now())
+        try:
+            await self._writer.apply(deployment, plan)
+        except ApiStatusError as error:
+            await self._report_failure(deployment, error)
+            raise
+        return None if plan.requeue_after is None else Result(plan.requeue_after)
+
+    def _observe(self, key: Key, deployment: InferenceEngineDeployment) -> ObservedDeployment:
+        caches, known = self._caches, deployment.metadata
+        return ObservedDeployment(
+            deployment,
+            caches.releases.store.get((known.namespace, deployment.spec.release)),
+            [
+                each
+                for each in caches.instances.store.by_index(BY_DEPLOYMENT, key)
+                if _is_owned(each.metadata, known)
+            ],
+            _decode_revisions(
+                [
+                    each
+                    for each in caches.revisions.store.by_index(BY_DEPLOYMENT, key)
+                    if _is_owned(each.metadata, known)
+                ]
+            ),
+        )
+
+    async def _report_failure(
+        self, deployment: InferenceEngineDeployment, error: ApiStatusError
+    ) -> None:
+        """Say in the status why objects cannot be written. Conflicts pass by themselves."""
+        if isinstance(error, Conflict):
+            return
+        failure = Condition(FAILURE, "True", _CREATION_FAILED, error.message)
+        old = find_condition(deployment.status.conditions, FAILURE)
+        if old is not None and old.message == failure.message:
+            return
+        conditions = with_condition(deployment.status.conditions, failure, self._now())
+        written = await self._status.write(
+            deployment, replace(deployment.status, conditions=conditions)
+        )
+        if written is not None:
+            message = f"Cannot create its objects: {error.message}"
+            event = DeploymentEvent(_CREATION_FAILED, message, is_warning=True)
+            self._writer.record_events(deployment, [event])
+
+
+def _decode_revisions(revisions: list[ControllerRevision]) -> list[DeploymentRevision]:
+    """The revisions; one that cannot be read is left out, and cannot be rolled back to."""
+    found: list[DeploymentRevision] = []
+    for each in revisions:
+        try:
+            found.append(decode_revision(each))
+        except msgspec.ValidationError as error:
+            log.warning("revision ignored", revision=each.metadata.name, error=str(error))
+    return found
+
+
+def _is_owned(metadata: Metadata, owner: Metadata) -> bool:
+    controller = metadata.controller
+    return controller is not None and controller.uid == owner.uid
