@@ -111,9 +111,9 @@ class LeaderElector:
             self._report_holder()
             if leadership is not None:
                 return leadership
-            await asyncio.sleep(
-                self._timing.retry_period * (1 + self._timing.jitter * self._jitter())
-            )
+            delay = self._timing.retry_period * (1 + self._timing.jitter * self._jitter())
+            # Not later than the expiry that is known, so that a dead leader is soon replaced.
+            await asyncio.sleep(min(delay, self._candidate.held_for(self._clock()) or delay))
 
     async def _try_acquire(self) -> Leadership | None:
         await self._observe_lease()

@@ -62,13 +62,18 @@ class LeaseCandidate:
             self._record = lease.record
             self._observed_at = now
 
+    def held_for(self, now: float) -> float:
+        """Seconds until the lease of another holder expires; 0 if it may be acquired."""
+        if self.holder in ("", self._identity):
+            return 0.0
+        return max(0.0, self._observed_at + self._record.duration_seconds - now)
+
     def plan_acquire(self, now: float, wall: datetime) -> LeaseWrite | None:
         """The write that starts a new term, None while another candidate holds the lease.
 
         The token grows even if we held the lease last: a term that ended stays ended.
         """
-        expires = self._observed_at + self._record.duration_seconds
-        if self.holder not in ("", self._identity) and now < expires:
+        if self.held_for(now) > 0:
             return None
         return self._plan_write(self._record.token + 1, format_micro_time(wall), wall)
 
