@@ -154,7 +154,9 @@ class FleetRecord(msgspec.Struct, frozen=True, gc=False, rename="camel", kw_only
     endpoint: str = ""
     """The endpoint of this store, as that leader was given it."""
     moved_to: str = ""
-    """The endpoint that replaces this one: nobody may lead from here without a new generation."""
+    """The endpoint that replaced this one."""
+    copy_from: str = ""
+    """The endpoint that documents are still to be copied from."""
     nonce: str = ""
     time: Time = ""
 

@@ -8,6 +8,8 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from kilonova.fleet.documents import DocumentKind
+from kilonova.fleet.store.lease import ObjectLeaseStore
+from kilonova.kube.election import LeaseStore
 from kilonova.objectstore import (
     IF_ABSENT,
     NotFound,
@@ -44,8 +46,10 @@ class FleetStore:
     (`PreconditionFailed`).
     """
 
-    def __init__(self, objects: ObjectStore) -> None:
+    def __init__(self, objects: ObjectStore, lease: LeaseStore | None = None) -> None:
         self.objects = objects
+        self.lease = lease or ObjectLeaseStore(objects)
+        """The lease of the leader."""
         self._read: dict[str, tuple[str, StoredDocument[Any]]] = {}
         self._reads = asyncio.Semaphore(_CONCURRENT_READS)
 
