@@ -1,28 +1,12 @@
-"""Errors of builds: where, what is wrong, and how to fix it."""
+"""Errors of builds."""
 
-from dataclasses import dataclass
-from typing import ClassVar
+from kilonova.artifacts.errors import ArtifactError
 
 
-@dataclass(eq=False)
-class BuildError(Exception):
-    """A build that cannot be used.
+class BuildError(ArtifactError):
+    """A build that cannot be used."""
 
-    `where` names the source and the build, and the field if the error is about one.
-    """
-
-    reason: ClassVar[str] = "BuildError"
-    """The reason of a condition."""
-
-    where: str
-    problem: str
-    fix: str = ""
-
-    def __post_init__(self) -> None:
-        super().__init__(str(self))
-
-    def __str__(self) -> str:
-        return f"{self.where}: {self.problem}" + (f"; {self.fix}" if self.fix else "")
+    reason = "BuildError"
 
 
 class InvalidBuild(BuildError):
