@@ -55,9 +55,9 @@ def test_unhealthy_gpu_says_what_helps() -> None:
 
 
 def test_failed_mig_change_is_a_problem() -> None:
-    failed = Condition("MIGReady", "False", "MIGChangeFailed", "GPU 0: no room")
+    failed = Condition("MIGReady", "False", "MIGChangeFailed", "GPU 0: no free slices")
     found = replace(gpu_node(), status=NodeStatus((failed,)))
-    assert findings(found) == [("problem", "node node-a: GPU 0: no room")]
+    assert findings(found) == [("problem", "node node-a: GPU 0: no free slices")]
 
 
 def test_invalid_annotation_is_a_problem() -> None:

@@ -16,7 +16,7 @@ from kilonova.gpu.mig.engine import MigEngine
 from kilonova.gpu.mig.node_lock import EngineIsRunning
 from kilonova.gpu.mig.plan_execution import RequestRefused
 from kilonova.gpu.mig.planner import Target
-from kilonova.gpu.mig.reservations import Holding, SlotRequest
+from kilonova.gpu.mig.reservations import ReservedDevices, SlotRequest
 from kilonova.gpu.mig.steps import Slot, describe_step
 from kilonova.gpu.sharing.mps_control import MpsControlProgram
 from kilonova.gpu.sharing.mps_sharing import DeviceShare, MpsSharing, ShareRefused
@@ -94,7 +94,7 @@ async def _drive_engine(
     await _check_refusals(rig, transcript, engine, uuid, folder)
     transcript.heading("A crash of the engine")
     engine.close()
-    engine = await _open_engine(rig, transcript, folder, {"pod-a": Holding((held,))})
+    engine = await _open_engine(rig, transcript, folder, {"pod-a": ReservedDevices((held,))})
     adopted = {each.uuid: each.holder for each in engine.instances}
     transcript.check(
         "the next engine adopts the instance of pod-a", adopted.get(instance.uuid) == "pod-a"
@@ -192,7 +192,7 @@ async def _open_engine(
     rig: Rig,
     transcript: Transcript,
     folder: Path,
-    holders: dict[str, Holding] | None = None,
+    holders: dict[str, ReservedDevices] | None = None,
     report: Callable[[object], None] = lambda change: None,
 ) -> MigEngine:
     engine = MigEngine(rig.backend, folder, report=report)

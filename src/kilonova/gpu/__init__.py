@@ -1,6 +1,6 @@
 """GPUs of nodes: what is there, how it is divided, who has it, and how it is doing.
 
-The scheduler decides which GPUs a pod gets; this package tells it what nodes have, and carries out
+The scheduler decides which GPUs a pod gets; this package tells it what nodes have, and implements
 what it decided.
 
 - A **device** is a GPU, by its index and UUID (`devices.model`); a **MIG instance** is a part of

@@ -4,9 +4,9 @@ import pytest
 
 from kilonova.api.gpu.annotations import InvalidAnnotation, format_devices, parse_devices
 from kilonova.gpu.deviceplugin.assignment import select_assigned, select_devices
-from kilonova.gpu.deviceplugin.matching import Candidate, SlotRequest
+from kilonova.gpu.deviceplugin.matching import Candidate, KubeletRequest
+from kilonova.gpu.deviceplugin.plugin_devices import SHARED_GPU
 from kilonova.gpu.deviceplugin.pods import NodePod
-from kilonova.gpu.deviceplugin.slots import SHARED_GPU
 from kilonova.gpu.devices.model import HealthState, NodeInventory
 from kilonova.gpu.kubelet.holdings import HeldDevice, HolderKind, Holding
 from kilonova.gpu.kubelet.interfaces import AllocationRefused
@@ -183,7 +183,7 @@ def _select(
     ids: frozenset[str] = frozenset(),
 ) -> str:
     count = pod.containers[0].amounts.get(resource, 1)
-    request = SlotRequest(resource, count, ids)
+    request = KubeletRequest(resource, count, ids)
     found = select_devices(
         node, Candidate(pod, pod.containers[0]), request, holdings or [], [pod, *(pods or [])]
     )

@@ -7,7 +7,7 @@ from pathlib import Path
 import grpc.aio
 import pytest
 
-from kilonova.gpu.deviceplugin.slots import SHARED_GPU
+from kilonova.gpu.deviceplugin.plugin_devices import SHARED_GPU
 from kilonova.gpu.devices.model import HealthState
 from kilonova.scheduler.core.model.snapshot import GPU
 from tests.gpu.deviceplugin.node_pods import ended, make_pod, with_health, with_withheld

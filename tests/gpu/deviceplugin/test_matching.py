@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from kilonova.gpu.deviceplugin.matching import Candidate, SlotRequest, find_container
+from kilonova.gpu.deviceplugin.matching import Candidate, KubeletRequest, find_container
 from kilonova.gpu.deviceplugin.pods import NodePod
 from kilonova.gpu.kubelet.holdings import HolderKind, Holding
 from kilonova.gpu.kubelet.pod_resources import KubeletView
@@ -59,15 +59,15 @@ CASES = [
     Case("without it one that is not served", [A, B], "a/c0", holdings=[held(B)]),
     Case("without it none if all are served", [A], None, holdings=[held(A)]),
     Case(
-        "without it the pod whose slots the kubelet picked",
+        "without it the pod whose devices the kubelet picked",
         [A, B],
         "a/c0",
         ids=frozenset({"GPU-0"}),
         preferred={"a": "GPU-0", "b": "GPU-1"},
     ),
     Case(
-        # Its slots were taken, and the kubelet picked others.
-        "by view even if the kubelet picked the slots of another pod",
+        # Its devices were taken, and the kubelet picked others.
+        "by view even if the kubelet picked the devices of another pod",
         [A, B],
         "a/c0",
         known(A),
@@ -112,6 +112,6 @@ def test_find_container(case: Case) -> None:
         name = case.preferred.get(candidate.pod.name)
         return frozenset({name} if name else ())
 
-    request = SlotRequest(case.resource, case.count, case.ids)
+    request = KubeletRequest(case.resource, case.count, case.ids)
     found = find_container(request, case.pods, case.holdings, case.view, prefer)
     assert (f"{found.pod.name}/{found.container.name}" if found else None) == case.expected

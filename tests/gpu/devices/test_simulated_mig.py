@@ -74,9 +74,9 @@ def test_same_placement_gets_the_same_uuid_again() -> None:
     [
         ("5g.50gb", 0, GpuErrorKind.INVALID_REQUEST, "no profile 5g.50gb, but 1g.10gb"),
         ("2g.20gb", 1, GpuErrorKind.INVALID_REQUEST, "2g.20gb starts at 0, 2, 4, not 1"),
-        ("7g.80gb", 0, GpuErrorKind.INSUFFICIENT_RESOURCES, "no room for 7g.80gb at 0"),
-        ("1g.10gb", 5, GpuErrorKind.INSUFFICIENT_RESOURCES, "no room"),
-        ("1g.10gb+me", 1, GpuErrorKind.INSUFFICIENT_RESOURCES, "no room"),
+        ("7g.80gb", 0, GpuErrorKind.INSUFFICIENT_RESOURCES, "no free slices for 7g.80gb at 0"),
+        ("1g.10gb", 5, GpuErrorKind.INSUFFICIENT_RESOURCES, "no free slices"),
+        ("1g.10gb+me", 1, GpuErrorKind.INSUFFICIENT_RESOURCES, "no free slices"),
     ],
 )
 def test_impossible_instance_is_refused(
@@ -152,7 +152,7 @@ def test_partial_instance_occupies_slices_until_destroyed() -> None:
     backend, uuid = enabled()
     left = backend.leave_partial_instance(uuid, "4g.40gb", 0)
     assert left.is_partial
-    with pytest.raises(GpuError, match="no room"):
+    with pytest.raises(GpuError, match="no free slices"):
         backend.create_instance(uuid, "1g.10gb", 2)
     with pytest.raises(GpuError, match="no compute instance"):
         backend.set_load(left.uuid, ProcessLoad(7))

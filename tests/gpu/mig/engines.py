@@ -7,11 +7,11 @@ from pathlib import Path
 from kilonova.gpu.devices.backend import GpuBackend
 from kilonova.gpu.mig.calls import InlineCalls
 from kilonova.gpu.mig.engine import MigEngine
-from kilonova.gpu.mig.reservations import Holding, SlotRequest
+from kilonova.gpu.mig.reservations import ReservedDevices, SlotRequest
 from kilonova.gpu.mig.states import StateChange
 from kilonova.gpu.mig.steps import Slot
 
-NOBODY: Mapping[str, Holding] = {}
+NOBODY: Mapping[str, ReservedDevices] = {}
 
 
 class Waits:
@@ -29,7 +29,7 @@ async def running_engine(
     backend: GpuBackend,
     folder: Path,
     *,
-    holders: Mapping[str, Holding] | None = NOBODY,
+    holders: Mapping[str, ReservedDevices] | None = NOBODY,
     changes: list[StateChange] | None = None,
     waits: Waits | None = None,
     may_reset: bool = True,

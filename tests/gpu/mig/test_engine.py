@@ -11,7 +11,7 @@ from kilonova.gpu.mig.engine import MigEngine, RequestRefused
 from kilonova.gpu.mig.execution import StepFailed
 from kilonova.gpu.mig.node_lock import EngineIsRunning
 from kilonova.gpu.mig.planner import RefusalReason, Target
-from kilonova.gpu.mig.reservations import Holding
+from kilonova.gpu.mig.reservations import ReservedDevices
 from kilonova.gpu.mig.states import ChangeReason, MigState, StateChange
 from tests.gpu.devices.machines import first_uuid, simulate
 from tests.gpu.mig.engines import Waits, request, running_engine, slots
@@ -141,7 +141,7 @@ async def test_nothing_is_destroyed_before_the_holders_are_known(tmp_path: Path)
         with pytest.raises(RequestRefused, match=r"1g\.10gb@0 is in use"):
             await engine.ensure("pod", [request(device, "2g.20gb@0")])
         await engine.ensure("pod2", [request(device, "2g.20gb@2")])
-        await engine.reconcile({"pod2": Holding((request(device, "2g.20gb@2"),))})
+        await engine.reconcile({"pod2": ReservedDevices((request(device, "2g.20gb@2"),))})
         await engine.ensure("pod", [request(device, "2g.20gb@0")])
     assert slots(backend, device) == ["2g.20gb@0", "2g.20gb@2"]
 
@@ -153,9 +153,9 @@ async def test_reconcile_follows_the_pods(tmp_path: Path) -> None:
         await engine.ensure("moved", [request(device, "1g.10gb@1")])
         refusals = await engine.reconcile(
             {
-                "moved": Holding((request(device, "1g.10gb@2"),)),
-                "new": Holding((request(device, "3g.40gb@4"),)),
-                "wrong": Holding((request(device, "1g.10gb@5"),)),
+                "moved": ReservedDevices((request(device, "1g.10gb@2"),)),
+                "new": ReservedDevices((request(device, "3g.40gb@4"),)),
+                "wrong": ReservedDevices((request(device, "1g.10gb@5"),)),
             }
         )
         assert [(each.holder, each.reason) for each in refusals] == [
@@ -200,7 +200,7 @@ async def test_instances_are_made_again_after_a_reboot(tmp_path: Path) -> None:
     engine = MigEngine(backend, tmp_path)
     restored = await engine.open()
     assert restored.missing == tuple(wanted)
-    await engine.reconcile({"pod": Holding(tuple(wanted))})
+    await engine.reconcile({"pod": ReservedDevices(tuple(wanted))})
     await engine.restore()
     engine.close()
     assert slots(backend, device) == ["1g.10gb@0", "3g.40gb@4"]

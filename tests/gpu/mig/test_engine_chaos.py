@@ -18,7 +18,7 @@ from kilonova.gpu.mig.engine import MigEngine, RequestRefused
 from kilonova.gpu.mig.execution import StepFailed
 from kilonova.gpu.mig.journal import Entry, Journal
 from kilonova.gpu.mig.planner import Target
-from kilonova.gpu.mig.reservations import Holding, SlotRequest
+from kilonova.gpu.mig.reservations import ReservedDevices, SlotRequest
 from kilonova.gpu.mig.steps import Slot
 from tests.gpu.devices.machines import simulate
 from tests.gpu.mig.engines import Waits
@@ -44,7 +44,7 @@ class Node:
         self.hardware: SimulatedBackend = simulate(persona)
         self.backend = FaultyBackend(self.hardware, self.random)
         self.folder = folder
-        self.pods: dict[str, Holding] = {}
+        self.pods: dict[str, ReservedDevices] = {}
         self.engine: MigEngine | None = None
         self._count = 0
         self._effects_to_crash = 0
@@ -102,7 +102,7 @@ class Node:
         slot = Slot(profile.name, self.random.choice(profile.starts))
         self._count += 1
         name = f"pod-{self._count}"
-        wanted = Holding((SlotRequest(device.uuid, slot),))
+        wanted = ReservedDevices((SlotRequest(device.uuid, slot),))
         try:
             (instance,) = await self.engine.ensure(name, wanted.slots)
         except RequestRefused:

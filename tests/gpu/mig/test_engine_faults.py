@@ -14,7 +14,7 @@ from kilonova.gpu.mig.engine import MigEngine, RequestRefused
 from kilonova.gpu.mig.execution import StepFailed
 from kilonova.gpu.mig.journal import Entry, Journal
 from kilonova.gpu.mig.planner import Target
-from kilonova.gpu.mig.reservations import Holding
+from kilonova.gpu.mig.reservations import ReservedDevices
 from tests.gpu.devices.machines import first_uuid, simulate
 from tests.gpu.mig.engines import request, running_engine, slots
 
@@ -58,7 +58,7 @@ async def test_failure_is_survived_by_the_next_attempt(
         backend, device, used = prepared()
     faulty = FaultyBackend(backend)
     wanted = [request(device, "2g.20gb@0")]
-    holders = {"used": Holding((request(device, USED),))} if used else {}
+    holders = {"used": ReservedDevices((request(device, USED),))} if used else {}
     async with running_engine(faulty, tmp_path, holders=holders) as engine:
         faulty.inject(Fault(operation, kind, times=6, after_effect=after_effect))
         with contextlib.suppress(StepFailed, RequestRefused):
@@ -114,7 +114,7 @@ async def test_device_lost_in_the_middle_of_a_repack(tmp_path: Path) -> None:
             if device == first:
                 backend.lose(first)
 
-    held = {"pod": Holding((request(first, "1g.10gb@4"),))}
+    held = {"pod": ReservedDevices((request(first, "1g.10gb@4"),))}
     async with running_engine(LosesFirst(backend), tmp_path, holders=held) as engine:
         targets = {each: Target(stock=("2g.20gb",), is_exact=True) for each in (first, second)}
         lost, done = await engine.apply(targets)
@@ -182,7 +182,7 @@ async def test_crash_between_any_two_effects_leaks_nothing(
 ) -> None:
     backend, device, used = prepared()
     wanted = (request(device, "2g.20gb@0"), request(device, "1g.10gb@2"))
-    holders = {"used": Holding((request(device, USED),))}
+    holders = {"used": ReservedDevices((request(device, USED),))}
     async with running_engine(backend, tmp_path, holders=holders):
         pass
     point = CrashPoint(at)
@@ -199,7 +199,7 @@ async def test_crash_between_any_two_effects_leaks_nothing(
     assert is_running(backend, used)
     now = dict(holders)
     if is_pod_there:
-        now["pod"] = Holding(wanted)
+        now["pod"] = ReservedDevices(wanted)
     async with running_engine(backend, tmp_path, holders=now) as engine:
         if is_pod_there:
             assert len(await engine.ensure("pod", wanted)) == 2
@@ -220,7 +220,7 @@ async def test_crash_scenario_has_that_many_effects(
 ) -> None:
     """So that the crashes above are all that there are."""
     backend, device, _ = prepared()
-    holders = {"used": Holding((request(device, USED),))}
+    holders = {"used": ReservedDevices((request(device, USED),))}
     async with running_engine(backend, tmp_path, holders=holders):
         pass
     point = CrashPoint(-1)

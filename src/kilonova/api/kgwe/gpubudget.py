@@ -24,7 +24,7 @@ class GPUBudgetSpec(msgspec.Struct, frozen=True, gc=False, rename="camel", omit_
     currency: Annotated[str, Meta(max_length=3, extra={"default": "USD"})] = "USD"
     """The currency of the limit."""
     period: Annotated[Period, Meta(extra={"default": "Monthly"})] = "Monthly"
-    """After which the budget starts anew."""
+    """After which the spending of the budget starts at zero again."""
     scope: Annotated[Scope, Meta(extra={"default": "Namespace"})] = "Namespace"
     """Whose GPUs are counted."""
     team_id: Annotated[str, Meta(max_length=253)] = ""
@@ -48,7 +48,7 @@ class BudgetAlert(msgspec.Struct, frozen=True, gc=False, rename="camel", omit_de
     triggered_at: Time | None = None
     """When it was reached."""
     acknowledged: bool = False
-    """Whether somebody has seen it."""
+    """Whether a person has seen it."""
 
 
 class GPUBudgetStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):

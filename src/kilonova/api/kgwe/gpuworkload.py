@@ -149,7 +149,7 @@ class GPUWorkloadStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     last_restart_time: Time | None = None
     """When that happened last."""
     conditions: tuple[Condition, ...] = ()
-    """Accepted: the spec can be carried out. Scheduled: all pods have a node. Running: all pods
+    """Accepted: the spec is valid. Scheduled: all pods have a node. Running: all pods
     run. Complete and Failed: how it ended."""
     start_time: Time | None = None
     """When all pods ran for the first time."""

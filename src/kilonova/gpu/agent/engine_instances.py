@@ -10,7 +10,7 @@ from kilonova.gpu.kubelet.interfaces import AllocationRefused
 from kilonova.gpu.mig.engine import MigEngine, RequestRefused
 from kilonova.gpu.mig.execution import StepFailed
 from kilonova.gpu.mig.planner import Target
-from kilonova.gpu.mig.reservations import Holding, SlotRequest
+from kilonova.gpu.mig.reservations import ReservedDevices, SlotRequest
 from kilonova.gpu.mig.steps import Slot
 
 
@@ -34,14 +34,14 @@ class EngineInstances:
         self._engine = engine
         self._wait_ready = wait_ready
         self._on_change = on_change
-        self._owners: dict[str, Holding] = {}
+        self._owners: dict[str, ReservedDevices] = {}
         self._lock = asyncio.Lock()
 
-    def owners(self) -> Mapping[str, Holding]:
+    def owners(self) -> Mapping[str, ReservedDevices]:
         """What owners have been given here and have not given back."""
         return dict(self._owners)
 
-    def adopt(self, holders: Mapping[str, Holding]) -> None:
+    def adopt(self, holders: Mapping[str, ReservedDevices]) -> None:
         """Take up what owners had when the last agent ended."""
         self._owners.update(holders)
 
@@ -62,7 +62,7 @@ class EngineInstances:
         async with self._lock:
             before = self._owners.get(owner)
             # Now: the agent, which may not have seen the pod yet, would take the slots for free.
-            self._owners[owner] = Holding(tuple(requests), whole)
+            self._owners[owner] = ReservedDevices(tuple(requests), whole)
             try:
                 await self._leave_mig_mode(whole)
                 if whole:
@@ -86,7 +86,7 @@ class EngineInstances:
         await self._engine.release(owner)
         self._on_change()
 
-    def _put_back(self, owner: str, before: Holding | None) -> None:
+    def _put_back(self, owner: str, before: ReservedDevices | None) -> None:
         if before is None:
             self._owners.pop(owner, None)
         else:

@@ -19,11 +19,11 @@ from kilonova.gpu.agent.verification.verifier import PodVerifier
 from kilonova.gpu.devices.backend import GpuBackend
 from kilonova.gpu.devices.errors import GpuError
 from kilonova.gpu.devices.model import DeviceTelemetry, NodeInventory
-from kilonova.gpu.kubelet.holdings import Holding as KubeletHolding
+from kilonova.gpu.kubelet.holdings import Holding
 from kilonova.gpu.kubelet.interfaces import InventoryFeed
 from kilonova.gpu.mig.calls import DeviceCalls, ThreadCalls
 from kilonova.gpu.mig.engine import MigEngine
-from kilonova.gpu.mig.reservations import Holding
+from kilonova.gpu.mig.reservations import ReservedDevices
 from kilonova.gpu.mig.states import StateChange
 from kilonova.kube import (
     NO_RUNTIME_METRICS,
@@ -97,7 +97,7 @@ class LocalAgent:
             call=blocking.in_thread,
             observe=self._observe,
         )
-        self.read_holdings: Callable[[], Sequence[KubeletHolding]] = tuple
+        self.read_holdings: Callable[[], Sequence[Holding]] = tuple
         """What device plugin and DRA driver gave to containers, where they run."""
         self._measured = MeasuredHealth(context.catalog)
         self._processes: set[tuple[str, int]] = set()
@@ -163,7 +163,7 @@ class LocalAgent:
     def _enqueue(self, node: str) -> None:
         self._controller.queue.add(("", node))
 
-    def _owners(self) -> Mapping[str, Holding]:
+    def _owners(self) -> Mapping[str, ReservedDevices]:
         """Owners for whom no annotation speaks: claims, and pods of other schedulers."""
         holders = self.holder_names()
         return {uid: each for uid, each in self.instances.owners().items() if uid not in holders}

@@ -18,7 +18,7 @@ from kilonova.gpu.devices.model import NodeInventory
 from kilonova.gpu.mig.engine import MigEngine
 from kilonova.gpu.mig.execution import DeviceResult
 from kilonova.gpu.mig.planner import Refusal, Target
-from kilonova.gpu.mig.reservations import Holding, SlotRequest
+from kilonova.gpu.mig.reservations import ReservedDevices, SlotRequest
 from kilonova.gpu.mig.steps import Slot
 from kilonova.kube import Backoff
 from kilonova.kube.observability.structured_logging import get_logger
@@ -70,7 +70,10 @@ class MigControl:
         ]
 
     async def reserve(
-        self, inventory: NodeInventory, holders: Sequence[Holder], others: Mapping[str, Holding]
+        self,
+        inventory: NodeInventory,
+        holders: Sequence[Holder],
+        others: Mapping[str, ReservedDevices],
     ) -> list[MigProblem]:
         """Tell the engine who has what, before anything is changed. `others` are holders that are
         no pods, such as claims, by their UID."""
@@ -150,9 +153,9 @@ class MigControl:
             )
 
 
-def _holding(holder: Holder, by_index: Mapping[int, str]) -> Holding:
+def _holding(holder: Holder, by_index: Mapping[int, str]) -> ReservedDevices:
     known = [each for each in holder.devices if each.index in by_index]
-    return Holding(
+    return ReservedDevices(
         tuple(
             SlotRequest(by_index[each.index], Slot(each.profile, each.start))
             for each in known

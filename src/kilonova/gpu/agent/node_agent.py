@@ -30,7 +30,7 @@ from kilonova.gpu.agent.holders import Holder, read_holders
 from kilonova.gpu.agent.mig_control import MigControl
 from kilonova.gpu.agent.node_events import NodeEventRecorder
 from kilonova.gpu.agent.node_writer import NodeWriter
-from kilonova.gpu.agent.remediation.assessment import Finding, assess_devices, next_expiry
+from kilonova.gpu.agent.remediation.assessment import HealthFinding, assess_devices, next_expiry
 from kilonova.gpu.agent.remediation.eviction import evict_pods
 from kilonova.gpu.agent.remediation.overlay import overlay_measured
 from kilonova.gpu.agent.remediation.recovery import RecoveryPlan, plan_recovery, record_reset
@@ -44,7 +44,7 @@ from kilonova.gpu.mig.calls import DeviceCalls
 from kilonova.gpu.mig.engine import MigEngine
 from kilonova.gpu.mig.parted.config_file import ConfigFile
 from kilonova.gpu.mig.parted.default_configs import generate_configs
-from kilonova.gpu.mig.reservations import Holding
+from kilonova.gpu.mig.reservations import ReservedDevices
 from kilonova.gpu.mig.states import StateChange
 from kilonova.gpu.topology.labels import build_labels
 from kilonova.kube.observability.structured_logging import get_logger
@@ -84,7 +84,7 @@ class NodeAgent:
         calls: DeviceCalls,
         context: AgentContext,
         *,
-        other_holders: Callable[[], Mapping[str, Holding]] = dict,
+        other_holders: Callable[[], Mapping[str, ReservedDevices]] = dict,
         read_claims: Callable[[NodeInventory], Sequence[Holder]] = no_claims,
     ) -> None:
         self.name = name
@@ -104,7 +104,7 @@ class NodeAgent:
         self._is_stale = False
         self._device_events: list[GpuEvent] = []
         self._mig_changes: list[StateChange] = []
-        self._findings: list[Finding] = []
+        self._findings: list[HealthFinding] = []
         """What is not recorded as events yet."""
         self._idle_since: dict[str, float] = {}
         self._replaced_at: float | None = None
@@ -160,7 +160,7 @@ class NodeAgent:
                     f"{state.damaged_entries} entries of the MIG journal cannot be read; "
                     "reservations follow from the pods"
                 )
-                self._findings.append(Finding("MIGJournalDamaged", message, True))
+                self._findings.append(HealthFinding("MIGJournalDamaged", message, True))
             if state.unfinished or state.missing:
                 _log.info(
                     "MIG journal read",

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from kilonova.gpu.agent.context import AgentContext
-from kilonova.gpu.agent.remediation.assessment import Finding
+from kilonova.gpu.agent.remediation.assessment import HealthFinding
 from kilonova.gpu.agent.resources import NODES, Node
 from kilonova.gpu.devices.model import NodeInventory
 from kilonova.gpu.mig.states import ChangeReason, StateChange
@@ -28,7 +28,7 @@ class NodeEventRecorder:
     def __init__(self, context: AgentContext) -> None:
         self._context = context
 
-    def record_findings(self, node: Node, findings: Iterable[Finding]) -> None:
+    def record_findings(self, node: Node, findings: Iterable[HealthFinding]) -> None:
         """An event, a log line and a count for each finding."""
         for each in findings:
             self._context.metrics.findings.labels(each.reason).inc()

@@ -13,7 +13,7 @@ from kilonova.gpu.mig.steps import Slot
 
 
 class PodMove(msgspec.Struct, frozen=True, rename="camel"):
-    """A pod that should start anew elsewhere."""
+    """A pod that should be restarted elsewhere."""
 
     pod: str
     profile: str

@@ -134,7 +134,7 @@ def apply(
 @app.command("rebalance")
 def rebalance(
     restart: Annotated[
-        float, typer.Option(min=0, help="Seconds of work that a pod loses when it starts anew.")
+        float, typer.Option(min=0, help="Seconds of work that a pod loses when it is restarted.")
     ] = 60.0,
     lasts: Annotated[
         float, typer.Option(min=1, help="Seconds for which a better packing lasts.")

@@ -1,9 +1,10 @@
 """The device plugin: `nvidia.com/gpu` and `nvidia.com/mig-PROFILE` on a kubelet.
 
 The kubelet counts devices and hands out **ids**, and knows nothing of the scheduler's choice; the
-choice is the pod's annotation `gpu.kilonova.dev/devices`. So an id is a **slot** (`slots`): the
-kubelet may pick any, and `Allocate` answers with what the annotation says. Where the plugin is
-asked for a preference it names the slots of the assigned devices, so that both usually agree.
+choice is the pod's annotation `gpu.kilonova.dev/devices`. So an id is that of a **plugin device**
+(`plugin_devices`): the kubelet may pick any, and `Allocate` answers with what the annotation says.
+Where the plugin is asked for a preference it names the ids of the assigned devices, so that both
+usually agree.
 
 `Allocate` says neither which pod nor which container it is for. `matching` finds out: the kubelet
 admits one pod after the other, and its pod resources API lists the pod that is being admitted, but
@@ -14,10 +15,10 @@ registered, also when the kubelet restarts or sockets are removed.
 """
 
 from kilonova.gpu.deviceplugin.allocator import Allocator
+from kilonova.gpu.deviceplugin.plugin_devices import SHARED_GPU, Advertisement
 from kilonova.gpu.deviceplugin.pods import ApiPods, NodePod, PodSource
 from kilonova.gpu.deviceplugin.server import DevicePluginServer
 from kilonova.gpu.deviceplugin.sharing import MpsPodSharing
-from kilonova.gpu.deviceplugin.slots import SHARED_GPU, Advertisement
 
 __all__ = [
     "SHARED_GPU",

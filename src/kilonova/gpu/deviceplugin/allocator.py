@@ -19,9 +19,9 @@ from kilonova.gpu.deviceplugin.assignment import (
     select_assigned,
     select_devices,
 )
-from kilonova.gpu.deviceplugin.matching import Candidate, SlotRequest, find_container
+from kilonova.gpu.deviceplugin.matching import Candidate, KubeletRequest, find_container
+from kilonova.gpu.deviceplugin.plugin_devices import PluginDevice, prefer_devices
 from kilonova.gpu.deviceplugin.pods import NodePod, PodSource
-from kilonova.gpu.deviceplugin.slots import Slot, prefer_slots
 from kilonova.gpu.devices.errors import GpuError
 from kilonova.gpu.devices.model import NodeInventory
 from kilonova.gpu.kubelet.holdings import HeldDevice, HolderKind, Holding, HoldingStore
@@ -105,15 +105,15 @@ class Allocator:
         )
 
     async def allocate(
-        self, resource: str, ids: Sequence[str], slots: Sequence[Slot] = ()
+        self, resource: str, ids: Sequence[str], plugin_devices: Sequence[PluginDevice] = ()
     ) -> Grant:
         """The devices for the container that the kubelet is admitting.
 
         `AllocationRefused` says why there are none; the pod then fails with that message.
         """
-        request = SlotRequest(resource, len(ids), frozenset(ids))
+        request = KubeletRequest(resource, len(ids), frozenset(ids))
         async with self._store.lock:
-            candidate, pods = await self._find(request, slots)
+            candidate, pods = await self._find(request, plugin_devices)
             pod, container = candidate.pod, candidate.container
             key = (pod.uid, container.name, resource)
             known = next((each for each in self._store.holdings if each.key == key), None)
@@ -153,7 +153,7 @@ class Allocator:
     async def prefer(
         self,
         resource: str,
-        slots: Sequence[Slot],
+        plugin_devices: Sequence[PluginDevice],
         available: Sequence[str],
         required: Sequence[str],
         size: int,
@@ -161,13 +161,13 @@ class Allocator:
         """The ids that the kubelet should pick for the container that it is admitting."""
         assigned: tuple[DeviceAssignment, ...] = ()
         async with self._store.lock:
-            request = SlotRequest(resource, size)
+            request = KubeletRequest(resource, size)
             try:
-                candidate, _ = await self._find(request, slots)
+                candidate, _ = await self._find(request, plugin_devices)
                 assigned = _assigned_or_nothing(candidate, resource)
             except AllocationRefused as error:
                 _log.warning("no preference for devices", resource=resource, reason=str(error))
-        return prefer_slots(slots, available, required, size, assigned)
+        return prefer_devices(plugin_devices, available, required, size, assigned)
 
     async def reconcile(self) -> None:
         """Take the devices from pods that have ended, and restore the specs of the others."""
@@ -196,15 +196,15 @@ class Allocator:
                     await self._restore_holding(by_uid[holding.uid], holding)
 
     async def _find(
-        self, request: SlotRequest, slots: Sequence[Slot]
+        self, request: KubeletRequest, plugin_devices: Sequence[PluginDevice]
     ) -> tuple[Candidate, Sequence[NodePod]]:
         """The container of a request, and the pods of the node. Waits a little: the kubelet may
         know of a pod before a cache does."""
 
         def list_preferred(candidate: Candidate) -> frozenset[str]:
             assigned = _assigned_or_nothing(candidate, request.resource)
-            every = [each.id for each in slots]
-            return frozenset(prefer_slots(slots, every, (), request.count, assigned))
+            every = [each.id for each in plugin_devices]
+            return frozenset(prefer_devices(plugin_devices, every, (), request.count, assigned))
 
         pods: Sequence[NodePod] = ()
         for attempt in range(_SEARCH_ATTEMPTS):

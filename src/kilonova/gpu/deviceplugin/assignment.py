@@ -13,9 +13,9 @@ from kilonova.api.gpu.annotations import (
     parse_devices,
 )
 from kilonova.catalog.mig import MigProfile
-from kilonova.gpu.deviceplugin.matching import Candidate, SlotRequest
+from kilonova.gpu.deviceplugin.matching import Candidate, KubeletRequest
+from kilonova.gpu.deviceplugin.plugin_devices import SHARED_GPU, is_usable, resource_of
 from kilonova.gpu.deviceplugin.pods import ContainerKind, NodePod
-from kilonova.gpu.deviceplugin.slots import SHARED_GPU, is_usable, resource_of
 from kilonova.gpu.devices.model import Device, NodeInventory
 from kilonova.gpu.kubelet.holdings import Holding, find_conflict
 from kilonova.gpu.kubelet.interfaces import AllocationRefused
@@ -27,7 +27,7 @@ _WHOLE_DEVICE_MILLI = DeviceAssignment(0).milli
 def select_devices(
     inventory: NodeInventory,
     candidate: Candidate,
-    request: SlotRequest,
+    request: KubeletRequest,
     holdings: Sequence[Holding],
     pods: Iterable[NodePod],
     shares_per_gpu: int = 0,
@@ -114,12 +114,12 @@ def _check_device(
 def _choose_free(
     inventory: NodeInventory,
     uid: str,
-    request: SlotRequest,
+    request: KubeletRequest,
     holdings: Sequence[Holding],
     taken: Sequence[DeviceAssignment],
     shares_per_gpu: int,
 ) -> tuple[DeviceAssignment, ...]:
-    """The first free devices, those that the kubelet counts first: its books are then right."""
+    """The first free devices: those that the kubelet counts first, so that its count is right."""
     chosen: list[DeviceAssignment] = []
     options = _options(inventory, request, shares_per_gpu)
     for option in options:
@@ -140,11 +140,11 @@ def _choose_free(
 
 
 def _options(
-    inventory: NodeInventory, request: SlotRequest, shares_per_gpu: int
+    inventory: NodeInventory, request: KubeletRequest, shares_per_gpu: int
 ) -> Iterator[DeviceAssignment]:
     """All devices of a resource, in order of preference."""
     devices = [each for each in inventory.devices if is_usable(each)]
-    # Ids of slots begin with the UUID of their GPU, or are that of a MIG instance.
+    # Ids of plugin devices begin with the UUID of their GPU, or are that of a MIG instance.
     counted = {id.partition("/")[0].partition("::")[0] for id in request.ids}
     profile_name = profile_of_resource(request.resource)
     if profile_name is not None:

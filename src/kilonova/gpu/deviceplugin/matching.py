@@ -10,7 +10,7 @@ kubelet narrow it down:
 - it asks again, for a container that it has asked for before, if it ended before it could write
   down the answer. The answer must be the same.
 
-If the API does not answer, the pods that are not served yet are candidates, and the slots that the
+If the API does not answer, the pods that are not served yet are candidates, and the ids that the
 kubelet was asked to prefer, then age, decide: pods of one batch are admitted by age.
 """
 
@@ -23,7 +23,7 @@ from kilonova.gpu.kubelet.holdings import HolderKind, Holding
 from kilonova.gpu.kubelet.pod_resources import KubeletView
 
 
-class SlotRequest(msgspec.Struct, frozen=True):
+class KubeletRequest(msgspec.Struct, frozen=True):
     """What the kubelet asks for: so many devices of a resource, these by its own count."""
 
     resource: str
@@ -40,7 +40,7 @@ class Candidate(msgspec.Struct, frozen=True):
 
 
 def find_container(
-    request: SlotRequest,
+    request: KubeletRequest,
     pods: Iterable[NodePod],
     holdings: Sequence[Holding],
     view: KubeletView | None,
@@ -48,7 +48,7 @@ def find_container(
 ) -> Candidate | None:
     """The container that a request is for; None if no pod of the node requests that.
 
-    `preferred_ids` are the slots of the devices that a container is assigned.
+    `preferred_ids` are the ids of the devices that a container is assigned.
     """
     served = {each.key for each in holdings if each.kind is HolderKind.POD}
     started = {each.uid for each in holdings if each.kind is HolderKind.POD}
@@ -71,7 +71,7 @@ def find_container(
     return min(candidates, key=rank)
 
 
-def _find_candidates(request: SlotRequest, pods: Iterable[NodePod]) -> Iterator[Candidate]:
+def _find_candidates(request: KubeletRequest, pods: Iterable[NodePod]) -> Iterator[Candidate]:
     for pod in pods:
         if not pod.is_terminal:
             for container in pod.containers:

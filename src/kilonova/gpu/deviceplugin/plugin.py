@@ -10,7 +10,7 @@ import grpc
 import grpc.aio
 
 from kilonova.gpu.deviceplugin.allocator import Allocator
-from kilonova.gpu.deviceplugin.slots import Slot
+from kilonova.gpu.deviceplugin.plugin_devices import PluginDevice
 from kilonova.gpu.kubelet.grpc import device_plugin_pb2 as wire
 from kilonova.gpu.kubelet.grpc.device_plugin_grpc import DevicePluginServicer
 from kilonova.gpu.kubelet.interfaces import AllocationRefused
@@ -37,24 +37,26 @@ _StartContext: TypeAlias = (
 
 
 class ResourcePlugin(DevicePluginServicer):
-    """Serves the slots of a resource; each change reaches the kubelet at once."""
+    """Serves the devices of a resource; each change reaches the kubelet at once."""
 
-    def __init__(self, resource: str, allocator: Allocator, slots: Sequence[Slot] = ()) -> None:
+    def __init__(
+        self, resource: str, allocator: Allocator, devices: Sequence[PluginDevice] = ()
+    ) -> None:
         self.resource = resource
         self._allocator = allocator
-        self._slots = tuple(slots)
+        self._devices = tuple(devices)
         self._changed = asyncio.Condition()
         self.watchers = 0
         """How many streams the kubelet has open: one, or none."""
 
     @property
-    def slots(self) -> tuple[Slot, ...]:
-        return self._slots
+    def devices(self) -> tuple[PluginDevice, ...]:
+        return self._devices
 
-    async def set_slots(self, slots: Sequence[Slot]) -> None:
-        """The slots are now these."""
+    async def set_devices(self, devices: Sequence[PluginDevice]) -> None:
+        """The devices are now these."""
         async with self._changed:
-            self._slots = tuple(slots)
+            self._devices = tuple(devices)
             self._changed.notify_all()
 
     async def get_device_plugin_options(
@@ -66,14 +68,14 @@ class ResourcePlugin(DevicePluginServicer):
         self, request: wire.Empty, context: _WatchContext
     ) -> AsyncIterator[wire.ListAndWatchResponse]:
         self.watchers += 1
-        _log.info("kubelet watches devices", resource=self.resource, devices=len(self._slots))
+        _log.info("kubelet watches devices", resource=self.resource, devices=len(self._devices))
         try:
-            devices = list_devices(self._slots)
+            devices = list_devices(self._devices)
             while True:
                 yield wire.ListAndWatchResponse(devices=devices)
                 sent = devices
                 async with self._changed:
-                    while (devices := list_devices(self._slots)) == sent:
+                    while (devices := list_devices(self._devices)) == sent:
                         await self._changed.wait()
         finally:
             self.watchers -= 1
@@ -85,7 +87,7 @@ class ResourcePlugin(DevicePluginServicer):
         for each in request.container_requests:
             ids = await self._allocator.prefer(
                 self.resource,
-                self._slots,
+                self._devices,
                 each.available_device_ids,
                 each.must_include_device_ids,
                 each.allocation_size,
@@ -100,7 +102,7 @@ class ResourcePlugin(DevicePluginServicer):
         for each in request.container_requests:
             try:
                 grant = await self._allocator.allocate(
-                    self.resource, list(each.device_ids), self._slots
+                    self.resource, list(each.device_ids), self._devices
                 )
             except AllocationRefused as error:
                 _log.warning("devices refused", resource=self.resource, reason=str(error))
@@ -116,8 +118,8 @@ class ResourcePlugin(DevicePluginServicer):
         return wire.PreStartContainerResponse()
 
 
-def list_devices(slots: Sequence[Slot]) -> list[wire.Device]:
-    """The slots as the kubelet counts them."""
+def list_devices(devices: Sequence[PluginDevice]) -> list[wire.Device]:
+    """The devices as the kubelet counts them."""
     return [
         wire.Device(
             id=each.id,
@@ -128,5 +130,5 @@ def list_devices(slots: Sequence[Slot]) -> list[wire.Device]:
                 else None
             ),
         )
-        for each in slots
+        for each in devices
     ]

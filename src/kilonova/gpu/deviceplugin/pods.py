@@ -10,7 +10,7 @@ import msgspec
 from kilonova.api.gpu.annotations import DEVICES
 from kilonova.api.meta import Metadata
 from kilonova.api.quantity import QuantityError, parse_quantity
-from kilonova.gpu.deviceplugin.slots import is_gpu_resource
+from kilonova.gpu.deviceplugin.plugin_devices import is_gpu_resource
 from kilonova.kube import Client, Resource
 
 _ALWAYS = "Always"

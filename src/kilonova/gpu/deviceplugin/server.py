@@ -15,7 +15,11 @@ import grpc.aio
 
 from kilonova.gpu.deviceplugin.allocator import Allocator
 from kilonova.gpu.deviceplugin.plugin import API_VERSION, OPTIONS, ResourcePlugin
-from kilonova.gpu.deviceplugin.slots import Advertisement, Slot, build_slots
+from kilonova.gpu.deviceplugin.plugin_devices import (
+    Advertisement,
+    PluginDevice,
+    build_plugin_devices,
+)
 from kilonova.gpu.kubelet.grpc.device_plugin_grpc import RegistrationStub, device_plugin_service
 from kilonova.gpu.kubelet.grpc.device_plugin_pb2 import RegisterRequest
 from kilonova.gpu.kubelet.interfaces import InventorySource
@@ -108,23 +112,23 @@ class DevicePluginServer:
     async def _follow_inventory(self, tasks: asyncio.TaskGroup) -> None:
         while True:
             inventory = self._source.inventory
-            for resource in self._build_slots():
+            for resource in self._build_plugin_devices():
                 if resource not in self._plugins:
                     self._plugins[resource] = self._start(resource, tasks)
             await self._refresh_slots()
             await self._source.wait_for_change(inventory)
 
     async def _refresh_slots(self) -> None:
-        # One at a time: older slots must not be set after newer ones.
+        # One at a time: older devices must not be set after newer ones.
         async with self._refreshing:
-            slots = self._build_slots()
+            devices = self._build_plugin_devices()
             for resource, each in self._plugins.items():
                 # A resource without devices stays registered: its capacity is then 0.
-                await each.plugin.set_slots(slots.get(resource, ()))
+                await each.plugin.set_devices(devices.get(resource, ()))
 
-    def _build_slots(self) -> Mapping[str, tuple[Slot, ...]]:
+    def _build_plugin_devices(self) -> Mapping[str, tuple[PluginDevice, ...]]:
         allocator = self._allocator
-        return build_slots(
+        return build_plugin_devices(
             self._source.inventory,
             self._advertisement,
             allocator.shares_per_gpu,
@@ -188,7 +192,7 @@ class DevicePluginServer:
         each.registered = kubelet, serving
         each.registered_at = self._monotonic()
         each.problem = ""
-        _log.info("device plugin registered", resource=resource, devices=len(each.plugin.slots))
+        _log.info("device plugin registered", resource=resource, devices=len(each.plugin.devices))
 
     async def _reconcile_periodically(self) -> None:
         while True:

@@ -7,12 +7,11 @@ that only the checkpoint tells.
 from collections.abc import Sequence
 
 from kilonova.gpu.kubelet.holdings import Holding
-from kilonova.gpu.mig.reservations import Holding as EngineHolding
-from kilonova.gpu.mig.reservations import SlotRequest
+from kilonova.gpu.mig.reservations import ReservedDevices, SlotRequest
 from kilonova.gpu.mig.steps import Slot
 
 
-def list_holders(holdings: Sequence[Holding]) -> dict[str, EngineHolding]:
+def list_holders(holdings: Sequence[Holding]) -> dict[str, ReservedDevices]:
     """What holders have, by the uid of the pod or claim. Pure."""
     slots: dict[str, set[SlotRequest]] = {}
     devices: dict[str, set[str]] = {}
@@ -28,6 +27,6 @@ def list_holders(holdings: Sequence[Holding]) -> dict[str, EngineHolding]:
             else:
                 used.add(each.device)
     return {
-        uid: EngineHolding(tuple(sorted(own)), tuple(sorted(devices[uid])))
+        uid: ReservedDevices(tuple(sorted(own)), tuple(sorted(devices[uid])))
         for uid, own in slots.items()
     }

@@ -6,13 +6,13 @@ from contextlib import contextmanager
 from kilonova.gpu.cdi.spec import ContainerEdits, Mount
 from kilonova.gpu.kubelet.interfaces import AllocationRefused
 from kilonova.gpu.sharing.mps_control import MpsError
-from kilonova.gpu.sharing.mps_sharing import ClientSettings, ShareRefused
+from kilonova.gpu.sharing.mps_sharing import MpsClientSettings, ShareRefused
 
 _WRITABLE = ("rw", "nosuid", "nodev", "bind")
 _SHARED_MEMORY = "/dev/shm"  # noqa: S108 (clients and server exchange data there)
 
 
-def build_mps_edits(settings: ClientSettings) -> ContainerEdits:
+def build_mps_edits(settings: MpsClientSettings) -> ContainerEdits:
     """The variables of a client, the server's pipes, and the host's shared memory."""
     pipe = settings.pipe_directory
     return ContainerEdits(

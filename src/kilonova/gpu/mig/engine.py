@@ -42,8 +42,8 @@ from kilonova.gpu.mig.planner import (
 )
 from kilonova.gpu.mig.protected_plan import plan_beside_reserved
 from kilonova.gpu.mig.reservations import (
-    Holding,
     ReservationTable,
+    ReservedDevices,
     SlotRequest,
     check_requests,
     normalise_request,
@@ -157,9 +157,12 @@ class MigEngine:
         return self._view.states.instances()
 
     @property
-    def holdings(self) -> Mapping[str, Holding]:
+    def holdings(self) -> Mapping[str, ReservedDevices]:
         """The slots of all holders, such as they were in the journal."""
-        return {holder: Holding(self._table.slots_of(holder)) for holder in self._table.holders()}
+        return {
+            holder: ReservedDevices(self._table.slots_of(holder))
+            for holder in self._table.holders()
+        }
 
     def statistics(self) -> tuple[OperationStatistics, ...]:
         """How long operations take, and how they fail."""
@@ -188,7 +191,7 @@ class MigEngine:
         wanted = tuple(normalise_request(each, geometries) for each in requests)
         existing = {(each.device, each.slot) for each in self._view.states.instances()}
         if any((each.device, each.slot) in existing for each in wanted):
-            # Somebody else may have destroyed one since it was last seen.
+            # Another program may have destroyed one since it was last seen.
             with contextlib.suppress(GpuError):
                 await self.refresh()
         devices = sorted({each.device for each in wanted})
@@ -230,7 +233,7 @@ class MigEngine:
         self._view.forget_processes(used, slots)
         self._view.update_states()
 
-    async def reconcile(self, holders: Mapping[str, Holding]) -> tuple[Refusal, ...]:
+    async def reconcile(self, holders: Mapping[str, ReservedDevices]) -> tuple[Refusal, ...]:
         """Bring reservations in line with the holders that exist now, such as the node's pods.
 
         Others are released. What contradicts is returned: two holders of one slot, for instance.

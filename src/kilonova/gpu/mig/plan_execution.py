@@ -1,4 +1,5 @@
-"""Plans, carried out: what must not be disturbed is looked for first, and what happened after."""
+"""Executes plans: checks first that nothing in use is disturbed, and reads the device after a
+failure."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -21,7 +22,7 @@ class RequestRefused(Exception):
 
 
 class PlanRunner:
-    """Carries plans out, one per device at a time: the caller sees to that."""
+    """Executes plans. The caller runs at most one per device at a time."""
 
     def __init__(
         self,

@@ -21,8 +21,8 @@ class SlotRequest(msgspec.Struct, frozen=True, order=True):
         return f"{self.slot} on {self.device}"
 
 
-class Holding(msgspec.Struct, frozen=True):
-    """What a holder, such as a pod, has of the devices of its node."""
+class ReservedDevices(msgspec.Struct, frozen=True):
+    """The slots and devices that a holder, such as a pod, has."""
 
     slots: tuple[SlotRequest, ...] = ()
     devices: tuple[str, ...] = ()

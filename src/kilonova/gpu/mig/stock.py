@@ -132,7 +132,7 @@ class _StockPlacement:
         return True
 
     def _loss(self, device: StockDevice, name: str) -> float | None:
-        """How much remaining value the device loses by one more; None if it has no room."""
+        """How much remaining value the device loses by one more; None if it has no free slot."""
         if device.geometry.profile(name) is None:
             return None
         values = remaining_value(device.geometry, self._demand)

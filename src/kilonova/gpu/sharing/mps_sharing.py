@@ -33,7 +33,7 @@ class ShareRefused(Exception):
         self.why = why
 
 
-class ClientSettings(msgspec.Struct, frozen=True):
+class MpsClientSettings(msgspec.Struct, frozen=True):
     """What the containers of a pod need."""
 
     environment: Mapping[str, str]
@@ -86,7 +86,7 @@ class MpsSharing:
             holder: each.share for holder, each in self._shares.items() if each.device == device
         }
 
-    async def prepare(self, holder: str, wanted: DeviceShare) -> ClientSettings:
+    async def prepare(self, holder: str, wanted: DeviceShare) -> MpsClientSettings:
         """Give a holder its share, and its device a daemon; what its containers need.
 
         May be repeated, and then changes the share. `ShareRefused` if one of the sums is exceeded.
@@ -103,7 +103,7 @@ class MpsSharing:
                 self._put_back(holder, before)
                 raise
         pipe = str(daemon.directories.pipe)
-        return ClientSettings(client_environment(wanted.share, pipe), pipe)
+        return MpsClientSettings(client_environment(wanted.share, pipe), pipe)
 
     async def release(self, holder: str) -> None:
         """Take a holder's share; the daemon of a device without any is stopped."""

@@ -22,8 +22,8 @@ _RECOVERIES = {
 }
 
 
-class Finding(msgspec.Struct, frozen=True):
-    """Something to tell: an Event of the Node."""
+class HealthFinding(msgspec.Struct, frozen=True):
+    """What happened to a device: becomes an Event of the Node."""
 
     reason: str
     message: str
@@ -32,10 +32,10 @@ class Finding(msgspec.Struct, frozen=True):
 
 
 class Assessment(msgspec.Struct, frozen=True):
-    """The records after what has happened, and what to tell of it."""
+    """The records after what has happened, and what users should know of it."""
 
     records: HealthRecords
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[HealthFinding, ...] = ()
 
 
 def assess_devices(
@@ -46,7 +46,7 @@ def assess_devices(
 ) -> Assessment:
     """Take up events, and what the inventory says."""
     kept = {uuid: each for uuid, each in records.items() if inventory.find(uuid) is not None}
-    findings: list[Finding] = []
+    findings: list[HealthFinding] = []
     for event in events:
         device = inventory.find(event.uuid)
         if device is not None:
@@ -68,7 +68,7 @@ def next_expiry(records: Mapping[str, HealthRecord], now: datetime) -> float | N
 
 def _take_up(
     records: HealthRecords, device: Device, event: GpuEvent, now: datetime
-) -> list[Finding]:
+) -> list[HealthFinding]:
     match event.kind:
         case EventKind.XID:
             return _take_up_xid(records, device, find_xid(event.code), event, now)
@@ -83,14 +83,14 @@ def _take_up(
             return [_recovered(device, "the device answers again")]
         case EventKind.ECC_UNCORRECTED:
             message = f"GPU {device.index}: uncorrected memory error; the row is remapped at reset"
-            return [Finding("UncorrectedMemoryError", message, True, device.uuid)]
+            return [HealthFinding("UncorrectedMemoryError", message, True, device.uuid)]
         case _:
             return []
 
 
 def _take_up_xid(
     records: HealthRecords, device: Device, xid: Xid, event: GpuEvent, now: datetime
-) -> list[Finding]:
+) -> list[HealthFinding]:
     recovery = _RECOVERIES.get(xid.action)
     if recovery is not None:
         return _mark(records, device, str(xid), recovery, xid.code, now)
@@ -108,15 +108,17 @@ def _take_up_xid(
             "Degraded", str(xid), since, xid=xid.code, count=count, changed=format_rfc3339(now)
         )
         message = f"{where}; transient unless it happens {_LINK_ERRORS} times in 10 minutes"
-        return [Finding("XidTransient", message, True, device.uuid)]
+        return [HealthFinding("XidTransient", message, True, device.uuid)]
     if xid.action is XidAction.NONE:
-        return [Finding("XidTransient", f"{where}; transient: nothing to do", False, device.uuid)]
+        return [
+            HealthFinding("XidTransient", f"{where}; transient: nothing to do", False, device.uuid)
+        ]
     pids = f" ({', '.join(map(str, event.pids))})" if event.pids else ""
     message = f"{where}; transient: its processes{pids} end, and the GPU goes on"
-    return [Finding("XidTransient", message, True, device.uuid)]
+    return [HealthFinding("XidTransient", message, True, device.uuid)]
 
 
-def _compare(records: HealthRecords, device: Device, now: datetime) -> list[Finding]:
+def _compare(records: HealthRecords, device: Device, now: datetime) -> list[HealthFinding]:
     """Take up what the device itself says of its health."""
     record = records.get(device.uuid)
     if device.health.state is HealthState.UNHEALTHY:
@@ -144,7 +146,7 @@ def _mark(
     recovery: Recovery,
     xid: int,
     now: datetime,
-) -> list[Finding]:
+) -> list[HealthFinding]:
     """A device becomes unhealthy; one that is already keeps the harder recovery."""
     old, moment = records.get(device.uuid), format_rfc3339(now)
     if old is not None and old.is_unhealthy:
@@ -172,10 +174,10 @@ def _mark(
         Recovery.REPAIR: "it needs a repair",
     }[records[device.uuid].recovery]
     message = f"GPU {device.index} is unhealthy: {reason}; {helps}"
-    return [Finding("GPUUnhealthy", message, True, device.uuid)]
+    return [HealthFinding("GPUUnhealthy", message, True, device.uuid)]
 
 
-def _recovered(device: Device, why: str) -> Finding:
-    return Finding(
+def _recovered(device: Device, why: str) -> HealthFinding:
+    return HealthFinding(
         "GPURecovered", f"GPU {device.index} is healthy again: {why}", False, device.uuid
     )

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from kilonova.api.gpu.health import HealthRecord, HealthRecords, Phase, Recovery
 from kilonova.api.times import format_rfc3339, parse_time
 from kilonova.gpu.agent.holders import Holder
-from kilonova.gpu.agent.remediation.assessment import Finding
+from kilonova.gpu.agent.remediation.assessment import HealthFinding
 from kilonova.gpu.devices.errors import GpuError, GpuErrorKind
 from kilonova.gpu.devices.model import Device, HealthState, NodeInventory
 
@@ -36,7 +36,7 @@ class RecoveryPlan(msgspec.Struct, frozen=True):
     evictions: tuple[Holder, ...] = ()
     resets: tuple[str, ...] = ()
     """The UUIDs of devices to reset now; `record_reset` takes up what came of it."""
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[HealthFinding, ...] = ()
     next_check: float | None = None
     """In seconds; None if only an event can change anything."""
 
@@ -51,7 +51,7 @@ def plan_recovery(
     """The next steps for all devices that are unhealthy."""
     kept, resets = dict(records), list[str]()
     evictions: dict[str, Holder] = {}
-    findings: list[Finding] = []
+    findings: list[HealthFinding] = []
     checks: list[float] = []
     for uuid, record in records.items():
         device = inventory.find(uuid)
@@ -83,7 +83,7 @@ def plan_recovery(
             case Phase.VERIFYING if age >= settings.verify_seconds:
                 del kept[uuid]
                 message = f"GPU {device.index} is healthy again: no error since its reset"
-                findings.append(Finding("GPURecovered", message, False, uuid))
+                findings.append(HealthFinding("GPURecovered", message, False, uuid))
             case Phase.VERIFYING:
                 checks.append(settings.verify_seconds - age)
             case _:
@@ -99,16 +99,16 @@ def plan_recovery(
 
 def record_reset(
     record: HealthRecord, device: Device, error: GpuError | None, now: datetime
-) -> tuple[HealthRecord, Finding]:
+) -> tuple[HealthRecord, HealthFinding]:
     """The record after a reset, and what to tell."""
     where = f"GPU {device.index}"
     if error is None:
         after = replace(_enter(record, Phase.VERIFYING, now), resets=record.resets + 1)
         message = f"reset {where} after {record.reason}; it is observed before pods get it"
-        return after, Finding("GPUReset", message, False, device.uuid)
+        return after, HealthFinding("GPUReset", message, False, device.uuid)
     if error.kind is GpuErrorKind.IN_USE:
         message = f"{where} is not reset yet: {error.detail or 'it is in use'}"
-        return _enter(record, Phase.RESETTING, now), Finding(
+        return _enter(record, Phase.RESETTING, now), HealthFinding(
             "GPUResetWaiting", message, False, device.uuid
         )
     count = record.resets + 1
@@ -118,10 +118,10 @@ def record_reset(
         after = replace(_enter(record, Phase.WAITING, now), resets=count, recovery=recovery)
         needs = "a reboot of the node" if lost else f"a repair: {count} resets did not help"
         message = f"{where} was not reset ({error}); it needs {needs}"
-        return after, Finding("GPUResetFailed", message, True, device.uuid)
+        return after, HealthFinding("GPUResetFailed", message, True, device.uuid)
     after = replace(_enter(record, Phase.RESETTING, now), resets=count)
     message = f"{where} was not reset ({error}); tried again in {_RETRY_SECONDS:g} s"
-    return after, Finding("GPUResetFailed", message, True, device.uuid)
+    return after, HealthFinding("GPUResetFailed", message, True, device.uuid)
 
 
 def _give_up_or_repeat(record: HealthRecord, now: datetime) -> HealthRecord:

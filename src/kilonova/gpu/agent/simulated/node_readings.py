@@ -1,6 +1,6 @@
 """What the exporter of `kilonova up` serves: all simulated nodes.
 
-Nothing is measured, and nothing counted but MIG instances that pods get, until somebody asks.
+Nothing is measured, and nothing counted but MIG instances that pods get, until it is asked for.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""Why a workload cannot be carried out as it is."""
+"""Why the spec of a workload is invalid."""
 
 
 class InvalidSpec(ValueError):

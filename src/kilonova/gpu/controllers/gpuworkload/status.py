@@ -87,9 +87,9 @@ class Progress:
 
 
 def build_accepted(workload: GPUWorkload, *, has_other_template: bool = False) -> Condition:
-    """The condition of a spec that can be carried out."""
+    """The condition of a valid spec."""
     if not has_other_template:
-        return Condition(ACCEPTED, "True", "Valid", "the spec can be carried out")
+        return Condition(ACCEPTED, "True", "Valid", "the spec is valid")
     message = (
         "the spec was changed after the pods had got their nodes, and they keep the former one: "
         f"delete a pod of the workload to replace all of them (generation "

@@ -48,7 +48,7 @@ class NameTaken(Exception):
 
 
 class WorkloadWriter:
-    """Carries out plans."""
+    """Applies plans."""
 
     def __init__(self, context: ControllerContext) -> None:
         caches = context.caches

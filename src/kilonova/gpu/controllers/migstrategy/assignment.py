@@ -69,7 +69,7 @@ def selects_node(spec: MIGStrategySpec, node: Node) -> bool:
 
 
 def find_spec_problem(spec: MIGStrategySpec) -> str | None:
-    """Why a strategy cannot be carried out on any node; None if it may be."""
+    """Why a strategy cannot be applied to any node; None if it can."""
     if not spec.profile_distribution:
         return "spec.profileDistribution is empty: add profiles, such as 1g.10gb: 0.7"
     if spec.partition_strategy is not None:

@@ -113,7 +113,7 @@ class SimulatedGpu:
             raise self.error(GpuErrorKind.INVALID_REQUEST, operation, why)
         existing = [each for each in self.instances.values() if each.profile == known.name]
         if known.mask_at(start) & self.occupied_mask() or len(existing) >= known.limit:
-            why = f"no room for {profile} at {start}"
+            why = f"no free slices for {profile} at {start}"
             raise self.error(GpuErrorKind.INSUFFICIENT_RESOURCES, operation, why)
         return known
 

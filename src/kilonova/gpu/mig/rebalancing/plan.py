@@ -1,6 +1,6 @@
 """Rebalancing: which instances of many GPUs should be elsewhere, and whether it is worth it. Pure.
 
-Instances that pods have cannot be moved; their pods can be evicted, and start anew in a better
+Instances that pods have cannot be moved; their pods can be evicted, and restart in a better
 place. The **benefit** of a move is the remaining value that the GPUs gain, for as long as it lasts
 (`benefit_seconds`): seconds of a whole GPU, as far as the demand can use them. Its **cost** is the
 work that is lost: seconds of the share of a GPU. A move is planned where the benefit exceeds the

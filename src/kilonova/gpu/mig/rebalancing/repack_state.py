@@ -24,7 +24,7 @@ class HeldInstance(msgspec.Struct, frozen=True):
     slot: Slot
     holder: str
     is_movable: bool = True
-    """Whether the pod may be evicted, to start anew elsewhere."""
+    """Whether the pod may be evicted, to be restarted elsewhere."""
     restart_seconds: float = 60.0
     """How much work is lost when it is: since its last checkpoint, and the start."""
 

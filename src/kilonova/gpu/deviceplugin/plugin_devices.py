@@ -1,11 +1,11 @@
-"""Slots: the devices that the kubelet counts. Pure.
+"""Plugin devices: what the kubelet counts as devices. Pure.
 
-`nvidia.com/gpu` has a slot for each GPU, with its UUID as id. A MIG profile has a slot for each
+`nvidia.com/gpu` has one for each GPU, with its UUID as id. A MIG profile has one for each
 instance that a GPU could have (`UUID/1g.10gb/0`), all profiles at the same time: the scheduler
 knows which can exist beside each other. Where another scheduler counts, it must be told what
 exists: `Advertisement.EXISTING`, with the UUIDs of instances as ids.
 
-A GPU that is to be partitioned is **withheld**: the slots of the whole GPU and of its shares are
+A GPU that is to be partitioned is **withheld**: those of the whole GPU and of its shares are
 unhealthy, so that no scheduler counts them. They stay healthy for as long as a pod has them.
 """
 
@@ -34,7 +34,7 @@ class Advertisement(StrEnum):
     """Those that exist; a GPU in MIG mode is no whole GPU."""
 
 
-class Slot(msgspec.Struct, frozen=True):
+class PluginDevice(msgspec.Struct, frozen=True):
     """What the kubelet regards as one device."""
 
     id: str
@@ -66,31 +66,31 @@ def resource_of(assignment: DeviceAssignment) -> str:
     return GPU if assignment.is_whole else SHARED_GPU
 
 
-def build_slots(
+def build_plugin_devices(
     inventory: NodeInventory,
     advertisement: Advertisement = Advertisement.POSSIBLE,
     shares_per_gpu: int = 0,
     held: Collection[str] = (),
-) -> Mapping[str, tuple[Slot, ...]]:
-    """The slots of each resource that the node has. `held` are the UUIDs of the GPUs that pods have
-    as a whole, or shares of."""
-    found: dict[str, list[Slot]] = {}
+) -> Mapping[str, tuple[PluginDevice, ...]]:
+    """The plugin devices of each resource that the node has. `held` are the UUIDs of the GPUs that
+    pods have as a whole, or shares of."""
+    found: dict[str, list[PluginDevice]] = {}
     for device in inventory.devices:
         existing = advertisement is Advertisement.EXISTING
         if not (existing and device.mig_enabled):
             whole = DeviceAssignment(device.index)
             is_withheld = bool(device.withheld) and device.uuid not in held
-            found.setdefault(GPU, []).append(Slot(device.uuid, device, whole, is_withheld))
+            found.setdefault(GPU, []).append(PluginDevice(device.uuid, device, whole, is_withheld))
             for number in range(shares_per_gpu):
-                share = Slot(f"{device.uuid}::{number}", device, is_withheld=is_withheld)
+                share = PluginDevice(f"{device.uuid}::{number}", device, is_withheld=is_withheld)
                 found.setdefault(SHARED_GPU, []).append(share)
-        for resource, slot in _existing(device) if existing else _possible(device):
-            found.setdefault(resource, []).append(slot)
-    return {resource: tuple(slots) for resource, slots in sorted(found.items())}
+        for resource, each in _existing(device) if existing else _possible(device):
+            found.setdefault(resource, []).append(each)
+    return {resource: tuple(each) for resource, each in sorted(found.items())}
 
 
-def prefer_slots(
-    slots: Sequence[Slot],
+def prefer_devices(
+    devices: Sequence[PluginDevice],
     available: Collection[str],
     required: Collection[str],
     size: int,
@@ -99,29 +99,29 @@ def prefer_slots(
     """The ids that a container should get, as far as the kubelet lets it choose: those required,
     those of the assigned devices, then others on the fewest GPUs."""
     chosen = dict.fromkeys(sorted(required))
-    open_ = [each for each in slots if each.id in available and each.id not in chosen]
+    open_ = [each for each in devices if each.id in available and each.id not in chosen]
     for wanted in assigned:
         matches = [each for each in open_ if each.device.index == wanted.index]
         exact = [each for each in matches if each.assignment in (wanted, None)]
-        for slot in (exact or matches)[:1]:
-            chosen[slot.id] = None
-            open_.remove(slot)
+        for each in (exact or matches)[:1]:
+            chosen[each.id] = None
+            open_.remove(each)
     free: dict[str, int] = {}
-    for slot in open_:
-        free[slot.device.uuid] = free.get(slot.device.uuid, 0) + 1
+    for each in open_:
+        free[each.device.uuid] = free.get(each.device.uuid, 0) + 1
     open_.sort(key=lambda each: (free[each.device.uuid], each.device.index))
     chosen.update((each.id, None) for each in open_)
     return tuple(chosen)[:size]
 
 
-def _possible(device: Device) -> Iterator[tuple[str, Slot]]:
+def _possible(device: Device) -> Iterator[tuple[str, PluginDevice]]:
     for profile in device.geometry.profiles if device.geometry is not None else ():
         for number in range(profile.limit):
-            slot = Slot(f"{device.uuid}/{profile.name}/{number}", device)
-            yield mig_resource(profile.name), slot
+            possible = PluginDevice(f"{device.uuid}/{profile.name}/{number}", device)
+            yield mig_resource(profile.name), possible
 
 
-def _existing(device: Device) -> Iterator[tuple[str, Slot]]:
+def _existing(device: Device) -> Iterator[tuple[str, PluginDevice]]:
     for each in device.instances:
         assignment = DeviceAssignment(device.index, 0, each.profile, each.start)
-        yield mig_resource(each.profile), Slot(each.uuid, device, assignment)
+        yield mig_resource(each.profile), PluginDevice(each.uuid, device, assignment)
