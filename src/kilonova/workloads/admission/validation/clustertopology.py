@@ -10,9 +10,9 @@ from kilonova.kube.admission.field_errors import (
     duplicate,
     invalid_value,
 )
+from kilonova.kube.admission.syntax import check_label_key
 from kilonova.workloads.admission.manifests import decode_topology
 from kilonova.workloads.admission.validation.schedulers import SCHEDULERS_WITHOUT_TOPOLOGY
-from kilonova.workloads.admission.validation.syntax import check_label_key
 from kilonova.workloads.settings import OperatorSettings
 
 

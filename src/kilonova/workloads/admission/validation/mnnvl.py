@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from kilonova.api.grove import names
 from kilonova.kube.admission import FieldError
 from kilonova.kube.admission.field_errors import forbidden, invalid_value
+from kilonova.kube.admission.syntax import check_dns_label
 from kilonova.workloads.admission.manifests import SetManifest
 from kilonova.workloads.admission.validation.structure import CLIQUES_PATH, SCALING_GROUPS_PATH
-from kilonova.workloads.admission.validation.syntax import check_dns_label
 
 _NO_GROUP = names.NO_MNNVL_GROUP
 

@@ -13,8 +13,8 @@ from kilonova.kube.admission.field_errors import (
     invalid_value,
     unsupported,
 )
+from kilonova.kube.admission.syntax import check_variable_name
 from kilonova.workloads.admission.validation.structure import CLIQUES_PATH
-from kilonova.workloads.admission.validation.syntax import check_variable_name
 from kilonova.workloads.builders.startup_order import list_dependencies
 
 _RESTART_POLICIES = ("Always", "OnFailure", "Never")

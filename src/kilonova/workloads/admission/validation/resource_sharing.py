@@ -16,8 +16,8 @@ from kilonova.kube.admission.field_errors import (
     not_found,
     required,
 )
+from kilonova.kube.admission.syntax import check_dns_subdomain
 from kilonova.workloads.admission.validation.structure import CLIQUES_PATH, SCALING_GROUPS_PATH
-from kilonova.workloads.admission.validation.syntax import check_dns_subdomain
 
 _TEMPLATES_PATH = "spec.template.resourceClaimTemplates"
 _SHARING_FIELD = "resourceSharing"

@@ -11,14 +11,14 @@ from kilonova.kube.admission.field_errors import (
     not_found,
     required,
 )
-from kilonova.workloads.admission.manifests import SetManifest
-from kilonova.workloads.admission.validation.name_conflicts import find_name_conflicts
-from kilonova.workloads.admission.validation.syntax import (
+from kilonova.kube.admission.syntax import (
     check_dns_label,
     check_dns_subdomain,
     check_label_key,
     check_label_value,
 )
+from kilonova.workloads.admission.manifests import SetManifest
+from kilonova.workloads.admission.validation.name_conflicts import find_name_conflicts
 from kilonova.workloads.builders.labels import is_reserved_annotation, is_reserved_label
 from kilonova.workloads.limits import CLIQUES_PATH, SCALING_GROUPS_PATH
 

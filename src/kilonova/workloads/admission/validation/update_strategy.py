@@ -1,16 +1,17 @@
 """Update strategy and terminationDelay. Pure."""
 
-import re
 from collections.abc import Iterator
 
-from kilonova.api.durations import parse_duration
-from kilonova.api.grove.common import IntOrPercent, RollingUpdate
+from kilonova.api.grove.common import RollingUpdate
 from kilonova.api.grove.podcliqueset import PodCliqueSetSpec
 from kilonova.kube.admission import FieldError
 from kilonova.kube.admission.field_errors import invalid_value, required
+from kilonova.kube.admission.field_rules import (
+    is_zero_amount,
+    validate_amount,
+    validate_duration,
+)
 from kilonova.workloads.admission.validation.structure import CLIQUES_PATH, SCALING_GROUPS_PATH
-
-_is_percent = re.compile("[0-9]{1,9}%").fullmatch
 
 
 def validate_update_strategy(spec: PodCliqueSetSpec) -> Iterator[FieldError]:
@@ -19,7 +20,7 @@ def validate_update_strategy(spec: PodCliqueSetSpec) -> Iterator[FieldError]:
     if template.termination_delay is None:
         yield required("spec.template.terminationDelay", "must be set")
     else:
-        yield from _validate_duration("spec.template.terminationDelay", template.termination_delay)
+        yield from validate_duration("spec.template.terminationDelay", template.termination_delay)
     if spec.update_strategy is not None:
         yield from _validate_rolling_update(
             "spec.updateStrategy", spec.update_strategy.rolling_update
@@ -49,43 +50,14 @@ def _validate_rolling_update(
     if rolling_update is None:
         return
     path = f"{path}.rollingUpdate"
-    yield from _validate_amount(
+    yield from validate_amount(
         f"{path}.maxUnavailable", rolling_update.max_unavailable, max_percent=100
     )
-    yield from _validate_amount(f"{path}.maxSurge", rolling_update.max_surge)
-    if _is_zero(rolling_update.max_unavailable, default=1) and _is_zero(
+    yield from validate_amount(f"{path}.maxSurge", rolling_update.max_surge)
+    if is_zero_amount(rolling_update.max_unavailable, default=1) and is_zero_amount(
         rolling_update.max_surge, default=0
     ):
         rule = "must not be 0 if maxSurge is 0: no pod could be replaced"
         yield invalid_value(f"{path}.maxUnavailable", rolling_update.max_unavailable, rule)
     if rolling_update.progress_deadline is not None:
-        yield from _validate_duration(f"{path}.progressDeadline", rolling_update.progress_deadline)
-
-
-def _validate_amount(
-    path: str, amount: IntOrPercent | None, max_percent: int | None = None
-) -> Iterator[FieldError]:
-    if isinstance(amount, int):
-        if amount < 0:
-            yield invalid_value(path, amount, "must be greater than or equal to 0")
-    elif amount is not None:
-        if not _is_percent(amount):
-            yield invalid_value(path, amount, "must be a number or a percentage, such as 2 or 25%")
-        elif max_percent is not None and int(amount[:-1]) > max_percent:
-            yield invalid_value(path, amount, f"must not be greater than {max_percent}%")
-
-
-def _is_zero(amount: IntOrPercent | None, default: int) -> bool:
-    if isinstance(amount, str):
-        return bool(_is_percent(amount)) and int(amount[:-1]) == 0
-    return (default if amount is None else amount) == 0
-
-
-def _validate_duration(path: str, text: str) -> Iterator[FieldError]:
-    try:
-        seconds = parse_duration(text)
-    except ValueError:
-        yield invalid_value(path, text, "must be a duration, such as 90s, 1h30m or 4h")
-    else:
-        if seconds <= 0:
-            yield invalid_value(path, text, "must be greater than 0")
+        yield from validate_duration(f"{path}.progressDeadline", rolling_update.progress_deadline)
