@@ -84,6 +84,11 @@ class ClusterStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """Since when it has not reported."""
     healthy_since: Time | None = None
     """Since when it has reported again."""
+    sequence: int | None = None
+    """The number of its last report."""
+    losses: Annotated[int, Meta(extra={"format": "int32", "default": 0})] = 0
+    """How often it was lost lately: it must be reachable the longer before it gets instances
+    back."""
     nodes: Annotated[int, Meta(extra={"format": "int32"})] | None = None
     """The number of its nodes."""
     accelerators: tuple[AcceleratorCount, ...] = ()

@@ -27,6 +27,16 @@ T = TypeVar("T", bound=msgspec.Struct)
 _FLEET = "fleet"
 
 
+class Relocation(msgspec.Struct, frozen=True, gc=False):
+    """Instances that their cluster could not place, and that were moved to another one."""
+
+    number: int
+    """Grows with each relocation of the deployment."""
+    instances: int
+    target: str
+    """The clusters that they were moved to."""
+
+
 class DesiredDeployment(msgspec.Struct, frozen=True, gc=False, rename="camel", kw_only=True):
     """An InferenceEngineDeployment that a member is to have."""
 
@@ -41,6 +51,8 @@ class DesiredDeployment(msgspec.Struct, frozen=True, gc=False, rename="camel", k
     """The number of instances; 0 asks only how many the member could place."""
     reason: str = ""
     """Why it is this number."""
+    relocation: Relocation | None = None
+    """The last relocation from this cluster, which the member reports on the instances."""
 
 
 class Desired(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
@@ -78,6 +90,10 @@ class ObservedDeployment(
     ready: int = 0
     updated: int = 0
     """The number of instances of the current template."""
+    placed: int = 0
+    """The number of instances whose agents have nodes."""
+    failing: int = 0
+    """The number of instances that failed after they were placed, or are being repaired."""
     unallocatable: int = 0
     """The number of instances that cannot be placed."""
     additional_replicas: int | None = None
@@ -102,6 +118,9 @@ class Observed(msgspec.Struct, frozen=True, rename="camel", kw_only=True, omit_d
     nodes: int = 0
     accelerators: tuple[AcceleratorCount, ...] = ()
     deployments: tuple[ObservedDeployment, ...] = ()
+    reason: str = ""
+    """Why the agent cannot observe its cluster: Api, Authentication. What it reports is then what
+    it observed before."""
     problems: tuple[str, ...] = ()
     """What keeps the agent from applying what is desired."""
 
@@ -122,6 +141,8 @@ class SavedObject(msgspec.Struct, frozen=True, rename="camel", kw_only=True, omi
     spec: JsonObject = {}
     state: JsonObject = {}
     """The status, with the state of the rollout."""
+    deleted: bool = False
+    """Whether it was deleted: a hub that still has it deletes it, too."""
 
 
 class JournalEntry(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
