@@ -51,7 +51,7 @@ def _check_agents(nodes: Sequence[Node]) -> list[Finding]:
                 _CHECK,
                 f"no agent has claimed {_names(missing)}: MIG instances are not made there, and "
                 "GPUs that fail are not noticed",
-                "run deploy/agent on nodes with GPUs (in `kilonova up`: leave out --no-gpu)",
+                "run deploy/agent on nodes with GPUs (in `kilonova up`: run the component gpu)",
             )
         )
     versions = Counter(

@@ -66,7 +66,7 @@ META = {"name": "j", "namespace": "x", "creationTimestamp": "2026-01-01T00:00:00
 SET = SetRow(id="x/j", replicas=1, cliques=(SetClique(name="w", replicas=2, min=2, gpus=4),))
 GANG = GangRow(id="x/j-0", phase="Running", groups=(), set="x/j")
 RETRIED = [ended("a", "Failed"), ended("b", "Succeeded")]
-NO_ROOM = {"type": "ReplicaFailure", "status": "True", "message": "exceeded quota"}
+QUOTA_EXCEEDED = {"type": "ReplicaFailure", "status": "True", "message": "exceeded quota"}
 STUCK = {"type": "Progressing", "status": "False", "message": "deadline exceeded"}
 
 JOBS: dict[str, tuple[OwnerRow, Sequence[PodRow], str]] = {
@@ -135,7 +135,7 @@ OWNED: dict[str, tuple[OwnerRow, Sequence[PodRow], str]] = {
         [pod("a"), pod("b", ready=False)],
         "Degraded",
     ),
-    "no pod was let in": (deployment(1, conditions=[NO_ROOM]), [], "Creating"),
+    "no pod was let in": (deployment(1, conditions=[QUOTA_EXCEEDED]), [], "Creating"),
     "one is ready while another leaves": (
         deployment(1),
         [pod("a"), pod("b", state="Terminating")],
@@ -152,7 +152,7 @@ def test_deployment_has_the_state_of_its_pods_and_rollout(
 
 
 def test_deployment_without_pods_has_its_reason() -> None:
-    assert row_of("Deployment", owner=deployment(1, conditions=[NO_ROOM])).why == "exceeded quota"
+    assert row_of("Deployment", owner=deployment(1, conditions=[QUOTA_EXCEEDED])).why == "exceeded quota"
     assert row_of("Deployment", owner=deployment(1, conditions=[STUCK])).why == "deadline exceeded"
 
 

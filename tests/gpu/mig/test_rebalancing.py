@@ -48,7 +48,7 @@ def test_underused_gpu_is_emptied() -> None:
     assert found.benefit > 1.5 * found.cost > 0
 
 
-def test_instance_moves_within_its_gpu_where_that_makes_room() -> None:
+def test_instance_moves_within_its_gpu_where_that_frees_slices() -> None:
     found = plan(gpu("a", "3g.40gb@0"), min_utilization=0)
     assert [(each.source, each.target) for each in found.migrations] == [("a", "a")]
     assert found.value_after > found.value_before

@@ -191,7 +191,7 @@ async def test_capacity_taken_by_another_scheduler_is_replaced() -> None:
         client = cluster.client("tester")
         taken: list[str] = []
 
-        async def take_room(request: Request) -> None:
+        async def take_capacity(request: Request) -> None:
             """Another scheduler binds first, because our first binding is delayed."""
             if is_binding(request) and not taken:
                 taken.append(json.loads(request.body)["target"]["name"])
@@ -200,7 +200,7 @@ async def test_capacity_taken_by_another_scheduler_is_replaced() -> None:
                 await advance_time(1)
                 raise ConnectionFailed("cut off")
 
-        transport.intercept = take_room
+        transport.intercept = take_capacity
         await client.create(PODS, pod("p", 8), "default")
         await wait_for_condition(are_all_placed(client, ["p"]))
         await assert_no_double_allocation(client)

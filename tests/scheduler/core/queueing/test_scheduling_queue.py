@@ -239,11 +239,11 @@ def test_heaps_agree_with_linear_search(
         requested.charge(job.queue, job.amounts)
     shares = compute_fair_shares({GPU: capacity}, requested)
     used = Ledger(forest)
-    for has_room in [*fits, *(True for _ in pending[len(fits) :])][: len(pending)]:
+    for has_capacity in [*fits, *(True for _ in pending[len(fits) :])][: len(pending)]:
         expected = search_next(forest, used, shares, pending)
         assert queue.pop() == expected
         pending.remove(expected)
-        if has_room:
+        if has_capacity:
             queue.charge(expected.queue, expected.amounts)
             used.charge(expected.queue, expected.amounts)
 
