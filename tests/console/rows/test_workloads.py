@@ -152,7 +152,8 @@ def test_deployment_has_the_state_of_its_pods_and_rollout(
 
 
 def test_deployment_without_pods_has_its_reason() -> None:
-    assert row_of("Deployment", owner=deployment(1, conditions=[QUOTA_EXCEEDED])).why == "exceeded quota"
+    exceeded = deployment(1, conditions=[QUOTA_EXCEEDED])
+    assert row_of("Deployment", owner=exceeded).why == "exceeded quota"
     assert row_of("Deployment", owner=deployment(1, conditions=[STUCK])).why == "deadline exceeded"
 
 
