@@ -14,6 +14,8 @@ from kilonova.kube.events import EventRecorder
 if TYPE_CHECKING:
     from kilonova.gpu.mig.parted.config_file import ConfigFile
 
+PREWARM_SECONDS = 60.0
+
 
 @dataclass(frozen=True, slots=True)
 class AgentSettings:
@@ -28,6 +30,9 @@ class AgentSettings:
     """Whether a node whose devices are all unhealthy gets a taint."""
     idle_seconds: float = 300.0
     """How long a device without use stays in MIG mode."""
+    prewarm_seconds: float = PREWARM_SECONDS
+    """As many unused MIG instances are kept as pods are likely to request within this time; 0 keeps
+    none."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,11 +22,13 @@ from kilonova.gpu.agent.desire.conditions import (
     unreadable_condition,
 )
 from kilonova.gpu.agent.desire.extended_resources import build_resources
-from kilonova.gpu.agent.desire.mig import DesiredMig, desire_mig, is_idle, list_pending
+from kilonova.gpu.agent.desire.mig import DesiredMig, Stock, desire_mig, is_idle, list_pending
 from kilonova.gpu.agent.desire.node import DesiredNode
+from kilonova.gpu.agent.desire.prewarming import plan_prewarming
 from kilonova.gpu.agent.desire.stock import StockDecision, decide_stock
 from kilonova.gpu.agent.desire.topology import build_topology
 from kilonova.gpu.agent.holders import Holder, read_holders
+from kilonova.gpu.agent.learnt_demand import LearntDemand
 from kilonova.gpu.agent.mig_control import MigControl
 from kilonova.gpu.agent.node_events import NodeEventRecorder
 from kilonova.gpu.agent.node_writer import NodeWriter
@@ -53,6 +55,8 @@ T = TypeVar("T")
 
 _UNREADABLE_RETRY = 10.0
 _CALL_SECONDS = 120.0
+_PREWARM_CHECK = 60.0
+"""Learnt demand falls with time alone."""
 
 _log = get_logger(__name__)
 
@@ -107,6 +111,8 @@ class NodeAgent:
         self._findings: list[HealthFinding] = []
         """What is not recorded as events yet."""
         self._idle_since: dict[str, float] = {}
+        self._demand = LearntDemand(context.settings.prewarm_seconds)
+        self._is_prewarmed = False
         self._replaced_at: float | None = None
         self._configs: ConfigFile = {}
         self._labels: Mapping[str, str | None] = {}
@@ -233,6 +239,7 @@ class NodeAgent:
             self._idle_check(),
             self._strategy_wait.next_check(self._monotonic()),
             refused,
+            _PREWARM_CHECK if self._is_prewarmed else None,
             0.0 if recovery.resets else None,
         ]
         return min((each for each in checks if each is not None), default=None)
@@ -268,7 +275,7 @@ class NodeAgent:
         context, inventory = self._context, self.inventory
         problems = await self._mig.reserve(inventory, holders, self._other_holders())
         decision = self._decide_stock(node, holders)
-        stock = decision.stock
+        stock = {**self._prewarm(holders, decision.stock), **decision.stock}
         first = desire_mig(inventory, holders, self.health, stock)
         idle = {each.uuid for each in inventory.devices if is_idle(each, first, stock)}
         now = self._monotonic()
@@ -283,6 +290,15 @@ class NodeAgent:
         self._used_whole = desired.used_whole
         failed = [*problems, *decision.problems, *self._mig.problems(inventory)]
         return desired, [*failed, *list_pending(inventory, desired)]
+
+    def _prewarm(
+        self, holders: Sequence[Holder], decided: Mapping[str, Stock]
+    ) -> Mapping[str, Stock]:
+        self._demand.observe(holders, self._monotonic())
+        expected = self._demand.expected(self._monotonic())
+        stock = plan_prewarming(self.inventory, holders, expected, decided.keys())
+        self._is_prewarmed = bool(stock)
+        return stock
 
     def _decide_stock(self, node: Node, holders: Sequence[Holder]) -> StockDecision:
         """What should be in stock; instances are replaced once per interval at most."""

@@ -90,6 +90,14 @@ def agent(
             help="Reset GPUs that nothing uses, where an error or a change of MIG mode needs it.",
         ),
     ] = True,
+    prewarm: Annotated[
+        bool,
+        typer.Option(
+            "--prewarm/--no-prewarm",
+            help="Make MIG instances in advance, as many as pods are likely to ask for within a "
+            "minute, learnt from those that came.",
+        ),
+    ] = True,
     port: Annotated[
         int,
         typer.Option(
@@ -149,7 +157,7 @@ def agent(
       kilonova run agent --node-name gpu-1 --backend simulated:h100 --state-dir ./state --no-dra
     """
     from kilonova.component.process.process import HEALTH_PORT
-    from kilonova.gpu.agent.context import AgentSettings
+    from kilonova.gpu.agent.context import PREWARM_SECONDS, AgentSettings
     from kilonova.gpu.agent.remediation.recovery import RecoverySettings
     from kilonova.gpu.process.options import AgentOptions
     from kilonova.gpu.process.process import run_agent
@@ -184,6 +192,7 @@ def agent(
                 publishes_resources=not device_plugin,
                 publishes_labels=labels,
                 taints=taint,
+                prewarm_seconds=PREWARM_SECONDS if prewarm else 0.0,
             ),
         )
     )
