@@ -16,7 +16,7 @@ from kilonova.gpu.agent.resources import NODES, PODS, Node, Pod
 from kilonova.gpu.agent.telemetry.collector import TelemetryCollector
 from kilonova.gpu.agent.telemetry.health import MeasuredHealth
 from kilonova.gpu.agent.verification.verifier import PodVerifier
-from kilonova.gpu.devices.backend import GpuBackend
+from kilonova.gpu.devices.backend import GpuBackend, TelemetrySource
 from kilonova.gpu.devices.errors import GpuError
 from kilonova.gpu.devices.model import DeviceTelemetry, NodeInventory
 from kilonova.gpu.kubelet.holdings import Holding
@@ -45,7 +45,10 @@ _log = get_logger(__name__)
 
 
 class LocalAgent:
-    """The agent of one node. `open` it before its `runnables` run; `close` it at the end."""
+    """The agent of one node. `open` it before its `runnables` run; `close` it at the end.
+
+    `telemetry` measures the devices, if not the backend does.
+    """
 
     def __init__(
         self,
@@ -55,6 +58,7 @@ class LocalAgent:
         context: AgentContext,
         *,
         calls: DeviceCalls | None = None,
+        telemetry: TelemetrySource | None = None,
         runtime_metrics: RuntimeMetrics = NO_RUNTIME_METRICS,
         verifier: PodVerifier | None = None,
         may_reset: bool = True,
@@ -91,7 +95,7 @@ class LocalAgent:
         self.feed = InventoryFeed(NodeInventory())
         """The inventory with the health that the agent knows of, and what it withholds."""
         self.telemetry = TelemetryCollector(
-            backend,
+            telemetry or backend,
             self._inventory,
             now=blocking.monotonic,
             call=blocking.in_thread,

@@ -26,6 +26,16 @@ def agent(
             "recorded readings.",
         ),
     ] = "nvml",
+    dcgm: Annotated[
+        str,
+        typer.Option(
+            metavar="URL",
+            help="Take measurements from a DCGM exporter on this node that runs already, such as "
+            "http://localhost:9400/metrics; profiling counters have one reader.  [default: the "
+            "backend measures]",
+            show_default=False,
+        ),
+    ] = "",
     state_dir: Annotated[
         Path,
         typer.Option(
@@ -175,6 +185,7 @@ def agent(
             log_format=log_format,
             node=node_name,
             backend=backend,
+            dcgm=dcgm,
             state_dir=state_dir,
             kubelet_dir=kubelet_dir if serves_kubelet else None,
             cdi_dir=cdi_dir,

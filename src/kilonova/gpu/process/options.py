@@ -16,6 +16,8 @@ class AgentOptions(ProcessOptions):
     node: str
     backend: str
     """`nvml`, `simulated:PERSONA` or `recorded:FILE`."""
+    dcgm: str = ""
+    """URL of a DCGM exporter that measures the GPUs; empty: the backend does."""
     state_dir: Path
     kubelet_dir: Path | None
     """None: no device plugin and no DRA driver."""

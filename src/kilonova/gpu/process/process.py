@@ -12,6 +12,7 @@ from kilonova.gpu.agent.local_agent import LocalAgent
 from kilonova.gpu.agent.metrics import AgentMetrics
 from kilonova.gpu.agent.resources import NODES
 from kilonova.gpu.agent.verification.verifier import PodVerifier
+from kilonova.gpu.devices.dcgm import DcgmTelemetry
 from kilonova.gpu.devices.errors import GpuError
 from kilonova.gpu.devices.selection import open_backend
 from kilonova.gpu.kubelet.paths import SocketPathTooLong
@@ -49,9 +50,15 @@ async def _require_node(process: Process, name: str) -> None:
 
 async def _add_runnables(process: Process, options: AgentOptions) -> None:
     try:
-        backend = open_backend(options.backend, load_catalog(), options.node)
+        backend = open_backend(
+            options.backend, load_catalog(), options.node, profiles=not options.dcgm
+        )
     except (ValueError, GpuError) as error:
         raise CommandFailed(f"--backend {error}") from error
+    try:
+        dcgm = DcgmTelemetry(options.dcgm, backend) if options.dcgm else None
+    except ValueError as error:
+        raise CommandFailed(f"--dcgm {error}") from error
     context = AgentContext(
         client=process.client,
         events=EventRecorder(process.client, NAME, instance=options.node, metrics=process.metrics),
@@ -66,6 +73,7 @@ async def _add_runnables(process: Process, options: AgentOptions) -> None:
         backend,
         options.state_dir / "mig",
         context,
+        telemetry=dcgm,
         runtime_metrics=process.metrics,
         verifier=PodVerifier(context),
         may_reset=options.may_reset,

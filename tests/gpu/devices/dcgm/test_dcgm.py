@@ -7,9 +7,11 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
-from kilonova.gpu.devices.dcgm import DcgmExporter
+from kilonova.gpu.devices.dcgm import DcgmExporter, DcgmTelemetry
 from kilonova.gpu.devices.errors import GpuError, GpuErrorKind
 from kilonova.gpu.devices.model import Activity, DeviceTelemetry
+from tests.gpu.devices.machines import simulate
+from tests.gpu.exporter.readings import load
 
 MIB = 1 << 20
 LABELS = (
@@ -235,3 +237,42 @@ def test_exporter_is_scraped_over_http() -> None:
 def test_failure_of_the_exporter_names_its_status() -> None:
     with served(503, "") as url, pytest.raises(GpuError, match="503"):
         DcgmExporter(url).read_telemetry()
+
+
+def test_agent_has_dcgms_measurements_and_the_backends_processes() -> None:
+    backend = simulate("h100:2")
+    first, second = (each.uuid for each in backend.read_inventory().devices)
+    backend.set_load(first, load(7, 0.25, 10))
+    text = DEFAULT_COUNTERS.replace("GPU-a", first)
+    source = DcgmTelemetry("http://gpu-1:9400/metrics", backend, fetch=lambda _u, _t: text)
+
+    by_dcgm, by_backend = source.read_telemetry()
+
+    assert by_dcgm.uuid == first
+    assert by_dcgm.power_watts == 512.75
+    assert [each.pid for each in by_dcgm.processes] == [7]
+    # DCGM's exporter says nothing of the other one.
+    assert by_backend == next(x for x in backend.read_telemetry() if x.uuid == second)
+
+
+def test_instances_of_dcgm_have_the_uuids_of_the_driver() -> None:
+    backend = simulate("h100:1")
+    uuid = backend.read_inventory().devices[0].uuid
+    backend.set_mig_mode(uuid, True)
+    instance = backend.create_instance(uuid, "3g.40gb", 4)
+    labels = f'UUID="{uuid}",GPU_I_PROFILE="3g.40gb",GPU_I_ID="{instance.gpu_instance}"'
+    text = f"DCGM_FI_PROF_SM_ACTIVE{{{labels}}} 0.5\n"
+    source = DcgmTelemetry("http://gpu-1:9400/metrics", backend, fetch=lambda _u, _t: text)
+    (device,) = source.read_telemetry()
+    assert [(each.uuid, each.activity.sm_active) for each in device.instances] == [
+        (instance.uuid, 0.5)
+    ]
+
+
+def test_backend_measures_while_the_exporter_does_not_answer() -> None:
+    def fetch(url: str, timeout: float) -> str:
+        raise ConnectionRefusedError("refused")
+
+    backend = simulate("h100:2")
+    source = DcgmTelemetry("http://gpu-1:9400/metrics", backend, fetch=fetch)
+    assert list(source.read_telemetry()) == list(backend.read_telemetry())

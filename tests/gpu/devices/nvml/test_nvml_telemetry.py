@@ -131,6 +131,18 @@ def test_counters_need_two_samples() -> None:
     assert driver.calls["nvmlGpmSampleAlloc"] - driver.calls["nvmlGpmSampleFree"] == 1
 
 
+def test_no_counters_are_sampled_where_another_program_reads_them() -> None:
+    driver, _ = one_h100(gpm=GPM)
+    time = FakeTime()
+    backend = open_backend(driver, time=time, profiles=False)
+    backend.read_telemetry()
+    time.sleep(1)
+    reading = backend.read_telemetry()[0]
+    assert reading.activity.sm_active is None
+    assert reading.activity.gpu == 0.42
+    assert not driver.calls["nvmlGpmSampleAlloc"]
+
+
 def test_samples_of_a_closed_driver_are_not_used() -> None:
     driver, _ = one_h100(gpm=GPM)
     time = FakeTime()

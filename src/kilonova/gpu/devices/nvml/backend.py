@@ -35,7 +35,8 @@ _NOT_ANSWERING = frozenset(
 
 
 class NvmlBackend:
-    """The GPUs of this machine. `library` is the module `pynvml`, which is loaded when needed."""
+    """The GPUs of this machine. `library` is the module `pynvml`, which is loaded when needed;
+    `profiles` says whether profiling counters are read."""
 
     name = "nvml"
 
@@ -44,6 +45,7 @@ class NvmlBackend:
         *,
         library: NvmlLibrary | None = None,
         catalog: Catalog | None = None,
+        profiles: bool = True,
         sysfs: Path = SYSFS,
         run: RunCommand = run_command,
         now: Callable[[], float] = time.monotonic,
@@ -53,7 +55,7 @@ class NvmlBackend:
         self._catalog = catalog or load_catalog()
         self._sysfs = sysfs
         self._run = run
-        self._telemetry = TelemetryReader(self._session, now)
+        self._telemetry = TelemetryReader(self._session, now, profiles=profiles)
         self._events = EventReader(self._session, now, sleep)
         self._reading = threading.Lock()
         self._seen: dict[str, Device] = {}

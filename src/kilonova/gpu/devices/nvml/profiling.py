@@ -43,10 +43,14 @@ class _Sample(msgspec.Struct):
 
 
 class Profiler:
-    """The samples of devices and instances. `now` is in seconds. Not synchronised."""
+    """The samples of devices and instances; none, unless enabled. `now` is in seconds. Not
+    synchronised."""
 
-    def __init__(self, session: Session, now: Callable[[], float]) -> None:
+    def __init__(
+        self, session: Session, now: Callable[[], float], *, is_enabled: bool = True
+    ) -> None:
         self._session = session
+        self._is_enabled = is_enabled
         self._now = now
         self._samples: dict[tuple[str, int | None], _Sample] = {}
         self._supported: dict[str, bool] = {}
@@ -57,7 +61,7 @@ class Profiler:
         if self._generation != self._session.generation:
             self._generation = self._session.generation
             self._samples.clear()
-        if not self._is_supported(uuid, device):
+        if not self._is_enabled or not self._is_supported(uuid, device):
             return Counters()
         key, now = (uuid, gpu_instance), self._now()
         last = self._samples.get(key)

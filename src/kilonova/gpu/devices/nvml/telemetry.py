@@ -43,10 +43,12 @@ class _Past(msgspec.Struct):
 class TelemetryReader:
     """Reads devices; remembers counters, of which only the difference says something."""
 
-    def __init__(self, session: Session, now: Callable[[], float]) -> None:
+    def __init__(
+        self, session: Session, now: Callable[[], float], *, profiles: bool = True
+    ) -> None:
         self._session = session
         self._now = now
-        self._profiler = Profiler(session, now)
+        self._profiler = Profiler(session, now, is_enabled=profiles)
         self._past: dict[str, _Past] = {}
 
     def read(self, uuid: str, device: Handle, last_xid: int = 0) -> DeviceTelemetry:
