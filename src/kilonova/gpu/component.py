@@ -57,6 +57,11 @@ COMPONENTS = (
                 "the objects of `kgwe.nvidia.io`",
             ),
             DocsPage(
+                "docs/gpu/kgwe.md",
+                "For those who come from KGWE",
+                "what KGWE describes, row by row, and what is so here",
+            ),
+            DocsPage(
                 "docs/hardware.md", "Verified on hardware", "the transcript of a real NVIDIA H200"
             ),
         ),
