@@ -15,6 +15,7 @@ from kilonova.component.console import (
     Column,
     Conditions,
     ConsoleContribution,
+    Entries,
     Fields,
     Histogram,
     InvalidContribution,
@@ -195,6 +196,14 @@ def wrong_column(field: str) -> Column:
         (
             page(sections=(Related("R", "gangs", "workload", (NAME,)),)),
             "table gangs has no field 'workload'",
+        ),
+        (
+            page(sections=(Entries("E", "node", (NAME,)),)),
+            "field 'node' of table pods is no list of records",
+        ),
+        (
+            page(table="nodes", sections=(Entries("E", "conditions", (wrong_column("x"),)),)),
+            "records of conditions have no field 'x': want one of",
         ),
         (
             page(charts=(TimeChart("T", (ChartLine("heat", "Heat"),)),)),

@@ -20,6 +20,7 @@ from kilonova.component.console import (
     Charts,
     Column,
     ConsoleContribution,
+    Entries,
     Events,
     Fields,
     GpuMetricsSource,
@@ -52,6 +53,14 @@ class Recipe(msgspec.Struct):
     data: dict[str, str] = {}
 
 
+class Ingredient(msgspec.Struct, frozen=True, gc=False, rename="camel", kw_only=True):
+    """What goes into a recipe, and where to read about it."""
+
+    name: str
+    amount: int
+    source: str = ""
+
+
 class RecipeRow(Row, frozen=True, gc=False, kw_only=True):
     """A recipe. Its id is `namespace/name`."""
 
@@ -60,6 +69,7 @@ class RecipeRow(Row, frozen=True, gc=False, kw_only=True):
     node: str = ""
     share: float = 0.0
     cooked: bool = False
+    ingredients: tuple[Ingredient, ...] = ()
 
 
 RECIPES = Resource("", "v1", "configmaps", "ConfigMap", True, Recipe)
@@ -76,6 +86,7 @@ def recipe_row(recipe: Recipe) -> RecipeRow:
         node=data.get("node", ""),
         share=portions / 10,
         cooked=data.get("state") == "Cooked",
+        ingredients=msgspec.json.decode(data.get("ingredients", "[]"), type=tuple[Ingredient, ...]),
     )
 
 
@@ -133,6 +144,15 @@ CONTRIBUTION = ConsoleContribution(
             charts=(OVER_TIME, Histogram("Portions per recipe", "recipes", "portions")),
             sections=(
                 Fields((PORTIONS, NODE, Column(field="cooked", title="Cooked", format="flag"))),
+                Entries(
+                    "Ingredients",
+                    "ingredients",
+                    (
+                        Column(field="name", title="Name"),
+                        Column(field="amount", title="Amount", format="number"),
+                        Column(field="source", title="Source", format="url"),
+                    ),
+                ),
                 Related("Same state", "recipes", "state", (NAME, PORTIONS), equals="state"),
                 Charts((OVER_TIME,)),
                 Events(),

@@ -13,13 +13,14 @@ export type Format =
   | "age"
   | "duration"
   | "time"
-  | "list";
+  | "list"
+  | "url";
 
 export type Tone = "good" | "busy" | "wait" | "warn" | "bad" | "idle";
 
 export type Chart = TimeChart | Histogram;
 
-export type Section = Fields | Conditions | Events | Related | Charts | LiveObject;
+export type Section = Fields | Conditions | Events | Related | Entries | Charts | LiveObject;
 
 /** A table and the kind of its objects. */
 export interface TableDescription {
@@ -107,6 +108,14 @@ export interface Related {
   columns: Column[];
   /** The field of this object's row that it is compared with; `object` for `Kind/namespace/name`. */
   equals: string;
+}
+
+/** A table of the records in a field of the row, such as the clusters of a deployment. */
+export interface Entries {
+  type: "entries";
+  title: string;
+  field: string;
+  columns: Column[];
 }
 
 /** Charts of the object's series. */

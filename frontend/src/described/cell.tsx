@@ -72,11 +72,24 @@ function Value({ value, column }: { value: unknown; column: Column }): JSX.Eleme
           ))}
         </span>
       );
+    case "url":
+      return isWebAddress(text) ? (
+        <a class="link" href={text} target="_blank" rel="noreferrer">
+          {text}
+        </a>
+      ) : (
+        <span>{text}</span>
+      );
     case "text":
       return <span title={text}>{text}</span>;
     default:
       return <span>{text}</span>;
   }
+}
+
+/** Objects name addresses: one of another scheme could run a script. */
+function isWebAddress(text: string): boolean {
+  return /^https?:\/\//.test(text);
 }
 
 function hrefOf(value: unknown, link: string): string | undefined {

@@ -3,7 +3,7 @@ import type { JSX } from "preact";
 import { tableHref } from "../app/links";
 import { ChartRow } from "../charts/charts";
 import { kindOfTable, sectionsOf } from "../data/description";
-import type { Column, Related, Section as SectionDescription } from "../data/description-types";
+import type { Column, Entries, Related, Section as SectionDescription } from "../data/description-types";
 import type { ConditionRow } from "../data/rows";
 import { eventsByObject, tableNamed } from "../data/store";
 import { number } from "../lib/format";
@@ -74,6 +74,8 @@ function OneSection({
       );
     case "related":
       return <RelatedRows table={table} row={row} section={section} />;
+    case "entries":
+      return <EntryRows row={row} section={section} />;
     case "charts":
       return (
         <Section title={section.title}>
@@ -112,15 +114,7 @@ function RelatedRows({ table, row, section }: { table: string; row: DescribedRow
   return (
     <Section title={section.title} aside={number(found.length)}>
       <table class="plain">
-        <thead>
-          <tr>
-            {section.columns.map((column) => (
-              <th key={column.field} class={isNumeric(column.format) ? "num" : undefined}>
-                {column.title}
-              </th>
-            ))}
-          </tr>
-        </thead>
+        <Header columns={section.columns} />
         <tbody>
           {found.slice(0, MAX_RELATED).map((each) => (
             <tr key={each.id}>
@@ -139,6 +133,43 @@ function RelatedRows({ table, row, section }: { table: string; row: DescribedRow
       </table>
       {found.length > MAX_RELATED && <p class="faint">and {number(found.length - MAX_RELATED)} more</p>}
     </Section>
+  );
+}
+
+function EntryRows({ row, section }: { row: DescribedRow; section: Entries }): JSX.Element | null {
+  const entries = (fieldValue(row, section.field) ?? []) as Record<string, unknown>[];
+  if (entries.length === 0) return null;
+  return (
+    <Section title={section.title} aside={number(entries.length)}>
+      <table class="plain">
+        <Header columns={section.columns} />
+        <tbody>
+          {entries.map((entry, at) => (
+            <tr key={at}>
+              {section.columns.map((column) => (
+                <td key={column.field} class={isNumeric(column.format) ? "num" : undefined}>
+                  <Cell row={{ ...entry, id: String(at) }} column={column} />
+                </td>
+              ))}
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </Section>
+  );
+}
+
+function Header({ columns }: { columns: readonly Column[] }): JSX.Element {
+  return (
+    <thead>
+      <tr>
+        {columns.map((column) => (
+          <th key={column.field} class={isNumeric(column.format) ? "num" : undefined}>
+            {column.title}
+          </th>
+        ))}
+      </tr>
+    </thead>
   );
 }
 

@@ -1,14 +1,18 @@
 """Checks of contributions when a console is built: names are unique, and references exist. Pure."""
 
 import re
+import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+
+import msgspec
 
 from kilonova.component.console import (
     Charts,
     Column,
     Conditions,
     ConsoleContribution,
+    Entries,
     Fields,
     Histogram,
     InvalidContribution,
@@ -49,8 +53,14 @@ def check_contributions(
     fields |= {
         table.name: _list_fields(table.row_type) for c in contributions for table in c.tables
     }
+    entries = {
+        (table.name, field): names
+        for c in contributions
+        for table in c.tables
+        for field, names in _list_entry_fields(table.row_type).items()
+    }
     series = frozenset(name for each in contributions for name in _series_names(each))
-    names = _Names(fields, frozenset(fields) - frozenset(derived_tables), series)
+    names = _Names(fields, entries, frozenset(fields) - frozenset(derived_tables), series)
     for each in contributions:
         for problem in names.find_problems(each):
             raise InvalidContribution(each.component, problem)
@@ -80,12 +90,24 @@ def _list_fields(row: type[Row] | None) -> frozenset[str] | None:
     return None if row is None else frozenset(row.__struct_encode_fields__)
 
 
+def _list_entry_fields(row: type[Row] | None) -> dict[str, frozenset[str]]:
+    """For each field of a row that is a list of records, the fields of these."""
+    found: dict[str, frozenset[str]] = {}
+    for field in () if row is None else msgspec.structs.fields(row):
+        for item in typing.get_args(field.type):
+            if isinstance(item, type) and issubclass(item, msgspec.Struct):
+                found[field.encode_name] = frozenset(item.__struct_encode_fields__)
+    return found
+
+
 @dataclass(frozen=True, slots=True)
 class _Names:
     """The names that contributions may refer to."""
 
     fields: Mapping[str, frozenset[str] | None]
     """Fields by table."""
+    entries: Mapping[tuple[str, str], frozenset[str]]
+    """Fields of the records in a field of a table."""
     resource_tables: frozenset[str]
     """Tables of the objects of a resource."""
     series: frozenset[str]
@@ -152,11 +174,29 @@ class _Names:
                 yield from self._check_fields(where, section.table, [section.by])
                 if section.equals != "object":
                     yield from self._check_fields(where, table, [section.equals])
+            case Entries():
+                yield from self._check_entries(where, table, section)
             case Charts():
                 for chart in section.charts:
                     yield from self._check_chart(where, chart)
             case _:
                 pass
+
+    def _check_entries(self, where: str, table: str, section: Entries) -> Iterator[str]:
+        yield from self._check_fields(where, table, [section.field])
+        known = self.entries.get((table, section.field))
+        if known is None:
+            yield f"{where}: field {section.field!r} of table {table} is no list of records"
+            return
+        for column in section.columns:
+            if column.field not in known:
+                names = ", ".join(sorted(known))
+                yield (
+                    f"{where}: records of {section.field} have no field {column.field!r}: want one "
+                    f"of {names}"
+                )
+            if column.link and column.link != "object":
+                yield from self._check_table(f"{where}, link of {column.field}", column.link)
 
     def _check_chart(self, where: str, chart: Chart) -> Iterator[str]:
         match chart:

@@ -1,5 +1,6 @@
 """What a component outside of the tree contributes, in the browser: page, details, charts."""
 
+import json
 import re
 import subprocess
 import sys
@@ -93,6 +94,23 @@ def test_details_link_to_other_objects(page: Page) -> None:
     expect(node.get_by_role("heading", name="Recipes")).to_be_visible()
     node.get_by_role("link", name="soup").click()
     expect(details(page, "soup")).to_be_visible()
+
+
+def test_details_list_the_records_of_an_object(page: Page, console_cluster: ConsoleCluster) -> None:
+    ingredients = [
+        {"name": "flour", "amount": 3, "source": "https://example.com/flour"},
+        {"name": "salt", "amount": 1, "source": "javascript:alert(1)"},
+    ]
+    console_cluster.apply(recipe("bread", state="Planned", ingredients=json.dumps(ingredients)))
+    page.goto("/recipes/kitchen/bread")
+    bread = details(page, "bread")
+    expect(bread.get_by_role("heading", name="Ingredients")).to_be_visible()
+    expect(bread.get_by_role("row", name=re.compile("flour.*3"))).to_be_visible()
+    source = bread.get_by_role("link", name="https://example.com/flour")
+    expect(source).to_have_attribute("rel", "noreferrer")
+    # Text, and no link: it would run in the console's page.
+    expect(bread.get_by_text("javascript:alert(1)")).to_be_visible()
+    expect(bread.get_by_role("link", name="javascript:alert(1)")).to_have_count(0)
 
 
 def test_action_is_confirmed_and_performed(page: Page, console_cluster: ConsoleCluster) -> None:

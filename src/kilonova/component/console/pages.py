@@ -25,9 +25,11 @@ Format = Literal[
     "duration",
     "time",
     "list",
+    "url",
 ]
 """How a value is shown. `percent` and `meter` are shares from 0 to 1, `duration` is in seconds,
-`age` and `time` are seconds since the epoch, `flag` is a boolean, `list` an array of texts."""
+`age` and `time` are seconds since the epoch, `flag` is a boolean, `list` an array of texts, `url`
+the address of a page elsewhere."""
 
 
 class DescriptionStruct(msgspec.Struct, frozen=True, rename="camel"):
@@ -126,6 +128,14 @@ class Related(_Tagged, frozen=True, tag="related"):
     `Kind/namespace/name`."""
 
 
+class Entries(_Tagged, frozen=True, tag="entries"):
+    """A table of the records in a field of the row, such as the clusters of a deployment."""
+
+    title: str
+    field: str
+    columns: tuple[Column, ...]
+
+
 class Charts(_Tagged, frozen=True, tag="charts"):
     """Charts of the object's series."""
 
@@ -139,7 +149,7 @@ class LiveObject(_Tagged, frozen=True, tag="object"):
     title: str = "Live object"
 
 
-Section: TypeAlias = Fields | Conditions | Events | Related | Charts | LiveObject
+Section: TypeAlias = Fields | Conditions | Events | Related | Entries | Charts | LiveObject
 """A section of an object's details."""
 
 
