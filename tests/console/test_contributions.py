@@ -202,8 +202,8 @@ def wrong_column(field: str) -> Column:
             "field 'node' of table pods is no list of records",
         ),
         (
-            page(table="nodes", sections=(Entries("E", "conditions", (wrong_column("x"),)),)),
-            "records of conditions have no field 'x': want one of",
+            page(table="nodes", sections=(Entries("E", "devices", (wrong_column("x"),)),)),
+            "records of devices have no field 'x': want one of",
         ),
         (
             page(charts=(TimeChart("T", (ChartLine("heat", "Heat"),)),)),

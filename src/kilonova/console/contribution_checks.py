@@ -49,15 +49,13 @@ def check_contributions(
     _check_unique(
         contributions, "action", lambda each: [f"{a.name} of table {a.table}" for a in each.actions]
     )
-    fields = {name: _list_fields(row) for name, row in derived_tables.items()}
-    fields |= {
-        table.name: _list_fields(table.row_type) for c in contributions for table in c.tables
-    }
+    rows: dict[str, type[Row] | None] = {**derived_tables}
+    rows |= {table.name: table.row_type for c in contributions for table in c.tables}
+    fields = {table: _list_fields(row) for table, row in rows.items()}
     entries = {
-        (table.name, field): names
-        for c in contributions
-        for table in c.tables
-        for field, names in _list_entry_fields(table.row_type).items()
+        (table, field): names
+        for table, row in rows.items()
+        for field, names in _list_entry_fields(row).items()
     }
     series = frozenset(name for each in contributions for name in _series_names(each))
     names = _Names(fields, entries, frozenset(fields) - frozenset(derived_tables), series)
