@@ -112,7 +112,7 @@ class FleetElection:
         when the leadership is lost: exit, or call again.
         """
         while True:
-            endpoint = await self._source.read()
+            endpoint = self._source.read()
             store = self._open_store(endpoint)
             try:
                 if await self._run_until_change(store, endpoint, lead):

@@ -25,10 +25,10 @@ class EndpointSource:
         self._poll_seconds = poll_seconds
         self._reported = ""
 
-    async def read(self) -> str:
+    def read(self) -> str:
         """The endpoint; `StoreNotUsable` if there has been no valid one yet."""
         try:
-            endpoint = self._endpoint if self._file is None else await _read_file(self._file)
+            endpoint = self._endpoint if self._file is None else _read_file(self._file)
             parse_endpoints(endpoint)
         except StoreNotUsable as error:
             if not self._endpoint or self._file is None:
@@ -45,15 +45,15 @@ class EndpointSource:
         while True:
             if self._file is None:
                 await asyncio.Event().wait()  # a flag does not change
-            current = await self.read()
+            current = self.read()
             if current != endpoint:
                 return current
             await asyncio.sleep(self._poll_seconds)
 
 
-async def _read_file(file: Path) -> str:
+def _read_file(file: Path) -> str:
     try:
-        text = await asyncio.to_thread(file.read_text)
+        text = file.read_text()
     except OSError as error:
         problem = f"the file cannot be read: {(error.strerror or str(error)).lower()}"
         fix = "mount the ConfigMap, or correct the path"

@@ -4,6 +4,7 @@ import asyncio
 import random
 import secrets
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from weakref import WeakValueDictionary
 
@@ -15,7 +16,7 @@ from kilonova.fleet.store.quorum.register import (
     Value,
 )
 from kilonova.fleet.store.quorum.replica import Replica
-from kilonova.objectstore import Unavailable
+from kilonova.objectstore import ObjectStoreError, Unavailable
 
 _MAX_ROUNDS = 20
 _MIN_BACKOFF_SECONDS = 0.01
@@ -81,30 +82,40 @@ class Proposer:
         """
         lock = self._locks.setdefault(key, asyncio.Lock())
         async with lock:
-            proposed: tuple[Content, Value] | None = None
-            for attempt in range(_MAX_ROUNDS):
-                if attempt:
-                    await self._back_off(attempt)
-                promise = self._held.pop(key, None) or await self._prepare(key)
-                if promise is None:
-                    continue
-                current = promise.current.value
-                if proposed is not None:
-                    # It was accepted by one store at most, when that answered; and now?
-                    ours, replaced = proposed
-                    if ours.value.version in (current.version, *current.previous):
-                        return ours
-                    if current.version != replaced.version:
-                        if replaced.version not in current.previous:
-                            break
-                        proposed = None
-                if proposed is None:
-                    following = self._plan(key, promise, change)
-                    if following is None:
-                        return promise.current
-                    proposed = following, current
-                if await self._propose(key, promise, proposed[0]):
-                    return proposed[0]
+            return await self._change(key, change)
+
+    async def _change(self, key: str, change: Change) -> Content:
+        # What was proposed, and what it was to replace.
+        proposed: tuple[Content, Value] | None = None
+        held = self._held.pop(key, None)
+        # Others may have written since we did: what we know is good only for a proposal.
+        following = None if held is None else _try_change(change, held.current.value)
+        if held is not None and following is not None:
+            if await self._propose(key, held, following):
+                return following
+            proposed = following, held.current.value
+        for attempt in range(_MAX_ROUNDS):
+            if attempt:
+                await self._back_off(attempt)
+            promise = await self._prepare(key)
+            if promise is None:
+                continue
+            current = promise.current.value
+            if proposed is not None:
+                ours, replaced = proposed
+                if ours.value.version in (current.version, *current.previous):
+                    return ours
+                if current.version != replaced.version:
+                    if replaced.version not in current.previous:
+                        raise Unavailable(f"{self._name}/{key}", "the result is not known")
+                    proposed = None
+            if proposed is None:
+                following = self._plan(key, promise, change)
+                if following is None:
+                    return promise.current
+                proposed = following, current
+            if await self._propose(key, promise, proposed[0]):
+                return proposed[0]
         raise Unavailable(f"{self._name}/{key}", "too many concurrent writers", "try again")
 
     async def close(self) -> None:
@@ -141,10 +152,12 @@ class Proposer:
         if len(acceptors) < MAJORITY:
             return None
         newest = max(acceptors.values(), key=lambda each: each.state.accepted)
+        newest_ballot = newest.state.accepted
         promise = _Promise(ballot, Content(newest.state.value, newest.body), acceptors)
-        if _find_chosen(acceptors.values()) is not None:
+        agreeing = [each for each in acceptors.values() if each.state.accepted == newest_ballot]
+        if len(agreeing) >= MAJORITY:
             return promise
-        # The newest value may or may not have been chosen: it is now.
+        # The newest value may have been chosen, or not yet: now it is.
         if not await self._propose(key, promise, promise.current):
             return None
         return self._held.pop(key)
@@ -180,6 +193,12 @@ class Proposer:
     async def _back_off(self, attempt: int) -> None:
         longest = min(_MAX_BACKOFF_SECONDS, _MIN_BACKOFF_SECONDS * 2**attempt)
         await asyncio.sleep(longest * self._jitter())
+
+
+def _try_change(change: Change, current: Value) -> Content | None:
+    with suppress(ObjectStoreError):
+        return change(current)
+    return None
 
 
 def _is_decided(found: Mapping[int, Acceptor | None]) -> bool:
