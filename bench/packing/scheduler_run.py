@@ -4,10 +4,10 @@ from collections.abc import Iterable
 
 from bench.packing.simulation import UtilizationResult
 from bench.packing.traces import OVERLOAD, TraceNodes
+from kilonova.catalog.resource_names import GPU
 from kilonova.scheduler.core.gpu.layout import MILLI_PER_GPU, Gpu, GpuLayout
 from kilonova.scheduler.core.model.cluster import Cluster
 from kilonova.scheduler.core.model.gangs import Member, single_pod_gang
-from kilonova.scheduler.core.model.node_table import GPU
 from kilonova.scheduler.core.model.nodes import Node
 from kilonova.scheduler.core.model.requests import GpuRequest, Shape
 from kilonova.scheduler.core.planner import Planner

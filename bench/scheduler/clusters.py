@@ -1,8 +1,8 @@
 """Clusters and gangs for placement decisions."""
 
+from kilonova.catalog.resource_names import GPU
 from kilonova.scheduler.core.model.cluster import Cluster
 from kilonova.scheduler.core.model.gangs import Gang, Group, Member, PackConstraint, single_pod_gang
-from kilonova.scheduler.core.model.node_table import GPU
 from kilonova.scheduler.core.model.nodes import Node
 from kilonova.scheduler.core.model.requests import GpuRequest, Shape
 from kilonova.scheduler.core.planner import Planner

@@ -15,9 +15,9 @@ from bench.scheduler.clusters import (
     build_single_pods,
 )
 from bench.scheduler.inputs import Inputs
+from kilonova.catalog.resource_names import GPU
 from kilonova.scheduler.core.decisions import Plan
 from kilonova.scheduler.core.model.gangs import Gang, Member, single_pod_gang
-from kilonova.scheduler.core.model.node_table import GPU
 from kilonova.scheduler.core.planner import Planner
 from kilonova.scheduler.core.queueing.queues import QueueSpec
 

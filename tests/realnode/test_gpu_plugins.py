@@ -15,10 +15,10 @@ import pytest
 
 from kilonova.api.gpu.annotations import DEVICES
 from kilonova.catalog import load_catalog
+from kilonova.catalog.resource_names import GPU
 from kilonova.gpu.devices.simulated import build_machine, find_persona
 from kilonova.gpu.dra import DEFAULT_DRIVER
 from kilonova.gpu.kubelet import KubeletPaths
-from kilonova.scheduler.core.model.snapshot import GPU
 from tests.harness.realnode.node import RealNode
 from tests.harness.server_process import ServerProcess
 from tools.image.kilonova_image import VERSION

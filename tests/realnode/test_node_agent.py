@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from kilonova.api.gpu.annotations import AGENT, TOPOLOGY, Topology, parse_topology
+from kilonova.catalog.resource_names import GPU
 from kilonova.gpu.dra import DEFAULT_DRIVER, build_device_classes
-from kilonova.scheduler.core.model.snapshot import GPU
 from tests.harness.realnode.node import RealNode
 from tests.harness.server_process import ServerProcess
 from tests.realnode.test_gpu_plugins import CLAIMS, PERSONA, SMALL, GpuNode

@@ -2,6 +2,14 @@
 
 from kilonova.catalog.gpus import GpuModel
 
+PRESENT = "nvidia.com/gpu.present"
+PRODUCT = "nvidia.com/gpu.product"
+COUNT = "nvidia.com/gpu.count"
+MEMORY = "nvidia.com/gpu.memory"
+FAMILY = "nvidia.com/gpu.family"
+NVLINK_DOMAIN = "nvidia.com/gpu.clique"
+"""The NVLink domain of a node of a rack-scale machine."""
+
 _FAMILY_NAMES = {"Ada": "ada-lovelace"}
 """Where GPU feature discovery uses another word than the catalog."""
 
@@ -13,17 +21,15 @@ def build_gpu_labels(
     model, labels of what only the catalog knows are missing.
     """
     labels = {
-        "nvidia.com/gpu.present": "true",
-        "nvidia.com/gpu.product": product,
-        "nvidia.com/gpu.count": str(count),
-        "nvidia.com/gpu.memory": str(memory),
+        PRESENT: "true",
+        PRODUCT: product,
+        COUNT: str(count),
+        MEMORY: str(memory),
     }
     if model is not None:
         major, minor = model.capability
         labels |= {
-            "nvidia.com/gpu.family": _FAMILY_NAMES.get(
-                model.architecture, model.architecture.lower()
-            ),
+            FAMILY: _FAMILY_NAMES.get(model.architecture, model.architecture.lower()),
             "nvidia.com/gpu.compute.major": str(major),
             "nvidia.com/gpu.compute.minor": str(minor),
             "nvidia.com/mig.capable": "true" if model.mig else "false",

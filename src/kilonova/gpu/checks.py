@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from kilonova import __version__
 from kilonova.api.gpu.annotations import InvalidAnnotation, parse_topology
 from kilonova.api.gpu.health import MIG_READY, parse_health
+from kilonova.catalog.gpu_features import PRESENT, PRODUCT
 from kilonova.component.finding import Finding, ok, problem, warning
 from kilonova.gpu.agent.resources import NODES, Node
 from kilonova.kube import Client
@@ -13,8 +14,6 @@ from kilonova.kube.status import find_condition
 
 _CHECK = "gpus"
 _MAX_NAMED = 5
-_PRODUCT = "nvidia.com/gpu.product"
-_PRESENT = "nvidia.com/gpu.present"
 
 
 async def check_gpus(client: Client) -> Sequence[Finding]:
@@ -39,7 +38,7 @@ def find_problems(nodes: Sequence[Node]) -> list[Finding]:
 
 def _has_gpus(node: Node) -> bool:
     labels, annotations = node.metadata.labels, node.metadata.annotations
-    return bool(annotations.topology or labels.get(_PRODUCT) or labels.get(_PRESENT) == "true")
+    return bool(annotations.topology or labels.get(PRODUCT) or labels.get(PRESENT) == "true")
 
 
 def _check_agents(nodes: Sequence[Node]) -> list[Finding]:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from kilonova.api.scheduling import GROUP, NOT_OBSERVED, VERSION, Queue
+from kilonova.catalog.resource_names import GPU
 from kilonova.component.console import (
     ChartLine,
     Charts,
@@ -19,7 +20,6 @@ from kilonova.component.console.values import Amounts, parse_quantities, parse_t
 from kilonova.kube import Resource
 from kilonova.kube.status.conditions import find_condition
 
-_GPU = "nvidia.com/gpu"
 _USED = "queue-gpus-used"
 _REQUESTED = "queue-gpus-requested"
 _FAIR_SHARE = "queue-gpus-fair-share"
@@ -72,12 +72,12 @@ def queue_row(queue: Queue) -> QueueRow:
 
 def _measure_queue(queue: Queue) -> Iterator[Measurement]:
     row = queue_row(queue)
-    yield Measurement(_USED, row.used.get(_GPU, 0), row.id)
-    yield Measurement(_REQUESTED, row.requested.get(_GPU, 0), row.id)
-    yield Measurement(_FAIR_SHARE, row.fair_share.get(_GPU, 0), row.id)
+    yield Measurement(_USED, row.used.get(GPU, 0), row.id)
+    yield Measurement(_REQUESTED, row.requested.get(GPU, 0), row.id)
+    yield Measurement(_FAIR_SHARE, row.fair_share.get(GPU, 0), row.id)
     if not row.parent:
         # The usage of a queue includes that of the queues below it.
-        yield Measurement(_ROOT_USED, row.used.get(_GPU, 0), row.id)
+        yield Measurement(_ROOT_USED, row.used.get(GPU, 0), row.id)
     yield Measurement(_PENDING, row.pending_gangs, row.id)
 
 

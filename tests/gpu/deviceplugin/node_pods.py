@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
+from kilonova.catalog.resource_names import GPU
 from kilonova.gpu.deviceplugin.pods import ContainerKind, ContainerNeed, NodePod
 from kilonova.gpu.devices.model import DeviceHealth, HealthState, NodeInventory
-from kilonova.scheduler.core.model.snapshot import GPU
 from tests.gpu.devices.machines import simulate
 
 

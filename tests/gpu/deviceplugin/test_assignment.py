@@ -3,6 +3,7 @@
 import pytest
 
 from kilonova.api.gpu.annotations import InvalidAnnotation, format_devices, parse_devices
+from kilonova.catalog.resource_names import GPU
 from kilonova.gpu.deviceplugin.assignment import select_assigned, select_devices
 from kilonova.gpu.deviceplugin.matching import Candidate, KubeletRequest
 from kilonova.gpu.deviceplugin.plugin_devices import SHARED_GPU
@@ -10,7 +11,6 @@ from kilonova.gpu.deviceplugin.pods import NodePod
 from kilonova.gpu.devices.model import HealthState, NodeInventory
 from kilonova.gpu.kubelet.holdings import HeldDevice, HolderKind, Holding
 from kilonova.gpu.kubelet.interfaces import AllocationRefused
-from kilonova.scheduler.core.model.snapshot import GPU
 from tests.gpu.deviceplugin.node_pods import ended, machine, make_pod, with_health, with_withheld
 
 SMALL = "nvidia.com/mig-1g.10gb"

@@ -7,9 +7,9 @@ from pathlib import Path
 import grpc.aio
 import pytest
 
+from kilonova.catalog.resource_names import GPU
 from kilonova.gpu.deviceplugin.plugin_devices import SHARED_GPU
 from kilonova.gpu.devices.model import HealthState
-from kilonova.scheduler.core.model.snapshot import GPU
 from tests.gpu.deviceplugin.node_pods import ended, make_pod, with_health, with_withheld
 from tests.gpu.deviceplugin.plugin_node import plugin_node
 from tests.gpu.kubelet.plugin_kubelet import PATIENCE

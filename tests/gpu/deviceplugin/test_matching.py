@@ -5,11 +5,11 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from kilonova.catalog.resource_names import GPU
 from kilonova.gpu.deviceplugin.matching import Candidate, KubeletRequest, find_container
 from kilonova.gpu.deviceplugin.pods import NodePod
 from kilonova.gpu.kubelet.holdings import HolderKind, Holding
 from kilonova.gpu.kubelet.pod_resources import KubeletView
-from kilonova.scheduler.core.model.snapshot import GPU
 from tests.gpu.deviceplugin.node_pods import ended, make_pod
 
 OLD = "2026-01-01T00:00:00Z"

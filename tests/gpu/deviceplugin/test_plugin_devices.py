@@ -3,6 +3,7 @@
 from msgspec.structs import replace
 
 from kilonova.api.gpu.annotations import DeviceAssignment, InvalidAnnotation, parse_devices
+from kilonova.catalog.resource_names import GPU
 from kilonova.gpu.deviceplugin.plugin import list_devices
 from kilonova.gpu.deviceplugin.plugin_devices import (
     SHARED_GPU,
@@ -11,7 +12,6 @@ from kilonova.gpu.deviceplugin.plugin_devices import (
     prefer_devices,
 )
 from kilonova.gpu.devices.model import HealthState, MigInstance, NodeInventory
-from kilonova.scheduler.core.model.snapshot import GPU
 from tests.gpu.deviceplugin.node_pods import machine, with_health, with_withheld
 
 NODE = machine("h100:2")

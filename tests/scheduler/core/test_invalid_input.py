@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from kilonova.catalog.resource_names import GPU
 from kilonova.scheduler.core.decisions import InsufficientCapacity, Plan
 from kilonova.scheduler.core.filters.feasibility import FeasibilityCache, Scores
 from kilonova.scheduler.core.gpu.layout import GpuShare
@@ -21,7 +22,7 @@ from kilonova.scheduler.core.model.gangs import (
     single_pod_gang,
 )
 from kilonova.scheduler.core.model.label_columns import Rows
-from kilonova.scheduler.core.model.node_table import GPU, MAX_AMOUNT
+from kilonova.scheduler.core.model.node_table import MAX_AMOUNT
 from kilonova.scheduler.core.model.nodes import Node
 from kilonova.scheduler.core.model.pod_placement import PodPlacement
 from kilonova.scheduler.core.model.requests import GpuRequest, Shape

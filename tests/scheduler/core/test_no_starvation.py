@@ -11,9 +11,9 @@ from random import Random
 
 import pytest
 
+from kilonova.catalog.resource_names import GPU
 from kilonova.scheduler.core.model.cluster import Cluster
 from kilonova.scheduler.core.model.gangs import Gang
-from kilonova.scheduler.core.model.node_table import GPU
 from kilonova.scheduler.core.planner import Planner
 from kilonova.scheduler.core.queueing.forest import build_queue_forest
 from kilonova.scheduler.core.queueing.queues import QueueSpec

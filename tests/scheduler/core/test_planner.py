@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
+from kilonova.catalog.resource_names import GPU
 from kilonova.scheduler.core.decisions import InsufficientCapacity, Plan
 from kilonova.scheduler.core.equivalence import equivalence_key
 from kilonova.scheduler.core.model.cluster import Cluster
 from kilonova.scheduler.core.model.gangs import Gang, GangAntiAffinity, Member, PackConstraint
-from kilonova.scheduler.core.model.node_table import GPU
 from kilonova.scheduler.core.model.pod_affinity import AffinityTerm, PodAffinityRules, PodSelector
 from kilonova.scheduler.core.planner import Planner
 from kilonova.scheduler.core.queueing.forest import build_queue_forest

@@ -7,7 +7,7 @@ from typing import Any
 import yaml
 
 from kilonova.catalog.mig import known_geometries
-from kilonova.scheduler.core.gpu.mig import profile_of_resource
+from kilonova.catalog.resource_names import profile_of_resource
 from kilonova.scheduler.extender.configuration import extender_entry, managed_resources
 
 DEPLOY = Path(__file__).parents[3] / "deploy" / "extender"

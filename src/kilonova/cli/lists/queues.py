@@ -10,6 +10,7 @@ from pathlib import Path
 import typer
 
 from kilonova.api.scheduling import DEFAULT_QUEUE
+from kilonova.catalog.resource_names import GPU
 from kilonova.cli.lists.table_sources import TableSource
 from kilonova.cli.lists.views import Tables
 from kilonova.cli.lists.watch import DELETED, watch_list
@@ -21,7 +22,6 @@ from kilonova.component.command.output.formats import format_table
 from kilonova.component.command.output.list_printer import ListPrinter
 from kilonova.component.command.output.terminal_text import strip_control_characters, to_one_line
 from kilonova.component.failure import CommandFailed
-from kilonova.console.rows.nodes import GPU
 from kilonova.kube import ConnectionFailed, connect
 from kilonova.scheduler.library.capture import CapturedSnapshot, capture_snapshot
 from kilonova.scheduler.library.queue_views import QueueView, read_queue_views

@@ -3,10 +3,10 @@
 from datetime import UTC, datetime
 
 from kilonova.api.times import format_rfc3339, human_duration
+from kilonova.catalog.resource_names import GPU
 from kilonova.cli.lists.queues import format_queue_table
 from kilonova.component.command.output.formats import format_table, pluralize
 from kilonova.scheduler.core.gpu.layout import MILLI_PER_GPU
-from kilonova.scheduler.core.model.node_table import GPU
 from kilonova.scheduler.library.queue_views import QueueView
 from kilonova.scheduler.library.summary import (
     FragmentationSummary,

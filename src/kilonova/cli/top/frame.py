@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from kilonova.catalog.resource_names import GPU
 from kilonova.cli.lists.views import (
     NodeView,
     Tables,
@@ -18,7 +19,6 @@ from kilonova.component.command.output.colours import colour_of_state, paint
 from kilonova.component.command.output.list_printer import format_age, format_number
 from kilonova.component.command.output.terminal_text import crop, display_width, to_one_line, wrap
 from kilonova.console.rows.model import PodRow
-from kilonova.console.rows.nodes import GPU
 from kilonova.console.rows.workloads import STATES
 from kilonova.scheduler.console import QueueRow
 

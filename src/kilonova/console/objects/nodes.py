@@ -6,6 +6,7 @@ from msgspec.structs import force_setattr
 from kilonova.api.gpu import annotations as gpu_annotations
 from kilonova.api.gpu import metrics as gpu_metrics
 from kilonova.api.meta import Condition, intern_value
+from kilonova.catalog.gpu_features import MEMORY, NVLINK_DOMAIN, PRODUCT
 from kilonova.catalog.prices import GPU_PRICE_KEY, NODE_PRICE_KEY
 from kilonova.console.objects.metadata import ObjectMeta, Quantities
 from kilonova.kube import Resource
@@ -18,9 +19,9 @@ class NodeLabels(msgspec.Struct, frozen=True, gc=False):
     block: str = msgspec.field(default="", name="kilonova.dev/block")
     rack: str = msgspec.field(default="", name="kilonova.dev/rack")
     kind: str = msgspec.field(default="", name="kilonova.dev/node-kind")
-    product: str = msgspec.field(default="", name="nvidia.com/gpu.product")
-    memory: str = msgspec.field(default="", name="nvidia.com/gpu.memory")
-    clique: str = msgspec.field(default="", name="nvidia.com/gpu.clique")
+    product: str = msgspec.field(default="", name=PRODUCT)
+    memory: str = msgspec.field(default="", name=MEMORY)
+    clique: str = msgspec.field(default="", name=NVLINK_DOMAIN)
     machine: str = msgspec.field(default="", name="node.kubernetes.io/instance-type")
     capacity_type: str = msgspec.field(default="", name="karpenter.sh/capacity-type")
     gpu_price: str = msgspec.field(default="", name=GPU_PRICE_KEY)

@@ -6,6 +6,7 @@ import msgspec
 
 from kilonova.api.grove import names
 from kilonova.api.podgang import PackConstraint, PodGang
+from kilonova.catalog.resource_names import GPU
 from kilonova.component.console.values import parse_timestamp
 from kilonova.console.objects import PodClique, PodCliqueSet, PodLabels
 from kilonova.console.rows.model import (
@@ -15,7 +16,6 @@ from kilonova.console.rows.model import (
     SetClique,
     SetRow,
 )
-from kilonova.console.rows.nodes import GPU
 from kilonova.console.rows.ownership import outer_workload_id, podcliqueset_id
 from kilonova.console.rows.pods import queue_name
 from kilonova.console.rows.quantities import effective_requests

@@ -7,12 +7,12 @@ from kilonova.api.gpu.annotations import InvalidAnnotation, Topology, parse_topo
 from kilonova.api.meta import Condition
 from kilonova.catalog import NodePrice, PricedNode, load_catalog
 from kilonova.catalog.prices import parse_market, parse_price
+from kilonova.catalog.resource_names import GPU
 from kilonova.component.console.values import parse_quantity, parse_timestamp
 from kilonova.console.objects import Node, NodeMetrics
 from kilonova.console.objects.nodes import NodeMeta
 from kilonova.console.rows.model import NodeRow, UsageRow
 
-GPU = "nvidia.com/gpu"
 _NO_TOPOLOGY = Topology(())
 
 _MAX_GPUS = 1024

@@ -1,10 +1,10 @@
 """Deployments, StatefulSets and Jobs as rows: workloads that may have no pods. Pure."""
 
 from kilonova.api.meta import Condition
+from kilonova.catalog.resource_names import GPU
 from kilonova.component.console.values import condition_rows, parse_timestamp
 from kilonova.console.objects import Job, ReplicatedWorkload
 from kilonova.console.rows.model import OwnerRow
-from kilonova.console.rows.nodes import GPU
 from kilonova.console.rows.ownership import outer_workload_id
 from kilonova.console.rows.pods import queue_name
 from kilonova.console.rows.quantities import effective_requests

@@ -6,10 +6,10 @@ from kilonova.api.gpu.annotations import DeviceAssignment, InvalidAnnotation, pa
 from kilonova.api.group_kinds import GroupKind
 from kilonova.api.scheduling import DEFAULT_QUEUE
 from kilonova.api.workload_owner import CLIQUE
+from kilonova.catalog.resource_names import GPU
 from kilonova.component.console.values import parse_timestamp
 from kilonova.console.objects import ContainerStatus, Pod, PodLabels
 from kilonova.console.rows.model import TERMINAL_PHASES, PodRow
-from kilonova.console.rows.nodes import GPU
 from kilonova.console.rows.ownership import pod_workload_id, podcliqueset_id
 from kilonova.console.rows.pod_state import pod_reason, pod_state
 from kilonova.console.rows.quantities import effective_requests

@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from kilonova.api.scheduling import NOT_OBSERVED
 from kilonova.console.rows.model import (
     TERMINAL_PHASES,
     CliqueRow,
@@ -41,8 +42,6 @@ STATES = (
 )
 """States of a workload; those that need attention come first. `Pending`: none of its pods is
 placed; `Partial`: some are; `Creating`: it has no pods yet; `Empty`: scaled to zero."""
-
-_NOT_OBSERVED = "not yet observed by a scheduler"
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,7 +247,7 @@ def _workload_reason(parts: WorkloadParts, pods: _PodsByLifecycle, state: str) -
         case "Failed" | "Degraded":
             return problem or _failure_message([pod for pod in parts.pods if pod.failing])
         case "Pending" | "Partial":
-            return _pending_message(parts.gangs, pods) or problem or _NOT_OBSERVED
+            return _pending_message(parts.gangs, pods) or problem or NOT_OBSERVED
         case "Creating":
             return problem or _failure_message([pod for pod in parts.pods if pod.failing])
         case "Starting" | "Updating":

@@ -14,7 +14,6 @@ from kilonova.api.meta import Condition, intern_value
 from kilonova.api.simulated_faults import LOST_GPUS_ANNOTATION, XID_ANNOTATION
 from kilonova.kube import Resource
 
-MIG_CONFIG_LABEL = "nvidia.com/mig.config"
 Limits = Mapping[str, str | int | float]
 _LABEL_PREFIXES = ("nvidia.com/", "kilonova.dev/node-kind")
 

@@ -9,13 +9,13 @@ from kilonova.api.gpu.annotations import (
     Topology,
     parse_topology,
 )
+from kilonova.catalog.resource_names import GPU
 from kilonova.scheduler.convert.gpus import convert_node_gpus
 from kilonova.scheduler.core.gpu.layout import MILLI_PER_GPU, GpuLayout
 from kilonova.scheduler.core.gpu.selection import select_devices
 from kilonova.scheduler.core.model.label_columns import NODE_NAME
 from kilonova.scheduler.core.model.requests import GpuRequest, Shape
 from kilonova.scheduler.core.model.requirements import NodeSelectorTerm
-from kilonova.scheduler.core.model.snapshot import GPU
 from kilonova.scheduler.objects.core_v1 import Node
 
 _NO_LAYOUT = GpuLayout()

@@ -13,13 +13,13 @@ from kilonova.api.gpu.annotations import (
     parse_devices,
 )
 from kilonova.catalog.mig import MigProfile
+from kilonova.catalog.resource_names import profile_of_resource
 from kilonova.gpu.deviceplugin.matching import Candidate, KubeletRequest
 from kilonova.gpu.deviceplugin.plugin_devices import SHARED_GPU, is_usable, resource_of
 from kilonova.gpu.deviceplugin.pods import ContainerKind, NodePod
 from kilonova.gpu.devices.model import Device, NodeInventory
 from kilonova.gpu.kubelet.holdings import Holding, find_conflict
 from kilonova.gpu.kubelet.interfaces import AllocationRefused
-from kilonova.scheduler.core.gpu.mig import profile_of_resource
 
 _WHOLE_DEVICE_MILLI = DeviceAssignment(0).milli
 

@@ -15,10 +15,8 @@ from enum import StrEnum
 import msgspec
 
 from kilonova.api.gpu.annotations import DeviceAssignment
+from kilonova.catalog.resource_names import GPU, mig_resource, profile_of_resource
 from kilonova.gpu.devices.model import Device, HealthState, NodeInventory
-from kilonova.scheduler.core.gpu.mig import profile_of_resource
-from kilonova.scheduler.core.model.node_table import mig_resource
-from kilonova.scheduler.core.model.snapshot import GPU
 
 SHARED_GPU = "nvidia.com/gpu.shared"
 """Requested by pods with a share of a GPU, so that the kubelet asks for their devices, too."""

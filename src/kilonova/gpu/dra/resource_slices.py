@@ -10,6 +10,7 @@ import msgspec
 
 from kilonova.api.gpu import slices as gpu_slices
 from kilonova.api.gpu.annotations import DeviceAssignment
+from kilonova.api.gpu.health import UNHEALTHY_TAINT
 from kilonova.api.json import JsonObject
 from kilonova.catalog.mig import MEMORY_SLICES, MigProfile
 from kilonova.gpu.devices.model import Device, HealthState, NodeInventory
@@ -20,7 +21,6 @@ from kilonova.gpu.dra.attributes import (
     instance_capacity,
 )
 
-UNHEALTHY_TAINT = "gpu.kilonova.dev/unhealthy"
 WITHHELD_TAINT = "gpu.kilonova.dev/withheld"
 """Of a whole GPU that is to be partitioned."""
 

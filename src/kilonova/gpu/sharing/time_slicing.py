@@ -23,6 +23,7 @@ from typing import Annotated, Protocol
 import msgspec
 from msgspec import Meta
 
+from kilonova.catalog.resource_names import GPU
 from kilonova.gpu.devices.errors import GpuError, GpuErrorKind
 from kilonova.gpu.devices.model import Device
 
@@ -117,7 +118,7 @@ def parse_sharing(value: Mapping[str, object]) -> SharingConfig:
     if config.mps is not None and config.time_slicing is not None:
         raise ValueError("sharing: timeSlicing and mps exclude each other; remove one of them")
     for each in config.mps.resources if config.mps is not None else ():
-        if each.name != "nvidia.com/gpu":
+        if each.name != GPU:
             raise ValueError(f"sharing.mps.resources: {each.name}: MPS shares nvidia.com/gpu alone")
     return config
 

@@ -13,12 +13,13 @@ from typing import TypeAlias
 import msgspec
 import numpy as np
 
+from kilonova.catalog.resource_names import GPU
 from kilonova.gpu.topologyservice.views import DOMAIN_LABELS, NodeView
 from kilonova.scheduler.core.gpu.device_sets import MAX_DEVICES
 from kilonova.scheduler.core.gpu.layout import GpuLayout
 from kilonova.scheduler.core.model.gangs import Gang, Group, Member, PackConstraint
 from kilonova.scheduler.core.model.label_columns import ABSENT
-from kilonova.scheduler.core.model.node_table import GPU, PODS
+from kilonova.scheduler.core.model.node_table import PODS
 from kilonova.scheduler.core.model.pod_placement import PodPlacement
 from kilonova.scheduler.core.model.requests import GpuPreference, GpuRequest, Shape
 from kilonova.scheduler.core.model.snapshot import Snapshot
@@ -31,7 +32,7 @@ ViewLookup: TypeAlias = Callable[[str], NodeView | None]
 """Finds the view of a node."""
 
 _RACK, _CLIQUE = DOMAIN_LABELS[-2:]
-_GPU_NODES = Toleration(key="nvidia.com/gpu", operator="Exists")
+_GPU_NODES = Toleration(key=GPU, operator="Exists")
 
 
 class InvalidQuery(ValueError):

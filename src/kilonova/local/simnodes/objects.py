@@ -9,24 +9,22 @@ from kilonova import __version__
 from kilonova.api.gpu.annotations import TOPOLOGY, DeviceAssignment
 from kilonova.api.json import JsonObject
 from kilonova.api.times import format_rfc3339
+from kilonova.api.topology_labels import BLOCK, RACK, ZONE
+from kilonova.catalog.gpu_features import NVLINK_DOMAIN
 from kilonova.catalog.prices import NODE_PRICE_KEY
+from kilonova.catalog.resource_names import GPU
 from kilonova.local.kubelet_common.nodes import NODE_KIND_LABEL
 from kilonova.local.simnodes.fleet.model import FleetNode
 from kilonova.local.simnodes.gpus.topology import build_feature_labels, build_topology_annotation
 from kilonova.local.simnodes.lifecycle.node_objects import (
-    BLOCK_LABEL,
     BOOTING,
     FLEET_ANNOTATION,
     MACHINE_ANNOTATION,
     MACHINE_TYPE_LABEL,
     MARKET_LABEL,
     NUMBER_ANNOTATION,
-    RACK_LABEL,
-    ZONE_LABEL,
 )
 
-GPU_RESOURCE = "nvidia.com/gpu"
-NVLINK_DOMAIN_LABEL = "nvidia.com/gpu.clique"
 MAX_NODES = 128 << 8
 MAX_PODS = 254
 """The number of addresses of a node: a /24 each."""
@@ -74,8 +72,8 @@ def build_node_labels(node: FleetNode) -> dict[str, str]:
     """The labels of topology, machine and group."""
     group = node.group
     optional = {
-        BLOCK_LABEL: node.block,
-        RACK_LABEL: node.rack,
+        BLOCK: node.block,
+        RACK: node.rack,
         MACHINE_TYPE_LABEL: group.machine,
         MARKET_LABEL: group.market,
     }
@@ -83,7 +81,7 @@ def build_node_labels(node: FleetNode) -> dict[str, str]:
         "kubernetes.io/hostname": node.name,
         "kubernetes.io/os": "linux",
         "kubernetes.io/arch": "amd64",
-        ZONE_LABEL: node.zone,
+        ZONE: node.zone,
         NODE_KIND_LABEL: "sim",
         **{name: value for name, value in optional.items() if value},
         **_build_gpu_labels(node),
@@ -189,7 +187,7 @@ def _build_gpu_labels(node: FleetNode) -> dict[str, str]:
     if gpu is None:
         return {}
     is_domain = gpu.nvlink == "rack" and node.rack
-    domain = {NVLINK_DOMAIN_LABEL: f"{node.rack}.0"} if is_domain else {}
+    domain = {NVLINK_DOMAIN: f"{node.rack}.0"} if is_domain else {}
     return {**build_feature_labels(gpu), **domain}
 
 
@@ -202,7 +200,7 @@ def _build_capacity(node: FleetNode) -> dict[str, str]:
         "pods": str(group.pods),
     }
     if group.gpu is not None:
-        capacity[GPU_RESOURCE] = str(group.gpu.count)
+        capacity[GPU] = str(group.gpu.count)
     return capacity
 
 
@@ -210,7 +208,7 @@ def _build_allocatable(node: FleetNode, lost: frozenset[int]) -> dict[str, str]:
     """The allocatable resources: all but lost GPUs."""
     amounts, gpu = _build_capacity(node), node.group.gpu
     if gpu is not None:
-        amounts[GPU_RESOURCE] = str(gpu.count - sum(index < gpu.count for index in lost))
+        amounts[GPU] = str(gpu.count - sum(index < gpu.count for index in lost))
     return amounts
 
 

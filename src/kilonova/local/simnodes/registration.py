@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from kilonova.api.gpu.annotations import AGENT, TOPOLOGY
+from kilonova.catalog.resource_names import GPU
 from kilonova.kube import AlreadyExists, BadRequest, Client, Invalid, KubeError, NotFound, Resource
 from kilonova.kube.observability.structured_logging import get_logger
 from kilonova.local.kubelet_common.leases import (
@@ -226,7 +227,7 @@ class NodeRegistration:
         status = objects.build_node_status(node, self._now(), lost)
         ready = any((c.type, c.status) == ("Ready", "True") for c in existing.status.conditions)
         if has_agent:  # it publishes the GPUs that are left
-            status["allocatable"].pop(objects.GPU_RESOURCE, None)
+            status["allocatable"].pop(GPU, None)
         published = existing.status.allocatable
         if not ready or status["allocatable"].items() - published.items():
             await self._client.patch(NODES, node.name, {"status": status}, subresource="status")

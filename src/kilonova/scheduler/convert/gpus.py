@@ -19,13 +19,11 @@ from kilonova.api.gpu.annotations import (
     parse_devices,
     parse_topology,
 )
+from kilonova.catalog.gpu_features import FAMILY, MEMORY, PRODUCT
 from kilonova.catalog.mig import MigGeometry, MigProfile, geometry_named
 from kilonova.scheduler.core.gpu.identity import GpuId
 from kilonova.scheduler.core.gpu.layout import Gpu, GpuLayout, GpuShare
 
-_PRODUCT_LABEL = "nvidia.com/gpu.product"
-_MEMORY_LABEL = "nvidia.com/gpu.memory"
-_FAMILY_LABEL = "nvidia.com/gpu.family"
 _MEBIBYTES = re.compile(r"[0-9]{1,9}", re.ASCII)
 
 
@@ -85,8 +83,8 @@ def encode_devices(shares: tuple[GpuShare, ...]) -> str:
 
 
 def _layout_from_labels(labels: Mapping[str, str], count: int) -> GpuLayout:
-    model, architecture = labels.get(_PRODUCT_LABEL, ""), labels.get(_FAMILY_LABEL, "")
-    text = labels.get(_MEMORY_LABEL, "")
+    model, architecture = labels.get(PRODUCT, ""), labels.get(FAMILY, "")
+    text = labels.get(MEMORY, "")
     # A longer number is not a valid memory size and would overflow.
     memory = int(text) if _MEBIBYTES.fullmatch(text) else 0
     if not model and not memory and not architecture:

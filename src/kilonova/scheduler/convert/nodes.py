@@ -3,9 +3,10 @@
 from typing import cast
 
 from kilonova.api.gpu.annotations import InvalidAnnotation
+from kilonova.catalog.resource_names import GPU
 from kilonova.scheduler.convert.gpus import convert_node_gpus
 from kilonova.scheduler.convert.quantities import convert_quantities
-from kilonova.scheduler.core.model.node_table import GPU, MAX_GPUS
+from kilonova.scheduler.core.model.node_table import MAX_GPUS
 from kilonova.scheduler.core.model.nodes import Node
 from kilonova.scheduler.core.model.taints import Effect, Taint
 from kilonova.scheduler.objects.core_v1 import Node as WireNode

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 
 from kilonova.api.quantity import Format, Quantity, QuantityError, quantity_from_json
+from kilonova.catalog.resource_names import GPU
 from kilonova.scheduler.core.gpu.layout import MILLI_PER_GPU
-from kilonova.scheduler.core.model.node_table import GPU
 
 Quantities = Mapping[str, str | int | float]
 

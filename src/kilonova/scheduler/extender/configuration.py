@@ -3,7 +3,7 @@
 from typing import Any
 
 from kilonova.catalog.mig import known_geometries
-from kilonova.scheduler.core.model.node_table import GPU, mig_resource
+from kilonova.catalog.resource_names import GPU, mig_resource
 
 HTTP_TIMEOUT = "5s"
 

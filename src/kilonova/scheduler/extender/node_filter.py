@@ -9,12 +9,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from kilonova.catalog.resource_names import GPU
 from kilonova.scheduler.convert.gangs.podgangs import GangNotReady, convert_single_pod
 from kilonova.scheduler.core.filters.feasibility import FeasibilityCache
 from kilonova.scheduler.core.filters.node_filters import FilterReason
 from kilonova.scheduler.core.model.gangs import Member
 from kilonova.scheduler.core.model.label_columns import Rows
-from kilonova.scheduler.core.model.node_table import GPU, PODS
+from kilonova.scheduler.core.model.node_table import PODS
 from kilonova.scheduler.core.model.requests import GpuPreference, GpuRequest, Shape, is_host_port
 from kilonova.scheduler.core.model.snapshot import Snapshot
 from kilonova.scheduler.objects.core_v1 import Pod

@@ -9,11 +9,10 @@ from collections.abc import Mapping
 from kilonova.api.grove import PodCliqueSet, names
 from kilonova.api.json import JsonObject
 from kilonova.api.pods.specs import list_containers, with_claims
+from kilonova.catalog.resource_names import GPU
 from kilonova.workloads.builders.labels import build_owned_metadata, build_replica_labels
 from kilonova.workloads.builders.template_lookup import find_group_of_clique
 from kilonova.workloads.settings import OperatorSettings
-
-_GPU_RESOURCE = "nvidia.com/gpu"
 
 
 def build_compute_domains(
@@ -79,6 +78,6 @@ def _requests_gpu(container: JsonObject) -> bool:
     resources: JsonObject = container.get("resources") or {}
     for side in ("limits", "requests"):
         amounts: JsonObject = resources.get(side) or {}
-        if str(amounts.get(_GPU_RESOURCE, "0")) != "0":
+        if str(amounts.get(GPU, "0")) != "0":
             return True
     return False

@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from kilonova.catalog.gpu_features import NVLINK_DOMAIN
 from kilonova.local.simnodes import FleetError, load_fleet
 from kilonova.local.simnodes.fleet.model import FleetNode, iter_fleet_nodes
-from kilonova.local.simnodes.objects import NVLINK_DOMAIN_LABEL, build_node_labels
+from kilonova.local.simnodes.objects import build_node_labels
 
 
 def nodes_of(name: str, group: str) -> list[FleetNode]:
@@ -39,17 +40,14 @@ def test_the_large_fleet_has_two_thousand_nodes_of_the_same_kinds() -> None:
 @pytest.mark.parametrize("name", ["small", "large"])
 def test_every_rack_of_gb200_is_an_nvlink_domain_of_its_own(name: str) -> None:
     domains = Counter(
-        (each.rack, build_node_labels(each)[NVLINK_DOMAIN_LABEL])
-        for each in nodes_of(name, "nvl72")
+        (each.rack, build_node_labels(each)[NVLINK_DOMAIN]) for each in nodes_of(name, "nvl72")
     )
     assert set(domains.values()) == {18}
     assert len({domain for _, domain in domains}) == len(domains)
 
 
 def test_machines_whose_nvlink_ends_at_the_board_are_in_no_domain() -> None:
-    assert not any(
-        NVLINK_DOMAIN_LABEL in build_node_labels(each) for each in nodes_of("small", "h100")
-    )
+    assert not any(NVLINK_DOMAIN in build_node_labels(each) for each in nodes_of("small", "h100"))
 
 
 def test_unknown_preset_lists_the_choices(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import msgspec
 import pytest
 
 from kilonova.api.scheduling import Reservation, ReservedNode
+from kilonova.catalog.resource_names import GPU
 from kilonova.scheduler.cache.reservations.state import ReservationState
 from kilonova.scheduler.convert.gangs.podgangs import GangNotReady
 from kilonova.scheduler.convert.pods.members import InvalidRequest
@@ -26,7 +27,6 @@ from kilonova.scheduler.convert.reservations.reserved_nodes import (
 )
 from kilonova.scheduler.core.gpu.layout import GpuShare
 from kilonova.scheduler.core.model.gangs import Gang, Member
-from kilonova.scheduler.core.model.node_table import GPU
 from kilonova.scheduler.core.model.pod_placement import PodPlacement
 from kilonova.scheduler.core.model.requests import GpuRequest
 from kilonova.scheduler.reservations.status import compute_status, status_change

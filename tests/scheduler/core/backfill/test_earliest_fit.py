@@ -5,10 +5,10 @@ from random import Random
 
 import pytest
 
+from kilonova.catalog.resource_names import GPU
 from kilonova.scheduler.core.backfill.shadow import EarliestFit, expected_end, find_earliest_fit
 from kilonova.scheduler.core.filters.feasibility import FeasibilityCache
 from kilonova.scheduler.core.model.cluster import Cluster
-from kilonova.scheduler.core.model.node_table import GPU
 from kilonova.scheduler.core.planner import Planner
 from kilonova.scheduler.core.scheduling_cycle import PlannerPolicy
 from tests.scheduler.core.support.clusters import gang, group, node, placer, snapshot_of, tight

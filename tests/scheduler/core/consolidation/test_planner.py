@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kilonova.catalog.resource_names import GPU
 from kilonova.scheduler.core.consolidation.migration import GangMigration, MigrationBudget
 from kilonova.scheduler.core.consolidation.planner import Consolidation
 from kilonova.scheduler.core.decisions import GangPlacement
 from kilonova.scheduler.core.gpu.layout import GpuShare
 from kilonova.scheduler.core.model.cluster import Cluster
 from kilonova.scheduler.core.model.gangs import Gang, GangAntiAffinity, PackConstraint
-from kilonova.scheduler.core.model.node_table import GPU
 from kilonova.scheduler.core.model.nodes import Node
 from kilonova.scheduler.core.model.pod_placement import PodPlacement
 from kilonova.scheduler.core.planner import Planner

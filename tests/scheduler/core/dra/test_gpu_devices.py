@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from kilonova.catalog.mig import MEDIA_EXTENSION, geometry_named
+from kilonova.catalog.resource_names import GPU
 from kilonova.scheduler.core.dra.claim_ledger import PublishedAllocation
 from kilonova.scheduler.core.dra.claims import (
     AllocatedDevice,
@@ -21,7 +22,6 @@ from kilonova.scheduler.core.gpu.identity import GpuId, GpuReference
 from kilonova.scheduler.core.gpu.layout import Gpu, GpuLayout, GpuShare
 from kilonova.scheduler.core.model.cluster import Cluster
 from kilonova.scheduler.core.model.gangs import Gang, Group, Member
-from kilonova.scheduler.core.model.node_table import GPU
 from kilonova.scheduler.core.model.nodes import Node
 from kilonova.scheduler.core.model.pod_placement import PodPlacement
 from kilonova.scheduler.core.model.requests import GpuRequest, Shape

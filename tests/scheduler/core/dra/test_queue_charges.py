@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
+from kilonova.catalog.resource_names import GPU
 from kilonova.scheduler.core.decisions import Plan
 from kilonova.scheduler.core.dra.claims import ALL_DEVICES, ClaimRequest, DeviceRequestOption
 from kilonova.scheduler.core.model.cluster import Cluster, gang_charges, shape_charges
 from kilonova.scheduler.core.model.gangs import Gang, Group, Member
-from kilonova.scheduler.core.model.node_table import GPU
 from kilonova.scheduler.core.planner import Planner
 from kilonova.scheduler.core.queueing.forest import build_queue_forest
 from kilonova.scheduler.core.queueing.ledger import LimitExceeded

@@ -10,6 +10,7 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from kilonova.api import image_taint
+from kilonova.catalog.resource_names import GPU
 from kilonova.scheduler.core.decisions import InsufficientCapacity
 from kilonova.scheduler.core.explain import Explainer, explain, explain_placement
 from kilonova.scheduler.core.explain.trial_cluster import TrialCluster
@@ -25,7 +26,6 @@ from kilonova.scheduler.core.model.gangs import (
     SegmentConstraint,
 )
 from kilonova.scheduler.core.model.label_columns import Rows
-from kilonova.scheduler.core.model.node_table import GPU
 from kilonova.scheduler.core.model.nodes import Node, Taint
 from kilonova.scheduler.core.model.pod_affinity import AffinityTerm, PodAffinityRules, PodSelector
 from kilonova.scheduler.core.model.requests import GpuPreference, GpuRequest, Shape

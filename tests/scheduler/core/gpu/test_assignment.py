@@ -7,11 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kilonova.catalog.mig import geometry_named
+from kilonova.catalog.resource_names import GPU
 from kilonova.scheduler.core.filters.feasibility import FeasibilityCache, count_fitting
 from kilonova.scheduler.core.gpu.assignment import assign_devices, make_placements
 from kilonova.scheduler.core.gpu.layout import MILLI_PER_GPU, Gpu, GpuLayout, GpuShare
 from kilonova.scheduler.core.model.gangs import Member
-from kilonova.scheduler.core.model.node_table import GPU
 from kilonova.scheduler.core.model.nodes import Node
 from kilonova.scheduler.core.model.pod_placement import PodPlacement
 from kilonova.scheduler.core.model.requests import GpuPreference, GpuRequest, Shape

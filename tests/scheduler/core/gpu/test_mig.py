@@ -11,10 +11,8 @@ from kilonova.scheduler.core.gpu.mig import (
     fit_counts,
     place_instances,
     placement_loss,
-    profile_of_resource,
     remaining_value,
 )
-from kilonova.scheduler.core.model.node_table import mig_resource
 from tests.catalog.mig_states import legal_states, maximal_states, occupied_mask, part
 
 H100 = part("H100-80GB")
@@ -164,27 +162,6 @@ def test_fit_count_is_number_of_placeable_instances(geometry: MigGeometry, mask:
         count = int(fit_counts(geometry, profile.name)[mask])
         assert place_instances(geometry, mask, [profile.name] * count) is not None
         assert place_instances(geometry, mask, [profile.name] * (count + 1)) is None
-
-
-@pytest.mark.parametrize(
-    ("resource", "profile"),
-    [
-        ("nvidia.com/mig-1g.10gb", "1g.10gb"),
-        ("nvidia.com/mig-1g.10gb.me", "1g.10gb+me"),
-        ("nvidia.com/mig-1g.24gb.me.all", "1g.24gb+me.all"),
-        ("nvidia.com/mig-1g.24gb-me", "1g.24gb-me"),
-        ("nvidia.com/gpu", None),
-        ("nvidia.com/mig-small", None),
-    ],
-)
-def test_profile_of_extended_resource(resource: str, profile: str | None) -> None:
-    assert profile_of_resource(resource) == profile
-
-
-@pytest.mark.parametrize("geometry", known_geometries(), ids=lambda each: each.name)
-def test_resource_name_round_trips_to_profile(geometry: MigGeometry) -> None:
-    names = [profile.name for profile in geometry.profiles]
-    assert [profile_of_resource(mig_resource(profile)) for profile in names] == names
 
 
 def test_equal_geometries_share_their_tables() -> None:

@@ -15,9 +15,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kilonova.catalog.resource_names import GPU
 from kilonova.scheduler.core.filters.feasibility import FeasibilityCache
 from kilonova.scheduler.core.model.gangs import Gang, Group, Member, PackConstraint, single_pod_gang
-from kilonova.scheduler.core.model.node_table import GPU
 from kilonova.scheduler.core.model.requests import GpuRequest
 from kilonova.scheduler.core.model.snapshot import Snapshot
 from kilonova.scheduler.core.placement.placer import Placer

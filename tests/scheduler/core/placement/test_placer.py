@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kilonova.catalog.resource_names import GPU
 from kilonova.scheduler.core.model.gangs import (
     Gang,
     GangAntiAffinity,
@@ -15,7 +16,6 @@ from kilonova.scheduler.core.model.gangs import (
     PackConstraint,
     SegmentConstraint,
 )
-from kilonova.scheduler.core.model.node_table import GPU
 from kilonova.scheduler.core.model.pod_placement import PodPlacement
 from kilonova.scheduler.core.model.snapshot import Snapshot
 from tests.scheduler.core.support.clusters import (

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
+from kilonova.catalog.resource_names import GPU
 from kilonova.scheduler.core.decisions import Plan
 from kilonova.scheduler.core.model.cluster import Cluster
 from kilonova.scheduler.core.model.gangs import PackConstraint
-from kilonova.scheduler.core.model.node_table import GPU
 from kilonova.scheduler.core.queueing.ledger import LimitExceeded
 from kilonova.scheduler.core.queueing.queues import QueueSpec
 from kilonova.scheduler.core.scheduling_cycle import PlannerPolicy

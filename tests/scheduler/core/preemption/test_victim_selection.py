@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import pytest
 
+from kilonova.catalog.resource_names import GPU
 from kilonova.scheduler.core.decisions import InsufficientCapacity, Plan
 from kilonova.scheduler.core.explain import explain
 from kilonova.scheduler.core.model.cluster import Cluster, RunningGang
 from kilonova.scheduler.core.model.gangs import Gang, Group, Member
-from kilonova.scheduler.core.model.node_table import GPU
 from kilonova.scheduler.core.model.pod_affinity import AffinityTerm, PodAffinityRules, PodSelector
 from kilonova.scheduler.core.model.requirements import Requirement
 from kilonova.scheduler.core.planner import Planner

@@ -3,11 +3,11 @@
 import numpy as np
 
 from kilonova.catalog.mig import known_geometries
+from kilonova.catalog.resource_names import GPU
 from kilonova.scheduler.core.gpu.assignment import assign_devices
 from kilonova.scheduler.core.gpu.layout import Gpu, GpuLayout, GpuShare
 from kilonova.scheduler.core.gpu.mig import ANY_PROFILE, best_start, remaining_value
 from kilonova.scheduler.core.model.gangs import Member
-from kilonova.scheduler.core.model.node_table import GPU
 from kilonova.scheduler.core.model.nodes import Node
 from kilonova.scheduler.core.model.pod_placement import PodPlacement
 from kilonova.scheduler.core.model.requests import GpuRequest, Shape

@@ -5,9 +5,9 @@ from collections import Counter
 import numpy as np
 import pytest
 
+from kilonova.catalog.resource_names import GPU
 from kilonova.scheduler.core.filters.feasibility import FeasibilityCache
 from kilonova.scheduler.core.gpu.layout import Gpu, GpuLayout
-from kilonova.scheduler.core.model.node_table import GPU
 from kilonova.scheduler.core.model.nodes import Node
 from kilonova.scheduler.core.model.requests import GpuRequest, Shape
 from kilonova.scheduler.core.model.snapshot import Snapshot

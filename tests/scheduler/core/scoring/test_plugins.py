@@ -5,8 +5,8 @@ from itertools import product
 import numpy as np
 import pytest
 
+from kilonova.catalog.resource_names import GPU
 from kilonova.scheduler.core.model.gangs import Member
-from kilonova.scheduler.core.model.node_table import GPU
 from kilonova.scheduler.core.model.nodes import Node
 from kilonova.scheduler.core.model.pod_placement import PodPlacement
 from kilonova.scheduler.core.model.requests import Shape

@@ -1,9 +1,9 @@
 """Small clusters and gangs for tests of placement."""
 
+from kilonova.catalog.resource_names import GPU
 from kilonova.scheduler.core.filters.feasibility import FeasibilityCache, Scores
 from kilonova.scheduler.core.model.gangs import Gang, Group, Member, PackConstraint
 from kilonova.scheduler.core.model.label_columns import Rows
-from kilonova.scheduler.core.model.node_table import GPU
 from kilonova.scheduler.core.model.nodes import Node
 from kilonova.scheduler.core.model.requests import GpuRequest, Shape
 from kilonova.scheduler.core.model.snapshot import Snapshot

@@ -6,6 +6,7 @@ from random import Random
 
 import numpy as np
 
+from kilonova.catalog.resource_names import GPU
 from kilonova.scheduler.core.filters.feasibility import count_fitting
 from kilonova.scheduler.core.gpu.assignment import make_placements
 from kilonova.scheduler.core.model.cluster import Cluster
@@ -18,7 +19,6 @@ from kilonova.scheduler.core.model.gangs import (
     PackConstraint,
     SegmentConstraint,
 )
-from kilonova.scheduler.core.model.node_table import GPU
 from kilonova.scheduler.core.model.nodes import Node
 from kilonova.scheduler.core.model.requests import GpuRequest, Shape
 from kilonova.scheduler.core.model.snapshot import Snapshot

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from itertools import chain, combinations
 from random import Random
 
+from kilonova.catalog.resource_names import GPU
 from kilonova.scheduler.core.gpu.layout import GpuShare
 from kilonova.scheduler.core.model.cluster import Cluster, RunningGang, gang_charges
 from kilonova.scheduler.core.model.gangs import Gang, Group, Member, PackConstraint
-from kilonova.scheduler.core.model.node_table import GPU
 from kilonova.scheduler.core.model.nodes import Node
 from kilonova.scheduler.core.model.pod_placement import PodPlacement
 from kilonova.scheduler.core.model.requests import GpuRequest, Shape

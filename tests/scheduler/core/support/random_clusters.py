@@ -6,6 +6,7 @@ from dataclasses import replace
 from hypothesis import strategies as st
 
 from kilonova.catalog.mig import geometry_named
+from kilonova.catalog.resource_names import GPU
 from kilonova.scheduler.core.gpu.layout import Gpu, GpuLayout
 from kilonova.scheduler.core.model.gangs import (
     Gang,
@@ -16,7 +17,6 @@ from kilonova.scheduler.core.model.gangs import (
     PackConstraint,
     SegmentConstraint,
 )
-from kilonova.scheduler.core.model.node_table import GPU
 from kilonova.scheduler.core.model.nodes import Node, Taint
 from kilonova.scheduler.core.model.requests import (
     GpuPreference,

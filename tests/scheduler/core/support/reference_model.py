@@ -4,11 +4,11 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from itertools import combinations
 
+from kilonova.catalog.resource_names import GPU, mig_resource
 from kilonova.scheduler.core.decisions import GangPlacement, Plan, UnschedulableGang
 from kilonova.scheduler.core.gpu.layout import MILLI_PER_GPU, requested_share
 from kilonova.scheduler.core.model.cluster import Cluster, RunningGang, gang_charges, shape_charges
 from kilonova.scheduler.core.model.gangs import Gang, Group
-from kilonova.scheduler.core.model.node_table import GPU, mig_resource
 from kilonova.scheduler.core.model.pod_placement import PodPlacement
 from kilonova.scheduler.core.model.requests import GpuPreference, Shape, implied_allocatable
 from kilonova.scheduler.core.model.snapshot import Snapshot

@@ -4,6 +4,7 @@ from typing import Annotated
 
 import typer
 
+from kilonova.catalog.resource_names import GPU
 from kilonova.cli.commands.name_completion import complete_queues
 from kilonova.component.command.flags import (
     Context,
@@ -16,8 +17,6 @@ from kilonova.component.command.flags import (
 )
 from kilonova.component.failure import CommandFailed, WrongUsage
 
-_GPU = "nvidia.com/gpu"
-
 
 def queues(
     name: Annotated[
@@ -26,7 +25,7 @@ def queues(
     ] = None,
     resource: Annotated[
         str, typer.Option(metavar="NAME", help="Resource whose amounts are shown.")
-    ] = _GPU,
+    ] = GPU,
     watch: Watch = False,
     output: ListOutput = "table",
     no_headers: NoHeaders = False,

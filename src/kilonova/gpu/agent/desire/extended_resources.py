@@ -4,16 +4,9 @@ from collections import Counter
 from collections.abc import Container, Mapping
 
 from kilonova.api.gpu.health import HealthRecord
+from kilonova.catalog.resource_names import GPU, mig_resource
 from kilonova.gpu.agent.desire.topology import unhealthy_reason
 from kilonova.gpu.devices.model import NodeInventory
-
-GPU_RESOURCE = "nvidia.com/gpu"
-MIG_RESOURCE_PREFIX = "nvidia.com/mig-"
-
-
-def mig_resource(profile: str) -> str:
-    """The resource of a profile, as NVIDIA's device plugin names it."""
-    return f"{MIG_RESOURCE_PREFIX}{profile.replace('+', '.')}"
 
 
 def build_resources(
@@ -28,8 +21,8 @@ def build_resources(
     `withheld` devices as a whole, by their UUIDs.
     """
     usable = [each for each in inventory.devices if not unhealthy_reason(each, health)]
-    capacity = Counter({GPU_RESOURCE: len(inventory.devices)})
-    allocatable = Counter({GPU_RESOURCE: sum(each.uuid not in withheld for each in usable)})
+    capacity = Counter({GPU: len(inventory.devices)})
+    allocatable = Counter({GPU: sum(each.uuid not in withheld for each in usable)})
     for counts, devices in ((capacity, inventory.devices), (allocatable, usable)):
         counts.update(
             mig_resource(instance.profile)

@@ -17,7 +17,7 @@ from kilonova.api.gpu.annotations import (
 from kilonova.api.gpu.health import HEALTH, UNHEALTHY_TAINT, HealthRecord, format_health
 from kilonova.api.json import JsonObject
 from kilonova.api.meta import Condition
-from kilonova.gpu.agent.desire.extended_resources import MIG_RESOURCE_PREFIX
+from kilonova.catalog.resource_names import MIG_PREFIX
 from kilonova.gpu.agent.resources import Node, Taint
 from kilonova.gpu.topology.labels import MIG_LABEL_PREFIX
 from kilonova.kube.status import (
@@ -60,7 +60,7 @@ def build_node_patch(node: Node, desired: DesiredNode, now: datetime) -> JsonObj
         if wanted is None:
             continue
         texts = {key: str(each) for key, each in present_amounts.items()}
-        if changed := _differences(texts, wanted, MIG_RESOURCE_PREFIX):
+        if changed := _differences(texts, wanted, MIG_PREFIX):
             status[name] = changed
     if conditions := _changed_conditions(node.status.conditions, desired.conditions, now):
         status["conditions"] = conditions

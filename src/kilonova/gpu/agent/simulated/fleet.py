@@ -15,9 +15,10 @@ from kilonova.gpu.agent.desire.conditions import healthy_condition
 from kilonova.gpu.agent.desire.node import DesiredNode
 from kilonova.gpu.agent.holders import read_holders
 from kilonova.gpu.agent.node_writer import NodeWriter
-from kilonova.gpu.agent.resources import MIG_CONFIG_LABEL, Node, Pod
+from kilonova.gpu.agent.resources import Node, Pod
 from kilonova.gpu.agent.simulated.claim_objects import Claim, list_node_keys
 from kilonova.gpu.agent.simulated.faults import Xid, find_new_xid
+from kilonova.gpu.mig.parted.node_label import CONFIG_LABEL
 from kilonova.kube import Controller, Key, Reflector, Result, Watch
 from kilonova.kube.informers.store import Store
 from kilonova.kube.status import find_condition
@@ -210,7 +211,7 @@ def _needs_devices(node: Node, pods: Sequence[Pod]) -> bool:
     annotations = node.metadata.annotations
     if annotations.lost_gpus or annotations.health or annotations.strategy:
         return True
-    if node.metadata.labels.get(MIG_CONFIG_LABEL):
+    if node.metadata.labels.get(CONFIG_LABEL):
         return True
     if "migEnabled" in annotations.topology or '"healthy"' in annotations.topology:
         return True

@@ -11,13 +11,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from msgspec.structs import replace
 
 from kilonova.api.gpu.annotations import DeviceAssignment, InvalidAnnotation, parse_devices
+from kilonova.catalog.resource_names import GPU, mig_resource
 from kilonova.gpu.agent.resources import Container, Pod
 from kilonova.gpu.devices.model import NodeInventory
 from kilonova.gpu.exporter.model import DeviceUser
 from kilonova.gpu.kubelet.holdings import HeldDevice, HolderKind, Holding
-
-_WHOLE = "nvidia.com/gpu"
-_SLICE = "nvidia.com/mig-"
 
 
 def list_device_users(
@@ -82,12 +80,10 @@ def _split(
 
 
 def _fits(assignment: DeviceAssignment, resource: str) -> bool:
-    if resource == _WHOLE:
+    if resource == GPU:
         return not assignment.profile
     # `1g.10gb+me` is requested as `nvidia.com/mig-1g.10gb.me`.
-    return bool(assignment.profile) and (
-        resource == f"{_SLICE}{assignment.profile.replace('+', '.')}"
-    )
+    return bool(assignment.profile) and (resource == mig_resource(assignment.profile))
 
 
 def _count(amount: str | float) -> int:

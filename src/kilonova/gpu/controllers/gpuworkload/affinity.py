@@ -13,12 +13,13 @@ from kilonova.api.group_kinds import get_well_known
 from kilonova.api.json import JsonObject
 from kilonova.api.kgwe import SchedulingConstraints, WorkloadReference
 from kilonova.api.workload_owner import Workload, workload_metadata
+from kilonova.catalog.resource_names import GPU
 from kilonova.gpu.controllers.gpuworkload.gpu_resources import INVALID
 from kilonova.gpu.controllers.gpuworkload.invalid_spec import InvalidSpec
 
 WORKLOAD_KIND = get_well_known("GPUWorkload")
 _HOSTNAME = "kubernetes.io/hostname"
-_GPU_TAINT: JsonObject = {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}
+_GPU_TAINT: JsonObject = {"key": GPU, "operator": "Exists", "effect": "NoSchedule"}
 """The taint that keeps other pods off GPU nodes."""
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"

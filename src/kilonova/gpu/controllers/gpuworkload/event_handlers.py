@@ -5,11 +5,11 @@ from typing import Any
 
 from kilonova.api.gpu.annotations import TOPOLOGY
 from kilonova.api.podgang import PodGang
+from kilonova.catalog.resource_names import GPU
 from kilonova.gpu.controllers.caches import BY_NODE, Caches, list_workload_keys
 from kilonova.gpu.controllers.node_devices import NodeDevices
 from kilonova.gpu.controllers.resources import ChildObject
 from kilonova.kube import ChangeWatch, Key, Watch
-from kilonova.scheduler.core.model.snapshot import GPU
 from kilonova.scheduler.objects.core_v1 import Node, Pod
 
 NODES_CHANGED: Key = ("", "")

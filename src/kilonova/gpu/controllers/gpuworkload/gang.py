@@ -4,12 +4,12 @@ from kilonova.api.grove import names as grove_names
 from kilonova.api.json import JsonObject
 from kilonova.api.kgwe import GPUWorkload, names
 from kilonova.api.scheduling_names import DURATION, KAI_QUEUE, PREEMPTIBLE, QUEUE
+from kilonova.catalog.gpu_features import NVLINK_DOMAIN
 from kilonova.gpu.controllers.gpuworkload.pods import build_labels, uses_own_priority
 from kilonova.gpu.controllers.gpuworkload.split import Split
 from kilonova.gpu.controllers.resources import WORKLOADS
 from kilonova.kube.owner_references import build_owner_reference
 
-NVLINK_DOMAIN = "nvidia.com/gpu.clique"
 """The label of nodes whose GPUs are connected by NVLink across machines."""
 _QUEUES = (QUEUE, KAI_QUEUE)
 

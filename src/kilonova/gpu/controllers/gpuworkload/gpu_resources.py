@@ -11,14 +11,13 @@ from typing import Any, cast
 from kilonova.api.gpu import annotations
 from kilonova.api.json import JsonObject
 from kilonova.api.kgwe import GpuRequirements
+from kilonova.catalog.resource_names import GPU, MIG_PREFIX, mig_resource
 from kilonova.gpu.controllers.gpuworkload.invalid_spec import InvalidSpec
 from kilonova.gpu.controllers.gpuworkload.split import Split
-from kilonova.scheduler.core.model.node_table import mig_resource
-from kilonova.scheduler.core.model.snapshot import GPU
 
 INVALID = "InvalidPodTemplate"
 _CONTAINERS = "spec.podTemplate.spec.containers"
-_GPU_RESOURCES = ("nvidia.com/gpu", "nvidia.com/mig-")
+_GPU_RESOURCES = (GPU, MIG_PREFIX)
 _BYTES_PER_GB = 1_000_000_000
 _BYTES_PER_MIB = 1 << 20
 

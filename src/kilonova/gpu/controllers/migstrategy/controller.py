@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from kilonova.api.gpu.annotations import TOPOLOGY
 from kilonova.api.gpu.mig_strategy import MIG_STRATEGY, format_mig_strategy
 from kilonova.api.kgwe import MIGStrategy, MIGStrategyStatus
+from kilonova.catalog.resource_names import GPU
 from kilonova.gpu.controllers.context import ControllerContext
 from kilonova.gpu.controllers.migstrategy.assignment import (
     Assignment,
@@ -17,7 +18,6 @@ from kilonova.kube import ChangeWatch, Conflict, Controller, Key, NotFound, Resu
 from kilonova.kube.controllers.expectations import Expectations
 from kilonova.kube.events import ObjectReference
 from kilonova.kube.status import StatusThrottle, StatusWriter, find_condition
-from kilonova.scheduler.core.model.snapshot import GPU
 from kilonova.scheduler.objects.core_v1 import Node
 
 _NODE_WORKERS = 16

@@ -2,14 +2,13 @@
 
 from collections.abc import Callable, Iterator
 
+from kilonova.api.topology_labels import ZONE
 from kilonova.kube import Reflector
 from kilonova.kube.informers.object_keys import Key
 from kilonova.local.controllers.context import ControllerContext
 from kilonova.local.controllers.endpoints.objects import SERVICES, Service
 from kilonova.local.controllers.endpoints.selector_index import SelectorIndex
 from kilonova.local.objects.core import NODES, PODS, Node, Pod
-
-ZONE_LABEL = "topology.kubernetes.io/zone"
 
 
 class ServicePods:
@@ -40,7 +39,7 @@ class ServicePods:
     def zone_of(self, pod: Pod) -> str | None:
         """The zone of the pod's node; None if it has none."""
         node = self.nodes.store.get(("", pod.spec.node_name))
-        return node.metadata.labels.get(ZONE_LABEL) if node is not None else None
+        return node.metadata.labels.get(ZONE) if node is not None else None
 
     def has_node(self, pod: Pod) -> bool:
         return ("", pod.spec.node_name) in self.nodes.store
@@ -75,7 +74,7 @@ class ServicePods:
         node = new or old
         assert node is not None
         if old is not None and new is not None:
-            if old.metadata.labels.get(ZONE_LABEL) == new.metadata.labels.get(ZONE_LABEL):
+            if old.metadata.labels.get(ZONE) == new.metadata.labels.get(ZONE):
                 return
         elif old is None and not self.pods.has_synced:
             return  # every Service is reconciled once all caches have synced

@@ -12,6 +12,7 @@ from kilonova.api.gpu.annotations import DeviceAssignment
 from kilonova.api.json import JsonObject
 from kilonova.catalog import GpuModel, load_catalog
 from kilonova.catalog.mig import MEMORY_SLICES, MigGeometry, MigProfile, geometry_named
+from kilonova.catalog.resource_names import GPU
 from kilonova.local.simnodes.fleet.model import GpuSpec
 from kilonova.local.simnodes.gpus.identity import derive_gpu_uuid, derive_pci_address
 from kilonova.local.simnodes.gpus.topology import memory_mebibytes
@@ -22,9 +23,7 @@ DRIVER = "gpu.nvidia.com"
 def build_device_classes() -> list[JsonObject]:
     """The classes of whole GPUs and of MIG instances."""
     return [
-        gpu_slices.build_device_class(
-            "gpu.nvidia.com", DRIVER, "gpu", extended_resource="nvidia.com/gpu"
-        ),
+        gpu_slices.build_device_class("gpu.nvidia.com", DRIVER, "gpu", extended_resource=GPU),
         gpu_slices.build_device_class("mig.nvidia.com", DRIVER, "mig"),
     ]
 

@@ -5,6 +5,7 @@ from msgspec.structs import force_setattr
 
 from kilonova.api.meta import intern_value
 from kilonova.api.simulated_faults import ANNOTATION_PREFIX
+from kilonova.api.topology_labels import BLOCK, RACK, ZONE
 from kilonova.kube import Resource
 
 MACHINE_ANNOTATION = ANNOTATION_PREFIX + "machine"
@@ -18,9 +19,6 @@ INTERRUPTION_ANNOTATION = ANNOTATION_PREFIX + "interruption"
 
 MACHINE_TYPE_LABEL = "node.kubernetes.io/instance-type"
 MARKET_LABEL = "karpenter.sh/capacity-type"
-ZONE_LABEL = "topology.kubernetes.io/zone"
-BLOCK_LABEL = "kilonova.dev/block"
-RACK_LABEL = "kilonova.dev/rack"
 
 BOOTING = "Booting"
 INSUFFICIENT_CAPACITY = "InsufficientCapacity"
@@ -32,9 +30,9 @@ class NodeLabels(msgspec.Struct, frozen=True, gc=False):
 
     machine: str = msgspec.field(default="", name=MACHINE_TYPE_LABEL)
     market: str = msgspec.field(default="", name=MARKET_LABEL)
-    zone: str = msgspec.field(default="", name=ZONE_LABEL)
-    block: str = msgspec.field(default="", name=BLOCK_LABEL)
-    rack: str = msgspec.field(default="", name=RACK_LABEL)
+    zone: str = msgspec.field(default="", name=ZONE)
+    block: str = msgspec.field(default="", name=BLOCK)
+    rack: str = msgspec.field(default="", name=RACK)
 
     def __post_init__(self) -> None:
         for name in ("machine", "market", "zone", "block", "rack"):

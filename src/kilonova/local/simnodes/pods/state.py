@@ -8,15 +8,14 @@ from kilonova.api.gpu.annotations import (
 )
 from kilonova.api.grove.names import STARTUP_CONTAINER, STARTUP_RELEASED
 from kilonova.api.quantity import quantity_from_json
+from kilonova.catalog.resource_names import GPU, profile_of_resource
 from kilonova.local.objects.core import (
     ContainerState,
     ContainerStateTerminated,
     Pod,
 )
 from kilonova.local.objects.pod_resources import effective_requests
-from kilonova.local.simnodes.objects import GPU_RESOURCE
 
-_MIG_RESOURCE_PREFIX = "nvidia.com/mig-"
 _MAX_INSTANCES = 1024
 """More than the GPUs of any node have."""
 
@@ -87,16 +86,16 @@ def has_new_ephemeral_containers(pod: Pod) -> bool:
 def requested_gpus(pod: Pod) -> int:
     """The number of GPUs that a pod needs at once."""
     requests = effective_requests(pod.spec, lambda amount: quantity_from_json(amount).value)
-    return requests.get(GPU_RESOURCE, 0)
+    return requests.get(GPU, 0)
 
 
 def requested_instances(pod: Pod) -> list[str]:
     """The profiles of the MIG instances that a pod requests."""
     requests = effective_requests(pod.spec, lambda amount: quantity_from_json(amount).value)
     return [
-        name.removeprefix(_MIG_RESOURCE_PREFIX).replace("gb.", "gb+")
+        profile
         for name, count in sorted(requests.items())
-        if name.startswith(_MIG_RESOURCE_PREFIX)
+        if (profile := profile_of_resource(name)) is not None
         for _ in range(min(count, _MAX_INSTANCES))
     ]
 
@@ -113,7 +112,7 @@ def reported_gpus(pod: Pod) -> tuple[DeviceAssignment, ...]:
         DeviceAssignment(int(device.id))
         for status in pod.status.container_statuses
         for each in status.allocated_resources_status or ()
-        if each.name == GPU_RESOURCE
+        if each.name == GPU
         for device in each.resources or ()
         if device.id.isdecimal()
     )

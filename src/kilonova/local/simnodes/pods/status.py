@@ -11,13 +11,14 @@ from kilonova.api.grove.names import STARTUP_CONTAINER
 from kilonova.api.json import JsonObject
 from kilonova.api.quantity import quantity_from_json
 from kilonova.api.times import format_rfc3339
+from kilonova.catalog.resource_names import GPU
 from kilonova.local.objects.core import (
     Container,
     ContainerStateTerminated,
     Pod,
 )
 from kilonova.local.simnodes.gpus.claims import uses_claims
-from kilonova.local.simnodes.objects import GPU_RESOURCE, node_address
+from kilonova.local.simnodes.objects import node_address
 from kilonova.local.simnodes.pods.state import (
     assigned_gpus,
     full_name,
@@ -96,7 +97,7 @@ class PodDevices:
         """What is wrong with them; empty if nothing is."""
         if not self.lost:
             return ""
-        return f"unhealthy devices of {GPU_RESOURCE}: {', '.join(map(str, self.lost))}"
+        return f"unhealthy devices of {GPU}: {', '.join(map(str, self.lost))}"
 
 
 NO_DEVICES = PodDevices()
@@ -275,7 +276,7 @@ def describe_rejection(pod: Pod, available: int) -> str:
         if given
         else "devices of its ResourceClaims being lost or in use"
         if uses_claims(pod)
-        else f"requested number of devices unavailable for {GPU_RESOURCE}. "
+        else f"requested number of devices unavailable for {GPU}. "
         f"Requested: {requested_gpus(pod)}, Available: {available}"
     )
     return f"Pod was rejected: Allocate failed due to {problem}, which is unexpected"
@@ -350,7 +351,7 @@ def _build_device_health(pod: Pod, devices: PodDevices) -> dict[str, JsonObject]
         return {}
     left, found = list(devices.allocated), dict[str, JsonObject]()
     for container in pod.spec.containers:
-        count = quantity_from_json(container.resources.limits.get(GPU_RESOURCE, 0)).value
+        count = quantity_from_json(container.resources.limits.get(GPU, 0)).value
         own, left = left[:count], left[count:]
         if container is pod.spec.containers[-1]:
             own += left  # assigned without a resource limit
@@ -363,7 +364,7 @@ def _build_device_health(pod: Pod, devices: PodDevices) -> dict[str, JsonObject]
                 for gpu in own
             ]
             found[container.name] = {
-                "allocatedResourcesStatus": [{"name": GPU_RESOURCE, "resources": health}]
+                "allocatedResourcesStatus": [{"name": GPU, "resources": health}]
             }
     return found
 

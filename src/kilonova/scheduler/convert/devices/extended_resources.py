@@ -15,11 +15,11 @@ from dataclasses import dataclass, replace
 
 from kilonova.api.json import JsonObject
 from kilonova.api.meta import intern_value
+from kilonova.catalog.resource_names import GPU
 from kilonova.scheduler.convert.devices.claims import FindClaim, FindClass, convert_device_request
 from kilonova.scheduler.convert.quantities import convert_quantities
 from kilonova.scheduler.core.dra.claims import ClaimRequest
 from kilonova.scheduler.core.model.gangs import Member
-from kilonova.scheduler.core.model.node_table import GPU
 from kilonova.scheduler.objects.core_v1 import Pod
 from kilonova.scheduler.objects.resource_v1 import DeviceRequest, ExactDeviceRequest
 

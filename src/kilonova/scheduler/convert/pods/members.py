@@ -10,6 +10,7 @@ from dataclasses import replace
 from kilonova.api.gpu import annotations as wire
 from kilonova.api.meta import intern_value
 from kilonova.api.pods.resources import pod_requests
+from kilonova.catalog.resource_names import GPU, profile_of_resource
 from kilonova.scheduler.convert.pods.affinity import NamespaceLabels, convert_pod_affinity
 from kilonova.scheduler.convert.pods.resizes import (
     container_requests,
@@ -19,9 +20,8 @@ from kilonova.scheduler.convert.pods.resizes import (
 from kilonova.scheduler.convert.quantities import MAX_AMOUNT, convert_quantities
 from kilonova.scheduler.convert.selectors import convert_node_selector, convert_node_term
 from kilonova.scheduler.core.gpu.layout import MILLI_PER_GPU
-from kilonova.scheduler.core.gpu.mig import profile_of_resource
 from kilonova.scheduler.core.model.gangs import Member
-from kilonova.scheduler.core.model.node_table import GPU, PODS
+from kilonova.scheduler.core.model.node_table import PODS
 from kilonova.scheduler.core.model.requests import (
     GpuPreference,
     GpuRequest,

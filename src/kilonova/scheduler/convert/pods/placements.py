@@ -1,13 +1,13 @@
 """Bound pods as placements, with their assigned or presumed devices."""
 
 from kilonova.api.gpu.annotations import DEVICES, InvalidAnnotation
+from kilonova.catalog.resource_names import GPU
 from kilonova.scheduler.convert.gpus import convert_devices
 from kilonova.scheduler.convert.pods.affinity import NamespaceLabels
 from kilonova.scheduler.convert.pods.members import InvalidRequest, convert_pod, effective_requests
 from kilonova.scheduler.core.gpu.layout import GpuShare
 from kilonova.scheduler.core.gpu.selection import select_devices
 from kilonova.scheduler.core.model.gangs import Member
-from kilonova.scheduler.core.model.node_table import GPU
 from kilonova.scheduler.core.model.pod_placement import PodPlacement
 from kilonova.scheduler.core.model.requests import GpuRequest, Shape
 from kilonova.scheduler.core.model.snapshot import Snapshot

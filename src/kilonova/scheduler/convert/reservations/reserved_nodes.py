@@ -9,12 +9,12 @@ from dataclasses import replace
 
 from kilonova.api.gpu.annotations import InvalidAnnotation
 from kilonova.api.scheduling import ReservedNode
+from kilonova.catalog.resource_names import GPU, mig_resource, profile_of_resource
 from kilonova.scheduler.convert.gpus import convert_devices, encode_devices
 from kilonova.scheduler.convert.quantities import convert_quantities, encode_quantity
 from kilonova.scheduler.core.gpu.layout import MILLI_PER_GPU, GpuShare, build_share
-from kilonova.scheduler.core.gpu.mig import profile_of_resource
 from kilonova.scheduler.core.model.gangs import Gang, Group, Member
-from kilonova.scheduler.core.model.node_table import GPU, PODS, mig_resource
+from kilonova.scheduler.core.model.node_table import PODS
 from kilonova.scheduler.core.model.pod_placement import PodPlacement
 from kilonova.scheduler.core.model.requests import GpuRequest, Shape, is_queue_resource
 from kilonova.scheduler.core.model.snapshot import Snapshot

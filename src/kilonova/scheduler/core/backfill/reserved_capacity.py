@@ -11,10 +11,11 @@ from dataclasses import replace
 import numpy as np
 
 from kilonova.catalog.mig import MASK_COUNT
+from kilonova.catalog.resource_names import GPU
 from kilonova.scheduler.core.gpu.layout import MILLI_PER_GPU, GpuShare, build_share
 from kilonova.scheduler.core.model.cluster import Cluster, UsageRecorder
 from kilonova.scheduler.core.model.gangs import Gang, Member
-from kilonova.scheduler.core.model.node_table import GPU, PODS
+from kilonova.scheduler.core.model.node_table import PODS
 from kilonova.scheduler.core.model.pod_placement import PodPlacement
 from kilonova.scheduler.core.model.requests import GpuRequest, Shape, is_queue_resource
 from kilonova.scheduler.core.model.snapshot import Snapshot

@@ -12,6 +12,7 @@ from itertools import islice
 
 import numpy as np
 
+from kilonova.catalog.resource_names import GPU
 from kilonova.scheduler.core.consolidation.migration import (
     GangMigration,
     MigrationBudget,
@@ -21,7 +22,6 @@ from kilonova.scheduler.core.consolidation.pod_migration import EquivalentPods, 
 from kilonova.scheduler.core.filters.feasibility import Counts, FeasibilityCache
 from kilonova.scheduler.core.model.cluster import Cluster
 from kilonova.scheduler.core.model.label_columns import Flags, Rows
-from kilonova.scheduler.core.model.node_table import GPU
 from kilonova.scheduler.core.model.pod_placement import PodPlacement
 from kilonova.scheduler.core.model.requests import Shape
 from kilonova.scheduler.core.model.snapshot import Snapshot

@@ -10,6 +10,7 @@ A claim that several pods use is charged once, to the first of them that is stil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from kilonova.catalog.resource_names import GPU
 from kilonova.scheduler.core.dra.claims import (
     ALL_DEVICES,
     ClaimAllocation,
@@ -17,7 +18,6 @@ from kilonova.scheduler.core.dra.claims import (
     DeviceRequestOption,
 )
 from kilonova.scheduler.core.gpu.layout import MILLI_PER_GPU
-from kilonova.scheduler.core.model.node_table import GPU
 from kilonova.scheduler.core.model.pod_placement import PodPlacement
 from kilonova.scheduler.core.queueing.queues import ResourceAmounts
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from kilonova.catalog.resource_names import GPU, mig_resource
 from kilonova.scheduler.core.explain.trial_cluster import TrialCluster
 from kilonova.scheduler.core.filters.feasibility import Counts
 from kilonova.scheduler.core.filters.inter_pod_rules import inter_pod_rejections
@@ -17,7 +18,7 @@ from kilonova.scheduler.core.filters.node_filters import FilterReason, untolerat
 from kilonova.scheduler.core.gpu.selection import requires_topology
 from kilonova.scheduler.core.model.gangs import Member
 from kilonova.scheduler.core.model.label_columns import Rows
-from kilonova.scheduler.core.model.node_table import GPU, PODS, mig_resource
+from kilonova.scheduler.core.model.node_table import PODS
 from kilonova.scheduler.core.model.nodes import Taint
 from kilonova.scheduler.core.model.requests import GpuPreference, Shape, is_host_port
 from kilonova.scheduler.core.model.snapshot import Snapshot

@@ -2,8 +2,8 @@
 
 from datetime import UTC, datetime
 
+from kilonova.catalog.resource_names import GPU
 from kilonova.scheduler.core.gpu.layout import MILLI_PER_GPU
-from kilonova.scheduler.core.model.node_table import GPU
 
 _BYTES = ("memory", "ephemeral-storage")
 _UNITS = (("Ti", 1 << 40), ("Gi", 1 << 30), ("Mi", 1 << 20), ("Ki", 1 << 10))

@@ -12,6 +12,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from kilonova.catalog.resource_names import mig_resource
 from kilonova.scheduler.core.filters.node_filters import Reasons, filter_nodes
 from kilonova.scheduler.core.gpu.assignment import count_joint_assignments, needs_joint_assignment
 from kilonova.scheduler.core.gpu.layout import MILLI_PER_GPU, idle_devices
@@ -22,7 +23,6 @@ from kilonova.scheduler.core.gpu.selection import (
 )
 from kilonova.scheduler.core.model.change_log import ChangeLog
 from kilonova.scheduler.core.model.label_columns import Rows
-from kilonova.scheduler.core.model.node_table import mig_resource
 from kilonova.scheduler.core.model.requests import GpuRequest, Shape
 from kilonova.scheduler.core.model.snapshot import Snapshot
 from kilonova.scheduler.core.search_budget import SearchBudget

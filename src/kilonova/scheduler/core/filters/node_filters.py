@@ -9,8 +9,8 @@ from enum import IntEnum
 import numpy as np
 from numpy.typing import NDArray
 
+from kilonova.catalog.resource_names import GPU, mig_resource
 from kilonova.scheduler.core.model.label_columns import NODE_NAME, Flags, Rows
-from kilonova.scheduler.core.model.node_table import GPU, mig_resource
 from kilonova.scheduler.core.model.requests import GpuRequest, Shape
 from kilonova.scheduler.core.model.snapshot import Snapshot
 from kilonova.scheduler.core.model.taints import untolerated_soft_taints, untolerated_taints

@@ -8,7 +8,6 @@ profile counts the same.
 """
 
 import math
-import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
@@ -128,22 +127,6 @@ def completions(geometry: MigGeometry) -> NDArray[np.int64]:
             counts[free] += counts[masks[free] | taken]
     counts.flags.writeable = False
     return counts
-
-
-def profile_of_resource(resource: str) -> str | None:
-    """The profile of an extended resource: `nvidia.com/mig-1g.10gb.me` → `1g.10gb+me`.
-
-    A resource name cannot contain a plus, so NVIDIA's device plugin writes a dot. None where the
-    resource is not a MIG profile.
-    """
-    found = _RESOURCE_PATTERN.fullmatch(resource)
-    if found is None:
-        return None
-    size, variant, without = found.groups()
-    return f"{size}+{variant}" if variant else f"{size}{without or ''}"
-
-
-_RESOURCE_PATTERN = re.compile(r"nvidia\.com/mig-(\d+g\.\d+gb)(?:\.([a-z.]+)|(-me))?", re.ASCII)
 
 
 @lru_cache(maxsize=1024)

@@ -10,6 +10,7 @@ from typing import Protocol
 
 import numpy as np
 
+from kilonova.catalog.resource_names import GPU
 from kilonova.scheduler.core.dra.claims import ClaimRequest
 from kilonova.scheduler.core.dra.queue_charges import (
     ChargedPod,
@@ -19,7 +20,7 @@ from kilonova.scheduler.core.dra.queue_charges import (
 )
 from kilonova.scheduler.core.gpu.layout import MILLI_PER_GPU
 from kilonova.scheduler.core.model.gangs import Gang
-from kilonova.scheduler.core.model.node_table import GPU, PODS
+from kilonova.scheduler.core.model.node_table import PODS
 from kilonova.scheduler.core.model.pod_placement import PodPlacement
 from kilonova.scheduler.core.model.requests import Shape, is_queue_resource
 from kilonova.scheduler.core.model.snapshot import Snapshot

@@ -17,6 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from kilonova.catalog.resource_names import GPU
 from kilonova.scheduler.core.gpu.identity import UNKNOWN_GPU, GpuId
 from kilonova.scheduler.core.gpu.layout import MILLI_PER_GPU, GpuLayout
 from kilonova.scheduler.core.model.change_log import ChangeLog
@@ -25,7 +26,6 @@ from kilonova.scheduler.core.model.nodes import Node, Taint
 from kilonova.scheduler.core.model.pod_placement import PodPlacement
 from kilonova.scheduler.core.model.requests import implied_allocatable
 
-GPU = "nvidia.com/gpu"
 PODS = "pods"
 
 AmountArray = NDArray[np.int64]
@@ -52,11 +52,6 @@ ROW_ARRAYS = (
     "layouts",
     "taints",
 )
-
-
-def mig_resource(profile: str) -> str:
-    """The extended resource of a node whose GPUs were partitioned by NVIDIA's MIG manager."""
-    return f"nvidia.com/mig-{profile.replace('+', '.')}"
 
 
 class NodeTable:

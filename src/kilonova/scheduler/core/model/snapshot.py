@@ -6,6 +6,7 @@ known of nodes is in `node_table`, how pods are counted in `usage_table`.
 
 from collections.abc import Iterable, Sequence
 
+from kilonova.catalog.resource_names import GPU
 from kilonova.scheduler.core.dra.claim_cache import ClaimCache
 from kilonova.scheduler.core.dra.claim_ledger import ClaimUses, PublishedAllocation
 from kilonova.scheduler.core.dra.inventory import DevicePool, PoolId
@@ -14,7 +15,6 @@ from kilonova.scheduler.core.gpu.mig import ProfileDemand
 from kilonova.scheduler.core.model.change_log import ChangeLog
 from kilonova.scheduler.core.model.node_table import (
     DEVICE_ARRAYS,
-    GPU,
     MAX_AMOUNT,
     MAX_GPUS,
     RESOURCE_ARRAYS,

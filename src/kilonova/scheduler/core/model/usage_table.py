@@ -4,16 +4,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from kilonova.catalog.resource_names import mig_resource
 from kilonova.scheduler.core.gpu.identity import WHOLE_GPU
 from kilonova.scheduler.core.gpu.layout import MILLI_PER_GPU, GpuLayout, GpuShare
 from kilonova.scheduler.core.model.label_columns import Rows
-from kilonova.scheduler.core.model.node_table import (
-    MAX_AMOUNT,
-    AmountArray,
-    NodeTable,
-    clamp,
-    mig_resource,
-)
+from kilonova.scheduler.core.model.node_table import MAX_AMOUNT, AmountArray, NodeTable, clamp
 from kilonova.scheduler.core.model.pod_counts import PodCounts
 from kilonova.scheduler.core.model.pod_placement import PodPlacement
 from kilonova.scheduler.core.model.requests import Shape

@@ -14,10 +14,10 @@ from itertools import chain
 
 import numpy as np
 
+from kilonova.catalog.resource_names import GPU
 from kilonova.scheduler.core.model.cluster import Cluster, RunningGang, gang_charges
 from kilonova.scheduler.core.model.gangs import Gang
 from kilonova.scheduler.core.model.label_columns import Flags, Rows
-from kilonova.scheduler.core.model.node_table import GPU
 from kilonova.scheduler.core.preemption.entitlement import (
     Entitlement,
     EvictionUnit,

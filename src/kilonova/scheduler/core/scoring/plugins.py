@@ -10,11 +10,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from kilonova.catalog.resource_names import GPU
 from kilonova.scheduler.core.filters.feasibility import ScoreFunction, Scores
 from kilonova.scheduler.core.gpu.layout import idle_devices
 from kilonova.scheduler.core.gpu.selection import best_scores
 from kilonova.scheduler.core.model.label_columns import Rows
-from kilonova.scheduler.core.model.node_table import GPU
 from kilonova.scheduler.core.model.requests import Shape
 from kilonova.scheduler.core.model.snapshot import Snapshot
 from kilonova.scheduler.core.scoring.packing_fit import LearnedPackingFit

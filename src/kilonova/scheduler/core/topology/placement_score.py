@@ -5,11 +5,11 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
+from kilonova.catalog.resource_names import GPU
 from kilonova.scheduler.core.filters.feasibility import Counts
 from kilonova.scheduler.core.filters.node_filters import FilterReason, filter_nodes
 from kilonova.scheduler.core.gpu.layout import MILLI_PER_GPU
 from kilonova.scheduler.core.model.label_columns import NODE_NAME, Codes, Rows
-from kilonova.scheduler.core.model.node_table import GPU
 from kilonova.scheduler.core.model.pod_placement import PodPlacement
 from kilonova.scheduler.core.model.requests import Shape
 from kilonova.scheduler.core.model.snapshot import Snapshot

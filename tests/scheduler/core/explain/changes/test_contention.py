@@ -2,10 +2,10 @@
 
 from random import Random
 
+from kilonova.catalog.resource_names import GPU
 from kilonova.scheduler.core.explain import Explanation, explain
 from kilonova.scheduler.core.explain.changes.change import AddNodes, FreeCapacity, Wait
 from kilonova.scheduler.core.model.gangs import Gang
-from kilonova.scheduler.core.model.node_table import GPU
 from kilonova.scheduler.core.planner import Planner
 from kilonova.scheduler.core.queueing.queues import QueueSpec
 from kilonova.scheduler.core.scheduling_cycle import PlannerPolicy

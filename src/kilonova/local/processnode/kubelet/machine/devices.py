@@ -12,11 +12,10 @@ from kilonova.api.gpu.annotations import (
     parse_devices,
 )
 from kilonova.api.pods.resources import sum_containers
+from kilonova.catalog.resource_names import GPU, MIG_PREFIX, mig_resource
 from kilonova.local.processnode.kubelet.environment.downward_api import parse_amount
 from kilonova.local.processnode.kubelet.objects import Container, Pod
 
-GPU_RESOURCE = "nvidia.com/gpu"
-_MIG_PREFIX = "nvidia.com/mig-"
 _WHOLE_GPU_MILLI = DeviceAssignment(0).milli
 
 Assignments = tuple[DeviceAssignment, ...]
@@ -127,7 +126,7 @@ class DeviceManager:
             is_present = DeviceAssignment(share.index) in self._whole
             capacity = _WHOLE_GPU_MILLI if is_present else 0
             if used + share.milli > capacity:
-                name = f"{GPU_RESOURCE} {share.index} (in thousandths)"
+                name = f"{GPU} {share.index} (in thousandths)"
                 raise InsufficientGpus(name, share.milli, used, capacity)
         return tuple(shares)
 
@@ -144,8 +143,8 @@ class DeviceManager:
 def get_resource(assignment: DeviceAssignment) -> str:
     """The extended resource that a whole GPU or a MIG instance is counted as."""
     if not assignment.profile:
-        return GPU_RESOURCE
-    return f"{_MIG_PREFIX}{assignment.profile.replace('+', '.')}"
+        return GPU
+    return mig_resource(assignment.profile)
 
 
 def build_request(pod: Pod, container: Container) -> ContainerAllocateRequest:
@@ -161,7 +160,7 @@ def requested_devices(container: Container) -> dict[str, int]:
     amounts = {
         name: parse_amount(amount).value
         for name, amount in {**resources.requests, **resources.limits}.items()
-        if name == GPU_RESOURCE or name.startswith(_MIG_PREFIX)
+        if name == GPU or name.startswith(MIG_PREFIX)
     }
     return {name: amount for name, amount in amounts.items() if amount}
 

@@ -12,6 +12,7 @@ from itertools import combinations
 
 import numpy as np
 
+from kilonova.catalog.resource_names import GPU
 from kilonova.scheduler.core.explain.changes.change import FreeCapacity
 from kilonova.scheduler.core.explain.diagnosis import find_scarce_resources
 from kilonova.scheduler.core.explain.nearest_domain import CandidateDomain, find_gang_domains
@@ -21,7 +22,6 @@ from kilonova.scheduler.core.filters.node_filters import FilterReason
 from kilonova.scheduler.core.gpu.layout import MILLI_PER_GPU
 from kilonova.scheduler.core.model.gangs import Gang, Member
 from kilonova.scheduler.core.model.label_columns import ABSENT, NODE_NAME, Rows
-from kilonova.scheduler.core.model.node_table import GPU
 from kilonova.scheduler.core.model.pod_placement import PodPlacement
 from kilonova.scheduler.core.model.requests import Shape
 from kilonova.scheduler.core.model.snapshot import Snapshot
