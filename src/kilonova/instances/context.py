@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from kilonova.instances.caches import Caches
+from kilonova.instances.metrics import InstanceMetrics
 from kilonova.instances.settings import InstanceSettings
 from kilonova.kube import NO_RUNTIME_METRICS, Client, RuntimeMetrics
 from kilonova.kube.events import EventRecorder, random_id
@@ -28,3 +29,4 @@ class ControllerContext:
     monotonic: Callable[[], float] = time.monotonic
     runtime_metrics: RuntimeMetrics = NO_RUNTIME_METRICS
     new_id: Callable[[], str] = random_id
+    metrics: InstanceMetrics = field(default_factory=InstanceMetrics)

@@ -12,13 +12,11 @@ scheduler's configuration take precedence. A plugin runs in a thread of its own.
 its timeout is disabled, so that scheduling never waits for it twice.
 """
 
-import os
-import sys
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from functools import lru_cache
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
 
+from kilonova.component.entry_points import find_entry_points
 from kilonova.kube.observability.structured_logging import get_logger
 from kilonova.scheduler.core.filters.feasibility import ScoreFunction, Scores
 from kilonova.scheduler.core.model.label_columns import Rows
@@ -50,7 +48,7 @@ def load_score_plugins(
     """Load all plugins of installed packages, sorted by name; one that cannot be loaded is
     skipped."""
     plugins: list[ScorePlugin] = []
-    points = _find_entry_points() if entry_points_offered is None else entry_points_offered
+    points = find_entry_points(GROUP) if entry_points_offered is None else entry_points_offered
     for point in sorted(points, key=lambda each: each.name):
         try:
             score: ScoreFunction = point.load()
@@ -63,23 +61,6 @@ def load_score_plugins(
             continue
         plugins.append(ScorePlugin(point.name, weight, GuardedScore(point.name, score)))
     return plugins
-
-
-def _find_entry_points() -> tuple[EntryPoint, ...]:
-    """Those of installed packages; they are read again when a folder of packages has changed."""
-    return _read_entry_points(tuple((path, _change_time(path)) for path in sys.path))
-
-
-@lru_cache(maxsize=1)
-def _read_entry_points(folders: tuple[tuple[str, int], ...]) -> tuple[EntryPoint, ...]:
-    return tuple(entry_points(group=GROUP))
-
-
-def _change_time(path: str) -> int:
-    try:
-        return os.stat(path or ".").st_mtime_ns
-    except OSError:
-        return 0
 
 
 class GuardedScore:

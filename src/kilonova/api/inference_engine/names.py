@@ -26,6 +26,8 @@ TEMPLATE_HASH = _PREFIX + "template-hash"
 from."""
 ALLOCATION = _PREFIX + "allocation"
 """Label of a pod and a gang: how often its instance was relocated before it was created."""
+ALLOCATION_RECORD = _PREFIX + "allocation-record"
+"""Annotation of a gang: which pods the allocation consists of, and what was repaired (JSON)."""
 GLOBAL_DEPLOYMENT = _PREFIX + "global-deployment"
 """Label of an InferenceEngineDeployment that a fleet manages: the name of the global
 Deployment."""

@@ -1,0 +1,38 @@
+"""The registration of the controllers of inference engines."""
+
+from kilonova.component import Component, DocsPage, EmbeddedPart, ProcessPart
+
+COMPONENTS = (
+    Component(
+        name="instances",
+        summary="Instances of models: placed as a whole, repaired in parts.",
+        order=62,
+        kinds=(
+            "inferenceenginedeployments.inference-engine.groq.io",
+            "inferenceengineinstances.inference-engine.groq.io",
+            "releases.inference-engine.groq.io",
+            # What instances become, and what they read of the cluster's topology.
+            "clustertopologybindings.grove.io",
+            "podgangs.scheduler.grove.io",
+            "reservations.scheduling.kilonova.dev",
+        ),
+        embedded=EmbeddedPart(
+            help="Run the controllers of inference engines.",
+            build="kilonova.instances.embedded:build_embedded_instances",
+        ),
+        process=ProcessPart(
+            name="operator",
+            assemble="kilonova.instances.process.operator:assemble_instance_controllers",
+            webhooks="kilonova.instances.admission:build_webhook_set",
+            deploy="deploy/operator",
+        ),
+        pages=(
+            DocsPage(
+                "docs/instances.md",
+                "Instances of models",
+                "agents and conductors: placement as a whole, the repair ladder, plug-ins",
+            ),
+        ),
+        examples=("examples/instances",),
+    ),
+)

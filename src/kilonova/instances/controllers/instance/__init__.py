@@ -1,0 +1,11 @@
+"""The controller of InferenceEngineInstances. A key is an instance.
+
+- The **record** of an allocation is an annotation of its gang: the names of its pods, and what was
+  repaired. Each step of a repair is one write of the gang, with which it begins or has not begun;
+  pods follow from the record.
+- A **member** is an agent or the conductor; it has one pod, or two while it is migrated.
+
+`observed` has what exists, `health` judges each member, a repair policy decides the next step,
+`evolution` carries it over into the record, and `desire` says what to write; `status` reports. All
+of that is pure. `writer` writes what differs, and `controller` reads the caches.
+"""

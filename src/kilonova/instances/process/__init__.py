@@ -1,0 +1,1 @@
+"""The controllers of inference engines as a part of a process."""
