@@ -1,6 +1,7 @@
 /** The application frame: navigation rail, connection banner, current page, dialogs. */
 import type { JSX } from "preact";
 import { useEffect, useRef } from "preact/hooks";
+import { tableNamed } from "../data/store";
 import { connection, serverInfo, tableErrors } from "../data/stream";
 import { SearchPalette } from "../search/palette";
 import { Confirm } from "../ui/confirm";
@@ -10,7 +11,7 @@ import { Mark } from "../ui/state";
 import { Banner } from "./connection-banner";
 import { KeyHelp } from "./key-help";
 import { showKeys, showSearch } from "./keys";
-import { pages } from "./pages";
+import { type Page, pages } from "./pages";
 import { navigate, path } from "./router";
 import { choice, nextTheme } from "./theme";
 
@@ -92,18 +93,20 @@ function Rail({ at }: { at: string | undefined }): JSX.Element {
         <kbd>Ctrl K</kbd>
       </button>
       <ul ref={list}>
-        {pages.map((page) => (
-          <li key={page.path}>
-            <a
-              href={page.path}
-              aria-current={page.path === at ? "page" : undefined}
-              title={page.key ? `${page.title} (g ${page.key})` : page.title}
-            >
-              <Icon name={page.icon} />
-              <span>{page.title}</span>
-            </a>
-          </li>
-        ))}
+        {pages
+          .filter((page) => page.path === at || hasContent(page))
+          .map((page) => (
+            <li key={page.path}>
+              <a
+                href={page.path}
+                aria-current={page.path === at ? "page" : undefined}
+                title={page.key ? `${page.title} (g ${page.key})` : page.title}
+              >
+                <Icon name={page.icon} />
+                <span>{page.title}</span>
+              </a>
+            </li>
+          ))}
       </ul>
       <div class="rail-foot">
         <Live />
@@ -130,6 +133,10 @@ function Rail({ at }: { at: string | undefined }): JSX.Element {
       </div>
     </nav>
   );
+}
+
+function hasContent(page: Page): boolean {
+  return !page.hideEmpty || tableNamed(page.table).all.size > 0;
 }
 
 /** Polled or joined from other tables: no errors are reported for these. */

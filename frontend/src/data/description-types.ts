@@ -155,6 +155,8 @@ export interface Page {
   sort: string;
   /** How to create the first object, where there is none. */
   empty: string;
+  /** Leave it out of the navigation while its table has no rows, for what not every cluster has. */
+  hideEmpty: boolean;
 }
 
 /** A whole number that the user enters for an action. */

@@ -16,6 +16,9 @@ from kilonova.api.validation_rules import ValidationRule
 GROUP = "fleet.kilonova.dev"
 VERSION = "v1alpha1"
 
+CONSOLE = "fleet.kilonova.dev/console"
+"""Annotation of a Cluster: the address of its web console."""
+
 ClusterHealth = Literal["Unknown", "Healthy", "Suspect", "Lost"]
 
 

@@ -182,6 +182,9 @@ class Page(DescriptionStruct, frozen=True, kw_only=True):
     """The field that rows are sorted by at first; `-field` for descending."""
     empty: str = ""
     """How to create the first object, where there is none."""
+    hide_empty: bool = False
+    """Leave it out of the navigation while its table has no rows, for what not every cluster
+    has."""
 
 
 class SearchTarget(DescriptionStruct, frozen=True):
