@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
+from kilonova.component import find_components
 from tests.harness.access import ServerAccess
 from tests.harness.server_process import ServerProcess
 
@@ -61,7 +62,8 @@ def build_up_command(data: Path, *options: str) -> Sequence[str]:
     """`kilonova up` in the foreground without components; the options `--process-node`,
     `--operator` and `--scheduler` add them.
     """
-    command = [sys.executable, "-m", "kilonova.cli", "up", "--no-demo", "--no-process-node"]
-    command += ["--no-operator", "--no-scheduler", "--no-gpu", "--no-console"]
+    parts = [each.name for each in find_components() if each.embedded and each.embedded.help]
+    command = [sys.executable, "-m", "kilonova.cli", "up", "--no-demo"]
+    command += [f"--no-{name}" for name in parts]
     command += ["--data", str(data)]
     return [*command, *(options or ("--port", "0"))]
