@@ -18,8 +18,8 @@ from kilonova.gpu.mig.plan_execution import RequestRefused
 from kilonova.gpu.mig.planner import Target
 from kilonova.gpu.mig.reservations import ReservedDevices, SlotRequest
 from kilonova.gpu.mig.steps import Slot, describe_step
-from kilonova.gpu.sharing.mps_control import MpsControlProgram
-from kilonova.gpu.sharing.mps_sharing import DeviceShare, MpsSharing, ShareRefused
+from kilonova.gpu.sharing.mps.control import MpsControlProgram
+from kilonova.gpu.sharing.mps.sharing import DeviceShare, MpsSharing, ShareRefused
 from kilonova.gpu.sharing.shares import MpsCapacity, MpsShare
 from tools.hardware.restoration import is_untouched, restore_device
 from tools.hardware.rig import Rig, open_rig

@@ -8,7 +8,7 @@ from kilonova.api.gpu.annotations import DEVICES, TOPOLOGY, format_topology
 from kilonova.api.gpu.health import HealthRecord
 from kilonova.api.gpu.metrics import ANNOTATION, GpuReading, InstanceReading, format_readings
 from kilonova.gpu.agent.desire.topology import build_topology
-from kilonova.gpu.commands.cluster_gpus import ClusterView, NodeView, PodView, build_view
+from kilonova.gpu.commands.cluster.gpus import ClusterView, NodeView, PodView, build_view
 from tests.gpu.agent.builders import machine, with_instances
 
 INVENTORY = with_instances(machine("h100:2"), 1, "1g.10gb@0", "3g.40gb@4")

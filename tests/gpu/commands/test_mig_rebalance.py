@@ -2,8 +2,8 @@
 
 import pytest
 
-from kilonova.gpu.commands.cluster_gpus import ClusterGpu, ClusterSlice, ClusterView
-from kilonova.gpu.commands.cluster_rebalance import RebalanceReport, plan_cluster
+from kilonova.gpu.commands.cluster.gpus import ClusterGpu, ClusterSlice, ClusterView
+from kilonova.gpu.commands.cluster.rebalance import RebalanceReport, plan_cluster
 from kilonova.gpu.mig.rebalancing.plan import RebalanceSettings
 from tests.catalog.mig_states import part
 

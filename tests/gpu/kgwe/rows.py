@@ -31,8 +31,8 @@ _OBJECTS = "api/test_kgwe_objects.py"
 _SELECTION = f"{SCHEDULER}/core/gpu/test_selection.py"
 _ENGINE = f"{GPU}/mig/test_engine.py"
 _MPS = f"{GPU}/sharing/test_mps_sharing.py"
-_INVENTORY = f"{GPU}/devices/nvml/test_nvml_inventory.py"
-_TELEMETRY = f"{GPU}/devices/nvml/test_nvml_telemetry.py"
+_INVENTORY = f"{GPU}/devices/nvml/test_inventory.py"
+_TELEMETRY = f"{GPU}/devices/nvml/test_telemetry.py"
 _METRICS = f"{_KGWE}/test_metrics.py"
 _AGENT_METRICS = f"{GPU}/exporter/test_kgwe_and_own_metrics.py"
 _DEPLOYMENT = f"{_KGWE}/test_deployment.py"
@@ -432,8 +432,7 @@ SECTIONS: dict[str, tuple[Row, ...]] = {
             "refreshed every 30 s, telemetry every 5 s",
             "by events of the driver; telemetry every 2 to 30 s, as something runs",
             (
-                f"{GPU}/devices/nvml/test_nvml_events.py::"
-                "test_waiting_events_come_at_once_and_in_order",
+                f"{GPU}/devices/nvml/test_events.py::test_waiting_events_come_at_once_and_in_order",
                 f"{GPU}/agent/telemetry/test_telemetry.py::test_interval_follows_what_happens",
                 f"{GPU}/agent/test_local_agent.py::test_agent_at_rest_writes_nothing",
             ),

@@ -3,7 +3,7 @@
 from kilonova.api.gpu.annotations import DeviceAssignment
 from kilonova.gpu.kubelet.holdings import HeldDevice, HolderKind, Holding
 from kilonova.gpu.process.sharing import find_shares
-from kilonova.gpu.sharing.mps_sharing import DeviceShare
+from kilonova.gpu.sharing.mps.sharing import DeviceShare
 from kilonova.gpu.sharing.shares import MpsShare
 from tests.gpu.agent.builders import machine
 

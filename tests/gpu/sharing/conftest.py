@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from kilonova.gpu.sharing.mps_control import MpsControlProgram
-from kilonova.gpu.sharing.mps_sharing import MpsSharing
+from kilonova.gpu.sharing.mps.control import MpsControlProgram
+from kilonova.gpu.sharing.mps.sharing import MpsSharing
 from kilonova.gpu.sharing.shares import MpsCapacity
 
 FAKE = Path(__file__).parent / "fake_mps_control.py"

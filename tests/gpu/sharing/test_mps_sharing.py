@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from kilonova.gpu.sharing.mps_control import (
+from kilonova.gpu.sharing.mps.control import (
     MpsCommands,
     MpsControlProgram,
     MpsDirectories,
     MpsError,
     MpsErrorKind,
 )
-from kilonova.gpu.sharing.mps_sharing import DeviceShare, MpsClient, ShareRefused
+from kilonova.gpu.sharing.mps.sharing import DeviceShare, MpsClient, ShareRefused
 from kilonova.gpu.sharing.shares import MpsShare
 from tests.gpu.sharing.conftest import MpsLaboratory, wait_until_gone
 

@@ -7,7 +7,7 @@ import typer
 from kilonova.component.command.flags import Context, Data, Kubeconfig, Output
 
 if TYPE_CHECKING:
-    from kilonova.gpu.commands.cluster_gpus import ClusterGpu
+    from kilonova.gpu.commands.cluster.gpus import ClusterGpu
 
 _HEADER = (
     *("NODE", "GPU", "MODEL", "HEALTH", "MEMORY", "UTIL", "POWER", "TEMP", "MIG", "PODS", "UUID"),
@@ -32,7 +32,7 @@ def list_gpus(
       kilonova gpu list h100-0 -o json
       kilonova gpu list --unhealthy
     """
-    from kilonova.gpu.commands.cluster_output import load_cluster, print_rows
+    from kilonova.gpu.commands.cluster.output import load_cluster, print_rows
 
     view = load_cluster(nodes or (), kubeconfig, context, data)
     rows = [each for each in view.gpus if not unhealthy or not each.healthy]
@@ -41,7 +41,7 @@ def list_gpus(
 
 
 def _cells(gpu: "ClusterGpu") -> tuple[str, ...]:
-    from kilonova.gpu.commands.cluster_output import format_amount, format_share
+    from kilonova.gpu.commands.cluster.output import format_amount, format_share
 
     used = "-" if gpu.memory_used_mib is None else f"{gpu.memory_used_mib >> 10}"
     mig = ",".join(gpu.mig_instances) if gpu.mig_instances else "on" if gpu.mig_enabled else "-"

@@ -158,9 +158,9 @@ def rebalance(
     from kilonova.catalog import load_catalog
     from kilonova.catalog.mig import geometry_named
     from kilonova.component.command.output.formats import encode_as, format_table
-    from kilonova.gpu.commands.cluster_gpus import ClusterGpu
-    from kilonova.gpu.commands.cluster_output import load_cluster
-    from kilonova.gpu.commands.cluster_rebalance import plan_cluster
+    from kilonova.gpu.commands.cluster.gpus import ClusterGpu
+    from kilonova.gpu.commands.cluster.output import load_cluster
+    from kilonova.gpu.commands.cluster.rebalance import plan_cluster
     from kilonova.gpu.mig.rebalancing.plan import RebalanceSettings
 
     catalog = load_catalog()

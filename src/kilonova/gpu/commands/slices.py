@@ -7,7 +7,7 @@ import typer
 from kilonova.component.command.flags import Context, Data, Kubeconfig, Output
 
 if TYPE_CHECKING:
-    from kilonova.gpu.commands.cluster_gpus import ClusterSlice
+    from kilonova.gpu.commands.cluster.gpus import ClusterSlice
 
 _HEADER = ("NODE", "GPU", "SLICE", "START", "STATE", "MEMORY", "UTIL", "POD", "UUID")
 
@@ -31,7 +31,7 @@ def list_slices(
       kilonova gpu slices
       kilonova gpu slices a100-0 --free -o json
     """
-    from kilonova.gpu.commands.cluster_output import load_cluster, print_rows
+    from kilonova.gpu.commands.cluster.output import load_cluster, print_rows
 
     view = load_cluster(nodes or (), kubeconfig, context, data)
     rows = [each for each in view.slices if not free or each.state == "Available"]
@@ -39,7 +39,7 @@ def list_slices(
 
 
 def _cells(item: "ClusterSlice") -> tuple[str, ...]:
-    from kilonova.gpu.commands.cluster_output import format_share
+    from kilonova.gpu.commands.cluster.output import format_share
 
     used = "-" if item.memory_used_mib is None else f"{item.memory_used_mib / 1024:.1f}"
     memory = "-" if item.memory_gb is None else f"{used}/{item.memory_gb}G"

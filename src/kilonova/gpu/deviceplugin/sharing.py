@@ -6,7 +6,7 @@ from kilonova.api.gpu.annotations import DeviceAssignment
 from kilonova.gpu.cdi.spec import ContainerEdits
 from kilonova.gpu.kubelet.interfaces import AllocationRefused, InventorySource
 from kilonova.gpu.kubelet.mps_edits import build_mps_edits, reporting_mps_failures
-from kilonova.gpu.sharing.mps_sharing import DeviceShare, MpsSharing
+from kilonova.gpu.sharing.mps.sharing import DeviceShare, MpsSharing
 from kilonova.gpu.sharing.shares import share_of_assignment
 
 

@@ -13,7 +13,7 @@ from kilonova.gpu.dra.configs import MpsConfig, Sharing, SharingStrategy, TimeSl
 from kilonova.gpu.kubelet.holdings import HeldDevice
 from kilonova.gpu.kubelet.interfaces import AllocationRefused, InventorySource
 from kilonova.gpu.kubelet.mps_edits import build_mps_edits, reporting_mps_failures
-from kilonova.gpu.sharing.mps_sharing import DeviceShare, MpsSharing
+from kilonova.gpu.sharing.mps.sharing import DeviceShare, MpsSharing
 from kilonova.gpu.sharing.shares import MpsShare
 from kilonova.gpu.sharing.time_slicing import TimeSlice, TimeSliceControl, parse_time_slice
 

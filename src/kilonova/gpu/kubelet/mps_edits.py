@@ -5,8 +5,8 @@ from contextlib import contextmanager
 
 from kilonova.gpu.cdi.spec import ContainerEdits, Mount
 from kilonova.gpu.kubelet.interfaces import AllocationRefused
-from kilonova.gpu.sharing.mps_control import MpsError
-from kilonova.gpu.sharing.mps_sharing import MpsClientSettings, ShareRefused
+from kilonova.gpu.sharing.mps.control import MpsError
+from kilonova.gpu.sharing.mps.sharing import MpsClientSettings, ShareRefused
 
 _WRITABLE = ("rw", "nosuid", "nodev", "bind")
 _SHARED_MEMORY = "/dev/shm"  # noqa: S108 (clients and server exchange data there)

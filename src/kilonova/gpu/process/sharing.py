@@ -9,8 +9,8 @@ from pathlib import Path
 from kilonova.gpu.devices.backend import GpuBackend
 from kilonova.gpu.devices.model import NodeInventory
 from kilonova.gpu.kubelet.holdings import HolderKind, Holding
-from kilonova.gpu.sharing.mps_control import PROGRAM, MpsControlProgram
-from kilonova.gpu.sharing.mps_sharing import DeviceShare, MpsSharing
+from kilonova.gpu.sharing.mps.control import PROGRAM, MpsControlProgram
+from kilonova.gpu.sharing.mps.sharing import DeviceShare, MpsSharing
 from kilonova.gpu.sharing.shares import MpsCapacity, share_of_assignment
 from kilonova.kube.observability.structured_logging import get_logger
 

@@ -4,7 +4,6 @@
   or time-slicing, and why.
 - With **MPS** processes run on a GPU at the same time, through a server of NVIDIA's Multi-Process
   Service. A pod has a **share** (`shares`): a part of the threads, and memory. One control daemon
-  (`mps_daemon`) per device starts servers; the program behind it is reached through `mps_control`.
-  `mps_sharing` gives pods their shares.
+  per device starts servers (`mps`).
 - With **time-slicing** (`time_slicing`) processes take turns; nothing limits their memory.
 """

@@ -11,14 +11,14 @@ from kilonova.api.meta import Condition, Metadata
 from kilonova.api.times import format_rfc3339
 from kilonova.local.controllers.batch.job.finish import decide_completion, decide_finish
 from kilonova.local.controllers.batch.job.index_set import IndexSet
-from kilonova.local.controllers.batch.job.pod_counts import count_pods
-from kilonova.local.controllers.batch.job.pod_failures import (
+from kilonova.local.controllers.batch.job.pods.counts import count_pods
+from kilonova.local.controllers.batch.job.pods.failures import (
     JobBackoff,
     build_failure_annotations,
     match_failure_policy,
 )
-from kilonova.local.controllers.batch.job.pod_plan import plan_pod_changes
-from kilonova.local.controllers.batch.job.pod_tracking import (
+from kilonova.local.controllers.batch.job.pods.plan import plan_pod_changes
+from kilonova.local.controllers.batch.job.pods.tracking import (
     count_released,
     finish_status,
     record_finished_pods,

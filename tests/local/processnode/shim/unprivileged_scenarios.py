@@ -1,4 +1,4 @@
-"""What `test_shim_unprivileged` runs as another user. Prints JSON."""
+"""What `test_unprivileged` runs as another user. Prints JSON."""
 
 import asyncio
 import json

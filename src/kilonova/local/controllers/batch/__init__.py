@@ -16,7 +16,7 @@ from kilonova.kube import Runnable
 from kilonova.local.controllers.batch.cronjob.controller import CronJobController
 from kilonova.local.controllers.batch.job.controller import JobController
 from kilonova.local.controllers.batch.job.orphan_pods import OrphanPodController
-from kilonova.local.controllers.batch.job.pod_claims import add_tracked_pods_index
+from kilonova.local.controllers.batch.job.pods.claims import add_tracked_pods_index
 from kilonova.local.controllers.batch.objects import CRON_JOBS, JOBS
 from kilonova.local.controllers.batch.ttl_after_finished import TtlAfterFinishedController
 from kilonova.local.controllers.context import ControllerContext

@@ -24,12 +24,12 @@ from kilonova.local.controllers.batch.job.finish import (
     decide_finish,
     set_condition,
 )
-from kilonova.local.controllers.batch.job.pod_claims import TRACKED_PODS_INDEX, JobPodClaimer
-from kilonova.local.controllers.batch.job.pod_control import JobPodControl, object_reference
-from kilonova.local.controllers.batch.job.pod_counts import JobPodCounts, count_pods
-from kilonova.local.controllers.batch.job.pod_failures import JobBackoff, has_failed
-from kilonova.local.controllers.batch.job.pod_plan import plan_pod_changes
-from kilonova.local.controllers.batch.job.pod_tracking import (
+from kilonova.local.controllers.batch.job.pods.claims import TRACKED_PODS_INDEX, JobPodClaimer
+from kilonova.local.controllers.batch.job.pods.control import JobPodControl, object_reference
+from kilonova.local.controllers.batch.job.pods.counts import JobPodCounts, count_pods
+from kilonova.local.controllers.batch.job.pods.failures import JobBackoff, has_failed
+from kilonova.local.controllers.batch.job.pods.plan import plan_pod_changes
+from kilonova.local.controllers.batch.job.pods.tracking import (
     count_released,
     finish_status,
     record_finished_pods,

@@ -5,8 +5,8 @@ from datetime import datetime
 from kilonova.api.times import add_seconds, format_rfc3339, parse_time
 from kilonova.local.apimachinery.unstructured import nested_value
 from kilonova.local.controllers.batch.job.index_set import IndexSet
-from kilonova.local.controllers.batch.job.pod_counts import JobPodCounts
-from kilonova.local.controllers.batch.job.pod_failures import has_failed, match_failure_policy
+from kilonova.local.controllers.batch.job.pods.counts import JobPodCounts
+from kilonova.local.controllers.batch.job.pods.failures import has_failed, match_failure_policy
 from kilonova.local.controllers.batch.objects import Condition, Job, SuccessRule
 
 FAILURE_TARGET = "FailureTarget"

@@ -2,7 +2,7 @@
 
 from kilonova.kube import Client, Controller, Reflector, Watch
 from kilonova.kube.informers.object_keys import Key
-from kilonova.local.controllers.batch.job.pod_claims import build_finalizer_removal, patch_pod
+from kilonova.local.controllers.batch.job.pods.claims import build_finalizer_removal, patch_pod
 from kilonova.local.controllers.batch.objects import TRACKING_FINALIZER, Job
 from kilonova.local.objects.core import Pod
 

@@ -4,7 +4,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from kilonova.local.controllers.batch.job.index_set import NO_INDEXES, IndexSet
-from kilonova.local.controllers.batch.job.pod_failures import (
+from kilonova.local.controllers.batch.job.pods.failures import (
     FAILURE_COUNT_ANNOTATION,
     IGNORED_FAILURE_COUNT_ANNOTATION,
     count_previous_failures,

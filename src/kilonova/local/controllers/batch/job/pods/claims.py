@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from kilonova.api.json import JsonObject
 from kilonova.kube import Client, Conflict, NotFound, PatchType, Reflector
 from kilonova.local.apimachinery.selectors import selector_from_object
-from kilonova.local.controllers.batch.job.pod_plan import build_owner_reference
+from kilonova.local.controllers.batch.job.pods.plan import build_owner_reference
 from kilonova.local.controllers.batch.objects import CONTROLLER_UID, TRACKING_FINALIZER, Job
 from kilonova.local.controllers.shared.indexes import BY_CONTROLLER, orphan_index_key
 from kilonova.local.objects.core import PODS, Pod

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
-from kilonova.gpu.sharing.mps_control import (
+from kilonova.gpu.sharing.mps.control import (
     MpsCommands,
     MpsControl,
     MpsDirectories,

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import msgspec
 
 from kilonova.catalog.mig import MigGeometry
-from kilonova.gpu.commands.cluster_gpus import ClusterGpu, ClusterView
+from kilonova.gpu.commands.cluster.gpus import ClusterGpu, ClusterView
 from kilonova.gpu.mig.rebalancing.plan import RebalanceSettings, plan_rebalance
 from kilonova.gpu.mig.rebalancing.repack_state import FleetGpu, HeldInstance
 from kilonova.gpu.mig.steps import Slot

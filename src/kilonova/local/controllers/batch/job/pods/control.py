@@ -7,7 +7,7 @@ from kilonova.api.json import JsonObject
 from kilonova.kube import ApiStatusError, Client, Conflict, KubeError, NotFound
 from kilonova.kube.events import EventRecorder, ObjectReference
 from kilonova.local.controllers.batch.job.expectations import JobExpectations
-from kilonova.local.controllers.batch.job.pod_claims import build_finalizer_removal, patch_pod
+from kilonova.local.controllers.batch.job.pods.claims import build_finalizer_removal, patch_pod
 from kilonova.local.controllers.batch.objects import JOBS, NEW_PODS, Job
 from kilonova.local.objects.core import PODS, Pod
 

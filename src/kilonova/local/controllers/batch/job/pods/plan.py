@@ -9,8 +9,8 @@ from typing import Any
 from kilonova.api.json import JsonObject
 from kilonova.local.apimachinery.patch import deep_copy
 from kilonova.local.apimachinery.unstructured import nested_object, nested_objects
-from kilonova.local.controllers.batch.job.pod_counts import JobPodCounts, index_of, indexes_of
-from kilonova.local.controllers.batch.job.pod_failures import (
+from kilonova.local.controllers.batch.job.pods.counts import JobPodCounts, index_of, indexes_of
+from kilonova.local.controllers.batch.job.pods.failures import (
     JobBackoff,
     build_failure_annotations,
     index_backoff_remaining,

@@ -12,7 +12,7 @@ from kilonova.component.command.cluster_selection import resolve_kubeconfig
 from kilonova.component.command.output.format_names import OutputFormat
 from kilonova.component.command.output.formats import encode_as, format_table
 from kilonova.component.failure import CommandFailed
-from kilonova.gpu.commands.cluster_gpus import ClusterView, read_cluster
+from kilonova.gpu.commands.cluster.gpus import ClusterView, read_cluster
 from kilonova.kube import connect
 
 V = TypeVar("V")

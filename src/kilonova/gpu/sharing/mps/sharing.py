@@ -16,8 +16,8 @@ from typing import TypeVar
 import msgspec
 
 from kilonova.gpu.devices.errors import GpuError
-from kilonova.gpu.sharing.mps_control import MpsControl, MpsError, MpsErrorKind
-from kilonova.gpu.sharing.mps_daemon import ExclusiveMode, MpsDaemon
+from kilonova.gpu.sharing.mps.control import MpsControl, MpsError, MpsErrorKind
+from kilonova.gpu.sharing.mps.daemon import ExclusiveMode, MpsDaemon
 from kilonova.gpu.sharing.shares import MpsCapacity, MpsShare, admit_share, client_environment
 
 T = TypeVar("T")

@@ -16,8 +16,8 @@ from kilonova.local.controllers.batch.job.finish import (
     set_condition,
 )
 from kilonova.local.controllers.batch.job.index_set import IndexSet
-from kilonova.local.controllers.batch.job.pod_counts import JobPodCounts, index_of
-from kilonova.local.controllers.batch.job.pod_failures import has_failed, match_failure_policy
+from kilonova.local.controllers.batch.job.pods.counts import JobPodCounts, index_of
+from kilonova.local.controllers.batch.job.pods.failures import has_failed, match_failure_policy
 from kilonova.local.controllers.batch.objects import Condition, JobStatus, UncountedPods
 from kilonova.local.objects.core import Pod
 

@@ -1,0 +1,1 @@
+"""The GPUs of a whole cluster, from its API: lists, rebalancing, and how both are printed."""
