@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry
 from kilonova.api.crds import load_definitions
 from kilonova.instances.assembly import build_instance_controllers
 from kilonova.instances.settings import InstanceSettings
-from kilonova.kube import Client, Manager, NotFound, Resource, unstructured_resource
+from kilonova.kube import Client, Manager, NotFound, Reflector, Resource, unstructured_resource
 from kilonova.local.apiserver.bootstrap import install_crds
 from kilonova.local.cluster import EmbeddedCluster
 from kilonova.local.simnodes.fleet.model import Fleet, GpuSpec, NodeGroup
@@ -77,14 +77,35 @@ class InstanceCluster:
         return [each["metadata"]["name"] for each in await self.list_objects(resource)]
 
     async def list_agents(self, name: str = "llama") -> dict[int, Any]:
-        """The agent pods that are not being deleted, by index."""
-        return {
-            int(each["metadata"]["labels"][INDEX]): each
+        """The agent pods that are not being deleted, by index; of two, one with a node."""
+        pods = [
+            each
             for each in await self.list_objects(PODS)
             if each["metadata"]["labels"].get("supernova.groq.io/model-instance") == name
             and each["metadata"]["labels"][ROLE] == "agent"
             and "deletionTimestamp" not in each["metadata"]
-        }
+        ]
+        pods.sort(key=lambda each: "nodeName" in each["spec"])
+        return {int(each["metadata"]["labels"][INDEX]): each for each in pods}
+
+    @asynccontextmanager
+    async def observed_phases(self) -> AsyncGenerator[list[tuple[str, int]]]:
+        """Phases and numbers of ready agents of all instances, as they change."""
+        seen: list[tuple[str, int]] = []
+        reflector = Reflector(self.client, INSTANCES)
+
+        def record(old: Any, new: Any) -> None:
+            if new is not None and "phase" in new.get("status", {}):
+                seen.append((new["status"]["phase"], new["status"]["readyAgents"]))
+
+        reflector.store.add_event_handler(record)
+        task = asyncio.create_task(reflector.run())
+        await reflector.wait_for_sync()
+        try:
+            yield seen
+        finally:
+            task.cancel()
+            await asyncio.wait({task})
 
     async def get_status(self, name: str = "llama") -> Any:
         """The status of an instance."""

@@ -72,7 +72,8 @@ def read_record(gang: PodGang) -> AllocationRecord:
 
 def encode_record(record: AllocationRecord) -> str:
     """The value of the annotation."""
-    return msgspec.json.encode(record, order="deterministic").decode()
+    fields = msgspec.to_builtins(record, str_keys=True)
+    return msgspec.json.encode(fields, order="deterministic").decode()
 
 
 def _build_name(instance: str, member: int, generation: int) -> str:
