@@ -62,8 +62,12 @@ def build_up_command(data: Path, *options: str) -> Sequence[str]:
     """`kilonova up` in the foreground without components; the options `--process-node`,
     `--operator` and `--scheduler` add them.
     """
-    parts = [each.name for each in find_components() if each.embedded and each.embedded.help]
-    command = [sys.executable, "-m", "kilonova.cli", "up", "--no-demo"]
-    command += [f"--no-{name}" for name in parts]
+    command = [sys.executable, "-m", "kilonova.cli", "up", "--no-demo", *no_components()]
     command += ["--data", str(data)]
     return [*command, *(options or ("--port", "0"))]
+
+
+def no_components() -> list[str]:
+    """The flags of `kilonova up` that leave out every component that can be left out."""
+    parts = [each for each in find_components() if each.embedded and each.embedded.help]
+    return [f"--no-{each.name}" for each in parts]

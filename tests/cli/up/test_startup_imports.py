@@ -9,6 +9,7 @@ from kilonova.cli.install import DEFINITIONS
 from kilonova.cli.up.options import UpOptions
 from kilonova.kube import connect
 from tests.cli.command import Kilonova
+from tests.harness.embedded_server import no_components
 from tests.harness.queue_status import wait_for_queue_status
 
 LAZY_MODULES = {
@@ -48,9 +49,15 @@ async def _wait_for_default_queue(data: Path) -> None:
 
 def test_disabled_components_are_not_imported(kilonova: Kilonova, tmp_path: Path):
     data = tmp_path / "data"
-    flags = ("--no-console", "--no-gpu", "--no-operator", "--no-scheduler")
-    loaded = list_loaded_modules(kilonova, data, *flags)
-    components = ("kilonova.console", "kilonova.gpu", "kilonova.workloads", "kilonova.scheduler")
+    loaded = list_loaded_modules(kilonova, data, *no_components())
+    components = (
+        "kilonova.console",
+        "kilonova.fleet",
+        "kilonova.gpu",
+        "kilonova.instances",
+        "kilonova.scheduler",
+        "kilonova.workloads",
+    )
     assert [name for name in loaded if name.startswith(components)] == []
 
 
