@@ -75,7 +75,8 @@ def test_listing_workloads_of_a_namespace_needs_only_its_pods(
     done = kilonova(*words)
     assert done.code == 0, done.err
     assert [each["name"] for each in json.loads(done.out)] == ["mine"]
-    forbidden = "podgangs, nodes, podcliquesets, podcliques, deployments, statefulsets, jobs"
+    sets = "podgangs, nodes, podcliquesets, podcliques"
+    forbidden = f"{sets}, deployments, statefulsets, jobs, gpuworkloads"
     assert done.err == f"kilonova: you may not list {forbidden}: their data is omitted\n"
 
 

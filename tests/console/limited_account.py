@@ -22,6 +22,7 @@ OTHERS: tuple[Kind, ...] = (
     ("apps", "deployments"),
     ("apps", "statefulsets"),
     ("batch", "jobs"),
+    ("kgwe.nvidia.io", "gpuworkloads"),
     ("scheduler.grove.io", "podgangs"),
 )
 

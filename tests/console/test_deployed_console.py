@@ -29,6 +29,7 @@ READ_PERMISSIONS: list[Permission] = [
     ("watch", "apps", "deployments", ""),
     ("watch", "apps", "statefulsets", ""),
     ("watch", "batch", "jobs", ""),
+    ("watch", "kgwe.nvidia.io", "gpuworkloads", ""),
     ("watch", "scheduler.grove.io", "podgangs", ""),
     ("watch", "grove.io", "podcliquesets", ""),
     ("watch", "grove.io", "podcliques", ""),

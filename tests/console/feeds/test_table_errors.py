@@ -67,7 +67,7 @@ async def test_forbidden_table_is_named_and_filled_once_permitted(
         limited_console(api, tmp_path, NODES, PODS) as limited,
         open_page(limited.console) as page,
     ):
-        owners = ["deployments", "statefulsets", "jobs"]
+        owners = ["deployments", "statefulsets", "jobs", "gpuworkloads"]
         forbidden = ["gangs", "sets", "cliques", *owners, "events", "queues"]
         await page.wait_until(lambda page: list(page.table_errors) == forbidden)
         await page.wait_until(

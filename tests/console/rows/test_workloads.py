@@ -7,7 +7,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from kilonova.console.objects import Job, ReplicatedWorkload
+from kilonova.console.objects import GpuWorkload, Job, ReplicatedWorkload
 from kilonova.console.rows.model import (
     CliqueRow,
     GangRow,
@@ -17,7 +17,12 @@ from kilonova.console.rows.model import (
     SetRow,
     WorkloadRow,
 )
-from kilonova.console.rows.owners import deployment_row, job_row, stateful_set_row
+from kilonova.console.rows.owners import (
+    deployment_row,
+    gpu_workload_row,
+    job_row,
+    stateful_set_row,
+)
 from kilonova.console.rows.workloads import STATES, WorkloadParts, workload_row
 
 
@@ -274,3 +279,58 @@ def test_gpus_are_those_of_the_template_until_there_are_pods() -> None:
 def test_all_states_are_listed() -> None:
     tables: list[dict[str, Any]] = [JOBS, OWNED, PODS, SETS]
     assert {case[-1] for table in tables for case in table.values()} == set(STATES)
+
+
+def gpu_workload(phase: str, *conditions: tuple[str, str, str], count: int = 8) -> OwnerRow:
+    told = [
+        {"type": type_, "status": status, "reason": "R", "message": message}
+        for type_, status, message in conditions
+    ]
+    body = {
+        "metadata": META,
+        "spec": {"gpuRequirements": {"count": count}},
+        "status": {"phase": phase, "pods": 2, "conditions": told},
+    }
+    return gpu_workload_row(msgspec.convert(body, GpuWorkload))
+
+
+@pytest.mark.parametrize(
+    ("owner", "pods", "expected"),
+    [
+        pytest.param(
+            gpu_workload("Pending", ("Accepted", "False", "spec.podTemplate is missing")),
+            [],
+            ("Creating", 2, 0, 8.0, "spec.podTemplate is missing"),
+            id="a spec that cannot be carried out",
+        ),
+        pytest.param(
+            gpu_workload("Pending", ("Scheduled", "False", "pod x/head has no node")),
+            [],
+            ("Creating", 2, 0, 8.0, "pod x/head has no node"),
+            id="waiting for a pod of another",
+        ),
+        pytest.param(
+            gpu_workload("Running", ("Scheduled", "True", "8 GPUs")),
+            [pod("j-0", gpus=4), pod("j-1", gpus=4)],
+            ("Running", 2, 2, 8.0, ""),
+            id="running",
+        ),
+        pytest.param(
+            gpu_workload("Succeeded"),
+            [ended("j-0", "Succeeded"), ended("j-1", "Succeeded")],
+            ("Completed", 2, 2, 0.0, ""),
+            id="succeeded",
+        ),
+        pytest.param(
+            gpu_workload("Failed", ("Failed", "True", "pod j-0 has failed")),
+            [],
+            ("Failed", 2, 0, 0.0, "pod j-0 has failed"),
+            id="failed, its pods deleted",
+        ),
+    ],
+)
+def test_gpu_workload(
+    owner: OwnerRow, pods: list[PodRow], expected: tuple[str, int, int, float, str]
+) -> None:
+    row = workload_row(WorkloadParts("GPUWorkload/x/j", owner=owner, pods=pods))
+    assert (row.state, row.pods, row.ready, row.gpus, row.why) == expected

@@ -15,6 +15,7 @@ _WORKLOADS: tuple[ResourceTuple, ...] = (
     ("apps", "v1", "deployments", "Deployment", True),
     ("apps", "v1", "statefulsets", "StatefulSet", True),
     ("batch", "v1", "jobs", "Job", True),
+    ("kgwe.nvidia.io", "v1", "gpuworkloads", "GPUWorkload", True),
 )
 _OWNERS: tuple[ResourceTuple, ...] = (
     *_WORKLOADS,

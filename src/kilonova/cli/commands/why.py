@@ -46,7 +46,7 @@ def why(
     with the next best. The answer is computed from the current state of the cluster; the scheduler
     need not be running.
 
-    For a workload (PodCliqueSet, Deployment, StatefulSet, ReplicaSet, DaemonSet, Job …), each gang
+    For a workload (PodCliqueSet, GPUWorkload, Deployment, StatefulSet, DaemonSet, Job …), each gang
     and each pod without a gang is explained, pending ones first.
 
     \b
@@ -59,18 +59,30 @@ def why(
       kilonova why trainer-0 --snapshot monday.json.gz
     """
     from kilonova.cli.why.answer_text import format_answer
+    from kilonova.cli.why.gpu_workload import read_reason
     from kilonova.cli.why.target import find_answers, parse_target, validate_kind
     from kilonova.component.command.cluster_selection import resolve_kubeconfig, resolve_namespace
     from kilonova.component.command.output.formats import encode_as
+    from kilonova.component.failure import CommandFailed
     from kilonova.scheduler.snapshot_source import capture_or_load
 
     target = parse_target(name)
     captured = capture_or_load(snapshot, kubeconfig, context, data, config)
+    resolved = None
     if snapshot is None:
         resolved = resolve_kubeconfig(kubeconfig, context, data)
         namespace = resolve_namespace(namespace, resolved, context)
     validate_kind(captured, target)
-    answers = find_answers(captured, target, namespace or "default")
+    namespace = namespace or "default"
+    try:
+        answers = find_answers(captured, target, namespace)
+    except CommandFailed:
+        if snapshot is not None or target.kind is None or target.kind.kind != "gpuworkload":
+            raise
+        reason = read_reason(namespace, target.name, resolved, context)
+        if not reason:
+            raise
+        raise CommandFailed(reason) from None
     now = captured.cluster_snapshot.now
     if isinstance(answers, list):
         texts = [format_answer(each, now) for each in answers[:_MAX_ANSWERS]]

@@ -27,7 +27,16 @@ _ERROR_EXPIRY_SECONDS = 2 * _MAX_BACKOFF_SECONDS + 10.0
 """Includes the seconds that a connection attempt may take to fail."""
 
 TableName = Literal[
-    "nodes", "pods", "gangs", "sets", "cliques", "queues", "deployments", "statefulsets", "jobs"
+    "nodes",
+    "pods",
+    "gangs",
+    "sets",
+    "cliques",
+    "queues",
+    "deployments",
+    "statefulsets",
+    "jobs",
+    "gpuworkloads",
 ]
 
 _TABLES = {table.name: table for table in (*TABLES, QUEUES)}
@@ -46,7 +55,14 @@ class TableSource:
 
 def owner_sources(namespace: str | None = None) -> tuple[TableSource, ...]:
     """Sources of all owners of pods, so that workloads without pods are listed too."""
-    tables: tuple[TableName, ...] = ("sets", "cliques", "deployments", "statefulsets", "jobs")
+    tables: tuple[TableName, ...] = (
+        "sets",
+        "cliques",
+        "deployments",
+        "statefulsets",
+        "jobs",
+        "gpuworkloads",
+    )
     return tuple(TableSource(table, namespace, optional=True) for table in tables)
 
 

@@ -40,13 +40,15 @@ class Tables:
     deployments: Sequence[OwnerRow] = ()
     statefulsets: Sequence[OwnerRow] = ()
     jobs: Sequence[OwnerRow] = ()
+    gpuworkloads: Sequence[OwnerRow] = ()
     has_label_selector: bool = False
     """Whether pods were selected by labels: owners without such pods are not listed then."""
 
     @property
     def owners(self) -> dict[str, OwnerRow]:
-        """Deployments, StatefulSets and Jobs that are workloads of their own, by workload id."""
-        rows = (*self.deployments, *self.statefulsets, *self.jobs)
+        """Deployments, StatefulSets, Jobs and GPUWorkloads that are workloads of their own, by
+        workload id."""
+        rows = (*self.deployments, *self.statefulsets, *self.jobs, *self.gpuworkloads)
         return {f"{each.kind}/{each.id}": each for each in rows if not each.workload}
 
 
@@ -206,7 +208,8 @@ def _group_by_workload(tables: Tables) -> Iterator[WorkloadParts]:
     for clique in tables.cliques:
         cliques_by_set[clique.set].append(clique)
     members: dict[str, list[SetRow | OwnerRow]] = defaultdict(list)
-    for each in (*tables.sets, *tables.deployments, *tables.statefulsets, *tables.jobs):
+    makers = (tables.deployments, tables.statefulsets, tables.jobs, tables.gpuworkloads)
+    for each in (*tables.sets, *chain.from_iterable(makers)):
         if each.workload:
             members[each.workload].append(each)
     pods_by_workload: dict[str, list[PodRow]] = {}

@@ -8,6 +8,7 @@ from kilonova.console.objects import (
     DEPLOYMENTS,
     EVENTS,
     GANGS,
+    GPU_WORKLOADS,
     JOBS,
     NODES,
     PODS,
@@ -19,6 +20,7 @@ from kilonova.console.rows.gangs import clique_row, gang_row, set_row
 from kilonova.console.rows.nodes import node_row
 from kilonova.console.rows.owners import (
     deployment_row,
+    gpu_workload_row,
     job_row,
     stateful_set_row,
 )
@@ -33,5 +35,6 @@ TABLES: tuple[Table[Any], ...] = (
     Table("deployments", DEPLOYMENTS, deployment_row),
     Table("statefulsets", STATEFUL_SETS, stateful_set_row),
     Table("jobs", JOBS, job_row),
+    Table("gpuworkloads", GPU_WORKLOADS, gpu_workload_row),
     Table("events", EVENTS, event_row, last_activity=last_seen),
 )

@@ -14,7 +14,12 @@ from kilonova.console.feeds.feed import Feed
 from kilonova.console.feeds.workload_parts import PartsIndex
 from kilonova.console.rows.gangs import set_row
 from kilonova.console.rows.model import OwnerRow, SetRow, WorkloadRow
-from kilonova.console.rows.owners import deployment_row, job_row, stateful_set_row
+from kilonova.console.rows.owners import (
+    deployment_row,
+    gpu_workload_row,
+    job_row,
+    stateful_set_row,
+)
 from kilonova.console.rows.ownership import outer_workload_id
 from kilonova.console.rows.workloads import SET, workload_row
 from kilonova.kube import Key, Resource, Store
@@ -27,6 +32,7 @@ _OBJECTS: Mapping[str, tuple[str, Callable[[Any], SetRow | OwnerRow]]] = {
     "Deployment": ("deployments", deployment_row),
     "StatefulSet": ("statefulsets", stateful_set_row),
     "Job": ("jobs", job_row),
+    "GPUWorkload": ("gpuworkloads", gpu_workload_row),
 }
 """Tables of the objects that may be workloads, and their rows, by kind."""
 _WORKLOADS = Resource("", "v1", "workloads", "Workload", True, str)

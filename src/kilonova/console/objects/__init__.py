@@ -14,6 +14,7 @@ from kilonova.console.objects.controllers import (
 )
 from kilonova.console.objects.events import EVENTS, Event
 from kilonova.console.objects.grove import CLIQUES, GANGS, SETS, PodClique, PodCliqueSet
+from kilonova.console.objects.kgwe import GPU_WORKLOADS, GpuWorkload
 from kilonova.console.objects.nodes import METRICS, NODES, Node, NodeMetrics
 from kilonova.console.objects.pods import (
     PODS,
@@ -31,6 +32,7 @@ __all__ = [
     "DEPLOYMENTS",
     "EVENTS",
     "GANGS",
+    "GPU_WORKLOADS",
     "JOBS",
     "METRICS",
     "NODES",
@@ -41,6 +43,7 @@ __all__ = [
     "ContainerStateTerminated",
     "ContainerStatus",
     "Event",
+    "GpuWorkload",
     "Job",
     "Node",
     "NodeMetrics",

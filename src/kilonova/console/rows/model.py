@@ -200,7 +200,7 @@ class CliqueRow(Row, frozen=True, gc=False, rename="camel", omit_defaults=True, 
 
 
 class OwnerRow(Row, frozen=True, gc=False, rename="camel", omit_defaults=True, kw_only=True):
-    """A Deployment, StatefulSet or Job. Its id is `namespace/name`."""
+    """A Deployment, StatefulSet, Job or GPUWorkload. Its id is `namespace/name`."""
 
     kind: str
     replicas: int

@@ -1,9 +1,9 @@
-"""Deployments, StatefulSets and Jobs as rows: workloads that may have no pods. Pure."""
+"""Deployments, StatefulSets, Jobs and GPUWorkloads as rows; they may have no pods. Pure."""
 
 from kilonova.api.meta import Condition
 from kilonova.catalog.resource_names import GPU
 from kilonova.component.console.values import condition_rows, parse_timestamp
-from kilonova.console.objects import Job, ReplicatedWorkload
+from kilonova.console.objects import GpuWorkload, Job, ReplicatedWorkload
 from kilonova.console.rows.model import OwnerRow
 from kilonova.console.rows.ownership import outer_workload_id
 from kilonova.console.rows.pods import queue_name
@@ -18,6 +18,10 @@ _FINISHED_STATES = {
 }
 """Conditions of a finished Job. The job controller sets the second of each pair as soon as the
 outcome is decided, and the first when the remaining pods have terminated."""
+
+
+_ENDED_PHASES = {"Succeeded": "Completed", "Failed": "Failed"}
+"""The outcomes of GPUWorkloads, by phase."""
 
 
 def deployment_row(deployment: ReplicatedWorkload) -> OwnerRow:
@@ -68,6 +72,28 @@ def job_row(job: Job) -> OwnerRow:
         conditions=condition_rows(status.conditions),
         workload=outer_workload_id("Job", job.metadata),
         created=parse_timestamp(job.metadata.creation_timestamp),
+    )
+
+
+def gpu_workload_row(workload: GpuWorkload) -> OwnerRow:
+    """The row of a GPUWorkload. Until it is accepted the number of its pods is unknown: one."""
+    requirements, status = workload.spec.gpu_requirements, workload.status
+    pods = status.pods or 1
+    return OwnerRow(
+        id=workload.metadata.id,
+        kind="GPUWorkload",
+        replicas=pods,
+        finished=_ENDED_PHASES.get(status.phase, ""),
+        deleting=workload.metadata.deletion_timestamp is not None,
+        succeeded=pods if status.phase == "Succeeded" else 0,
+        gpus=0 if requirements.mig is not None else requirements.count // pods,
+        queue=queue_name(workload.metadata.labels),
+        problem=_first_problem(
+            status.conditions, {"Failed": "True", "Accepted": "False", "Scheduled": "False"}
+        ),
+        conditions=condition_rows(status.conditions),
+        workload=outer_workload_id("GPUWorkload", workload.metadata),
+        created=parse_timestamp(workload.metadata.creation_timestamp),
     )
 
 

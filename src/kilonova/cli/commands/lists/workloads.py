@@ -37,9 +37,9 @@ def workloads(
 ) -> None:
     """List workloads and their state.
 
-    Workloads are PodCliqueSets, Deployments, StatefulSets and Jobs, with or without pods, and pods
-    and gangs without an owner. A selector matches the labels of pods. PRICE is per hour, for the
-    GPUs that the workload uses.
+    Workloads are PodCliqueSets, GPUWorkloads, Deployments, StatefulSets and Jobs, with or without
+    pods, and pods and gangs without an owner. A selector matches the labels of pods. PRICE is per
+    hour, for the GPUs that the workload uses.
 
     \b
     Examples:
