@@ -9,7 +9,7 @@ bounded: the controller may not run, or may find that the strategy does not suit
 from collections.abc import Mapping
 
 from kilonova.gpu.agent.resources import NODE_LABELS, STRATEGY_SELECTORS, Node
-from kilonova.gpu.mig.parted.node_label import CONFIG_LABEL
+from kilonova.gpu.mig.parted.labels import CONFIG_LABEL
 from kilonova.kube import ApiStatusError, Client
 from kilonova.kube.observability.structured_logging import get_logger
 

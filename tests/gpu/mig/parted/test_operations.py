@@ -10,8 +10,6 @@ from kilonova.gpu.devices.simulated import SimulatedBackend
 from kilonova.gpu.mig.parted.config_file import ConfigRule, format_config_file, parse_config_file
 from kilonova.gpu.mig.parted.default_configs import generate_configs
 from kilonova.gpu.mig.parted.node_label import (
-    CONFIG_LABEL,
-    STATE_LABEL,
     ConfigState,
     decide_config,
     state_labels,

@@ -19,9 +19,8 @@ from kilonova.gpu.agent.holders import Holder
 from kilonova.gpu.agent.resources import Node
 from kilonova.gpu.devices.model import Device, HealthState, NodeInventory
 from kilonova.gpu.mig.parted.config_file import ConfigFile
+from kilonova.gpu.mig.parted.labels import CONFIG_LABEL, STATE_LABEL
 from kilonova.gpu.mig.parted.node_label import (
-    CONFIG_LABEL,
-    STATE_LABEL,
     decide_config,
     state_labels,
 )

@@ -18,7 +18,7 @@ from kilonova.gpu.agent.node_writer import NodeWriter
 from kilonova.gpu.agent.resources import Node, Pod
 from kilonova.gpu.agent.simulated.claim_objects import Claim, list_node_keys
 from kilonova.gpu.agent.simulated.faults import Xid, find_new_xid
-from kilonova.gpu.mig.parted.node_label import CONFIG_LABEL
+from kilonova.gpu.mig.parted.labels import CONFIG_LABEL
 from kilonova.kube import Controller, Key, Reflector, Result, Watch
 from kilonova.kube.informers.store import Store
 from kilonova.kube.status import find_condition

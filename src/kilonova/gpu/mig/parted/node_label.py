@@ -13,10 +13,8 @@ import msgspec
 
 from kilonova.gpu.devices.model import NodeInventory
 from kilonova.gpu.mig.parted.config_file import ConfigFile, ConfigRule
+from kilonova.gpu.mig.parted.labels import CONFIG_LABEL, STATE_LABEL
 from kilonova.gpu.mig.parted.operations import check_config
-
-CONFIG_LABEL = "nvidia.com/mig.config"
-STATE_LABEL = "nvidia.com/mig.config.state"
 
 
 class ConfigState(StrEnum):
