@@ -9,7 +9,7 @@ A copy that may preempt is placed like any other, with its victims; for free cap
 copies of a gang that does not preempt.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import count, islice
 
@@ -18,6 +18,8 @@ from kilonova.scheduler.core.backfill.shadow import BackfillReservation
 from kilonova.scheduler.core.decisions import GangPlacement, Plan, UnschedulableGang
 from kilonova.scheduler.core.explain import Explanation
 from kilonova.scheduler.core.model.gangs import Gang, Group, Member
+from kilonova.scheduler.core.model.pod_placement import PodPlacement
+from kilonova.scheduler.core.model.requests import is_queue_resource
 from kilonova.scheduler.library.decisions import EvictedPods, explain_rejection
 from kilonova.scheduler.library.snapshot import ClusterSnapshot
 from kilonova.scheduler.library.topology_levels import (
@@ -36,14 +38,17 @@ held back for one of many pending gangs, which then are scheduled again with eac
 
 @dataclass(frozen=True, slots=True)
 class CopyPod:
-    """Where a pod of a copy would be placed: devices as in its annotation, `domain` is the path of
-    its node in the topology."""
+    """Where a pod of a copy would be placed."""
 
     pod: str
     group: str
     node: str
-    devices: str
     domain: str
+    """The path of its node in the topology."""
+    devices: str
+    """Its GPUs, as in its annotation."""
+    resources: Mapping[str, int]
+    """The extended resources that it requests."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,8 +147,8 @@ class CopyPlacer:
                 continue
             node = names[found[pod].row]
             path = domain_path(self._labels[node], self._levels)
-            devices = encode_devices(found[pod].devices)
-            pods.append(CopyPod(pod, group, node, devices, format_domain(path)))
+            devices, resources = encode_devices(found[pod].devices), _extended_resources(found[pod])
+            pods.append(CopyPod(pod, group, node, format_domain(path), devices, resources))
             paths.append(path)
         victims = (EvictedPods(unit.gang, tuple(sorted(unit.pods))) for unit in placement.victims)
         return PlacedCopy(
@@ -186,6 +191,14 @@ def _names_in_use(cluster_snapshot: ClusterSnapshot) -> frozenset[str]:
         names.add(gang.name)
         names.update(pod for _, pod in _pods_in_order(gang))
     return frozenset(names)
+
+
+def _extended_resources(placement: PodPlacement) -> dict[str, int]:
+    return {
+        name: amount
+        for name, amount in placement.shape.requests
+        if "/" in name and is_queue_resource(name) and amount
+    }
 
 
 def _pods_in_order(gang: Gang) -> Iterator[tuple[str, str]]:
