@@ -57,7 +57,8 @@ class PlacedCopy:
 
     gang: str
     domain: str
-    """The smallest domain that has all its pods, as a path; empty if none has."""
+    """The smallest domain, as a path, that has all its pods with extended resources, or all pods if
+    none has any; empty if there is no such domain."""
     pods: tuple[CopyPod, ...]
     evicted: tuple[EvictedPods, ...] = ()
     """Victims that would be evicted for it."""
@@ -142,6 +143,7 @@ class CopyPlacer:
         found = {each.pod: each for each in placement.pods}
         pods: list[CopyPod] = []
         paths: list[DomainPath] = []
+        accelerated: list[DomainPath] = []
         for group, pod in _pods_in_order(placement.gang):
             if pod not in found:
                 continue
@@ -149,11 +151,10 @@ class CopyPlacer:
             path = domain_path(self._labels[node], self._levels)
             devices, resources = encode_devices(found[pod].devices), _extended_resources(found[pod])
             pods.append(CopyPod(pod, group, node, format_domain(path), devices, resources))
-            paths.append(path)
+            (accelerated if resources else paths).append(path)
         victims = (EvictedPods(unit.gang, tuple(sorted(unit.pods))) for unit in placement.victims)
-        return PlacedCopy(
-            placement.gang.name, format_domain(common_domain(paths)), tuple(pods), tuple(victims)
-        )
+        domain = format_domain(common_domain(accelerated or paths))
+        return PlacedCopy(placement.gang.name, domain, tuple(pods), tuple(victims))
 
     def _explain(self, plan: Plan, gang: Gang) -> UnplacedCopy:
         rejection = next(each for each in plan.unschedulable if each.gang.name == gang.name)
