@@ -1,6 +1,6 @@
 """The registration of the controllers of inference engines."""
 
-from kilonova.component import Component, DocsPage, EmbeddedPart, ProcessPart
+from kilonova.component import Command, Component, DocsPage, EmbeddedPart, ProcessPart
 
 COMPONENTS = (
     Component(
@@ -26,11 +26,20 @@ COMPONENTS = (
             webhooks="kilonova.instances.admission:build_webhook_set",
             deploy="deploy/operator",
         ),
+        commands=(
+            Command("fit", "kilonova.instances.commands.fit:fit"),
+            Command("alloc", "kilonova.instances.commands.alloc:alloc"),
+        ),
         pages=(
             DocsPage(
                 "docs/instances.md",
                 "Instances of models",
                 "agents and conductors: placement as a whole, the repair ladder, plug-ins",
+            ),
+            DocsPage(
+                "docs/instances/fit.md",
+                "Who holds which accelerator, and what fits",
+                "`kubectl fit` and `kilonova alloc`",
             ),
         ),
         examples=("examples/instances",),

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from kilonova.api.inference_engine import EngineSpec
+from kilonova.api.inference_engine import EngineSpec, names
+from kilonova.api.topology_labels import TOPOLOGY_LEVELS
 from kilonova.artifacts.builds import Build
 from kilonova.instances.alloc.instance_gang import build_instance_gang
 from kilonova.instances.allocation import AllocationConstraints, AllocationRequest
@@ -15,7 +16,6 @@ from kilonova.instances.resources import Node
 from kilonova.scheduler.core.model.gangs import Gang
 from kilonova.scheduler.library.copies import Copies, CopyPod, PlacedCopy, count_copies
 from kilonova.scheduler.library.snapshot import ClusterSnapshot
-from kilonova.scheduler.library.topology_levels import find_topology_levels
 
 _NO_IMAGE = "image-of-the-build"
 """Stands for the image of a build that names none: scheduling does not depend on it."""
@@ -43,7 +43,9 @@ class BuildRequest:
     def of(cls, build: Build, namespace: str, strategy: str, name: str = "") -> "BuildRequest":
         """An instance of a build; without a name, it has that of the model."""
         spec = EngineSpec(model=build.model, build=build.id, image=build.image or _NO_IMAGE)
-        identity = Identity(namespace, name or _to_name(build.model))
+        used = name or _to_name(build.model)
+        # Copies are instances of one deployment: strategies may spread them.
+        identity = Identity(namespace, used, labels={names.DEPLOYMENT: used})
         return cls(build, identity, resolve_engine(spec, build), strategy)
 
     def ask_strategy(self, levels: Sequence[str], nodes: Sequence[Node]) -> AllocationRequest:
@@ -66,8 +68,8 @@ class BuildRequest:
 
 
 def find_levels(cluster_snapshot: ClusterSnapshot) -> tuple[str, ...]:
-    """The topology of a cluster, as strategies get it."""
-    return find_topology_levels(node.labels for node in cluster_snapshot.nodes)
+    """The topology of a cluster, as the controllers give it to strategies."""
+    return cluster_snapshot.topology_levels or TOPOLOGY_LEVELS
 
 
 def allocate(
@@ -78,7 +80,7 @@ def allocate(
 ) -> Allocation:
     """Place at most so many copies of a build; raises `InvalidSpec`."""
     gang = request.build_gang(constraints, cluster_snapshot)
-    copies = count_copies(cluster_snapshot, gang, limit, find_levels(cluster_snapshot))
+    copies = count_copies(cluster_snapshot, gang, limit)
     return Allocation(request.build, request.strategy, copies)
 
 

@@ -1,6 +1,6 @@
 """Whose pods hold accelerators: instances, other workloads, gangs, single pods. Pure."""
 
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import msgspec
 
@@ -13,11 +13,15 @@ from kilonova.scheduler.core.model.pod_placement import PodPlacement
 _JOB_NAME = "batch.kubernetes.io/job-name"
 
 
-class Holder(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Holder:
     """Who holds an accelerator: `name` is NAMESPACE/NAME."""
 
     kind: str
     name: str
+
+    def __str__(self) -> str:
+        return f"{self.kind}/{self.name}"
 
 
 def find_holder(placement: PodPlacement) -> Holder:

@@ -61,8 +61,8 @@ class Style:
         """The style of a picture."""
         holders = [each.holder for each in view.holders[: len(ascii_uppercase)]]
         letters = dict(zip(holders, ascii_uppercase, strict=False))
-        numbers = assign_owner_colours("/".join(holder) for holder in holders)
-        colours = {holder: numbers["/".join(holder)] for holder in holders}
+        numbers = assign_owner_colours(map(str, holders))
+        colours = {holder: numbers[str(holder)] for holder in holders}
         return cls(ASCII if ascii_only else UNICODE, coloured, letters, colours)
 
     def draw(self, accelerator: Accelerator) -> str:

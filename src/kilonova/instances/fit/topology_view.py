@@ -8,7 +8,7 @@ of their names. Pure.
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from kilonova.api.gpu.annotations import InvalidAnnotation, parse_devices
 from kilonova.instances.fit.holders import Holder, find_holder
@@ -36,11 +36,13 @@ _NODE_STATES = {
     "node.kubernetes.io/unreachable": "Unreachable",
     "node.kubernetes.io/unschedulable": "Cordoned",
 }
+_HOST = "kubernetes.io/hostname"
 _MAX_ACCELERATORS = 1024
 """Of one node: its capacity may be any number."""
 
 
-class Accelerator(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Accelerator:
     """The state of an accelerator. Of several holders, the one that has most of it."""
 
     state: AcceleratorState
@@ -95,14 +97,10 @@ def view_topology(
     levels: Sequence[str] = (),
     next_copy: Iterable[CopyPod] = (),
 ) -> TopologyView:
-    """The accelerators in a snapshot. Without `levels`, those of the scheduler, or those that nodes
-    have."""
+    """The accelerators in a snapshot. Without `levels`, those of the scheduler, of the cluster's
+    ClusterTopologyBinding, or those that nodes have."""
     nodes = cluster_snapshot.nodes
-    used_levels = (
-        tuple(levels)
-        or cluster_snapshot.policy.levels
-        or find_topology_levels(node.labels for node in nodes)
-    )
+    used_levels = tuple(levels) or _find_levels(cluster_snapshot)
     placed: dict[int, list[PodPlacement]] = defaultdict(list)
     for placement in cluster_snapshot.placements:
         placed[placement.row].append(placement)
@@ -146,6 +144,16 @@ def list_resources(cluster_snapshot: ClusterSnapshot) -> tuple[str, ...]:
 def _is_accelerator_resource(name: str) -> bool:
     domain, slash, _ = name.partition("/")
     return bool(slash) and "." in domain and not domain.endswith("kubernetes.io")
+
+
+def _find_levels(cluster_snapshot: ClusterSnapshot) -> tuple[str, ...]:
+    """Levels above nodes, of which any node has the label."""
+    known: set[str] = set()
+    for node in cluster_snapshot.nodes:
+        known.update(node.labels)
+    levels = cluster_snapshot.policy.levels or cluster_snapshot.topology_levels
+    present = tuple(each for each in levels if each in known and each != _HOST)
+    return present or find_topology_levels([dict.fromkeys(known, "")])
 
 
 def _is_in(path: DomainPath, domain: str) -> bool:
@@ -225,7 +233,7 @@ def _mark_next(
             indexes = [i for i, _ in zip(free, range(pod.resources.get(resource, 0)), strict=False)]
         for index in indexes:
             if index < len(marked):
-                marked[index] = marked[index]._replace(is_next=True)
+                marked[index] = replace(marked[index], is_next=True)
     return marked
 
 

@@ -106,8 +106,8 @@ def count_copies(
 class CopyPlacer:
     """Places copies in one snapshot, each series independent of the others.
 
-    `levels` are those of domains, broadest first; without them the scheduler's, or those that the
-    nodes have.
+    `levels` are those of domains, broadest first; without them the scheduler's, those of the
+    cluster's ClusterTopologyBinding, or those that the nodes have.
     """
 
     def __init__(self, cluster_snapshot: ClusterSnapshot, levels: Iterable[str] = ()) -> None:
@@ -118,6 +118,7 @@ class CopyPlacer:
         self._levels = (
             tuple(levels)
             or cluster_snapshot.policy.levels
+            or cluster_snapshot.topology_levels
             or find_topology_levels(self._labels.values())
         )
 
