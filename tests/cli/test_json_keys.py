@@ -46,6 +46,7 @@ COMMANDS: dict[str, tuple[list[tuple[str, ...]], str]] = {
     "gpu discover": ([("--backend", "simulated:h100:2")], ""),
     "gpu topology": ([("--backend", "simulated:h100:2")], ""),
     "gpu health": ([("--backend", "simulated:h100:2")], ""),
+    "gpu advise": ([("--memory", "2Gi")], ""),
     "gpu mig rebalance": ([ON], ""),
     "fit": ([ON, ("--build", "llama", "--builds", "builds", *ON)], "otherNodes isNext"),
     "alloc": ([("--build", "llama", "--builds", "builds", *ON)], ""),
