@@ -17,7 +17,6 @@ from kilonova.kube.admission.field_errors import ValidationResult
 RULES = EngineRules(
     list_strategies=lambda: ["packed", "tightest"],
     list_policies=lambda: ["ladder"],
-    find_tokenizer_problem=lambda name: "" if name == "meta/llama" else "is not in the store",
 )
 SPEC: dict[str, Any] = {"model": "llama", "targetAgents": 8, "image": "engine:1"}
 
@@ -59,7 +58,8 @@ VALID = {
         "conductor": {"spec": {"containers": [{"name": "c", "image": "x"}]}},
     },
     "levels": {"topology": {"required": "topology.kubernetes.io/rack"}},
-    "a known tokenizer": {"tokenizer": "meta/llama"},
+    "a tokenizer": {"tokenizer": "meta-llama/Llama-3.2"},
+    "a normalised tokenizer": {"tokenizer": "meta-llama_llama-3.2"},
     "settings": {"config": {"MAX_BATCH": "8"}},
 }
 
@@ -109,9 +109,10 @@ INVALID: dict[str, tuple[dict[str, Any], str]] = {
         "'-', '_' or '.', and start and end with a letter or digit: a level is the key of a label "
         "of nodes",
     ),
-    "an unknown tokenizer": (
-        {"tokenizer": "meta/lama"},
-        'tokenizer: Invalid value: "meta/lama": is not in the store',
+    "no name of a tokenizer": (
+        {"tokenizer": "Llama"},
+        'tokenizer: Invalid value: "Llama": must be a name like org/model, or org_model in lower '
+        "case",
     ),
     "a container without an image": (
         {

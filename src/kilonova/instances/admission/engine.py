@@ -5,8 +5,14 @@ from dataclasses import dataclass
 
 from kilonova.api.inference_engine import Accelerator, EngineSpec, PodTemplate, names
 from kilonova.api.pods.specs import list_containers
-from kilonova.instances.allocation import GROUP as STRATEGIES
-from kilonova.instances.allocation.strategies import STRATEGIES as BUILTIN_STRATEGIES
+from kilonova.artifacts.tokenizers.names import is_canonical, is_normalised
+from kilonova.instances.allocation import GROUP as ALLOCATION_GROUP
+from kilonova.instances.allocation import AllocationConstraints
+from kilonova.instances.allocation.strategies import STRATEGIES
+from kilonova.instances.plugins import PluginSet
+from kilonova.instances.repair import GROUP as REPAIR_GROUP
+from kilonova.instances.repair import RepairDecision
+from kilonova.instances.repair.ladder import POLICIES
 from kilonova.kube.admission import FieldError
 from kilonova.kube.admission.field_errors import (
     forbidden,
@@ -23,8 +29,6 @@ from kilonova.kube.admission.syntax import (
 )
 
 ListNames = Callable[[], Sequence[str]]
-FindTokenizerProblem = Callable[[str], str]
-"""Why instances cannot use a tokenizer; empty if they can."""
 
 _OWN_LABELS = frozenset(
     {
@@ -38,22 +42,16 @@ _OWN_LABELS = frozenset(
 )
 
 
-def _list_builtin_strategies() -> Sequence[str]:
-    return sorted(BUILTIN_STRATEGIES)
-
-
-def _accept_tokenizer(name: str) -> str:
-    del name
-    return ""
+_list_strategies = PluginSet(ALLOCATION_GROUP, STRATEGIES, AllocationConstraints).list_names
+_list_policies = PluginSet(REPAIR_GROUP, POLICIES, RepairDecision).list_names
 
 
 @dataclass(frozen=True, slots=True)
 class EngineRules:
-    """What names in a spec may refer to."""
+    """What names in a spec may refer to; by default the plug-ins that are installed here."""
 
-    list_strategies: ListNames = _list_builtin_strategies
-    list_policies: ListNames | None = None
-    find_tokenizer_problem: FindTokenizerProblem = _accept_tokenizer
+    list_strategies: ListNames = _list_strategies
+    list_policies: ListNames = _list_policies
 
     def validate(self, spec: EngineSpec, path: str) -> Iterator[FieldError]:
         """Errors of a spec at a path."""
@@ -74,27 +72,23 @@ class EngineRules:
         yield from validate_release_name(spec.release, f"{path}.release")
         if spec.priority_class_name and (problem := check_dns_subdomain(spec.priority_class_name)):
             yield invalid_value(f"{path}.priorityClassName", spec.priority_class_name, problem)
-        if spec.tokenizer and (problem := self.find_tokenizer_problem(spec.tokenizer)):
-            yield invalid_value(f"{path}.tokenizer", spec.tokenizer, problem)
+        if spec.tokenizer and not (is_canonical(spec.tokenizer) or is_normalised(spec.tokenizer)):
+            rule = "must be a name like org/model, or org_model in lower case"
+            yield invalid_value(f"{path}.tokenizer", spec.tokenizer, rule)
 
     def _validate_plugins(self, spec: EngineSpec, path: str) -> Iterator[FieldError]:
-        strategy, policy = spec.allocation.strategy, spec.repair.policy
-        strategies = self.list_strategies()
-        if strategy not in strategies:
-            yield not_found(
-                f"{path}.allocation.strategy",
-                strategy,
-                f"use one of {', '.join(strategies)}, or install the package that offers it under "
-                f"{STRATEGIES}",
-            )
-        policies = None if self.list_policies is None else self.list_policies()
-        if policies is not None and policy not in policies:
-            yield not_found(
-                f"{path}.repair.policy",
-                policy,
-                f"use one of {', '.join(policies)}, or install the package that offers it under "
-                "kilonova.repair",
-            )
+        for field, name, known, group in (
+            (
+                "allocation.strategy",
+                spec.allocation.strategy,
+                self.list_strategies(),
+                ALLOCATION_GROUP,
+            ),
+            ("repair.policy", spec.repair.policy, self.list_policies(), REPAIR_GROUP),
+        ):
+            if name not in known:
+                rule = f"use one of {', '.join(known)}, or install the package that offers it under"
+                yield not_found(f"{path}.{field}", name, f"{rule} {group}")
 
 
 def validate_release_name(release: str, path: str) -> Iterator[FieldError]:
