@@ -82,7 +82,7 @@ def instance(
 ) -> InferenceEngineInstance:
     """An instance of a release; `state` is ready, starting or unallocatable."""
     allocated = (
-        Condition("Allocated", "False", names.ALLOCATION_FAILED, "0/2 nodes have 4 free GPUs")
+        Condition("Allocated", "False", "InsufficientCapacity", "0/2 nodes have 4 free GPUs")
         if state == "unallocatable"
         else Condition("Allocated", "True", "Allocated")
     )

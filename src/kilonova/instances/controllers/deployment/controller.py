@@ -20,7 +20,7 @@ from kilonova.instances.resources import DEPLOYMENTS, ControllerRevision
 from kilonova.kube import ApiStatusError, Backoff, Conflict, Controller, Key, Result
 from kilonova.kube.controllers.expectations import Expectations
 from kilonova.kube.observability.structured_logging import get_logger
-from kilonova.kube.status import StatusWriter, find_condition, with_condition
+from kilonova.kube.status import StatusWriter, is_condition_true, with_condition
 
 _WORKERS = 8
 _BACKOFF = Backoff(0.005, 30.0)
@@ -90,14 +90,18 @@ class _DeploymentReconciler:
         """Say in the status why objects cannot be written. Conflicts pass by themselves."""
         if isinstance(error, Conflict):
             return
-        failure = Condition(FAILURE, "True", _CREATION_FAILED, error.message)
-        old = find_condition(deployment.status.conditions, FAILURE)
-        if old is not None and old.message == failure.message:
+        if is_condition_true(deployment.status.conditions, FAILURE):
+            # The message names an instance, and each attempt is another one: the write would cause
+            # the next attempt.
             return
+        failure = Condition(FAILURE, "True", _CREATION_FAILED, error.message)
         conditions = with_condition(deployment.status.conditions, failure, self._now())
-        written = await self._status.write(
-            deployment, replace(deployment.status, conditions=conditions)
+        status = replace(
+            deployment.status,
+            observed_generation=deployment.metadata.generation,
+            conditions=conditions,
         )
+        written = await self._status.write(deployment, status)
         if written is not None:
             message = f"Cannot create its objects: {error.message}"
             event = DeploymentEvent(_CREATION_FAILED, message, is_warning=True)

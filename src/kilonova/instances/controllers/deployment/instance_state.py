@@ -51,7 +51,7 @@ def build_instance_state(
         instance.metadata.labels.get(names.TEMPLATE_HASH) == current_hash,
         is_ready,
         is_ready and (since is None or not min_ready or since + min_ready <= now),
-        _is_unallocatable(instance),
+        instance.status.phase == "Failed",
         since,
     )
 
@@ -74,10 +74,3 @@ def _deletion_rank(state: InstanceState) -> tuple[bool, bool, bool, bool]:
 
 def _creation_order(state: InstanceState) -> tuple[str, str]:
     return state.instance.metadata.creation_timestamp, state.name
-
-
-def _is_unallocatable(instance: InferenceEngineInstance) -> bool:
-    allocated = find_condition(instance.status.conditions, "Allocated")
-    if allocated is not None and allocated.reason == names.ALLOCATION_FAILED:
-        return allocated.status == "False"
-    return instance.status.phase == "Failed"
