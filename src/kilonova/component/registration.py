@@ -48,6 +48,8 @@ class EmbeddedPart:
     cluster itself."""
     required: bool = False
     """Always runs: it cannot be left out."""
+    by_default: bool = True
+    """Whether it runs unless it is left out; if not, `--NAME` or --only selects it."""
     requires: tuple[str, ...] = ()
     """Names of components without which it cannot run."""
     flags: tuple[Flag, ...] = ()

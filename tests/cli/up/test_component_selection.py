@@ -32,6 +32,12 @@ COMPONENTS = (
         ),
     ),
     component("agent", None),
+    component(
+        "extra",
+        EmbeddedPart(
+            help="Run it.", by_default=False, flags=(Flag(name="extra-name", type="text", help=""),)
+        ),
+    ),
 )
 
 CASES = {
@@ -39,6 +45,14 @@ CASES = {
     "only one": (ComponentFlags(only="store"), "api store"),
     "only one with all that it requires": (ComponentFlags(only="page"), "api store proxy page"),
     "only what is always there": (ComponentFlags(only="api"), "api"),
+    "one that does not run by default": (
+        ComponentFlags(switches={"extra": True}, values={"extra-name": "x"}),
+        "api store proxy page extra",
+    ),
+    "only one that does not run by default": (
+        ComponentFlags(only="extra", switches={"extra": False}),
+        "api extra",
+    ),
     "without some": (ComponentFlags(without="page, proxy"), "api store"),
     "a switch": (ComponentFlags(switches={"page": False, "store": True}), "api store proxy"),
     "only, less a switch": (
@@ -64,11 +78,11 @@ def test_selection(flags: ComponentFlags, selected: str) -> None:
 ERRORS = {
     "unknown name": (
         ComponentFlags(only="stor"),
-        "--only stor: there is no such component: choose from api, store, proxy, page",
+        "--only stor: there is no such component: choose from api, store, proxy, page, extra",
     ),
     "no name": (
         ComponentFlags(without=" , "),
-        "--without names no component: choose from api, store, proxy, page",
+        "--without names no component: choose from api, store, proxy, page, extra",
     ),
     "required by every cluster": (
         ComponentFlags(without="api"),
@@ -90,6 +104,10 @@ ERRORS = {
     "flag of a component that is left out": (
         ComponentFlags(only="store", values={"open": True}),
         "--open is for page, which --only leaves out: remove --open, or select page",
+    ),
+    "flag of one that does not run by default": (
+        ComponentFlags(values={"extra-name": "x"}),
+        "--extra-name is for extra, which does not run: add --extra",
     ),
 }
 

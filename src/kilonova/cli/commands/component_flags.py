@@ -60,7 +60,7 @@ def _component_parameters(components: list[Component]) -> Iterator[inspect.Param
         assert part is not None
         if part.help:
             option = typer.Option(f"--{component.name}/--no-{component.name}", help=part.help)
-            yield _parameter(_identifier(component.name), bool, option, True)
+            yield _parameter(_identifier(component.name), bool, option, part.by_default)
         for flag in part.flags:
             yield _flag_parameter(flag)
 

@@ -41,8 +41,10 @@ def select_components(components: Sequence[Component], flags: ComponentFlags) ->
             raise WrongUsage(f"--without {name}: every cluster has it; leave it out of the list")
         if name in only:
             raise WrongUsage(f"--only and --without both name {name}: remove it from one")
-    disabled = {*without, *(name for name, enabled in flags.switches.items() if not enabled)}
-    wanted = set(known) if flags.only is None else required | _with_required(only, known)
+    default = {name for name, each in known.items() if each.embedded and each.embedded.by_default}
+    enabled = {name for name, switch in flags.switches.items() if switch}
+    disabled = {*without, *((default & flags.switches.keys()) - enabled)}
+    wanted = default | enabled if flags.only is None else required | _with_required(only, known)
     selected = wanted - disabled
     for name in selected:
         part = known[name].embedded
@@ -105,12 +107,15 @@ def _reject_flags_of_others(
         if name in selected or not component.embedded or flags.switches.get(name) is False:
             continue
         for flag in component.embedded.flags:
-            if flags.values.get(flag.name, flag.default) not in (flag.default, False, ()):
-                chooser = "--without" if flags.only is None else "--only"
-                raise WrongUsage(
-                    f"--{flag.name} is for {name}, which {chooser} leaves out: "
-                    f"remove --{flag.name}, or select {name}"
-                )
+            if flags.values.get(flag.name, flag.default) in (flag.default, False, ()):
+                continue
+            if flags.only is None and not component.embedded.by_default:
+                raise WrongUsage(f"--{flag.name} is for {name}, which does not run: add --{name}")
+            chooser = "--without" if flags.only is None else "--only"
+            raise WrongUsage(
+                f"--{flag.name} is for {name}, which {chooser} leaves out: "
+                f"remove --{flag.name}, or select {name}"
+            )
 
 
 def _join(components: Sequence[Component]) -> str:

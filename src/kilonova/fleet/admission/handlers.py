@@ -1,0 +1,39 @@
+"""Admission handlers: thin shells around rules."""
+
+from collections.abc import Mapping
+
+from kilonova.api.grove import names as grove_names
+from kilonova.fleet.admission import webhooks
+from kilonova.fleet.admission.validation import validate_deployment
+from kilonova.kube.admission import (
+    AdmissionRequest,
+    AdmissionResponse,
+    Allowed,
+    Handler,
+    deny_invalid,
+)
+from kilonova.kube.admission.registration import WebhookSet
+
+_MANAGER = "kilonova-fleet"
+
+
+def build_handlers() -> Mapping[str, Handler]:
+    """The handlers by path, for an `AdmissionServer` or an embedded cluster."""
+    return {webhooks.DEPLOYMENT_PATH: _validate_deployment}
+
+
+def build_webhook_set() -> WebhookSet:
+    """The webhooks, for a server on a cluster."""
+    labels = {grove_names.MANAGED_BY: _MANAGER}
+    return WebhookSet(
+        webhooks.CONFIGURATION_NAME, labels, webhooks.list_webhooks(), build_handlers()
+    )
+
+
+async def _validate_deployment(request: AdmissionRequest) -> AdmissionResponse:
+    if request.object is None:
+        raise ValueError(f"AdmissionReview of {request.operation} has no object")
+    result = validate_deployment(request.object, request.old_object)
+    if result.errors:
+        return deny_invalid(*result.errors, warnings=result.warnings, request=request)
+    return Allowed(result.warnings)
