@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kilonova.local.simnodes.fleet.model import CapacityRule as FleetRule
+from kilonova.local.simnodes.fleet.model import FleetCapacityRule
 from kilonova.local.simnodes.lifecycle.capacity import (
     CapacityRule,
     InvalidRules,
@@ -86,7 +86,9 @@ def count(rule: CapacityRule, launched: list[MachineRequest]) -> int:
 
 
 def test_the_rules_of_a_fleet_end_after_their_duration() -> None:
-    written = build_config_map([FleetRule("m", "a", "spot", 2, "5m"), FleetRule("n")], NOW)
+    written = build_config_map(
+        [FleetCapacityRule("m", "a", "spot", 2, "5m"), FleetCapacityRule("n")], NOW
+    )
     until = (NOW + timedelta(minutes=5)).strftime("%Y-%m-%dT%H:%M:%SZ")
     assert parse_rules(written) == (
         CapacityRule("m", "a", "spot", 2, until),

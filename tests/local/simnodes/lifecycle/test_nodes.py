@@ -12,9 +12,9 @@ from kilonova.kube import Client, NotFound, Resource
 from kilonova.local.cluster import EmbeddedCluster
 from kilonova.local.simnodes.fleet.model import (
     NO_NODES,
-    CapacityRule,
     FailureRates,
     Fleet,
+    FleetCapacityRule,
     NodeGroup,
     ScriptStep,
 )
@@ -179,7 +179,7 @@ async def test_an_invalid_description_is_reported(
 
 
 async def test_requests_beyond_the_capacity_fail_while_a_rule_lasts() -> None:
-    rules = (CapacityRule("p5.48xlarge", "zone-a", "spot", limit=1, duration="5m"),)
+    rules = (FleetCapacityRule("p5.48xlarge", "zone-a", "spot", limit=1, duration="5m"),)
     spot = {"karpenter.sh/capacity-type": "spot"}
     async with simulated_cluster(Fleet(capacity=rules)) as cluster:
         client = cluster.client("test")
@@ -201,7 +201,7 @@ async def test_requests_beyond_the_capacity_fail_while_a_rule_lasts() -> None:
 
 
 async def test_capacity_that_is_given_back_can_be_used_again() -> None:
-    async with simulated_cluster(Fleet(capacity=(CapacityRule(limit=1),))) as cluster:
+    async with simulated_cluster(Fleet(capacity=(FleetCapacityRule(limit=1),))) as cluster:
         client = cluster.client("test")
         await client.create(NODES, node("a", "m7i.large"))
         await wait_reason(client, "a", "KubeletReady")
@@ -302,7 +302,7 @@ async def test_a_fleet_boots_has_a_machine_type_a_market_and_a_price() -> None:
 
 
 async def test_a_new_process_takes_up_nodes_in_every_state(tmp_path: Any) -> None:
-    fleet = Fleet((NodeGroup("n", 1),), capacity=(CapacityRule("m7i.xlarge"),))
+    fleet = Fleet((NodeGroup("n", 1),), capacity=(FleetCapacityRule("m7i.xlarge"),))
     async with simulated_cluster(fleet, data=tmp_path) as cluster:
         client = cluster.client("test")
         await client.create(NODES, node("booted", "g6.xlarge"))

@@ -3,20 +3,14 @@
 import asyncio
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 from kilonova.api.json import JsonObject
 from kilonova.api.meta import Metadata
 from kilonova.kube import Client, Invalid, KubeError, NotFound, PatchType, Resource
 from kilonova.kube.controllers.expectations import Expectations
 from kilonova.local.controllers.apps.objects import WorkloadObject
-
-
-class ControlledObject(Protocol):
-    """An object that may have a controller."""
-
-    metadata: Metadata
-
+from kilonova.local.controllers.shared.indexes import ControlledObject
 
 T = TypeVar("T", bound=ControlledObject)
 

@@ -149,7 +149,7 @@ class ZoneFailures(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_f
     outage: str = "5m"
 
 
-class CapacityRule(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+class FleetCapacityRule(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
     """At most so many machines of a type, in a zone, on a market; an empty field means any.
 
     In a fleet file the rule may end after a duration (`for`).
@@ -170,7 +170,7 @@ class Fleet(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=T
     heartbeat: str | None = None
     zone_failures: ZoneFailures = ZoneFailures()
     script: tuple[ScriptStep, ...] = ()
-    capacity: tuple[CapacityRule, ...] = ()
+    capacity: tuple[FleetCapacityRule, ...] = ()
 
     @property
     def heartbeat_seconds(self) -> float:

@@ -10,9 +10,9 @@ from kilonova.local.apimachinery.names import (
     qualified_name_error,
 )
 from kilonova.local.simnodes.fleet.model import (
-    CapacityRule,
     FailureRates,
     Fleet,
+    FleetCapacityRule,
     NodeGroup,
     QuantityText,
     ScriptStep,
@@ -50,7 +50,7 @@ def _fleet_problems(fleet: Fleet) -> Iterator[str]:
         yield from _capacity_problems(f"capacity[{number}]", rule)
 
 
-def _capacity_problems(where: str, rule: CapacityRule) -> Iterator[str]:
+def _capacity_problems(where: str, rule: FleetCapacityRule) -> Iterator[str]:
     if rule.limit < 0:
         yield f"{where}.limit: {rule.limit} is too small: write 0 or more"
     if rule.duration:

@@ -25,8 +25,7 @@ from kilonova.api.json import JsonObject
 from kilonova.api.times import add_seconds, format_rfc3339, parse_time
 from kilonova.kube.client.resource import unstructured_resource
 from kilonova.local.apimachinery.unstructured import nested_object
-from kilonova.local.simnodes.fleet.model import CapacityRule as FleetRule
-from kilonova.local.simnodes.fleet.model import parse_seconds
+from kilonova.local.simnodes.fleet.model import FleetCapacityRule, parse_seconds
 
 CONFIG_MAPS = unstructured_resource("", "v1", "configmaps", "ConfigMap", True)
 CAPACITY_NAMESPACE = "kube-system"
@@ -84,7 +83,7 @@ def parse_rules(config_map: JsonObject) -> tuple[CapacityRule, ...]:
     return rules
 
 
-def build_config_map(rules: Iterable[FleetRule], now: datetime) -> JsonObject:
+def build_config_map(rules: Iterable[FleetCapacityRule], now: datetime) -> JsonObject:
     """The ConfigMap with the rules of a fleet file, whose durations begin now."""
     listed = [
         msgspec.to_builtins(
