@@ -12,6 +12,7 @@ import yaml
 from typer.main import get_command
 from typer.testing import CliRunner
 
+from kilonova.artifacts.builds import Build, save_build
 from kilonova.cli.commands.app import app
 from kilonova.kube import connect
 from tests.cli.command import Kilonova
@@ -45,7 +46,10 @@ COMMANDS: dict[str, tuple[list[tuple[str, ...]], str]] = {
     "gpu discover": ([("--backend", "simulated:h100:2")], ""),
     "gpu topology": ([("--backend", "simulated:h100:2")], ""),
     "gpu health": ([("--backend", "simulated:h100:2")], ""),
+    "gpu advise": ([("--memory", "2Gi")], ""),
     "gpu mig rebalance": ([ON], ""),
+    "fit": ([ON, ("--build", "llama", "--builds", "builds", *ON)], "otherNodes isNext"),
+    "alloc": ([("--build", "llama", "--builds", "builds", *ON)], ""),
     "install": ([()], "openAPIV3Schema"),
     "catalog gpus": ([()], "sharesPcieSwitch directBoard"),
     "catalog machines": ([()], ""),
@@ -58,9 +62,10 @@ COMMANDS: dict[str, tuple[list[tuple[str, ...]], str]] = {
 @pytest.fixture(scope="module", autouse=True)
 def busy_cluster(cluster_command: Kilonova, cluster: Path) -> None:
     """A running pod, a pod that waits for its queue, an unschedulable gang and an incomplete one;
-    with a snapshot of the cluster, and a manifest."""
+    with a snapshot of the cluster, a manifest and a build."""
     asyncio.run(_fill(cluster / "kubeconfig"))
     (cluster_command.home / "new.yaml").write_text(yaml.safe_dump(pod("new", 1)))
+    save_build(Build(id="llama", model="llama", agents=2), cluster_command.home / "builds")
     saved = cluster_command("snapshot", "save", "it.json", "--data", cluster)
     assert saved.code == 0, saved.err
 

@@ -64,6 +64,15 @@ def test_help_shows_the_plugin_command(kubectl_with_plugin: Run):
     assert wrong.err.startswith("Usage: kubectl kilonova ")
 
 
+def test_fit_is_a_plugin_of_its_own(kubectl_with_plugin: Run):
+    assert "kubectl-fit" in kubectl_with_plugin("plugin", "list").out
+    done = kubectl_with_plugin("fit", "--help")
+    assert done.code == 0, done.err
+    assert done.out.startswith("Usage: kubectl fit [OPTIONS]")
+    assert "    kubectl fit zone-a --level node" in done.out
+    assert "--strategy" in kubectl_with_plugin("__complete", "fit", "--str").out.split()
+
+
 def test_commands_run_on_the_cluster_of_kubectl(kubectl_with_plugin: Run, api: Api):
     config = api.access.kubeconfig
     listed = kubectl_with_plugin("kilonova", "nodes", "-o", "json", kubeconfig=config)

@@ -26,7 +26,7 @@ def main() -> None:
     from kilonova.cli.commands import app as commands
 
     command = get_command(commands.app)
-    _rewrite_examples(command)
+    rewrite_examples(command, "kilonova", PROGRAM)
     commands.main(command, PROGRAM)
 
 
@@ -46,9 +46,10 @@ def complete() -> None:
     print(*output.getvalue().split(), f":{_NO_FILE_COMPLETION}", sep="\n")
 
 
-def _rewrite_examples(command: Any) -> None:
-    """Show the plugin's command line in the examples of help texts."""
-    command.help = (command.help or "").replace("  kilonova ", f"  {PROGRAM} ")
+def rewrite_examples(command: Any, words: str, program: str) -> None:
+    """Show the command line of a plugin, in place of these words, in the examples of help texts."""
+    command.help = (command.help or "").replace(f"  {words} ", f"  {program} ")
+    command.help = command.help.replace(f"  {words}\n", f"  {program}\n")
     if isinstance(command, TyperGroup):
         for each in command.commands.values():
-            _rewrite_examples(each)
+            rewrite_examples(each, words, program)

@@ -26,12 +26,21 @@ COMPONENTS = (
             webhooks="kilonova.instances.admission:build_webhook_set",
             deploy="deploy/operator",
         ),
-        commands=(Command("instances", "kilonova.instances.commands.app:app"),),
+        commands=(
+            Command("instances", "kilonova.instances.commands.app:app"),
+            Command("fit", "kilonova.instances.commands.fit:fit"),
+            Command("alloc", "kilonova.instances.commands.alloc:alloc"),
+        ),
         pages=(
             DocsPage(
                 "docs/instances.md",
                 "Instances of models",
                 "agents and conductors: placement as a whole, the repair ladder, plug-ins",
+            ),
+            DocsPage(
+                "docs/instances/fit.md",
+                "Who holds which accelerator, and what fits",
+                "`kubectl fit` and `kilonova alloc`",
             ),
         ),
         examples=("examples/instances",),

@@ -1,20 +1,31 @@
 """The snapshot that a command works on: captured from a cluster, or read from a file."""
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 
+from kilonova.api import grove
 from kilonova.component.cluster_errors import translate_cluster_errors
 from kilonova.component.command.cluster_selection import resolve_kubeconfig
 from kilonova.component.failure import CommandFailed, WrongUsage
 from kilonova.component.scheduler_names import is_embedded
-from kilonova.kube import Client, connect
+from kilonova.kube import Client, Forbidden, NotFound, Resource, connect
 from kilonova.scheduler.library.capture import CapturedSnapshot, capture_snapshot
 from kilonova.scheduler.library.snapshot import ClusterSnapshot
 from kilonova.scheduler.library.snapshot_file import InvalidSnapshotFile, load_snapshot_file
+from kilonova.scheduler.library.topology_levels import select_bound_levels
 from kilonova.scheduler.process.config import read_scheduler_configuration
 from kilonova.scheduler.score_plugins import build_scoring
 from kilonova.scheduler.settings import EMBEDDED_SETTINGS, SchedulerSettings
 
+_TOPOLOGY_BINDINGS = Resource(
+    grove.GROUP,
+    grove.VERSION,
+    "clustertopologybindings",
+    "ClusterTopologyBinding",
+    False,
+    grove.ClusterTopologyBinding,
+)
 _PERMISSION_HINT = "; listing nodes, pods, podgangs and queues must be allowed"
 
 
@@ -80,9 +91,21 @@ async def _connect_and_capture(
 ) -> CapturedSnapshot:
     with translate_cluster_errors("read from", _PERMISSION_HINT):
         async with connect(kubeconfig, context) as client:
-            return await capture_snapshot(
+            captured = await capture_snapshot(
                 client, settings or await default_scheduler_settings(client)
             )
+            levels = await _list_topology_levels(client)
+            snapshot = replace(captured.cluster_snapshot, topology_levels=levels)
+            return replace(captured, cluster_snapshot=snapshot)
+
+
+async def _list_topology_levels(client: Client) -> tuple[str, ...]:
+    """The levels of the cluster's topology; none if it has none, or they may not be listed."""
+    try:
+        listing = await client.list(_TOPOLOGY_BINDINGS, on_undecodable=lambda _: None)
+    except (Forbidden, NotFound):
+        return ()
+    return select_bound_levels(listing.items)
 
 
 async def default_scheduler_settings(client: Client) -> SchedulerSettings:

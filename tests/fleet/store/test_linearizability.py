@@ -114,7 +114,7 @@ class Experiment:
         if len(stores) == 1:
             return stores[0]
         one, two, three = stores
-        return QuorumStore((one, two, three))
+        return QuorumStore((one, two, three), new_id=lambda: f"{self.random.getrandbits(64):x}")
 
     async def cut_links(self, links: list[Link]) -> None:
         while True:

@@ -20,7 +20,13 @@ from kilonova.scheduler.core.queueing.queues import QueueSpec
 from kilonova.scheduler.core.scheduling_cycle import PlannerPolicy
 from kilonova.scheduler.core.scoring.plugins import default_scoring
 from kilonova.scheduler.library import copies as copies_module
-from kilonova.scheduler.library.copies import Copies, CopyPlacer, count_copies, number_copies
+from kilonova.scheduler.library.copies import (
+    Copies,
+    CopyPlacer,
+    CopyPod,
+    count_copies,
+    number_copies,
+)
 from kilonova.scheduler.library.placement_report import report_placement
 from kilonova.scheduler.library.snapshot import ClusterSnapshot, take_snapshot
 from kilonova.scheduler.library.snapshot_file import encode_snapshot
@@ -96,11 +102,12 @@ def test_pods_of_a_copy_come_in_order_with_node_devices_and_domain():
     layout = GpuLayout((Gpu(0), Gpu(1, healthy=False), Gpu(2)))
     cluster = snapshot_of(replace(node("n0", 3, rack="r0", block="b0"), layout=layout))
     (copy,) = count_copies(cluster, engine(2), 1).placed
-    assert [(pod.pod, pod.group, pod.node, pod.devices, pod.domain) for pod in copy.pods] == [
-        ("ns/llama-agent-0", "agents", "n0", "0", "b0/r0"),
-        ("ns/llama-agent-1", "agents", "n0", "2", "b0/r0"),
-        ("ns/llama-conductor-0", "conductor", "n0", "", "b0/r0"),
-    ]
+    one = {"nvidia.com/gpu": 1}
+    assert copy.pods == (
+        CopyPod("ns/llama-agent-0", "agents", "n0", "b0/r0", "0", one),
+        CopyPod("ns/llama-agent-1", "agents", "n0", "b0/r0", "2", one),
+        CopyPod("ns/llama-conductor-0", "conductor", "n0", "b0/r0", "", {}),
+    )
 
 
 @pytest.mark.parametrize(

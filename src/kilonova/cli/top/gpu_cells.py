@@ -2,12 +2,10 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from zlib import crc32
 
+from kilonova.component.command.output.colours import assign_owner_colours, paint_with
 from kilonova.console.rows.model import NodeRow, PodRow
 
-_PALETTE = (39, 208, 42, 213, 220, 75, 203, 114, 141, 179, 51, 197, 148, 105, 173, 45)
-"""Of the 256 terminal colours: distinct, readable on dark and on light backgrounds."""
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _WHOLE_DEVICE = 0.999
 
@@ -22,25 +20,14 @@ class OwnerColours:
 
     coloured: bool
     slots: Mapping[str, int]
+    """The number of its colour; without colours, that of its letter."""
 
     @classmethod
     def assign(cls, names: Iterable[str], coloured: bool) -> "OwnerColours":
-        """Assign colours to owners.
-
-        A colour is chosen by the hash of the name, so that it is stable while other owners come and
-        go, and distinct as long as there are enough colours.
-        """
-        owners = sorted(set(names))
-        if not coloured:
-            return cls(coloured, {name: index for index, name in enumerate(owners)})
-        slots: dict[str, int] = {}
-        free = set(range(len(_PALETTE)))
-        for name in owners:
-            preferred = crc32(name.encode())
-            probes = ((preferred + step) % len(_PALETTE) for step in range(len(_PALETTE)))
-            slots[name] = next((each for each in probes if each in free), preferred)
-            free.discard(slots[name])
-        return cls(coloured, slots)
+        """Assign colours to owners."""
+        if coloured:
+            return cls(coloured, assign_owner_colours(names))
+        return cls(coloured, {name: index for index, name in enumerate(sorted(set(names)))})
 
     def draw_cell(self, owner: str, share: float) -> str:
         """The cell of a device of which an owner uses a share."""
@@ -54,7 +41,7 @@ class OwnerColours:
         slot = self.slots.get(owner)
         if slot is None or not self.coloured:
             return text
-        return f"\x1b[38;5;{_PALETTE[slot % len(_PALETTE)]}m{text}\x1b[0m"
+        return paint_with(text, slot)
 
     def format_legend(self, owner: str) -> str:
         """The legend entry of an owner."""

@@ -1,16 +1,16 @@
 """A placement report as the text of `kilonova why`."""
 
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from typing import assert_never
 
-from kilonova.api.times import format_rfc3339, human_duration
+from kilonova.api.times import human_duration
 from kilonova.component.command.output.formats import format_table, pluralize
 from kilonova.component.command.output.terminal_text import strip_control_characters
 from kilonova.scheduler.convert.gangs.podgangs import gang_object_key, single_pod_gang_name
 from kilonova.scheduler.convert.reservations.reserved_gangs import is_reservation_gang
-from kilonova.scheduler.core.explain import Explanation, NodeScore, PodPlacementScore
+from kilonova.scheduler.core.explain import NodeScore, PodPlacementScore
 from kilonova.scheduler.library.decisions import PlacedGang
+from kilonova.scheduler.library.explanation_text import format_explanation, format_time
 from kilonova.scheduler.library.placement_report import PlacedPodReport, PlacementReport
 
 _SINGLE_POD_PREFIX = single_pod_gang_name("")
@@ -45,7 +45,7 @@ def _answer_lines(answer: PlacementReport, now: float) -> Iterator[str]:
     if answer.not_ready is not None:
         yield f"{answer.not_ready.reason}: {answer.not_ready.message}"
     if answer.explanation is not None:
-        yield from _explanation_lines(answer.explanation, now)
+        yield from format_explanation(answer.explanation, now)
     if answer.planned_placement is not None:
         yield from _next_placement_lines(answer.planned_placement)
     if answer.pods:
@@ -56,27 +56,7 @@ def _answer_lines(answer: PlacementReport, now: float) -> Iterator[str]:
 def _format_since(answer: PlacementReport, now: float) -> str:
     if answer.since is None:
         return ""
-    return f", since {_format_time(answer.since)} ({human_duration(now - answer.since)})"
-
-
-def _explanation_lines(explanation: Explanation, now: float) -> Iterator[str]:
-    yield f"Blocked by: {explanation.blocking_constraint.text}."
-    for diagnosis in explanation.diagnoses:
-        yield f"Nodes for group {diagnosis.group}: {diagnosis.summary}"
-    if explanation.changes:
-        first, *others = explanation.changes
-        yield f"Smallest change: {first.text}."
-        for other in others:
-            yield f"       or else: {other.text}."
-    else:
-        yield "No single change was found that would let it be scheduled."
-    start = explanation.expected_start
-    if start is None:
-        yield "Expected start: unknown."
-    else:
-        delayed = any(each.taken_by for each in explanation.changes if each.change.kind == "Wait")
-        time = f"{_format_time(start)} (in {human_duration(max(0.0, start - now))})"
-        yield f"Expected start: {'not before ' * delayed}{time}."
+    return f", since {format_time(answer.since)} ({human_duration(now - answer.since)})"
 
 
 def _next_placement_lines(placement: PlacedGang) -> Iterator[str]:
@@ -124,7 +104,3 @@ def _format_score_parts(score: PodPlacementScore) -> str:
         for each in score.chosen.plugin_scores
     )
     return f"{score.chosen.total:.1f}, of {', '.join(parts)}"
-
-
-def _format_time(at: float) -> str:
-    return format_rfc3339(datetime.fromtimestamp(at, UTC))

@@ -6,10 +6,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 from kilonova.fleet.documents import FLEET, FleetRecord
-from kilonova.fleet.store.endpoint_source import EndpointSource
 from kilonova.fleet.store.epochs import format_epoch
 from kilonova.fleet.store.fenced import FencedObjectStore
 from kilonova.fleet.store.fleet_store import FleetStore, StoredDocument
@@ -24,7 +23,13 @@ from kilonova.fleet.store.takeover import (
     copy_documents,
     mark_replaced,
 )
-from kilonova.kube.election import LeaderElectionTiming, LeaderElector, Leadership
+from kilonova.kube.client.errors import KubeError
+from kilonova.kube.election import (
+    LeaderElectionTiming,
+    LeaderElector,
+    Leadership,
+    LeadershipLost,
+)
 from kilonova.kube.election.fencing import MonotonicClock, boot_clock
 from kilonova.kube.election.leader_elector import generate_identity
 from kilonova.kube.observability.structured_logging import get_logger
@@ -45,6 +50,13 @@ class FleetTerm:
     """Its writes fail after the term has ended."""
     epoch: int
     leadership: Leadership
+
+
+class EndpointReader(Protocol):
+    """An `EndpointSource`."""
+
+    def read(self) -> str: ...
+    async def wait_for_change(self, endpoint: str) -> str: ...
 
 
 Lead = Callable[[FleetTerm], Coroutine[Any, Any, None]]
@@ -69,7 +81,7 @@ class FleetElection:
 
     def __init__(
         self,
-        source: EndpointSource,
+        source: EndpointReader,
         *,
         find_accepted_epoch: Callable[[], Awaitable[int]] = _accept_none,
         open_store: Callable[[str], FleetStore] = open_fleet_store,
@@ -156,19 +168,17 @@ class FleetElection:
         self, store: FleetStore, endpoint: str, lead: Lead, leadership: Leadership
     ) -> None:
         fenced = FleetStore(FencedObjectStore(store.objects, leadership), store.lease)
-        candidacy = Candidacy(
-            self.identity,
-            endpoint,
-            leadership,
-            await self._find_accepted_epoch(),
-            self._previous,
-            self._wall,
-        )
         try:
+            accepted = await self._find_accepted_epoch()
+            candidacy = Candidacy(
+                self.identity, endpoint, leadership, accepted, self._previous, self._wall
+            )
             claimed = await claim_epoch(fenced, candidacy)
             if claimed.document.copy_from:
                 claimed = await self._adopt_documents(fenced, claimed)
-        except ObjectStoreError as error:
+        except LeadershipLost:
+            raise
+        except (ObjectStoreError, KubeError) as error:
             raise _TakeoverFailed(str(error)) from error
         epoch = claimed.document.epoch
         self.problem, self._highest_epoch = "", epoch

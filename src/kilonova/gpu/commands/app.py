@@ -2,6 +2,7 @@
 
 import typer
 
+from kilonova.gpu.commands.advise import advise
 from kilonova.gpu.commands.discover import discover
 from kilonova.gpu.commands.health import health
 from kilonova.gpu.commands.list import list_gpus
@@ -22,6 +23,7 @@ def gpu() -> None:
       kilonova gpu slices
       kilonova gpu discover
       kilonova gpu topology --backend simulated:h100
+      kilonova gpu advise --memory 10Gi --compute 10
       kilonova gpu mig export
     """
 
@@ -31,4 +33,5 @@ app.command("slices")(list_slices)
 app.command("discover")(discover)
 app.command("topology")(topology)
 app.command("health")(health)
+app.command("advise")(advise)
 app.add_typer(mig, name="mig")

@@ -37,7 +37,7 @@ def build_gang(
             AVOID_NODES: ",".join(avoided),
         }
     required = level or engine.required or constraints.required
-    preferred = (engine.preferred,) if engine.preferred else constraints.preferred
+    preferred = _get_preferred(engine, constraints)
     first, *others = *(each for each in preferred if each != required), "", "", ""
     group = _build_group(identity, AGENTS, sorted(agents), engine.agents)
     spec: JsonObject = {
@@ -59,6 +59,16 @@ def build_gang(
     if reservation:
         spec["reuseReservationRef"] = {"namespace": identity.namespace, "name": reservation}
     return {"metadata": metadata, "spec": spec}
+
+
+def list_constrained_levels(engine: Engine, constraints: AllocationConstraints) -> set[str]:
+    """The levels that agents are packed into."""
+    required = engine.required or constraints.required
+    return {required, *_get_preferred(engine, constraints)} - {""}
+
+
+def _get_preferred(engine: Engine, constraints: AllocationConstraints) -> tuple[str, ...]:
+    return (engine.preferred,) if engine.preferred else constraints.preferred
 
 
 def _build_group(identity: Identity, name: str, pods: list[str], minimum: int) -> JsonObject:

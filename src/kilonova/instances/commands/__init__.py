@@ -1,4 +1,4 @@
-"""Commands about instances: `kilonova instances`, `fit` and `alloc`.
+"""Commands about instances: `kilonova instances`, `fit` and `alloc`, also `kubectl fit` and `alloc`.
 
 Typer functions with flags and help; the work is imported when one runs.
 """

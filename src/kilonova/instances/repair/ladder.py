@@ -23,7 +23,7 @@ from kilonova.instances.repair.policy import (
 def ladder(state: RepairState) -> RepairDecision:
     """The next step."""
     replace = tuple(each.index for each in state.members if each.is_broken)
-    if not state.was_allocated:
+    if not state.was_allocated or all(each.is_broken or not each.node for each in state.members):
         return _await_allocation(state, replace)
     migrate = tuple(
         each.index
@@ -39,12 +39,16 @@ def ladder(state: RepairState) -> RepairDecision:
 
 
 def _await_allocation(state: RepairState, replace: tuple[int, ...]) -> RepairDecision:
-    """An allocation that was never complete: its members wait together."""
+    """An allocation that was never complete, or is wholly lost: its members wait together, for a
+    place anywhere."""
+    if replace:
+        return RepairDecision(replace)
     waited = (state.now - state.since).total_seconds()
-    # Before a relocation without a reservation, the deadlines have passed.
-    if waited >= state.deadline or (state.allocation > 0 and state.unschedulable):
-        return RepairDecision(replace, has_given_up=True)
-    return RepairDecision(replace, recheck_after=state.deadline - waited)
+    # Before an allocation is released, the deadlines have passed.
+    is_released = state.allocation > 0 and not state.was_allocated
+    if waited >= state.deadline or (is_released and state.unschedulable):
+        return RepairDecision(has_given_up=True)
+    return RepairDecision(recheck_after=state.deadline - waited)
 
 
 def _relocate(

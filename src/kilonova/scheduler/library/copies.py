@@ -9,7 +9,7 @@ A copy that may preempt is placed like any other, with its victims; for free cap
 copies of a gang that does not preempt.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import count, islice
 
@@ -18,6 +18,8 @@ from kilonova.scheduler.core.backfill.shadow import BackfillReservation
 from kilonova.scheduler.core.decisions import GangPlacement, Plan, UnschedulableGang
 from kilonova.scheduler.core.explain import Explanation
 from kilonova.scheduler.core.model.gangs import Gang, Group, Member
+from kilonova.scheduler.core.model.pod_placement import PodPlacement
+from kilonova.scheduler.core.model.requests import is_queue_resource
 from kilonova.scheduler.library.decisions import EvictedPods, explain_rejection
 from kilonova.scheduler.library.snapshot import ClusterSnapshot
 from kilonova.scheduler.library.topology_levels import (
@@ -36,14 +38,17 @@ held back for one of many pending gangs, which then are scheduled again with eac
 
 @dataclass(frozen=True, slots=True)
 class CopyPod:
-    """Where a pod of a copy would be placed: devices as in its annotation, `domain` is the path of
-    its node in the topology."""
+    """Where a pod of a copy would be placed."""
 
     pod: str
     group: str
     node: str
-    devices: str
     domain: str
+    """The path of its node in the topology."""
+    devices: str
+    """Its GPUs, as in its annotation."""
+    resources: Mapping[str, int]
+    """The extended resources that it requests."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +57,8 @@ class PlacedCopy:
 
     gang: str
     domain: str
-    """The smallest domain that has all its pods, as a path; empty if none has."""
+    """The smallest domain, as a path, that has all its pods with extended resources, or all pods if
+    none has any; empty if there is no such domain."""
     pods: tuple[CopyPod, ...]
     evicted: tuple[EvictedPods, ...] = ()
     """Victims that would be evicted for it."""
@@ -100,8 +106,8 @@ def count_copies(
 class CopyPlacer:
     """Places copies in one snapshot, each series independent of the others.
 
-    `levels` are those of domains, broadest first; without them the scheduler's, or those that the
-    nodes have.
+    `levels` are those of domains, broadest first; without them the scheduler's, those of the
+    cluster's ClusterTopologyBinding, or those that the nodes have.
     """
 
     def __init__(self, cluster_snapshot: ClusterSnapshot, levels: Iterable[str] = ()) -> None:
@@ -112,6 +118,7 @@ class CopyPlacer:
         self._levels = (
             tuple(levels)
             or cluster_snapshot.policy.levels
+            or cluster_snapshot.topology_levels
             or find_topology_levels(self._labels.values())
         )
 
@@ -137,18 +144,18 @@ class CopyPlacer:
         found = {each.pod: each for each in placement.pods}
         pods: list[CopyPod] = []
         paths: list[DomainPath] = []
+        accelerated: list[DomainPath] = []
         for group, pod in _pods_in_order(placement.gang):
             if pod not in found:
                 continue
             node = names[found[pod].row]
             path = domain_path(self._labels[node], self._levels)
-            devices = encode_devices(found[pod].devices)
-            pods.append(CopyPod(pod, group, node, devices, format_domain(path)))
-            paths.append(path)
+            devices, resources = encode_devices(found[pod].devices), _extended_resources(found[pod])
+            pods.append(CopyPod(pod, group, node, format_domain(path), devices, resources))
+            (accelerated if resources else paths).append(path)
         victims = (EvictedPods(unit.gang, tuple(sorted(unit.pods))) for unit in placement.victims)
-        return PlacedCopy(
-            placement.gang.name, format_domain(common_domain(paths)), tuple(pods), tuple(victims)
-        )
+        domain = format_domain(common_domain(accelerated or paths))
+        return PlacedCopy(placement.gang.name, domain, tuple(pods), tuple(victims))
 
     def _explain(self, plan: Plan, gang: Gang) -> UnplacedCopy:
         rejection = next(each for each in plan.unschedulable if each.gang.name == gang.name)
@@ -186,6 +193,14 @@ def _names_in_use(cluster_snapshot: ClusterSnapshot) -> frozenset[str]:
         names.add(gang.name)
         names.update(pod for _, pod in _pods_in_order(gang))
     return frozenset(names)
+
+
+def _extended_resources(placement: PodPlacement) -> dict[str, int]:
+    return {
+        name: amount
+        for name, amount in placement.shape.requests
+        if "/" in name and is_queue_resource(name) and amount
+    }
 
 
 def _pods_in_order(gang: Gang) -> Iterator[tuple[str, str]]:

@@ -80,6 +80,8 @@ class ClusterSnapshot:
     """PriorityClasses with the preemption policy Never."""
     mig_demand: ProfileDemand = ()
     """The demand for MIG profiles that a scheduler has learned."""
+    topology_levels: tuple[str, ...] = ()
+    """The levels of the cluster's ClusterTopologyBinding, broadest first, if there is one."""
 
     def __post_init__(self) -> None:
         _check_unique("nodes", (node.name for node in self.nodes))

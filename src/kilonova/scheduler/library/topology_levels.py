@@ -6,6 +6,8 @@ to pack a gang; a list is needed to show domains, and to say in which one someth
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from kilonova.api.grove import ClusterTopologyBinding
+
 _KNOWN_LEVELS = (
     ("region",),
     ("zone",),
@@ -32,6 +34,12 @@ def find_topology_levels(nodes: Iterable[Mapping[str, str]]) -> tuple[str, ...]:
     order = {name: rank for rank, names in enumerate(_KNOWN_LEVELS) for name in names}
     ranked = ((order.get(key.rpartition("/")[2], -1), key) for key in keys)
     return tuple(key for rank, key in sorted(ranked) if rank >= 0)
+
+
+def select_bound_levels(bindings: Iterable[ClusterTopologyBinding]) -> tuple[str, ...]:
+    """The levels of the first ClusterTopologyBinding by name; none without one."""
+    first = min(bindings, key=lambda each: each.metadata.name, default=None)
+    return () if first is None else tuple(level.key for level in first.spec.levels)
 
 
 def domain_path(labels: Mapping[str, str], levels: Sequence[str]) -> DomainPath:

@@ -9,6 +9,7 @@ from kilonova.gpu.devices.fault_injection import Fault, FaultyBackend
 from kilonova.gpu.devices.simulated import SimulatedBackend
 from kilonova.gpu.mig.parted.config_file import ConfigRule, format_config_file, parse_config_file
 from kilonova.gpu.mig.parted.default_configs import generate_configs
+from kilonova.gpu.mig.parted.labels import CONFIG_LABEL, STATE_LABEL
 from kilonova.gpu.mig.parted.node_label import (
     ConfigState,
     decide_config,

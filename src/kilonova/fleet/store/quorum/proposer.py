@@ -2,7 +2,6 @@
 
 import asyncio
 import random
-import secrets
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -49,10 +48,15 @@ class Proposer:
     """Reads and changes registers. Changes of one key happen one after another."""
 
     def __init__(
-        self, name: str, replicas: tuple[Replica, ...], jitter: Callable[[], float] = random.random
+        self,
+        name: str,
+        replicas: tuple[Replica, ...],
+        new_id: Callable[[], str],
+        jitter: Callable[[], float] = random.random,
     ) -> None:
         self._name = name
         self._replicas = replicas
+        self._new_id = new_id
         self._jitter = jitter
         self._requests = Requests()
         # Promises for our next write of a key. Each is used once.
@@ -139,7 +143,7 @@ class Proposer:
             lambda found: True,
         )
         counter = max(each.state.promised.counter for each in known.values.values())
-        ballot = Ballot(counter + 1, secrets.token_hex(8))
+        ballot = Ballot(counter + 1, self._new_id())
         answers = await self._requests.ask(
             self._name,
             {

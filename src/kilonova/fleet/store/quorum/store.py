@@ -34,13 +34,16 @@ class QuorumStore(ObjectStore):
     def __init__(
         self,
         stores: tuple[ObjectStore, ObjectStore, ObjectStore],
+        *,
         wall: Callable[[], datetime] = lambda: datetime.now(UTC),
+        new_id: Callable[[], str] = lambda: secrets.token_hex(16),
     ) -> None:
         self.name = ",".join(each.name for each in stores)
         self._stores = stores
         self._wall = wall
         self._replicas = tuple(Replica(each) for each in stores)
-        self._proposer = Proposer(self.name, self._replicas)
+        self._new_id = new_id
+        self._proposer = Proposer(self.name, self._replicas, new_id)
         self._requests = Requests()
         # What lists returned, by the ETags in the three stores: few objects change between lists.
         self._listed: dict[str, tuple[tuple[str, ...], ObjectInfo | None]] = {}
@@ -55,7 +58,7 @@ class QuorumStore(ObjectStore):
 
     async def put(self, key: str, body: bytes, when: Precondition | None = None) -> ObjectInfo:
         check_key(self.name, key)
-        version = secrets.token_hex(16)
+        version = self._new_id()
 
         def replace(current: Value) -> Content:
             found = None if current.deleted else current.version
@@ -74,7 +77,7 @@ class QuorumStore(ObjectStore):
 
     async def delete(self, key: str) -> None:
         check_key(self.name, key)
-        version = secrets.token_hex(16)
+        version = self._new_id()
 
         def remove(current: Value) -> Content | None:
             if current.deleted:

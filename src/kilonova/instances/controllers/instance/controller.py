@@ -41,6 +41,7 @@ from kilonova.kube import ApiStatusError, Backoff, Conflict, Controller, Key, Re
 from kilonova.kube.controllers.expectations import Expectations
 from kilonova.kube.observability.structured_logging import get_logger
 from kilonova.kube.status import StatusThrottle, StatusWriter, find_condition
+from kilonova.scheduler.library.topology_levels import select_bound_levels
 
 _WORKERS = 16
 _BACKOFF = Backoff(0.005, 30.0)
@@ -126,12 +127,8 @@ class _InstanceReconciler:
 
     def _list_levels(self) -> tuple[str, ...]:
         """The levels of the first ClusterTopologyBinding, if there is one."""
-        bindings = sorted(
-            self._caches.topologies.store.objects(), key=lambda each: each.metadata.name
-        )
-        if not bindings:
-            return self._settings.topology_levels
-        return tuple(each.key for each in bindings[0].spec.levels)
+        bound = select_bound_levels(self._caches.topologies.store.objects())
+        return bound or self._settings.topology_levels
 
     async def _plan(self, observed: ObservedInstance) -> tuple[InstancePlan, float | None]:
         """What to write, and after how many seconds to look again."""

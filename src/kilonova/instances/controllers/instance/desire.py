@@ -25,7 +25,7 @@ from kilonova.api.times import format_rfc3339
 from kilonova.artifacts.builds import Build
 from kilonova.instances.allocation import AllocationConstraints
 from kilonova.instances.builders.engine import Engine
-from kilonova.instances.builders.gang import build_gang
+from kilonova.instances.builders.gang import build_gang, list_constrained_levels
 from kilonova.instances.builders.identity import Identity
 from kilonova.instances.builders.pods import build_agent_pod, build_conductor_pod
 from kilonova.instances.builders.reservation import build_reservation
@@ -176,6 +176,7 @@ def _change_gang(situation: Situation, now: datetime) -> InstancePlan | None:
         instance.metadata.name,
         observed.find_node,
         observed.levels,
+        list_constrained_levels(situation.engine, allocation.record.constraints),
         now,
     )
     identity = Identity.of(instance)

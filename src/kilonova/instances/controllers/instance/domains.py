@@ -24,13 +24,6 @@ def find_common_path(paths: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
     return common or ()
 
 
-def find_common_level(paths: Iterable[tuple[str, ...]], levels: Sequence[str]) -> str:
-    """The level of the smallest domain that has all of them; empty if there is none."""
-    common = find_common_path(paths)
-    named = [level for level, domain in zip(levels, common, strict=False) if domain]
-    return named[-1] if named else ""
-
-
 def _get_common(one: tuple[str, ...], other: tuple[str, ...]) -> tuple[str, ...]:
     for index, (mine, theirs) in enumerate(zip(one, other, strict=True)):
         if mine != theirs:

@@ -1,13 +1,13 @@
 """The next record of an allocation, by a decision about its repair. Pure."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 from msgspec.structs import replace
 
 from kilonova.api.times import format_rfc3339, parse_time
-from kilonova.instances.controllers.instance.domains import find_common_level, find_path
+from kilonova.instances.controllers.instance.domains import find_common_path, find_path
 from kilonova.instances.controllers.instance.observed import FindNode, ObservedAllocation
 from kilonova.instances.controllers.instance.record import AllocationRecord
 from kilonova.instances.repair import CONDUCTOR, MemberState, RepairDecision
@@ -39,9 +39,11 @@ def evolve(
     instance: str,
     find_node: FindNode,
     levels: tuple[str, ...],
+    constrained: Collection[str],
     now: datetime,
 ) -> Evolution:
-    """The record with the decision carried over."""
+    """The record with the decision carried over. Agents stay in the smallest domain that has all of
+    them, of the levels that are `constrained` by strategy or spec."""
     by_index = {each.index: each for each in members}
     known = range(len(members) - 1)
     record = _resize(allocation.record, len(known), now)
@@ -59,10 +61,26 @@ def evolve(
         record = _start_repair(allocation, record, members, causes, reason, now)
     record = replace(record, recreated=record.recreated + len(agents))
     moved = sum(by_index[each].health in _LEAVING for each in agents)
-    if not record.level and _is_settled(members):
-        paths = (find_path(find_node(by_index[each].node), levels) for each in known)
-        record = replace(record, level=find_common_level(paths, levels))
+    if record.level and all(each.is_broken or not each.node for each in members):
+        # Nothing is left that its replacements must be near to.
+        record = replace(record, level="")
+    elif not record.level and _is_settled(members):
+        paths = [find_path(find_node(by_index[each].node), levels) for each in known]
+        record = replace(record, level=_find_level(paths, levels, constrained))
     return Evolution(record, len(agents), moved, reason)
+
+
+def _find_level(
+    paths: Sequence[tuple[str, ...]], levels: tuple[str, ...], constrained: Collection[str]
+) -> str:
+    """The level of the smallest domain that has all agents, of those that are constrained."""
+    common = find_common_path(paths)
+    named = [
+        level
+        for level, domain in zip(levels, common, strict=False)
+        if domain and level in constrained
+    ]
+    return named[-1] if named else ""
 
 
 _LEAVING = frozenset({"NodeLost", "AcceleratorUnhealthy", "NodeDraining", "Unready"})

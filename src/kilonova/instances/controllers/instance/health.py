@@ -1,7 +1,7 @@
 """The health of each member. Pure."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from kilonova.api.gpu.annotations import (
@@ -23,6 +23,7 @@ _JUST_BOUND = timedelta(seconds=5)
 an older one."""
 _FAILED_AT_ONCE = timedelta(seconds=10)
 """Pods that fail so soon after their creation are not replaced before."""
+_MAX_SUSPECTED_NODES = 3
 _OUTAGE_TAINTS = frozenset({"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"})
 _REMOVAL_TAINTS = frozenset(
     {
@@ -76,7 +77,15 @@ def assess_members(
                 has_replacement=member in record.replacements,
             )
         )
-    return Assessment(tuple(members), judge.recheck_after)
+    return Assessment(tuple(_excuse_nodes(members)), judge.recheck_after)
+
+
+def _excuse_nodes(members: Sequence[MemberState]) -> Iterator[MemberState]:
+    """Where members on many nodes do not become ready, the program is at fault, not the nodes."""
+    suspected = {each.node for each in members if each.health == "Unready"}
+    for each in members:
+        is_excused = each.health == "Unready" and len(suspected) > _MAX_SUSPECTED_NODES
+        yield replace(each, health="Starting") if is_excused else each
 
 
 def was_complete(allocation: ObservedAllocation) -> bool:

@@ -226,9 +226,9 @@ def _get_reason(noun: str, *, is_true: bool) -> str:
 def _get_phase(progress: Progress, *, has_given_up: bool, is_relocating: bool) -> InstancePhase:
     if is_relocating:
         return "Relocating"
+    if has_given_up and not progress.is_placed:
+        return "Failed"
     if not progress.allocation.was_allocated and not progress.is_placed:
-        if has_given_up:
-            return "Failed"
         return "Relocating" if progress.allocation.number else "Allocating"
     if progress.is_ready:
         return "Ready"
