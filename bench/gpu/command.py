@@ -15,7 +15,7 @@ from bench.comparison import (
     apply_options,
     run_benchmark,
 )
-from bench.gpu import planning, serving, topology
+from bench.gpu import agent, planning, serving, topology
 from bench.gpu.inputs import QUICK, Inputs
 from bench.report import Row
 
@@ -36,12 +36,14 @@ class Family(StrEnum):
     PLANNING = "planning"
     SERVING = "serving"
     TOPOLOGY = "topology"
+    AGENT = "agent"
 
 
 _MEASURES: dict[Family, Callable[[Inputs], list[Row]]] = {
     Family.PLANNING: planning.measure,
     Family.SERVING: serving.measure,
     Family.TOPOLOGY: topology.measure,
+    Family.AGENT: agent.measure,
 }
 
 
@@ -58,7 +60,7 @@ def gpu(
     streams: PositiveInt = None,
 ) -> None:
     """MIG: placement decisions, repack plans, requests served of random streams; topology
-    queries."""
+    queries; the node agent at rest."""
     given = {
         "decisions": decisions,
         "repack_gpus": repack_gpus,

@@ -18,6 +18,9 @@ class Inputs:
     optimum_streams: int = 10
     topology_gpus: int = 10_000
     topology_queries: int = 2_000
+    settle_seconds: int = 40
+    """Of an agent, before it is measured at rest."""
+    idle_seconds: int = 40
 
 
 QUICK = Inputs(
@@ -30,4 +33,6 @@ QUICK = Inputs(
     optimum_streams=1,
     topology_gpus=80,
     topology_queries=100,
+    settle_seconds=1,
+    idle_seconds=2,
 )
