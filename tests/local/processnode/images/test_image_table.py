@@ -1,6 +1,7 @@
 """The image table: which entry an image has, what its containers run, and errors in files."""
 
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -117,6 +118,16 @@ def test_shipped_table_knows_common_images() -> None:
     assert shipped("busybox") == ("sh",)
     assert shipped("registry.k8s.io/pause:3.10") == ("sleep", "infinity")
     assert shipped("nginx") == ()
+
+
+def test_images_of_this_project_run_the_command_beside_the_interpreter() -> None:
+    command = str(Path(sys.executable).with_name("kilonova"))
+    assert shipped("kilonova:0.1.0", "run", "scheduler") == (command, "run", "scheduler")
+    assert shipped("registry.example.com/team/kilonova", "version") == (command, "version")
+    for image in ("kilonova/engine", "registry.example.com/kilonova/engine:1"):
+        assert shipped(image) == (command, "engine", "run")
+        assert shipped(image, "agent") == (command, "engine", "agent")
+        assert shipped(image, command=("kilonova", "version")) == (command, "version")
 
 
 def container(image: str, **fields: Any) -> Any:

@@ -12,6 +12,7 @@ from typing import cast
 import msgspec
 
 from kilonova.api.json import JsonObject
+from kilonova.local.processnode.images.own import list_own_images
 from kilonova.local.processnode.images.table import ImageEntry, ImageTable
 
 _DEFAULT = "default.yaml"
@@ -28,7 +29,7 @@ def load_image_table(file: Path | None = None) -> ImageTable:
     """The shipped table, with the entries of a file before it; raises `ImageTableError`."""
     shipped = resources.files("kilonova.local.processnode.images").joinpath(_DEFAULT).read_text()
     own = () if file is None else _parse(_read(file), str(file))
-    return ImageTable((*own, *_parse(shipped, _DEFAULT)))
+    return ImageTable((*own, *_parse(shipped, _DEFAULT), *list_own_images()))
 
 
 def _read(file: Path) -> str:
