@@ -66,7 +66,7 @@ class ServerProcess:
 
     def stop(self, grace: float = 5) -> None:
         """Terminate it; kill it after the grace period."""
-        self._send_signal(signal.SIGTERM)
+        self.send_signal(signal.SIGTERM)
         try:
             self._process.wait(grace)
         except subprocess.TimeoutExpired:
@@ -75,11 +75,11 @@ class ServerProcess:
 
     def kill(self) -> None:
         """Kill it and its children with SIGKILL."""
-        self._send_signal(signal.SIGKILL)
+        self.send_signal(signal.SIGKILL)
         self._process.wait()
         atexit.unregister(self.kill)
 
-    def _send_signal(self, number: signal.Signals) -> None:
+    def send_signal(self, number: signal.Signals) -> None:
         if self.is_running():
             os.killpg(self._process.pid, number)
 

@@ -4,3 +4,6 @@
   partitions.
 - A **tokenizer** has files with checksums, and names: `org/model`, or `org_model` in lower case.
 """
+
+DEFAULT_TOKENIZER_STORE = "/nfs/supernova/tokenizers"
+"""Where a cluster has tokenizers, unless it is told otherwise."""

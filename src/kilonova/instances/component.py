@@ -30,6 +30,9 @@ COMPONENTS = (
             Command("instances", "kilonova.instances.commands.app:app"),
             Command("fit", "kilonova.instances.commands.fit:fit"),
             Command("alloc", "kilonova.instances.commands.alloc:alloc"),
+            Command("engine", "kilonova.instances.commands.engine:app"),
+            Command("builds", "kilonova.instances.commands.build_source:app"),
+            Command("tokenizers", "kilonova.instances.commands.tokenizers:app"),
         ),
         pages=(
             DocsPage(
@@ -41,6 +44,21 @@ COMPONENTS = (
                 "docs/instances/fit.md",
                 "Who holds which accelerator, and what fits",
                 "`kubectl fit` and `kilonova alloc`",
+            ),
+            DocsPage(
+                "docs/instances/engine.md",
+                "A small engine",
+                "agents and a conductor that really run, lose each other and recover",
+            ),
+            DocsPage(
+                "docs/instances/builds.md",
+                "Builds",
+                "what an instance needs, from a directory, S3 or an OCI registry",
+            ),
+            DocsPage(
+                "docs/instances/tokenizers.md",
+                "Tokenizers",
+                "a store with checksums and test cases: add, verify, sync",
             ),
         ),
         examples=("examples/instances",),

@@ -30,11 +30,7 @@ from kilonova.artifacts.tokenizers.store import (
     sync_tokenizer,
 )
 
-DEFAULT_STORE = "/nfs/supernova/tokenizers"
-"""Where a cluster has them, unless it is told otherwise."""
-
 __all__ = [
-    "DEFAULT_STORE",
     "CacheInfo",
     "CachedFile",
     "InvalidTokenizer",

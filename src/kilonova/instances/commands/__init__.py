@@ -1,4 +1,5 @@
-"""Commands about instances: `kilonova instances`, `fit` and `alloc`, also `kubectl fit` and `alloc`.
+"""Commands about instances: `kilonova instances`, `fit` and `alloc` (also `kubectl fit` and
+`alloc`), `builds`, `tokenizers` and `engine`.
 
 Typer functions with flags and help; the work is imported when one runs.
 """
