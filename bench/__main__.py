@@ -4,6 +4,7 @@ import typer
 from rich.console import Console
 
 from bench.cluster.command import cluster
+from bench.fleet.command import fleet
 from bench.gpu.command import gpu
 from bench.home.command import home
 from bench.packing.command import packing
@@ -20,6 +21,7 @@ app.command("scheduler")(scheduler)
 app.command("scheduler-api")(scheduler_api)
 app.command("packing")(packing)
 app.command("gpu")(gpu)
+app.command("fleet")(fleet)
 app.command("product")(product)
 
 

@@ -1,5 +1,6 @@
 """Where commands about builds get their snapshot, and how they allocate in it."""
 
+import gc
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,7 +27,9 @@ class ClusterSource:
 
     def load_snapshot(self) -> ClusterSnapshot:
         """Read it; `CommandFailed` if that is not possible."""
-        return load_snapshot(self.snapshot, self.kubeconfig, self.context, self.data, self.config)
+        loaded = load_snapshot(self.snapshot, self.kubeconfig, self.context, self.data, self.config)
+        gc.freeze()  # it lives as long as the command
+        return loaded
 
     def find_namespace(self) -> str:
         """The namespace of instances."""

@@ -4,10 +4,12 @@ The fields are those of core's dataclasses. Shapes and GPU layouts, which many p
 are written once and referred to by number. Equal snapshots give equal bytes.
 """
 
+import gc
 import gzip
 import os
 import zlib
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
 from functools import cache
 from pathlib import Path
@@ -76,6 +78,24 @@ def encode_snapshot(cluster_snapshot: ClusterSnapshot) -> bytes:
 
 def decode_snapshot(text: bytes, path: Path) -> ClusterSnapshot:
     """Decode a snapshot; errors name the path."""
+    with _paused_garbage_collection():
+        return _decode(text, path)
+
+
+@contextmanager
+def _paused_garbage_collection() -> Generator[None]:
+    """A snapshot is a hundred thousand objects and more, none of which is garbage: looking for some
+    again and again would take most of the time."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+def _decode(text: bytes, path: Path) -> ClusterSnapshot:
     document = _decode_json(text, path)
     if document.get("kind") != KIND:
         raise InvalidSnapshotFile(path, f"is not a snapshot: its kind is not {KIND!r}")

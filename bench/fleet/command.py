@@ -1,0 +1,59 @@
+"""The command line of this benchmark."""
+
+from collections.abc import Callable
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from bench.comparison import (
+    BenchmarkInfo,
+    JsonFile,
+    PositiveInt,
+    Quick,
+    apply_options,
+    run_benchmark,
+)
+from bench.fleet import allocation, picture
+from bench.fleet.inputs import QUICK, Inputs
+from bench.report import Row
+
+_INFO = BenchmarkInfo("fleet", "", ())
+
+
+class Family(StrEnum):
+    """A family of rows."""
+
+    ALLOCATION = "allocation"
+    FIT = "fit"
+
+
+_MEASURES: dict[Family, Callable[[Inputs], list[Row]]] = {
+    Family.ALLOCATION: allocation.measure,
+    Family.FIT: picture.measure,
+}
+
+
+def fleet(
+    json: JsonFile = None,
+    only: Annotated[
+        list[Family] | None, typer.Option(help="Measure only this family; repeatable.")
+    ] = None,
+    quick: Quick = False,
+    nodes: PositiveInt = None,
+    agents: PositiveInt = None,
+    runs: PositiveInt = None,
+) -> None:
+    """Instances of models: their allocation, the picture of a large cluster."""
+    given = {"nodes": nodes, "agents": agents, "runs": runs}
+    inputs = apply_options(QUICK if quick else Inputs(), given)
+
+    def measure(progress: Console) -> list[Row]:
+        rows: list[Row] = []
+        for family in only or list(Family):
+            progress.print(f"measuring {family} …")
+            rows += _MEASURES[family](inputs)
+        return rows
+
+    run_benchmark(_INFO, inputs, False, measure, json)

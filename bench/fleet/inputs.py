@@ -1,0 +1,16 @@
+"""Sizes of this benchmark."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """Numbers of nodes and agents."""
+
+    nodes: int = 10_000
+    shown_nodes: int = 5_000
+    agents: int = 108
+    runs: int = 5
+
+
+QUICK = Inputs(nodes=400, shown_nodes=200, agents=12, runs=2)
