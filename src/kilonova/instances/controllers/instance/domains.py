@@ -25,7 +25,7 @@ def find_common_path(paths: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
 
 
 def _get_common(one: tuple[str, ...], other: tuple[str, ...]) -> tuple[str, ...]:
-    for index, (mine, theirs) in enumerate(zip(one, other, strict=True)):
+    for index, (mine, theirs) in enumerate(zip(one, other, strict=False)):
         if mine != theirs:
             return one[:index]
     return one
