@@ -91,12 +91,18 @@ async def _connect_and_capture(
 ) -> CapturedSnapshot:
     with translate_cluster_errors("read from", _PERMISSION_HINT):
         async with connect(kubeconfig, context) as client:
-            captured = await capture_snapshot(
-                client, settings or await default_scheduler_settings(client)
-            )
-            levels = await _list_topology_levels(client)
-            snapshot = replace(captured.cluster_snapshot, topology_levels=levels)
-            return replace(captured, cluster_snapshot=snapshot)
+            return await capture_connected(client, settings)
+
+
+async def capture_connected(
+    client: Client, settings: SchedulerSettings | None = None
+) -> CapturedSnapshot:
+    """Capture a snapshot with the levels of the cluster's topology."""
+    captured = await capture_snapshot(client, settings or await default_scheduler_settings(client))
+    levels = await _list_topology_levels(client)
+    return replace(
+        captured, cluster_snapshot=replace(captured.cluster_snapshot, topology_levels=levels)
+    )
 
 
 async def _list_topology_levels(client: Client) -> tuple[str, ...]:
