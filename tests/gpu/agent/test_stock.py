@@ -59,6 +59,42 @@ async def test_strategy_puts_instances_in_stock(tmp_path: Path) -> None:
         assert ready["status"] == "True"
 
 
+async def wait_for_ready(client: Client, status: str, reason: str) -> None:
+    """Wait for the condition MIGReady."""
+
+    async def holds() -> bool:
+        found = await find_condition_of(client, NODE, "MIGReady")
+        return found is not None and (found["status"], found["reason"]) == (status, reason)
+
+    await wait_for_condition(holds)
+
+
+async def test_remainder_of_the_fractions_is_no_problem(tmp_path: Path) -> None:
+    async with run_node() as (_, client), run_agent(client, build_backend("h100:8"), tmp_path):
+        stock = {"1g.10gb": 0.7, "2g.20gb": 0.2, "3g.40gb": 0.1}
+        await annotate(client, NodeMigStrategy("inference-optimized", 1, stock, dynamic=True))
+
+        async def stocked() -> bool:
+            topology = (await client.get(NODES, NODE))["metadata"].get("annotations", {})
+            if "gpu.kilonova.dev/topology" not in topology:
+                return False
+            return sum((await count_profiles(client)).values()) >= 47
+
+        await wait_for_condition(stocked)
+        # 45 instances of 1g.10gb would be 70 %; 39 have a place beside the others.
+        await wait_for_ready(client, "True", "InstancesExist")
+
+
+async def test_stock_that_pods_keep_from_its_place_is_told(tmp_path: Path) -> None:
+    async with (
+        run_node(devices=["0:1g.10gb@0"]) as (_, client),
+        run_agent(client, build_backend("h100:1"), tmp_path),
+    ):
+        strategy = NodeMigStrategy("large", 1, {"7g.80gb": 1.0}, dynamic=True, min_utilization=1.0)
+        await annotate(client, strategy)
+        await wait_for_ready(client, "False", "StockNotPlaced")
+
+
 async def test_strategy_for_some_gpus_leaves_the_others(tmp_path: Path) -> None:
     async with run_node() as (_, client), run_agent(client, build_backend(), tmp_path):
         await annotate(client, NodeMigStrategy("s", 1, {"3g.40gb": 1.0}, gpus=(1,)))

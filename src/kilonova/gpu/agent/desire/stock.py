@@ -122,7 +122,12 @@ def _decide_strategy(
     is_low = not existing or in_use / len(existing) < strategy.min_utilization
     replaces = strategy.dynamic and is_low and may_replace
     devices = [_stock_device(each, holders, used, replaces) for each in able]
-    plan = plan_stock(devices, count_by_distribution(devices, strategy.profiles))
+    wanted = count_by_distribution(devices, strategy.profiles)
+    plan = plan_stock(devices, wanted)
+    # What has no place on empty devices either is what fractions leave over on whole slices.
+    left_over: Mapping[str, int] = {}
+    if plan.missing:
+        left_over = plan_stock(_list_empty(able), wanted).missing
     problems = tuple(
         MigProblem(
             "StockNotPlaced",
@@ -131,6 +136,7 @@ def _decide_strategy(
             is_pending=True,
         )
         for name, count in sorted(plan.missing.items())
+        if count > left_over.get(name, 0)
     )
     given_up = any(
         len(device.unused) > sum(name in plan.stock[device.uuid] for name in _names(device))
@@ -153,9 +159,14 @@ def _decide_strategy(
 def _plan_later(strategy: NodeMigStrategy, devices: Sequence[Device]) -> frozenset[str]:
     """The devices that would have stock if no pod had any of them: such a device is not offered
     again when the pod that has all of it ends."""
-    empty = [StockDevice(x.uuid, x.geometry) for x in devices if x.geometry is not None]
+    empty = _list_empty(devices)
     plan = plan_stock(empty, count_by_distribution(empty, strategy.profiles))
     return frozenset(uuid for uuid, profiles in plan.stock.items() if profiles)
+
+
+def _list_empty(devices: Sequence[Device]) -> Sequence[StockDevice]:
+    """The devices, as if nothing were on them."""
+    return [StockDevice(x.uuid, x.geometry) for x in devices if x.geometry is not None]
 
 
 def _names(device: StockDevice) -> list[str]:
