@@ -32,7 +32,10 @@ COMPONENTS = (
             command="kilonova.fleet.process.command:fleet",
             deploy="deploy/fleet",
         ),
-        commands=(Command("nebula", "kilonova.fleet.process.command:nebula"),),
+        commands=(
+            Command("fleet", "kilonova.fleet.commands.app:app"),
+            Command("nebula", "kilonova.fleet.process.command:nebula"),
+        ),
         console="kilonova.fleet.console:CONTRIBUTION",
         pages=(
             DocsPage(

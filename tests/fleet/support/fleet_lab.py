@@ -42,6 +42,7 @@ __all__ = [
     "NAMESPACE",
     "RELEASES",
     "FleetLab",
+    "run_hub",
     "run_lab",
 ]
 
@@ -206,17 +207,23 @@ def _opener(bucket: Bucket, link: Link) -> Callable[[str], FleetStore]:
 
 
 @asynccontextmanager
+async def run_hub() -> AsyncGenerator[EmbeddedCluster]:
+    """A cluster with our kinds."""
+    async with run_cluster(controllers="") as cluster:
+        await install_crds(cluster.client("system:admin"), load_definitions())
+        yield cluster
+
+
+@asynccontextmanager
 async def run_lab(members: dict[str, int], *, manager: bool = True) -> AsyncGenerator[FleetLab]:
     """A hub with a manager, and members with room for so many instances of each deployment."""
     async with AsyncExitStack() as stack:
-        hub = await stack.enter_async_context(run_cluster(controllers=""))
+        hub = await stack.enter_async_context(run_hub())
         lab = FleetLab(Bucket(), hub, hub.client("system:admin"))
-        await install_crds(lab.client, load_definitions())
         controllers: list[asyncio.Task[None]] = []
         try:
             for name, capacity in members.items():
-                cluster = await stack.enter_async_context(run_cluster(controllers=""))
-                await install_crds(cluster.client("system:admin"), load_definitions())
+                cluster = await stack.enter_async_context(run_hub())
                 await lab.add_member(name, cluster, capacity)
                 controllers.append(asyncio.create_task(lab.members[name].instances.run()))
             if manager:
