@@ -366,6 +366,9 @@ def test_invalid_spec_is_reported_once() -> None:
     own = decode(changes={"spec.podTemplate": None})
     first = plan_for(own)
     assert [each.reason for each in first.events] == ["NoPodTemplate"]
+    reasons = {each.type: (each.status, each.reason) for each in first.status.conditions}
+    rejected = ("False", "NoPodTemplate")
+    assert reasons == {"Accepted": rejected, "Scheduled": rejected}
     known = msgspec.structs.replace(first.status)
     again = GPUWorkload(own.metadata, own.spec, known)
     assert plan_for(again).events == ()

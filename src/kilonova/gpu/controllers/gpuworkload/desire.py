@@ -46,6 +46,7 @@ from kilonova.gpu.controllers.gpuworkload.split import (
 )
 from kilonova.gpu.controllers.gpuworkload.status import (
     FINAL_PHASES,
+    SCHEDULED,
     Progress,
     build_accepted,
     build_ended_gang_status,
@@ -54,7 +55,7 @@ from kilonova.gpu.controllers.gpuworkload.status import (
     end_workload,
 )
 from kilonova.gpu.controllers.settings import ControllerSettings
-from kilonova.kube.status import find_condition, with_condition
+from kilonova.kube.status import find_condition, is_condition_true, with_condition
 from kilonova.scheduler.core.model.requests import Shape
 from kilonova.scheduler.objects.core_v1 import Pod
 
@@ -177,10 +178,15 @@ def _reject(observed: ObservedWorkload, error: InvalidSpec, now: datetime) -> Wo
     accepted = Condition("Accepted", "False", error.reason, str(error))
     old = find_condition(workload.status.conditions, "Accepted")
     is_new = old is None or (old.reason, old.message) != (error.reason, str(error))
+    conditions = with_condition(workload.status.conditions, accepted, now)
+    if not is_condition_true(conditions, SCHEDULED):
+        # `kubectl get` shows the message of this one.
+        scheduled = Condition(SCHEDULED, "False", error.reason, str(error))
+        conditions = with_condition(conditions, scheduled, now)
     status = replace(
         workload.status,
         observed_generation=workload.metadata.generation,
-        conditions=with_condition(workload.status.conditions, accepted, now),
+        conditions=conditions,
     )
     # Pods that were made from a valid spec wait until it is valid again, or run to their end.
     events = (WorkloadEvent(error.reason, str(error), is_warning=True),) if is_new else ()
