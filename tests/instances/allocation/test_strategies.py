@@ -19,10 +19,12 @@ def request(*levels: str) -> AllocationRequest:
     [
         ("tightest", ("zone", "block", "rack"), {"preferred": ("rack", "block", "zone")}),
         ("tightest", ("region", "zone", "block", "rack"), {"preferred": ("rack", "block", "zone")}),
+        ("tightest", ("rack", HOST), {"preferred": ("rack",)}),
         ("tightest", (), {}),
         ("packed", ("zone", "rack"), {"preferred": (HOST,)}),
         ("spread", ("zone", "rack"), {"preferred": ("rack", "zone"), "spread": "rack"}),
-        ("spread", (), {"spread": HOST}),
+        ("spread", ("rack", HOST), {"preferred": ("rack",), "spread": "rack"}),
+        ("spread", (HOST,), {"spread": HOST}),
     ],
 )
 def test_constraints(name: str, levels: tuple[str, ...], expected: dict[str, object]) -> None:

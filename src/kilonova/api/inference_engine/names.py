@@ -41,6 +41,11 @@ ALLOCATION_FAILED = "AllocationFailed"
 INSTANCE_RELOCATED = "InstanceRelocated"
 """Event: the instance was moved; the message says from where to where."""
 
+HTTP_PORT = 8000
+"""The port on which a conductor serves requests."""
+JOIN_PORT = 8001
+"""The port of a conductor that agents join."""
+
 MAX_NAME_LENGTH = 48
 """Of an instance: so that the names of pods have at most 63 characters, and are host names."""
 SUFFIX_LENGTH = 5

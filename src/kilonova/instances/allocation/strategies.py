@@ -14,7 +14,7 @@ _MAX_LEVELS = 3
 
 def tightest(request: AllocationRequest) -> AllocationConstraints:
     """The smallest domain with enough capacity: a rack, else a block, else a zone."""
-    return AllocationConstraints(preferred=tuple(reversed(request.levels))[:_MAX_LEVELS])
+    return AllocationConstraints(preferred=tuple(reversed(_list_levels(request)))[:_MAX_LEVELS])
 
 
 def packed(request: AllocationRequest) -> AllocationConstraints:
@@ -25,8 +25,13 @@ def packed(request: AllocationRequest) -> AllocationConstraints:
 def spread(request: AllocationRequest) -> AllocationConstraints:
     """Instances of a deployment in different domains of the narrowest level, each as tight as
     possible: the loss of a domain takes few of them."""
-    narrowest = request.levels[-1] if request.levels else HOST
-    return AllocationConstraints(preferred=tightest(request).preferred, spread=narrowest)
+    narrowest = _list_levels(request)[-1:] or (HOST,)
+    return AllocationConstraints(preferred=tightest(request).preferred, spread=narrowest[0])
+
+
+def _list_levels(request: AllocationRequest) -> tuple[str, ...]:
+    """The levels of domains: a node is none that replacements could stay in."""
+    return tuple(each for each in request.levels if each != HOST)
 
 
 STRATEGIES: Mapping[str, AllocationStrategy] = {

@@ -19,11 +19,6 @@ from kilonova.instances.allocation.strategy import NodePreference
 from kilonova.instances.builders.engine import Engine, InvalidSpec
 from kilonova.instances.builders.identity import Identity
 
-HTTP_PORT = 8000
-"""The port on which the conductor serves requests."""
-JOIN_PORT = 8001
-"""The port of the conductor that agents join."""
-
 _MEBIBYTE = 1 << 20
 _HASH_LENGTH = 10
 
@@ -78,7 +73,7 @@ def build_conductor_pod(
         allocation,
         scheduler_name,
         {},
-        {"ENGINE_PORT": str(HTTP_PORT)},
+        {"ENGINE_PORT": str(names.HTTP_PORT)},
     )
 
 
@@ -140,7 +135,7 @@ def _build_environment(identity: Identity, engine: Engine, role: names.Role) -> 
         "ENGINE_ROLE": role,
         "ENGINE_MODEL": engine.spec.model,
         "ENGINE_AGENTS": str(engine.agents),
-        "ENGINE_CONDUCTOR": f"{service}:{JOIN_PORT}",
+        "ENGINE_CONDUCTOR": f"{service}:{names.JOIN_PORT}",
         "ENGINE_TOKENIZER": engine.spec.tokenizer,
     }
     return {name: value for name, value in variables.items() if value}

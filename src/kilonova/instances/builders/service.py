@@ -3,7 +3,6 @@
 from kilonova.api.inference_engine import names
 from kilonova.api.json import JsonObject
 from kilonova.instances.builders.identity import Identity
-from kilonova.instances.builders.pods import HTTP_PORT, JOIN_PORT
 
 
 def build_service(identity: Identity, allocation: int = 0) -> JsonObject:
@@ -22,8 +21,8 @@ def build_service(identity: Identity, allocation: int = 0) -> JsonObject:
                 names.ALLOCATION: str(allocation),
             },
             "ports": [
-                _build_port("http", HTTP_PORT),
-                _build_port("join", JOIN_PORT),
+                _build_port("http", names.HTTP_PORT),
+                _build_port("join", names.JOIN_PORT),
             ],
         },
     }

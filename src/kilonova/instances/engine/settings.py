@@ -2,10 +2,9 @@
 
 from dataclasses import dataclass
 
+from kilonova.api.inference_engine.names import HTTP_PORT, JOIN_PORT
 from kilonova.component.failure import WrongUsage
 
-HTTP_PORT = 8000
-JOIN_PORT = 8001
 HEARTBEAT_SECONDS = 1.0
 
 

@@ -11,7 +11,7 @@ from kilonova.api.times import parse_time
 from kilonova.artifacts.builds import Build, BuildError
 from kilonova.instances.allocation import GROUP as ALLOCATION_GROUP
 from kilonova.instances.allocation import AllocationConstraints, AllocationRequest
-from kilonova.instances.allocation.strategies import STRATEGIES
+from kilonova.instances.allocation.strategies import HOST, STRATEGIES
 from kilonova.instances.builders.engine import Engine, InvalidSpec, resolve_engine
 from kilonova.instances.caches import BY_INSTANCE
 from kilonova.instances.context import ControllerContext
@@ -126,9 +126,9 @@ class _InstanceReconciler:
         )
 
     def _list_levels(self) -> tuple[str, ...]:
-        """The levels of the first ClusterTopologyBinding, if there is one."""
+        """The levels of the cluster's ClusterTopologyBinding, if there is one."""
         bound = select_bound_levels(self._caches.topologies.store.objects())
-        return bound or self._settings.topology_levels
+        return tuple(each for each in bound or self._settings.topology_levels if each != HOST)
 
     async def _plan(self, observed: ObservedInstance) -> tuple[InstancePlan, float | None]:
         """What to write, and after how many seconds to look again."""

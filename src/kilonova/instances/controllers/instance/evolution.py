@@ -7,10 +7,14 @@ from datetime import datetime
 from msgspec.structs import replace
 
 from kilonova.api.times import format_rfc3339, parse_time
-from kilonova.instances.controllers.instance.domains import find_common_path, find_path
-from kilonova.instances.controllers.instance.observed import FindNode, ObservedAllocation
+from kilonova.instances.controllers.instance.observed import (
+    FindNode,
+    ObservedAllocation,
+    find_domain_path,
+)
 from kilonova.instances.controllers.instance.record import AllocationRecord
 from kilonova.instances.repair import CONDUCTOR, MemberState, RepairDecision
+from kilonova.scheduler.library.topology_levels import common_domain
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +69,7 @@ def evolve(
         # Nothing is left that its replacements must be near to.
         record = replace(record, level="")
     elif not record.level and _is_settled(members):
-        paths = [find_path(find_node(by_index[each].node), levels) for each in known]
+        paths = [find_domain_path(find_node, by_index[each].node, levels) for each in known]
         record = replace(record, level=_find_level(paths, levels, constrained))
     return Evolution(record, len(agents), moved, reason)
 
@@ -74,7 +78,7 @@ def _find_level(
     paths: Sequence[tuple[str, ...]], levels: tuple[str, ...], constrained: Collection[str]
 ) -> str:
     """The level of the smallest domain that has all agents, of those that are constrained."""
-    common = find_common_path(paths)
+    common = common_domain(paths)
     named = [
         level
         for level, domain in zip(levels, common, strict=False)

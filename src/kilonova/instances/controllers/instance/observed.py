@@ -10,6 +10,7 @@ from kilonova.api.podgang import PodGang
 from kilonova.api.scheduling import Reservation
 from kilonova.instances.controllers.instance.record import AllocationRecord, read_record
 from kilonova.instances.resources import ChildObject, Node, Pod
+from kilonova.scheduler.library.topology_levels import DomainPath, domain_path
 
 FindNode = Callable[[str], Node | None]
 
@@ -98,3 +99,9 @@ def get_allocation(metadata: Metadata) -> int:
     """The number of the allocation that an object belongs to; -1 if it has none."""
     text = metadata.labels.get(names.ALLOCATION, "")
     return int(text) if text.isascii() and text.isdecimal() else -1
+
+
+def find_domain_path(find_node: FindNode, name: str, levels: Sequence[str]) -> DomainPath:
+    """Where a node is."""
+    node = find_node(name)
+    return domain_path({} if node is None else node.metadata.labels, levels)

@@ -16,16 +16,16 @@ from kilonova.api.inference_engine import (
 from kilonova.api.meta import Condition
 from kilonova.api.podgang import PodGangStatus
 from kilonova.api.times import format_rfc3339
-from kilonova.instances.controllers.instance.domains import (
-    find_common_path,
-    find_path,
-    format_path,
-)
 from kilonova.instances.controllers.instance.health import was_complete
-from kilonova.instances.controllers.instance.observed import FindNode, ObservedAllocation
+from kilonova.instances.controllers.instance.observed import (
+    FindNode,
+    ObservedAllocation,
+    find_domain_path,
+)
 from kilonova.instances.controllers.instance.record import AllocationRecord
 from kilonova.instances.repair import CONDUCTOR, MemberState
 from kilonova.kube.status import find_condition, with_condition
+from kilonova.scheduler.library.topology_levels import DomainPath, common_domain, format_domain
 
 ALLOCATED, AGENTS_READY, CONDUCTOR_READY, READY, DEGRADED = (
     "Allocated",
@@ -93,17 +93,17 @@ class Progress:
     def list_placements(self) -> tuple[AgentPlacement, ...]:
         """Where the agents are that have a node."""
         return tuple(
-            AgentPlacement(each.index, each.node, format_path(self._find_path(each)))
+            AgentPlacement(each.index, each.node, format_domain(self._find_path(each)))
             for each in self.agents
             if each.node
         )
 
     def find_domain(self) -> str:
         """The smallest domain that has all agents; empty if there is none."""
-        return format_path(find_common_path(self._find_path(each) for each in self.agents))
+        return format_domain(common_domain(map(self._find_path, self.agents)))
 
-    def _find_path(self, member: MemberState) -> tuple[str, ...]:
-        return find_path(self.find_node(member.node), self.levels)
+    def _find_path(self, member: MemberState) -> DomainPath:
+        return find_domain_path(self.find_node, member.node, self.levels)
 
 
 def is_placed(member: MemberState) -> bool:
