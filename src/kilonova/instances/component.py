@@ -1,6 +1,6 @@
 """The registration of the controllers of inference engines."""
 
-from kilonova.component import Command, Component, DocsPage, EmbeddedPart, ProcessPart
+from kilonova.component import Command, Component, DocsPage, EmbeddedPart, Flag, ProcessPart
 
 COMPONENTS = (
     Component(
@@ -19,6 +19,24 @@ COMPONENTS = (
         embedded=EmbeddedPart(
             help="Run the controllers of inference engines.",
             build="kilonova.instances.embedded:build_embedded_instances",
+            flags=(
+                Flag(
+                    name="builds",
+                    type="text",
+                    metavar="URL",
+                    help="Where builds of instances are: a directory, s3://BUCKET/PREFIX or "
+                    "oci://REGISTRY/REPOSITORY.  [default: KILONOVA_BUILDS]",
+                    parse="kilonova.instances.artifact_sources:resolve_source",
+                ),
+                Flag(
+                    name="tokenizers",
+                    type="text",
+                    metavar="PLACE",
+                    help="The store of tokenizers that releases may name; the tokenizers of "
+                    "releases are verified.  [default: KILONOVA_TOKENIZERS]",
+                    parse="kilonova.instances.artifact_sources:resolve_source",
+                ),
+            ),
         ),
         process=ProcessPart(
             name="operator",

@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kilonova.component.failure import CommandFailed, WrongUsage
+from kilonova.instances.artifact_sources import BUILDS_VARIABLE
 
 if TYPE_CHECKING:
     from kilonova.artifacts.builds import Build
 
-BUILDS_VARIABLE = "KILONOVA_BUILDS"
 _MAX_NAMES = 10
 _COMPLETION_SECONDS = 2.0
 

@@ -9,6 +9,7 @@ import typer
 from kilonova.artifacts import DEFAULT_TOKENIZER_STORE
 from kilonova.component.command.flags import Output
 from kilonova.component.failure import FAILED
+from kilonova.instances.artifact_sources import TOKENIZERS_VARIABLE
 
 if TYPE_CHECKING:
     from kilonova.artifacts.tokenizers import CacheInfo, TokenizerInfo, TokenizerStore
@@ -22,7 +23,7 @@ Store = Annotated[
     typer.Option(
         "--store",
         metavar="PLACE",
-        envvar="KILONOVA_TOKENIZERS",
+        envvar=TOKENIZERS_VARIABLE,
         help="A directory, s3://BUCKET/PREFIX or oci://REGISTRY/REPOSITORY.",
     ),
 ]
