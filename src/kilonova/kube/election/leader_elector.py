@@ -23,6 +23,9 @@ log = get_logger(__name__)
 
 T = TypeVar("T")
 
+_MIN_DELAY_SECONDS = 0.01
+"""More than the resolution of the loop's clock, which may end a sleep that much too early."""
+
 
 def generate_identity() -> str:
     """A name for this process that is unique, also across restarts."""
@@ -112,8 +115,9 @@ class LeaderElector:
             if leadership is not None:
                 return leadership
             delay = self._timing.retry_period * (1 + self._timing.jitter * self._jitter())
+            held = self._candidate.held_for(self._clock())
             # Not later than the expiry that is known, so that a dead leader is soon replaced.
-            await asyncio.sleep(min(delay, self._candidate.held_for(self._clock()) or delay))
+            await asyncio.sleep(min(delay, max(held, _MIN_DELAY_SECONDS)) if held else delay)
 
     async def _try_acquire(self) -> Leadership | None:
         await self._observe_lease()
