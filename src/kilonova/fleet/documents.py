@@ -24,7 +24,8 @@ from kilonova.api.times import Time
 
 T = TypeVar("T", bound=msgspec.Struct)
 
-_FLEET = "fleet"
+JOURNAL_SEGMENTS = 64
+"""How many segments the journal has; a new one takes the place of the oldest."""
 
 
 class Relocation(msgspec.Struct, frozen=True, gc=False):
@@ -202,5 +203,7 @@ OBSERVED = DocumentKind("observed", Observed, lambda each: (each.cluster,))
 SAVED_OBJECTS = DocumentKind(
     "objects", SavedObject, lambda each: (each.kind.lower(), each.namespace, each.name)
 )
-JOURNAL = DocumentKind("journal", JournalSegment, lambda each: (str(each.number % 64),))
-FLEET = DocumentKind(_FLEET, FleetRecord, lambda each: ())
+JOURNAL = DocumentKind(
+    "journal", JournalSegment, lambda each: (str(each.number % JOURNAL_SEGMENTS),)
+)
+FLEET = DocumentKind("fleet", FleetRecord, lambda each: ())
