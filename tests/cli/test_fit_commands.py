@@ -139,6 +139,10 @@ def test_names_are_completed(inputs: Kilonova):
     builds = complete_words(inputs, ("fit", "--builds", "builds", "--build", "l"))
     assert builds == ["llama-v7"]
     assert complete_words(inputs, ("alloc", "--strategy", "t")) == ["tightest"]
+    of_file = ("fit", "--snapshot", "it.json")
+    assert complete_words(inputs, (*of_file, "r")) == ["r0", "r1", "r2", "r3"]
+    assert complete_words(inputs, (*of_file, "zone-b/b1/r2")) == ["zone-b/b1/r2"]
+    assert complete_words(inputs, (*of_file, "--level", "")) == ["node", "rack", "block", "zone"]
 
 
 def test_alloc_is_a_program(inputs: Kilonova):

@@ -143,6 +143,14 @@ def test_more_may_fit_than_the_limit():
     assert count_copies(snapshot_of(*racks(4)), engine(4), 0).count == 0
 
 
+def test_more_may_fit_where_the_search_ended_at_its_budget():
+    found = count_copies(snapshot_of(*racks(1)), engine(4), 9)
+    assert found.unplaced is not None
+    assert found.is_exact
+    unfinished = replace(found.unplaced, reason="SearchBudgetExceeded")
+    assert not replace(found, unplaced=unfinished).is_exact
+
+
 def test_pending_gangs_come_first():
     first = replace(engine(4, name="first"), priority=1)
     copies = count_copies(snapshot_of(*racks(3), pending=(first,)), engine(4), 10)

@@ -14,6 +14,7 @@ from kilonova.component.command.flags import (
     Snapshot,
 )
 from kilonova.instances.commands.builds import Builds, complete_builds
+from kilonova.instances.commands.domain_completion import complete_domains, complete_levels
 from kilonova.instances.commands.strategies import Strategy
 
 ColourMode = Literal["auto", "always", "never"]
@@ -25,6 +26,7 @@ def fit(
         typer.Argument(
             metavar="DOMAIN",
             help="Show only these domains: rack-2, zone-a/block-1.",
+            autocompletion=complete_domains,
         ),
     ] = None,
     build: Annotated[
@@ -53,6 +55,7 @@ def fit(
             metavar="LEVEL",
             help="The finest level to draw: node, or a level such as rack or zone.  [default: the "
             "finest that is not too long]",
+            autocompletion=complete_levels,
         ),
     ] = "",
     topology_key: Annotated[

@@ -29,7 +29,7 @@ from kilonova.scheduler.library.topology_levels import (
     find_topology_levels,
     format_domain,
 )
-from kilonova.scheduler.status.results import rejected_result
+from kilonova.scheduler.status.results import SEARCH_BUDGET_EXCEEDED, rejected_result
 
 MAX_ATTEMPTS = 2_000
 """Attempts to place a gang, of pending ones as of copies. More are needed only where capacity is
@@ -80,7 +80,7 @@ class Copies:
 
     placed: tuple[PlacedCopy, ...]
     unplaced: UnplacedCopy | None
-    """None if there may be more: the search ended at its limit."""
+    """None if the search ended at its limit."""
 
     @property
     def count(self) -> int:
@@ -89,8 +89,9 @@ class Copies:
 
     @property
     def is_exact(self) -> bool:
-        """Whether no more than these fit."""
-        return self.unplaced is not None
+        """Whether no more than these fit: neither the number of copies nor the search for a
+        placement ended at its limit."""
+        return self.unplaced is not None and self.unplaced.reason != SEARCH_BUDGET_EXCEEDED
 
 
 def count_copies(

@@ -20,6 +20,7 @@ from kilonova.scheduler.failures.binding_rejections import BindingRejection
 
 BINDING_REJECTED = "BindingRejected"
 WAITING_FOR_TERMINATION = "WaitingForTermination"
+SEARCH_BUDGET_EXCEEDED = "SearchBudgetExceeded"
 _MAX_MESSAGE_LENGTH = 1024
 _MAX_POD_NAMES = 5
 """Names of more pods than this are not listed."""
@@ -83,7 +84,7 @@ def rejection_reason(cause: UnschedulableReason) -> str:
         case InvalidGang():
             return "InvalidGang"
         case InsufficientCapacity(search_exceeded=True):
-            return "SearchBudgetExceeded"
+            return SEARCH_BUDGET_EXCEEDED
         case InsufficientCapacity():
             return "InsufficientCapacity"
         case SchedulerError():
