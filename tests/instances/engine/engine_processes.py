@@ -99,9 +99,11 @@ class EngineProcesses:
         return process
 
 
-def request(port: int, method: str, path: str, body: object = None) -> tuple[int, dict[str, Any]]:
+def request(
+    port: int, method: str, path: str, body: object = None, *, host: str = "127.0.0.1"
+) -> tuple[int, dict[str, Any]]:
     """Status and JSON of the answer."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+    connection = http.client.HTTPConnection(host, port, timeout=30)
     try:
         connection.request(method, path, None if body is None else json.dumps(body))
         reply = connection.getresponse()
