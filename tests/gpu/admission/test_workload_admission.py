@@ -221,5 +221,11 @@ def test_strategy_with_an_unknown_profile_is_rejected() -> None:
     assert "of that size there are 1g.10gb" in error.message
 
 
+def test_profile_of_a_size_that_no_gpu_has_says_what_there_is() -> None:
+    (error,) = validate_strategy(strategy(**{"9g_999gb": 0.7})).errors
+    expected = "no GPU of the catalog has this MIG profile; names of profiles begin with 1g, 2g"
+    assert expected in error.message
+
+
 def test_strategy_without_profiles_is_warned_about() -> None:
     assert "does nothing" in validate_strategy(strategy()).warnings[0]

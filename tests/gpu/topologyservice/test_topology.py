@@ -1,6 +1,9 @@
 """The views of nodes and of the cluster follow nodes and pods."""
 
+import pytest
+
 from kilonova.api.gpu.annotations import DEVICES
+from kilonova.local.simnodes import Fleet
 from tests.gpu.agent.agent_cluster import A100, gpu_fleet, gpu_pod
 from tests.gpu.topologyservice.topology_cluster import TopologyClient, run_topology_service
 from tests.local.embedded_cluster import NODES, PODS, virtual_time, wait_for_condition
@@ -20,6 +23,14 @@ async def test_cluster_and_nodes_are_described_alike() -> None:
         assert first["uuid"] in published["metadata"]["annotations"]["gpu.kilonova.dev/topology"]
         assert (first["freeMilli"], first["healthy"], first["portGbps"]) == (1000, True, 900)
         assert node["domains"]["topology.kubernetes.io/zone"] == "zone-a"
+
+
+@pytest.mark.parametrize("count", [0, 1])
+async def test_cluster_of_any_size_is_described(count: int) -> None:
+    async with run_topology_service(gpu_fleet(count=count) if count else Fleet()) as service:
+        cluster = await service.get("/v1/topology")
+        assert [each["node"] for each in cluster["nodes"]] == ["gpu-0"][:count]
+        assert cluster["totals"]["gpus"] == 8 * count
 
 
 async def test_unknown_nodes_and_paths_are_errors_that_say_what_there_is() -> None:

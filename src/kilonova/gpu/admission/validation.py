@@ -37,6 +37,7 @@ _T = TypeVar("_T")
 _PLACED = ("Scheduled", "Running", "Succeeded", "Failed")
 _PROFILE = "spec.gpuRequirements.mig.profile"
 _DISTRIBUTION = "spec.profileDistribution"
+_PROFILE_SIZES = "names of profiles begin with 1g, 2g, 3g, 4g or 7g, such as 1g.10gb"
 _REFERENCED = ReferencedPod(exists=True, node="any")
 
 
@@ -146,8 +147,8 @@ def _describe_known_profiles(profile: str) -> str:
     size = profile.partition(".")[0]
     names = {each.name for geometry in known_geometries() for each in geometry.profiles}
     similar = sorted(name for name in names if name.startswith(f"{size}."))
-    known = ", ".join(similar) if similar else "profiles begin with 1g, 2g, 3g, 4g or 7g"
-    return f"no GPU of the catalog has this MIG profile; of that size there are {known}"
+    known = f"of that size there are {', '.join(similar)}" if similar else _PROFILE_SIZES
+    return f"no GPU of the catalog has this MIG profile; {known}"
 
 
 def _strip_field(error: InvalidSpec) -> str:
