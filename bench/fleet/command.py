@@ -15,7 +15,7 @@ from bench.comparison import (
     apply_options,
     run_benchmark,
 )
-from bench.fleet import allocation, picture
+from bench.fleet import allocation, picture, takeover
 from bench.fleet.inputs import QUICK, Inputs
 from bench.report import Row
 
@@ -27,11 +27,13 @@ class Family(StrEnum):
 
     ALLOCATION = "allocation"
     FIT = "fit"
+    TAKEOVER = "takeover"
 
 
 _MEASURES: dict[Family, Callable[[Inputs], list[Row]]] = {
     Family.ALLOCATION: allocation.measure,
     Family.FIT: picture.measure,
+    Family.TAKEOVER: takeover.measure,
 }
 
 
@@ -44,9 +46,18 @@ def fleet(
     nodes: PositiveInt = None,
     agents: PositiveInt = None,
     runs: PositiveInt = None,
+    takeovers: PositiveInt = None,
+    lease_seconds: PositiveInt = None,
 ) -> None:
-    """Instances of models: their allocation, the picture of a large cluster."""
-    given = {"nodes": nodes, "agents": agents, "runs": runs}
+    """Instances of models: their allocation, the picture of a large cluster; the
+    takeover of the lead of a fleet."""
+    given = {
+        "nodes": nodes,
+        "agents": agents,
+        "runs": runs,
+        "takeovers": takeovers,
+        "lease_seconds": lease_seconds,
+    }
     inputs = apply_options(QUICK if quick else Inputs(), given)
 
     def measure(progress: Console) -> list[Row]:

@@ -11,6 +11,8 @@ class Inputs:
     shown_nodes: int = 5_000
     agents: int = 108
     runs: int = 5
+    takeovers: int = 8
+    lease_seconds: int = 15
 
 
-QUICK = Inputs(nodes=400, shown_nodes=200, agents=12, runs=2)
+QUICK = Inputs(nodes=400, shown_nodes=200, agents=12, runs=2, takeovers=2, lease_seconds=3)

@@ -281,6 +281,18 @@ async def test_restarted_manager_learns_the_epoch_from_the_hub(
     assert regions.epochs == [build_epoch(5, 0)]
 
 
+async def test_emptied_store_learns_the_epoch_from_members(
+    regions: Regions, candidates: list[Candidate]
+) -> None:
+    """What the hub knew is lost, too."""
+    one = Candidate(regions, "one", "s3://a")
+    candidates.append(one)
+    report = Observed(cluster="m", sequence=1, accepted_epoch=build_epoch(3, 7))
+    await one.open_store("s3://a").write(OBSERVED, report, None)
+    await one.leading.wait()
+    assert regions.epochs == [build_epoch(4, 0)]
+
+
 async def test_store_that_members_have_left_is_not_led_from(
     regions: Regions, candidates: list[Candidate]
 ) -> None:

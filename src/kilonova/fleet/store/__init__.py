@@ -8,8 +8,6 @@
   replaces another, and the term of the leader in it.
 - A member's **guard** refuses what was decided in an epoch lower than the highest it accepted.
 
-- The **journal** has the latest decisions.
-
 `open_fleet_store` opens the documents, `FleetElection` runs a manager while it leads, `EpochGuard`
 is for members, `EndpointSource` for both.
 """
@@ -25,7 +23,6 @@ from kilonova.fleet.store.epoch_guard import (
 )
 from kilonova.fleet.store.epochs import format_epoch
 from kilonova.fleet.store.fleet_store import FleetStore, InvalidDocument, StoredDocument
-from kilonova.fleet.store.journal import Journal, read_journal
 from kilonova.fleet.store.opening import ConnectApi, connect_by_kubeconfig, open_fleet_store
 from kilonova.fleet.store.takeover import StoreReplaced
 
@@ -41,7 +38,6 @@ __all__ = [
     "FleetStore",
     "FleetTerm",
     "InvalidDocument",
-    "Journal",
     "KubernetesEndpoint",
     "StoreReplaced",
     "StoredDocument",
@@ -49,5 +45,4 @@ __all__ = [
     "format_epoch",
     "open_fleet_store",
     "parse_endpoints",
-    "read_journal",
 ]

@@ -65,6 +65,9 @@ async def claim_epoch(store: FleetStore, candidacy: Candidacy) -> StoredDocument
             _check_current(store.name, record, candidacy)
         await _check_lease(store, candidacy)
         floor = max(candidacy.accepted, candidacy.previous.epoch)
+        if found is None:
+            reports = await store.read_all(OBSERVED, lambda error: None)
+            floor = max(floor, *(each.document.accepted_epoch for each in reports), 0)
         epoch = choose_epoch(record.epoch, floor, candidacy.leadership.token)
         is_new_generation = generation_of(epoch) != generation_of(record.epoch)
         claimed = FleetRecord(
