@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
+from kilonova.artifacts.builds import Build, save_build
 from tests.cli.command import Kilonova
 from tests.harness.access import ServerAccess
 from tests.instances.engine.engine_processes import request
@@ -19,6 +20,7 @@ EXAMPLE = Path(__file__).parents[3] / "examples" / "instances" / "engine.yaml"
 NAMESPACE = "/api/v1/namespaces/inference-engine"
 INSTANCES = "/apis/inference-engine.groq.io/v1/namespaces/inference-engine/inferenceengineinstances"
 TIMEOUT_SECONDS = 120.0
+BUILD = Build(id="tiny-v1", model="tiny", agents=7)
 
 
 @dataclass(frozen=True)
@@ -36,9 +38,20 @@ class EngineInstance:
     def status(self) -> Any:
         return self.read(f"{INSTANCES}/tiny").get("status", {})
 
+    def create(self, kind: str, name: str, spec: object) -> tuple[int, Any]:
+        """Create an object of our kinds; status and answer."""
+        path = INSTANCES.replace("inferenceengineinstances", f"{kind.lower()}s")
+        head = {"apiVersion": "inference-engine.groq.io/v1", "kind": kind}
+        return self.access.request("POST", path, {**head, "metadata": {"name": name}, "spec": spec})
+
+    def list_reasons(self, name: str) -> list[str]:
+        """The reasons of an instance's conditions."""
+        found = self.read(f"{INSTANCES}/{name}").get("status", {})
+        return [each["reason"] for each in found.get("conditions", [])]
+
     def get_pod(self, role: str, index: str = "") -> Any:
         """The newest pod of a role, and of an index."""
-        wanted = {"supernova.groq.io/role": role}
+        wanted = {"supernova.groq.io/model-instance": "tiny", "supernova.groq.io/role": role}
         wanted |= {"supernova.groq.io/agent-index": index} if index else {}
         found = [
             each
@@ -77,9 +90,11 @@ class EngineInstance:
 def instance(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EngineInstance]:
     """The ready instance; each test leaves it ready."""
     kilonova = Kilonova(tmp_path_factory.mktemp("home"))
-    data = kilonova.home / "data"
+    data, builds = kilonova.home / "data", kilonova.home / "builds"
+    save_build(BUILD, builds)
+    sources = ("--builds", builds, "--tokenizers", kilonova.home / "tokenizers")
     try:
-        done = kilonova.detach(data, "--no-demo", "--process-node")
+        done = kilonova.detach(data, "--no-demo", "--process-node", *sources)
         assert done.code == 0, done.err
         access = ServerAccess.from_kubeconfig(data / "kubeconfig", kilonova.home / "admin")
         for body in yaml.safe_load_all(EXAMPLE.read_text()):
@@ -134,6 +149,24 @@ def test_deleted_agent_pod_is_recreated(instance: EngineInstance) -> None:
     assert f"Recreated 1 agent pod: pod {before['name']} was deleted" in {
         each["message"] for each in events if each["reason"] == "AgentPodsRecreated"
     }
+
+
+def test_build_says_what_an_instance_leaves_out(instance: EngineInstance) -> None:
+    spec = {"model": "tiny", "build": BUILD.id, "image": "engine"}
+    assert instance.create("InferenceEngineInstance", "built", spec)[0] == 201
+    wait_until(
+        lambda: instance.read(f"{INSTANCES}/built").get("status", {}).get("targetAgents") == 7
+    )
+    lost = spec | {"build": "lost-v1"}
+    assert instance.create("InferenceEngineInstance", "lost", lost)[0] == 201
+    wait_until(lambda: "BuildNotFound" in instance.list_reasons("lost"))
+
+
+def test_release_with_an_unknown_tokenizer_is_rejected(instance: EngineInstance) -> None:
+    spec = {"model": "tiny", "build": BUILD.id, "tokenizer": "acme/tiny"}
+    code, answer = instance.create("Release", "v1", spec)
+    assert code == 422
+    assert "acme_tiny: there is no such tokenizer; add it with" in answer["message"]
 
 
 def wait_until(is_so: Callable[[], bool]) -> None:

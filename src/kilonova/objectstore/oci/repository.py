@@ -153,7 +153,7 @@ class OciRepository:
                 )
             except NotFound:
                 break
-            tags += msgspec.json.decode(answer.body, type=_Tags).tags or ()
+            tags += self._read_tags(answer.body)
             link = answer.headers.get("link", "")
             following = link.partition("<")[2].partition(">")[0]
             path = urljoin(self._base + path, following) if following else ""
@@ -170,6 +170,13 @@ class OciRepository:
 
     async def __aexit__(self, *error: object) -> None:
         await self.close()
+
+    def _read_tags(self, body: bytes) -> tuple[str, ...]:
+        try:
+            return msgspec.json.decode(body, type=_Tags).tags or ()
+        except msgspec.DecodeError:
+            problem = "the registry's list of tags cannot be read"
+            raise Unavailable(self.location.name, problem) from None
 
     async def _push_blob(self, descriptor: Descriptor, content: bytes) -> None:
         where = self._locate(descriptor.digest)
