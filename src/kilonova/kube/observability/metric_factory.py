@@ -2,8 +2,11 @@
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
+from typing import TypeVar
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+M = TypeVar("M", Counter, Gauge, Histogram)
 
 DURATION_BUCKETS = (
     0.0002,
@@ -37,15 +40,21 @@ class MetricFactory:
 
     def counter(self, name: str, text: str, *labels: str) -> Callable[..., Counter]:
         """A metric that only grows; its name ends with `_total`."""
-        return lru_cache(maxsize=None)(Counter(name, text, labels, registry=self._registry).labels)
+        return _bind_labels(Counter(name, text, labels, registry=self._registry), labels)
 
     def gauge(self, name: str, text: str, *labels: str) -> Callable[..., Gauge]:
         """A metric that goes up and down."""
-        return lru_cache(maxsize=None)(Gauge(name, text, labels, registry=self._registry).labels)
+        return _bind_labels(Gauge(name, text, labels, registry=self._registry), labels)
 
     def histogram(
         self, name: str, text: str, *labels: str, buckets: Sequence[float] = DURATION_BUCKETS
     ) -> Callable[..., Histogram]:
         """A distribution, of seconds unless `buckets` are given."""
         metric = Histogram(name, text, labels, registry=self._registry, buckets=buckets)
-        return lru_cache(maxsize=None)(metric.labels)
+        return _bind_labels(metric, labels)
+
+
+def _bind_labels(metric: M, labels: Sequence[str]) -> Callable[..., M]:
+    """The metric by the values of its labels, each combination built once; without labels the
+    metric itself, which prometheus_client does not find by `labels()`."""
+    return lru_cache(maxsize=None)(metric.labels) if labels else lambda: metric
