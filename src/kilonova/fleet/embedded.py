@@ -17,6 +17,8 @@ from kilonova.fleet.store import (
 from kilonova.kube import Client, Runnable
 from kilonova.kube.admission.registration import list_in_process_webhooks
 
+_NAMESPACE = "kube-system"
+"""Every cluster has it."""
 LOCAL = "local"
 """The name of a cluster that was given none."""
 
@@ -52,6 +54,7 @@ def build_embedded_member(context: EmbeddedContext) -> EmbeddedComponent:
     settings = MemberSettings(
         _get_text(context, "cluster-name") or LOCAL,
         region=_get_text(context, "cluster-region"),
+        namespace=_NAMESPACE,
     )
 
     def build_runnables() -> Sequence[Runnable]:
@@ -79,7 +82,7 @@ def _build_source(context: EmbeddedContext) -> EndpointSource:
     endpoint = _get_text(context, "global-leader-elect-endpoint")
     if not endpoint:
         data = context.cluster.data_path
-        own = "kubernetes://kube-system"
+        own = f"kubernetes://{_NAMESPACE}"
         endpoint = own if data is None else str(data / "components" / "fleet" / "store")
     return EndpointSource(endpoint)
 

@@ -50,9 +50,10 @@ class Applier:
                     desired = await self._store.read(DESIRED, self._context.settings.cluster)
                 if desired is not None:
                     await self._apply(desired.document)
-            except EpochRefused as error:
+            except (EpochRefused, KubeError) as error:
                 problem = self._progress.problem = str(error)
-            except (ObjectStoreError, KubeError, TimeoutError) as error:
+            except (ObjectStoreError, TimeoutError) as error:
+                # The store that would be told of it is the one that cannot be reached.
                 problem = str(error) or "no response from the store"
             self._report(problem)
             await asyncio.sleep(self._context.settings.poll_interval)
