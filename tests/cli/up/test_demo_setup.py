@@ -128,7 +128,11 @@ def test_demo_waits_while_its_nodes_are_absent(
     kilonova("down", "--data", data)
     kilonova.detach(data, "--nodes", "fleet.yaml")
     assert [each["metadata"]["name"] for each in list_objects(kubectl, "nodes")] == ["other-0"]
-    assert not any("nodeName" in pod["spec"] for pod in list_objects(kubectl, "pods"))
+    # Those of the nodes that are gone are deleted.
+    placed = "--field-selector=spec.nodeName!="
+    gone = kubectl(f"wait pods -n demo {placed} --for=delete --timeout=60s")
+    assert gone.code == 0, gone.err
+    assert list_objects(kubectl, "pods", placed) == []
     kilonova("down", "--data", data)
     kilonova.detach(data)
     assert wait_for(kubectl, "pcs/chat", "{.status.availableReplicas}", "1").code == 0
