@@ -16,7 +16,8 @@ from kilonova.api.json import JsonObject
 from kilonova.kube import Client, KubeError, NotFound, Request, Resource
 from kilonova.kube.client.resource import unstructured_resource
 
-_MANIFEST_DIRECTORY = Path(__file__).with_name("demo")
+DEMO = Path(__file__).with_name("demo")
+"""The manifests of the demo of one cluster."""
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _MARKER_NAME = "kilonova-demo"
 _REPLICAS_IN_LARGE = {"chat": 20, "pretrain": 60}
@@ -35,16 +36,17 @@ class _ApiResourceList(msgspec.Struct):
     resources: list[_ApiResource]
 
 
-async def set_up_demo(client: Client, fleet: str) -> None:
+async def set_up_demo(client: Client, fleet: str, manifests: Path = DEMO) -> None:
     """Apply the demo, unless this data directory has had it; a large fleet gets more replicas."""
     if await _exists(client, _CONFIG_MAPS, _MARKER_NAME, "kube-system"):
         return
     found: dict[str, Resource[Any]] = {}
-    for body in _read_manifests():
+    for body in _read_manifests(manifests):
         metadata = body["metadata"]
-        if body["kind"] not in found:
-            found[body["kind"]] = await _find_resource(client, body["apiVersion"], body["kind"])
-        resource = found[body["kind"]]
+        kind = f"{body['apiVersion']}/{body['kind']}"
+        if kind not in found:
+            found[kind] = await _find_resource(client, body["apiVersion"], body["kind"])
+        resource = found[kind]
         if fleet == "large" and metadata["name"] in _REPLICAS_IN_LARGE:
             body["spec"]["replicas"] = _REPLICAS_IN_LARGE[metadata["name"]]
         await client.apply(resource, metadata["name"], body, metadata.get("namespace"))
@@ -67,8 +69,8 @@ async def _find_resource(client: Client, api_version: str, kind: str) -> Resourc
     raise KubeError(f"{api_version} has no kind {kind}")
 
 
-def _read_manifests() -> Iterator[JsonObject]:
-    for file in sorted(_MANIFEST_DIRECTORY.glob("*.yaml")):
+def _read_manifests(folder: Path) -> Iterator[JsonObject]:
+    for file in sorted(folder.glob("*.yaml")):
         yield from yaml.load_all(file.read_text(), _LOADER)
 
 

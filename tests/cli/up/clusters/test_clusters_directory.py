@@ -30,14 +30,16 @@ def test_clusters_have_ports_folders_and_addresses_of_their_own(tmp_path: Path) 
     assert [each.name for each in derived] == ["dal1", "msp2", "fra3"]
 
 
-def test_only_the_first_has_the_process_node(tmp_path: Path) -> None:
-    directory = ClustersDirectory.create(tmp_path, 2, 7443)
-    first, second = (
+def test_first_has_the_process_node_and_two_have_a_manager(tmp_path: Path) -> None:
+    directory = ClustersDirectory.create(tmp_path, 3, 7443)
+    first, second, third = (
         derive_options(options(tmp_path), directory, each).components for each in directory.clusters
     )
     assert "process-node" in first
     assert "process-node" not in second
     assert {"fleet", "member"} <= {*first} & {*second}
+    assert "member" in third
+    assert "fleet" not in third
 
 
 def test_any_free_ports_stay_any_free_ports(tmp_path: Path) -> None:

@@ -10,18 +10,18 @@ from kilonova.component import FlagValue
 _NODES_FILE = Path(__file__).with_name("nodes.yaml")
 _PORTS_OF_CLUSTER = 2
 """The API, and after it the console."""
-_FLEET = frozenset({"fleet", "member"})
-"""The components that make clusters the members of a fleet."""
-_ONLY_IN_FIRST = frozenset({"process-node"})
-"""Components of which one machine can have one: there is one network of pods and Services."""
+_HUBS = 2
+"""How many clusters run a manager: one leads, the other takes over."""
+_PROCESS_NODE = "process-node"
+"""One machine can have one: there is one network of pods and Services."""
 
 
 def derive_options(
     options: UpOptions, directory: ClustersDirectory, cluster: ClusterEntry
 ) -> UpOptions:
     """The options of one of the clusters."""
-    left_out = _ONLY_IN_FIRST if cluster.index else frozenset[str]()
-    names = [each for each in options.components if each not in left_out]
+    names = [each for each in options.components if each != _PROCESS_NODE or not cluster.index]
+    names += ["member", "fleet"] if cluster.index < _HUBS else ["member"]
     flags: dict[str, FlagValue] = {
         "nodes": str(_NODES_FILE),
         **{name: value for name, value in options.flags.items() if value is not None},
@@ -38,7 +38,7 @@ def derive_options(
         data=directory.data_of(cluster),
         port=port,
         demo=False,
-        components=tuple(dict.fromkeys([*names, *sorted(_FLEET)])),
+        components=tuple(dict.fromkeys(names)),
         flags=flags,
         name=cluster.name,
         index=cluster.index,

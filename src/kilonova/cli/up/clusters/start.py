@@ -1,23 +1,30 @@
 """Starts several clusters at the same time, each in a process of its own."""
 
+import asyncio
 import os
 import signal
 import sys
 import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import wait as wait_for_all
 from functools import partial
+from pathlib import Path
 
 from kilonova.cli.up.background import detach_cluster
-from kilonova.cli.up.clusters.directory import ClustersDirectory
+from kilonova.cli.up.clusters.directory import ClusterEntry, ClustersDirectory
 from kilonova.cli.up.clusters.options import derive_options
 from kilonova.cli.up.clusters.stop import stop_clusters
 from kilonova.cli.up.clusters.wipe import wipe_several
+from kilonova.cli.up.demo_setup import set_up_demo
 from kilonova.cli.up.options import UpOptions
 from kilonova.cli.up.progress import ProgressDisplay, Step
 from kilonova.cli.up.welcome import Welcome
 from kilonova.component.command.data_directory import is_clusters_directory
 from kilonova.component.failure import CommandFailed
+from kilonova.kube import KubeError, connect
+
+_DEMO = Path(__file__).with_name("demo")
 
 
 class StartedClusters:
@@ -53,31 +60,46 @@ def start_clusters(
     display = _Display([each.name for each in missing])
     try:
         with ThreadPoolExecutor(len(missing)) as threads:
-            starts = {
-                each: threads.submit(
+
+            def start(cluster: ClusterEntry) -> Future[Welcome]:
+                return threads.submit(
                     detach_cluster,
-                    derive_options(options, directory, each),
+                    derive_options(options, directory, cluster),
                     wait=wait,
-                    show=partial(display.show, each.name),
+                    show=partial(display.show, cluster.name),
                     lifeline=lifeline,
                 )
-                for each in missing
-            }
+
+            # The first one's manager is to lead: people look for the fleet there.
+            starts = {missing[0]: start(missing[0])}
+            wait_for_all(starts.values())
+            starts |= {each: start(each) for each in missing[1:]}
             failed = {
                 each: error
-                for each, start in starts.items()
-                if isinstance(error := start.exception(), CommandFailed)
+                for each, started in starts.items()
+                if isinstance(error := started.exception(), CommandFailed)
             }
         if failed:
             stop_clusters(directory, [each for each in missing if each not in failed])
             if is_new:
                 wipe_several(directory.path)
             raise CommandFailed("; ".join(f"{each.name}: {why}" for each, why in failed.items()))
-        welcomes = {each.name: start.result() for each, start in starts.items()}
+        welcomes = {each.name: started.result() for each, started in starts.items()}
     finally:
         display.clear()
     directory.write_kubeconfig()
+    if options.demo and wait and {"operator", "scheduler"} <= {*options.components}:
+        asyncio.run(_set_up_demo(directory))
     return StartedClusters(directory, welcomes, running)
+
+
+async def _set_up_demo(directory: ClustersDirectory) -> None:
+    """Create the demo in the first cluster, unless that was done before."""
+    try:
+        async with connect(directory.kubeconfig, directory.clusters[0].name) as client:
+            await set_up_demo(client, "", _DEMO)
+    except KubeError as error:  # rejected by a webhook or policy of the user
+        print(f"kilonova: demo not set up: {error}", file=sys.stderr)
 
 
 def run_clusters(
