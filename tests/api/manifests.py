@@ -30,6 +30,11 @@ MINIMAL_SPECS: dict[str, Any] = {
     "gpuworkloads": {"gpuRequirements": {"count": 8}},
     "migstrategies": {},
     "gpubudgets": {"limit": "10000"},
+    "inferenceengineinstances": {"model": "llama32-90b", "targetAgents": 108},
+    "inferenceenginedeployments": {"release": "llama-7"},
+    "releases": {"model": "llama32-90b", "build": "b7"},
+    "deployments": {"release": "llama-7", "replicas": 4},
+    "clusters": {},
 }
 TEMPLATE = "spec.template"
 FIRST = f"{TEMPLATE}.cliques[0]"
@@ -50,8 +55,13 @@ KINDS = {
     "gpuworkloads": ("kgwe.nvidia.io/v1", "GPUWorkload"),
     "migstrategies": ("kgwe.nvidia.io/v1", "MIGStrategy"),
     "gpubudgets": ("kgwe.nvidia.io/v1", "GPUBudget"),
+    "inferenceengineinstances": ("inference-engine.groq.io/v1", "InferenceEngineInstance"),
+    "inferenceenginedeployments": ("inference-engine.groq.io/v1", "InferenceEngineDeployment"),
+    "releases": ("inference-engine.groq.io/v1", "Release"),
+    "deployments": ("inference-engine.groq.io/v1", "Deployment"),
+    "clusters": ("fleet.kilonova.dev/v1alpha1", "Cluster"),
 }
-CLUSTER_SCOPED = {"clustertopologybindings", "queues", "migstrategies"}
+CLUSTER_SCOPED = {"clustertopologybindings", "queues", "migstrategies", "clusters"}
 """Kinds without a namespace."""
 
 

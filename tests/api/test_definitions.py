@@ -14,8 +14,8 @@ from tools.crds.kinds import find_kinds
 CLIENT_SIDE_LIMIT = 256 * 1024
 """`kubectl apply` keeps the whole object in an annotation, and annotations have this limit."""
 
-FROM_KUBERNETES = {"podSpec", "metrics", "templateSpec"}
-"""Fields below which the schema is Kubernetes' own."""
+FROM_KUBERNETES = ("podSpec", "metrics", "templateSpec", "agent.spec", "conductor.spec")
+"""Ends of the paths below which the schema is Kubernetes' own."""
 
 COLUMNS = {
     "podcliquesets": "Replicas Available Updated PCLQs-Updated PCLQs-Total PCSGs-Updated "
@@ -30,6 +30,12 @@ COLUMNS = {
     "gpuworkloads": "GPUs Status Node (Pods) (Score) (Priority) (Message) Age",
     "migstrategies": "Nodes Rebalance (Priority) Ready Age",
     "gpubudgets": "Limit Spent Utilization Period Age",
+    "inferenceengineinstances": "Model TargetAgents ReadyAgents PendingAgents (Phase) (Domain) "
+    "(Repairs) (Age)",
+    "inferenceenginedeployments": "Release Desired Ready Updated Unallocatable (Additional) Age",
+    "releases": "Model Build Health Masked (Clusters) Age",
+    "deployments": "Release Desired Observed Ready Wave (Unallocatable) (Clusters) Age",
+    "clusters": "Region Health Instances Ready Cordoned Last-Seen (Reason) Age",
 }
 """Those in parentheses are for `-o wide`."""
 
@@ -44,6 +50,10 @@ SELECTORS = {
     "gpuworkloads": None,
     "migstrategies": None,
     "gpubudgets": None,
+    "inferenceengineinstances": None,
+    "inferenceenginedeployments": ".status.selector",
+    "releases": None,
+    "clusters": None,
 }
 
 
@@ -60,9 +70,10 @@ def schema_fields(schema: Any, path: str = "") -> Iterator[tuple[str, Any]]:
     """Every field of our kinds, with its schema."""
     inner = schema.get("items", schema)
     for name, each in inner.get("properties", {}).items():
-        yield f"{path}.{name}", each
-        if name not in FROM_KUBERNETES:
-            yield from schema_fields(each, f"{path}.{name}")
+        inside = f"{path}.{name}"
+        yield inside, each
+        if not inside.endswith(FROM_KUBERNETES):
+            yield from schema_fields(each, inside)
 
 
 def test_definitions_match_the_generator() -> None:
@@ -108,6 +119,13 @@ def test_scale_subresource_selectors(plural: str, selector: str | None) -> None:
     assert subresources.get("scale") == (scale if selector else None)
 
 
-def test_only_topologies_and_queues_are_cluster_scoped() -> None:
+def test_global_deployments_scale_by_what_was_observed() -> None:
+    assert served_version("deployments")["subresources"]["scale"] == {
+        "specReplicasPath": ".spec.replicas",
+        "statusReplicasPath": ".status.observed",
+    }
+
+
+def test_only_cluster_wide_kinds_are_cluster_scoped() -> None:
     scopes = {plural: spec["scope"] for plural, spec in definitions_by_plural().items()}
     assert {plural for plural, scope in scopes.items() if scope == "Cluster"} == CLUSTER_SCOPED

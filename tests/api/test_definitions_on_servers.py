@@ -85,6 +85,54 @@ PRINTED_COLUMNS: dict[str, tuple[str, Any, str, str]] = {
         "NAME LIMIT SPENT UTILIZATION PERIOD AGE",
         "a 10000 12.50 0.125 Monthly",
     ),
+    "iei": (
+        "inferenceengineinstances",
+        {
+            "phase": "Degraded",
+            "targetAgents": 108,
+            "readyAgents": 107,
+            "pendingAgents": 1,
+            "conductorReady": False,
+            "domain": "zone-a/rack-2",
+            "repairs": {"recreated": 3},
+        },
+        "NAME MODEL TARGETAGENTS READYAGENTS PENDINGAGENTS PHASE DOMAIN REPAIRS AGE",
+        "a llama32-90b 108 107 1 Degraded zone-a/rack-2 3",
+    ),
+    "ied": (
+        "inferenceenginedeployments",
+        {
+            "replicas": 4,
+            "readyReplicas": 3,
+            "updatedReplicas": 2,
+            "unallocatable": 1,
+            "additionalReplicas": 0,
+        },
+        "NAME RELEASE DESIRED READY UPDATED UNALLOCATABLE ADDITIONAL AGE",
+        "a llama-7 1 3 2 1 0",
+    ),
+    "gr": (
+        "releases",
+        {"health": "Failing", "masked": True, "clusters": [{"cluster": "dal1"}]},
+        "NAME MODEL BUILD HEALTH MASKED CLUSTERS AGE",
+        "a llama32-90b b7 Failing true dal1",
+    ),
+    "gd": (
+        "deployments",
+        {
+            "release": "llama-7",
+            "desired": 4,
+            "observed": 3,
+            "ready": 2,
+            "unallocatable": 1,
+            "currentWave": "canary",
+            "clusters": [
+                {"cluster": "dal1", "desired": 4, "observed": 3, "ready": 2, "reachable": True}
+            ],
+        },
+        "NAME RELEASE DESIRED OBSERVED READY WAVE UNALLOCATABLE CLUSTERS AGE",
+        "a llama-7 4 3 2 canary 1 dal1",
+    ),
     "rsv": (
         "reservations",
         {
