@@ -145,13 +145,17 @@ def test_names_are_completed(inputs: Kilonova):
     assert complete_words(inputs, (*of_file, "--level", "")) == ["node", "rack", "block", "zone"]
 
 
-def test_alloc_is_a_program(inputs: Kilonova):
+def run_program(
+    inputs: Kilonova, name: str, *words: str, packages: Path | None = None
+) -> CompletedCommand:
+    """A script of the package in a process of its own, with more packages."""
     scripts = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
-    module, _, function = scripts["alloc"].partition(":")
-    command = [sys.executable, "-P", "-c", f"from {module} import {function}; {function}()"]
-    environment = inputs.environment() | {"PATH": os.environ["PATH"]}
+    module, _, function = scripts[name].partition(":")
+    environment = inputs.environment()
+    if packages is not None:
+        environment["PYTHONPATH"] += f"{os.pathsep}{packages}"
     done = subprocess.run(
-        [*command, "--build", "llama-v7", *ON_IT],
+        [sys.executable, "-P", "-c", f"from {module} import {function}; {function}()", *words],
         cwd=inputs.home,
         env=environment,
         capture_output=True,
@@ -159,5 +163,23 @@ def test_alloc_is_a_program(inputs: Kilonova):
         check=False,
         timeout=60,
     )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("default/iei-llama in zone-b/b1/r2\n")
+    return CompletedCommand(done.returncode, done.stdout, done.stderr)
+
+
+def test_alloc_is_a_program(inputs: Kilonova):
+    done = run_program(inputs, "alloc", "--build", "llama-v7", *ON_IT)
+    assert succeeded(done).startswith("default/iei-llama in zone-b/b1/r2\n")
+
+
+def test_plugins_of_installed_packages_are_asked(inputs: Kilonova, tmp_path: Path):
+    packages = tmp_path / "packages"
+    info = packages / "power-1.0.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: power\nVersion: 1.0\n")
+    points = "[kilonova.fit]\npower = power:by_rack\nlater = power:missing\n"
+    (info / "entry_points.txt").write_text(points)
+    (packages / "power.py").write_text("def by_rack(view): return {'zone-b/b1/r2': '38 kW'}\n")
+    done = run_program(inputs, "kubectl-fit", "--snapshot", "it.json", packages=packages)
+    assert "r2  8/8 free  38 kW" in succeeded(done)
+    assert done.err.startswith("kilonova: plug-in later (power:missing) of kilonova.fit failed")
+    assert done.err.count("\n") == 1

@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kilonova.instances.fit.accelerators import Accelerator
 from kilonova.instances.fit.cells import MAX_CELLS, draw_bar
 from kilonova.instances.fit.folded_names import fold_names
 from kilonova.instances.fit.holders import Holder
 from kilonova.instances.fit.natural_order import natural_key
 from kilonova.instances.fit.style import UNICODE, Style
-from kilonova.instances.fit.topology_view import Accelerator
 
 A, B = Holder("Pod", "ns/a"), Holder("Pod", "ns/b")
 STYLE = Style(UNICODE, False, {A: "A", B: "B"}, {})

@@ -1,6 +1,7 @@
 """What the picture shows of a snapshot."""
 
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 
@@ -11,11 +12,16 @@ from kilonova.instances.fit.topology_view import (
     select_domains,
     view_topology,
 )
+from kilonova.scheduler.core.dra.claim_ledger import PublishedAllocation
+from kilonova.scheduler.core.dra.claims import AllocatedDevice, ClaimAllocation, Device, DeviceId
+from kilonova.scheduler.core.gpu.identity import WHOLE_GPU, GpuId, GpuReference
 from kilonova.scheduler.core.gpu.layout import GpuShare
 from kilonova.scheduler.core.model.nodes import Node
 from kilonova.scheduler.library.copies import CopyPod
+from kilonova.scheduler.library.snapshot import DevicePoolSnapshot
 from tests.instances.clusters import NPU, RACK, node, pod, snapshot_of
 
+DRIVER = "gpu.example.com"
 INSTANCE = "InferenceEngineInstance"
 
 
@@ -159,6 +165,38 @@ def test_selected_domains(domains: list[str], names: list[str]):
     assert Counter(each.holder.name for each in selected.holders) == Counter(
         {"default/x": 1} if "b" in names else {}
     )
+
+
+def test_claimed_gpus_have_the_holder_of_the_pod_that_claims_them():
+    machine = replace(node("n", gpus=4), gpu_ids=tuple(GpuId(f"GPU-{n}") for n in range(4)))
+    devices = tuple(
+        Device(DeviceId(DRIVER, "n", name), "n", gpu=GpuReference(uuid, mask=mask))
+        for name, uuid, mask in (
+            ("whole", "GPU-1", WHOLE_GPU),
+            ("part", "GPU-2", 3),
+            ("kept", "GPU-3", WHOLE_GPU),
+        )
+    )
+    claims = {
+        f"default/{name}": PublishedAllocation(
+            ClaimAllocation((AllocatedDevice("gpu", DeviceId(DRIVER, "n", name)),), "n"), consumers
+        )
+        for name, consumers in (
+            ("whole", frozenset({"default/a"})),
+            ("part", frozenset({"default/a"})),
+            ("kept", frozenset[str]()),
+        )
+    }
+    pools = (DevicePoolSnapshot(DRIVER, "n", devices, (), True, frozenset({"n"})),)
+    cluster = snapshot_of(machine, pods=[pod("a", "n", instance="llama")])
+    (shown,) = view_topology(replace(cluster, pools=pools, claims=claims)).nodes
+    llama = Holder(INSTANCE, "default/llama")
+    assert [(each.state, each.holder) for each in shown.accelerators] == [
+        ("Free", None),
+        ("Used", llama),
+        ("Partial", llama),
+        ("Used", Holder("ResourceClaim", "default/kept")),
+    ]
 
 
 def test_offered_resources():

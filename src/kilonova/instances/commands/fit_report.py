@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from kilonova.catalog.resource_names import GPU
 from kilonova.component.entry_points import find_entry_points
 from kilonova.component.failure import CommandFailed
 from kilonova.instances.alloc.allocation import Allocation
@@ -18,7 +19,6 @@ from kilonova.instances.fit.topology_view import (
     select_domains,
     view_topology,
 )
-from kilonova.scheduler.core.model.node_table import GPU
 
 _MAX_NAMES = 8
 

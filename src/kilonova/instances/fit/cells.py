@@ -5,8 +5,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
+from kilonova.instances.fit.accelerators import Accelerator
 from kilonova.instances.fit.style import Style
-from kilonova.instances.fit.topology_view import Accelerator, NodeView
+from kilonova.instances.fit.topology_view import NodeView
 
 MAX_CELLS = 16
 """The accelerators of a node that are drawn one by one, and the length of bars."""

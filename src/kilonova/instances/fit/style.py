@@ -13,8 +13,9 @@ from kilonova.component.command.output.colours import (
     paint,
     paint_with,
 )
+from kilonova.instances.fit.accelerators import Accelerator, AcceleratorState
 from kilonova.instances.fit.holders import Holder
-from kilonova.instances.fit.topology_view import Accelerator, AcceleratorState, TopologyView
+from kilonova.instances.fit.topology_view import TopologyView
 
 
 @dataclass(frozen=True, slots=True)

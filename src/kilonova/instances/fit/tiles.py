@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from kilonova.component.command.output.terminal_text import crop, display_width
+from kilonova.instances.fit.accelerators import Accelerator
 from kilonova.instances.fit.cells import MAX_CELLS, Totals, draw_bar, draw_node_cells
 from kilonova.instances.fit.folded_names import fold_names
 from kilonova.instances.fit.style import Style
-from kilonova.instances.fit.topology_view import Accelerator, NodeView
+from kilonova.instances.fit.topology_view import NodeView
 
 _GAP = 3
 

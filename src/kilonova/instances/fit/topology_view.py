@@ -1,20 +1,22 @@
 """The accelerators of a cluster as they are shown: where each is, who holds it, what is wrong.
 
-An **accelerator** is one unit of an extended resource of a node. GPUs are known one by one. Of
-other resources only the amounts are known: pods hold the first accelerators of a node, in the order
-of their names. Pure.
+What a node has is in `accelerators`. Pure.
 """
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
 
-from kilonova.api.gpu.annotations import InvalidAnnotation, parse_devices
-from kilonova.instances.fit.holders import Holder, find_holder
+from kilonova.catalog.resource_names import GPU
+from kilonova.instances.fit.accelerators import (
+    Accelerator,
+    NodePods,
+    mark_next,
+    view_accelerators,
+)
+from kilonova.instances.fit.claimed_gpus import find_claimed_gpus
+from kilonova.instances.fit.holders import Holder
 from kilonova.instances.fit.natural_order import natural_key
-from kilonova.scheduler.core.gpu.layout import GpuShare
-from kilonova.scheduler.core.model.node_table import GPU
 from kilonova.scheduler.core.model.nodes import Node
 from kilonova.scheduler.core.model.pod_placement import PodPlacement
 from kilonova.scheduler.library.copies import CopyPod
@@ -27,28 +29,12 @@ from kilonova.scheduler.library.topology_levels import (
     format_domain,
 )
 
-AcceleratorState = Literal["Free", "Used", "Partial", "Unhealthy", "Withheld", "Unavailable"]
-"""Partial ones are shared or have MIG instances. Withheld ones serve MIG instances only.
-Unavailable ones are free, and their node is cordoned or not ready."""
-
 _NODE_STATES = {
     "node.kubernetes.io/not-ready": "NotReady",
     "node.kubernetes.io/unreachable": "Unreachable",
     "node.kubernetes.io/unschedulable": "Cordoned",
 }
 _HOST = "kubernetes.io/hostname"
-_MAX_ACCELERATORS = 1024
-"""Of one node: its capacity may be any number."""
-
-
-@dataclass(frozen=True, slots=True)
-class Accelerator:
-    """The state of an accelerator. Of several holders, the one that has most of it."""
-
-    state: AcceleratorState
-    holder: Holder | None = None
-    is_next: bool = False
-    """The next copy of the build would have it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,13 +93,14 @@ def view_topology(
     wanted: dict[str, list[CopyPod]] = defaultdict(list)
     for pod in next_copy:
         wanted[pod.node].append(pod)
-    claimed = _find_claimed_gpus(cluster_snapshot) if resource == GPU else {}
+    claimed = find_claimed_gpus(cluster_snapshot)
     views: list[NodeView] = []
     for row, node in enumerate(nodes):
         states = _find_states(node)
-        found = _view_accelerators(node, resource, bool(states), placed[row], claimed.get(row, ()))
+        held = NodePods(placed[row], claimed.get(node.name, ()) if resource == GPU else ())
+        found = view_accelerators(node, resource, held, is_schedulable=not states)
         if found:
-            marked = _mark_next(found, resource, wanted.get(node.name, ()))
+            marked = mark_next(found, resource, wanted.get(node.name, ()))
             path = domain_path(node.labels, used_levels)
             views.append(NodeView(node.name, path, states, tuple(marked)))
     views.sort(key=lambda each: (*map(natural_key, each.domain), natural_key(each.name)))
@@ -168,86 +155,6 @@ def _find_states(node: Node) -> tuple[str, ...]:
     return tuple(sorted(found, reverse=True))
 
 
-def _view_accelerators(
-    node: Node,
-    resource: str,
-    is_unavailable: bool,
-    placed: Sequence[PodPlacement],
-    claimed: Iterable[int],
-) -> list[Accelerator]:
-    free = _UNAVAILABLE if is_unavailable else _FREE
-    offered = max(0, min(node.allocatable.get(resource, 0), _MAX_ACCELERATORS))
-    if resource != GPU or node.layout is None:
-        found = [free] * offered
-    else:
-        found = [
-            _UNHEALTHY if not gpu.healthy else _WITHHELD if gpu.withheld else free
-            for gpu in node.layout.gpus
-        ]
-    unassigned: list[Holder] = []
-    shares: dict[int, list[tuple[GpuShare, Holder]]] = defaultdict(list)
-    for placement in sorted(placed, key=lambda each: each.pod):
-        amount = 0
-        if resource != GPU:
-            amount = dict(placement.shape.requests).get(resource, 0)
-        elif placement.devices:
-            holder = find_holder(placement)
-            for share in placement.devices:
-                shares[share.index].append((share, holder))
-        elif placement.shape.gpu is not None and placement.shape.gpu.is_whole:
-            amount = placement.shape.gpu.count
-        if amount:
-            unassigned += [find_holder(placement)] * amount
-    for index in claimed:
-        if index < len(found):
-            found[index] = Accelerator("Used", _CLAIMS)
-    for index, held in shares.items():
-        if index < len(found):
-            found[index] = _held_accelerator(found[index], held)
-    for index, each in enumerate(found):
-        if unassigned and each.holder is None and each.state != "Unhealthy":
-            found[index] = Accelerator("Used", unassigned.pop(0))
-    return found
-
-
-def _held_accelerator(present: Accelerator, held: Sequence[tuple[GpuShare, Holder]]) -> Accelerator:
-    """An unhealthy accelerator stays one, with its holder."""
-    largest, holder = max(held, key=lambda one: (one[0].milli, bin(one[0].mask).count("1")))
-    if present.state == "Unhealthy":
-        return Accelerator("Unhealthy", holder)
-    is_whole = largest == GpuShare(largest.index)
-    return Accelerator("Used" if is_whole else "Partial", holder)
-
-
-def _mark_next(
-    found: Sequence[Accelerator], resource: str, pods: Iterable[CopyPod]
-) -> list[Accelerator]:
-    marked = list(found)
-    for pod in pods:
-        devices = parse_devices(pod.devices) if resource == GPU and pod.devices else ()
-        if isinstance(devices, InvalidAnnotation):
-            continue
-        indexes = [each.index for each in devices]
-        if not indexes:
-            free = (i for i, each in enumerate(marked) if each.state == "Free" and not each.is_next)
-            indexes = [i for i, _ in zip(free, range(pod.resources.get(resource, 0)), strict=False)]
-        for index in indexes:
-            if index < len(marked):
-                marked[index] = replace(marked[index], is_next=True)
-    return marked
-
-
-def _find_claimed_gpus(cluster_snapshot: ClusterSnapshot) -> dict[int, list[int]]:
-    """The GPUs that device claims occupy, by position of the node."""
-    if not cluster_snapshot.claims:
-        return {}
-    snapshot = cluster_snapshot.to_cluster().snapshot
-    return {
-        position: snapshot.gpu_claimed[snapshot.row(node.name)].nonzero()[0].tolist()
-        for position, node in enumerate(cluster_snapshot.nodes)
-    }
-
-
 def _view_holders(nodes: Iterable[NodeView]) -> tuple[HolderView, ...]:
     accelerators: dict[Holder, int] = defaultdict(int)
     held_nodes: dict[Holder, list[NodeView]] = defaultdict(list)
@@ -269,8 +176,3 @@ def _view_holders(nodes: Iterable[NodeView]) -> tuple[HolderView, ...]:
     return tuple(
         sorted(views, key=lambda each: (-each.accelerators, each.holder.name, each.holder.kind))
     )
-
-
-_FREE, _UNAVAILABLE = Accelerator("Free"), Accelerator("Unavailable")
-_UNHEALTHY, _WITHHELD = Accelerator("Unhealthy"), Accelerator("Withheld")
-_CLAIMS = Holder("ResourceClaim", "(device claims)")
