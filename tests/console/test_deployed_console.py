@@ -30,6 +30,16 @@ READ_PERMISSIONS: list[Permission] = [
     ("watch", "apps", "statefulsets", ""),
     ("watch", "batch", "jobs", ""),
     ("watch", "kgwe.nvidia.io", "gpuworkloads", ""),
+    *(
+        ("watch", "inference-engine.groq.io", plural, "")
+        for plural in (
+            "inferenceengineinstances",
+            "inferenceenginedeployments",
+            "deployments",
+            "releases",
+        )
+    ),
+    ("watch", "fleet.kilonova.dev", "clusters", ""),
     ("watch", "scheduler.grove.io", "podgangs", ""),
     ("watch", "grove.io", "podcliquesets", ""),
     ("watch", "grove.io", "podcliques", ""),

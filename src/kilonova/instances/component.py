@@ -44,6 +44,7 @@ COMPONENTS = (
             webhooks="kilonova.instances.admission:build_webhook_set",
             deploy="deploy/operator",
         ),
+        console="kilonova.instances.console:CONTRIBUTION",
         commands=(
             Command("instances", "kilonova.instances.commands.app:app"),
             Command("fit", "kilonova.instances.commands.fit:fit"),
