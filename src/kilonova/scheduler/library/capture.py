@@ -10,9 +10,6 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-import msgspec
-
-from kilonova.api.meta import Metadata
 from kilonova.api.podgang import PodGang
 from kilonova.api.scheduling import Queue
 from kilonova.kube import (
@@ -21,40 +18,25 @@ from kilonova.kube import (
     Forbidden,
     NotFound,
     Reflector,
-    Resource,
-    Store,
 )
 from kilonova.kube.events import random_id
 from kilonova.scheduler.cache.assembly import CacheSubsystem
 from kilonova.scheduler.cache.informers import Informers
 from kilonova.scheduler.context import SchedulerContext
-from kilonova.scheduler.convert.devices.allocations import convert_claim_status
-from kilonova.scheduler.convert.devices.resource_slices import convert_resource_pool
 from kilonova.scheduler.convert.gangs.podgangs import GangNotReady
-from kilonova.scheduler.convert.queues import convert_queue
-from kilonova.scheduler.core.dra.inventory import DevicePool, PoolId
 from kilonova.scheduler.eviction.nominations import restore_nominated_gangs
-from kilonova.scheduler.library.snapshot import ClusterSnapshot, take_snapshot
+from kilonova.scheduler.library.cached_snapshot import (
+    PRIORITY_CLASSES,
+    PriorityClass,
+    snapshot_caches,
+)
+from kilonova.scheduler.library.snapshot import ClusterSnapshot
 from kilonova.scheduler.library.unserved_pods import (
     find_gated_pods,
-    find_unserved_gangs,
     find_unserved_pods,
 )
 from kilonova.scheduler.objects.core_v1 import Pod
-from kilonova.scheduler.objects.resource_v1 import ResourceSlice
-from kilonova.scheduler.score_plugins import build_scoring
 from kilonova.scheduler.settings import SchedulerSettings
-
-
-class _PriorityClass(msgspec.Struct, rename="camel"):
-    metadata: Metadata
-    value: int = 0
-    preemption_policy: str = ""
-
-
-_PRIORITY_CLASSES = Resource(
-    "scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", False, _PriorityClass
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,31 +81,9 @@ async def capture_snapshot(
     scheduler_cache.refresh()
     restore_nominated_gangs(scheduler_cache)
     scheduler_cache.refresh()
-    subsystem.fit.learn(scheduler_cache.cluster.snapshot)
     pods = tuple(informers.pods.store.objects())
-    by_key = {pod.key: pod for pod in pods}
-    classes = await _priority_classes(client)
-    cluster_snapshot = take_snapshot(
-        scheduler_cache.cluster,
-        scheduler_cache.waiting.values(),
-        map(convert_queue, informers.queues.store.objects()),
-        settings.policy,
-        now().timestamp(),
-        scoring=build_scoring(settings.weights),
-        not_ready={
-            **scheduler_cache.not_ready,
-            **find_unserved_gangs(scheduler_cache.not_ready, by_key.get, settings.scheduler_names),
-        },
-        pools=_device_pools(informers.slices.store),
-        claims={
-            claim.key: written
-            for claim in informers.claims.store.objects()
-            if (written := convert_claim_status(claim)) is not None
-        },
-        priorities={each.metadata.name: each.value for each in classes},
-        never_preempting=(
-            each.metadata.name for each in classes if each.preemption_policy == "Never"
-        ),
+    cluster_snapshot = snapshot_caches(
+        subsystem, informers, await _list_priority_classes(client), settings, now()
     )
     return CapturedSnapshot(
         cluster_snapshot,
@@ -133,14 +93,6 @@ async def capture_snapshot(
         tuple(informers.queues.store.objects()),
         {**find_unserved_pods(pods, settings.scheduler_names), **find_gated_pods(pods)},
     )
-
-
-def _device_pools(slices: Store[ResourceSlice]) -> dict[PoolId, DevicePool]:
-    by_pool: dict[PoolId, list[ResourceSlice]] = {}
-    for each in slices.objects():
-        by_pool.setdefault((each.spec.driver, each.spec.pool.name), []).append(each)
-    pools = ((id, convert_resource_pool(some)) for id, some in by_pool.items())
-    return {id: pool for id, pool in pools if pool is not None}
 
 
 async def _fill_store(client: Client, reflector: Reflector[Any], *, optional: bool) -> bool:
@@ -158,10 +110,10 @@ async def _fill_store(client: Client, reflector: Reflector[Any], *, optional: bo
     return True
 
 
-async def _priority_classes(client: Client) -> list[_PriorityClass]:
+async def _list_priority_classes(client: Client) -> list[PriorityClass]:
     """All PriorityClasses; none if they may not be listed."""
     try:
-        listing = await client.list(_PRIORITY_CLASSES)
+        listing = await client.list(PRIORITY_CLASSES)
     except (Forbidden, NotFound):
         return []
     return list(listing.items)
