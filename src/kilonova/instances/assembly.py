@@ -14,23 +14,21 @@ from datetime import UTC, datetime
 
 from prometheus_client import CollectorRegistry
 
+from kilonova.api.scheduling_names import SCHEDULER_NAME
 from kilonova.instances.caches import Caches, build_caches
 from kilonova.instances.context import ControllerContext
 from kilonova.instances.controllers.deployment.controller import build_deployment_controller
 from kilonova.instances.controllers.instance.controller import build_instance_controller
 from kilonova.instances.metrics import InstanceMetrics
 from kilonova.instances.settings import InstanceSettings
-from kilonova.kube import NO_RUNTIME_METRICS, Client, Controller, Runnable, RuntimeMetrics
+from kilonova.kube import NO_RUNTIME_METRICS, Client, Runnable, RuntimeMetrics
 from kilonova.kube.events import EventRecorder, random_id
 from kilonova.kube.observability.metrics import Metrics
+from kilonova.scheduler.library.live_snapshots import LiveSnapshots
+from kilonova.scheduler.settings import SchedulerSettings
 
 COMPONENT = "kilonova-instances"
 """The reporting component of events."""
-
-_CONTROLLERS: tuple[Callable[[ControllerContext], Controller], ...] = (
-    build_deployment_controller,
-    build_instance_controller,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,4 +81,22 @@ def build_instance_controllers(
         new_id,
         InstanceMetrics(registry),
     )
-    return InstanceControllers(caches, recorder, tuple(build(context) for build in _CONTROLLERS))
+    controllers = (
+        *build_deployment_controller(context, _build_snapshots(context)),
+        build_instance_controller(context),
+    )
+    return InstanceControllers(caches, recorder, controllers)
+
+
+def _build_snapshots(context: ControllerContext) -> LiveSnapshots | None:
+    """The cluster as our scheduler sees it; of another scheduler nothing is known."""
+    if context.settings.scheduler_name != SCHEDULER_NAME:
+        return None
+    return LiveSnapshots(
+        context.client,
+        SchedulerSettings(),
+        now=context.now,
+        monotonic=context.monotonic,
+        runtime_metrics=context.runtime_metrics,
+        new_id=context.new_id,
+    )

@@ -15,8 +15,10 @@ from kilonova.api.meta import Metadata
 from kilonova.api.podgang import PodGang
 from kilonova.api.scheduling import Reservation
 from kilonova.instances import resources
+from kilonova.instances.allocation.strategies import HOST
 from kilonova.instances.resources import ChildObject, ControllerRevision, Node, Pod
 from kilonova.kube import NO_RUNTIME_METRICS, Client, Key, Reflector, Runnable, RuntimeMetrics
+from kilonova.scheduler.library.topology_levels import select_bound_levels
 
 BY_INSTANCE = "instance"
 """By the key of the InferenceEngineInstance that an object is labelled with."""
@@ -123,6 +125,13 @@ def list_deployment_keys(metadata: Metadata) -> Iterator[Key]:
     name = metadata.labels.get(names.DEPLOYMENT)
     if name:
         yield metadata.namespace, name
+
+
+def list_levels(caches: Caches, default: tuple[str, ...]) -> tuple[str, ...]:
+    """The levels above nodes of the cluster's ClusterTopologyBinding, if there is one; broadest
+    first."""
+    bound = select_bound_levels(caches.topologies.store.objects())
+    return tuple(each for each in bound or default if each != HOST)
 
 
 def _index_by_node(pod: Pod) -> Iterator[str]:

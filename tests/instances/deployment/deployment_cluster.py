@@ -264,7 +264,7 @@ async def running_controller(
     )
     manager = Manager()
     manager.add(*caches.runnables, recorder)
-    manager.add_leader_runnables(build_deployment_controller(context))
+    manager.add_leader_runnables(*build_deployment_controller(context))
     task = asyncio.create_task(manager.run(signals=False))
     try:
         yield

@@ -30,11 +30,11 @@ async def deployment_servers(api: Api) -> AsyncGenerator[DeploymentCluster]:
         await install_definitions(client)
         caches = build_caches(client)
         recorder = EventRecorder(client, "kilonova-instances")
-        controller = build_deployment_controller(ControllerContext(client, caches, recorder))
+        controllers = build_deployment_controller(ControllerContext(client, caches, recorder))
         engines = SimulatedEngines(client, lambda: datetime.now(UTC), start_seconds=0.1)
         running = asyncio.create_task(engines.run())
         try:
-            async with run_runnables([*caches.runnables, recorder], [controller]):
+            async with run_runnables([*caches.runnables, recorder], controllers):
                 yield DeploymentCluster(client, api.namespace, engines)
         finally:
             running.cancel()

@@ -217,6 +217,7 @@ def test_instances_are_kept_if_updated_ones_would_not_fit(strategy: UpdateStrate
         found.status, "AllocationBlocked"
     )
     assert found.status.additional_replicas == 0
+    assert found.requeue_after == 15
     assert [each.reason for each in found.events if each.is_warning] == ["UpdateWouldNotFit"]
 
 

@@ -1,5 +1,7 @@
 """The controller of InferenceEngineDeployments. A key is a deployment."""
 
+from functools import partial
+
 import msgspec
 from msgspec.structs import replace
 
@@ -7,7 +9,13 @@ from kilonova.api.inference_engine import InferenceEngineDeployment
 from kilonova.api.meta import Condition, Metadata
 from kilonova.instances.caches import BY_DEPLOYMENT
 from kilonova.instances.context import ControllerContext
-from kilonova.instances.controllers.deployment.desire import DeploymentEvent, desire
+from kilonova.instances.controllers.deployment.capacity_estimator import CapacityEstimator
+from kilonova.instances.controllers.deployment.capacity_questions import CapacityQuestions
+from kilonova.instances.controllers.deployment.desire import (
+    DeploymentEvent,
+    DeploymentPlan,
+    desire,
+)
 from kilonova.instances.controllers.deployment.event_handlers import list_watches
 from kilonova.instances.controllers.deployment.observed import ObservedDeployment
 from kilonova.instances.controllers.deployment.progress import FAILURE
@@ -17,23 +25,43 @@ from kilonova.instances.controllers.deployment.revisions import (
 )
 from kilonova.instances.controllers.deployment.writer import DeploymentWriter
 from kilonova.instances.resources import DEPLOYMENTS, ControllerRevision
-from kilonova.kube import ApiStatusError, Backoff, Conflict, Controller, Key, Result
+from kilonova.kube import (
+    ApiStatusError,
+    Backoff,
+    Conflict,
+    Controller,
+    Key,
+    Result,
+    Runnable,
+)
 from kilonova.kube.controllers.expectations import Expectations
 from kilonova.kube.observability.structured_logging import get_logger
 from kilonova.kube.status import StatusWriter, is_condition_true, with_condition
+from kilonova.scheduler.library.live_snapshots import LiveSnapshots
 
 _WORKERS = 8
 _BACKOFF = Backoff(0.005, 30.0)
 """What rejects instances, such as a quota, is not watched: that it is gone is found by retrying."""
 _CREATION_FAILED = "FailedCreate"
+_MAX_OBSERVATIONS = 3
+"""After so many questions about capacity whose answer found other instances, wait a moment."""
+_OBSERVATION_RETRY_SECONDS = 1.0
 
 log = get_logger(__name__)
 
 
-def build_deployment_controller(context: ControllerContext) -> Controller:
-    """Build the controller; the caches must be running."""
-    reconciler = _DeploymentReconciler(context)
-    return Controller(
+def build_deployment_controller(
+    context: ControllerContext, snapshots: LiveSnapshots | None = None
+) -> tuple[Runnable, ...]:
+    """Build the controller, with what it needs to estimate capacity; the caches must be running.
+
+    Without snapshots, the capacity of the cluster is not known.
+    """
+    estimator = None
+    if snapshots is not None:
+        estimator = CapacityEstimator(context, snapshots, lambda key: controller.queue.add(key))
+    reconciler = _DeploymentReconciler(context, estimator)
+    controller = Controller(
         "inferenceenginedeployment",
         reconciler.reconcile,
         list_watches(context.caches),
@@ -41,10 +69,14 @@ def build_deployment_controller(context: ControllerContext) -> Controller:
         backoff=_BACKOFF,
         runtime_metrics=context.runtime_metrics,
     )
+    if snapshots is None or estimator is None:
+        return (controller,)
+    return (*snapshots.informers, estimator, controller)
 
 
 class _DeploymentReconciler:
-    def __init__(self, context: ControllerContext) -> None:
+    def __init__(self, context: ControllerContext, estimator: CapacityEstimator | None) -> None:
+        self._estimator = estimator
         self._caches = context.caches
         self._now = context.now
         self._writer = DeploymentWriter(context)
@@ -56,8 +88,13 @@ class _DeploymentReconciler:
         """Reconcile one deployment."""
         deployment = self._caches.deployments.store.get(key)
         if deployment is None or deployment.metadata.deletion_timestamp is not None:
+            if self._estimator is not None:
+                self._estimator.forget(key)
             return None
-        plan = desire(self._observe(key, deployment), self._now())
+        found = await self._plan(key)
+        if found is None:
+            return Result(_OBSERVATION_RETRY_SECONDS)
+        deployment, plan = found
         try:
             await self._writer.apply(deployment, plan)
         except ApiStatusError as error:
@@ -65,7 +102,25 @@ class _DeploymentReconciler:
             raise
         return None if plan.requeue_after is None else Result(plan.requeue_after)
 
-    def _observe(self, key: Key, deployment: InferenceEngineDeployment) -> ObservedDeployment:
+    async def _plan(self, key: Key) -> tuple[InferenceEngineDeployment, DeploymentPlan] | None:
+        """What to write for a deployment; None if it keeps changing.
+
+        Questions about capacity are answered one after the other. Instances may have changed
+        meanwhile: they are observed again, so that the plan is always made of the latest state.
+        """
+        questions = CapacityQuestions(self._estimator)
+        for _ in range(_MAX_OBSERVATIONS):
+            deployment = self._caches.deployments.store.get(key)
+            if deployment is None:
+                return None
+            plan = desire(self._observe(key, deployment, questions), self._now())
+            if not await questions.answer(deployment):
+                return deployment, plan
+        return None
+
+    def _observe(
+        self, key: Key, deployment: InferenceEngineDeployment, questions: CapacityQuestions
+    ) -> ObservedDeployment:
         caches, known = self._caches, deployment.metadata
         return ObservedDeployment(
             deployment,
@@ -82,6 +137,7 @@ class _DeploymentReconciler:
                     if _is_owned(each.metadata, known)
                 ]
             ),
+            partial(questions.ask, deployment),
         )
 
     async def _report_failure(

@@ -41,6 +41,8 @@ from kilonova.instances.controllers.deployment.template import (
 
 INVALID_STRATEGY = "InvalidStrategy"
 _NO_REVISION = ""
+_BLOCKED_RETRY_SECONDS = 15.0
+"""Capacity that only an updated instance in the place of another one would need is not watched."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +109,7 @@ def desire(observed: ObservedDeployment, now: datetime) -> DeploymentPlan:
         _least(
             get_deadline_delay(progress, status.conditions, now),
             _get_availability_delay(states, spec.strategy.min_ready_seconds, now),
+            _BLOCKED_RETRY_SECONDS if step.kept else None,
         ),
     )
 

@@ -11,9 +11,9 @@ from kilonova.api.times import parse_time
 from kilonova.artifacts.builds import Build, BuildError
 from kilonova.instances.allocation import GROUP as ALLOCATION_GROUP
 from kilonova.instances.allocation import AllocationConstraints, AllocationRequest
-from kilonova.instances.allocation.strategies import HOST, STRATEGIES
+from kilonova.instances.allocation.strategies import STRATEGIES
 from kilonova.instances.builders.engine import Engine, InvalidSpec, resolve_engine
-from kilonova.instances.caches import BY_INSTANCE
+from kilonova.instances.caches import BY_INSTANCE, list_levels
 from kilonova.instances.context import ControllerContext
 from kilonova.instances.controllers.instance.desire import (
     FreshAllocation,
@@ -41,7 +41,6 @@ from kilonova.kube import ApiStatusError, Backoff, Conflict, Controller, Key, Re
 from kilonova.kube.controllers.expectations import Expectations
 from kilonova.kube.observability.structured_logging import get_logger
 from kilonova.kube.status import StatusThrottle, StatusWriter, find_condition
-from kilonova.scheduler.library.topology_levels import select_bound_levels
 
 _WORKERS = 16
 _BACKOFF = Backoff(0.005, 30.0)
@@ -122,13 +121,8 @@ class _InstanceReconciler:
             caches.reservations.store.by_index(BY_INSTANCE, key),
             caches.services.store.get((namespace, names.service(name))),
             lambda node: caches.nodes.store.get(("", node)),
-            self._list_levels(),
+            list_levels(caches, self._settings.topology_levels),
         )
-
-    def _list_levels(self) -> tuple[str, ...]:
-        """The levels of the cluster's ClusterTopologyBinding, if there is one."""
-        bound = select_bound_levels(self._caches.topologies.store.objects())
-        return tuple(each for each in bound or self._settings.topology_levels if each != HOST)
 
     async def _plan(self, observed: ObservedInstance) -> tuple[InstancePlan, float | None]:
         """What to write, and after how many seconds to look again."""
