@@ -15,7 +15,7 @@ from bench.comparison import (
     apply_options,
     run_benchmark,
 )
-from bench.fleet import allocation, picture, takeover
+from bench.fleet import allocation, nebula, picture, takeover
 from bench.fleet.inputs import QUICK, Inputs
 from bench.report import Row
 
@@ -28,12 +28,14 @@ class Family(StrEnum):
     ALLOCATION = "allocation"
     FIT = "fit"
     TAKEOVER = "takeover"
+    NEBULA = "nebula"
 
 
 _MEASURES: dict[Family, Callable[[Inputs], list[Row]]] = {
     Family.ALLOCATION: allocation.measure,
     Family.FIT: picture.measure,
     Family.TAKEOVER: takeover.measure,
+    Family.NEBULA: nebula.measure,
 }
 
 
@@ -45,15 +47,19 @@ def fleet(
     quick: Quick = False,
     nodes: PositiveInt = None,
     agents: PositiveInt = None,
+    clusters: PositiveInt = None,
+    instances: PositiveInt = None,
     runs: PositiveInt = None,
     takeovers: PositiveInt = None,
     lease_seconds: PositiveInt = None,
 ) -> None:
-    """Instances of models: their allocation, the picture of a large cluster; the
-    takeover of the lead of a fleet."""
+    """Instances of models: their allocation, the picture of a large cluster; many clusters, and
+    the takeover of the lead of a fleet."""
     given = {
         "nodes": nodes,
         "agents": agents,
+        "clusters": clusters,
+        "instances": instances,
         "runs": runs,
         "takeovers": takeovers,
         "lease_seconds": lease_seconds,

@@ -62,10 +62,9 @@ class FleetLeader:
         while True:
             try:
                 if not is_loaded:
-                    async with asyncio.timeout(settings.store_timeout):
-                        await self._state.load()
+                    await self.load()
                     is_loaded = True
-                await self._run_pass()
+                await self.run_pass()
                 self._report("")
             except PreconditionFailed as error:
                 # Another leader wrote, or an answer was lost: begin with what the store has.
@@ -75,6 +74,11 @@ class FleetLeader:
             except (ObjectStoreError, TimeoutError) as error:
                 self._report(str(error) or "no response from the store")
             await self._sleep()
+
+    async def load(self) -> None:
+        """Read what the store has; to be called before the first pass."""
+        async with asyncio.timeout(self._context.settings.store_timeout):
+            await self._state.load()
 
     async def _sleep(self) -> None:
         settings = self._context.settings
@@ -98,7 +102,8 @@ class FleetLeader:
         wall, monotonic = self._started
         return wall + timedelta(seconds=self._context.monotonic() - monotonic)
 
-    async def _run_pass(self) -> None:
+    async def run_pass(self) -> None:
+        """Read reports, plan, write."""
         context, state = self._context, self._state
         async with asyncio.timeout(context.settings.store_timeout):
             await state.read_reports()
