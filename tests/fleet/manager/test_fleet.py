@@ -31,6 +31,11 @@ async def deploy_evenly(lab: FleetLab, **spec: Any) -> None:
     await lab.create_release("v1")
     await lab.deploy(replicas=6, failover=FAILOVER, **spec)
     await lab.wait_ready(6)
+
+    async def is_known() -> bool:
+        return (await lab.get_status()).get("ready") == 6
+
+    await lab.wait_for(is_known)
     assert await lab.get_desired() == EVEN
 
 
@@ -269,3 +274,22 @@ async def test_foreign_deployment_of_the_same_name_is_left_alone() -> None:
             each for each in cluster["status"]["conditions"] if each["type"] == "Reachable"
         ]
         assert "exists and is not the fleet's" in reachable["message"]
+
+
+async def test_metrics_show_clusters_replicas_and_leaders() -> None:
+    async with run_lab(THREE) as lab:
+        await deploy_evenly(lab)
+        lab.members["a"].partition()
+        await lab.wait_health("a", "Lost")
+        read = lab.registry.get_sample_value
+        assert read("kilonova_fleet_leader") == 1
+        assert read("kilonova_fleet_leader_changes_total") == 1
+        assert read("kilonova_fleet_clusters_reachable") == 2
+        assert read("kilonova_fleet_clusters", {"health": "Lost"}) == 1
+        assert read("kilonova_fleet_relocations_total") == 2
+        labels = {"namespace": NAMESPACE, "deployment": "chat", "cluster": "a"}
+        for state in ("desired", "observed", "ready"):
+            assert read("kilonova_fleet_replicas", {**labels, "state": state}) == 2
+        await lab.managers["nebula-a"].stop()
+        assert read("kilonova_fleet_leader") == 0
+        assert read("kilonova_fleet_clusters_reachable") is None

@@ -6,6 +6,8 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from prometheus_client import CollectorRegistry
+
 from kilonova.api.crds import load_definitions
 from kilonova.fleet.manager import ManagerSettings, build_manager
 from kilonova.fleet.member import MemberSettings, build_member
@@ -110,10 +112,13 @@ class FleetLab:
     client: Client
     members: dict[str, LabMember] = field(default_factory=dict[str, LabMember])
     managers: dict[str, Running] = field(default_factory=dict[str, Running])
+    registry: CollectorRegistry = field(default_factory=CollectorRegistry)
+    """The metrics of the last manager."""
 
     def add_manager(self, name: str = "nebula-a", hub: EmbeddedCluster | None = None) -> Running:
         cluster = hub or self.hub
         link = Link()
+        self.registry = CollectorRegistry()
         manager = build_manager(
             cluster.client("system:admin"),
             EndpointSource("/memory"),
@@ -123,6 +128,7 @@ class FleetLab:
             now=LoopClock().now,
             monotonic=loop_time,
             boot=loop_time,
+            registry=self.registry,
             new_id=cluster.new_id,
         )
         running = Running(list(manager.runnables), link=link)

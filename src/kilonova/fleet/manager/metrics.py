@@ -3,11 +3,11 @@
 from collections import Counter as Counts
 from collections.abc import Iterator
 
-from prometheus_client import CollectorRegistry
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.core import GaugeMetricFamily, Metric
 
 from kilonova.fleet.planning import FleetPlan
-from kilonova.kube.observability.metric_factory import MetricFactory
+from kilonova.kube.observability.metric_factory import DURATION_BUCKETS
 
 _HEALTH = ("Unknown", "Healthy", "Suspect", "Lost")
 
@@ -16,17 +16,25 @@ class FleetMetrics:
     """Counts passes and leaders; the last plan is counted when the metrics are scraped."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        create = MetricFactory(registry)
-        self._changes = create.counter(
-            "kilonova_fleet_leader_changes_total", "How often this manager began or ceased to lead"
-        )()
-        self._leading = create.gauge(
-            "kilonova_fleet_leader", "1 while this manager leads, else 0"
-        )()
-        self._seconds = create.histogram("kilonova_fleet_pass_seconds", "Duration of a pass")()
-        self._moved = create.counter(
-            "kilonova_fleet_relocations_total", "Instances that were placed in another cluster"
-        )()
+        self._changes = Counter(
+            "kilonova_fleet_leader_changes_total",
+            "How often this manager began or ceased to lead",
+            registry=registry,
+        )
+        self._leading = Gauge(
+            "kilonova_fleet_leader", "1 while this manager leads, else 0", registry=registry
+        )
+        self._seconds = Histogram(
+            "kilonova_fleet_pass_seconds",
+            "Duration of a pass",
+            registry=registry,
+            buckets=DURATION_BUCKETS,
+        )
+        self._moved = Counter(
+            "kilonova_fleet_relocations_total",
+            "Instances that were placed in another cluster",
+            registry=registry,
+        )
         self._plan: FleetPlan | None = None
         registry.register(self)
 
