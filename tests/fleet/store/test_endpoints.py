@@ -1,11 +1,13 @@
 """Endpoints as text: what they name, and what is wrong with those that are refused."""
 
+import sys
 from pathlib import Path
 
 import pytest
 
 from kilonova.fleet.store import FleetStore, open_fleet_store
 from kilonova.fleet.store.endpoints import (
+    S3_LIMITS,
     DirectoryEndpoint,
     Endpoint,
     KubernetesEndpoint,
@@ -15,22 +17,26 @@ from kilonova.fleet.store.endpoints import (
 from kilonova.kube.election import ApiLeaseStore
 from kilonova.objectstore import S3Settings, StoreNotUsable
 
-B = S3Settings(bucket="b")
+
+def s3(bucket: str, prefix: str = "", endpoint: str = "", region: str = "") -> S3Endpoint:
+    settings = S3Settings(
+        bucket=bucket, prefix=prefix, endpoint=endpoint, region=region, limits=S3_LIMITS
+    )
+    return S3Endpoint(settings)
+
+
+B = s3("b")
 
 
 @pytest.mark.parametrize(
     ("text", "endpoints"),
     [
-        ("s3://b", [S3Endpoint(B)]),
-        ("s3://b/", [S3Endpoint(B)]),
-        ("s3://b/fleet/a", [S3Endpoint(S3Settings(bucket="b", prefix="fleet/a/"))]),
+        ("s3://b", [B]),
+        ("s3://b/", [B]),
+        ("s3://b/fleet/a", [s3("b", prefix="fleet/a/")]),
         (
             "s3://b?endpoint=https://s3.example.com:9000&region=eu-1",
-            [
-                S3Endpoint(
-                    S3Settings(bucket="b", endpoint="https://s3.example.com:9000", region="eu-1")
-                )
-            ],
+            [s3("b", endpoint="https://s3.example.com:9000", region="eu-1")],
         ),
         ("/var/fleet", [DirectoryEndpoint(Path("/var/fleet"))]),
         ("fleet", [DirectoryEndpoint(Path.cwd() / "fleet")]),
@@ -42,7 +48,7 @@ B = S3Settings(bucket="b")
         ),
         (
             "s3://b, /var/fleet,kubernetes://fleet",
-            [S3Endpoint(B), DirectoryEndpoint(Path("/var/fleet")), KubernetesEndpoint("fleet")],
+            [B, DirectoryEndpoint(Path("/var/fleet")), KubernetesEndpoint("fleet")],
         ),
     ],
 )
@@ -82,6 +88,12 @@ def test_credentials_in_an_endpoint_are_refused_and_not_repeated() -> None:
         with pytest.raises(StoreNotUsable, match="AWS_SECRET_ACCESS_KEY") as error:
             parse_endpoints(text)
         assert "secret@" not in str(error.value)
+
+
+def test_bucket_without_the_extra_is_refused_at_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "boto3", None)
+    with pytest.raises(StoreNotUsable, match=r"boto3 is not installed; pip install 'kilonova\[s3"):
+        open_fleet_store("s3://b")
 
 
 async def test_store_in_the_api_is_led_by_a_lease(tmp_path: Path) -> None:

@@ -12,11 +12,14 @@ from pathlib import Path
 from typing import TypeAlias
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
-from kilonova.objectstore import S3Settings, StoreNotUsable
+from kilonova.objectstore import S3Limits, S3Settings, StoreNotUsable
 
 FLAG = "--global-leader-elect-endpoint"
 REPLICAS = 3
 """How many endpoints one store has, if not one."""
+
+S3_LIMITS = S3Limits(connect_timeout=2.0, read_timeout=5.0)
+"""A request that takes longer is of no use to the renewal of a lease."""
 
 _FORMS = "use s3://BUCKET/PREFIX, a path, file:///PATH or kubernetes://NAMESPACE"
 
@@ -110,6 +113,7 @@ def _build_s3(text: str, url: SplitResult) -> S3Endpoint:
             prefix=f"{prefix}/" if prefix else "",
             endpoint=query.get("endpoint", ""),
             region=query.get("region", ""),
+            limits=S3_LIMITS,
         )
     )
 

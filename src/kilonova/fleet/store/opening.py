@@ -1,6 +1,7 @@
 """The store that an endpoint names."""
 
 from collections.abc import Callable
+from importlib.util import find_spec
 
 from kilonova.fleet.store.config_maps import ConfigMapStore
 from kilonova.fleet.store.endpoints import (
@@ -54,6 +55,9 @@ def _open_object_store(endpoint: Endpoint, connect_api: ConnectApi) -> ObjectSto
         case DirectoryEndpoint():
             return DirectoryStore(endpoint.path)
         case S3Endpoint():
+            if find_spec("boto3") is None:
+                fix = "pip install 'kilonova[s3]'"
+                raise StoreNotUsable(f"{FLAG} {endpoint}", "boto3 is not installed", fix)
             return S3Store(endpoint.settings)
         case KubernetesEndpoint():
             client = _connect(endpoint, connect_api)
