@@ -15,7 +15,7 @@ from kilonova.instances.alloc.allocation import (
 from kilonova.instances.alloc.snapshot_nodes import to_wire_nodes
 from kilonova.instances.allocation.strategies import STRATEGIES
 from kilonova.instances.settings import InstanceSettings
-from kilonova.kube import Client
+from kilonova.kube import Client, unstructured_resource
 from kilonova.scheduler.library.snapshot import ClusterSnapshot
 from kilonova.scheduler.library.snapshot_file import load_snapshot_file, save_snapshot_file
 from kilonova.scheduler.settings import EMBEDDED_SETTINGS
@@ -72,7 +72,12 @@ def first_copy(allocation: Allocation) -> Placed:
     return {pod.pod.partition("/")[2]: (pod.node, pod.devices) for pod in pods}
 
 
-async def find_placed(cluster: InstanceCluster) -> Placed:
+async def place_instance(cluster: InstanceCluster, build: str, strategy: str) -> Placed:
+    """Create an instance, and wait until it is ready."""
+    spec = {"model": "llama", "build": build, "image": "engine"}
+    body = {"metadata": {"name": "llama"}, "spec": {**spec, "allocation": {"strategy": strategy}}}
+    await cluster.client.create(INSTANCES, body, NAMESPACE)
+    await cluster.wait_for_phase("Ready")
     return {
         each["metadata"]["name"]: (
             each["spec"]["nodeName"],
@@ -80,6 +85,26 @@ async def find_placed(cluster: InstanceCluster) -> Placed:
         )
         for each in await cluster.list_objects(PODS)
     }
+
+
+BINDINGS = unstructured_resource(
+    "grove.io", "v1alpha1", "clustertopologybindings", "ClusterTopologyBinding", False
+)
+LEVELS = ("topology.kubernetes.io/zone", "kilonova.dev/rack", "kubernetes.io/hostname")
+
+
+async def test_levels_of_the_topology_binding_are_in_the_snapshot():
+    settings = InstanceSettings(load_build=load_build)
+    async with instance_cluster(accelerator_nodes(6, racks=3), settings=settings) as cluster:
+        for name, levels in (("second", LEVELS[:1]), ("first", LEVELS)):
+            spec = {"levels": [{"domain": f"d{n}", "key": key} for n, key in enumerate(levels)]}
+            await cluster.client.create(BINDINGS, {"metadata": {"name": name}, "spec": spec})
+        snapshot = await capture(cluster.client)
+        assert snapshot.topology_levels == LEVELS
+        offline = allocate_build(BUILDS["block"], "tightest", snapshot)
+        assert await place_instance(cluster, "block", "tightest") == first_copy(offline)
+        status = await cluster.get_status()
+        assert status["domain"] == offline.copies.placed[0].domain
 
 
 @pytest.mark.parametrize("strategy", ["tightest", "packed", "spread"])
@@ -95,11 +120,4 @@ async def test_instance_is_placed_where_alloc_said(build: str, strategy: str, tm
             allocate_build(BUILDS[build], strategy, each) for each in (snapshot, loaded)
         )
         assert live == offline
-        spec = {"model": "llama", "build": build, "image": "engine"}
-        body = {
-            "metadata": {"name": "llama"},
-            "spec": spec | {"allocation": {"strategy": strategy}},
-        }
-        await cluster.client.create(INSTANCES, body, NAMESPACE)
-        await cluster.wait_for_phase("Ready")
-        assert await find_placed(cluster) == first_copy(offline)
+        assert await place_instance(cluster, build, strategy) == first_copy(offline)
