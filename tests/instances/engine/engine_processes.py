@@ -30,7 +30,7 @@ class EngineProcesses:
     def start_conductor(self) -> ServerProcess:
         """Start the conductor; it is not ready before its agents have joined."""
         variables = {"ENGINE_PORT": str(self.port), "ENGINE_JOIN_PORT": str(self.join_port)}
-        process = self._start("conductor", "conductor", variables)
+        process = self._start("conductor", ["kilonova.cli", "engine", "conductor"], variables)
         process.wait_until(lambda: self.get_status("/health/live") == 200)
         return process
 
@@ -41,7 +41,13 @@ class EngineProcesses:
             "ENGINE_CONDUCTOR": f"127.0.0.1:{self.join_port}",
             "ENGINE_PORT": "0",
         }
-        return self._start(f"agent-{index}", "agent", variables, *words)
+        command = ["kilonova.cli", "engine", "agent", *words]
+        return self._start(f"agent-{index}", command, variables)
+
+    def start_role(self, role: str, variables: dict[str, str]) -> ServerProcess:
+        """Start what a pod of an instance runs, by its variables alone."""
+        command = ["kilonova.instances.engine"]
+        return self._start(role, command, {"ENGINE_ROLE": role, **variables})
 
     def start_all(self) -> list[ServerProcess]:
         """Start everything and wait until it is ready; the agents by index."""
@@ -81,20 +87,18 @@ class EngineProcesses:
         for process in self.started:
             process.kill()
 
-    def _start(self, name: str, role: str, variables: dict[str, str], *words: str) -> ServerProcess:
+    def _start(self, name: str, command: list[str], variables: dict[str, str]) -> ServerProcess:
         environment = {
             "PATH": os.environ["PATH"],
             "PYTHONPATH": str(_SOURCE),
-            "ENGINE_ROLE": role,
             "ENGINE_MODEL": self.model,
             "ENGINE_AGENTS": str(self.agents),
             "ENGINE_HOST": "127.0.0.1",
             "ENGINE_HEARTBEAT": str(self.heartbeat),
             **variables,
         }
-        command = [sys.executable, "-P", "-m", "kilonova.cli", "engine", "run", *words]
         log = self.folder / f"{name}-{len(self.started)}.log"
-        process = ServerProcess(name, command, log, environment)
+        process = ServerProcess(name, [sys.executable, "-P", "-m", *command], log, environment)
         self.started.append(process)
         return process
 

@@ -163,6 +163,25 @@ def test_agent_with_wrong_configuration_ends_with_the_reason(
     assert engine.get_status("/health/live") == 200
 
 
+def test_pods_of_an_instance_run_by_their_variables(engine: EngineProcesses) -> None:
+    joins = {"ENGINE_JOIN_PORT": str(engine.join_port), "ENGINE_PORT": str(engine.port)}
+    engine.start_role("conductor", joins)
+    for index in range(3):
+        conductor = f"127.0.0.1:{engine.join_port}"
+        variables = {"ENGINE_AGENT_INDEX": str(index), "ENGINE_CONDUCTOR": conductor}
+        engine.start_role("agent", {**variables, "ENGINE_PORT": "0"})
+    engine.wait_until_ready()
+    assert engine.complete("hello")[0] == 200
+
+
+def test_missing_variable_is_named(engine: EngineProcesses) -> None:
+    agent = engine.start_role("agent", {"ENGINE_CONDUCTOR": "localhost"})
+    assert agent.wait() == 2
+    assert agent.log.read_text() == (
+        "kilonova: ENGINE_AGENT_INDEX is '': write a number from 0 to 65535\n"
+    )
+
+
 def test_port_in_use_is_named(engine: EngineProcesses) -> None:
     engine.start_conductor()
     second = EngineProcesses(engine.folder, port=engine.port)

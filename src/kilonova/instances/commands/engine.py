@@ -1,8 +1,15 @@
 """`kilonova engine`: a small engine that really runs, for instances on this machine."""
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
+
+from kilonova.instances.engine.settings import (
+    HEARTBEAT_SECONDS,
+    HTTP_PORT,
+    JOIN_PORT,
+    MIN_HEARTBEAT_SECONDS,
+)
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, rich_markup_mode=None)
 
@@ -43,7 +50,7 @@ Heartbeat = Annotated[
     float,
     typer.Option(
         metavar="SECONDS",
-        min=0.05,
+        min=MIN_HEARTBEAT_SECONDS,
         envvar="ENGINE_HEARTBEAT",
         help="Seconds between heartbeats; an agent is lost after three.",
     ),
@@ -84,7 +91,7 @@ def run_agent_command(
     index: Index,
     conductor: ConductorAddress,
     host: Host = "",
-    port: Port = 8000,
+    port: Port = HTTP_PORT,
 ) -> None:
     """Run an agent, which joins the conductor, until SIGTERM or Ctrl-C.
 
@@ -116,9 +123,9 @@ def run_conductor_command(
     model: Model,
     agents: Agents,
     host: Host = "",
-    port: Port = 8000,
-    join_port: JoinPort = 8001,
-    heartbeat: Heartbeat = 1.0,
+    port: Port = HTTP_PORT,
+    join_port: JoinPort = JOIN_PORT,
+    heartbeat: Heartbeat = HEARTBEAT_SECONDS,
 ) -> None:
     """Run the conductor, which serves requests with all agents, until SIGTERM or Ctrl-C.
 
@@ -145,28 +152,16 @@ def run_conductor_command(
 
 
 @app.command("run")
-def run_role(
-    role: Annotated[
-        Literal["agent", "conductor"],
-        typer.Option(envvar="ENGINE_ROLE", help="What to run."),
-    ],
-    model: Model,
-    agents: Agents,
-    index: Index = 0,
-    conductor: ConductorAddress = "",
-    host: Host = "",
-    port: Port = 8000,
-    join_port: JoinPort = 8001,
-    heartbeat: Heartbeat = 1.0,
-) -> None:
-    """Run what the environment says: the command of the image, for pods of an instance.
+def run_role() -> None:
+    """Run what the environment says, as pods of an instance do: ENGINE_ROLE, ENGINE_MODEL …
 
     \b
     Examples:
-      export ENGINE_MODEL=tiny ENGINE_AGENTS=2
-      kilonova engine run --role conductor
+      export ENGINE_ROLE=conductor ENGINE_MODEL=tiny ENGINE_AGENTS=2
+      kilonova engine run
     """
-    if role == "agent":
-        run_agent_command(model, agents, index, conductor, host, port)
-    else:
-        run_conductor_command(model, agents, host, port, join_port, heartbeat)
+    import os
+
+    from kilonova.instances.engine.process import run_from_environment
+
+    run_from_environment(os.environ)

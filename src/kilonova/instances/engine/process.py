@@ -11,7 +11,12 @@ from kilonova.instances.engine.api import ConductorApi, agent_routes
 from kilonova.instances.engine.conductor import Conductor
 from kilonova.instances.engine.metrics import EngineMetrics
 from kilonova.instances.engine.openai import error_reply
-from kilonova.instances.engine.settings import AgentSettings, ConductorSettings, EngineSettings
+from kilonova.instances.engine.settings import (
+    AgentSettings,
+    ConductorSettings,
+    EngineSettings,
+    read_settings,
+)
 from kilonova.kube.observability.metrics import Metrics
 from kilonova.kube.observability.structured_logging import configure_logging
 from kilonova.kube.serving.health_server import metrics_handler
@@ -42,6 +47,15 @@ def run_conductor(settings: ConductorSettings) -> None:
         raise CommandFailed(f"--join-port {settings.join_port}: {problem}") from error
     api = ConductorApi(settings, conductor, engine_metrics)
     _run(settings, conductor.run(listener), api.routes(), metrics)
+
+
+def run_from_environment(environment: Mapping[str, str]) -> None:
+    """Run what the variables of a pod say."""
+    settings = read_settings(environment)
+    if isinstance(settings, AgentSettings):
+        run_agent(settings)
+    else:
+        run_conductor(settings)
 
 
 def _run(

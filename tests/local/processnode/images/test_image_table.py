@@ -125,8 +125,9 @@ def test_images_of_this_project_run_the_command_beside_the_interpreter() -> None
     assert shipped("kilonova:0.1.0", "run", "scheduler") == (command, "run", "scheduler")
     assert shipped("registry.example.com/team/kilonova", "version") == (command, "version")
     for image in ("kilonova/engine", "registry.example.com/kilonova/engine:1"):
-        assert shipped(image) == (command, "engine", "run")
-        assert shipped(image, "agent") == (command, "engine", "agent")
+        engine = (sys.executable, "-P", "-m", "kilonova.instances.engine")
+        assert shipped(image) == engine
+        assert shipped(image, "agent") == (*engine, "agent")
         assert shipped(image, command=("kilonova", "version")) == (command, "version")
 
 

@@ -6,8 +6,10 @@ from pathlib import Path
 
 from kilonova.local.processnode.images.table import ImageEntry
 
-_IMAGE = "kilonova"
-_ENGINE_IMAGE = "kilonova/engine"
+_ENTRYPOINTS = {
+    "kilonova": ("kilonova",),
+    "kilonova/engine": (sys.executable, "-P", "-m", "kilonova.instances.engine"),
+}
 _IMPORT_PATH = "PYTHONPATH"
 
 
@@ -18,18 +20,10 @@ def list_own_images() -> tuple[ImageEntry, ...]:
     the variables of an instance's pod say. The command need not be on the PATH: it is the one
     beside this interpreter, and imports what this process imports.
     """
-    env = {_IMPORT_PATH: os.environ[_IMPORT_PATH]} if _IMPORT_PATH in os.environ else {}
     programs = {"kilonova": str(Path(sys.executable).with_name("kilonova"))}
-    entrypoints = {_IMAGE: ("kilonova",), _ENGINE_IMAGE: ("kilonova", "engine")}
-    commands = {_IMAGE: (), _ENGINE_IMAGE: ("run",)}
+    env = {_IMPORT_PATH: os.environ[_IMPORT_PATH]} if _IMPORT_PATH in os.environ else {}
     return tuple(
-        ImageEntry(
-            image=pattern,
-            entrypoint=entrypoints[image],
-            cmd=commands[image],
-            env=env,
-            programs=programs,
-        )
-        for image in (_IMAGE, _ENGINE_IMAGE)
+        ImageEntry(image=pattern, entrypoint=entrypoint, env=env, programs=programs)
+        for image, entrypoint in _ENTRYPOINTS.items()
         for pattern in (image, f"*/{image}")
     )
