@@ -46,8 +46,8 @@ def why(
     with the next best. The answer is computed from the current state of the cluster; the scheduler
     need not be running.
 
-    For a workload (PodCliqueSet, GPUWorkload, Deployment, StatefulSet, DaemonSet, Job …), each gang
-    and each pod without a gang is explained, pending ones first.
+    For a workload (PodCliqueSet, GPUWorkload, InferenceEngineInstance, Deployment, StatefulSet,
+    DaemonSet, Job …), each gang and each pod without a gang is explained, pending ones first.
 
     \b
     Examples:
@@ -58,8 +58,8 @@ def why(
       kilonova why pcs/llama -n research
       kilonova why trainer-0 --snapshot monday.json.gz
     """
+    from kilonova.cli.why import gpu_workload, instance
     from kilonova.cli.why.answer_text import format_answer
-    from kilonova.cli.why.gpu_workload import read_reason
     from kilonova.cli.why.target import find_answers, parse_target, validate_kind
     from kilonova.component.command.cluster_selection import resolve_kubeconfig, resolve_namespace
     from kilonova.component.command.output.formats import encode_as
@@ -77,7 +77,12 @@ def why(
     try:
         answers = find_answers(captured, target, namespace)
     except CommandFailed:
-        if snapshot is not None or target.kind is None or target.kind.kind != "gpuworkload":
+        readers = {
+            "gpuworkload": gpu_workload.read_reason,
+            "inferenceengineinstance": instance.read_reason,
+        }
+        read_reason = None if target.kind is None else readers.get(target.kind.kind)
+        if snapshot is not None or read_reason is None:
             raise
         reason = read_reason(namespace, target.name, resolved, context)
         if not reason:

@@ -14,6 +14,8 @@ OWNER_KINDS = {
     "daemonset": ("daemonsets", "ds"),
     "deployment": ("deployments", "deploy"),
     "gpuworkload": ("gpuworkloads", "gpuw", "gw"),
+    "inferenceenginedeployment": ("inferenceenginedeployments", "ied"),
+    "inferenceengineinstance": ("inferenceengineinstances", "iei"),
     "job": ("jobs",),
     "jobset": ("jobsets",),
     "leaderworkerset": ("leaderworkersets", "lws"),
