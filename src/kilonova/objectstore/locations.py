@@ -14,12 +14,9 @@ from pathlib import Path
 from typing import TypeAlias
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from kilonova.objectstore.directory.store import DirectoryStore
 from kilonova.objectstore.errors import StoreNotUsable
-from kilonova.objectstore.interface import ObjectStore
 from kilonova.objectstore.oci.location import OciLocation, parse_oci_location
 from kilonova.objectstore.s3.settings import S3Settings
-from kilonova.objectstore.s3.store import S3Store
 
 Location: TypeAlias = Path | S3Settings | OciLocation
 
@@ -46,11 +43,6 @@ def parse_location(text: str, environment: Mapping[str, str] | None = None) -> L
             raise StoreNotUsable(text, f"unknown scheme {scheme!r}", _EXAMPLES)
 
 
-def open_store(location: Path | S3Settings) -> ObjectStore:
-    """The object store in a directory or on S3; nothing is read yet."""
-    return DirectoryStore(location) if isinstance(location, Path) else S3Store(location)
-
-
 def _parse_file(text: str) -> Path:
     parts = urlsplit(text)
     if parts.netloc not in ("", "localhost") or not parts.path:
@@ -61,6 +53,9 @@ def _parse_file(text: str) -> Path:
 
 def _parse_s3(text: str, environment: Mapping[str, str]) -> S3Settings:
     parts = urlsplit(text)
+    if "@" in parts.netloc:
+        fix = "remove them: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+        raise StoreNotUsable(f"s3://{parts.hostname}", "the URL contains credentials", fix)
     options = dict(parse_qsl(parts.query, keep_blank_values=True))
     for name in options.keys() - set(_OPTIONS):
         raise StoreNotUsable(text, f"unknown option {name!r}", f"use {' or '.join(_OPTIONS)}")

@@ -1,7 +1,7 @@
 """`python -m kilonova.instances.engine`: runs what the variables of a pod say.
 
-It is `kilonova engine run` without the command line, which takes a third of the memory: an instance
-has many processes. With arguments it is `kilonova engine`.
+It is `kilonova engine run` without the command line, which takes a quarter of the memory: an
+instance has many processes. With arguments it is `kilonova engine`.
 """
 
 import os
