@@ -209,6 +209,25 @@ async def test_failing_leader_releases_the_lease_and_raises():
     assert lease(api)["holderIdentity"] == ""
 
 
+async def test_cancelled_elector_ends_although_the_work_fails_then():
+    api = MemoryApi()
+    one = Replica(api, "one")
+
+    async def fails_when_cancelled(leadership: Leadership) -> None:
+        one.leading.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            raise LeadershipLost("lease", "a write was in flight")
+
+    task = asyncio.create_task(one.elector.run(fails_when_cancelled))
+    await one.leading.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert lease(api)["holderIdentity"] == ""
+
+
 async def test_run_ends_when_the_work_returns():
     api = MemoryApi()
 

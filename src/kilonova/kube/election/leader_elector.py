@@ -73,7 +73,7 @@ class LeaderElector:
 
         Returns when `lead` returns, and raises what it raises. Raises LeadershipLost when the
         leadership is lost, after `lead` was cancelled and has ended: exit, or call again. On
-        cancellation, `lead` is cancelled and the lease released.
+        cancellation, `lead` is cancelled and the lease released; what `lead` raises then is logged.
         """
         leadership = await self._acquire()
         self.leadership = leadership
@@ -84,9 +84,11 @@ class LeaderElector:
         try:
             await asyncio.wait({renewing, leading}, return_when=asyncio.FIRST_COMPLETED)
         finally:
+            # If we were cancelled, a failure of `lead` must not take the place of that: a caller
+            # that retries after failures would never stop.
             await self._step_down(leadership, leading, renewing)
-            if not leading.cancelled():
-                leading.result()
+        if not leading.cancelled():
+            leading.result()
         if not renewing.cancelled():
             renewing.result()
 
