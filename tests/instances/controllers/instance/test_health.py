@@ -40,7 +40,7 @@ def assess(
         (pod(), node(), "Ready", ""),
         (pod(ready=False), node(), "Starting", ""),
         (pod(node=""), node(), "Pending", ""),
-        (None, node(), "Missing", "a pod was deleted"),
+        (None, node(), "Missing", "pod llama-agent-0 was deleted"),
         (pod(deleted=True), node(), "Missing", "pod llama-agent-0 was deleted"),
         (pod(phase="Failed"), node(), "Failed", "pod llama-agent-0 has failed"),
         (

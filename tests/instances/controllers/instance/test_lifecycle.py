@@ -6,6 +6,7 @@ from tests.instances.instance_cluster import (
     GANGS,
     INSTANCES,
     NAMESPACE,
+    NODES,
     PODS,
     SERVICES,
     accelerator_nodes,
@@ -93,3 +94,21 @@ async def test_two_instances_never_share_an_accelerator() -> None:
         assert (status["phase"], status["pendingAgents"]) == ("Allocating", 4)
         await cluster.client.delete(INSTANCES, "one", NAMESPACE)
         await cluster.wait_for_phase("Ready", "two")
+
+
+async def test_any_resource_of_nodes_is_an_accelerator() -> None:
+    async with instance_cluster(accelerator_nodes(3, racks=1)) as cluster:
+        for node in await cluster.list_names(NODES):
+            amounts = {"groq.com/lpu": "8"}
+            status = {"status": {"capacity": amounts, "allocatable": amounts}}
+            await cluster.client.patch(NODES, node, status, subresource="status")
+        accelerator = {"resource": "groq.com/lpu", "count": 8}
+        await cluster.create(agents=2, accelerator=accelerator)
+        status = await cluster.wait_for_phase("Ready")
+        assert len({each["node"] for each in status["allocation"]}) == 2
+        await cluster.create("other", agents=2, accelerator=accelerator)
+        status = await cluster.wait_for(
+            lambda each: condition_of(each, "Allocated").get("reason") == "InsufficientCapacity",
+            "other",
+        )
+        assert "Insufficient groq.com/lpu" in condition_of(status, "Allocated")["message"]

@@ -62,8 +62,12 @@ def assess_members(
     record = allocation.record
     members: list[MemberState] = []
     for member in (*range(agents), CONDUCTOR):
-        pod = allocation.pods.get(record.get_pod_name(instance, member))
-        health, reason = judge.judge(pod, was_created=was_created)
+        name = record.get_pod_name(instance, member)
+        pod = allocation.pods.get(name)
+        if pod is None:
+            health, reason = _judge_absence(name, was_created=was_created)
+        else:
+            health, reason = judge.judge(pod)
         if member == CONDUCTOR and health == "NodeDraining" and pod is not None:
             # Two conductors would serve at the same time.
             health = "Ready" if is_ready(pod) else "Starting"
@@ -127,10 +131,8 @@ class _Judge:
         self._deadline = deadline
         self.recheck_after: float | None = None
 
-    def judge(self, pod: Pod | None, *, was_created: bool) -> _Judgement:
+    def judge(self, pod: Pod) -> _Judgement:
         """The health of a member by its pod, and why."""
-        if pod is None:
-            return ("Missing", "a pod was deleted") if was_created else ("Pending", "")
         name = pod.metadata.name
         if pod.metadata.deletion_timestamp is not None:
             return "Missing", _describe_deletion(pod)
@@ -172,6 +174,10 @@ class _Judge:
             return False
         self.recheck_after = min(left, self.recheck_after or left)
         return True
+
+
+def _judge_absence(name: str, *, was_created: bool) -> _Judgement:
+    return ("Missing", f"pod {name} was deleted") if was_created else ("Pending", "")
 
 
 def _describe_outage(node: Node | None, name: str) -> str:
