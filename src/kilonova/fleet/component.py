@@ -43,6 +43,11 @@ COMPONENTS = (
                 "Fleets of clusters",
                 "releases in many clusters: placement, waves, masks, failover",
             ),
+            DocsPage(
+                "docs/fleet/store.md",
+                "The store of a fleet",
+                "where it is, who leads, epochs, changing it while the fleet runs",
+            ),
         ),
         examples=("examples/fleet",),
     ),

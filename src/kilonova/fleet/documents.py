@@ -181,6 +181,8 @@ class FleetRecord(msgspec.Struct, frozen=True, gc=False, rename="camel", kw_only
     """The endpoint that replaced this one."""
     copy_from: str = ""
     """The endpoint that documents are still to be copied from."""
+    reclaimed: bool = False
+    """Whether the store is to be used again although another one has replaced it."""
     nonce: str = ""
     time: Time = ""
 

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from kilonova.fleet.documents import DESIRED, FLEET, OBSERVED, Desired, FleetRecord, Observed
-from kilonova.fleet.store import FleetStore
+from kilonova.fleet.store import FleetStore, reclaim_store
 from kilonova.fleet.store.epochs import build_epoch, generation_of
 from kilonova.fleet.store.lease import KEY
 from kilonova.kube.client.errors import ConnectionFailed
@@ -306,6 +306,28 @@ async def test_store_that_members_have_left_is_not_led_from(
     await asyncio.sleep(60)
     assert len(regions.claims) == 1
     assert "members accepted epoch 2.3, its last is 1.0" in late.election.problem
+
+
+async def test_reclaimed_store_is_led_from_in_the_next_generation(
+    regions: Regions, candidates: list[Candidate]
+) -> None:
+    one = Candidate(regions, "one", "s3://a")
+    candidates.append(one)
+    assert not await reclaim_store(one.open_store("s3://b")), "there has been no leader"
+    await one.leading.wait()
+    one.endpoint.change("s3://b")
+    await asyncio.sleep(40)
+    await one.stop()
+    regions.accepted = regions.epochs[-1]
+    late = Candidate(regions, "late", "s3://a")
+    candidates.append(late)
+    await asyncio.sleep(40)
+    assert late.election.problem.endswith("kilonova fleet endpoint reclaim")
+    assert await reclaim_store(late.open_store("s3://a"))
+    await late.leading.wait()
+    assert [generation_of(each) for each in regions.epochs] == [1, 2, 3]
+    assert not read_record(regions).reclaimed
+    assert not late.election.problem
 
 
 async def test_former_store_can_be_taken_back_into_use(

@@ -18,6 +18,7 @@ def endpoint() -> None:
     Examples:
       kilonova fleet endpoint show s3://fleet/prod
       kilonova fleet endpoint set s3://fleet-eu/prod
+      kilonova fleet endpoint reclaim s3://fleet/prod
     """
 
 
@@ -89,6 +90,44 @@ async def _read_store(url: str) -> StoreSummary:
             moved_to=record.document.moved_to if record else "",
             members=tuple(each.document.cluster for each in reports),
         )
+    finally:
+        await store.close()
+
+
+@app.command()
+def reclaim(
+    url: Annotated[str, typer.Argument(metavar="URL", help="The endpoint, or three.")],
+) -> None:
+    """Let managers lead from a store although another one has replaced it.
+
+    They refuse to do so by themselves, since a manager that was left behind with the former
+    endpoint must not take over. The next leader of the store begins a generation, so that members
+    refuse what the other store's leader decides.
+
+    \b
+    Example:
+      kilonova fleet endpoint reclaim s3://fleet/prod
+    """
+    import asyncio
+
+    from kilonova.component.failure import CommandFailed
+    from kilonova.objectstore import ObjectStoreError
+
+    try:
+        found = asyncio.run(_reclaim_store(url))
+    except ObjectStoreError as error:
+        raise CommandFailed(str(error)) from error
+    if not found:
+        raise CommandFailed(f"{url} has never had a leader: managers can use it as it is")
+    typer.echo(f"managers may lead from {url} again")
+
+
+async def _reclaim_store(url: str) -> bool:
+    from kilonova.fleet.store import open_fleet_store, reclaim_store
+
+    store = open_fleet_store(url)
+    try:
+        return await reclaim_store(store)
     finally:
         await store.close()
 

@@ -24,7 +24,7 @@ from kilonova.fleet.store.epoch_guard import (
 from kilonova.fleet.store.epochs import format_epoch
 from kilonova.fleet.store.fleet_store import FleetStore, InvalidDocument, StoredDocument
 from kilonova.fleet.store.opening import ConnectApi, connect_by_kubeconfig, open_fleet_store
-from kilonova.fleet.store.takeover import StoreReplaced
+from kilonova.fleet.store.takeover import StoreReplaced, reclaim_store
 
 __all__ = [
     "FLEET_TIMING",
@@ -45,4 +45,5 @@ __all__ = [
     "format_epoch",
     "open_fleet_store",
     "parse_endpoints",
+    "reclaim_store",
 ]

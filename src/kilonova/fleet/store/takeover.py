@@ -94,7 +94,8 @@ def _check_current(name: str, record: FleetRecord, candidacy: Candidacy) -> None
     """Raise `StoreReplaced` if this is a former store, unless this process comes from the one that
     replaced it."""
     known = max(record.epoch, candidacy.accepted)
-    if record.epoch < candidacy.previous.epoch and known <= candidacy.previous.epoch:
+    came_back = record.epoch < candidacy.previous.epoch and known <= candidacy.previous.epoch
+    if came_back or record.reclaimed:
         return
     check_not_moved(name, record)
     if candidacy.accepted > record.epoch:
@@ -103,8 +104,10 @@ def _check_current(name: str, record: FleetRecord, candidacy: Candidacy) -> None
 
 
 def _replaced(name: str, successor: str) -> StoreReplaced:
-    fix = f"correct {FLAG}, or delete {FLEET.key()}.json in this store to use it again"
-    return StoreReplaced(f"the store {name} was replaced by {successor}; {fix}")
+    return StoreReplaced(
+        f"the store {name} was replaced by {successor}; correct {FLAG}, or use this one again: "
+        "kilonova fleet endpoint reclaim"
+    )
 
 
 async def _check_lease(store: FleetStore, candidacy: Candidacy) -> None:
@@ -139,14 +142,34 @@ async def complete_copy(
 
 async def mark_replaced(store: FleetStore, endpoint: str) -> None:
     """Record in a former store which one has taken its place."""
+
+    def mark(record: FleetRecord) -> FleetRecord:
+        return msgspec.structs.replace(record, moved_to=endpoint, reclaimed=False)
+
+    await _change_record(store, mark)
+
+
+async def reclaim_store(store: FleetStore) -> bool:
+    """Let managers lead from a store although another one has replaced it; False if it never had a
+    leader. Members accept the next leader's epoch: it begins a generation."""
+
+    def reclaim(record: FleetRecord) -> FleetRecord:
+        return msgspec.structs.replace(record, moved_to="", reclaimed=True)
+
+    return await _change_record(store, reclaim)
+
+
+async def _change_record(store: FleetStore, change: Callable[[FleetRecord], FleetRecord]) -> bool:
     while True:
         found = await store.read(FLEET)
-        if found is None or found.document.moved_to == endpoint:
-            return
-        nonce = secrets.token_hex(16)
-        record = msgspec.structs.replace(found.document, moved_to=endpoint, nonce=nonce)
+        if found is None:
+            return False
+        changed = change(found.document)
+        if changed == found.document:
+            return True
+        changed = msgspec.structs.replace(changed, nonce=secrets.token_hex(16))
         try:
-            await store.write(FLEET, record, found.version)
+            await store.write(FLEET, changed, found.version)
         except PreconditionFailed:
             continue
-        return
+        return True
