@@ -44,9 +44,9 @@ class EngineProcesses:
         command = ["kilonova.cli", "engine", "agent", *words]
         return self._start(f"agent-{index}", command, variables)
 
-    def start_role(self, role: str, variables: dict[str, str]) -> ServerProcess:
-        """Start what a pod of an instance runs, by its variables alone."""
-        command = ["kilonova.instances.engine"]
+    def start_role(self, role: str, variables: dict[str, str], *words: str) -> ServerProcess:
+        """Start what a pod of an instance runs, by its variables, and its arguments if any."""
+        command = ["kilonova.instances.engine", *words]
         return self._start(role, command, {"ENGINE_ROLE": role, **variables})
 
     def start_all(self) -> list[ServerProcess]:

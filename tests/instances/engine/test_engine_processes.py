@@ -182,6 +182,15 @@ def test_missing_variable_is_named(engine: EngineProcesses) -> None:
     )
 
 
+def test_arguments_of_a_pod_are_those_of_the_command(engine: EngineProcesses) -> None:
+    variables = {"ENGINE_AGENT_INDEX": "1", "ENGINE_CONDUCTOR": "localhost"}
+    agent = engine.start_role("agent", variables, "agent", "--index", "3")
+    assert agent.wait() == 2
+    assert agent.log.read_text() == (
+        "kilonova: --index (ENGINE_AGENT_INDEX) is 3: use 0 to 2, there are 3 agents\n"
+    )
+
+
 def test_port_in_use_is_named(engine: EngineProcesses) -> None:
     engine.start_conductor()
     second = EngineProcesses(engine.folder, port=engine.port)

@@ -12,16 +12,15 @@ from kilonova.component.failure import CommandFailed
 
 def main() -> None:
     """Run an agent or a conductor; exit with the code of a failed command if it fails."""
-    if len(sys.argv) > 1:
-        from kilonova.cli import main
-
-        sys.argv[1:1] = ["engine"]
-        main()
-        return
-    from kilonova.instances.engine.process import run_from_environment
-
     try:
-        run_from_environment(os.environ)
+        if len(sys.argv) > 1:
+            from kilonova.instances.commands.engine import app
+
+            app(prog_name="kilonova engine")
+        else:
+            from kilonova.instances.engine.process import run_from_environment
+
+            run_from_environment(os.environ)
     except CommandFailed as failure:
         print(f"kilonova: {failure}", file=sys.stderr)
         raise SystemExit(failure.code) from None
