@@ -80,10 +80,10 @@ def instance(
     ready_since: datetime = START,
     terminating: bool = False,
 ) -> InferenceEngineInstance:
-    """An instance of a release; `state` is ready, starting or unallocatable."""
+    """An instance of a release; `state` is ready, starting, waiting or unallocatable."""
     allocated = (
         Condition("Allocated", "False", "InsufficientCapacity", "0/2 nodes have 4 free GPUs")
-        if state == "unallocatable"
+        if state in ("waiting", "unallocatable")
         else Condition("Allocated", "True", "Allocated")
     )
     ready = Condition(
@@ -94,6 +94,7 @@ def instance(
     phases: dict[str, InstancePhase] = {
         "ready": "Ready",
         "starting": "Starting",
+        "waiting": "Allocating",
         "unallocatable": "Failed",
     }
     return InferenceEngineInstance(

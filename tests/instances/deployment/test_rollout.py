@@ -53,9 +53,9 @@ ROLLING_CASES = (
         replicas=2,
     ),
     Case(
-        "scaling down: unallocatable, then not ready, then the newest",
-        ["r2 starting", "r2 ready", "r2 unallocatable", "r2 ready"],
-        delete=[2, 0, 3],
+        "scaling down: unallocatable, then not allocated, then not ready, then the newest",
+        ["r2 waiting", "r2 starting", "r2 ready", "r2 unallocatable", "r2 ready"],
+        delete=[3, 0, 1, 4],
         replicas=1,
     ),
     Case("scaling to zero", ["r2 ready", "r2 starting"], delete=[1, 0], replicas=0),
@@ -69,9 +69,9 @@ ROLLING_CASES = (
         delete=[0],
     ),
     Case(
-        "unallocatable ones go at once, as they have nothing to lose",
-        ["r1 unallocatable", "r1 unallocatable", "r1 ready"],
-        delete=[1, 0],
+        "those without a place go at once, as they have nothing to lose",
+        ["r1 unallocatable", "r1 waiting", "r1 ready"],
+        delete=[0, 1],
     ),
     Case(
         "a failing release is left one by one",

@@ -30,6 +30,7 @@ ACTIONS = st.lists(
         st.tuples(st.just("ready"), st.integers(0, 9)),
         st.tuples(st.just("fail"), st.integers(0, 9)),
         st.tuples(st.just("unallocatable"), st.integers(0, 9)),
+        st.tuples(st.just("waiting"), st.integers(0, 9)),
         st.tuples(st.just("lost"), st.integers(0, 9)),
         st.tuples(st.just("gone"), st.integers(0, 9)),
         st.tuples(st.just("wait"), st.integers(1, 60)),
@@ -139,8 +140,8 @@ class SimulatedDeployment:
             target.state, target.since = "ready", self.now
         elif action == "fail":
             target.state = "starting"
-        elif action == "unallocatable" and target.state != "ready":
-            target.state = "unallocatable"
+        elif action in ("unallocatable", "waiting") and target.state != "ready":
+            target.state = action
 
 
 def is_available(each: SimulatedInstance, of: SimulatedDeployment) -> bool:

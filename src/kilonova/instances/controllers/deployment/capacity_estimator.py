@@ -39,6 +39,8 @@ _MAX_COPIES = 100
 _INTERVAL_SECONDS = 2.0
 _COST_FACTOR = 20.0
 """The pause after a computation is this many times as long as it took."""
+_MAX_BUILDS = 100
+"""More of them are not kept."""
 _MAX_INLINE_NODES = 200
 """A larger cluster is computed in a thread."""
 
@@ -71,6 +73,7 @@ class CapacityEstimator:
         self._enqueue = enqueue
         self._asked: dict[Key, _Asked] = {}
         self._wakeup = asyncio.Event()
+        self._builds: dict[str, Build] = {}
         self._strategies = PluginSet(ALLOCATION_GROUP, STRATEGIES, AllocationConstraints)
 
     def get(
@@ -202,8 +205,16 @@ class CapacityEstimator:
         )
 
     async def _load_build(self, template: EngineSpec) -> Build | None:
-        load = self._context.settings.load_build
-        return None if load is None or not template.build else await load(template.build)
+        """The build of a template. Builds are immutable: one is loaded once."""
+        load, name = self._context.settings.load_build, template.build
+        if load is None or not name:
+            return None
+        if name not in self._builds:
+            build = await load(name)
+            while len(self._builds) >= _MAX_BUILDS:
+                self._builds.pop(next(iter(self._builds)))
+            self._builds[name] = build
+        return self._builds[name]
 
     async def _compute(self, snapshot: ClusterSnapshot, function: Callable[[], T]) -> T:
         if len(snapshot.nodes) <= _MAX_INLINE_NODES:

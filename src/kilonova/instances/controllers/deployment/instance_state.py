@@ -8,6 +8,8 @@ from kilonova.api.inference_engine import InferenceEngineInstance, names
 from kilonova.api.times import parse_time
 from kilonova.kube.status import find_condition
 
+_PLACELESS_PHASES = frozenset({"Pending", "Allocating", "Failed"})
+
 
 @dataclass(frozen=True, slots=True)
 class InstanceState:
@@ -20,7 +22,9 @@ class InstanceState:
     is_available: bool
     """Whether it has been ready for `minReadySeconds`."""
     is_unallocatable: bool
-    """Whether its cluster has no place for it: it has no accelerators that it could lose."""
+    """Whether its cluster has no place for it."""
+    has_place: bool = True
+    """Whether it has, or had, accelerators that it could lose."""
     ready_since: datetime | None = None
 
     @property
@@ -33,6 +37,8 @@ class InstanceState:
         """Its state in a word or two, for events."""
         if self.is_unallocatable:
             return "unallocatable"
+        if not self.has_place:
+            return "not allocated"
         if not self.is_ready:
             return "not ready"
         return "ready" if self.is_available else "not available yet"
@@ -52,20 +58,22 @@ def build_instance_state(
         is_ready,
         is_ready and (since is None or not min_ready or since + min_ready <= now),
         instance.status.phase == "Failed",
+        instance.status.phase not in _PLACELESS_PHASES,
         since,
     )
 
 
 def sort_for_deletion(states: Sequence[InstanceState]) -> list[InstanceState]:
-    """Those that are deleted first come first: unallocatable, not ready, not available, outdated;
-    of equal ones the newest."""
+    """Those that are deleted first come first: unallocatable, not allocated yet, not ready, not
+    available, outdated; of equal ones the newest."""
     newest_first = sorted(states, key=_creation_order, reverse=True)
     return sorted(newest_first, key=_deletion_rank)
 
 
-def _deletion_rank(state: InstanceState) -> tuple[bool, bool, bool, bool]:
+def _deletion_rank(state: InstanceState) -> tuple[bool, ...]:
     return (
         not state.is_unallocatable,
+        state.has_place,
         state.is_ready,
         state.is_available,
         state.is_updated,

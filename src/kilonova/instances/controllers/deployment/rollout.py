@@ -81,7 +81,8 @@ def plan_recreate(
     outdated = [each for each in states if not each.is_updated]
     if not outdated and not outdated_terminating:
         return plan_scaling(states, replicas)
-    if replicas and (obstacle := find_obstacle(outdated)):
+    losing = [each for each in outdated if each.has_place]
+    if losing and replicas and (obstacle := find_obstacle(losing)):
         return RolloutStep(kept=obstacle)
     return RolloutStep(delete=tuple(sort_for_deletion(outdated)))
 
@@ -98,9 +99,9 @@ def plan_rolling_replace(
     present = [each for each in states if each not in surplus]
     replaced = _select_replaced(present, bounds)
     kept = ""
-    losing = [each for each in replaced if not each.is_unallocatable]
+    losing = [each for each in replaced if each.has_place]
     if losing and bounds.replicas and (kept := find_obstacle(losing)):
-        replaced = [each for each in replaced if each.is_unallocatable]
+        replaced = [each for each in replaced if not each.has_place]
     create = min(
         bounds.replicas - len(updated),
         bounds.replicas + bounds.max_surge - len(states),
@@ -114,7 +115,7 @@ def _select_replaced(
     """The outdated instances that may go now."""
     outdated = sort_for_deletion([each for each in present if not each.is_updated])
     starting = sum(1 for each in present if each.is_updated and not each.is_available)
-    placeless = sum(1 for each in outdated if each.is_unallocatable)
+    placeless = sum(1 for each in outdated if not each.has_place)
     # Instances that are available, or are outdated and may become so again.
     dispensable = len(present) - placeless - starting - bounds.min_available
     return outdated[: placeless + max(0, dispensable)]
