@@ -47,6 +47,7 @@ COMPONENTS = (
         console="kilonova.instances.console:CONTRIBUTION",
         commands=(
             Command("instances", "kilonova.instances.commands.app:app"),
+            Command("supernova", "kilonova.instances.process.command:supernova"),
             Command("fit", "kilonova.instances.commands.fit:fit"),
             Command("alloc", "kilonova.instances.commands.alloc:alloc"),
             Command("engine", "kilonova.instances.commands.engine:app"),
@@ -58,6 +59,11 @@ COMPONENTS = (
                 "docs/instances.md",
                 "Instances of models",
                 "agents and conductors: placement as a whole, the repair ladder, plug-ins",
+            ),
+            DocsPage(
+                "docs/instances/deployments.md",
+                "Deployments of instances",
+                "equal instances in a cluster: updates, rollback, how many more fit",
             ),
             DocsPage(
                 "docs/instances/fit.md",

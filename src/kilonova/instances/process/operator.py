@@ -7,8 +7,12 @@ from kilonova.instances.settings import InstanceSettings
 
 
 async def assemble_instance_controllers(process: Process) -> None:
-    """Add the controllers; the leader writes. Builds come from where the environment says."""
-    sources = ArtifactSources.from_environment()
+    """Add the controllers. Builds come from where the environment says."""
+    add_controllers(process, ArtifactSources.from_environment())
+
+
+def add_controllers(process: Process, sources: ArtifactSources) -> None:
+    """Add the controllers to a process; the leader writes."""
     controllers = build_instance_controllers(
         process.leader_client,
         InstanceSettings(load_build=sources.load_build if sources.builds else None),
