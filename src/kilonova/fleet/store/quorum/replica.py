@@ -31,6 +31,8 @@ FOLDER = "quorum/"
 """Before all keys: what one store alone holds has another format."""
 
 _STALL_SECONDS = 5.0
+_MAX_REQUEST_SECONDS = 10.0
+"""After this time a request is given up, so that the store is tried again."""
 _MAX_CONFLICTS = 8
 
 
@@ -118,7 +120,12 @@ class Replica:
         number = self._requests
         self._started[number] = now
         try:
-            result = await request
+            async with asyncio.timeout(_MAX_REQUEST_SECONDS):
+                result = await request
+        except TimeoutError:
+            error = Unavailable(self.name, f"no response for {_MAX_REQUEST_SECONDS:.0f} s")
+            self._note(error)
+            raise error from None
         except PreconditionFailed:
             self._note(None)
             raise
