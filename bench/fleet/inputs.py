@@ -13,6 +13,9 @@ class Inputs:
     clusters: int = 100
     instances: int = 1_000
     """In each cluster."""
+    swap_nodes: int = 64
+    """Of the cluster in which nodes die; in two racks."""
+    swaps: int = 5
     runs: int = 5
     takeovers: int = 8
     lease_seconds: int = 15
@@ -24,6 +27,8 @@ QUICK = Inputs(
     agents=12,
     clusters=10,
     instances=100,
+    swap_nodes=8,
+    swaps=1,
     runs=2,
     takeovers=2,
     lease_seconds=3,

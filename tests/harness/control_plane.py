@@ -85,6 +85,7 @@ class ControlPlane(AbstractContextManager["ControlPlane"]):
         gates: str = "",
         apis: str = "",
         address: NodeFacingAddress | None = None,
+        node_grace: str = "1h",
     ) -> "ControlPlane":
         """Start in an empty directory and wait until ready.
 
@@ -93,7 +94,8 @@ class ControlPlane(AbstractContextManager["ControlPlane"]):
         and the volume resync have their defaults; tests do not need them. `authorization` is the
         mode: `RBAC` decides as the embedded API does. `gates` are feature gates of the API server,
         `apis` versions to serve that are off by default, both as `NAME=true,…`. Real nodes need an
-        `address`; without one the API server listens on the loopback.
+        `address`; without one the API server listens on the loopback. `node_grace` is how long a
+        node may be silent; heartbeats of simulated nodes are late when the machine is busy.
         """
         commands = find_binaries()
         if commands is None:
@@ -104,7 +106,7 @@ class ControlPlane(AbstractContextManager["ControlPlane"]):
                 more = (f"--feature-gates={gates}", f"--runtime-config={apis}")
                 plane._start_api(commands, authorization, *more, with_accounts=bool(controllers))
                 if controllers:
-                    plane._start_controller_manager(commands, controllers)
+                    plane._start_controller_manager(commands, controllers, node_grace)
                 if with_scheduler:
                     plane.start_scheduler()
             except ServerExited as failure:
@@ -211,7 +213,7 @@ class ControlPlane(AbstractContextManager["ControlPlane"]):
             "--enable-aggregator-routing",
         ]
 
-    def _start_controller_manager(self, commands: Path, controllers: str) -> None:
+    def _start_controller_manager(self, commands: Path, controllers: str, node_grace: str) -> None:
         port = find_free_port()
         process = self._start(
             commands / "kube-controller-manager",
@@ -224,8 +226,7 @@ class ControlPlane(AbstractContextManager["ControlPlane"]):
             f"--root-ca-file={self.folder / 'ca.crt'}",
             "--use-service-account-credentials=false",
             "--leader-elect=false",
-            # Heartbeats of simulated nodes are late when the machine is busy.
-            "--node-monitor-grace-period=1h",
+            f"--node-monitor-grace-period={node_grace}",
             "--kube-api-qps=5000",
             "--kube-api-burst=5000",
             # Otherwise a volume created after its claim is noticed only after 15 seconds.
