@@ -2,8 +2,6 @@
 
 import os
 import subprocess
-import sys
-import tomllib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,8 +9,7 @@ import pytest
 
 from tests.cli.command import CompletedCommand, Kilonova
 from tests.conftest import Api
-
-ROOT = Path(__file__).parents[2]
+from tests.harness.console_scripts import write_console_scripts
 
 Run = Callable[..., CompletedCommand]
 
@@ -20,16 +17,7 @@ Run = Callable[..., CompletedCommand]
 @pytest.fixture
 def kubectl_with_plugin(kubectl_path: Path, kilonova: Kilonova) -> Run:
     """kubectl with the scripts of the package on its PATH, as pip installs them."""
-    folder = kilonova.home / "bin"
-    folder.mkdir()
-    scripts = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
-    for name, target in scripts.items():
-        module, _, function = target.partition(":")
-        program = folder / name
-        program.write_text(
-            f"#!{sys.executable} -P\nfrom {module} import {function}\n{function}()\n"
-        )
-        program.chmod(0o755)
+    folder = write_console_scripts(kilonova.home / "bin")
     path = f"{folder}{os.pathsep}{os.environ['PATH']}"
 
     def run(*words: str, kubeconfig: Path | None = None) -> CompletedCommand:

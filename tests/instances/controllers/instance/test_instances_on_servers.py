@@ -25,12 +25,12 @@ NODE_COUNT = 3
 
 
 @asynccontextmanager
-async def instance_servers(api: Api) -> AsyncGenerator[Client]:
-    """Three nodes of 8 accelerators in a pool of their own, with scheduler and controllers."""
+async def instance_servers(api: Api, count: int = NODE_COUNT) -> AsyncGenerator[Client]:
+    """Nodes of 8 accelerators in a pool of their own, with scheduler and controllers."""
     pool = api.namespace
     group = NodeGroup(
         f"{pool}-node",
-        NODE_COUNT,
+        count,
         gpu=GpuSpec("NVIDIA-H100-80GB-HBM3", 8, "80Gi"),
         labels={POOL: pool},
         start="10ms",
@@ -55,7 +55,7 @@ async def instance_servers(api: Api) -> AsyncGenerator[Client]:
             for part in parts:
                 part.cancel()
             await asyncio.gather(*parts, return_exceptions=True)
-            for index in range(NODE_COUNT):
+            for index in range(count):
                 await client.delete(NODES, f"{group.name}-{index}")
 
 
