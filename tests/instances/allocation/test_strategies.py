@@ -18,7 +18,11 @@ def request(*levels: str) -> AllocationRequest:
     ("name", "levels", "expected"),
     [
         ("tightest", ("zone", "block", "rack"), {"preferred": ("rack", "block", "zone")}),
-        ("tightest", ("region", "zone", "block", "rack"), {"preferred": ("rack", "block", "zone")}),
+        (
+            "tightest",
+            ("region", "zone", "block", "rack"),
+            {"preferred": ("rack", "block", "zone", "region")},
+        ),
         ("tightest", ("rack", HOST), {"preferred": ("rack",)}),
         ("tightest", (), {}),
         ("packed", ("zone", "rack"), {"preferred": (HOST,)}),

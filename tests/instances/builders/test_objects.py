@@ -155,44 +155,39 @@ def pack(obj: Any) -> Any:
 @pytest.mark.parametrize(
     ("fields", "constraints", "level", "expected"),
     [
-        # Of the agents from the outside in, and of the gang.
-        ({}, (RACK, BLOCK, ZONE), "", ({"preferred": RACK}, {"preferred": BLOCK}, ZONE)),
-        ({}, (RACK, BLOCK), "", ({"preferred": RACK}, {"preferred": BLOCK}, None)),
-        ({}, (RACK,), "", (None, {"preferred": RACK}, None)),
-        ({}, (), "", (None, {}, None)),
+        # Of the agents, from the outside in.
+        (
+            {},
+            (RACK, BLOCK, ZONE),
+            "",
+            [{"preferred": RACK}, {"preferred": BLOCK}, {"preferred": ZONE}],
+        ),
+        ({}, (RACK, BLOCK), "", [{"preferred": RACK}, {"preferred": BLOCK}]),
+        ({}, (RACK,), "", [{"preferred": RACK}]),
+        ({}, (), "", [{}]),
         (
             {},
             (RACK, BLOCK, ZONE),
             BLOCK,
-            ({"required": BLOCK, "preferred": RACK}, {"preferred": ZONE}, None),
+            [{"required": BLOCK, "preferred": RACK}, {"preferred": ZONE}],
         ),
-        (
-            {"topology": {"required": ZONE}},
-            (RACK,),
-            "",
-            (None, {"required": ZONE, "preferred": RACK}, None),
-        ),
+        ({"topology": {"required": ZONE}}, (RACK,), "", [{"required": ZONE, "preferred": RACK}]),
         (
             {"topology": {"required": ZONE, "preferred": BLOCK}},
             (RACK,),
             "",
-            (None, {"required": ZONE, "preferred": BLOCK}, None),
+            [{"required": ZONE, "preferred": BLOCK}],
         ),
-        (
-            {"topology": {"required": ZONE}},
-            (RACK,),
-            RACK,
-            (None, {"required": RACK}, None),
-        ),
+        ({"topology": {"required": ZONE}}, (RACK,), RACK, [{"required": RACK}]),
     ],
 )
 def test_levels_of_a_gang(fields: Any, constraints: Any, level: str, expected: Any) -> None:
     found = gang(engine(**fields), AllocationConstraints(preferred=constraints), level=level)
-    bundles = found["spec"].get("topologyConstraintGroupConfigs", [None])
-    bundle = None if bundles[0] is None else pack(bundles[0])
+    bundles = found["spec"].get("topologyConstraintGroupConfigs", [])
     agents, conductor = found["spec"]["podgroups"]
-    assert pack(conductor) == {}
-    assert (bundle, pack(agents), pack(found["spec"]).get("preferred")) == expected
+    assert [*map(pack, bundles), pack(agents)] == expected
+    assert all(each["podGroupNames"] == ["agents"] for each in bundles)
+    assert pack(conductor) == pack(found["spec"]) == {}
 
 
 def test_gang_avoids_nodes_and_uses_a_reservation() -> None:

@@ -9,12 +9,11 @@ from kilonova.instances.allocation.strategy import (
 )
 
 HOST = "kubernetes.io/hostname"
-_MAX_LEVELS = 3
 
 
 def tightest(request: AllocationRequest) -> AllocationConstraints:
     """The smallest domain with enough capacity: a rack, else a block, else a zone."""
-    return AllocationConstraints(preferred=tuple(reversed(_list_levels(request)))[:_MAX_LEVELS])
+    return AllocationConstraints(preferred=tuple(reversed(_list_levels(request))))
 
 
 def packed(request: AllocationRequest) -> AllocationConstraints:

@@ -29,10 +29,9 @@ class AllocationConstraints(
 
     required: str = ""
     """All agents are in one domain of this level."""
-    preferred: Annotated[tuple[str, ...], Meta(max_length=3)] = ()
+    preferred: Annotated[tuple[str, ...], Meta(max_length=16)] = ()
     """Levels, the most preferred first: all agents are in one domain of the first level that has a
-    domain with enough capacity. The third one comes before the others: it narrows down where they
-    are looked for."""
+    domain with enough capacity; without any, in as few domains of the last level as possible."""
     spread: str = ""
     """Instances of the same deployment are spread over the domains of this level."""
     avoided_nodes: tuple[str, ...] = ()

@@ -37,21 +37,25 @@ def build_gang(
             AVOID_NODES: ",".join(avoided),
         }
     required = level or engine.required or constraints.required
-    preferred = _get_preferred(engine, constraints)
-    first, *others = *(each for each in preferred if each != required), "", "", ""
+    preferred = [each for each in _get_preferred(engine, constraints) if each != required]
+    *outer, inner = preferred or [""]
     group = _build_group(identity, AGENTS, sorted(agents), engine.agents)
     spec: JsonObject = {
         "podgroups": [group, _build_group(identity, CONDUCTOR, [conductor], 1)],
     }
-    inner, outer = others[0], others[1]
-    if inner:
-        # The most preferred level is the outermost: a failure to fit there leads to the next one.
-        bundle = {"name": AGENTS, "podGroupNames": [AGENTS], **_constrain(required, first)}
-        spec["topologyConstraintGroupConfigs"] = [bundle]
+    if outer:
+        # The most preferred level is the outermost: without capacity there, the next one is tried.
+        spec["topologyConstraintGroupConfigs"] = [
+            {
+                "name": f"{AGENTS}-{number}",
+                "podGroupNames": [AGENTS],
+                **_constrain("" if number else required, each),
+            }
+            for number, each in enumerate(outer)
+        ]
         group |= _constrain("", inner)
     else:
-        group |= _constrain(required, first)
-    spec |= _constrain("", outer)
+        group |= _constrain(required, inner)
     if constraints.spread and names.DEPLOYMENT in metadata["labels"]:
         spec["spread"] = {"topologyKey": constraints.spread, "among": names.DEPLOYMENT}
     if engine.spec.priority_class_name:

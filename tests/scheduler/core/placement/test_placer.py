@@ -114,6 +114,39 @@ def test_bundle_is_packed_beside_other_groups() -> None:
     assert len(inside) == 1
 
 
+@pytest.mark.parametrize(
+    ("pods", "domains"),
+    [(12, {"r2"}), (19, {"r0", "r1"}), (30, {"r2", "r3"})],
+)
+def test_nested_bundles_prefer_the_outermost_level(pods: int, domains: set[str]) -> None:
+    """A rack wherever it is, else the tightest block."""
+    snapshot = snapshot_of(
+        *(
+            node(f"r{rack}n{index}", gpus, rack=f"r{rack}", block=f"b{rack // 2}")
+            for rack, gpus in enumerate((5, 5, 8, 9))
+            for index in range(2)
+        )
+    )
+    levels = (RACK, BLOCK)
+    bundles = tuple(GroupBundle(("a",), PackConstraint(preferred=each)) for each in levels)
+    one = Gang("g", (group("a", pods), group("c", 1)), bundles=bundles)
+    placed = placer(snapshot).place(one)
+    assert placed is not None
+    agents = {snapshot.names[each.row][:2] for each in placed if each.pod.startswith("ns/a")}
+    assert agents == domains
+
+
+def test_all_nested_bundles_are_required() -> None:
+    snapshot = racks(4)
+    bundles = tuple(
+        GroupBundle(("a", "b"), PackConstraint(required=each)) for each in (BLOCK, RACK)
+    )
+    place = placer(snapshot).place
+    assert place(Gang("g", (group("a", 9), group("b", 9)), bundles=bundles)) is None
+    fits = Gang("h", (group("a", 8), group("b", 8)), bundles=bundles)
+    assert len({name[:2] for name in names(snapshot, place(fits))}) == 1
+
+
 def test_preferred_domain_is_used_when_possible() -> None:
     snapshot = racks(3)
     place = placer(snapshot).place

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from kilonova.scheduler.core.model.gangs import Gang, Group, PackConstraint
+from kilonova.scheduler.core.model.gangs import Gang, Group, GroupBundle, PackConstraint
 from kilonova.scheduler.core.model.requests import Shape
 
 
@@ -35,13 +35,18 @@ class GangPart:
 
 def build_gang_tree(gang: Gang) -> GangPart:
     """The parts of a gang, the largest first among siblings because it is the hardest to place. A
-    group that two bundles name belongs to the first."""
+    group that two bundles name belongs to the first; bundles of the same groups are nested, the
+    first outermost."""
     leaves = {group.name: _make_leaf(group) for group in gang.groups}
-    children: list[GangPart] = []
+    nested: dict[frozenset[str], list[GroupBundle]] = {}
     for bundle in gang.bundles:
-        inside = [leaves.pop(name) for name in bundle.groups if name in leaves]
-        if inside:
-            children.append(_make_part(bundle.pack, inside))
+        nested.setdefault(frozenset(bundle.groups), []).append(bundle)
+    children: list[GangPart] = []
+    for bundles in nested.values():
+        inside = [leaves.pop(name) for name in bundles[0].groups if name in leaves]
+        for bundle in reversed(bundles):
+            inside = [_make_part(bundle.pack, inside)] if inside else []
+        children.extend(inside)
     children.extend(leaves.values())
     if len(children) == 1 and not gang.pack and not gang.base_nodes:
         return children[0]
