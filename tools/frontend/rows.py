@@ -94,10 +94,13 @@ def list_tables() -> dict[str, type[model.Row]]:
 
 
 def own_tables() -> list[Table[Any]]:
-    """The tables of the components of this repository."""
+    """The tables of the components of this repository that views read. Those that only described
+    pages show need no types."""
     contributions = [core.CONTRIBUTION]
     build_with_contributions(contributions.extend)
-    return [table for each in contributions for table in each.tables]
+    described = {page.table for each in contributions for page in each.pages}
+    tables = (table for each in contributions for table in each.tables)
+    return [table for table in tables if table.name not in described]
 
 
 def order_types(rows: Iterable[type[Any]]) -> list[type[Any]]:

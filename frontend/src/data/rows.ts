@@ -202,7 +202,7 @@ export interface ConditionRow {
   since?: number;
 }
 
-/** A Deployment, StatefulSet or Job. Its id is `namespace/name`. */
+/** A Deployment, StatefulSet, Job or GPUWorkload. Its id is `namespace/name`. */
 export interface OwnerRow {
   id: string;
   kind: string;
@@ -329,6 +329,7 @@ export interface Rows {
   deployments: OwnerRow;
   statefulsets: OwnerRow;
   jobs: OwnerRow;
+  gpuworkloads: OwnerRow;
   events: EventRow;
   queues: QueueRow;
   workloads: WorkloadRow;

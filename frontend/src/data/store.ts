@@ -117,6 +117,7 @@ export const tables: { [N in TableName]: Table<Rows[N]> } = {
   deployments: new Table(),
   statefulsets: new Table(),
   jobs: new Table(),
+  gpuworkloads: new Table(),
   queues: new Table(),
   events: new Table(),
   workloads: new Table(),
