@@ -33,8 +33,8 @@ COLUMNS = {
     "inferenceengineinstances": "Model TargetAgents ReadyAgents PendingAgents (Phase) (Domain) "
     "(Repairs) (Age)",
     "inferenceenginedeployments": "Release Desired Ready Updated Unallocatable (Additional) Age",
-    "releases": "Model Build Health Masked (Clusters) Age",
-    "deployments": "Release Desired Observed Ready Wave (Unallocatable) (Clusters) Age",
+    "releases": "Model Build Health Masked Age",
+    "deployments": "Release Desired Observed Ready Wave (Unallocatable) (Relocated) Age",
     "clusters": "Region Health Instances Ready Cordoned Last-Seen (Reason) Age",
 }
 """Those in parentheses are for `-o wide`."""

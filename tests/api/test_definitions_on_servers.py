@@ -114,8 +114,8 @@ PRINTED_COLUMNS: dict[str, tuple[str, Any, str, str]] = {
     "gr": (
         "releases",
         {"health": "Failing", "masked": True, "clusters": [{"cluster": "dal1"}]},
-        "NAME MODEL BUILD HEALTH MASKED CLUSTERS AGE",
-        "a llama32-90b b7 Failing true dal1",
+        "NAME MODEL BUILD HEALTH MASKED AGE",
+        "a llama32-90b b7 Failing true",
     ),
     "gd": (
         "deployments",
@@ -126,12 +126,13 @@ PRINTED_COLUMNS: dict[str, tuple[str, Any, str, str]] = {
             "ready": 2,
             "unallocatable": 1,
             "currentWave": "canary",
+            "relocated": 5,
             "clusters": [
                 {"cluster": "dal1", "desired": 4, "observed": 3, "ready": 2, "reachable": True}
             ],
         },
-        "NAME RELEASE DESIRED OBSERVED READY WAVE UNALLOCATABLE CLUSTERS AGE",
-        "a llama-7 4 3 2 canary 1 dal1",
+        "NAME RELEASE DESIRED OBSERVED READY WAVE UNALLOCATABLE RELOCATED AGE",
+        "a llama-7 4 3 2 canary 1 5",
     ),
     "rsv": (
         "reservations",

@@ -14,12 +14,26 @@ from typer.testing import CliRunner
 
 from kilonova.artifacts.builds import Build, save_build
 from kilonova.cli.commands.app import app
-from kilonova.kube import connect
+from kilonova.cli.install import install_definitions
+from kilonova.component import find_components
+from kilonova.component.definitions import load_component_definitions
+from kilonova.kube import Client, connect, unstructured_resource
 from tests.cli.command import Kilonova
 from tests.harness.queue_status import wait_for_queue_status
 from tests.local.embedded_cluster import PODS
 from tests.scheduler.harness.embedded_scheduler import GANGS, QUEUES, gang, pod
 
+INSTANCE_DEPLOYMENTS = unstructured_resource(
+    "inference-engine.groq.io",
+    "v1",
+    "inferenceenginedeployments",
+    "InferenceEngineDeployment",
+    True,
+)
+GLOBAL_DEPLOYMENTS = unstructured_resource(
+    "inference-engine.groq.io", "v1", "deployments", "Deployment", True
+)
+CLUSTERS = unstructured_resource("fleet.kilonova.dev", "v1alpha1", "clusters", "Cluster", False)
 CUSTOM_RESOURCE = "example.com/odd_part"
 """An extended resource with an underscore in its name."""
 
@@ -50,6 +64,15 @@ COMMANDS: dict[str, tuple[list[tuple[str, ...]], str]] = {
     "gpu mig rebalance": ([ON], ""),
     "fit": ([ON, ("--build", "llama", "--builds", "builds", *ON)], "otherNodes isNext"),
     "alloc": ([("--build", "llama", "--builds", "builds", *ON)], ""),
+    "builds list": ([("--builds", "builds")], ""),
+    "builds show": ([("llama", "--builds", "builds")], ""),
+    "tokenizers list": ([("--store", "tokenizers")], ""),
+    "instances list": ([ON], "targetAgents readyAgents"),
+    "instances status": ([ON], ""),
+    "instances history": ([("chat", *ON)], ""),
+    "fleet clusters": ([ON], "lastSeen"),
+    "fleet status": ([ON], ""),
+    "fleet endpoint show": ([("store",)], ""),
     "install": ([()], "openAPIV3Schema"),
     "catalog gpus": ([()], "sharesPcieSwitch directBoard"),
     "catalog machines": ([()], ""),
@@ -65,6 +88,7 @@ def busy_cluster(cluster_command: Kilonova, cluster: Path) -> None:
     with a snapshot of the cluster, a manifest and a build."""
     asyncio.run(_fill(cluster / "kubeconfig"))
     (cluster_command.home / "new.yaml").write_text(yaml.safe_dump(pod("new", 1)))
+    (cluster_command.home / "tokenizers").mkdir()
     save_build(Build(id="llama", model="llama", agents=2), cluster_command.home / "builds")
     saved = cluster_command("snapshot", "save", "it.json", "--data", cluster)
     assert saved.code == 0, saved.err
@@ -85,6 +109,27 @@ async def _fill(kubeconfig: Path) -> None:
             while (await client.get(PODS, "running", "default"))["status"]["phase"] != "Running":
                 await asyncio.sleep(0.05)
         await wait_for_queue_status(client, "few")
+        await _create_engines(client)
+
+
+async def _has_history(client: Client) -> bool:
+    found = await client.get(INSTANCE_DEPLOYMENTS, "chat", "default")
+    return bool(found.get("status", {}).get("history"))
+
+
+async def _create_engines(client: Client) -> None:
+    """An instance, and what a hub has."""
+    template = {"model": "llama", "image": "kilonova/engine", "targetAgents": 1}
+    body = {"metadata": {"name": "chat"}, "spec": {"replicas": 1, "template": template}}
+    await client.create(INSTANCE_DEPLOYMENTS, body, "default")
+    async with asyncio.timeout(30):
+        while not await _has_history(client):
+            await asyncio.sleep(0.05)
+    fleet = [each for each in find_components() if each.name == "fleet"]
+    await install_definitions(client, load_component_definitions(fleet))
+    await client.create(CLUSTERS, {"metadata": {"name": "dal1"}, "spec": {}})
+    body = {"metadata": {"name": "all"}, "spec": {"release": "r1", "replicas": 1}}
+    await client.create(GLOBAL_DEPLOYMENTS, body, "default")
 
 
 @pytest.mark.parametrize("command", COMMANDS)

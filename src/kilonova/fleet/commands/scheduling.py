@@ -48,6 +48,9 @@ def uncordon(
 
 def evacuate(
     clusters: Clusters,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only print which instances would be moved.")
+    ] = False,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
     data: Data = None,
@@ -58,10 +61,40 @@ def evacuate(
     report, instances are replaced elsewhere at once, without waiting for spec.failover.after.
 
     \b
-    Example:
+    Examples:
+      kilonova fleet evacuate eu-1 --dry-run
       kilonova fleet evacuate eu-1
     """
+    if dry_run:
+        _print_evacuated(clusters, kubeconfig, context, data)
+        return
     _change(clusters, {"evacuated": True}, "being evacuated", kubeconfig, context, data)
+
+
+def _print_evacuated(
+    clusters: list[str], kubeconfig: Path | None, context: str | None, data: Path | None
+) -> None:
+    from kilonova.component.command.cluster_selection import resolve_kubeconfig
+    from kilonova.component.command.output.formats import pluralize
+    from kilonova.fleet.commands.hub_access import list_clusters, list_deployments, run_on_hub
+    from kilonova.kube import Client
+
+    async def find(client: Client) -> None:
+        known = {each.metadata.name for each in await list_clusters(client, clusters)}
+        found = [
+            (part.cluster, each.metadata, part.observed)
+            for each in await list_deployments(client, None)
+            for part in each.status.clusters
+            if part.cluster in known and part.observed
+        ]
+        for cluster, metadata, observed in sorted(found, key=lambda each: each[0]):
+            instances = pluralize(observed, "instance")
+            name = f"{metadata.namespace}/{metadata.name}"
+            typer.echo(f"cluster {cluster}: {instances} of {name} would be moved")
+        for cluster in sorted(known - {cluster for cluster, _, _ in found}):
+            typer.echo(f"cluster {cluster}: no instances would be moved")
+
+    run_on_hub(resolve_kubeconfig(kubeconfig, context, data), context, find)
 
 
 def _change(

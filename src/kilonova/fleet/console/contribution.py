@@ -127,7 +127,7 @@ CONTRIBUTION = ConsoleContribution(
         ),
         Page(
             path="/global-deployments",
-            title="Deployments",
+            title="Rollouts",
             icon="workloads",
             order=61,
             table="global-deployments",

@@ -105,7 +105,7 @@ _INSTANCE_PAGE = Page(
 )
 _DEPLOYMENT_PAGE = Page(
     path="/instance-deployments",
-    title="Instance deployments",
+    title="Deployments",
     icon="workloads",
     order=56,
     table="instance-deployments",
