@@ -245,9 +245,9 @@ def test_no_accelerator_is_promised_twice(fleet: FleetInput) -> None:
                 continue
             promised = sum(
                 2 * max(0, each.desired - (found.placed + found.unallocatable if found else 0))
-                for _, other, _, each in list_cells(fleet, plan)
+                for owner, other, _, each in list_cells(fleet, plan)
                 if other == name
-                for found in (report_of(fleet, name, _.metadata.name),)
+                for found in (report_of(fleet, name, owner.metadata.name),)
             )
             forced = 2 * sum(minima.get((other, name), 0) for other in SIZES)
             assert promised <= free + forced or placed > old.desired
