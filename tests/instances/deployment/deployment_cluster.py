@@ -234,8 +234,8 @@ async def wait_until(condition: Callable[[], Awaitable[bool]], within: float = 3
 
 
 @asynccontextmanager
-async def deployment_cluster() -> AsyncGenerator[DeploymentCluster]:
-    """A cluster from start to stop, with the controller."""
+async def deployment_cluster(*, controller: bool = True) -> AsyncGenerator[DeploymentCluster]:
+    """A cluster from start to stop, with the controller unless told otherwise."""
     async with run_cluster() as cluster:
         client = cluster.client("user")
         await install_crds(client, load_definitions())
@@ -243,21 +243,25 @@ async def deployment_cluster() -> AsyncGenerator[DeploymentCluster]:
             await wait_for_condition(lambda each=each: is_served(client, each))
         clock = LoopClock()
         engines = SimulatedEngines(cluster.client("engines"), clock.now)
-        async with running_controller(cluster.client("instances"), clock, cluster.new_id):
-            running = asyncio.create_task(engines.run())
-            try:
-                yield DeploymentCluster(client, "default", engines)
-            finally:
-                running.cancel()
-                await asyncio.gather(running, return_exceptions=True)
+        running = asyncio.create_task(engines.run())
+        found = DeploymentCluster(client, "default", engines)
+        try:
+            if not controller:
+                yield found
+                return
+            async with running_controller(cluster.client("instances"), cluster.new_id):
+                yield found
+        finally:
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
 
 
 @asynccontextmanager
 async def running_controller(
-    client: Client, clock: LoopClock, new_id: Callable[[], str]
+    client: Client, new_id: Callable[[], str], *, crashes: bool = False
 ) -> AsyncGenerator[None]:
-    """The controller from start to stop."""
-    caches = build_caches(client)
+    """The controller from start to stop; if it crashes, it does not stop in order."""
+    caches, clock = build_caches(client), LoopClock()
     recorder = EventRecorder(client, "kilonova-instances", clock=clock.monotonic, wall=clock.now)
     context = ControllerContext(
         client, caches, recorder, now=clock.now, monotonic=clock.monotonic, new_id=new_id
@@ -269,8 +273,12 @@ async def running_controller(
     try:
         yield
     finally:
-        manager.stop()
-        await task
+        if crashes:
+            task.cancel()
+            await asyncio.wait({task})
+        else:
+            manager.stop()
+            await task
 
 
 async def is_served(client: Client, resource: Resource[Any]) -> bool:

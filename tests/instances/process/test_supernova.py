@@ -72,7 +72,9 @@ async def test_process_does_not_start_beside_an_operator(api: Api, tmp_path: Pat
     async with api.client() as client:
         body = {"metadata": {"name": "kilonova-operator"}, "spec": spec}
         await client.create(LEASES, body, api.namespace)
-        done = await asyncio.to_thread(Kilonova(tmp_path), "supernova", "--health-port", "0", *where)
+        done = await asyncio.to_thread(
+            Kilonova(tmp_path), "supernova", "--health-port", "0", *where
+        )
     assert done.code == 1
     assert done.err.strip() == (
         "kilonova: the operator runs these controllers already: operator-7 holds the Lease "
