@@ -9,6 +9,7 @@ The leader is elected through the fleet's store, and not by a Lease of the hub.
 import asyncio
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -39,6 +40,8 @@ log = get_logger(__name__)
 
 COMPONENT = "kilonova-fleet"
 """The reporting component of events."""
+_HUB_SYNC_SECONDS = 10.0
+"""How long a new leader waits for the epochs that the hub knows."""
 
 
 class ManagerElection:
@@ -122,6 +125,9 @@ def build_manager(
     )
 
     async def find_accepted_epoch() -> int:
+        with suppress(TimeoutError):  # without a hub, the store tells
+            async with asyncio.timeout(_HUB_SYNC_SECONDS):
+                await hub.clusters.wait_for_sync()
         clusters = hub.clusters.store.objects()
         return max((each.status.epoch or 0 for each in clusters), default=0)
 
@@ -135,7 +141,7 @@ def build_manager(
         clock=boot,
         wall=now,
     )
-    writer = HubWriter(client, lambda: election.leadership is not None)
+    writer = HubWriter(client, lambda: election.is_leading)
     context = ManagerContext(
         hub, writer, recorder, settings or ManagerSettings(), metrics, now, boot
     )

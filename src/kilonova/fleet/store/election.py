@@ -112,6 +112,11 @@ class FleetElection:
         return self.term.leadership if self.term else None
 
     @property
+    def is_leading(self) -> bool:
+        """Whether a write may start now."""
+        return self.term is not None and self.term.leadership.is_valid()
+
+    @property
     def holder(self) -> str:
         """The last observed leader; empty if there was none."""
         return self._elector.holder if self._elector else ""
