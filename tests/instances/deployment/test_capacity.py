@@ -7,7 +7,8 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from kilonova.api.inference_engine import names
-from kilonova.kube import Client
+from kilonova.instances.assembly import build_instance_controllers
+from kilonova.kube import Client, Manager
 from tests.instances.deployment.deployment_cluster import (
     DEPLOYMENTS,
     INSTANCES,
@@ -83,6 +84,26 @@ async def test_status_says_how_many_more_would_fit_as_nodes_come_and_go() -> Non
         await cluster.wait_for(lambda status: status.get("additionalReplicas") == 2)
         await cluster.client.patch(NODES, free[0], {"spec": {"unschedulable": None}})
         await cluster.wait_for(lambda status: status.get("additionalReplicas") == 3)
+
+
+@virtual_time
+async def test_replica_that_does_not_lead_is_ready() -> None:
+    """It runs the caches of the controllers alone."""
+    async with instance_cluster(controllers=False) as cluster:
+        built = build_instance_controllers(cluster.client)
+        manager = Manager()
+        manager.add(*built.runnables)
+        manager.add_leader_runnables(*built.leader_runnables)
+        assert manager.unsynced_caches()
+        tasks = [asyncio.create_task(each.run()) for each in built.caches.runnables]
+
+        async def is_ready() -> bool:
+            return not manager.unsynced_caches()
+
+        await wait_for_condition(is_ready)
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
 
 
 @virtual_time

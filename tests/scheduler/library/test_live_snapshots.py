@@ -31,7 +31,7 @@ pytestmark = virtual_time
 
 @asynccontextmanager
 async def live_snapshots(client: Client) -> AsyncGenerator[LiveSnapshots]:
-    """Snapshots whose informers have synced."""
+    """Snapshots that have synced."""
     clock = LoopClock()
     found = LiveSnapshots(
         client,
@@ -42,14 +42,13 @@ async def live_snapshots(client: Client) -> AsyncGenerator[LiveSnapshots]:
         new_id=random_id,
     )
     assert found.take() is None
-    tasks = [asyncio.create_task(each.run()) for each in found.informers]
+    task = asyncio.create_task(found.run())
     try:
         await advance_time()
         yield found
     finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.wait(tasks)
+        task.cancel()
+        await asyncio.wait({task})
 
 
 async def test_live_snapshot_equals_a_captured_one_as_the_cluster_changes() -> None:

@@ -4,6 +4,7 @@ For a component that asks again and again: unlike `capture_snapshot`, this lists
 What only a running scheduler knows is missing here, too: its assumed pods are still pending.
 """
 
+import asyncio
 from collections.abc import Callable
 from datetime import datetime
 from typing import Any
@@ -12,7 +13,7 @@ from prometheus_client import CollectorRegistry
 
 from kilonova.api.podgang import PodGang
 from kilonova.api.scheduling import Queue
-from kilonova.kube import Client, EventHandler, Reflector, Runnable, RuntimeMetrics
+from kilonova.kube import Client, EventHandler, Reflector, RuntimeMetrics
 from kilonova.scheduler.cache.assembly import CacheSubsystem
 from kilonova.scheduler.cache.informers import Informers
 from kilonova.scheduler.context import SchedulerContext
@@ -27,7 +28,13 @@ from kilonova.scheduler.settings import SchedulerSettings
 
 
 class LiveSnapshots:
-    """Takes snapshots. Run `informers` first."""
+    """Takes snapshots while it runs. A `Runnable`.
+
+    Its informers are its own: a process is ready without them, and a replica that does not lead
+    need not run them.
+    """
+
+    name = "live snapshots"
 
     def __init__(
         self,
@@ -68,9 +75,14 @@ class LiveSnapshots:
         ):
             each.store.add_event_handler(self._build_handler(facts))
 
+    async def run(self) -> None:
+        """Keep up with the cluster until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            for each in self._all_informers:
+                group.create_task(each.run())
+
     @property
-    def informers(self) -> list[Runnable]:
-        """What keeps the snapshots up to date."""
+    def _all_informers(self) -> list[Reflector[Any]]:
         return [*self._informers.all, self._classes]
 
     @property
@@ -80,7 +92,7 @@ class LiveSnapshots:
 
     def take(self) -> ClusterSnapshot | None:
         """The cluster as it is now; None until all informers have synced."""
-        if not all(each.has_synced for each in (*self._informers.all, self._classes)):
+        if not all(each.has_synced for each in self._all_informers):
             return None
         self._caches.scheduler_cache.refresh()
         classes = self._classes.store.objects()

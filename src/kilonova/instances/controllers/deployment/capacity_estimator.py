@@ -57,7 +57,7 @@ class _Asked:
 
 
 class CapacityEstimator:
-    """Answers for deployments. Run it, and the informers of `snapshots`."""
+    """Answers for deployments. A `Runnable`, as are the snapshots."""
 
     name = "instance capacity"
 

@@ -71,7 +71,7 @@ def build_deployment_controller(
     )
     if snapshots is None or estimator is None:
         return (controller,)
-    return (*snapshots.informers, estimator, controller)
+    return (snapshots, estimator, controller)
 
 
 class _DeploymentReconciler:
