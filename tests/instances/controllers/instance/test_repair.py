@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from tests.instances.instance_cluster import (
+    EVENTS,
     GANGS,
     NAMESPACE,
     NODES,
@@ -188,6 +189,8 @@ async def test_instance_is_relocated_where_its_domain_has_no_spare_node() -> Non
         message = f"Relocated from {origin} to {status['domain']}"
         assert ("InstanceRelocated", message) in events
         assert "AllocationFailed" not in [reason for reason, _ in events]
+        counts = {each["reason"]: each["count"] for each in await cluster.list_objects(EVENTS)}
+        assert counts["InstanceRelocated"] == 1
 
         async def is_clean() -> bool:
             return (

@@ -108,7 +108,8 @@ class _InstanceReconciler:
             raise
         self._writer.record_events(instance, plan.events)
         self._count(plan)
-        throttled = await self._write_status(instance, plan.status)
+        # Events that follow from the status would be recorded again until it is written.
+        throttled = await self._write_status(instance, plan.status, is_urgent=bool(plan.events))
         waits = [each for each in (recheck, throttled and throttled.requeue_after) if each]
         return Result(min(waits)) if waits else None
 
@@ -297,15 +298,15 @@ class _InstanceReconciler:
                 self._metrics.count_allocation((self._now() - created).total_seconds())
 
     async def _write_status(
-        self, instance: InferenceEngineInstance, status: InstanceStatus
+        self, instance: InferenceEngineInstance, status: InstanceStatus, *, is_urgent: bool = False
     ) -> Result | None:
-        """Write the status; numbers that change often only so often."""
+        """Write the status; numbers that change often only so often, unless it is urgent."""
         known = instance.metadata
         key = known.namespace, known.name
         self._metrics.set_agents(key, status.ready_agents, status.pending_agents)
         if status == instance.status:
             return None
-        if status.phase == instance.status.phase:
+        if status.phase == instance.status.phase and not is_urgent:
             delay = self._throttle.get_delay(key)
             if delay > 0:
                 return Result(delay)
