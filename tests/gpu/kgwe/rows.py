@@ -3,24 +3,7 @@
 `python -m tests.gpu.kgwe.rows` writes the tables of docs/gpu/kgwe.md.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from pathlib import Path
-
-ROOT = Path(__file__).parents[3]
-PAGE = ROOT / "docs" / "gpu" / "kgwe.md"
-_BEGIN, _END = "<!-- rows -->\n", "<!-- end of rows -->\n"
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """What KGWE says of something, what is so here, and tests (`FILE::NAME`, below `tests`)."""
-
-    kgwe: str
-    here: str
-    tests: tuple[str, ...] = ()
-    """None: it is not here, as `here` says."""
-
+from tests.harness.feature_rows import DOCS, FeaturePage, Row
 
 GPU, SCHEDULER = "gpu", "scheduler"
 _KGWE = f"{GPU}/kgwe"
@@ -539,25 +522,7 @@ SECTIONS: dict[str, tuple[Row, ...]] = {
     ),
 }
 
-
-def render_tables() -> str:
-    """The tables of the page."""
-    return "\n".join(_render_lines())
-
-
-def _render_lines() -> Iterator[str]:
-    for section, rows in SECTIONS.items():
-        yield from (f"## {section}", "", "| KGWE | here |", "|---|---|")
-        yield from (f"| {row.kgwe} | {row.here} |" for row in rows)
-        yield ""
-
-
-def replace_tables(page: str) -> str:
-    """The page with the tables as they are now."""
-    head, _, rest = page.partition(_BEGIN)
-    _, _, tail = rest.partition(_END)
-    return f"{head}{_BEGIN}\n{render_tables()}\n{_END}{tail}"
-
+PAGE = FeaturePage(DOCS / "gpu" / "kgwe.md", "KGWE", SECTIONS)
 
 if __name__ == "__main__":
-    PAGE.write_text(replace_tables(PAGE.read_text()))
+    PAGE.write()
