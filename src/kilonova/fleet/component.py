@@ -48,6 +48,11 @@ COMPONENTS = (
                 "The store of a fleet",
                 "where it is, who leads, epochs, changing it while the fleet runs",
             ),
+            DocsPage(
+                "docs/fleet/supernova.md",
+                "For those who come from Supernova and Nebula",
+                "what they do, row by row, and what is so here",
+            ),
         ),
         examples=("examples/fleet",),
     ),
