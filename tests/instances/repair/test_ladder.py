@@ -103,6 +103,10 @@ def ago(seconds: float) -> datetime:
         (state("Pending", "Failed", was_allocated=False, waited=999), RepairDecision((1,))),
         (
             state("Pending", was_allocated=False, allocation=1, unschedulable="no capacity"),
+            RepairDecision(recheck_after=30),
+        ),
+        (
+            state("Pending", was_allocated=False, waited=30, allocation=1, unschedulable="none"),
             RepairDecision(has_given_up=True),
         ),
         (

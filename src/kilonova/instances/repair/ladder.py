@@ -19,6 +19,9 @@ from kilonova.instances.repair.policy import (
     RepairState,
 )
 
+_TERMINATION_SECONDS = 30.0
+"""While pods of a released allocation terminate, there is less capacity."""
+
 
 def ladder(state: RepairState) -> RepairDecision:
     """The next step."""
@@ -45,10 +48,11 @@ def _await_allocation(state: RepairState, replace: tuple[int, ...]) -> RepairDec
         return RepairDecision(replace)
     waited = (state.now - state.since).total_seconds()
     # Before an allocation is released, the deadlines have passed.
-    is_released = state.allocation > 0 and not state.was_allocated
-    if waited >= state.deadline or (is_released and state.unschedulable):
+    is_released = state.allocation > 0 and not state.was_allocated and state.unschedulable
+    deadline = min(state.deadline, _TERMINATION_SECONDS) if is_released else state.deadline
+    if waited >= deadline:
         return RepairDecision(has_given_up=True)
-    return RepairDecision(recheck_after=state.deadline - waited)
+    return RepairDecision(recheck_after=deadline - waited)
 
 
 def _relocate(

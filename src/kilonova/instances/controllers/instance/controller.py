@@ -4,42 +4,31 @@ from datetime import datetime
 
 from msgspec.structs import replace
 
-from kilonova.api.durations import parse_duration
 from kilonova.api.inference_engine import InferenceEngineInstance, InstanceStatus, names
 from kilonova.api.podgang import PodGangStatus
 from kilonova.api.times import parse_time
-from kilonova.artifacts.builds import Build, BuildError
-from kilonova.instances.allocation import GROUP as ALLOCATION_GROUP
-from kilonova.instances.allocation import AllocationConstraints, AllocationRequest
-from kilonova.instances.allocation.strategies import STRATEGIES
 from kilonova.instances.builders.engine import Engine, InvalidSpec, resolve_engine
 from kilonova.instances.caches import BY_INSTANCE, list_levels
 from kilonova.instances.context import ControllerContext
-from kilonova.instances.controllers.instance.desire import (
-    FreshAllocation,
-    InstanceEvent,
-    InstancePlan,
-    Situation,
-    allocate,
-    desire,
+from kilonova.instances.controllers.instance.advisors import (
+    InstanceAdvisors,
+    Rejected,
+    get_deadline,
 )
+from kilonova.instances.controllers.instance.desire import allocate, desire
 from kilonova.instances.controllers.instance.event_handlers import InstanceEventHandlers
-from kilonova.instances.controllers.instance.evolution import get_repair_start
 from kilonova.instances.controllers.instance.health import assess_members
 from kilonova.instances.controllers.instance.observed import (
     ObservedAllocation,
     ObservedInstance,
 )
-from kilonova.instances.controllers.instance.status import Progress, build_rejected
+from kilonova.instances.controllers.instance.plan import InstanceEvent, InstancePlan, Situation
+from kilonova.instances.controllers.instance.progress import Progress
+from kilonova.instances.controllers.instance.status import build_rejected
 from kilonova.instances.controllers.instance.writer import InstanceWriter, NameTaken
-from kilonova.instances.plugins import PluginFailed, PluginSet
-from kilonova.instances.repair import GROUP as REPAIR_GROUP
-from kilonova.instances.repair import RepairDecision, RepairState
-from kilonova.instances.repair.ladder import POLICIES, ladder
 from kilonova.instances.resources import INSTANCES
 from kilonova.kube import ApiStatusError, Backoff, Conflict, Controller, Key, Result
 from kilonova.kube.controllers.expectations import Expectations
-from kilonova.kube.observability.structured_logging import get_logger
 from kilonova.kube.status import StatusThrottle, StatusWriter, find_condition
 
 _WORKERS = 16
@@ -48,9 +37,6 @@ _BACKOFF = Backoff(0.005, 30.0)
 _BUILD_RETRY_SECONDS = 30.0
 """Builds, and plug-ins, are not watched."""
 CREATION_FAILED = "CreationFailed"
-STRATEGY_FAILED = "AllocationStrategyFailed"
-
-_log = get_logger(__name__)
 
 
 def build_instance_controller(context: ControllerContext) -> Controller:
@@ -65,14 +51,6 @@ def build_instance_controller(context: ControllerContext) -> Controller:
     )
 
 
-class _Rejected(Exception):
-    """An instance that cannot be allocated as it is."""
-
-    def __init__(self, reason: str, message: str) -> None:
-        super().__init__(message)
-        self.reason = reason
-
-
 class _InstanceReconciler:
     def __init__(self, context: ControllerContext) -> None:
         self._caches = context.caches
@@ -84,8 +62,7 @@ class _InstanceReconciler:
             context.client, INSTANCES, Expectations(context.caches.instances)
         )
         self._throttle = StatusThrottle(context.settings.status_write_interval, context.monotonic)
-        self._strategies = PluginSet(ALLOCATION_GROUP, STRATEGIES, AllocationConstraints)
-        self._policies = PluginSet(REPAIR_GROUP, POLICIES, RepairDecision)
+        self._advisors = InstanceAdvisors(context, self._writer.record_events)
 
     async def reconcile(self, key: Key) -> Result | None:
         """Reconcile one instance."""
@@ -99,7 +76,7 @@ class _InstanceReconciler:
         observed = self._observe(key, instance)
         try:
             plan, recheck = await self._plan(observed)
-        except (InvalidSpec, _Rejected) as error:
+        except (InvalidSpec, Rejected) as error:
             return await self._reject(instance, error.reason, str(error))
         try:
             await self._writer.apply(observed, plan)
@@ -129,20 +106,22 @@ class _InstanceReconciler:
         """What to write, and after how many seconds to look again."""
         now, instance = self._now(), observed.instance
         if not observed.allocations:
-            build = await self._load_build(instance)
+            build = await self._advisors.load_build(instance)
             engine = resolve_engine(instance.spec, build)
-            fresh = await self._prepare(observed, engine, build, observed.next_number)
+            fresh = await self._advisors.ask_strategy(observed, engine, build, observed.next_number)
             return allocate(observed, engine, fresh, now), None
         allocation = observed.allocations[0]
         engine = resolve_engine(instance.spec, allocation.record.build)
         progress, recheck = self._assess(observed, allocation, engine, now)
         serving = self._find_serving(observed, progress, engine, now)
-        decision = await self._decide(observed, progress, now)
+        decision = await self._advisors.decide(observed, progress, now)
         fresh = None
         if decision.relocation in ("Relocate", "Release"):
-            build = await self._load_build(instance, allocation.record.build)
+            build = await self._advisors.load_build(instance, allocation.record.build)
             engine = resolve_engine(instance.spec, build)
-            fresh = await self._prepare(observed, engine, build, allocation.number + 1)
+            fresh = await self._advisors.ask_strategy(
+                observed, engine, build, allocation.number + 1
+            )
         situation = Situation(observed, engine, progress, decision, serving, fresh)
         waits = [each for each in (recheck, decision.recheck_after) if each is not None]
         return desire(situation, self._settings, now), min(waits, default=None)
@@ -160,7 +139,7 @@ class _InstanceReconciler:
             engine.agents,
             observed.find_node,
             now,
-            _get_deadline(observed.instance),
+            get_deadline(observed.instance),
         )
         progress = Progress(allocation, found.members, observed.find_node, observed.levels)
         return progress, found.recheck_after
@@ -173,91 +152,6 @@ class _InstanceReconciler:
             return None
         former, _ = self._assess(observed, observed.allocations[1], engine, now)
         return former if former.is_ready else None
-
-    async def _decide(
-        self, observed: ObservedInstance, progress: Progress, now: datetime
-    ) -> RepairDecision:
-        """The decision of the instance's policy; of the ladder, if that fails."""
-        instance, allocation = observed.instance, progress.allocation
-        name = names.reservation(instance.metadata.name, allocation.number + 1)
-        reservation = next(
-            (
-                each
-                for each in observed.own_reservations
-                if each.metadata.name == name and each.status.phase != "Expired"
-            ),
-            None,
-        )
-        is_reserved = reservation is not None and reservation.status.phase in ("Reserved", "Used")
-        unschedulable = progress.unschedulable
-        state = RepairState(
-            tuple(progress.members),
-            now,
-            _get_deadline(instance),
-            get_repair_start(allocation),
-            allocation.number,
-            was_allocated=allocation.was_allocated,
-            unschedulable="" if unschedulable is None else unschedulable.message or "unknown",
-            reservation="" if reservation is None else "Reserved" if is_reserved else "Pending",
-            reservation_since=(
-                None if reservation is None else parse_time(reservation.metadata.creation_timestamp)
-            ),
-        )
-        policy = instance.spec.repair.policy
-        try:
-            return await self._policies.call(policy, state)
-        except PluginFailed as error:
-            _log.warning(
-                "repair policy failed, using the ladder",
-                instance=f"{instance.metadata.namespace}/{instance.metadata.name}",
-                policy=policy,
-                error=str(error),
-            )
-            message = f"spec.repair.policy: {error}: using ladder"
-            event = InstanceEvent("RepairPolicyFailed", message, is_warning=True)
-            self._writer.record_events(instance, (event,))
-            return ladder(state)
-
-    async def _load_build(
-        self, instance: InferenceEngineInstance, known: Build | None = None
-    ) -> Build | None:
-        """The build that an instance names, without what is not used; None if it names none."""
-        name, load = instance.spec.build, self._settings.load_build
-        if not name or (known is not None and known.id == name):
-            return known if name else None
-        if load is None:
-            if instance.spec.target_agents is not None:
-                return None
-            fix = "set spec.targetAgents, or start the operator with a source of builds"
-            raise _Rejected("BuildUnavailable", f"spec.build: there is no source of builds: {fix}")
-        try:
-            build = await load(name)
-        except BuildError as error:
-            raise _Rejected(error.reason, f"spec.build: {error}") from error
-        return replace(build, partitions=(), annotations={})
-
-    async def _prepare(
-        self, observed: ObservedInstance, engine: Engine, build: Build | None, number: int
-    ) -> FreshAllocation:
-        """The constraints of a new allocation, from the instance's strategy."""
-        known, strategy = observed.instance.metadata, engine.spec.allocation.strategy
-        request = AllocationRequest(
-            known.namespace,
-            known.name,
-            known.labels,
-            engine.spec,
-            engine.agents,
-            engine.resource,
-            engine.count,
-            observed.levels,
-            number,
-            self._caches.nodes.store.objects,
-        )
-        try:
-            constraints = await self._strategies.call(strategy, request)
-        except PluginFailed as error:
-            raise _Rejected(STRATEGY_FAILED, f"spec.allocation.strategy: {error}") from error
-        return FreshAllocation(constraints, build)
 
     async def _reject(
         self, instance: InferenceEngineInstance, reason: str, message: str
@@ -317,10 +211,3 @@ class _InstanceReconciler:
 
 def _is_first_scheduled(old: PodGangStatus, new: PodGangStatus) -> bool:
     return old.last_scheduled is None and new.last_scheduled is not None
-
-
-def _get_deadline(instance: InferenceEngineInstance) -> float:
-    try:
-        return parse_duration(instance.spec.repair.deadline)
-    except ValueError:
-        return parse_duration(type(instance.spec.repair)().deadline)

@@ -8,9 +8,7 @@ A gang that is to change is written alone: its pods follow when the caches show 
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Literal
 
 import msgspec
 from msgspec.structs import replace
@@ -18,12 +16,10 @@ from msgspec.structs import replace
 from kilonova.api.grove.names import POD_GANG_GATE
 from kilonova.api.inference_engine import InstanceStatus, names
 from kilonova.api.json import JsonObject
-from kilonova.api.podgang import PodGang, PodGangSpec, PodGangStatus
+from kilonova.api.podgang import PodGang, PodGangSpec
 from kilonova.api.scheduling import Reservation
 from kilonova.api.scheduling_names import AVOID_NODES, QUEUE
 from kilonova.api.times import format_rfc3339
-from kilonova.artifacts.builds import Build
-from kilonova.instances.allocation import AllocationConstraints
 from kilonova.instances.builders.engine import Engine
 from kilonova.instances.builders.gang import build_gang, list_constrained_levels
 from kilonova.instances.builders.identity import Identity
@@ -31,82 +27,28 @@ from kilonova.instances.builders.pods import build_agent_pod, build_conductor_po
 from kilonova.instances.builders.reservation import build_reservation
 from kilonova.instances.builders.service import build_service
 from kilonova.instances.controllers.instance.evolution import evolve
+from kilonova.instances.controllers.instance.gang_status import build_gang_status
 from kilonova.instances.controllers.instance.observed import (
     ObservedAllocation,
     ObservedInstance,
     get_allocation,
 )
+from kilonova.instances.controllers.instance.plan import (
+    Deletion,
+    FreshAllocation,
+    InstanceEvent,
+    InstancePlan,
+    Rung,
+    Situation,
+)
 from kilonova.instances.controllers.instance.record import AllocationRecord, encode_record
 from kilonova.instances.controllers.instance.status import (
-    Progress,
-    build_gang_status,
     build_new,
     build_status,
 )
-from kilonova.instances.repair import CONDUCTOR, RepairDecision
+from kilonova.instances.repair import CONDUCTOR
 from kilonova.instances.resources import Pod
 from kilonova.instances.settings import InstanceSettings
-
-Rung = Literal["recreate", "replace-node", "relocate", "give-up"]
-
-
-@dataclass(frozen=True, slots=True)
-class InstanceEvent:
-    """An event to record."""
-
-    reason: str
-    message: str
-    is_warning: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Deletion:
-    """A pod to delete; at once, if the node on which it ran does not exist."""
-
-    pod: Pod
-    is_forced: bool
-
-
-@dataclass(frozen=True, slots=True)
-class FreshAllocation:
-    """What a new allocation is made from."""
-
-    constraints: AllocationConstraints
-    build: Build | None
-
-
-@dataclass(frozen=True, slots=True)
-class InstancePlan:
-    """What to write, in this order."""
-
-    service: JsonObject | None = None
-    reservation: JsonObject | None = None
-    gang: JsonObject | None = None
-    delete_pods: tuple[Deletion, ...] = ()
-    delete_gangs: tuple[PodGang, ...] = ()
-    delete_reservations: tuple[Reservation, ...] = ()
-    create: tuple[JsonObject, ...] = ()
-    ungate: tuple[Pod, ...] = ()
-    gang_status: tuple[PodGang, PodGangStatus] | None = None
-    status: InstanceStatus = field(default_factory=InstanceStatus)
-    events: tuple[InstanceEvent, ...] = ()
-    """After the writes that they are about."""
-    repairs: tuple[tuple[Rung, int], ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Situation:
-    """An instance with an allocation, and what a repair policy decided about it."""
-
-    observed: ObservedInstance
-    engine: Engine
-    progress: Progress
-    """Of the newest allocation."""
-    decision: RepairDecision
-    serving: Progress | None = None
-    """Of the former allocation, if that serves requests until the newest one has its nodes."""
-    fresh: FreshAllocation | None = None
-    """For a decision that makes a new allocation."""
 
 
 def allocate(

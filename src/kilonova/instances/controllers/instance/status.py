@@ -1,31 +1,19 @@
 """The status of an instance and of its gang. Pure."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 
 from msgspec.structs import replace
 
 from kilonova.api.inference_engine import (
-    AgentPlacement,
     InferenceEngineInstance,
     InstancePhase,
     InstanceStatus,
     RepairCounts,
 )
 from kilonova.api.meta import Condition
-from kilonova.api.podgang import PodGangStatus
-from kilonova.api.times import format_rfc3339
-from kilonova.instances.controllers.instance.health import was_complete
-from kilonova.instances.controllers.instance.observed import (
-    FindNode,
-    ObservedAllocation,
-    find_domain_path,
-)
+from kilonova.instances.controllers.instance.progress import UNSCHEDULABLE, Progress, is_placed
 from kilonova.instances.controllers.instance.record import AllocationRecord
-from kilonova.instances.repair import CONDUCTOR, MemberState
-from kilonova.kube.status import find_condition, with_condition
-from kilonova.scheduler.library.topology_levels import DomainPath, common_domain, format_domain
+from kilonova.kube.status import with_condition
 
 ALLOCATED, AGENTS_READY, CONDUCTOR_READY, READY, DEGRADED = (
     "Allocated",
@@ -35,80 +23,6 @@ ALLOCATED, AGENTS_READY, CONDUCTOR_READY, READY, DEGRADED = (
     "Degraded",
 )
 """Types of conditions."""
-_UNSCHEDULABLE = "Unschedulable"
-"""The condition of a gang by which the scheduler says why it is pending."""
-
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """An allocation and its members."""
-
-    allocation: ObservedAllocation
-    members: Sequence[MemberState]
-    """The agents, by index, and the conductor."""
-    find_node: FindNode
-    levels: tuple[str, ...]
-
-    @property
-    def agents(self) -> list[MemberState]:
-        """The agents, by index."""
-        return [each for each in self.members if each.index != CONDUCTOR]
-
-    @property
-    def conductor(self) -> MemberState:
-        """The conductor."""
-        return next(each for each in self.members if each.index == CONDUCTOR)
-
-    @property
-    def ready_agents(self) -> int:
-        """The number of agents that are ready."""
-        return sum(each.is_ready for each in self.agents)
-
-    @property
-    def placed_agents(self) -> int:
-        """The number of agents with a node that they can run on."""
-        return sum(is_placed(each) for each in self.agents)
-
-    @property
-    def is_placed(self) -> bool:
-        """Whether all members have a node that they can run on."""
-        return all(map(is_placed, self.members))
-
-    @property
-    def is_ready(self) -> bool:
-        """Whether all members are ready."""
-        return all(each.is_ready for each in self.members)
-
-    @property
-    def was_ready(self) -> bool:
-        """Whether all members of this allocation were ready once."""
-        return self.allocation.gang.status.last_ready is not None
-
-    @property
-    def unschedulable(self) -> Condition | None:
-        """What the scheduler says of pending members; None if it has not said anything."""
-        found = find_condition(self.allocation.gang.status.conditions, _UNSCHEDULABLE)
-        return found if found is not None and found.status == "True" else None
-
-    def list_placements(self) -> tuple[AgentPlacement, ...]:
-        """Where the agents are that have a node."""
-        return tuple(
-            AgentPlacement(each.index, each.node, format_domain(self._find_path(each)))
-            for each in self.agents
-            if each.node
-        )
-
-    def find_domain(self) -> str:
-        """The smallest domain that has all agents; empty if there is none."""
-        return format_domain(common_domain(map(self._find_path, self.agents)))
-
-    def _find_path(self, member: MemberState) -> DomainPath:
-        return find_domain_path(self.find_node, member.node, self.levels)
-
-
-def is_placed(member: MemberState) -> bool:
-    """Whether a member has a node that it can run on."""
-    return bool(member.node) and not member.is_broken
 
 
 def build_status(
@@ -184,45 +98,6 @@ def build_new(instance: InferenceEngineInstance, agents: int, now: datetime) -> 
     )
 
 
-def build_gang_status(progress: Progress, now: datetime, *, is_created: bool) -> PodGangStatus:
-    """The part of the gang's status that is not the scheduler's."""
-    allocation = progress.allocation
-    old, generation = allocation.gang.status, allocation.gang.metadata.generation
-    is_placed_now, is_ready = progress.is_placed, progress.is_ready
-    facts = (
-        # It stays so when pods are deleted: these are replaced by others, in another generation.
-        ("Initialized", is_created or was_complete(allocation), "PodGangPodsCreat", "created"),
-        ("Scheduled", is_placed_now, "ScheduledPods", "placed"),
-        ("Ready", is_ready, "ReadyPods", "ready"),
-    )
-    conditions: tuple[Condition, ...] = ()
-    for type_, is_true, reason, verb in facts:
-        found = find_condition(old.conditions, type_)
-        kept = (*conditions, found) if found is not None else conditions
-        condition = Condition(
-            type_,
-            "True" if is_true else "False",
-            _get_reason(reason, is_true=is_true),
-            f"all pods are {verb}" if is_true else f"not all pods are {verb}",
-            observed_generation=generation,
-        )
-        conditions = with_condition(kept, condition, now)
-    stamp = format_rfc3339(now)
-    return PodGangStatus(
-        phase="Running" if is_ready else "Starting" if is_placed_now else "Pending",
-        conditions=conditions,
-        # They stay, so that the scheduler releases no member because another one is missing.
-        last_scheduled=old.last_scheduled or (stamp if is_placed_now else None),
-        last_ready=old.last_ready or (stamp if is_ready else None),
-    )
-
-
-def _get_reason(noun: str, *, is_true: bool) -> str:
-    if noun.endswith("Creat"):
-        return f"{noun}ed" if is_true else f"{noun}ionPending"
-    return f"{'Sufficient' if is_true else 'Insufficient'}{noun}"
-
-
 def _get_phase(progress: Progress, *, has_given_up: bool, is_relocating: bool) -> InstancePhase:
     if is_relocating:
         return "Relocating"
@@ -293,7 +168,7 @@ def _build_allocated(progress: Progress) -> Condition:
     found = progress.unschedulable
     if found is None:
         return Condition(ALLOCATED, "False", "WaitingForScheduler", message)
-    reason = found.reason or _UNSCHEDULABLE
+    reason = found.reason or UNSCHEDULABLE
     return Condition(ALLOCATED, "False", reason, f"{message}: {found.message}")
 
 

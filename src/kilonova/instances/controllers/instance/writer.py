@@ -16,8 +16,8 @@ from kilonova.api.json import JsonObject
 from kilonova.api.meta import Metadata
 from kilonova.api.podgang import PodGang, PodGangStatus
 from kilonova.instances.context import ControllerContext
-from kilonova.instances.controllers.instance.desire import Deletion, InstanceEvent, InstancePlan
 from kilonova.instances.controllers.instance.observed import ObservedInstance
+from kilonova.instances.controllers.instance.plan import Deletion, InstanceEvent, InstancePlan
 from kilonova.instances.resources import (
     GANGS,
     INSTANCES,
