@@ -143,7 +143,7 @@ class ClusterDeploymentStatus(
     """The number of ready ones."""
     unallocatable: CountOrZero = 0
     """The number that it cannot place."""
-    additional: CountOrZero | None = None
+    additional: Count | None = None
     """How many more it could place."""
     release: str = ""
     """The release that it is to run."""
