@@ -34,8 +34,9 @@ from tests.harness.campaigns import limit_examples
 
 NAMES = ("a", "b", "c", "d")
 RELEASES = ("v1", "v2", "v3")
-SIZES = {"chat": 2, "code": 3}
-"""Accelerators of an instance of each deployment."""
+DEPLOYMENTS = ("chat", "code")
+AGENTS = 2
+"""Accelerators of an instance."""
 PASSES = settings(max_examples=limit_examples(200), deadline=None)
 RUNS = settings(max_examples=limit_examples(40), deadline=None)
 HEALTH: tuple[ClusterHealth, ...] = ("Healthy", "Healthy", "Healthy", "Suspect", "Lost")
@@ -91,7 +92,7 @@ def fleets(draw: st.DrawFn) -> FleetInput:
     found = {name: draw(clusters(name)) for name in names}
     reports: dict[str, list[ObservedDeployment]] = {name: [] for name in names}
     deployments: list[Deployment] = []
-    for name in SIZES:
+    for name in DEPLOYMENTS:
         cells: list[ClusterDeploymentStatus] = []
         for cluster in names:
             count, told = draw(st.integers(0, 6)), draw(st.sampled_from(RELEASES))
@@ -114,7 +115,7 @@ def fleets(draw: st.DrawFn) -> FleetInput:
     return FleetInput(
         clusters=inputs,
         deployments=deployments,
-        releases={(NAMESPACE, name): release(name, 2) for name in RELEASES},
+        releases={(NAMESPACE, name): release(name, AGENTS) for name in RELEASES},
         now=START,
         observing_since=START - timedelta(seconds=draw(st.sampled_from([0, 600]))),
     )
@@ -222,35 +223,31 @@ def test_numbers_stay_within_bounds(fleet: FleetInput) -> None:
 def test_no_accelerator_is_promised_twice(fleet: FleetInput) -> None:
     plan = plan_fleet(fleet)
     minima = {
-        (deployment.metadata.name, each.cluster): each.min
+        (deployment.metadata.name, each.cluster)
         for deployment in fleet.deployments
         for each in deployment.spec.placements
+        if each.min
     }
-    for given_cluster in fleet.clusters:
-        name = given_cluster.cluster.metadata.name
-        observed = given_cluster.observed
-        assert observed is not None
-        free = observed.accelerators[0].free
-        promised = 0
-        for deployment, cluster, old, new in list_cells(fleet, plan):
-            if cluster != name:
+    for cluster in fleet.clusters:
+        name = cluster.cluster.metadata.name
+        assert cluster.observed is not None
+        free = cluster.observed.accelerators[0].free
+        promised = added = 0
+        for deployment, where, old, new in list_cells(fleet, plan):
+            if where != name:
                 continue
             report = report_of(fleet, name, deployment.metadata.name)
-            placed = 0 if report is None else report.placed + report.unallocatable
-            added = max(0, new.desired - old.desired)
-            # A minimum is asked for whether or not it fits.
-            asked = minima.get((deployment.metadata.name, name), 0)
-            beyond = max(0, min(added, new.desired - asked))
-            if not beyond:
-                continue
-            promised = sum(
-                2 * max(0, each.desired - (found.placed + found.unallocatable if found else 0))
-                for owner, other, _, each in list_cells(fleet, plan)
-                if other == name
-                for found in (report_of(fleet, name, owner.metadata.name),)
-            )
-            forced = 2 * sum(minima.get((other, name), 0) for other in SIZES)
-            assert promised <= free + forced or placed > old.desired
+            settled = 0 if report is None else report.placed + report.unallocatable
+            promised += AGENTS * max(0, new.desired - settled)
+            grown = max(0, new.desired - old.desired)
+            added += grown
+            if grown and (deployment.metadata.name, name) not in minima:
+                assert report is not None
+                assert report.additional_replicas is not None
+                assert grown <= report.additional_replicas
+        # A minimum is asked for whether or not it fits.
+        if added and not any(where == name for _, where in minima):
+            assert promised <= free
 
 
 @PASSES

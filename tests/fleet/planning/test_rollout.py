@@ -158,3 +158,13 @@ def test_cluster_that_joins_during_a_wave_gets_the_stable_release(fleet: Simulat
     fleet.configure("b", evacuated=True)
     fleet.run(20)
     assert fleet.cell("c").release == "v1"
+
+
+def test_duration_that_is_too_long_stops_no_other_deployment(fleet: SimulatedFleet) -> None:
+    """The schema lets it pass, and not every hub has our webhook."""
+    fleet.deploy("other", replicas=3, rollout=Rollout(bake_time="9999999999h"))
+    fleet.run(60)
+    assert sum(fleet.counts("other").values()) == 3
+    fleet.deploy(replicas=7)
+    fleet.run(30)
+    assert sum(fleet.counts().values()) == 7

@@ -197,7 +197,8 @@ class DeploymentStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     desired: RequiredCountOrZero = 0
     """The number of instances that are to run."""
     observed: RequiredCountOrZero = 0
-    """The number of instances; of clusters that are not reachable, those last observed."""
+    """The number of instances; of a cluster that is not reachable, those last observed, until they
+    are placed elsewhere."""
     ready: RequiredCountOrZero = 0
     """The number of ready ones."""
     unallocatable: RequiredCountOrZero = 0

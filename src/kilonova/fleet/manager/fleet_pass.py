@@ -141,8 +141,7 @@ class FleetLeader:
                 continue
             else:
                 chosen = found
-                # Before the finalizer is there, the object could vanish unnoticed.
-                if FINALIZER not in found.metadata.finalizers and document is None:
+                if not _may_save(found, document) and key.kind != "Release":
                     continue
             status = self._find_status(key, chosen, document)
             yield key, replace(chosen, status=status)
@@ -241,6 +240,8 @@ class FleetLeader:
     ) -> None:
         stored = self._state.saved.get(key)
         old = None if stored is None else stored.document
+        if not _may_save(found, old):
+            return
         document = SavedObject(
             kind=key.kind,
             namespace=key.namespace,
@@ -271,6 +272,11 @@ class FleetLeader:
                 why=decision.why,
                 epoch=format_epoch(self._state.term.epoch),
             )
+
+
+def _may_save(found: HubObject, saved: SavedObject | None) -> bool:
+    """Before the finalizer is there, an object could be deleted unnoticed, and be restored."""
+    return saved is not None or FINALIZER in found.metadata.finalizers
 
 
 def _is_saved(old: SavedObject, new: SavedObject) -> bool:

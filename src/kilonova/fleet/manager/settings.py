@@ -23,6 +23,6 @@ class ManagerSettings:
     """How long a new leader waits for its hub before it goes on with what is saved."""
     store_timeout: float = 20.0
     """After this time a request to the store has failed."""
-    seen_interval: float = 20.0
+    seen_interval: float = 10.0
     """How often the time of the last report is written to a Cluster's status, if nothing else
     changes."""

@@ -115,7 +115,7 @@ def build_manifest(deployment: DesiredDeployment, epoch: int) -> JsonObject:
         "spec": {
             "replicas": deployment.replicas,
             "release": deployment.release,
-            "template": _drop_none(template),
+            "template": {name: each for name, each in template.items() if each or each == 0},
         },
     }
 
@@ -131,7 +131,3 @@ def select_relocated(
 ) -> list[tuple[str, str]]:
     """The instances (name and uid) that a relocation is about, of those that cannot be placed."""
     return sorted(instances)[: relocation.instances]
-
-
-def _drop_none(value: JsonObject) -> JsonObject:
-    return {name: each for name, each in value.items() if each is not None}

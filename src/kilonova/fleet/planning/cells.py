@@ -3,13 +3,12 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from kilonova.api.durations import parse_duration
 from kilonova.api.fleet import Cluster, ClusterStatus
 from kilonova.api.inference_engine import ClusterDeploymentStatus, Deployment
 from kilonova.fleet.documents import ObservedDeployment
 from kilonova.fleet.planning.health import HealthTimes, is_due, settled_at
 from kilonova.fleet.planning.placement import State
-from kilonova.fleet.planning.selection import Bounds, find_bounds
+from kilonova.fleet.planning.selection import Bounds, find_bounds, read_seconds
 
 _UNKNOWN = ClusterDeploymentStatus(cluster="")
 _RETURNED_STABILITY = 0.25
@@ -128,7 +127,7 @@ def _find_state(
     if status.health == "Unknown":
         return "held", "it has never reported"
     if not view.is_reachable:
-        if spec.evacuated or is_due(status, parse_duration(failover.after), times):
+        if spec.evacuated or is_due(status, read_seconds(failover.after), times):
             return "gone", f"no report since {since}: its instances are placed elsewhere"
         state: State = "returning" if status.losses else "held"
         return state, f"no report since {since}: instances count as last observed"
@@ -136,7 +135,7 @@ def _find_state(
         return "leaving", "the cluster is evacuated"
     if bounds is None:
         return "leaving", "no placement selects the cluster"
-    until = settled_at(status, parse_duration(failover.failback_after))
+    until = settled_at(status, read_seconds(failover.failback_after))
     if until is not None and times.now < until:
         return "returning", f"reachable again since {status.healthy_since}: nothing is changed yet"
     return "open", "cordoned" if spec.cordoned else ""

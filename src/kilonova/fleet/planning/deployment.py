@@ -197,4 +197,19 @@ class _Placer:
             return f"at its maximum of {candidate.high}"
         if not observed.additional_replicas:
             return f"no further instance fits: {observed.message}".rstrip(": ")
-        return f"weight {cell.weight:g}" if cell.weight else "its weight is 0"
+        return _describe_score(cell, candidate.domain if self.deployment.spec.spread else "")
+
+
+def _describe_score(cell: Cell, domain: str) -> str:
+    """What decides how many instances a cluster gets, beside what fits."""
+    spec, bounds = cell.view.cluster.spec, cell.bounds
+    parts = [f"weight {spec.weight}"]
+    if bounds is not None and bounds.weight != 1:
+        parts.append(f"of the placement {bounds.weight}")
+    if spec.cost:
+        parts.append(f"cost {spec.cost:g}")
+    if domain and domain != cell.name:
+        parts.append(f"spread over {domain}")
+    if cell.stability < 1:
+        parts.append("lost lately")
+    return ", ".join(parts)

@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from kilonova.api.durations import parse_duration
 from kilonova.api.fleet import ClusterStatus
 from kilonova.api.inference_engine import Deployment, Release
 from kilonova.fleet.documents import ObservedDeployment
@@ -27,7 +26,7 @@ from kilonova.fleet.planning.model import (
     ObjectKey,
 )
 from kilonova.fleet.planning.report import list_decisions, list_events
-from kilonova.fleet.planning.selection import count_total
+from kilonova.fleet.planning.selection import count_total, read_seconds
 from kilonova.fleet.planning.status import build_deployment_status, build_release_statuses
 
 _NO_DEPLOYMENTS: Mapping[ObjectKey, ObservedDeployment] = {}
@@ -187,7 +186,7 @@ def _find_failover_times(deployments: Sequence[Deployment]) -> dict[str, float]:
     """By cluster, the least time after which a deployment's instances are placed elsewhere."""
     times: dict[str, float] = {}
     for each in deployments:
-        after = parse_duration(each.spec.failover.after)
+        after = read_seconds(each.spec.failover.after)
         for found in each.status.clusters:
             if found.desired:
                 times[found.cluster] = min(after, times.get(found.cluster, after))

@@ -3,9 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from kilonova.api.durations import parse_duration
 from kilonova.api.fleet import Cluster
 from kilonova.api.inference_engine import ClusterSelector, DeploymentSpec
 
+_FOREVER_SECONDS = 1e9
 REGION = "region"
 CLUSTER = "cluster"
 
@@ -56,3 +58,12 @@ def find_domain(spec: DeploymentSpec, cluster: Cluster) -> str:
     if spec.spread.by == REGION:
         return cluster.spec.region
     return cluster.metadata.labels.get(spec.spread.by, "")
+
+
+def read_seconds(duration: str) -> float:
+    """The seconds of a duration. One that is too long to be valid, which the schema of the API lets
+    pass, is a very long time: it must not stop the pass for all others."""
+    try:
+        return parse_duration(duration)
+    except ValueError:
+        return _FOREVER_SECONDS

@@ -32,11 +32,14 @@ def build_deployment_status(plan: DeploymentPlan, now: datetime) -> DeploymentSt
     clusters = tuple(
         status for each in plan.cells if (status := _build_cell(plan, each, now)) is not None
     )
+    # Instances that were placed elsewhere do not count twice.
+    replaced = {each.cell.name for each in plan.cells if each.cell.state == "gone"}
+    counted = [each for each in clusters if each.cluster not in replaced]
     stuck = sum(each.cell.stuck for each in plan.cells if each.added >= 0)
     unallocatable = plan.unplaced + stuck
     conditions = deployment.status.conditions
     for each in (
-        _build_available(plan, clusters),
+        _build_available(plan, counted),
         *rollout.conditions,
         _build_allocated(plan, unallocatable),
     ):
@@ -44,8 +47,8 @@ def build_deployment_status(plan: DeploymentPlan, now: datetime) -> DeploymentSt
     return DeploymentStatus(
         observed_generation=deployment.metadata.generation,
         desired=plan.total,
-        observed=sum(each.observed for each in clusters),
-        ready=sum(each.ready for each in clusters),
+        observed=sum(each.observed for each in counted),
+        ready=sum(each.ready for each in counted),
         unallocatable=unallocatable,
         release=rollout.release,
         current_wave=rollout.current_wave,

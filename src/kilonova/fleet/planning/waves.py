@@ -6,12 +6,11 @@ from datetime import datetime, timedelta
 
 from msgspec.structs import replace
 
-from kilonova.api.durations import parse_duration
 from kilonova.api.fleet import Cluster
 from kilonova.api.inference_engine import Rollout, WaveStatus
 from kilonova.api.times import format_rfc3339, parse_time
 from kilonova.fleet.documents import ObservedDeployment
-from kilonova.fleet.planning.selection import selects
+from kilonova.fleet.planning.selection import read_seconds, selects
 
 REMAINING = "remaining"
 """The last wave, if `spec.rollout.waves` leaves clusters out."""
@@ -114,7 +113,7 @@ def _await_ready(
     if not waiting:
         return replace(status, phase="Baking", ready_since=format_rfc3339(now), message="")
     where = ", ".join(waiting)
-    deadline = parse_duration(rollout.progress_deadline)
+    deadline = read_seconds(rollout.progress_deadline)
     if status.started is not None and _is_over(status.started, deadline, now):
         message = f"not ready within {rollout.progress_deadline}: {where}"
         return replace(status, phase="Failed", message=message)
@@ -123,7 +122,7 @@ def _await_ready(
 
 def _bake(status: WaveStatus, rollout: Rollout, now: datetime) -> WaveStatus:
     times: Mapping[str, str | None] = {each.name: each.bake_time for each in rollout.waves}
-    bake_time = parse_duration(times.get(status.name) or rollout.bake_time)
+    bake_time = read_seconds(times.get(status.name) or rollout.bake_time)
     if status.ready_since is not None and _is_over(status.ready_since, bake_time, now):
         return replace(status, phase="Done")
     return status
