@@ -21,7 +21,7 @@ from tests.fleet.support.fleet_lab import DEPLOYMENTS, RELEASES
 from tests.harness.console_scripts import write_console_scripts
 from tests.harness.kubectl import Kubectl
 from tests.instances.controllers.instance.test_instances_on_servers import POOL, instance_servers
-from tests.instances.instance_cluster import INSTANCES, instance
+from tests.instances.instance_cluster import EVENTS, INSTANCES, instance
 from tests.local.embedded_cluster import wait_for_condition
 
 NAME = "example-llama-32-90b-vision-2"
@@ -69,6 +69,7 @@ async def test_commands_print_what_their_users_expect(api: Api, run: Run) -> Non
         await wait_until_ready(client, api.namespace, recreated=0)
         await client.evict(f"{NAME}-agent-7", api.namespace)
         await wait_until_ready(client, api.namespace, recreated=1)
+        await wait_for_event(client, api.namespace, "AgentPodsRecreated")
         await asyncio.to_thread(check_instance_commands, run, api.namespace)
         await asyncio.to_thread(check_events, run, api.namespace)
         await asyncio.to_thread(check_fleet_commands, run, api.namespace)
@@ -100,6 +101,14 @@ async def wait_until_ready(client: Client, namespace: str, *, recreated: int) ->
         await wait_for_condition(is_ready, within=180)
     except AssertionError:
         raise AssertionError(f"status: {status}") from None
+
+
+async def wait_for_event(client: Client, namespace: str, reason: str) -> None:
+    async def is_recorded() -> bool:
+        found = await client.list(EVENTS, namespace)
+        return any(each["reason"] == reason for each in found.items)
+
+    await wait_for_condition(is_recorded)
 
 
 def check_instance_commands(run: Run, namespace: str) -> None:
