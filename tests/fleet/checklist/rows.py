@@ -117,6 +117,8 @@ SECTIONS: dict[str, tuple[Row, ...]] = {
                 f"{_STORE}/test_linearizability.py::test_lease_store_is_linearizable",
                 f"{_STORE}/test_election_machine.py::TestManagersOnAFailingNetwork",
                 f"{_FLEET}::test_another_region_takes_over_with_its_own_hub",
+                "fleet/commands/test_endpoint.py::"
+                "test_replaced_store_is_reclaimed_and_keeps_its_epoch",
             ),
         ),
         Row(
@@ -130,6 +132,7 @@ SECTIONS: dict[str, tuple[Row, ...]] = {
                 f"{_FAILOVER}::test_scaling_down_does_not_wait_for_a_suspect_member",
                 f"{_FAILOVER}::test_half_of_the_members_gone_at_once_freezes_the_fleet",
                 f"{_FLEET}::test_lost_member_is_replaced_and_drained_when_it_returns",
+                "fleet/test_failover_story.py::test_failover_story_runs_as_written",
                 f"{_FLEET}::test_members_go_on_without_manager_and_without_store",
             ),
         ),
@@ -138,6 +141,8 @@ SECTIONS: dict[str, tuple[Row, ...]] = {
             "so: `spec.mask`, added by a target of kustomize, moves every cluster at once; "
             "`kilonova fleet mask` does without gitops",
             (
+                "fleet/test_mask_targets.py::"
+                "test_mask_targets_leave_a_release_and_a_cluster_until_they_are_removed",
                 f"{_ROLLOUT}::test_masked_release_is_left_by_all_clusters_at_once",
                 f"{_ROLLOUT}::test_mask_wins_in_a_frozen_fleet",
                 "fleet/commands/test_release_changes.py::test_mask_says_where_clusters_go",
@@ -207,8 +212,10 @@ SECTIONS: dict[str, tuple[Row, ...]] = {
         ),
         Row(
             "N14: manifests for kustomize and gitops",
-            "so: `kubectl apply -k` of `deploy/operator`, `deploy/fleet` and `deploy/member`",
+            "so: `kubectl apply -k` of `deploy/operator`, `deploy/fleet` and `deploy/member`; the "
+            "example of a fleet is a repository with a base, production and mask targets",
             (
+                "examples/test_fleet_examples.py::test_examples_are_accepted",
                 f"{_DEPLOYED_FLEET}::test_release_is_rolled_out_by_deployed_manager_and_agent",
                 f"{_DEPLOYED_FLEET}::test_service_accounts_have_no_other_permissions",
                 "instances/process/test_deployed_instances.py::"
