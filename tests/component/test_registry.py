@@ -108,7 +108,7 @@ def test_the_process_of_a_component_must_exist() -> None:
     [
         (lambda: Component(name="My Part", summary=""), "component 'My Part': want lower-case"),
         (lambda: Command("list", "some.module"), "'some.module' is not a reference: want package"),
-        (lambda: ProcessPart(name="car"), "process car has neither `assemble` nor `command`"),
+        (lambda: ProcessPart(name="car"), "process car has no `assemble`, `command` or `webhooks`"),
     ],
 )
 def test_invalid_values_are_rejected(build: object, message: str) -> None:

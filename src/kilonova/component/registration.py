@@ -83,8 +83,8 @@ class ProcessPart:
     def __post_init__(self) -> None:
         _require_name("process", self.name)
         _require_references(f"process {self.name}", self.assemble, self.command, self.webhooks)
-        if not (self.assemble or self.command):
-            raise ValueError(f"process {self.name} has neither `assemble` nor `command`")
+        if not (self.assemble or self.command or self.webhooks):
+            raise ValueError(f"process {self.name} has no `assemble`, `command` or `webhooks`")
 
 
 @dataclass(frozen=True, slots=True)

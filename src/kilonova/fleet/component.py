@@ -90,4 +90,15 @@ COMPONENTS = (
             deploy="deploy/member",
         ),
     ),
+    Component(
+        name="fleet-admission",
+        summary="The admission of a fleet's Deployments, by the operator of its hub.",
+        order=65,
+        kinds=("deployments.inference-engine.groq.io",),
+        process=ProcessPart(
+            name="operator",
+            webhooks="kilonova.fleet.admission:build_webhook_set",
+            deploy="deploy/operator",
+        ),
+    ),
 )

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from kilonova.cli.install import install_definitions
-from kilonova.kube import Client, unstructured_resource
+from kilonova.kube import Client, Invalid, unstructured_resource
 from tests.conftest import Api
 from tests.fleet.support.fleet_lab import CLUSTERS, DEPLOYMENTS, EVENTS, RELEASES
 from tests.fleet.support.instance_controller import (
@@ -22,8 +22,15 @@ from tests.fleet.support.instance_controller import (
 from tests.harness.kubectl import Kubectl
 from tests.harness.permissions import ServiceAccount
 from tests.local.embedded_cluster import wait_for_condition
-from tests.workloads.process.operator_process import component_process, write_token_kubeconfig
-from tests.workloads.process.test_deployed_operator import wait_until
+from tests.workloads.process.operator_process import (
+    component_process,
+    operator_process,
+    write_token_kubeconfig,
+)
+from tests.workloads.process.test_deployed_operator import build_account, wait_until
+from tests.workloads.process.test_deployed_operator import deployed as deployed_operator
+
+__all__ = ["deployed_operator"]
 
 ROOT = Path(__file__).parents[3]
 NAMESPACE = "kilonova-system"
@@ -203,3 +210,18 @@ def test_service_accounts_have_no_other_permissions(deployed: Api) -> None:
         account = ServiceAccount(deployed, NAMESPACE, name)
         table = {**dict.fromkeys(acts, True), **dict.fromkeys(CANNOT, False)}
         assert {act: account.is_allowed(*act) for act in table} == table, name
+
+
+async def test_operator_of_the_hub_rejects_invalid_deployments(
+    deployed_operator: Api, tmp_path: Path
+) -> None:
+    api = deployed_operator
+    kubeconfig = write_token_kubeconfig(
+        api.access, tmp_path / "account", build_account(api).request_token()
+    )
+    spec = {"release": "v1", "replicas": 1, "placements": [{"cluster": "a", "min": 2}]}
+    body = {"metadata": {"name": "chat"}, "spec": spec}
+    with operator_process(kubeconfig, tmp_path, "--webhook-url", "https://127.0.0.1:0"):
+        async with api.client() as client:
+            with pytest.raises(Invalid, match="must not be less than the sum of the minima"):
+                await client.create(DEPLOYMENTS, body, api.namespace)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from kilonova.fleet.admission import CONFIGURATION_NAME as FLEET_CONFIGURATION_NAME
 from kilonova.gpu.admission import CONFIGURATION_NAME as GPU_CONFIGURATION_NAME
 from kilonova.instances.admission import CONFIGURATION_NAME as INSTANCES_CONFIGURATION_NAME
 from kilonova.workloads.admission import CONFIGURATION_NAME
@@ -19,7 +20,12 @@ from tests.harness.server_process import ServerProcess
 
 _SOURCE = Path(__file__).parents[3] / "src"
 _WEBHOOKS = "/apis/admissionregistration.k8s.io/v1/{}webhookconfigurations/{}"
-_CONFIGURATIONS = (CONFIGURATION_NAME, GPU_CONFIGURATION_NAME, INSTANCES_CONFIGURATION_NAME)
+_CONFIGURATIONS = (
+    CONFIGURATION_NAME,
+    GPU_CONFIGURATION_NAME,
+    INSTANCES_CONFIGURATION_NAME,
+    FLEET_CONFIGURATION_NAME,
+)
 
 
 @dataclass(frozen=True)
@@ -84,7 +90,7 @@ def component_process(
 
 
 def delete_webhook_configurations(access: ServerAccess) -> None:
-    """Allow sets, GPU objects and instances to be stored without an operator again."""
+    """Allow sets, GPU objects, instances and fleets to be stored without an operator again."""
     for kind in ("mutating", "validating"):
         for name in _CONFIGURATIONS:
             access.request("DELETE", _WEBHOOKS.format(kind, name))

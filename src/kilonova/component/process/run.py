@@ -30,6 +30,8 @@ async def assemble_parts(process: Process, process_name: str) -> None:
     """
     for each in _parts_of(find_components(), process_name):
         assert each.process is not None
+        if not each.process.assemble:
+            continue
         missing = await unserved_kinds(process.client, each.kinds)
         if missing and each.name == process_name:
             raise not_installed_error(missing)
@@ -54,5 +56,5 @@ def _parts_of(components: Iterable[Component], process_name: str) -> list[Compon
     return [
         each
         for each in components
-        if each.process is not None and each.process.name == process_name and each.process.assemble
+        if each.process is not None and each.process.name == process_name
     ]
