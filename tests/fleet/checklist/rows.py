@@ -35,7 +35,7 @@ SECTIONS: dict[str, tuple[Row, ...]] = {
                 f"{_LIFECYCLE}::test_instance_becomes_ready_in_the_tightest_domain",
                 f"{_LIFECYCLE}::test_two_instances_never_share_an_accelerator",
                 f"{_REPAIR}::test_node_is_replaced_by_a_spare_one_of_the_same_domain",
-                f"{_ON_SERVERS}::test_instance_runs_is_repaired_and_deleted",
+                f"{_ON_SERVERS}::test_instance_runs_and_is_repaired",
                 "instances/process/test_supernova.py::"
                 "test_process_makes_instances_and_what_they_become",
             ),
@@ -197,7 +197,7 @@ SECTIONS: dict[str, tuple[Row, ...]] = {
                 f"{_PLUGIN_FAILURES}::test_build_says_what_the_spec_leaves_out",
                 "artifacts/builds/test_build_sources.py::test_build_is_loaded_as_it_was_saved",
                 "artifacts/builds/test_build_sources.py::test_damaged_build_is_rejected",
-                f"{_ON_SERVERS}::test_instance_runs_is_repaired_and_deleted",
+                f"{_ON_SERVERS}::test_instance_runs_and_is_repaired",
             ),
         ),
         Row(
