@@ -1,12 +1,14 @@
 """Manager and agents together: a hub and three members in virtual time."""
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 from kilonova.fleet.documents import DESIRED, OBSERVED
 from kilonova.fleet.store import FleetStore
+from kilonova.fleet.store.epochs import generation_of
 from kilonova.kube import Client, NotFound
-from tests.fleet.store.stores import MemoryStore
+from tests.fleet.store.stores import Bucket, MemoryStore
 from tests.fleet.support.fleet_lab import (
     CLUSTERS,
     DEPLOYMENTS,
@@ -14,6 +16,7 @@ from tests.fleet.support.fleet_lab import (
     INSTANCES,
     NAMESPACE,
     RELEASES,
+    STORE,
     FleetLab,
     run_hub,
     run_lab,
@@ -293,3 +296,57 @@ async def test_metrics_show_clusters_replicas_and_leaders() -> None:
         await lab.managers["nebula-a"].stop()
         assert read("kilonova_fleet_leader") == 0
         assert read("kilonova_fleet_clusters_reachable") is None
+
+
+async def test_store_whose_region_is_lost_is_replaced_while_clusters_serve(tmp_path: Path) -> None:
+    """The former store cannot be read any more: the hub has what was declared, and the members what
+    they run."""
+    file = tmp_path / "endpoint"
+    file.write_text(STORE)
+    async with run_lab(THREE, source=f"@{file}") as lab:
+        await deploy_evenly(lab)
+        store = FleetStore(MemoryStore(lab.bucket))
+        before = await store.read(DESIRED, "a")
+        assert before is not None
+        del lab.buckets[STORE]
+        for each in (*lab.managers.values(), *(one.agent for one in lab.members.values())):
+            each.link.cut = True
+        await asyncio.sleep(600)
+        assert await lab.count_ready() == 6
+        lab.buckets["/other"] = Bucket()
+        for each in (*lab.managers.values(), *(one.agent for one in lab.members.values())):
+            each.link.cut = False
+        file.write_text("/other")
+        replacement = FleetStore(MemoryStore(lab.buckets["/other"]))
+
+        async def is_led() -> bool:
+            assert await lab.count_ready() >= 6
+            found = await replacement.read(OBSERVED, "a")
+            if found is None:
+                return False
+            return generation_of(found.document.accepted_epoch) > generation_of(
+                before.document.epoch
+            )
+
+        await lab.wait_for(is_led, within=300)
+        await lab.change(replicas=9)
+        await lab.wait_ready(9)
+        assert "ClusterLost" not in await lab.list_reasons()
+
+
+async def test_half_of_the_members_gone_at_once_moves_nothing() -> None:
+    async with run_lab({"a": 20, "b": 20, "c": 20, "d": 20}) as lab:
+        await lab.create_release("v1")
+        await lab.deploy(replicas=8, failover=FAILOVER)
+        await lab.wait_ready(8)
+        before = await lab.get_desired()
+        for name in ("a", "b"):
+            lab.members[name].partition()
+        await lab.wait_health("a", "Suspect")
+        await asyncio.sleep(600)
+        assert await lab.get_desired() == before
+        conditions = {each["type"]: each for each in (await lab.get_status())["conditions"]}
+        assert conditions["Paused"]["reason"] == "FleetFrozen"
+        lab.members["a"].partition(False)
+        await lab.wait_health("b", "Lost")
+        await lab.wait_health("a", "Healthy")

@@ -33,6 +33,7 @@ DEPLOYMENTS = unstructured_resource(
 RELEASES = unstructured_resource("inference-engine.groq.io", "v1", "releases", "Release", True)
 EVENTS = unstructured_resource("", "v1", "events", "Event", True)
 NAMESPACE = "default"
+STORE = "/memory"
 FAST = PlanSettings(suspect_after=20.0, probe_timeout=10.0)
 
 __all__ = [
@@ -43,6 +44,7 @@ __all__ = [
     "INSTANCE_DEPLOYMENTS",
     "NAMESPACE",
     "RELEASES",
+    "STORE",
     "FleetLab",
     "run_hub",
     "run_lab",
@@ -107,7 +109,10 @@ class LabMember:
 class FleetLab:
     """The fleet and a user's client of the hub."""
 
-    bucket: Bucket
+    buckets: dict[str, Bucket]
+    """By endpoint."""
+    source: str
+    """The endpoint, as on the command line."""
     hub: EmbeddedCluster
     client: Client
     members: dict[str, LabMember] = field(default_factory=dict[str, LabMember])
@@ -115,15 +120,20 @@ class FleetLab:
     registry: CollectorRegistry = field(default_factory=CollectorRegistry)
     """The metrics of the last manager."""
 
+    @property
+    def bucket(self) -> Bucket:
+        """The first store."""
+        return self.buckets[STORE]
+
     def add_manager(self, name: str = "nebula-a", hub: EmbeddedCluster | None = None) -> Running:
         cluster = hub or self.hub
         link = Link()
         self.registry = CollectorRegistry()
         manager = build_manager(
             cluster.client("system:admin"),
-            EndpointSource("/memory"),
+            EndpointSource(self.source),
             ManagerSettings(plan=FAST, register_members=True, hub_timeout=5.0),
-            open_store=_opener(self.bucket, link),
+            open_store=_opener(self.buckets, link),
             identity=name,
             now=LoopClock().now,
             monotonic=loop_time,
@@ -142,8 +152,8 @@ class FleetLab:
         member = build_member(
             client,
             MemberSettings(name, namespace="kube-system", region=f"region-{name}"),
-            EndpointSource("/memory"),
-            open_store=_opener(self.bucket, link),
+            EndpointSource(self.source),
+            open_store=_opener(self.buckets, link),
             now=LoopClock().now,
             monotonic=loop_time,
             new_id=cluster.new_id,
@@ -208,8 +218,13 @@ class FleetLab:
         await self.wait_for(holds, within)
 
 
-def _opener(bucket: Bucket, link: Link) -> Callable[[str], FleetStore]:
-    return lambda endpoint: FleetStore(MemoryStore(bucket, link=link))
+def _opener(buckets: dict[str, Bucket], link: Link) -> Callable[[str], FleetStore]:
+    def open_store(endpoint: str) -> FleetStore:
+        bucket = buckets.get(endpoint)
+        lost = Link(cut=True)
+        return FleetStore(MemoryStore(bucket or Bucket(), link=link if bucket else lost))
+
+    return open_store
 
 
 @asynccontextmanager
@@ -221,11 +236,13 @@ async def run_hub() -> AsyncGenerator[EmbeddedCluster]:
 
 
 @asynccontextmanager
-async def run_lab(members: dict[str, int], *, manager: bool = True) -> AsyncGenerator[FleetLab]:
+async def run_lab(
+    members: dict[str, int], *, manager: bool = True, source: str = STORE
+) -> AsyncGenerator[FleetLab]:
     """A hub with a manager, and members with room for so many instances of each deployment."""
     async with AsyncExitStack() as stack:
         hub = await stack.enter_async_context(run_hub())
-        lab = FleetLab(Bucket(), hub, hub.client("system:admin"))
+        lab = FleetLab({STORE: Bucket()}, source, hub, hub.client("system:admin"))
         controllers: list[asyncio.Task[None]] = []
         try:
             for name, capacity in members.items():
