@@ -109,21 +109,21 @@ class LabMember:
 class FleetLab:
     """The fleet and a user's client of the hub."""
 
-    buckets: dict[str, Bucket]
-    """By endpoint."""
-    source: str
-    """The endpoint, as on the command line."""
+    bucket: Bucket
+    """The first store."""
     hub: EmbeddedCluster
     client: Client
     members: dict[str, LabMember] = field(default_factory=dict[str, LabMember])
     managers: dict[str, Running] = field(default_factory=dict[str, Running])
+    source: str = STORE
+    """The endpoint, as on the command line."""
+    buckets: dict[str, Bucket] = field(default_factory=dict[str, Bucket])
+    """By endpoint."""
     registry: CollectorRegistry = field(default_factory=CollectorRegistry)
     """The metrics of the last manager."""
 
-    @property
-    def bucket(self) -> Bucket:
-        """The first store."""
-        return self.buckets[STORE]
+    def __post_init__(self) -> None:
+        self.buckets[STORE] = self.bucket
 
     def add_manager(self, name: str = "nebula-a", hub: EmbeddedCluster | None = None) -> Running:
         cluster = hub or self.hub
@@ -242,7 +242,7 @@ async def run_lab(
     """A hub with a manager, and members with room for so many instances of each deployment."""
     async with AsyncExitStack() as stack:
         hub = await stack.enter_async_context(run_hub())
-        lab = FleetLab({STORE: Bucket()}, source, hub, hub.client("system:admin"))
+        lab = FleetLab(Bucket(), hub, hub.client("system:admin"), source=source)
         controllers: list[asyncio.Task[None]] = []
         try:
             for name, capacity in members.items():
