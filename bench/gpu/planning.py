@@ -8,9 +8,9 @@ from bench.gpu.inputs import Inputs
 from bench.gpu.policies import SchedulerPlacement
 from bench.gpu.streams import MIXES, h100
 from bench.report import Quantity, Row
-from kilonova.gpu.mig.rebalancing.plan import RebalanceSettings, plan_rebalance
-from kilonova.gpu.mig.rebalancing.repack_state import FleetGpu, HeldInstance
-from kilonova.gpu.mig.steps import Slot
+from kilonova.catalog.mig import Slot
+from kilonova.scheduler.core.gpu.rebalancing.plan import RebalanceSettings, plan_rebalance
+from kilonova.scheduler.core.gpu.rebalancing.repack_state import FleetGpu, HeldInstance
 
 GPUS_OF_NODE = 8
 _REPACKS = 5

@@ -44,6 +44,16 @@ class MigProfile(msgspec.Struct, frozen=True, cache_hash=True):
         return ((1 << self.slices) - 1) << start | self.extended * MEDIA_EXTENSION
 
 
+class Slot(msgspec.Struct, frozen=True, order=True):
+    """A place for an instance: a profile at a start."""
+
+    profile: str
+    start: int
+
+    def __str__(self) -> str:
+        return f"{self.profile}@{self.start}"
+
+
 class MigGeometry(msgspec.Struct, frozen=True, cache_hash=True, dict=True):
     """The profiles of one device type. `ValueError` where they contradict each other.
 

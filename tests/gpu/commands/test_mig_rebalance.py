@@ -4,7 +4,7 @@ import pytest
 
 from kilonova.gpu.commands.cluster.gpus import ClusterGpu, ClusterSlice, ClusterView
 from kilonova.gpu.commands.cluster.rebalance import RebalanceReport, plan_cluster
-from kilonova.gpu.mig.rebalancing.plan import RebalanceSettings
+from kilonova.scheduler.core.gpu.rebalancing.plan import RebalanceSettings
 from tests.catalog.mig_states import part
 
 H100 = part("H100-80GB")

@@ -280,8 +280,8 @@ SECTIONS: dict[str, tuple[Row, ...]] = {
             (
                 f"{GPU}/agent/test_stock.py::"
                 "test_dynamic_strategy_replaces_unused_instances_once_per_interval",
-                f"{GPU}/mig/test_rebalancing.py::test_moves_are_possible_in_their_order_and_pay_off",
-                f"{GPU}/mig/test_rebalancing.py::test_cost_of_a_restart_may_exceed_the_benefit",
+                f"{SCHEDULER}/core/gpu/test_rebalancing.py::test_moves_are_possible_in_their_order_and_pay_off",
+                f"{SCHEDULER}/core/gpu/test_rebalancing.py::test_cost_of_a_restart_may_exceed_the_benefit",
             ),
         ),
         Row(

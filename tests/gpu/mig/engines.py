@@ -4,12 +4,12 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from kilonova.catalog.mig import Slot
 from kilonova.gpu.devices.backend import GpuBackend
 from kilonova.gpu.mig.calls import InlineCalls
 from kilonova.gpu.mig.engine import MigEngine
 from kilonova.gpu.mig.reservations import ReservedDevices, SlotRequest
 from kilonova.gpu.mig.states import StateChange
-from kilonova.gpu.mig.steps import Slot
 
 NOBODY: Mapping[str, ReservedDevices] = {}
 

@@ -10,6 +10,7 @@ from random import Random
 
 import pytest
 
+from kilonova.catalog.mig import Slot
 from kilonova.gpu.devices.errors import GpuError, GpuErrorKind
 from kilonova.gpu.devices.fault_injection import CHANGES, Fault, FaultyBackend
 from kilonova.gpu.devices.simulated import ProcessLoad, SimulatedBackend
@@ -19,7 +20,6 @@ from kilonova.gpu.mig.execution import StepFailed
 from kilonova.gpu.mig.journal import Entry, Journal
 from kilonova.gpu.mig.planner import Target
 from kilonova.gpu.mig.reservations import ReservedDevices, SlotRequest
-from kilonova.gpu.mig.steps import Slot
 from tests.gpu.devices.machines import simulate
 from tests.gpu.mig.engines import Waits
 from tests.harness.campaigns import IS_FULL, SEED

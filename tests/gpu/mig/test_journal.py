@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from kilonova.catalog.mig import Slot
 from kilonova.gpu.mig.journal import Journal, Released, Reserved, summarise
 from kilonova.gpu.mig.node_lock import EngineIsRunning, NodeLock
-from kilonova.gpu.mig.steps import CreateInstance, Slot
+from kilonova.gpu.mig.steps import CreateInstance
 
 SLOT = Slot("1g.10gb", 3)
 STEP = CreateInstance("GPU-1", SLOT, "pod")

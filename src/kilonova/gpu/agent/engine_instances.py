@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from kilonova.api.gpu.annotations import DeviceAssignment
+from kilonova.catalog.mig import Slot
 from kilonova.gpu.devices.errors import GpuError, GpuErrorKind
 from kilonova.gpu.devices.model import MigInstance
 from kilonova.gpu.kubelet.interfaces import AllocationRefused
@@ -11,7 +12,6 @@ from kilonova.gpu.mig.engine import MigEngine, RequestRefused
 from kilonova.gpu.mig.execution import StepFailed
 from kilonova.gpu.mig.planner import Target
 from kilonova.gpu.mig.reservations import ReservedDevices, SlotRequest
-from kilonova.gpu.mig.steps import Slot
 
 
 async def _is_ready() -> None:

@@ -10,6 +10,7 @@ from time import perf_counter
 
 from msgspec.structs import replace
 
+from kilonova.catalog.mig import Slot
 from kilonova.gpu.agent.desire.conditions import MigProblem
 from kilonova.gpu.agent.desire.mig import DesiredMig
 from kilonova.gpu.agent.holders import Holder
@@ -19,7 +20,6 @@ from kilonova.gpu.mig.engine import MigEngine
 from kilonova.gpu.mig.execution import DeviceResult
 from kilonova.gpu.mig.planner import Refusal, Target
 from kilonova.gpu.mig.reservations import ReservedDevices, SlotRequest
-from kilonova.gpu.mig.steps import Slot
 from kilonova.kube import Backoff
 from kilonova.kube.observability.structured_logging import get_logger
 

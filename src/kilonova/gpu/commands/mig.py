@@ -161,7 +161,7 @@ def rebalance(
     from kilonova.gpu.commands.cluster.gpus import ClusterGpu
     from kilonova.gpu.commands.cluster.output import load_cluster
     from kilonova.gpu.commands.cluster.rebalance import plan_cluster
-    from kilonova.gpu.mig.rebalancing.plan import RebalanceSettings
+    from kilonova.scheduler.core.gpu.rebalancing.plan import RebalanceSettings
 
     catalog = load_catalog()
 

@@ -6,9 +6,9 @@ that only the checkpoint tells.
 
 from collections.abc import Sequence
 
+from kilonova.catalog.mig import Slot
 from kilonova.gpu.kubelet.holdings import Holding
 from kilonova.gpu.mig.reservations import ReservedDevices, SlotRequest
-from kilonova.gpu.mig.steps import Slot
 
 
 def list_holders(holdings: Sequence[Holding]) -> dict[str, ReservedDevices]:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import msgspec
 
-from kilonova.catalog.mig import MigGeometry
+from kilonova.catalog.mig import MigGeometry, Slot
 from kilonova.gpu.devices.model import (
     Device,
     DeviceTelemetry,
@@ -30,7 +30,6 @@ from kilonova.gpu.mig.steps import (
     DisableMode,
     EnableMode,
     ResetDevice,
-    Slot,
     Step,
 )
 

@@ -23,6 +23,7 @@ from pathlib import Path
 
 import msgspec
 
+from kilonova.catalog.mig import Slot
 from kilonova.gpu.devices.backend import GpuBackend
 from kilonova.gpu.devices.errors import GpuError
 from kilonova.gpu.devices.model import DeviceTelemetry, MigInstance, NodeInventory
@@ -49,7 +50,7 @@ from kilonova.gpu.mig.reservations import (
     normalise_request,
 )
 from kilonova.gpu.mig.states import InstanceStatus, MigState, StateChange
-from kilonova.gpu.mig.steps import Slot, Step
+from kilonova.gpu.mig.steps import Step
 from kilonova.scheduler.core.gpu.mig import ProfileDemand
 
 _JOURNAL = "mig.journal"

@@ -20,7 +20,8 @@ from typing import TypeAlias
 
 import msgspec
 
-from kilonova.gpu.mig.steps import Slot, Step
+from kilonova.catalog.mig import Slot
+from kilonova.gpu.mig.steps import Step
 
 _COMPACT_AFTER = 512
 _MODE = 0o600

@@ -2,9 +2,8 @@
 
 from collections.abc import Iterable
 
-from kilonova.catalog.mig import MEMORY_SLICES, MigGeometry
+from kilonova.catalog.mig import MEMORY_SLICES, MigGeometry, Slot
 from kilonova.gpu.devices.model import MigInstance
-from kilonova.gpu.mig.steps import Slot
 
 _ALL_SLICES = (1 << MEMORY_SLICES) - 1
 

@@ -18,7 +18,7 @@ from itertools import combinations
 
 import msgspec
 
-from kilonova.catalog.mig import MigGeometry
+from kilonova.catalog.mig import MigGeometry, Slot
 from kilonova.gpu.devices.model import Device, HealthState, MigInstance
 from kilonova.gpu.mig.occupancy import (
     instance_mask,
@@ -32,7 +32,6 @@ from kilonova.gpu.mig.steps import (
     DisableMode,
     EnableMode,
     ResetDevice,
-    Slot,
     Step,
 )
 from kilonova.scheduler.core.gpu.mig import ProfileDemand, place_instances, remaining_value

@@ -4,11 +4,10 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from kilonova.catalog.mig import MigGeometry
+from kilonova.catalog.mig import MigGeometry, Slot
 from kilonova.gpu.mig.journal import Reserved
 from kilonova.gpu.mig.occupancy import profile_name
 from kilonova.gpu.mig.planner import PinnedInstance, Refusal, RefusalReason
-from kilonova.gpu.mig.steps import Slot
 
 
 class SlotRequest(msgspec.Struct, frozen=True, order=True):

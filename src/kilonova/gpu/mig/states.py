@@ -19,7 +19,7 @@ from enum import StrEnum
 
 import msgspec
 
-from kilonova.gpu.mig.steps import Slot
+from kilonova.catalog.mig import Slot
 
 
 class MigState(StrEnum):

@@ -4,15 +4,7 @@ from typing import TypeAlias, assert_never
 
 import msgspec
 
-
-class Slot(msgspec.Struct, frozen=True, order=True):
-    """A place for an instance: a profile at a start."""
-
-    profile: str
-    start: int
-
-    def __str__(self) -> str:
-        return f"{self.profile}@{self.start}"
+from kilonova.catalog.mig import Slot
 
 
 class EnableMode(msgspec.Struct, frozen=True, tag="enable"):

@@ -11,12 +11,12 @@ from collections.abc import Mapping, Sequence, Set
 import msgspec
 
 from kilonova.api.gpu.health import HealthRecord
+from kilonova.catalog.mig import Slot
 from kilonova.gpu.agent.desire.conditions import MigProblem
 from kilonova.gpu.agent.desire.topology import unhealthy_reason
 from kilonova.gpu.agent.holders import Holder
 from kilonova.gpu.devices.model import Device, NodeInventory
 from kilonova.gpu.mig.planner import PinnedInstance, Target
-from kilonova.gpu.mig.steps import Slot
 
 CREATING = "CreatingInstances"
 

@@ -9,10 +9,10 @@ a pod gets the whole of it.
 from collections import Counter
 from collections.abc import Mapping, Sequence, Set
 
+from kilonova.catalog.mig import Slot
 from kilonova.gpu.agent.desire.mig import Stock
 from kilonova.gpu.agent.holders import Holder
 from kilonova.gpu.devices.model import Device, HealthState, NodeInventory
-from kilonova.gpu.mig.steps import Slot
 from kilonova.gpu.mig.stock import StockDevice, plan_stock
 
 

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from kilonova.api.gpu.annotations import InvalidAnnotation
 from kilonova.api.gpu.mig_strategy import NodeMigStrategy, parse_mig_strategy
+from kilonova.catalog.mig import Slot
 from kilonova.gpu.agent.desire.conditions import MigProblem
 from kilonova.gpu.agent.desire.mig import Stock
 from kilonova.gpu.agent.holders import Holder
@@ -26,7 +27,6 @@ from kilonova.gpu.mig.parted.node_label import (
 )
 from kilonova.gpu.mig.parted.operations import plan_config, select_rules
 from kilonova.gpu.mig.states import InstanceStatus
-from kilonova.gpu.mig.steps import Slot
 from kilonova.gpu.mig.stock import StockDevice, count_by_distribution, plan_stock
 
 

@@ -5,11 +5,10 @@ from collections.abc import Callable
 
 import msgspec
 
-from kilonova.catalog.mig import MigGeometry
+from kilonova.catalog.mig import MigGeometry, Slot
 from kilonova.gpu.commands.cluster.gpus import ClusterGpu, ClusterView
-from kilonova.gpu.mig.rebalancing.plan import RebalanceSettings, plan_rebalance
-from kilonova.gpu.mig.rebalancing.repack_state import FleetGpu, HeldInstance
-from kilonova.gpu.mig.steps import Slot
+from kilonova.scheduler.core.gpu.rebalancing.plan import RebalanceSettings, plan_rebalance
+from kilonova.scheduler.core.gpu.rebalancing.repack_state import FleetGpu, HeldInstance
 
 
 class PodMove(msgspec.Struct, frozen=True, rename="camel"):

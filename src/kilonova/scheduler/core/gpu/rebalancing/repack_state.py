@@ -10,8 +10,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from kilonova.catalog.mig import MASK_COUNT, MigGeometry
-from kilonova.gpu.mig.steps import Slot
+from kilonova.catalog.mig import MASK_COUNT, MigGeometry, Slot
 from kilonova.scheduler.core.gpu.mig import ProfileDemand, best_starts, remaining_value
 
 Floats = NDArray[np.float64]

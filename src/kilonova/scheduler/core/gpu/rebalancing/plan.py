@@ -16,8 +16,8 @@ from collections.abc import Sequence
 import msgspec
 
 from kilonova.catalog.mig import MigGeometry
-from kilonova.gpu.mig.rebalancing.repack_state import FleetGpu, Migration, RepackState
 from kilonova.scheduler.core.gpu.mig import ProfileDemand
+from kilonova.scheduler.core.gpu.rebalancing.repack_state import FleetGpu, Migration, RepackState
 
 
 class RebalanceSettings(msgspec.Struct, frozen=True):

@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kilonova.gpu.mig.rebalancing.plan import (
+from kilonova.catalog.mig import Slot
+from kilonova.scheduler.core.gpu.mig import remaining_value
+from kilonova.scheduler.core.gpu.rebalancing.plan import (
     RebalanceSettings,
     RepackPlan,
     plan_rebalance,
 )
-from kilonova.gpu.mig.rebalancing.repack_state import FleetGpu, HeldInstance
-from kilonova.gpu.mig.steps import Slot
-from kilonova.scheduler.core.gpu.mig import remaining_value
+from kilonova.scheduler.core.gpu.rebalancing.repack_state import FleetGpu, HeldInstance
 from tests.catalog.mig_states import part
 from tests.harness.campaigns import limit_examples
 
