@@ -111,6 +111,7 @@ ACCEPTED: dict[str, Case] = {
         {},
         {
             "spec.allowDynamicReconfig": False,
+            "spec.allowPodEviction": False,
             "spec.rebalanceInterval": "5m",
             "spec.minUtilizationThreshold": 0.3,
             "spec.priority": 0,

@@ -76,6 +76,7 @@ ACCEPTED: dict[tuple[str, str], tuple[Any, ...]] = {
         {"1g.10gb": 0.7, "2g.20gb": 0.2, "3g.40gb": 0.1},
     ),
     ("migstrategies", "spec.allowDynamicReconfig"): (True, False),
+    ("migstrategies", "spec.allowPodEviction"): (True, False),
     ("migstrategies", "spec.rebalanceInterval"): ("5m",),
     ("migstrategies", "spec.minUtilizationThreshold"): (0.3,),
     ("migstrategies", "spec.priority"): (10,),

@@ -81,7 +81,9 @@ def build_scheduler(
     status = StatusSubsystem.build(context, informers, caches, scoring)
     eviction = EvictionSubsystem.build(context, informers, caches, status, planner)
     binding = BindingSubsystem.build(context, caches, status, eviction)
-    consolidation = ConsolidationSubsystem.build(context, caches, eviction, binding, run_search)
+    consolidation = ConsolidationSubsystem.build(
+        context, informers, caches, eviction, binding, run_search
+    )
     reservations = ReservationController(
         context, informers.reservations, caches, eviction, status.explanations
     )

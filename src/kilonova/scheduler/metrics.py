@@ -63,6 +63,12 @@ class SchedulerMetrics:
             ["outcome"],
             registry=registry,
         )
+        self._mig_rebalances = Counter(
+            "kilonova_scheduler_mig_rebalances",
+            "Rebalancings of MIG instances by eviction of pods, by outcome.",
+            ["outcome"],
+            registry=registry,
+        )
         self._errors = Counter(
             "kilonova_scheduler_errors",
             "Unexpected errors that were contained, by part of the scheduler.",
@@ -103,6 +109,9 @@ class SchedulerMetrics:
 
     def count_migration(self, outcome: str) -> None:
         self._migrations.labels(outcome).inc()
+
+    def count_mig_rebalance(self, outcome: str) -> None:
+        self._mig_rebalances.labels(outcome).inc()
 
     def count_error(self, part: str) -> None:
         self._errors.labels(part).inc()

@@ -68,6 +68,26 @@ def test_node_gets_the_fractions_and_how_they_may_change() -> None:
     )
 
 
+EVICTION: dict[str, tuple[bool, bool, bool]] = {
+    "neither": (False, False, False),
+    "instances alone": (True, False, False),
+    "pods alone": (False, True, False),
+    "both": (True, True, True),
+}
+
+
+@pytest.mark.parametrize(("dynamic", "pods", "expected"), EVICTION.values(), ids=EVICTION)
+def test_pods_are_evicted_only_beside_their_instances(
+    dynamic: bool, pods: bool, expected: bool
+) -> None:
+    found = assign(node(), strategy(allowDynamicReconfig=dynamic, allowPodEviction=pods))
+    assert found.strategy is not None
+    assert (found.strategy.evicts_pods, found.strategy.uid) == (
+        expected,
+        "stock" if expected else "",
+    )
+
+
 MIXED = {"gpus": [{"mig": ""}, {}, {"product": "NVIDIA H200", "mig": "H200-141GB"}, {}]}
 SELECTED: dict[str, tuple[Any, Any, Any]] = {
     "all with MIG": ({}, {}, None),

@@ -276,8 +276,14 @@ SECTIONS: dict[str, tuple[Row, ...]] = {
         Row(
             "Rebalance emits two events and does nothing",
             "unused instances are replaced, once per interval at most and below the threshold; "
-            "moves of pods are planned by cost and benefit",
+            "pods move where `allowPodEviction` is set, by cost and benefit, within disruption "
+            "budgets",
             (
+                f"{GPU}/agent/test_rebalancing.py::"
+                "test_small_instance_leaves_a_gpu_that_a_pod_then_gets_whole",
+                f"{SCHEDULER}/consolidation/test_mig_rebalancing.py::"
+                "test_instance_moves_and_frees_a_gpu",
+                f"{SCHEDULER}/consolidation/test_mig_rebalancing.py::test_disruption_budget_holds",
                 f"{GPU}/agent/test_stock.py::"
                 "test_dynamic_strategy_replaces_unused_instances_once_per_interval",
                 f"{SCHEDULER}/core/gpu/test_rebalancing.py::test_moves_are_possible_in_their_order_and_pay_off",

@@ -1,18 +1,13 @@
 """A scheduler that crashes during migrations, and another that continues."""
 
 import asyncio
-from itertools import count
 
 import pytest
 
-from kilonova.kube import Client, Manager
-from kilonova.local.cluster import EmbeddedCluster
-from kilonova.scheduler.assembly import build_scheduler
 from kilonova.scheduler.settings import SchedulerSettings
 from tests.local.embedded_cluster import (
     CONFIG_MAPS,
     PODS,
-    LoopClock,
     advance_time,
     virtual_time,
     wait_for_condition,
@@ -24,8 +19,8 @@ from tests.scheduler.harness.consolidation import (
     create_half_full_nodes,
     is_placed,
     owned_pod,
-    run_inline,
     run_replica_set,
+    run_until_crash,
 )
 from tests.scheduler.harness.embedded_scheduler import (
     are_all_placed,
@@ -34,8 +29,7 @@ from tests.scheduler.harness.embedded_scheduler import (
     nodes_by_pod,
     pod,
 )
-from tests.scheduler.harness.fault_injection import assert_no_double_allocation, transport_of
-from tests.workloads.crashing_operator import CrashingTransport, is_write
+from tests.scheduler.harness.fault_injection import assert_no_double_allocation
 
 pytestmark = virtual_time
 
@@ -48,7 +42,9 @@ async def test_all_pods_are_placed_after_a_crash_at_any_write(last_arrives: bool
             await create_half_full_nodes(client)
             await client.create(PODS, pod("big", 8), "default")
             await advance_time(30)
-        task = asyncio.create_task(_run_until_crash(cluster, last_arrives))
+        task = asyncio.create_task(
+            run_until_crash(cluster, CONSOLIDATION_SETTINGS, last_arrives=last_arrives)
+        )
         try:
             await wait_for_condition(are_all_placed(client, ["big"]), within=3000)
             left, right = await is_placed(client, "left"), await is_placed(client, "right")
@@ -89,30 +85,3 @@ async def test_next_scheduler_restores_capacity_holds() -> None:
             await wait_for_condition(are_all_placed(client, ["small-1"]))
             assert (await nodes_by_pod(client))["small-1"] == full
             await assert_no_double_allocation(client)
-
-
-async def _run_until_crash(cluster: EmbeddedCluster, last_arrives: bool) -> None:
-    for writes in count(1):
-        transport = CrashingTransport(
-            transport_of(cluster),
-            writes,
-            last_write_arrives=last_arrives or writes == 1,
-            counts_as_write=is_write,
-        )
-        clock = LoopClock()
-        scheduler = build_scheduler(
-            Client(transport, field_manager="scheduler"),
-            CONSOLIDATION_SETTINGS,
-            now=clock.now,
-            monotonic=clock.monotonic,
-            run_search=run_inline,
-        )
-        manager = Manager()
-        manager.add(*scheduler.runnables)
-        manager.add_leader_runnables(*scheduler.leader_runnables)
-        run = asyncio.create_task(manager.run(signals=False))
-        try:
-            await transport.crashed.wait()
-        finally:
-            run.cancel()
-            await asyncio.wait({run})

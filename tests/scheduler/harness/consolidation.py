@@ -1,12 +1,14 @@
 """Schedulers with consolidation, and ReplicaSets that recreate pods."""
 
+import asyncio
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
+from itertools import count
 from typing import Any
 
 from prometheus_client import CollectorRegistry
 
-from kilonova.kube import Client
+from kilonova.kube import Client, Manager
 from kilonova.kube.client.resource import unstructured_resource
 from kilonova.local.cluster import EmbeddedCluster
 from kilonova.scheduler.assembly import Scheduler, build_scheduler
@@ -14,6 +16,8 @@ from kilonova.scheduler.consolidation.search import ConsolidationPlan
 from kilonova.scheduler.settings import ConsolidationLimits, SchedulerSettings
 from tests.local.embedded_cluster import PODS, LoopClock, wait_for_condition
 from tests.scheduler.harness.embedded_scheduler import pod
+from tests.scheduler.harness.fault_injection import transport_of
+from tests.workloads.crashing_operator import CrashingTransport, is_write
 from tests.workloads.workload_cluster import run_runnables
 
 REPLICA_SETS = unstructured_resource("apps", "v1", "replicasets", "ReplicaSet", True)
@@ -46,6 +50,37 @@ async def consolidating_scheduler(
     )
     async with run_runnables(scheduler.runnables, scheduler.leader_runnables):
         yield scheduler
+
+
+async def run_until_crash(
+    cluster: EmbeddedCluster, settings: SchedulerSettings, *, last_arrives: bool
+) -> None:
+    """Run schedulers forever, each of which crashes after one write more than the one before; the
+    last write of each arrives or is lost."""
+    for writes in count(1):
+        transport = CrashingTransport(
+            transport_of(cluster),
+            writes,
+            last_write_arrives=last_arrives or writes == 1,
+            counts_as_write=is_write,
+        )
+        clock = LoopClock()
+        scheduler = build_scheduler(
+            Client(transport, field_manager="scheduler"),
+            settings,
+            now=clock.now,
+            monotonic=clock.monotonic,
+            run_search=run_inline,
+        )
+        manager = Manager()
+        manager.add(*scheduler.runnables)
+        manager.add_leader_runnables(*scheduler.leader_runnables)
+        run = asyncio.create_task(manager.run(signals=False))
+        try:
+            await transport.crashed.wait()
+        finally:
+            run.cancel()
+            await asyncio.wait({run})
 
 
 def replica_set(name: str, gpus: int, **annotations: str) -> dict[str, Any]:

@@ -5,14 +5,17 @@ MIGStrategies:
 
     {"name": "inference-optimized", "generation": 3, "gpus": [0, 1, 2, 3],
      "profiles": {"1g.10gb": 0.7, "2g.20gb": 0.2, "3g.40gb": 0.1},
-     "dynamic": true, "interval": 300, "minUtilization": 0.3}
+     "dynamic": true, "interval": 300, "minUtilization": 0.3,
+     "evictsPods": true, "uid": "2c1…"}
 
-`name` and `generation` are those of the MIGStrategy. `gpus` are the indices of the devices that it
-is for; without it, all with MIG. `profiles` are fractions of the capacity of these devices, counted
-in memory slices, all devices together; what is left of 1 stays free. If `dynamic` is true,
+`name`, `generation` and `uid` are those of the MIGStrategy. `gpus` are the indices of the devices
+that it is for; without it, all with MIG. `profiles` are fractions of the capacity of these devices,
+counted in memory slices, all devices together; what is left of 1 stays free. If `dynamic` is true,
 instances that no pod uses may be destroyed and replaced, at most once in `interval` seconds, and
-only while a smaller part than `minUtilization` of the instances is in use. Without the annotation
-there is no stock, and no instance is destroyed because of that. Unknown fields are ignored.
+only while a smaller part than `minUtilization` of the instances is in use. If `evictsPods` is true,
+too, the scheduler evicts pods whose instances should be elsewhere, at most once in `interval`
+seconds for all nodes of the strategy. Without the annotation there is no stock, and no instance is
+destroyed because of that. Unknown fields are ignored.
 """
 
 from typing import Annotated
@@ -39,6 +42,9 @@ class NodeMigStrategy(msgspec.Struct, frozen=True, omit_defaults=True, rename="c
     interval: Annotated[float, Meta(ge=0)] = DEFAULT_INTERVAL
     """Seconds."""
     min_utilization: Annotated[float, Meta(ge=0, le=1)] = DEFAULT_MIN_UTILIZATION
+    evicts_pods: bool = False
+    uid: str = ""
+    """Where pods are evicted: events name it."""
 
     def includes(self, index: int) -> bool:
         """Whether it is for the device of an index."""

@@ -76,8 +76,11 @@ class MIGStrategySpec(msgspec.Struct, frozen=True, gc=False, rename="camel", omi
     allow_dynamic_reconfig: Annotated[bool, Meta(extra={"default": False})] = False
     """Whether instances that no pod uses are replaced by others. Without it, instances are only
     added on free capacity."""
+    allow_pod_eviction: Annotated[bool, Meta(extra={"default": False})] = False
+    """Whether pods are evicted whose instances would leave more free elsewhere, if that is worth
+    their restarts. Needs allowDynamicReconfig; disruption budgets hold."""
     rebalance_interval: Annotated[Duration, Meta(extra={"default": "5m"})] = "5m"
-    """The least time between two replacements on a node."""
+    """The least time between two replacements on a node, and between two evictions of pods."""
     min_utilization_threshold: Annotated[
         float, Meta(ge=0, le=1, extra={"default": 0.3, "format": "double"})
     ] = 0.3

@@ -18,6 +18,7 @@ from kilonova.scheduler.consolidation.capacity_holds import (
     target_nodes,
 )
 from kilonova.scheduler.consolidation.migration_condition import MigrationConditionWriter
+from kilonova.scheduler.consolidation.rebalance_recorder import RebalanceRecorder
 from kilonova.scheduler.consolidation.search import ConsolidationPlan
 from kilonova.scheduler.context import SchedulerContext
 from kilonova.scheduler.convert.gangs.podgangs import (
@@ -50,6 +51,7 @@ class PodMigrator:
         evictor: Evictor,
         nominations: NominationWriter,
         migration_conditions: MigrationConditionWriter,
+        rebalances: RebalanceRecorder,
     ) -> None:
         settings = context.settings
         self._cache = cache
@@ -57,6 +59,7 @@ class PodMigrator:
         self._evictor = evictor
         self._nominations = nominations
         self._migration_conditions = migration_conditions
+        self._rebalances = rebalances
         self._metrics = context.metrics
         self._now = context.now
         self._eviction_timeout = settings.eviction_timeout
@@ -92,7 +95,10 @@ class PodMigrator:
         if plan.gang is not None:
             placement = GangPlacement(plan.gang, plan.consolidation.placements)
             self._binder.bind(placement)
-        why = f"to free capacity for {plan.gang.name}" if plan.gang else "to free nodes"
+        reason = "EvictedForConsolidation" if plan.pool is None else "EvictedForRebalance"
+        why = "to free nodes" if plan.pool is None else "to free MIG capacity"
+        if plan.gang is not None:
+            why = f"to free capacity for {plan.gang.name}"
         try:
             async with asyncio.timeout(self._eviction_timeout):
                 if placement is not None:
@@ -103,7 +109,7 @@ class PodMigrator:
             for hold in holds:
                 self._cancel_hold(hold, hold.migrated_pods)
             return
-        evicted = await asyncio.gather(*(self._evict_pods(hold, why) for hold in holds))
+        evicted = await asyncio.gather(*(self._evict_pods(hold, reason, why) for hold in holds))
         if placement is not None and not all(evicted):
             await self._nominations.withdraw_nominations(placement)
         await asyncio.gather(*map(self.wait_for_replacements, holds))
@@ -112,7 +118,7 @@ class PodMigrator:
         """Keep a hold until its slots are used or the timeout expires."""
         await asyncio.sleep(self._replacement_timeout)
         if self.holds.drop(hold):
-            self._metrics.count_migration("expired")
+            self._finish(hold, "expired")
             _log.warning(
                 "replacement pod not created before hold expired",
                 gang=hold.gang,
@@ -129,14 +135,21 @@ class PodMigrator:
             if placement is not None:
                 yield placement
                 if hold.gang not in self.holds.gang_names:
-                    self._metrics.count_migration("completed")
+                    self._finish(hold, "completed")
+            else:
+                # Placed as any pending gang: what was held for it is no longer available.
+                self._rebalances.finish(hold.gang, "expired")
 
-    async def _evict_pods(self, hold: CapacityHold, purpose: str) -> bool:
+    def _finish(self, hold: CapacityHold, outcome: str) -> None:
+        self._metrics.count_migration(outcome)
+        self._rebalances.finish(hold.gang, outcome)
+
+    async def _evict_pods(self, hold: CapacityHold, reason: str, purpose: str) -> bool:
         """Evict the pods of a hold; whether all were evicted. The others stay."""
         nodes = self._target_nodes(hold)
         events_by_pod = {
             pod: (
-                "EvictedForConsolidation",
+                reason,
                 f"evicted {purpose}; capacity for its replacement is held on node {node}",
             )
             for pod, node in nodes.items()
@@ -160,7 +173,7 @@ class PodMigrator:
         pods = list(pods)
         self._cache.restore_victims(pods)
         self.holds.drop(hold, pods)
-        self._metrics.count_migration("cancelled")
+        self._finish(hold, "cancelled")
         _log.info("migration cancelled", gang=hold.gang, pods=pods)
 
     def _target_nodes(self, hold: CapacityHold) -> dict[str, str]:

@@ -8,8 +8,13 @@ cluster unchanged; `schedule` does the same and keeps the placements.
 from collections.abc import Collection, Iterable
 
 from kilonova.scheduler.core.consolidation.compaction import ConsolidationGoals
+from kilonova.scheduler.core.consolidation.mig_rebalancing import MigPool
 from kilonova.scheduler.core.consolidation.migration import MigrationBudget
-from kilonova.scheduler.core.consolidation.planner import Consolidation, plan_consolidation
+from kilonova.scheduler.core.consolidation.planner import (
+    Consolidation,
+    plan_consolidation,
+    plan_mig_rebalancing,
+)
 from kilonova.scheduler.core.decisions import Plan
 from kilonova.scheduler.core.filters.feasibility import FeasibilityCache, ScoreFunction
 from kilonova.scheduler.core.model.cluster import Cluster
@@ -78,5 +83,30 @@ class Planner:
             budget,
             now,
             goals=goals,
+            excluded=excluded,
+        )
+
+    def rebalance_mig(
+        self,
+        pending: Gang | None,
+        pool: MigPool,
+        budget: MigrationBudget,
+        now: float,
+        *,
+        excluded: Collection[str] = (),
+    ) -> Consolidation:
+        """Migrations of pods with MIG instances of a pool that free the place of a pending gang or,
+        without one, leave more for the demand; the cluster does not change."""
+        gang = None if pending is None else self._cluster.with_gangs_to_avoid(pending)
+        placer = self._placer.with_budget(search_budget_for(gang))
+        self._cluster.snapshot.claims.renew_budget()
+        return plan_mig_rebalancing(
+            self._cluster,
+            self._feasibility,
+            placer,
+            gang,
+            pool,
+            budget,
+            now,
             excluded=excluded,
         )

@@ -125,6 +125,7 @@ def _build_annotation(
     spec = strategy.spec
     capable = [each.index for each in layout.gpus if each.mig is not None]
     selected = [each.index for each in gpus]
+    evicts_pods = spec.allow_dynamic_reconfig and spec.allow_pod_eviction
     return NodeMigStrategy(
         name=strategy.metadata.name,
         generation=strategy.metadata.generation,
@@ -133,6 +134,8 @@ def _build_annotation(
         dynamic=spec.allow_dynamic_reconfig,
         interval=parse_duration(spec.rebalance_interval or f"{DEFAULT_INTERVAL:g}s"),
         min_utilization=spec.min_utilization_threshold,
+        evicts_pods=evicts_pods,
+        uid=strategy.metadata.uid if evicts_pods else "",
     )
 
 

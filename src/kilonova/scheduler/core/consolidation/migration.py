@@ -10,8 +10,8 @@ others depends on theirs.
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from kilonova.catalog.resource_names import GPU
 from kilonova.scheduler.core.gpu.layout import MILLI_PER_GPU
@@ -80,6 +80,16 @@ class MigrationBudget:
         return tuple(each for each in self.spent if each[0] > now - self.period)
 
 
+@dataclass(frozen=True, slots=True)
+class RestartCosts:
+    """What is known of pods about what their restart costs, beyond their requests."""
+
+    stateless_pods: Collection[str] = frozenset()
+    """Pods that lose no work, only the time that a restart takes."""
+    gpus: Mapping[str, float] = field(default_factory=dict[str, float])
+    """GPUs of pods with MIG instances, which requests do not say."""
+
+
 class MigrationCandidates:
     """The gangs of a cluster that may be migrated. Valid for one plan, in which each migrates at
     most once."""
@@ -90,8 +100,10 @@ class MigrationCandidates:
         now: float,
         excluded: Iterable[str] = (),
         pending: Gang | None = None,
+        restart_costs: RestartCosts | None = None,
     ) -> None:
         self._cluster = cluster
+        self._restart_costs = restart_costs or RestartCosts()
         self._now = now
         self._movable: dict[str, bool] = dict.fromkeys(excluded, False)
         gangs = [running_gang.gang for running_gang in cluster.running_gangs.values()]
@@ -125,14 +137,22 @@ class MigrationCandidates:
 
     def gpu_weight(self, gang: str, pods: Collection[str]) -> float:
         """GPUs of pods; pods without any count a little."""
-        amounts = self._cluster.running_gangs[gang].pods
-        gpus = sum(amounts[pod].get(GPU, 0) for pod in pods) / MILLI_PER_GPU
+        amounts, known = self._cluster.running_gangs[gang].pods, self._restart_costs.gpus
+        gpus = sum(
+            known[pod] if pod in known else amounts[pod].get(GPU, 0) / MILLI_PER_GPU for pod in pods
+        )
         return max(gpus, _GPUS_PER_CPU_POD * len(pods))
 
     def lost_gpu_seconds(self, gang: str, pods: Collection[str]) -> float:
         """GPU-seconds lost by a restart of pods."""
+        return self.lost_seconds(gang, pods) * self.gpu_weight(gang, pods)
+
+    def lost_seconds(self, gang: str, pods: Collection[str]) -> float:
+        """Seconds of work that each of some pods loses by a restart."""
+        if all(pod in self._restart_costs.stateless_pods for pod in pods):
+            return _RESTART_COST_SECONDS
         age = max(0.0, self._now - self._cluster.running_gangs[gang].since)
-        return (age + _RESTART_COST_SECONDS) * self.gpu_weight(gang, pods)
+        return age + _RESTART_COST_SECONDS
 
     def build_pending_gang(self, gang: str, pods: Collection[str]) -> Gang:
         """The gang with some of its pods pending again, all of them required."""

@@ -11,6 +11,13 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 from kilonova.scheduler.core.consolidation.compaction import ConsolidationGoals, NodeConsolidator
+from kilonova.scheduler.core.consolidation.mig_rebalancing import (
+    MigPool,
+    MigRebalancer,
+    count_gpus,
+    estimate_restart_costs,
+    list_gangs_outside,
+)
 from kilonova.scheduler.core.consolidation.migration import (
     GangMigration,
     MigrationBudget,
@@ -66,6 +73,37 @@ def plan_consolidation(
         return _CapacitySearch(
             cluster, feasibility, placer, candidates, pending.only_required_members()
         ).find_cheapest(budget, now)
+    finally:
+        cluster.snapshot.rollback(trial)
+
+
+def plan_mig_rebalancing(
+    cluster: Cluster,
+    feasibility: FeasibilityCache,
+    placer: Placer,
+    pending: Gang | None,
+    pool: MigPool,
+    budget: MigrationBudget,
+    now: float,
+    *,
+    excluded: Collection[str] = (),
+) -> Consolidation:
+    """The worthwhile migrations of pods with MIG instances of a pool; nothing changes. With a
+    pending gang, only those after which it fits."""
+    excluded = {*excluded, *list_gangs_outside(cluster, pool, now)}
+    costs = estimate_restart_costs(cluster, pool)
+    candidates = MigrationCandidates(cluster, now, excluded, pending, costs)
+    trial = cluster.snapshot.begin_trial()
+    try:
+        if pending is None:
+            rebalancer = MigRebalancer(cluster, placer, candidates, pool)
+            return Consolidation(rebalancer.find_migrations(budget, now))
+        found = _CapacitySearch(
+            cluster, feasibility, placer, candidates, pending.only_required_members()
+        ).find_cheapest(budget, now)
+        gpus = sum(count_gpus(cluster, placement) for placement in found.placements)
+        cost = sum(migration.lost_gpu_seconds for migration in found.migrations)
+        return found if pool.settings.is_worth_it(gpus, cost) else Consolidation()
     finally:
         cluster.snapshot.rollback(trial)
 

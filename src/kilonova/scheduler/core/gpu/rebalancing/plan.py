@@ -32,6 +32,10 @@ class RebalanceSettings(msgspec.Struct, frozen=True):
     """How long a better packing lasts."""
     max_migrations: int = 64
 
+    def is_worth_it(self, gain: float, cost: float) -> bool:
+        """Whether the benefit of gaining so many GPUs exceeds a cost by the hysteresis."""
+        return gain * self.benefit_seconds > (1 + self.hysteresis) * cost
+
 
 class RepackPlan(msgspec.Struct, frozen=True):
     """The moves, and what they bring."""
@@ -136,9 +140,8 @@ def _drain(
         if target is None:
             break
         done.append((instance, *state.move(instance, *target)))
-    benefit = (state.value - before) * settings.benefit_seconds
     cost = sum(state.cost(each) for each in instances)
-    if len(done) == len(instances) and benefit > (1 + settings.hysteresis) * cost:
+    if len(done) == len(instances) and settings.is_worth_it(state.value - before, cost):
         return True
     for instance, home, start in reversed(done):
         state.move(instance, home, start)
