@@ -2,6 +2,9 @@
 the server as hub and as member, and a store in a directory."""
 
 import asyncio
+import os
+import subprocess
+import sys
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -131,6 +134,39 @@ async def running_fleet(api: Api, folder: Path) -> AsyncGenerator[tuple[Client, 
             assert "forbidden" not in process.process.log.read_text().lower()
 
 
+async def steer_by_commands(api: Api, client: Client, cluster: str) -> None:
+    """What `kilonova fleet` prints and changes."""
+
+    async def run(*words: str) -> str:
+        flags = ("--kubeconfig", str(api.access.kubeconfig))
+        command = [sys.executable, "-P", "-m", "kilonova.cli", "fleet", *words, *flags]
+        environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+        process = await asyncio.create_subprocess_exec(
+            *command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        )
+        output, _ = await process.communicate()
+        return output.decode().strip()
+
+    async def get_spec() -> Any:
+        return (await client.get(CLUSTERS, cluster))["spec"]
+
+    listed = await run("clusters")
+    assert listed.split()[:4] == ["NAME", "REGION", "HEALTH", "STATE"]
+    assert cluster in listed
+    assert await run("cordon", cluster) == f"cluster {cluster} cordoned"
+    assert (await get_spec())["cordoned"]
+    assert await run("uncordon", cluster) == f"cluster {cluster} uncordoned"
+    assert not (await get_spec())["cordoned"]
+    assert "cluster nowhere does not exist" in await run("cordon", "nowhere")
+    status = await run("status", "chat", "-n", api.namespace)
+    assert status.startswith(f"{api.namespace}/chat: release v1, 2 of 2 instances ready")
+    masked = await run("mask", "chat", "v2", "-n", api.namespace)
+    assert masked == "chat: masked v2"
+    assert (await client.get(DEPLOYMENTS, "chat", api.namespace))["spec"]["mask"] == ["v2"]
+    assert await run("unmask", "chat", "v2", "-n", api.namespace) == "chat: unmasked v2"
+    assert "no former release" in await run("rollback", "chat", "-n", api.namespace)
+
+
 async def test_release_is_rolled_out_by_deployed_manager_and_agent(
     deployed: Api, kubectl: Kubectl, tmp_path: Path
 ) -> None:
@@ -176,6 +212,7 @@ async def test_release_is_rolled_out_by_deployed_manager_and_agent(
         # Without a group, the name still means Deployments of apps.
         assert "No resources found" in kubectl(["get", "deployments", "-n", namespace]).err
 
+        await steer_by_commands(deployed, client, name)
         await client.patch(DEPLOYMENTS, "chat", {"spec": {"release": "v2"}}, namespace)
 
         async def is_updated() -> bool:
