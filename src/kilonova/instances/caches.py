@@ -106,7 +106,11 @@ def build_caches(client: Client, runtime_metrics: RuntimeMetrics = NO_RUNTIME_ME
             runtime_metrics=runtime_metrics,
         ),
         services=Reflector(
-            client, resources.SERVICES, label_selector=_MANAGED, runtime_metrics=runtime_metrics
+            client,
+            resources.SERVICES,
+            label_selector=_MANAGED,
+            indexes={BY_INSTANCE: lambda each: list_instance_keys(each.metadata)},
+            runtime_metrics=runtime_metrics,
         ),
         nodes=Reflector(client, resources.NODES, runtime_metrics=runtime_metrics),
         topologies=Reflector(client, resources.TOPOLOGY_BINDINGS, runtime_metrics=runtime_metrics),

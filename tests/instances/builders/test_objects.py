@@ -12,7 +12,7 @@ from kilonova.instances.builders.gang import build_gang
 from kilonova.instances.builders.identity import Identity
 from kilonova.instances.builders.pods import build_agent_pod, build_conductor_pod
 from kilonova.instances.builders.reservation import build_reservation
-from kilonova.instances.builders.service import build_service
+from kilonova.instances.builders.service import build_services
 
 ZONE, BLOCK, RACK = "zone", "block", "rack"
 TIGHTEST = AllocationConstraints(preferred=(RACK, BLOCK, ZONE))
@@ -68,7 +68,7 @@ def test_agent_pod_names_its_instance_and_what_it_joins() -> None:
         "ENGINE_MODEL": "llama",
         "ENGINE_AGENTS": "2",
         "ENGINE_AGENT_INDEX": "1",
-        "ENGINE_CONDUCTOR": "iei-llama.inference-engine.svc:8001",
+        "ENGINE_CONDUCTOR": "iei-llama-2.inference-engine.svc:8001",
     }
 
 
@@ -211,16 +211,37 @@ def test_instances_of_a_deployment_are_spread() -> None:
         assert found["spec"].get("spread") == expected
 
 
+def list_services(allocation: int, serving: int) -> dict[str, tuple[str, list[int]]]:
+    """Allocation and ports by name."""
+    found = build_services(identity(), allocation, serving)
+    return {
+        each["metadata"]["name"]: (
+            each["spec"]["selector"]["supernova.groq.io/allocation"],
+            [port["port"] for port in each["spec"]["ports"]],
+        )
+        for each in found
+    }
+
+
 def test_service_has_the_conductor_of_the_allocation_before_it_is_ready() -> None:
-    service = build_service(identity(), 2)
+    (service,) = build_services(identity(), 0, 0)
     assert service["metadata"]["name"] == "iei-llama"
     assert service["spec"]["publishNotReadyAddresses"] is True
     assert service["spec"]["selector"] == {
         "supernova.groq.io/model-instance": "llama",
         "supernova.groq.io/role": "conductor",
-        "supernova.groq.io/allocation": "2",
+        "supernova.groq.io/allocation": "0",
     }
-    assert [each["port"] for each in service["spec"]["ports"]] == [8000, 8001]
+
+
+def test_agents_of_a_relocated_instance_join_through_a_service_of_their_own() -> None:
+    moving = {"iei-llama": ("0", [8000, 8001]), "iei-llama-1": ("1", [8001])}
+    assert list_services(1, 0) == moving
+    assert list_services(1, 1) == {**moving, "iei-llama": ("1", [8000, 8001])}
+    variables = {
+        each["name"]: each["value"] for each in agent(allocation=0)["spec"]["containers"][0]["env"]
+    }
+    assert variables["ENGINE_CONDUCTOR"] == "iei-llama.inference-engine.svc:8001"
 
 
 def test_reservation_is_for_all_pods() -> None:
@@ -251,6 +272,13 @@ def test_reservation_is_for_all_pods() -> None:
         "topologyKey": RACK,
         "queue": "serving",
     }
+
+
+def test_entries_of_a_reservation_have_a_maximum() -> None:
+    of = engine(targetAgents=9000)
+    conductor = build_conductor_pod(identity(), of, scheduler_name="s")
+    found: Any = build_reservation(identity(), of, agent(of=of), conductor, allocation=1)
+    assert [each["count"] for each in found["spec"]["pods"]] == [4096, 4096, 808]
 
 
 def test_pods_without_requests_need_no_reservation() -> None:

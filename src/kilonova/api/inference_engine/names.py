@@ -84,6 +84,12 @@ def service(instance: str) -> str:
     return f"iei-{instance}"
 
 
+def join_service(instance: str, allocation: int) -> str:
+    """The Service of the conductor that the agents of an allocation join: after a relocation one of
+    its own, since the former allocation may still serve requests."""
+    return service(instance) + (f"-{allocation}" if allocation else "")
+
+
 def reservation(instance: str, allocation: int) -> str:
     """The Reservation of the capacity that the instance is to be relocated to."""
     return f"iei-{instance}-{allocation}"

@@ -116,7 +116,8 @@ def _build_pod(
         **metadata.get("annotations", {}),
         names.TEMPLATE_HASH: compute_template_hash(engine),
     }
-    environment = {**_build_environment(identity, engine, role), **variables, **engine.config}
+    service = f"{names.join_service(identity.name, allocation)}.{identity.namespace}.svc"
+    environment = {**_build_environment(service, engine, role), **variables, **engine.config}
     containers = _get_containers(given, engine, role)
     spec: JsonObject = {
         "schedulerName": scheduler_name,
@@ -129,8 +130,7 @@ def _build_pod(
     return {"metadata": metadata, "spec": spec}
 
 
-def _build_environment(identity: Identity, engine: Engine, role: names.Role) -> dict[str, str]:
-    service = f"{names.service(identity.name)}.{identity.namespace}.svc"
+def _build_environment(service: str, engine: Engine, role: names.Role) -> dict[str, str]:
     variables = {
         "ENGINE_ROLE": role,
         "ENGINE_MODEL": engine.spec.model,

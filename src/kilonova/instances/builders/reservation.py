@@ -8,6 +8,7 @@ from kilonova.api.quantity import Quantity, quantity_from_json
 from kilonova.instances.builders.engine import Engine
 from kilonova.instances.builders.identity import Identity
 
+_MAX_COUNT = 4096
 _DURATION = "1h"
 """It is used as soon as it is reserved, and then deleted."""
 
@@ -23,7 +24,8 @@ def build_reservation(
 ) -> JsonObject | None:
     """Capacity for all pods of an allocation: agents and conductor in one domain of a level, if
     there is one. None if they request nothing."""
-    described = ((agent_pod, engine.agents), (conductor_pod, 1))
+    described = [(agent_pod, count) for count in _split(engine.agents)]
+    described.append((conductor_pod, 1))
     pods = [_describe_pods(pod["spec"], count) for pod, count in described]
     requesting = [each for each in pods if each["requests"]]
     if not requesting:
@@ -35,6 +37,11 @@ def build_reservation(
         spec["queue"] = engine.spec.queue
     name = names.reservation(identity.name, allocation)
     return {"metadata": identity.build_metadata(name, allocation), "spec": spec}
+
+
+def _split(count: int) -> list[int]:
+    """Numbers that entries of a Reservation may have."""
+    return [min(_MAX_COUNT, count - start) for start in range(0, count, _MAX_COUNT)]
 
 
 def _describe_pods(spec: JsonObject, count: int) -> JsonObject:

@@ -1,18 +1,33 @@
-"""The Service of the conductor. Pure."""
+"""The Services of the conductor. Pure."""
+
+from collections.abc import Iterator
 
 from kilonova.api.inference_engine import names
 from kilonova.api.json import JsonObject
 from kilonova.instances.builders.identity import Identity
 
+_HTTP = ("http", names.HTTP_PORT)
+_JOIN = ("join", names.JOIN_PORT)
 
-def build_service(identity: Identity, allocation: int = 0) -> JsonObject:
-    """The Service of the conductor of an allocation.
 
-    It has the conductor before that is ready, since agents join through it, and it is ready when
-    they have.
+def build_services(identity: Identity, allocation: int, serving: int) -> Iterator[JsonObject]:
+    """The Service of the allocation that serves requests, and the one that the agents of an
+    allocation join, if it is another.
+
+    They have a conductor before it is ready, since agents join it, and it is ready when they have.
     """
+    name = names.service(identity.name)
+    yield _build_service(identity, name, serving, _HTTP, _JOIN)
+    join = names.join_service(identity.name, allocation)
+    if join != name:
+        yield _build_service(identity, join, allocation, _JOIN)
+
+
+def _build_service(
+    identity: Identity, name: str, allocation: int, *ports: tuple[str, int]
+) -> JsonObject:
     return {
-        "metadata": identity.build_metadata(names.service(identity.name)),
+        "metadata": identity.build_metadata(name),
         "spec": {
             "publishNotReadyAddresses": True,
             "selector": {
@@ -21,12 +36,8 @@ def build_service(identity: Identity, allocation: int = 0) -> JsonObject:
                 names.ALLOCATION: str(allocation),
             },
             "ports": [
-                _build_port("http", names.HTTP_PORT),
-                _build_port("join", names.JOIN_PORT),
+                {"name": each, "port": port, "protocol": "TCP", "targetPort": port}
+                for each, port in ports
             ],
         },
     }
-
-
-def _build_port(name: str, port: int) -> JsonObject:
-    return {"name": name, "port": port, "protocol": "TCP", "targetPort": port}

@@ -21,7 +21,7 @@ from kilonova.instances.controllers.instance.plan import FreshAllocation, Instan
 from kilonova.instances.controllers.instance.progress import Progress
 from kilonova.instances.controllers.instance.record import encode_record, read_record
 from kilonova.instances.repair import CONDUCTOR, RepairDecision
-from kilonova.instances.resources import Pod
+from kilonova.instances.resources import ChildObject, Pod
 from kilonova.instances.settings import InstanceSettings
 from tests.instances.controllers.instance.objects import CREATED, condition, metadata, node, nodes
 
@@ -89,9 +89,13 @@ def reservation(name: str, phase: str = "Pending") -> Reservation:
 
 
 def observe(
-    of: InferenceEngineInstance, *gangs: PodGang, pods: Any = (), reservations: Any = ()
+    of: InferenceEngineInstance,
+    *gangs: PodGang,
+    pods: Any = (),
+    reservations: Any = (),
+    services: Any = (),
 ) -> ObservedInstance:
-    return ObservedInstance(of, pods, gangs, reservations, None, KNOWN, LEVELS)
+    return ObservedInstance(of, pods, gangs, reservations, services, KNOWN, LEVELS)
 
 
 def progress_of(observed: ObservedInstance, position: int = 0) -> Progress:
@@ -133,12 +137,17 @@ def with_record(gang: PodGang, of: InferenceEngineInstance, **changes: Any) -> P
     return msgspec.convert(to_live(body, **msgspec.to_builtins(gang.status)), PodGang)
 
 
+def service(name: str) -> ChildObject:
+    known = metadata(name, ownerReferences=[OWNER])
+    return msgspec.convert({"metadata": known, "spec": {}}, ChildObject)
+
+
 ALL = ("llama-agent-0", "llama-agent-1", "llama-conductor")
 
 
 def test_new_instance_gets_its_service_and_gang_first() -> None:
     found = allocate(observe(instance()), resolve_engine(instance().spec), FRESH, NOW)
-    assert found.service is not None
+    assert [each["metadata"]["name"] for each in found.services] == ["iei-llama"]
     assert found.gang is not None
     names = [
         each["name"] for group in found.gang["spec"]["podgroups"] for each in group["podReferences"]
@@ -235,8 +244,8 @@ def test_former_allocation_is_released_unless_it_serves() -> None:
     assert {each.pod.metadata.name for each in released.delete_pods} == set(ALL)
     kept = plan(observed, serving=True)
     assert kept.delete_gangs == kept.delete_pods == ()
-    assert kept.service is not None
-    assert kept.service["spec"]["selector"]["supernova.groq.io/allocation"] == "0"
+    selectors = [each["spec"]["selector"] for each in kept.services]
+    assert [each["supernova.groq.io/allocation"] for each in selectors] == ["0", "1"]
     assert (kept.status.phase, kept.status.ready_agents) == ("Relocating", 2)
     assert len(kept.create) == 3
 
@@ -252,6 +261,9 @@ def test_complete_relocation_is_reported_once() -> None:
     (event,) = found.events
     assert (event.reason, event.message) == ("InstanceRelocated", "Relocated from a/r9 to a/r0")
     assert found.status.repairs.relocated == 1
+    services = [service("iei-llama"), service("iei-llama-1"), service("iei-llama-0")]
+    unused = plan(observe(of, gang, pods=pods, services=services)).delete_services
+    assert [each.metadata.name for each in unused] == ["iei-llama-0"]
     reported = instance(repairs={"relocated": 1})
     assert plan(observe(reported, gang, pods=pods)).events == ()
 

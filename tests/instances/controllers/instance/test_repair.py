@@ -11,6 +11,7 @@ from tests.instances.instance_cluster import (
     NODES,
     PODS,
     RESERVATIONS,
+    SERVICES,
     InstanceCluster,
     accelerator_nodes,
     condition_of,
@@ -212,10 +213,10 @@ async def test_instance_that_serves_is_relocated_without_a_gap() -> None:
                 lambda each: each["phase"] == "Ready" and each["domain"] != origin, within=120
             )
         assert status["repairs"]["relocated"] == 1
-        # The former agents were ready until the next ones had their nodes.
-        relocating = [ready for phase, ready in phases if phase == "Relocating"]
-        assert relocating
-        assert set(relocating) == {4}
+        # The former agents serve until the next ones do.
+        assert "Relocating" in {phase for phase, _ in phases}
+        assert {ready for _, ready in phases} == {4}
+        assert {"iei-llama", "iei-llama-1"} <= set(await cluster.list_names(SERVICES))
         assert await cluster.list_names(GANGS) == ["iei-llama-1"]
 
 

@@ -91,13 +91,13 @@ class _InstanceReconciler:
         return Result(min(waits)) if waits else None
 
     def _observe(self, key: Key, instance: InferenceEngineInstance) -> ObservedInstance:
-        caches, (namespace, name) = self._caches, key
+        caches = self._caches
         return ObservedInstance(
             instance,
             caches.pods.store.by_index(BY_INSTANCE, key),
             caches.gangs.store.by_index(BY_INSTANCE, key),
             caches.reservations.store.by_index(BY_INSTANCE, key),
-            caches.services.store.get((namespace, names.service(name))),
+            caches.services.store.by_index(BY_INSTANCE, key),
             lambda node: caches.nodes.store.get(("", node)),
             list_levels(caches, self._settings.topology_levels),
         )
@@ -147,8 +147,8 @@ class _InstanceReconciler:
     def _find_serving(
         self, observed: ObservedInstance, progress: Progress, engine: Engine, now: datetime
     ) -> Progress | None:
-        """The former allocation, if it serves requests and the newest one has not its nodes."""
-        if len(observed.allocations) < 2 or progress.is_placed:
+        """The former allocation, if it serves requests and the newest one does not yet."""
+        if len(observed.allocations) < 2 or progress.is_ready:
             return None
         former, _ = self._assess(observed, observed.allocations[1], engine, now)
         return former if former.is_ready else None

@@ -25,7 +25,7 @@ from kilonova.instances.builders.gang import build_gang, list_constrained_levels
 from kilonova.instances.builders.identity import Identity
 from kilonova.instances.builders.pods import build_agent_pod, build_conductor_pod
 from kilonova.instances.builders.reservation import build_reservation
-from kilonova.instances.builders.service import build_service
+from kilonova.instances.builders.service import build_services
 from kilonova.instances.controllers.instance.evolution import evolve
 from kilonova.instances.controllers.instance.gang_status import build_gang_status
 from kilonova.instances.controllers.instance.observed import (
@@ -59,7 +59,7 @@ def allocate(
     record = AllocationRecord(fresh.constraints, fresh.build, agents=engine.agents)
     record = replace(record, generation=number, base=number)
     return InstancePlan(
-        service=build_service(identity, number),
+        services=tuple(build_services(identity, number, number)),
         gang=_build_gang(identity, engine, record, number),
         status=build_new(observed.instance, engine.agents, now),
     )
@@ -149,15 +149,25 @@ def _continue(situation: Situation, settings: InstanceSettings, now: datetime) -
     create = tuple(_build_missing_pods(situation, settings))
     status = _build_status(situation, allocation.record, now)
     serving = situation.serving or progress
+    numbers = allocation.number, serving.allocation.number
+    services = tuple(build_services(Identity.of(instance), *numbers))
+    names_in_use = {each["metadata"]["name"] for each in services}
     ungate = () if create else _list_gated(allocation, instance.metadata.name)
     return InstancePlan(
-        service=build_service(Identity.of(instance), serving.allocation.number),
+        services=services,
         reservation=_build_reservation(situation, settings),
         delete_pods=tuple(_list_deletions(situation)),
         delete_gangs=tuple(
             each.gang
             for each in observed.allocations
             if each is not allocation and each is not serving.allocation
+        ),
+        delete_services=tuple(
+            each
+            for each in observed.services
+            if observed.is_own(each.metadata)
+            and each.metadata.name not in names_in_use
+            and each.metadata.deletion_timestamp is None
         ),
         delete_reservations=tuple(_list_unused_reservations(situation)),
         create=create,

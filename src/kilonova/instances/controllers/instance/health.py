@@ -147,7 +147,7 @@ class _Judge:
 
     def _judge_by_node(self, pod: Pod) -> _Judgement | None:
         node = self._find_node(pod.spec.node_name)
-        outage = _describe_outage(node, pod.spec.node_name)
+        outage = _describe_outage(node, pod)
         if outage or node is None:
             bound = _get_transition_time(pod, "PodScheduled")
             if bound is not None and self._is_waiting(bound, _JUST_BOUND):
@@ -180,11 +180,15 @@ def _judge_absence(name: str, *, was_created: bool) -> _Judgement:
     return ("Missing", f"pod {name} was deleted") if was_created else ("Pending", "")
 
 
-def _describe_outage(node: Node | None, name: str) -> str:
+def _describe_outage(node: Node | None, pod: Pod) -> str:
+    name = pod.spec.node_name
     if node is None:
         return f"node {name} was deleted"
     ready = find_condition(node.status.conditions, "Ready")
     if ready is None or ready.status == "True":
+        return ""
+    if ready.status == "False" and is_ready(pod):
+        # The kubelet reports a problem, and that the pod is ready: it may pass.
         return ""
     return f"node {name} is not ready"
 

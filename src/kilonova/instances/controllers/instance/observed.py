@@ -43,7 +43,8 @@ class ObservedInstance:
     """Gangs with its label."""
     reservations: Sequence[Reservation]
     """Reservations with its label."""
-    service: ChildObject | None
+    services: Sequence[ChildObject]
+    """Services with its label."""
     find_node: FindNode
     levels: tuple[str, ...]
     """The levels of the cluster's topology, broadest first."""

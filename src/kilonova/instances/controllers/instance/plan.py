@@ -13,7 +13,7 @@ from kilonova.instances.builders.engine import Engine
 from kilonova.instances.controllers.instance.observed import ObservedInstance
 from kilonova.instances.controllers.instance.progress import Progress
 from kilonova.instances.repair import RepairDecision
-from kilonova.instances.resources import Pod
+from kilonova.instances.resources import ChildObject, Pod
 
 Rung = Literal["recreate", "replace-node", "relocate", "give-up"]
 
@@ -47,11 +47,12 @@ class FreshAllocation:
 class InstancePlan:
     """What to write, in this order."""
 
-    service: JsonObject | None = None
+    services: tuple[JsonObject, ...] = ()
     reservation: JsonObject | None = None
     gang: JsonObject | None = None
     delete_pods: tuple[Deletion, ...] = ()
     delete_gangs: tuple[PodGang, ...] = ()
+    delete_services: tuple[ChildObject, ...] = ()
     delete_reservations: tuple[Reservation, ...] = ()
     create: tuple[JsonObject, ...] = ()
     ungate: tuple[Pod, ...] = ()
@@ -72,6 +73,6 @@ class Situation:
     """Of the newest allocation."""
     decision: RepairDecision
     serving: Progress | None = None
-    """Of the former allocation, if that serves requests until the newest one has its nodes."""
+    """Of the former allocation, if that serves requests until the newest one does."""
     fresh: FreshAllocation | None = None
     """For a decision that makes a new allocation."""

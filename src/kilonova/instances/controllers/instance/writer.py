@@ -63,8 +63,8 @@ class InstanceWriter:
     async def apply(self, observed: ObservedInstance, plan: InstancePlan) -> None:
         """Write a plan; raises the first error, after which the next plan goes on."""
         known = observed.instance.metadata
-        if plan.service is not None:
-            await self._apply_service(observed, plan.service)
+        for service in plan.services:
+            await self._apply_service(observed, service)
         if plan.reservation is not None:
             await self._create_reservation(plan.reservation, known)
         if plan.gang is not None:
@@ -72,6 +72,8 @@ class InstanceWriter:
         await self._delete_pods(plan.delete_pods)
         for gang in plan.delete_gangs:
             await self._delete(GANGS, gang.metadata, self._gangs)
+        for unused in plan.delete_services:
+            await self._delete(SERVICES, unused.metadata, self._services)
         await self._create_pods(known, plan.create)
         await self._ungate(plan.ungate)
         if plan.gang_status is not None:
@@ -89,14 +91,14 @@ class InstanceWriter:
             self._recorder.event(reference, each.reason, each.message, warning=each.is_warning)
 
     async def _apply_service(self, observed: ObservedInstance, wanted: JsonObject) -> None:
-        live, known = observed.service, observed.instance.metadata
+        known, name = observed.instance.metadata, wanted["metadata"]["name"]
+        live = next((each for each in observed.services if each.metadata.name == name), None)
         if live is None:
             await self._require_free_name(SERVICES, wanted, known)
         elif not _is_owned(live.metadata, known):
             raise NameTaken(SERVICES.kind, live.metadata.name)
         elif not needs_patch(cast("JsonObject", msgspec.to_builtins(live)), wanted):
             return
-        name = wanted["metadata"]["name"]
         written = await self._client.apply(SERVICES, name, wanted, known.namespace)
         await self._services.wait_for_version(written.metadata.resource_version)
 
