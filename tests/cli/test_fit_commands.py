@@ -82,8 +82,8 @@ def test_picture_as_json(inputs: Kilonova):
 def test_allocation_is_printed_and_saved(inputs: Kilonova):
     done = inputs("alloc", "--build", "llama-v7", *ON_IT, "--save-build-output-path", "data")
     lines = succeeded(done).splitlines()
-    assert lines[0] == "default/iei-llama in zone-b/b1/r2"
-    assert lines[2].split() == ["0", "r2-n0", "0", "zone-b/b1/r2"]
+    assert lines[0] == "default/iei-llama in zone-a/b0/r1"
+    assert lines[2].split() == ["0", "r1-n0", "0", "zone-a/b0/r1"]
     assert len(lines) == 2 + LLAMA.agents + 1
     saved = inputs(
         *("alloc", "--build", "llama-v7", "--builds", "data"),
@@ -168,7 +168,7 @@ def run_program(
 
 def test_alloc_is_a_program(inputs: Kilonova):
     done = run_program(inputs, "alloc", "--build", "llama-v7", *ON_IT)
-    assert succeeded(done).startswith("default/iei-llama in zone-b/b1/r2\n")
+    assert succeeded(done).startswith("default/iei-llama in zone-a/b0/r1\n")
 
 
 def test_plugins_of_installed_packages_are_asked(inputs: Kilonova, tmp_path: Path):
