@@ -4,7 +4,7 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-from kilonova.fleet.documents import DESIRED, OBSERVED
+from kilonova.fleet.documents import DESIRED, JOURNAL, OBSERVED
 from kilonova.fleet.store import FleetStore
 from kilonova.fleet.store.epochs import generation_of
 from kilonova.kube import Client, NotFound
@@ -67,6 +67,9 @@ async def test_release_runs_in_all_members() -> None:
             return [each["cluster"] for each in clusters] == ["a", "b", "c"]
 
         await lab.wait_for(is_reported)
+        journal = await FleetStore(MemoryStore(lab.bucket)).read_all(JOURNAL)
+        decided = [entry.what for each in journal for entry in each.document.entries]
+        assert "default/chat in a: 0 to 2 instances" in decided
 
 
 async def test_lost_member_is_replaced_and_drained_when_it_returns() -> None:
