@@ -1,8 +1,9 @@
 """The leader's work: pass after pass, until the term ends."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from datetime import datetime, timedelta
+from functools import partial
 
 import msgspec
 from msgspec.structs import replace
@@ -35,6 +36,8 @@ from kilonova.kube.observability.structured_logging import get_logger
 from kilonova.objectstore import ObjectStoreError, PreconditionFailed
 
 log = get_logger(__name__)
+
+_CONCURRENT_WRITES = 16
 
 
 class FleetLeader:
@@ -197,15 +200,16 @@ class FleetLeader:
         statuses = _collect_statuses(plan)
         removable = find_removable(objects, plan, state.observed)
         timeout = context.settings.store_timeout
-        for key, found in objects.items():
-            async with asyncio.timeout(timeout):
-                await self._save(key, found, statuses.get(key, found.status), key in removable)
+        await self._write_all(
+            partial(self._save, key, found, statuses.get(key, found.status), key in removable)
+            for key, found in objects.items()
+        )
         state.statuses = statuses
-        for cluster, deployments in plan.desired.items():
-            if ObjectId("Cluster", "", cluster) in removable:
-                continue
-            async with asyncio.timeout(timeout):
-                await state.order(cluster, deployments, format_rfc3339(now))
+        await self._write_all(
+            partial(state.order, cluster, deployments, format_rfc3339(now))
+            for cluster, deployments in plan.desired.items()
+            if ObjectId("Cluster", "", cluster) not in removable
+        )
         for key in removable:
             if key.kind == "Cluster":
                 async with asyncio.timeout(timeout):
@@ -234,6 +238,20 @@ class FleetLeader:
         if entries:
             async with asyncio.timeout(timeout):
                 await state.record(entries)
+
+    async def _write_all(self, writes: Iterable[Callable[[], Awaitable[object]]]) -> None:
+        """Write documents that do not depend on each other; raises the first failure, when all
+        have ended."""
+        limit = asyncio.Semaphore(_CONCURRENT_WRITES)
+
+        async def write(each: Callable[[], Awaitable[object]]) -> None:
+            async with limit, asyncio.timeout(self._context.settings.store_timeout):
+                await each()
+
+        results = await asyncio.gather(*map(write, writes), return_exceptions=True)
+        for each in results:
+            if each is not None:
+                raise each
 
     async def _save(
         self, key: ObjectId, found: HubObject, status: Status, is_removed: bool
