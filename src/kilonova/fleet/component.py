@@ -81,6 +81,12 @@ COMPONENTS = (
                     metavar="NAME",
                     help="The region of this cluster in the fleet.",
                 ),
+                Flag(
+                    name="cluster-console",
+                    type="text",
+                    metavar="URL",
+                    help="The address of this cluster's console, as the fleet's console links it.",
+                ),
             ),
         ),
         process=ProcessPart(

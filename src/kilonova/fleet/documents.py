@@ -113,6 +113,8 @@ class Observed(msgspec.Struct, frozen=True, rename="camel", kw_only=True, omit_d
     """Grows with each report: a member whose sequence does not change is not reachable."""
     region: str = ""
     """Where it is, for a manager that registers members by themselves."""
+    console: str = ""
+    """The address of its console, likewise."""
     time: Time = ""
     accepted_epoch: int = 0
     """The highest epoch that the member has accepted: it refuses lower ones."""

@@ -54,6 +54,7 @@ def build_embedded_member(context: EmbeddedContext) -> EmbeddedComponent:
     settings = MemberSettings(
         _get_text(context, "cluster-name") or LOCAL,
         region=_get_text(context, "cluster-region"),
+        console=_get_text(context, "cluster-console"),
         namespace=_NAMESPACE,
     )
 

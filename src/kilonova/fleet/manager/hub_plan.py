@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 
 from msgspec.structs import replace
 
-from kilonova.api.fleet import ClusterStatus
+from kilonova.api.fleet import CONSOLE, ClusterStatus
 from kilonova.api.json import JsonObject
 from kilonova.api.meta import Metadata
 from kilonova.api.times import parse_time
@@ -37,7 +37,11 @@ def plan_registrations(
             key,
             None,
             create={
-                "metadata": {"name": name, "finalizers": [FINALIZER]},
+                "metadata": {
+                    "name": name,
+                    "annotations": {CONSOLE: report.console} if report.console else {},
+                    "finalizers": [FINALIZER],
+                },
                 "spec": {"region": report.region} if report.region else {},
             },
         )

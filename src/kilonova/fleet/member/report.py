@@ -96,6 +96,7 @@ class Reporter:
             cluster=context.settings.cluster,
             sequence=sequence,
             region=context.settings.region,
+            console=context.settings.console,
             time=format_rfc3339(context.now()),
             accepted_epoch=context.guard.accepted,
             accepted_sequence=progress.sequence,

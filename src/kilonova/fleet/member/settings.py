@@ -13,6 +13,8 @@ class MemberSettings:
     """The name of the member: that of its Cluster on the hub."""
     region: str = ""
     """Where it is, for a manager that registers members by themselves."""
+    console: str = ""
+    """The address of its console, likewise."""
     namespace: str = NAMESPACE
     """Where the agent keeps the highest epoch that it accepted."""
     poll_interval: float = 2.0

@@ -109,6 +109,9 @@ def member(
             metavar="NAME", help="Its region, for a manager that registers members by themselves."
         ),
     ] = "",
+    console_url: Annotated[
+        str, typer.Option(metavar="URL", help="The address of its console, likewise.")
+    ] = "",
     kubeconfig: Kubeconfig = None,
     context: Context = None,
     namespace: Annotated[
@@ -141,4 +144,5 @@ def member(
         election=None if leader_elect is False else ElectionOptions("kilonova-member"),
         log_format=log_format,
     )
-    run_member(process, endpoint, MemberSettings(cluster_name, region=region, namespace=namespace))
+    settings = MemberSettings(cluster_name, region=region, console=console_url, namespace=namespace)
+    run_member(process, endpoint, settings)

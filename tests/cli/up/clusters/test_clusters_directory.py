@@ -1,6 +1,7 @@
 """Which clusters a directory of several has, and the options of each."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 
@@ -59,6 +60,18 @@ def test_flags_of_the_user_win(tmp_path: Path) -> None:
     assert [each["console-port"] for each in derived] == [8000, 8001]
     assert {each["global-leader-elect-endpoint"] for each in derived} == {str(directory.store)}
     assert [each["cluster-name"] for each in derived] == ["dal1", "msp2"]
+
+
+def test_console_of_each_cluster_is_linked(tmp_path: Path) -> None:
+    directory = ClustersDirectory.create(tmp_path, 2, 7443)
+    with_console = replace(options(tmp_path), components=("api", "console"))
+    links = [
+        derive_options(with_console, directory, each).flags.get("cluster-console")
+        for each in directory.clusters
+    ]
+    assert links == ["http://127.0.0.1:7444/", "http://127.0.0.1:7446/"]
+    without = derive_options(options(tmp_path), directory, directory.clusters[0])
+    assert "cluster-console" not in without.flags
 
 
 def test_clusters_can_be_added_and_keep_their_port(tmp_path: Path) -> None:

@@ -30,9 +30,13 @@ def derive_options(
         "cluster-region": cluster.region,
     }
     port = directory.port and directory.port + _PORTS_OF_CLUSTER * cluster.index
-    console = options.flags.get("console-port")
-    if isinstance(console, int) and console:
-        flags["console-port"] = console + cluster.index
+    console = port and port + 1
+    first = options.flags.get("console-port")
+    if isinstance(first, int):
+        console = flags["console-port"] = first and first + cluster.index
+    if console and "console" in options.components:
+        # Without the token: browsers that have opened it are known there.
+        flags["cluster-console"] = f"http://{flags.get('console-host', '127.0.0.1')}:{console}/"
     return replace(
         options,
         data=directory.data_of(cluster),
