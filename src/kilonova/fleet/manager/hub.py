@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, cast
 
 import msgspec
 
@@ -103,9 +103,28 @@ def build_hub(client: Client, runtime_metrics: RuntimeMetrics = NO_RUNTIME_METRI
 
 
 def encode_spec(found: HubObject) -> JsonObject:
-    """The spec as JSON, without fields that are not set."""
-    fields: JsonObject = msgspec.to_builtins(found.spec)
-    return {name: value for name, value in fields.items() if value is not None}
+    """The spec as JSON, without what has its default: one hub sets defaults where another has
+    nothing, and both mean the same."""
+    return cast("JsonObject", _encode(found.spec))
+
+
+def _encode(value: Any) -> Any:
+    if isinstance(value, msgspec.Struct):
+        fields = msgspec.structs.fields(value)
+        return {
+            each.encode_name: _encode(field)
+            for each in fields
+            if (field := getattr(value, each.name)) != _get_default(each)
+        }
+    if isinstance(value, tuple):
+        return [_encode(each) for each in cast("tuple[Any, ...]", value)]
+    return msgspec.to_builtins(value)
+
+
+def _get_default(field: msgspec.structs.FieldInfo) -> Any:
+    if field.default_factory is not msgspec.NODEFAULT:
+        return field.default_factory()
+    return field.default
 
 
 def hash_spec(spec: JsonObject) -> str:

@@ -112,15 +112,19 @@ class HubWriter:
             # The object was deleted; or its namespace is, and it will be restored with that.
             return write.create is None
         except Invalid as error:
-            log.warning("hub rejects an object", object=str(write.id), error=str(error))
+            self._report(write.id, "hub rejects an object", str(error))
             return True
         except KubeError as error:
-            if self._problems.get(write.id) != str(error):
-                log.warning("hub not written, retrying", object=str(write.id), error=str(error))
-            self._problems[write.id] = str(error)
+            self._report(write.id, "hub not written, retrying", str(error))
             return False
         self._problems.pop(write.id, None)
         return True
+
+    def _report(self, key: ObjectId, message: str, problem: str) -> None:
+        """Log a problem once: the write is tried with each pass."""
+        if self._problems.get(key) != problem:
+            log.warning(message, object=str(key), error=problem)
+        self._problems[key] = problem
 
     async def _write(self, write: HubWrite) -> None:
         resource = RESOURCES[write.id.kind]
