@@ -5,6 +5,7 @@ from pathlib import Path
 from kilonova.api.gpu.annotations import TOPOLOGY
 from kilonova.api.gpu.mig_strategy import NodeMigStrategy
 from kilonova.gpu.agent.context import AgentSettings
+from kilonova.gpu.agent.learnt_demand import DEMAND_FILE
 from kilonova.kube import Client
 from tests.gpu.agent.agent_cluster import list_instances, read_topology
 from tests.gpu.agent.local_agents import NODE, build_backend, create_pod, run_agent, run_node
@@ -52,6 +53,43 @@ async def test_next_instance_exists_before_its_pod_comes(tmp_path: Path) -> None
         await create_pod(client, "long", "0:1g.10gb@6")
         await wait_for_count(client, 2)
         assert ("1g.10gb", 6) in (await list_instances(client, NODE))[0]
+
+
+async def test_what_was_learnt_survives_a_restart(tmp_path: Path) -> None:
+    async with run_node() as (_, client):
+        backend = build_backend("h100:1")
+        async with run_agent(client, backend, tmp_path):
+            await run_pods(client)
+        async with run_agent(client, backend, tmp_path):
+            # Far longer than an idle instance stays.
+            await advance_time(1200)
+            assert ("1g.10gb", 6) in (await list_instances(client, NODE))[0]
+
+
+async def test_demand_is_forgotten_while_no_agent_runs(tmp_path: Path) -> None:
+    async with run_node() as (_, client):
+        backend = build_backend("h100:1")
+        async with run_agent(client, backend, tmp_path):
+            await run_pods(client)
+        await advance_time(6 * 3600)
+        async with run_agent(client, backend, tmp_path):
+            await advance_time(600)
+            await wait_for_instances(client, {})
+
+
+async def test_agent_learns_anew_where_the_file_is_damaged(tmp_path: Path) -> None:
+    async with run_node() as (_, client):
+        backend = build_backend("h100:1")
+        async with run_agent(client, backend, tmp_path):
+            await run_pods(client)
+        file = tmp_path / DEMAND_FILE
+        file.write_bytes(file.read_bytes()[:-4])
+        async with run_agent(client, backend, tmp_path):
+            await advance_time(1200)
+            await wait_for_instances(client, {})
+            await run_pods(client)
+            await advance_time(1200)
+            assert ("1g.10gb", 6) in (await list_instances(client, NODE))[0]
 
 
 async def test_demand_that_ended_is_forgotten(tmp_path: Path) -> None:

@@ -292,8 +292,9 @@ SECTIONS: dict[str, tuple[Row, ...]] = {
         ),
         Row(
             "prewarming",
-            "from the requests that the node has seen",
+            "from the requests that the node has seen, before a restart of its agent, too",
             (
+                f"{GPU}/agent/test_prewarming.py::test_what_was_learnt_survives_a_restart",
                 f"{GPU}/agent/test_prewarming.py::test_next_instance_exists_before_its_pod_comes",
                 f"{GPU}/agent/test_prewarming.py::test_demand_that_ended_is_forgotten",
             ),

@@ -88,7 +88,7 @@ class LocalAgent:
             return MigEngine(backend, state, calls=calls, report=report, may_reset=may_reset)
 
         self.agent = NodeAgent(
-            node, backend, build_engine, calls, self._context, other_holders=self._owners
+            node, backend, build_engine, calls, self._context, state, other_holders=self._owners
         )
         self._has_reconciled = asyncio.Event()
         self.instances = EngineInstances(self.agent.engine, self.wake, self._has_reconciled.wait)

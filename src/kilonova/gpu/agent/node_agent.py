@@ -9,6 +9,7 @@ after a crash at any point, the next agent goes on.
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
+from pathlib import Path
 from typing import Protocol, TypeVar
 
 from kilonova.api.gpu.health import HealthRecord, HealthRecords, parse_health
@@ -22,16 +23,16 @@ from kilonova.gpu.agent.desire.conditions import (
     unreadable_condition,
 )
 from kilonova.gpu.agent.desire.extended_resources import build_resources
-from kilonova.gpu.agent.desire.mig import DesiredMig, Stock, desire_mig, is_idle, list_pending
+from kilonova.gpu.agent.desire.mig import DesiredMig, desire_mig, is_idle, list_pending
 from kilonova.gpu.agent.desire.node import DesiredNode
-from kilonova.gpu.agent.desire.prewarming import plan_prewarming
 from kilonova.gpu.agent.desire.stock import StockDecision, decide_stock
 from kilonova.gpu.agent.desire.topology import build_topology
 from kilonova.gpu.agent.holders import Holder, read_holders
-from kilonova.gpu.agent.learnt_demand import LearntDemand
+from kilonova.gpu.agent.learnt_demand import DEMAND_FILE, LearntDemand
 from kilonova.gpu.agent.mig_control import MigControl
 from kilonova.gpu.agent.node_events import NodeEventRecorder
 from kilonova.gpu.agent.node_writer import NodeWriter
+from kilonova.gpu.agent.prewarmer import Prewarmer
 from kilonova.gpu.agent.remediation.assessment import HealthFinding, assess_devices, next_expiry
 from kilonova.gpu.agent.remediation.eviction import evict_pods
 from kilonova.gpu.agent.remediation.overlay import overlay_measured
@@ -55,8 +56,6 @@ T = TypeVar("T")
 
 _UNREADABLE_RETRY = 10.0
 _CALL_SECONDS = 120.0
-_PREWARM_CHECK = 60.0
-"""Learnt demand falls with time alone."""
 
 _log = get_logger(__name__)
 
@@ -76,6 +75,7 @@ def no_claims(inventory: NodeInventory) -> Sequence[Holder]:
 class NodeAgent:
     """The agent of the node of a name. `open` it first, and `close` it at the end.
 
+    `state` is the folder of the engine's journal, and of what the agent has learnt.
     `other_holders` are holders of devices for whom others make what they need: what they have is
     left alone. `read_claims` are claims for which the agent makes it.
     """
@@ -87,6 +87,7 @@ class NodeAgent:
         build_engine: OpenEngine,
         calls: DeviceCalls,
         context: AgentContext,
+        state: Path,
         *,
         other_holders: Callable[[], Mapping[str, ReservedDevices]] = dict,
         read_claims: Callable[[NodeInventory], Sequence[Holder]] = no_claims,
@@ -111,8 +112,8 @@ class NodeAgent:
         self._findings: list[HealthFinding] = []
         """What is not recorded as events yet."""
         self._idle_since: dict[str, float] = {}
-        self._demand = LearntDemand(context.settings.prewarm_seconds)
-        self._is_prewarmed = False
+        seconds = context.settings.prewarm_seconds
+        self._prewarmer = Prewarmer(LearntDemand(seconds, state / DEMAND_FILE, context.now))
         self._replaced_at: float | None = None
         self._configs: ConfigFile = {}
         self._labels: Mapping[str, str | None] = {}
@@ -159,21 +160,22 @@ class NodeAgent:
         """Take the node. `EngineIsRunning` if another agent has it; `GpuError` where its devices
         cannot be read."""
         if not self._is_open:
-            state = await self.engine.open()
+            found = await self.engine.open()
             self._is_open = True
-            if state.damaged_entries:
+            self._prewarmer.load(self._monotonic())
+            if found.damaged_entries:
                 message = (
-                    f"{state.damaged_entries} entries of the MIG journal cannot be read; "
+                    f"{found.damaged_entries} entries of the MIG journal cannot be read; "
                     "reservations follow from the pods"
                 )
                 self._findings.append(HealthFinding("MIGJournalDamaged", message, True))
-            if state.unfinished or state.missing:
+            if found.unfinished or found.missing:
                 _log.info(
                     "MIG journal read",
                     node=self.name,
-                    unfinished=len(state.unfinished),
-                    missing=len(state.missing),
-                    adopted=len(state.adopted),
+                    unfinished=len(found.unfinished),
+                    missing=len(found.missing),
+                    adopted=len(found.adopted),
                 )
 
     async def close(self) -> None:
@@ -239,7 +241,7 @@ class NodeAgent:
             self._idle_check(),
             self._strategy_wait.next_check(self._monotonic()),
             refused,
-            _PREWARM_CHECK if self._is_prewarmed else None,
+            self._prewarmer.next_check,
             0.0 if recovery.resets else None,
         ]
         return min((each for each in checks if each is not None), default=None)
@@ -275,10 +277,10 @@ class NodeAgent:
         context, inventory = self._context, self.inventory
         problems = await self._mig.reserve(inventory, holders, self._other_holders())
         decision = self._decide_stock(node, holders)
-        stock = {**self._prewarm(holders, decision.stock), **decision.stock}
+        now, decided = self._monotonic(), decision.stock
+        stock = {**self._prewarmer.plan(inventory, holders, decided.keys(), now), **decided}
         first = desire_mig(inventory, holders, self.health, stock)
         idle = {each.uuid for each in inventory.devices if is_idle(each, first, stock)}
-        now = self._monotonic()
         self._idle_since = {uuid: self._idle_since.get(uuid, now) for uuid in idle}
         expired = {
             uuid
@@ -290,15 +292,6 @@ class NodeAgent:
         self._used_whole = desired.used_whole
         failed = [*problems, *decision.problems, *self._mig.problems(inventory)]
         return desired, [*failed, *list_pending(inventory, desired)]
-
-    def _prewarm(
-        self, holders: Sequence[Holder], decided: Mapping[str, Stock]
-    ) -> Mapping[str, Stock]:
-        self._demand.observe(holders, self._monotonic())
-        expected = self._demand.expected(self._monotonic())
-        stock = plan_prewarming(self.inventory, holders, expected, decided.keys())
-        self._is_prewarmed = bool(stock)
-        return stock
 
     def _decide_stock(self, node: Node, holders: Sequence[Holder]) -> StockDecision:
         """What should be in stock; instances are replaced once per interval at most."""

@@ -11,10 +11,16 @@ _ROUNDING = 2
 class DemandEstimator:
     """Arrivals of each profile per second; those of half a `half_life` ago count half as much."""
 
-    def __init__(self, half_life: float = 3600.0) -> None:
+    def __init__(
+        self,
+        half_life: float = 3600.0,
+        rates: Mapping[str, float] | None = None,
+        updated: float = -math.inf,
+    ) -> None:
+        """`rates` are those of an earlier estimator, as they were at `updated`."""
         self._decay = math.log(2) / half_life
-        self._rates: dict[str, float] = {}
-        self._updated = -math.inf
+        self._rates = dict(rates or {})
+        self._updated = updated
 
     def record(self, profile: str, now: float) -> None:
         """A pod has requested an instance of the profile; `now` is in seconds, and never falls."""

@@ -34,13 +34,7 @@ from kilonova.gpu.mig.journal import Journal, Reserved
 from kilonova.gpu.mig.node_lock import NodeLock
 from kilonova.gpu.mig.operation_statistics import OperationStatistics, StatisticsRecorder
 from kilonova.gpu.mig.plan_execution import PlanRunner, RequestRefused, disturbs
-from kilonova.gpu.mig.planner import (
-    DevicePlan,
-    PinnedInstance,
-    Refusal,
-    RefusalReason,
-    Target,
-)
+from kilonova.gpu.mig.planner import DevicePlan, PinnedInstance, Refusal, RefusalReason, Target
 from kilonova.gpu.mig.protected_plan import plan_beside_reserved
 from kilonova.gpu.mig.reservations import (
     ReservationTable,

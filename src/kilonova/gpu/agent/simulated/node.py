@@ -54,7 +54,7 @@ class SimulatedDevices:
             return read_claim_holders(name, inventory, list_claims())
 
         self.agent = NodeAgent(
-            name, self.backend, build_engine, calls, context, read_claims=read_claims
+            name, self.backend, build_engine, calls, context, directory, read_claims=read_claims
         )
         return self.agent
 
