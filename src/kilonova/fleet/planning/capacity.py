@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from kilonova.api.inference_engine import DEFAULT_ACCELERATOR, EngineSpec
+from kilonova.catalog.resource_names import MIG_PREFIX
 from kilonova.fleet.documents import Observed, ObservedDeployment
 from kilonova.fleet.planning.model import ObjectKey
 
@@ -75,8 +76,8 @@ class Capacity:
             return 0
         own = found.by_deployment.get(key, 0)
         left = reported - own
-        if left <= 0 or not found.by_deployment:
-            return max(left, 0)
+        if left <= 0:
+            return 0
         if footprint.amount is None:
             # How much the others take of what fits is not known before they are placed.
             return left if own == sum(found.by_deployment.values()) else 0
@@ -86,9 +87,15 @@ class Capacity:
         amount = max(footprint.amount, 1)
         others = booked - own * footprint.amount
         left -= -(-others // amount)
-        if footprint.resource in found.free:
+        # What fits was computed some seconds before what is free.
+        if _is_counted(footprint) and footprint.resource in found.free:
             left = min(left, (found.free[footprint.resource] - booked) // amount)
         return max(left, 0)
+
+
+def _is_counted(footprint: Footprint) -> bool:
+    """Whether what is free limits instances: MIG instances are made when they are needed."""
+    return bool(footprint.amount) and not footprint.resource.startswith(MIG_PREFIX)
 
 
 def count_unplaced(desired: int, observed: ObservedDeployment | None) -> int:
