@@ -125,6 +125,16 @@ def test_missing_capacity_is_reported_once_and_used_when_it_comes() -> None:
     assert fleet.counts() == {"a": 4}
 
 
+def test_placement_in_a_cluster_that_does_not_exist_is_named() -> None:
+    fleet = SimulatedFleet({"a": 100})
+    fleet.deploy(replicas=2, placements=(Placement(cluster="mars", min=1),))
+    fleet.run(60)
+    allocated = next(each for each in fleet.status().conditions if each.type == "Allocated")
+    assert allocated.message == (
+        "no cluster has capacity for 2 of 2 instances; spec.placements: cluster mars does not exist"
+    )
+
+
 def test_reports_of_an_unknown_deployment_are_adopted() -> None:
     fleet = SimulatedFleet({"a": 100, "b": 100})
     fleet.deploy(replicas=4)

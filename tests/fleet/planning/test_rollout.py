@@ -46,6 +46,16 @@ def test_waves_follow_each_other_after_the_bake_time(fleet: SimulatedFleet) -> N
     assert fleet.reasons()[-1] == "RolloutCompleted"
 
 
+def test_wave_of_clusters_that_do_not_exist_says_so(fleet: SimulatedFleet) -> None:
+    waves = (Wave(name="canary", clusters=("aa", "zz")), Wave(name="second", clusters=("a",)))
+    fleet.deploy(release="v2", rollout=Rollout(waves=waves, bake_time="60s"))
+    fleet.run(15)
+    canary, second, *_ = fleet.status().waves
+    assert canary.message == "has no instances; cluster aa, zz does not exist"
+    assert "does not exist" not in second.message
+    assert fleet.reasons().count("ClusterNotFound") == 1
+
+
 def test_failing_canary_is_rolled_back_and_others_never_get_it(fleet: SimulatedFleet) -> None:
     fleet.members["a"].failing_releases.add("v2")
     fleet.deploy(release="v2")

@@ -11,6 +11,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from msgspec.structs import replace
+
 from kilonova.api.inference_engine import Deployment, WaveStatus
 from kilonova.api.meta import Condition
 from kilonova.fleet.planning.model import FleetEvent
@@ -24,6 +26,7 @@ from kilonova.fleet.planning.releases import (
     find_unmasked,
     judge,
 )
+from kilonova.fleet.planning.selection import describe_missing
 from kilonova.fleet.planning.waves import (
     RolloutCluster,
     advance_wave,
@@ -126,8 +129,11 @@ def _advance(rollout: _Rollout) -> None:
     waves: list[WaveStatus] = []
     is_open = rollout.history[0].health != "Failing"
     is_placed = any(each.desired for each in rollout.clusters)
+    named = {each.name: each.clusters for each in spec.rollout.waves}
+    existing = {each.name for each in rollout.clusters}
     for name, members in assign_waves(spec.rollout, rollout.clusters):
         clusters = tuple(each.name for each in members)
+        missing = describe_missing(named.get(name, ()), existing)
         old = known.get(name, WaveStatus(name=name))
         wave = WaveStatus(
             name=name,
@@ -141,10 +147,14 @@ def _advance(rollout: _Rollout) -> None:
             wave = start_wave(wave, rollout.now)
             if members and len(known) > 1:
                 rollout.record("WaveStarted", f"Wave {name}: {release} in {', '.join(clusters)}")
+            if missing:
+                rollout.record("ClusterNotFound", f"Wave {name}: {missing}", is_warning=True)
         if rollout.history[0].health != "Failing":
             wave = advance_wave(
                 wave, members, release, spec.rollout, rollout.now, is_placed=is_placed
             )
+        if missing not in wave.message:
+            wave = replace(wave, message="; ".join(filter(None, (wave.message, missing))))
         is_open = is_open and wave.phase == "Done"
         if wave.phase == "Failed" and old.phase != "Failed":
             rollout.history = judge(rollout.history, "Failing")

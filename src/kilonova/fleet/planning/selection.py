@@ -1,6 +1,6 @@
 """Which clusters a deployment may have instances in, and how many it asks for."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from kilonova.api.durations import parse_duration
@@ -41,6 +41,14 @@ def find_bounds(spec: DeploymentSpec, cluster: Cluster) -> Bounds | None:
         if matches:
             return Bounds(each.min, each.max, each.weight)
     return None
+
+
+def describe_missing(named: Iterable[str | None], existing: Collection[str]) -> str:
+    """Which of the clusters that a spec names do not exist; empty if all do."""
+    missing = sorted({each for each in named if each is not None and each not in existing})
+    if not missing:
+        return ""
+    return f"cluster {', '.join(missing)} does not exist"
 
 
 def count_total(spec: DeploymentSpec, clusters: Sequence[Cluster]) -> int:

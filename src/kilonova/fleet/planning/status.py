@@ -20,6 +20,7 @@ from kilonova.fleet.documents import ObservedDeployment
 from kilonova.fleet.planning.deployment import CellPlan, DeploymentPlan
 from kilonova.fleet.planning.model import ObjectKey
 from kilonova.fleet.planning.report import INSUFFICIENT_CAPACITY, count_moved
+from kilonova.fleet.planning.selection import describe_missing
 from kilonova.kube.status import with_condition
 
 _SEEN_INTERVAL = timedelta(seconds=60)
@@ -109,11 +110,14 @@ def _build_available(
 
 
 def _build_allocated(plan: DeploymentPlan, unallocatable: int) -> Condition:
+    named = (each.cluster for each in plan.deployment.spec.placements)
+    missing = describe_missing(named, {each.cell.name for each in plan.cells})
+    hint = f"; spec.placements: {missing}" if missing else ""
     if unallocatable:
-        message = f"no cluster has capacity for {unallocatable} of {plan.total} instances"
+        message = f"no cluster has capacity for {unallocatable} of {plan.total} instances{hint}"
         return Condition("Allocated", "False", INSUFFICIENT_CAPACITY, message)
     if plan.delayed:
-        message = f"{plan.delayed} instances wait until others are placed"
+        message = f"{plan.delayed} instances wait until others are placed{hint}"
         return Condition("Allocated", "False", "Placing", message)
     return Condition("Allocated", "True", "Allocated")
 
