@@ -72,6 +72,37 @@ def test_agent_pod_names_its_instance_and_what_it_joins() -> None:
     }
 
 
+def test_conductor_is_preferably_beside_its_agents() -> None:
+    own = {"weight": 1, "podAffinityTerm": {"topologyKey": "x", "labelSelector": {}}}
+    key = "preferredDuringSchedulingIgnoredDuringExecution"
+    template = {
+        "spec": {
+            "containers": [{"name": "main", "image": "engine:1"}],
+            "affinity": {"podAffinity": {key: [own]}},
+        }
+    }
+    pod = build_conductor_pod(
+        identity(), engine(conductor=template), scheduler_name="s", allocation=2, levels=(RACK,)
+    )
+    given, added = pod["spec"]["affinity"]["podAffinity"][key]
+    assert given == own
+    assert added["podAffinityTerm"] == {
+        "topologyKey": RACK,
+        "labelSelector": {
+            "matchLabels": {
+                "supernova.groq.io/model-instance": "llama",
+                "supernova.groq.io/allocation": "2",
+                "supernova.groq.io/role": "agent",
+            }
+        },
+    }
+
+
+def test_conductor_without_levels_has_no_affinity() -> None:
+    pod = build_conductor_pod(identity(), engine(), scheduler_name="s")
+    assert "affinity" not in pod["spec"]
+
+
 def test_template_is_kept() -> None:
     template = {
         "metadata": {"labels": {"team": "a"}},

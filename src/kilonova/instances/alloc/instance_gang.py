@@ -17,7 +17,7 @@ from kilonova.api.scheduling_names import SCHEDULER_NAME
 from kilonova.api.times import format_rfc3339
 from kilonova.instances.allocation import AllocationConstraints
 from kilonova.instances.builders.engine import Engine, InvalidSpec
-from kilonova.instances.builders.gang import build_gang
+from kilonova.instances.builders.gang import build_gang, list_preferred_levels
 from kilonova.instances.builders.identity import Identity
 from kilonova.instances.builders.pods import build_agent_pod, build_conductor_pod
 from kilonova.scheduler.convert.gangs.podgangs import GangNotReady, convert_podgang
@@ -45,7 +45,12 @@ def build_instance_gang(
         )
         for index in range(engine.agents)
     ]
-    conductor = build_conductor_pod(identity, engine, scheduler_name=scheduler_name)
+    conductor = build_conductor_pod(
+        identity,
+        engine,
+        scheduler_name=scheduler_name,
+        levels=list_preferred_levels(engine, constraints),
+    )
     gang = build_gang(
         identity,
         engine,

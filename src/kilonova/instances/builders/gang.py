@@ -37,7 +37,7 @@ def build_gang(
             AVOID_NODES: ",".join(avoided),
         }
     required = level or engine.required or constraints.required
-    preferred = [each for each in _get_preferred(engine, constraints) if each != required]
+    preferred = [each for each in list_preferred_levels(engine, constraints) if each != required]
     *outer, inner = preferred or [""]
     group = _build_group(identity, AGENTS, sorted(agents), engine.agents)
     spec: JsonObject = {
@@ -68,10 +68,11 @@ def build_gang(
 def list_constrained_levels(engine: Engine, constraints: AllocationConstraints) -> set[str]:
     """The levels that agents are packed into."""
     required = engine.required or constraints.required
-    return {required, *_get_preferred(engine, constraints)} - {""}
+    return {required, *list_preferred_levels(engine, constraints)} - {""}
 
 
-def _get_preferred(engine: Engine, constraints: AllocationConstraints) -> tuple[str, ...]:
+def list_preferred_levels(engine: Engine, constraints: AllocationConstraints) -> tuple[str, ...]:
+    """The levels that agents are preferably packed into, the most preferred first."""
     return (engine.preferred,) if engine.preferred else constraints.preferred
 
 

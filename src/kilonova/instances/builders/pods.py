@@ -63,9 +63,11 @@ def build_conductor_pod(
     scheduler_name: str,
     allocation: int = 0,
     generation: int = 0,
+    levels: Sequence[str] = (),
 ) -> JsonObject:
-    """The pod of the conductor, gated, as it is created; raises `InvalidSpec`."""
-    return _build_pod(
+    """The pod of the conductor, gated, as it is created; raises `InvalidSpec`. It is preferably in
+    the agents' domains of these levels."""
+    pod = _build_pod(
         identity,
         engine,
         "conductor",
@@ -75,6 +77,15 @@ def build_conductor_pod(
         {},
         {"ENGINE_PORT": str(names.HTTP_PORT)},
     )
+    if levels:
+        labels = pod["metadata"]["labels"]
+        agents = {
+            names.MODEL_INSTANCE: identity.name,
+            names.ALLOCATION: labels[names.ALLOCATION],
+            names.ROLE: "agent",
+        }
+        pod["spec"]["affinity"] = _with_neighbours(pod["spec"].get("affinity"), agents, levels)
+    return pod
 
 
 def compute_template_hash(engine: Engine) -> str:
@@ -199,6 +210,20 @@ def _with_preferences(affinity: Any, preferences: Iterable[NodePreference]) -> J
         for each in preferences
     ]
     return {**given, "nodeAffinity": {**node, key: [*(node.get(key) or ()), *terms]}}
+
+
+def _with_neighbours(affinity: Any, labels: dict[str, str], levels: Iterable[str]) -> JsonObject:
+    """An affinity that prefers domains with pods of these labels, beside its own: the more levels
+    are shared with them, the better."""
+    given = cast("JsonObject", affinity or {})
+    pods: JsonObject = given.get("podAffinity") or {}
+    key = "preferredDuringSchedulingIgnoredDuringExecution"
+    selector = {"matchLabels": labels}
+    terms = [
+        {"weight": 100, "podAffinityTerm": {"topologyKey": level, "labelSelector": selector}}
+        for level in levels
+    ]
+    return {**given, "podAffinity": {**pods, key: [*(pods.get(key) or ()), *terms]}}
 
 
 def _list_gates(template: PodTemplate) -> list[JsonObject]:

@@ -21,7 +21,11 @@ from kilonova.api.scheduling import Reservation
 from kilonova.api.scheduling_names import AVOID_NODES, QUEUE
 from kilonova.api.times import format_rfc3339
 from kilonova.instances.builders.engine import Engine
-from kilonova.instances.builders.gang import build_gang, list_constrained_levels
+from kilonova.instances.builders.gang import (
+    build_gang,
+    list_constrained_levels,
+    list_preferred_levels,
+)
 from kilonova.instances.builders.identity import Identity
 from kilonova.instances.builders.pods import build_agent_pod, build_conductor_pod
 from kilonova.instances.builders.reservation import build_reservation
@@ -237,6 +241,7 @@ def _build_pod(
             scheduler_name=settings.scheduler_name,
             allocation=allocation.number,
             generation=generation,
+            levels=list_preferred_levels(situation.engine, allocation.record.constraints),
         )
     return build_agent_pod(
         identity,
