@@ -56,7 +56,7 @@ def test_agent_pod_names_its_instance_and_what_it_joins() -> None:
     assert labels["supernova.groq.io/allocation"] == "2"
     assert labels["supernova.groq.io/release"] == "llama-v1"
     assert labels["kilonova.dev/workload"] == "InferenceEngineInstance_llama"
-    assert labels["grove.io/podgang"] == "iei-llama-2"
+    assert labels["grove.io/podgang"] == "iei2-llama"
     spec = pod["spec"]
     assert spec["schedulerName"] == "s"
     assert spec["schedulingGates"] == [{"name": "grove.io/podgang-pending-creation"}]
@@ -68,7 +68,7 @@ def test_agent_pod_names_its_instance_and_what_it_joins() -> None:
         "ENGINE_MODEL": "llama",
         "ENGINE_AGENTS": "2",
         "ENGINE_AGENT_INDEX": "1",
-        "ENGINE_CONDUCTOR": "iei-llama-2.inference-engine.svc:8001",
+        "ENGINE_CONDUCTOR": "iei2-llama.inference-engine.svc:8001",
     }
 
 
@@ -224,7 +224,7 @@ def test_levels_of_a_gang(fields: Any, constraints: Any, level: str, expected: A
 def test_gang_avoids_nodes_and_uses_a_reservation() -> None:
     constraints = AllocationConstraints(avoided_nodes=("n2",))
     found = gang(engine(), constraints, allocation=1, avoided_nodes=["n1"], reservation="r")
-    assert found["metadata"]["name"] == "iei-llama-1"
+    assert found["metadata"]["name"] == "iei1-llama"
     annotations = found["metadata"]["annotations"]
     assert annotations["scheduling.kilonova.dev/avoid-nodes"] == "n1,n2"
     reference = {"namespace": "inference-engine", "name": "r"}
@@ -266,7 +266,7 @@ def test_service_has_the_conductor_of_the_allocation_before_it_is_ready() -> Non
 
 
 def test_agents_of_a_relocated_instance_join_through_a_service_of_their_own() -> None:
-    moving = {"iei-llama": ("0", [8000, 8001]), "iei-llama-1": ("1", [8001])}
+    moving = {"iei-llama": ("0", [8000, 8001]), "iei1-llama": ("1", [8001])}
     assert list_services(1, 0) == moving
     assert list_services(1, 1) == {**moving, "iei-llama": ("1", [8000, 8001])}
     variables = {
@@ -289,7 +289,7 @@ def test_reservation_is_for_all_pods() -> None:
     found: Any = build_reservation(
         identity(), of, agent(of=of), conductor, allocation=1, level=RACK
     )
-    assert found["metadata"]["name"] == "iei-llama-1"
+    assert found["metadata"]["name"] == "iei1-llama"
     assert found["spec"] == {
         "pods": [
             {

@@ -136,10 +136,10 @@ async def test_service_account_has_all_permissions_of_the_controllers(
             await wait_for_condition(allocated)
             # The replacement gets no node, so capacity is reserved; then the instance is relocated.
             await client.delete(PODS, AGENT_1, namespace, grace_period_seconds=0)
-            await bound.wait_for_names(RESERVATIONS, "iei-llama-1")
+            await bound.wait_for_names(RESERVATIONS, "iei1-llama")
             status = {"status": {"phase": "Reserved"}}
-            await client.patch(RESERVATIONS, "iei-llama-1", status, namespace, subresource="status")
-            await bound.wait_for_names(GANGS, "iei-llama-1")
+            await client.patch(RESERVATIONS, "iei1-llama", status, namespace, subresource="status")
+            await bound.wait_for_names(GANGS, "iei1-llama")
 
             async def relocated() -> set[str]:
                 pods = (await client.list(PODS, namespace)).items

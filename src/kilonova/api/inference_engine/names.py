@@ -76,20 +76,25 @@ def conductor_pod(instance: str, generation: int) -> str:
 
 def gang(instance: str, allocation: int) -> str:
     """The PodGang of an allocation of an instance: a relocation makes a new one."""
-    return f"iei-{instance}" + (f"-{allocation}" if allocation else "")
+    return _of_allocation(instance, allocation)
 
 
 def service(instance: str) -> str:
     """The Service of the conductor; it begins with a letter, as it must."""
-    return f"iei-{instance}"
+    return _of_allocation(instance, 0)
 
 
 def join_service(instance: str, allocation: int) -> str:
     """The Service of the conductor that the agents of an allocation join: after a relocation one of
     its own, since the former allocation may still serve requests."""
-    return service(instance) + (f"-{allocation}" if allocation else "")
+    return _of_allocation(instance, allocation)
 
 
 def reservation(instance: str, allocation: int) -> str:
     """The Reservation of the capacity that the instance is to be relocated to."""
-    return f"iei-{instance}-{allocation}"
+    return _of_allocation(instance, allocation)
+
+
+def _of_allocation(instance: str, allocation: int) -> str:
+    """The number is before the name: after it, it could be the end of another instance's name."""
+    return f"iei{allocation or ''}-{instance}"

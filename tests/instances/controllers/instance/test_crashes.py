@@ -139,7 +139,7 @@ async def test_relocation_goes_on_after_a_crash(writes: int, arrives: bool) -> N
 
             async def is_clean() -> bool:
                 return (
-                    await cluster.list_names(GANGS) == ["iei-llama-1"]
+                    await cluster.list_names(GANGS) == ["iei1-llama"]
                     and await cluster.list_names(RESERVATIONS) == []
                     and len(await cluster.list_agents()) == 4
                 )

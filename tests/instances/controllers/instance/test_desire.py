@@ -204,13 +204,13 @@ def test_capacity_is_reserved_in_one_domain_of_the_level() -> None:
     found = plan(observe(of, gang, pods=pods), decision)
     assert found.gang is None
     assert found.reservation is not None
-    assert found.reservation["metadata"]["name"] == "iei-llama-1"
+    assert found.reservation["metadata"]["name"] == "iei1-llama"
     assert found.reservation["spec"]["topologyKey"] == "rack"
-    known = observe(of, gang, pods=pods, reservations=[reservation("iei-llama-1")])
+    known = observe(of, gang, pods=pods, reservations=[reservation("iei1-llama")])
     assert plan(known, decision).reservation is None
     # It is not kept when it is not needed any more, or has expired.
-    assert [each.metadata.name for each in plan(known).delete_reservations] == ["iei-llama-1"]
-    expired = observe(of, gang, pods=pods, reservations=[reservation("iei-llama-1", "Expired")])
+    assert [each.metadata.name for each in plan(known).delete_reservations] == ["iei1-llama"]
+    expired = observe(of, gang, pods=pods, reservations=[reservation("iei1-llama", "Expired")])
     assert len(plan(expired, decision).delete_reservations) == 1
 
 
@@ -220,12 +220,12 @@ def test_relocation_begins_with_a_gang_that_uses_the_reservation() -> None:
         gang_of(of, lastScheduled=CREATED), of, level="rack", recreated=3, generation=4
     )
     pods = [pod(ALL[0]), pod(ALL[1], node=""), pod(ALL[2])]
-    reserved = [reservation("iei-llama-1", "Reserved")]
+    reserved = [reservation("iei1-llama", "Reserved")]
     observed = observe(of, gang, pods=pods, reservations=reserved)
     found = plan(observed, RepairDecision(relocation="Relocate"))
     assert found.gang is not None
-    assert found.gang["metadata"]["name"] == "iei-llama-1"
-    assert found.gang["spec"]["reuseReservationRef"]["name"] == "iei-llama-1"
+    assert found.gang["metadata"]["name"] == "iei1-llama"
+    assert found.gang["spec"]["reuseReservationRef"]["name"] == "iei1-llama"
     assert (found.delete_pods, found.delete_gangs) == ((), ())
     assert found.status.phase == "Relocating"
     record = read_record(msgspec.convert(to_live(found.gang), PodGang))
@@ -261,9 +261,9 @@ def test_complete_relocation_is_reported_once() -> None:
     (event,) = found.events
     assert (event.reason, event.message) == ("InstanceRelocated", "Relocated from a/r9 to a/r0")
     assert found.status.repairs.relocated == 1
-    services = [service("iei-llama"), service("iei-llama-1"), service("iei-llama-0")]
+    services = [service("iei-llama"), service("iei1-llama"), service("iei9-llama")]
     unused = plan(observe(of, gang, pods=pods, services=services)).delete_services
-    assert [each.metadata.name for each in unused] == ["iei-llama-0"]
+    assert [each.metadata.name for each in unused] == ["iei9-llama"]
     reported = instance(repairs={"relocated": 1})
     assert plan(observe(reported, gang, pods=pods)).events == ()
 

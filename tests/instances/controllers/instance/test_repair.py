@@ -195,7 +195,7 @@ async def test_instance_is_relocated_where_its_domain_has_no_spare_node() -> Non
 
         async def is_clean() -> bool:
             return (
-                await cluster.list_names(GANGS) == ["iei-llama-1"]
+                await cluster.list_names(GANGS) == ["iei1-llama"]
                 and await cluster.list_names(RESERVATIONS) == []
             )
 
@@ -216,8 +216,8 @@ async def test_instance_that_serves_is_relocated_without_a_gap() -> None:
         # The former agents serve until the next ones do.
         assert "Relocating" in {phase for phase, _ in phases}
         assert {ready for _, ready in phases} == {4}
-        assert {"iei-llama", "iei-llama-1"} <= set(await cluster.list_names(SERVICES))
-        assert await cluster.list_names(GANGS) == ["iei-llama-1"]
+        assert {"iei-llama", "iei1-llama"} <= set(await cluster.list_names(SERVICES))
+        assert await cluster.list_names(GANGS) == ["iei1-llama"]
 
 
 async def test_instance_without_any_place_is_given_up_and_recovers() -> None:
