@@ -1,32 +1,63 @@
 """Reads and changes the objects of a hub for a command."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TypeVar
+
+import typer
 
 from kilonova.api.fleet import Cluster
 from kilonova.api.inference_engine import Deployment
 from kilonova.api.json import JsonObject
+from kilonova.api.times import human_age, parse_time
 from kilonova.component.cluster_errors import translate_cluster_errors
 from kilonova.component.failure import CommandFailed
 from kilonova.fleet.manager.resources import CLUSTERS, DEPLOYMENTS, RELEASES
-from kilonova.kube import Client, NotFound, connect
+from kilonova.kube import Client, KubeError, NotFound, connect
 
 R = TypeVar("R")
+
+_STALE_AFTER = timedelta(minutes=2)
+"""A manager that leads writes more often, and soon says of a silent member that it is suspect."""
 
 
 def run_on_hub(
     kubeconfig: Path | None, context: str | None, action: Callable[[Client], Awaitable[R]]
 ) -> R:
-    """Run an action with a client; `CommandFailed` says what is wrong with the cluster."""
+    """Run an action with a client; `CommandFailed` says what is wrong with the cluster. There is a
+    warning for a hub that no manager writes to: nothing follows from changes there."""
 
     async def run() -> R:
         async with connect(kubeconfig, context) as client:
-            return await action(client)
+            result = await action(client)
+            try:
+                found = (await client.list(CLUSTERS)).items
+            except KubeError:
+                return result  # it may not be permitted, and is not what was asked for
+            if warning := describe_staleness(found, datetime.now(UTC)):
+                typer.echo(f"kilonova: {warning}", err=True)
+            return result
 
     with translate_cluster_errors("work on", "; `kilonova doctor` lists missing permissions"):
         return asyncio.run(run())
+
+
+def describe_staleness(clusters: Iterable[Cluster], now: datetime) -> str:
+    """Why a hub seems to be that of a manager that does not lead; empty if it does not."""
+    seen = [
+        each.status.last_seen
+        for each in clusters
+        if each.status.health == "Healthy" and each.status.last_seen is not None
+    ]
+    latest = max(seen, key=parse_time, default=None)
+    if latest is None or now - parse_time(latest) < _STALE_AFTER:
+        return ""
+    return (
+        f"no manager has written to this hub for {human_age(latest, now)}: if the manager of "
+        "another hub leads (`kilonova fleet endpoint show URL` says so), use that one, with --context"
+    )
 
 
 async def list_clusters(client: Client, names: Sequence[str] = ()) -> list[Cluster]:
