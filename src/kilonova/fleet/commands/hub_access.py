@@ -54,9 +54,10 @@ def describe_staleness(clusters: Iterable[Cluster], now: datetime) -> str:
     latest = max(seen, key=parse_time, default=None)
     if latest is None or now - parse_time(latest) < _STALE_AFTER:
         return ""
+    age = human_age(latest, now)
     return (
-        f"no manager has written to this hub for {human_age(latest, now)}: if the manager of "
-        "another hub leads (`kilonova fleet endpoint show URL` says so), use that one, with --context"
+        f"no manager has written to this hub for {age}: if the manager of another hub leads "
+        "(`kilonova fleet endpoint show URL` says so), use that one, with --context"
     )
 
 
