@@ -73,7 +73,7 @@ def pod(
         amounts["nvidia.com/gpu"] = len(shares)
         request = GpuRequest(len(shares))
     elif shares:
-        request = GpuRequest(len(shares), shares[0].milli)
+        request = GpuRequest(len(shares), shares[0].milli, shares[0].profile)
     of = {names.MODEL_INSTANCE: instance} if instance else {}
     member = Member(
         f"default/{name}", Shape(tuple(sorted(amounts.items())), request), {**of, **(labels or {})}

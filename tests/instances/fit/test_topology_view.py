@@ -84,6 +84,17 @@ def test_amounts_of_pods_fill_the_first_accelerators():
     assert view.other_nodes == 1
 
 
+def test_mig_instances_are_held_by_the_pods_that_requested_them():
+    machine = node("n", gpus=1, resources={"nvidia.com/mig-1g.10gb": 3})
+    pods = [
+        pod("a", "n", [GpuShare(0, 0, "1g.10gb", 0, 1), GpuShare(0, 0, "1g.10gb", 1, 2)]),
+        pod("b", "n", [GpuShare(0, 0, "2g.20gb", 2, 12)]),
+    ]
+    (shown,) = view_topology(snapshot_of(machine, pods=pods), "nvidia.com/mig-1g.10gb").nodes
+    holders = [each.holder and each.holder.name for each in shown.accelerators]
+    assert holders == ["default/a", "default/a", None]
+
+
 def test_next_copy_has_its_devices_or_the_first_free_ones():
     machine = node("n", gpus=4, unhealthy=[0], resources={NPU: 3})
     cluster = snapshot_of(machine, pods=[pod("a", "n", resources={NPU: 1})])

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from kilonova.api.gpu.annotations import InvalidAnnotation, parse_devices
-from kilonova.catalog.resource_names import GPU
+from kilonova.catalog.resource_names import GPU, profile_of_resource
 from kilonova.instances.fit.claimed_gpus import ClaimedGpu
 from kilonova.instances.fit.holders import Holder, find_holder
 from kilonova.scheduler.core.gpu.layout import GpuShare
@@ -63,7 +63,7 @@ def view_accelerators(
     for placement in sorted(pods.placed, key=lambda each: each.pod):
         amount = 0
         if resource != GPU:
-            amount = dict(placement.shape.requests).get(resource, 0)
+            amount = _count_requested(placement, resource)
         elif placement.devices:
             holder = find_holder(placement)
             for share in placement.devices:
@@ -81,6 +81,14 @@ def view_accelerators(
         if unassigned and each.holder is None and each.state != "Unhealthy":
             found[index] = Accelerator("Used", unassigned.pop(0))
     return found
+
+
+def _count_requested(placement: PodPlacement, resource: str) -> int:
+    """The amount of a resource other than whole GPUs; MIG instances are requested as GPUs."""
+    gpu, profile = placement.shape.gpu, profile_of_resource(resource)
+    if profile is not None:
+        return gpu.count if gpu is not None and gpu.profile == profile else 0
+    return dict(placement.shape.requests).get(resource, 0)
 
 
 def _held_accelerator(present: Accelerator, held: Sequence[tuple[GpuShare, Holder]]) -> Accelerator:
