@@ -24,6 +24,11 @@ OTHERS: tuple[Kind, ...] = (
     ("batch", "jobs"),
     ("kgwe.nvidia.io", "gpuworkloads"),
     ("scheduler.grove.io", "podgangs"),
+    ("inference-engine.groq.io", "inferenceengineinstances"),
+    ("inference-engine.groq.io", "inferenceenginedeployments"),
+    ("inference-engine.groq.io", "deployments"),
+    ("inference-engine.groq.io", "releases"),
+    ("fleet.kilonova.dev", "clusters"),
 )
 
 
@@ -64,7 +69,7 @@ class LimitedAccount:
         return self.account.is_allowed("watch", *kind, "")
 
     def _role_name(self, kind: Kind) -> str:
-        return f"viewer-{self.account.namespace}-{kind[1]}"
+        return f"viewer-{self.account.namespace}-{'.'.join(kind)}"
 
     def _request(self, method: str, path: str, body: object = None) -> None:
         code, reply = self.account.api.access.request(method, f"{_RBAC}/{path}", body)
