@@ -17,3 +17,9 @@ def build_owner_reference(resource: Resource[Any], metadata: Metadata) -> JsonOb
         "controller": True,
         "blockOwnerDeletion": True,
     }
+
+
+def is_controlled_by(metadata: Metadata, owner: Metadata) -> bool:
+    """Whether an object has the controller owner reference to another."""
+    controller = metadata.controller
+    return controller is not None and controller.uid == owner.uid

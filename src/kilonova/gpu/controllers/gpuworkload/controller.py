@@ -23,7 +23,7 @@ from kilonova.gpu.controllers.gpuworkload.event_handlers import (
     WorkloadEventHandlers,
 )
 from kilonova.gpu.controllers.gpuworkload.observed import ObservedWorkload
-from kilonova.gpu.controllers.gpuworkload.writer import NameTaken, WorkloadWriter
+from kilonova.gpu.controllers.gpuworkload.writer import WorkloadWriter
 from kilonova.gpu.controllers.node_devices import DevicesOfNode, fits_on_idle_node
 from kilonova.gpu.controllers.resources import PODS, WORKLOADS
 from kilonova.kube import (
@@ -36,6 +36,7 @@ from kilonova.kube import (
     Result,
 )
 from kilonova.kube.controllers.expectations import Expectations
+from kilonova.kube.controllers.owned_objects import NameTaken
 from kilonova.kube.status import StatusWriter, find_condition, with_condition
 from kilonova.scheduler.core.gpu.layout import GpuLayout
 from kilonova.scheduler.core.model.requests import Shape

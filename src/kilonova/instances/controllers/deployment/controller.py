@@ -6,7 +6,7 @@ import msgspec
 from msgspec.structs import replace
 
 from kilonova.api.inference_engine import InferenceEngineDeployment
-from kilonova.api.meta import Condition, Metadata
+from kilonova.api.meta import Condition
 from kilonova.instances.caches import BY_DEPLOYMENT
 from kilonova.instances.context import ControllerContext
 from kilonova.instances.controllers.deployment.capacity_estimator import CapacityEstimator
@@ -36,6 +36,7 @@ from kilonova.kube import (
 )
 from kilonova.kube.controllers.expectations import Expectations
 from kilonova.kube.observability.structured_logging import get_logger
+from kilonova.kube.owner_references import is_controlled_by
 from kilonova.kube.status import StatusWriter, is_condition_true, with_condition
 from kilonova.scheduler.library.live_snapshots import LiveSnapshots
 
@@ -128,13 +129,13 @@ class _DeploymentReconciler:
             [
                 each
                 for each in caches.instances.store.by_index(BY_DEPLOYMENT, key)
-                if _is_owned(each.metadata, known)
+                if is_controlled_by(each.metadata, known)
             ],
             _decode_revisions(
                 [
                     each
                     for each in caches.revisions.store.by_index(BY_DEPLOYMENT, key)
-                    if _is_owned(each.metadata, known)
+                    if is_controlled_by(each.metadata, known)
                 ]
             ),
             partial(questions.ask, deployment),
@@ -173,8 +174,3 @@ def _decode_revisions(revisions: list[ControllerRevision]) -> list[DeploymentRev
         except msgspec.ValidationError as error:
             log.warning("revision ignored", revision=each.metadata.name, error=str(error))
     return found
-
-
-def _is_owned(metadata: Metadata, owner: Metadata) -> bool:
-    controller = metadata.controller
-    return controller is not None and controller.uid == owner.uid

@@ -25,10 +25,11 @@ from kilonova.instances.controllers.instance.observed import (
 from kilonova.instances.controllers.instance.plan import InstanceEvent, InstancePlan, Situation
 from kilonova.instances.controllers.instance.progress import Progress
 from kilonova.instances.controllers.instance.status import build_rejected
-from kilonova.instances.controllers.instance.writer import InstanceWriter, NameTaken
+from kilonova.instances.controllers.instance.writer import InstanceWriter
 from kilonova.instances.resources import INSTANCES
 from kilonova.kube import ApiStatusError, Backoff, Conflict, Controller, Key, Result
 from kilonova.kube.controllers.expectations import Expectations
+from kilonova.kube.controllers.owned_objects import NameTaken
 from kilonova.kube.status import StatusThrottle, StatusWriter, find_condition
 
 _WORKERS = 16
