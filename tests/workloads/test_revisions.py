@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from kilonova.api.grove import CliqueTemplate, PodCliqueSet
-from kilonova.workloads.resources import ControllerRevision
+from kilonova.kube.controllers.controller_revisions import ControllerRevision
 from kilonova.workloads.revisions import (
     SetRevision,
     build_controller_revision,

@@ -14,6 +14,7 @@ from kilonova.api.inference_engine import (
 )
 from kilonova.api.meta import Condition, Metadata
 from kilonova.kube import Resource
+from kilonova.kube.controllers.controller_revisions import CONTROLLER_REVISIONS, ControllerRevision
 from kilonova.scheduler.objects.core_v1 import GANGS, RESERVATIONS
 
 __all__ = [
@@ -47,14 +48,6 @@ class ChildObject(msgspec.Struct, gc=False):
 
     metadata: Metadata
     spec: dict[str, Any] = {}
-
-
-class ControllerRevision(msgspec.Struct, gc=False):
-    """A ControllerRevision: a template of a deployment."""
-
-    metadata: Metadata
-    revision: int
-    data: dict[str, Any] = {}
 
 
 class SchedulingGate(msgspec.Struct, frozen=True, gc=False):
@@ -162,6 +155,3 @@ TOPOLOGY_BINDINGS = Resource(
 PODS = Resource("", "v1", "pods", "Pod", True, Pod)
 NODES = Resource("", "v1", "nodes", "Node", False, Node)
 SERVICES = Resource("", "v1", "services", "Service", True, ChildObject)
-CONTROLLER_REVISIONS = Resource(
-    "apps", "v1", "controllerrevisions", "ControllerRevision", True, ControllerRevision
-)

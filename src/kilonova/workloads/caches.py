@@ -13,9 +13,10 @@ from kilonova.api.grove import (
 from kilonova.api.meta import Metadata
 from kilonova.api.podgang import PodGang
 from kilonova.kube import NO_RUNTIME_METRICS, Client, Key, Reflector, Runnable, RuntimeMetrics
+from kilonova.kube.controllers.controller_revisions import CONTROLLER_REVISIONS, ControllerRevision
 from kilonova.workloads import resources
 from kilonova.workloads.keys import ReplicaKey, get_clique_key, get_replica_key, get_set_key
-from kilonova.workloads.resources import ChildObject, ControllerRevision, Pod
+from kilonova.workloads.resources import ChildObject, Pod
 
 BY_SET = "set"
 """By the key of the PodCliqueSet that an object belongs to."""
@@ -122,7 +123,7 @@ def build_caches(
         claims=child_reflector(resources.RESOURCE_CLAIMS),
         revisions=Reflector(
             client,
-            resources.CONTROLLER_REVISIONS,
+            CONTROLLER_REVISIONS,
             label_selector=_MANAGED_SELECTOR,
             indexes={BY_SET: _index_by_set},
             runtime_metrics=runtime_metrics,

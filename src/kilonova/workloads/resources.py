@@ -16,14 +16,6 @@ class ChildObject(msgspec.Struct, gc=False):
     spec: dict[str, Any] = {}
 
 
-class ControllerRevision(msgspec.Struct, gc=False):
-    """A ControllerRevision: a snapshot of a set's templates."""
-
-    metadata: Metadata
-    revision: int
-    data: dict[str, Any] = {}
-
-
 class PodSchedulingGate(msgspec.Struct, frozen=True, gc=False):
     """A scheduling gate of a pod."""
 
@@ -111,7 +103,4 @@ RESOURCE_CLAIM_TEMPLATES = Resource(
 )
 COMPUTE_DOMAINS = Resource(
     "resource.nvidia.com", "v1beta1", "computedomains", "ComputeDomain", True, ChildObject
-)
-CONTROLLER_REVISIONS = Resource(
-    "apps", "v1", "controllerrevisions", "ControllerRevision", True, ControllerRevision
 )

@@ -15,8 +15,9 @@ import msgspec
 
 from kilonova.api.grove import PodCliqueSet, names
 from kilonova.api.json import JsonObject
+from kilonova.kube.controllers.controller_revisions import ControllerRevision
 from kilonova.kube.owner_references import build_owner_reference
-from kilonova.workloads.resources import SETS, ControllerRevision
+from kilonova.workloads.resources import SETS
 
 _HASH_LENGTH = 10
 _REVISION_HISTORY_LIMIT = 10

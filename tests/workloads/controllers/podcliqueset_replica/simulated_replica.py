@@ -26,6 +26,7 @@ from kilonova.api.meta import Condition, Metadata
 from kilonova.api.podgang import PodGang
 from kilonova.api.times import format_rfc3339
 from kilonova.kube import Key
+from kilonova.kube.controllers.controller_revisions import ControllerRevision
 from kilonova.workloads import resources
 from kilonova.workloads.builders.pods import build_pod, choose_pod_name
 from kilonova.workloads.controllers.podcliqueset_replica.desire import desire
@@ -39,7 +40,7 @@ from kilonova.workloads.controllers.podcliqueset_replica.target_revision import 
 from kilonova.workloads.controllers.podcliqueset_replica.write_plan import WritePlan
 from kilonova.workloads.keys import get_clique_key, get_incarnation
 from kilonova.workloads.pods.classification import classify_pods
-from kilonova.workloads.resources import ControllerRevision, Pod
+from kilonova.workloads.resources import Pod
 from kilonova.workloads.revisions import (
     SetRevision,
     build_controller_revision,

@@ -1,8 +1,8 @@
 """Revisions are decoded once for each state of a set, and dropped with it."""
 
+from kilonova.kube.controllers.controller_revisions import ControllerRevision
 from kilonova.workloads.caches import build_caches
 from kilonova.workloads.controllers.podcliqueset_replica.revision_cache import RevisionCache
-from kilonova.workloads.resources import ControllerRevision
 from kilonova.workloads.revisions import build_controller_revision, resolve_current_revision
 from tests.kube.scripted_transport import ScriptedTransport, client_over
 from tests.workloads.api_objects import clique, decode_built, pod_clique_set

@@ -7,6 +7,7 @@ from typing import Any
 from kilonova.api.grove import PodCliqueSet, names
 from kilonova.api.meta import Metadata
 from kilonova.kube import Client, Conflict, Key, NotFound, Reflector, Resource
+from kilonova.kube.controllers.controller_revisions import CONTROLLER_REVISIONS
 from kilonova.kube.controllers.expectations import Expectations
 from kilonova.kube.controllers.slow_start import raise_first_failure
 from kilonova.workloads import resources
@@ -32,7 +33,7 @@ class ChildDeleter:
             (resources.SERVICES, caches.services),
             (resources.AUTOSCALERS, caches.autoscalers),
             (resources.RESOURCE_CLAIMS, caches.claims),
-            (resources.CONTROLLER_REVISIONS, caches.revisions),
+            (CONTROLLER_REVISIONS, caches.revisions),
         ]
         if caches.compute_domains is not None:
             kinds.append((COMPUTE_DOMAINS, caches.compute_domains))

@@ -11,12 +11,13 @@ from kilonova.api.grove import ClusterTopologyBinding, PodCliqueScalingGroup, Po
 from kilonova.api.meta import Metadata
 from kilonova.api.podgang import PodGang
 from kilonova.kube import ChangeWatch, Key, Watch
+from kilonova.kube.controllers.controller_revisions import ControllerRevision
 from kilonova.workloads.builders.propagated_metadata import select_propagated
 from kilonova.workloads.caches import BY_TOPOLOGY, Caches
 from kilonova.workloads.keys import ReplicaKey, get_replica_key, get_set_key
 from kilonova.workloads.limits import check_set_limits
 from kilonova.workloads.pods.state import is_terminating
-from kilonova.workloads.resources import ChildObject, ControllerRevision, Pod
+from kilonova.workloads.resources import ChildObject, Pod
 from kilonova.workloads.update_strategy import count_desired_replicas
 
 
