@@ -1,56 +1,26 @@
 """The webhooks of GPU objects on both API servers, over TLS."""
 
-import asyncio
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from kilonova.cli.install import install_definitions
 from kilonova.gpu.admission import build_webhook_set
-from kilonova.kube import ApiStatusError, Client, Invalid, NotFound
-from kilonova.kube.admission import AdmissionServer, FolderSource
-from kilonova.kube.admission.ca_bundle import WEBHOOK_CONFIGURATIONS
-from kilonova.kube.admission.registration import UrlEndpoint
+from kilonova.kube import ApiStatusError, Client, Invalid
 from tests.api.manifests import value_at
 from tests.conftest import Api
 from tests.gpu.controllers.manifests import workload
 from tests.gpu.controllers.workload_cluster import STRATEGIES, WORKLOADS
+from tests.harness.webhook_server import running_webhook_set
 from tests.local.embedded_cluster import wait_for_condition
 
 GPUS = "spec.gpuRequirements"
 
 
-@asynccontextmanager
-async def running_webhooks(api: Api, folder: Path) -> AsyncGenerator[Client]:
+def running_webhooks(api: Api, folder: Path) -> AbstractAsyncContextManager[Client]:
     """A client of a server that calls the webhooks."""
-    webhooks = build_webhook_set()
-    async with api.client() as client:
-        await install_definitions(client)
-
-        async def publish(ca_pem: bytes) -> None:
-            await webhooks.install(client, UrlEndpoint(url), ca_pem)
-
-        server = AdmissionServer(
-            webhooks.handlers,
-            FolderSource(folder, ["127.0.0.1"]),
-            host="127.0.0.1",
-            port=0,
-            publish=publish,
-        )
-        url = f"https://127.0.0.1:{server.bind()}"
-        running = asyncio.create_task(server.run())
-        try:
-            await _wait_until_called(client, api.namespace)
-            yield client
-        finally:
-            for resource in WEBHOOK_CONFIGURATIONS:
-                with suppress(NotFound):
-                    await client.delete(resource, webhooks.name)
-            server.stop()
-            await running
+    return running_webhook_set(api, folder, build_webhook_set(), _wait_until_called)
 
 
 def own(api: Api, **changes: Any) -> Any:

@@ -1,20 +1,15 @@
 """The webhooks of instances, deployments and releases on both API servers, over TLS."""
 
-import asyncio
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from kilonova.cli.install import install_definitions
 from kilonova.instances.admission import build_webhook_set
-from kilonova.kube import ApiStatusError, Client, Invalid, NotFound, Resource
-from kilonova.kube.admission import AdmissionServer, FolderSource
-from kilonova.kube.admission.ca_bundle import WEBHOOK_CONFIGURATIONS
-from kilonova.kube.admission.registration import UrlEndpoint
+from kilonova.kube import ApiStatusError, Client, Invalid, Resource
 from tests.conftest import Api
+from tests.harness.webhook_server import running_webhook_set
 from tests.instances.deployment.deployment_cluster import (
     DEPLOYMENTS,
     INSTANCES,
@@ -25,34 +20,9 @@ from tests.instances.deployment.deployment_cluster import (
 from tests.local.embedded_cluster import wait_for_condition
 
 
-@asynccontextmanager
-async def running_webhooks(api: Api, folder: Path) -> AsyncGenerator[Client]:
+def running_webhooks(api: Api, folder: Path) -> AbstractAsyncContextManager[Client]:
     """A client of a server that calls the webhooks."""
-    webhooks = build_webhook_set()
-    async with api.client() as client:
-        await install_definitions(client)
-
-        async def publish(ca_pem: bytes) -> None:
-            await webhooks.install(client, UrlEndpoint(url), ca_pem)
-
-        server = AdmissionServer(
-            webhooks.handlers,
-            FolderSource(folder, ["127.0.0.1"]),
-            host="127.0.0.1",
-            port=0,
-            publish=publish,
-        )
-        url = f"https://127.0.0.1:{server.bind()}"
-        running = asyncio.create_task(server.run())
-        try:
-            await wait_until_called(client, api.namespace)
-            yield client
-        finally:
-            for resource in WEBHOOK_CONFIGURATIONS:
-                with suppress(NotFound):
-                    await client.delete(resource, webhooks.name)
-            server.stop()
-            await running
+    return running_webhook_set(api, folder, build_webhook_set(), wait_until_called)
 
 
 async def wait_until_called(client: Client, namespace: str) -> None:
