@@ -1,12 +1,12 @@
 """An operator that crashes after a number of writes."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, Protocol
 
 from kilonova.api.grove import names
-from kilonova.kube import Client, Manager, Transport
+from kilonova.kube import Client, Manager, Runnable, Transport
 from kilonova.kube.client.transport import Reply, Request
 from kilonova.local.cluster import EmbeddedCluster
 from kilonova.workloads.operator import build_operator
@@ -22,6 +22,15 @@ def is_write(request: Request) -> bool:
 def restarts_clique(request: Request) -> bool:
     """Whether a request restarts a clique."""
     return request.method == "PATCH" and names.INCARNATION.encode() in request.body
+
+
+class BuiltControllers(Protocol):
+    """What a manager runs."""
+
+    @property
+    def runnables(self) -> Sequence[Runnable]: ...
+    @property
+    def leader_runnables(self) -> Sequence[Runnable]: ...
 
 
 class CrashingTransport(Transport):
@@ -74,18 +83,44 @@ async def crashing_operator(
     """An operator that crashes at its last write, which is applied or lost; yields an event that is
     set then.
     """
-    clock = LoopClock()
-    inner = cluster.client("operator")._transport  # pyright: ignore[reportPrivateUsage]  # of a cluster in this process
+
+    def build(client: Client, clock: LoopClock) -> BuiltControllers:
+        return build_operator(
+            client, settings or OperatorSettings(), now=clock.now, monotonic=clock.monotonic
+        )
+
+    async with crashing_controllers(
+        cluster,
+        "operator",
+        build,
+        writes,
+        last_write_arrives=last_write_arrives,
+        counts_as_write=counts_as_write,
+    ) as crashed:
+        yield crashed
+
+
+@asynccontextmanager
+async def crashing_controllers(
+    cluster: EmbeddedCluster,
+    field_manager: str,
+    build: Callable[[Client, LoopClock], BuiltControllers],
+    writes: int,
+    *,
+    last_write_arrives: bool,
+    counts_as_write: Callable[[Request], bool] = is_write,
+) -> AsyncGenerator[asyncio.Event]:
+    """Controllers that crash at their last write, which is applied or lost; yields an event that is
+    set then.
+    """
+    inner = cluster.client(field_manager)._transport  # pyright: ignore[reportPrivateUsage]  # of a cluster in this process
     transport = CrashingTransport(
         inner, writes, last_write_arrives=last_write_arrives, counts_as_write=counts_as_write
     )
-    client = Client(transport, field_manager="operator")
-    operator = build_operator(
-        client, settings or OperatorSettings(), now=clock.now, monotonic=clock.monotonic
-    )
+    built = build(Client(transport, field_manager=field_manager), LoopClock())
     manager = Manager()
-    manager.add(*operator.runnables)
-    manager.add_leader_runnables(*operator.leader_runnables)
+    manager.add(*built.runnables)
+    manager.add_leader_runnables(*built.leader_runnables)
     run = asyncio.create_task(manager.run(signals=False))
     try:
         yield transport.crashed

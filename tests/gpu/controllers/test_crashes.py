@@ -1,15 +1,12 @@
 """Controllers that crash between any two writes, and others that continue."""
 
 import asyncio
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 
 from kilonova.gpu.controllers import build_gpu_controllers
-from kilonova.kube import Client, Manager
-from kilonova.local.cluster import EmbeddedCluster
+from kilonova.kube import Client
 from tests.gpu.controllers.workload_cluster import (
     GANGS,
     NAMESPACE,
@@ -22,7 +19,7 @@ from tests.gpu.controllers.workload_cluster import (
 )
 from tests.harness.campaigns import select_cases
 from tests.local.embedded_cluster import LoopClock, advance_time, virtual_time
-from tests.workloads.crashing_operator import CrashingTransport, is_write
+from tests.workloads.crashing_operator import BuiltControllers, crashing_controllers
 
 pytestmark = virtual_time
 
@@ -30,33 +27,14 @@ WRITES_OF_A_START = 9
 """Of a workload with two pods and a priority: class, Service, gang, pods, gates, statuses."""
 
 
-@asynccontextmanager
-async def crashing_controllers(
-    cluster: EmbeddedCluster, writes: int, *, last_write_arrives: bool
-) -> AsyncGenerator[asyncio.Event]:
-    """Controllers that crash at their last write, which is applied or lost."""
-    clock = LoopClock()
-    inner = cluster.client("gpu")._transport  # pyright: ignore[reportPrivateUsage]  # of a cluster in this process
-    transport = CrashingTransport(
-        inner, writes, last_write_arrives=last_write_arrives, counts_as_write=is_write
-    )
-    client = Client(transport, field_manager="gpu")
-    built = build_gpu_controllers(client, now=clock.now, monotonic=clock.monotonic)
-    manager = Manager()
-    manager.add(*built.runnables)
-    manager.add_leader_runnables(*built.leader_runnables)
-    task = asyncio.create_task(manager.run(signals=False))
-    try:
-        yield transport.crashed
-    finally:
-        task.cancel()
-        await asyncio.wait({task})
+def build(client: Client, clock: LoopClock) -> BuiltControllers:
+    return build_gpu_controllers(client, now=clock.now, monotonic=clock.monotonic)
 
 
 async def crash_once(cluster: GpuCluster, writes: int, *, last_write_arrives: bool) -> bool:
     """Run controllers until they crash; whether they did."""
     async with crashing_controllers(
-        cluster.cluster, writes, last_write_arrives=last_write_arrives
+        cluster.cluster, "gpu", build, writes, last_write_arrives=last_write_arrives
     ) as crashed:
         try:
             async with asyncio.timeout(30):

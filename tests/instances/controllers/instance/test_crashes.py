@@ -1,14 +1,11 @@
 """Controllers that crash between any two writes, and others that continue."""
 
 import asyncio
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
 
 import pytest
 
 from kilonova.instances.assembly import build_instance_controllers
-from kilonova.kube import Client, Manager
-from kilonova.local.cluster import EmbeddedCluster
+from kilonova.kube import Client
 from tests.harness.campaigns import select_cases
 from tests.instances.controllers.instance.test_repair import OUT, get_nodes, identities, on_node
 from tests.instances.instance_cluster import (
@@ -24,7 +21,7 @@ from tests.instances.instance_cluster import (
     running_controllers,
 )
 from tests.local.embedded_cluster import LoopClock, advance_time, virtual_time, wait_for_condition
-from tests.workloads.crashing_operator import CrashingTransport, is_write
+from tests.workloads.crashing_operator import BuiltControllers, crashing_controllers
 
 pytestmark = virtual_time
 
@@ -36,27 +33,8 @@ WRITES_OF_A_RELOCATION = 30
 """Those of a repair, a reservation, and those of a start; deletions of all that was before."""
 
 
-@asynccontextmanager
-async def crashing_controllers(
-    cluster: EmbeddedCluster, writes: int, *, last_write_arrives: bool
-) -> AsyncGenerator[asyncio.Event]:
-    """Controllers that crash at their last write, which is applied or lost."""
-    clock = LoopClock()
-    inner = cluster.client("instances")._transport  # pyright: ignore[reportPrivateUsage]  # of a cluster in this process
-    transport = CrashingTransport(
-        inner, writes, last_write_arrives=last_write_arrives, counts_as_write=is_write
-    )
-    client = Client(transport, field_manager="instances")
-    built = build_instance_controllers(client, now=clock.now, monotonic=clock.monotonic)
-    manager = Manager()
-    manager.add(*built.runnables)
-    manager.add_leader_runnables(*built.leader_runnables)
-    task = asyncio.create_task(manager.run(signals=False))
-    try:
-        yield transport.crashed
-    finally:
-        task.cancel()
-        await asyncio.wait({task})
+def build(client: Client, clock: LoopClock) -> BuiltControllers:
+    return build_instance_controllers(client, now=clock.now, monotonic=clock.monotonic)
 
 
 async def crash_once(
@@ -64,7 +42,7 @@ async def crash_once(
 ) -> bool:
     """Run controllers until they crash; whether they did."""
     async with crashing_controllers(
-        cluster.cluster, writes, last_write_arrives=last_write_arrives
+        cluster.cluster, "instances", build, writes, last_write_arrives=last_write_arrives
     ) as crashed:
         try:
             async with asyncio.timeout(within):
