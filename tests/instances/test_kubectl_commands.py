@@ -20,7 +20,10 @@ from tests.conftest import Api
 from tests.fleet.support.fleet_lab import DEPLOYMENTS, RELEASES
 from tests.harness.console_scripts import write_console_scripts
 from tests.harness.kubectl import Kubectl
-from tests.instances.controllers.instance.test_instances_on_servers import POOL, instance_servers
+from tests.instances.controllers.instance.test_instances_on_servers import (
+    build_template,
+    instance_servers,
+)
 from tests.instances.instance_cluster import EVENTS, INSTANCES, instance
 from tests.local.embedded_cluster import wait_for_condition
 
@@ -77,8 +80,7 @@ async def test_commands_print_what_their_users_expect(api: Api, run: Run) -> Non
 
 
 async def create_objects(client: Client, namespace: str) -> None:
-    container = {"name": "engine", "resources": {"requests": {"cpu": "1"}}}
-    template = {"spec": {"containers": [container], "nodeSelector": {POOL: namespace}}}
+    template = build_template(namespace)
     body = instance(NAME, agents=AGENTS, gpus=1, agent=template, conductor=template)
     await client.create(INSTANCES, body, namespace)
     release = {"model": "llama32-90b", "build": "b-7", "targetAgents": AGENTS}

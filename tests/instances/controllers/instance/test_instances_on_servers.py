@@ -2,21 +2,23 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime
 from typing import Any
 
+from kilonova.api.grove import names as grove_names
+from kilonova.api.inference_engine import names
 from kilonova.cli.install import install_definitions
 from kilonova.instances.assembly import build_instance_controllers
-from kilonova.kube import Client, Reflector
+from kilonova.kube import Client, NotFound, Reflector
 from kilonova.local.simnodes import Fleet, SimulatedNodes
-from kilonova.local.simnodes.fleet.model import GpuSpec, NodeGroup
+from kilonova.local.simnodes.fleet.model import GpuSpec, NodeGroup, Taint
 from kilonova.local.simnodes.simulation import PODS as SIM_PODS
 from kilonova.scheduler.assembly import build_scheduler
 from kilonova.scheduler.settings import SchedulerSettings
 from tests.conftest import Api
 from tests.harness.kubectl import Kubectl
-from tests.instances.instance_cluster import INSTANCES, NODES, instance
+from tests.instances.instance_cluster import GANGS, INSTANCES, NODES, PODS, instance
 from tests.local.embedded_cluster import wait_for_condition
 from tests.workloads.workload_cluster import run_runnables
 
@@ -33,6 +35,8 @@ async def instance_servers(api: Api, count: int = NODE_COUNT) -> AsyncGenerator[
         count,
         gpu=GpuSpec("NVIDIA-H100-80GB-HBM3", 8, "80Gi"),
         labels={POOL: pool},
+        # The scheduler also places what other tests have left behind.
+        taints=(Taint(POOL, effect="NoSchedule"),),
         start="10ms",
         stop="10ms",
     )
@@ -57,6 +61,30 @@ async def instance_servers(api: Api, count: int = NODE_COUNT) -> AsyncGenerator[
             await asyncio.gather(*parts, return_exceptions=True)
             for index in range(count):
                 await client.delete(NODES, f"{group.name}-{index}")
+            await _delete_pods_and_gangs(client)
+
+
+async def _delete_pods_and_gangs(client: Client) -> None:
+    """Those of all instances on the server: no scheduler of another test is to place them."""
+    ours = f"{grove_names.MANAGED_BY}={names.MANAGER}"
+    for resource in (GANGS, PODS):
+        for each in (await client.list(resource, label_selector=ours)).items:
+            known = each["metadata"]
+            with suppress(NotFound):
+                await client.delete(
+                    resource, known["name"], known["namespace"], grace_period_seconds=0
+                )
+
+
+def build_template(pool: str) -> dict[str, Any]:
+    """A pod template for the nodes of a pool."""
+    return {
+        "spec": {
+            "containers": [{"name": "engine", "resources": {"requests": {"cpu": "1"}}}],
+            "nodeSelector": {POOL: pool},
+            "tolerations": [{"key": POOL, "operator": "Exists"}],
+        }
+    }
 
 
 async def wait_for_status(client: Client, namespace: str, condition: Callable[[Any], bool]) -> Any:
@@ -83,8 +111,7 @@ def is_repaired(recreated: int) -> Callable[[Any], bool]:
 
 async def test_instance_runs_and_is_repaired(api: Api, kubectl: Kubectl) -> None:
     namespace = api.namespace
-    container = {"name": "engine", "resources": {"requests": {"cpu": "1"}}}
-    template = {"spec": {"containers": [container], "nodeSelector": {POOL: namespace}}}
+    template = build_template(namespace)
     async with instance_servers(api) as client:
         body = instance(agent=template, conductor=template)
         await client.create(INSTANCES, body, namespace)
