@@ -332,6 +332,12 @@ CASES = {
         "scheduler",
         "disabled in this `kilonova up` (--no-scheduler), and not running outside",
     ),
+    "leader of a component that few clusters have": (
+        with_cluster(leaders=LEADERS | {"member": LeaseFacts("m", "pod-1", NOW - 600, 15)}),
+        "problem",
+        "member",
+        "pod-1 last renewed its Lease 10m ago",
+    ),
     "leader of a component that is not installed": (
         with_cluster(
             definitions=_only(SCHEDULER_KINDS), leaders={"scheduler": LEADERS["scheduler"]}

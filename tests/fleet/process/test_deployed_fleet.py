@@ -6,14 +6,14 @@ import os
 import subprocess
 import sys
 from collections.abc import AsyncGenerator, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kilonova.cli.install import install_definitions
-from kilonova.kube import Client, Invalid, unstructured_resource
+from kilonova.kube import Client, Invalid, NotFound, unstructured_resource
 from tests.conftest import Api
 from tests.fleet.support.fleet_lab import CLUSTERS, DEPLOYMENTS, EVENTS, RELEASES
 from tests.fleet.support.instance_controller import (
@@ -87,6 +87,7 @@ def deployed(api: Api, kubectl: Kubectl) -> Iterator[Api]:
     async def install() -> None:
         async with api.client() as client:
             await install_definitions(client)
+            await delete_rollouts(client)
 
     asyncio.run(install())
     folders = [str(ROOT / "deploy" / name) for name in ("fleet", "member")]
@@ -100,6 +101,16 @@ def deployed(api: Api, kubectl: Kubectl) -> Iterator[Api]:
     for each in folders:
         done = kubectl(["delete", "-k", each, "--ignore-not-found"])
         assert done.code == 0, done.err
+
+
+async def delete_rollouts(client: Client) -> None:
+    """What other tests have deployed: the manager would place it in this test's member."""
+    for each in (await client.list(DEPLOYMENTS)).items:
+        known = each["metadata"]
+        name, namespace = known["name"], known["namespace"]
+        with suppress(NotFound):
+            await client.patch(DEPLOYMENTS, name, {"metadata": {"finalizers": None}}, namespace)
+            await client.delete(DEPLOYMENTS, name, namespace)
 
 
 @asynccontextmanager
@@ -123,7 +134,7 @@ async def running_fleet(api: Api, folder: Path) -> AsyncGenerator[tuple[Client, 
         ) as agent,
     ):
         async with api.client() as client:
-            controller = FakeInstanceController(client, 4, interval=0.3)
+            controller = FakeInstanceController(client, 4, 0.3, api.namespace)
             instances = asyncio.create_task(controller.run())
             try:
                 yield client, name

@@ -27,7 +27,14 @@ class FakeInstanceController:
 
     name = "fake instances"
 
-    def __init__(self, client: Client, capacity: int = 100, interval: float = 1.0) -> None:
+    def __init__(
+        self,
+        client: Client,
+        capacity: int = 100,
+        interval: float = 1.0,
+        namespace: str | None = None,
+    ) -> None:
+        self._namespace = namespace
         self.capacity = capacity
         self.failing: set[str] = set()
         self._client = client
@@ -44,8 +51,8 @@ class FakeInstanceController:
             await asyncio.sleep(self._interval)
 
     async def step(self) -> None:
-        deployments = (await self._client.list(DEPLOYMENTS)).items
-        instances = (await self._client.list(INSTANCES)).items
+        deployments = (await self._client.list(DEPLOYMENTS, self._namespace)).items
+        instances = (await self._client.list(INSTANCES, self._namespace)).items
         owned: dict[tuple[str, str], list[Any]] = {}
         for each in instances:
             metadata = each["metadata"]

@@ -12,7 +12,8 @@ from kilonova.component.scheduler_names import EMBEDDED_VERSION_MARKER
 
 
 def check_components(cluster: ClusterFacts, registered: Sequence[Component]) -> Iterator[Finding]:
-    """Whether the components run. Those with CRDs of their own and a Lease are expected to."""
+    """Whether the components run. Those with CRDs of their own and a Lease are expected to, unless
+    they run only where they are asked for."""
     left_out = components_not_installed(registered, cluster.definitions or {})
     expected = [each for each in registered if _has_leader(each) and each.name not in left_out]
     if EMBEDDED_VERSION_MARKER in cluster.version and cluster.components is None:
@@ -41,8 +42,10 @@ def check_components(cluster: ClusterFacts, registered: Sequence[Component]) -> 
 
 
 def _has_leader(component: Component) -> bool:
-    """Whether it has a process of its own that reconciles its kinds."""
+    """Whether it has a process of its own that reconciles its kinds on every cluster."""
     process = component.process
+    if component.embedded is not None and not component.embedded.by_default:
+        return False
     return bool(component.kinds and process and process.lease and process.name == component.name)
 
 
