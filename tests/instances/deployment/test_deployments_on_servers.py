@@ -3,7 +3,7 @@
 import asyncio
 import json
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime
 
 from typer.testing import CliRunner
@@ -13,10 +13,12 @@ from kilonova.instances.caches import build_caches
 from kilonova.instances.commands.app import app
 from kilonova.instances.context import ControllerContext
 from kilonova.instances.controllers.deployment.controller import build_deployment_controller
+from kilonova.kube import Client, NotFound
 from kilonova.kube.events import EventRecorder
 from tests.conftest import Api
 from tests.instances.deployment.deployment_cluster import (
     DEPLOYMENTS,
+    INSTANCES,
     DeploymentCluster,
     SimulatedEngines,
 )
@@ -39,6 +41,17 @@ async def deployment_servers(api: Api) -> AsyncGenerator[DeploymentCluster]:
         finally:
             running.cancel()
             await asyncio.gather(running, return_exceptions=True)
+            await _delete_all(client, api.namespace)
+
+
+async def _delete_all(client: Client, namespace: str) -> None:
+    """The server is shared: controllers of other tests would start what is left."""
+    for resource in (DEPLOYMENTS, INSTANCES):
+        for each in (await client.list(resource, namespace)).items:
+            name = each["metadata"]["name"]
+            with suppress(NotFound):
+                await client.patch(resource, name, {"metadata": {"finalizers": None}}, namespace)
+                await client.delete(resource, name, namespace, propagation_policy="Background")
 
 
 async def run_command(api: Api, *words: str) -> str:
