@@ -19,8 +19,8 @@ from kilonova.artifacts.builds.errors import (
     InvalidBuild,
 )
 from kilonova.artifacts.builds.files import BuildSource, save_build
-from kilonova.artifacts.builds.opening import open_build_source
-from kilonova.artifacts.builds.parsing import check_build_id, encode_build, parse_build
+from kilonova.artifacts.builds.parser import check_build_id, encode_build, parse_build
+from kilonova.artifacts.builds.source_factory import open_build_source
 
 __all__ = [
     "Build",

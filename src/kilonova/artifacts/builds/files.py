@@ -20,7 +20,7 @@ from kilonova.artifacts.builds.errors import (
     BuildUnavailable,
     InvalidBuild,
 )
-from kilonova.artifacts.builds.parsing import (
+from kilonova.artifacts.builds.parser import (
     MAX_BUILD_BYTES,
     check_build_id,
     encode_build,

@@ -7,7 +7,7 @@ loaded by the digest of its manifest.
 from kilonova.artifacts.builds.build import Build
 from kilonova.artifacts.builds.errors import BuildNotFound, InvalidBuild
 from kilonova.artifacts.builds.files import BuildSource, translate_store_error, verify_unchanged
-from kilonova.artifacts.builds.parsing import (
+from kilonova.artifacts.builds.parser import (
     MAX_BUILD_BYTES,
     check_build_id,
     encode_build,

@@ -23,7 +23,7 @@ from kilonova.fleet.store.epoch_guard import (
 )
 from kilonova.fleet.store.epochs import format_epoch
 from kilonova.fleet.store.fleet_store import FleetStore, InvalidDocument, StoredDocument
-from kilonova.fleet.store.opening import ConnectApi, connect_by_kubeconfig, open_fleet_store
+from kilonova.fleet.store.store_factory import ConnectApi, connect_by_kubeconfig, open_fleet_store
 from kilonova.fleet.store.takeover import StoreReplaced, reclaim_store
 
 __all__ = [

@@ -12,7 +12,7 @@ from kilonova.fleet.documents import FLEET, FleetRecord
 from kilonova.fleet.store.epochs import format_epoch
 from kilonova.fleet.store.fenced import FencedObjectStore
 from kilonova.fleet.store.fleet_store import FleetStore, StoredDocument
-from kilonova.fleet.store.opening import open_fleet_store
+from kilonova.fleet.store.store_factory import open_fleet_store
 from kilonova.fleet.store.takeover import (
     Candidacy,
     Previous,
