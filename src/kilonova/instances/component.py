@@ -46,7 +46,7 @@ COMPONENTS = (
         ),
         console="kilonova.instances.console:CONTRIBUTION",
         commands=(
-            Command("instances", "kilonova.instances.commands.app:app"),
+            Command("instances", "kilonova.instances.commands.deployments.app:app"),
             Command("supernova", "kilonova.instances.process.command:supernova"),
             Command("fit", "kilonova.instances.commands.fit:fit"),
             Command("alloc", "kilonova.instances.commands.alloc:alloc"),

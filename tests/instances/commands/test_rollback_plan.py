@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from kilonova.api.inference_engine import InferenceEngineDeployment, names
 from kilonova.component.failure import CommandFailed
-from kilonova.instances.commands.rollback_plan import (
+from kilonova.instances.commands.deployments.rollback_plan import (
     RollbackPlan,
     RollbackTarget,
     plan_rollback,

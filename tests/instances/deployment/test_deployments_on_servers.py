@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from kilonova.cli.install import install_definitions
 from kilonova.instances.caches import build_caches
-from kilonova.instances.commands.app import app
+from kilonova.instances.commands.deployments.app import app
 from kilonova.instances.context import ControllerContext
 from kilonova.instances.controllers.deployment.controller import build_deployment_controller
 from kilonova.kube import Client, NotFound

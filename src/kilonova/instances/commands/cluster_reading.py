@@ -13,7 +13,11 @@ from kilonova.api.inference_engine import (
 )
 from kilonova.component.cluster_errors import translate_cluster_errors
 from kilonova.component.failure import CommandFailed
-from kilonova.instances.commands.rollback_plan import RollbackPlan, RollbackTarget, plan_rollback
+from kilonova.instances.commands.deployments.rollback_plan import (
+    RollbackPlan,
+    RollbackTarget,
+    plan_rollback,
+)
 from kilonova.instances.controllers.deployment.revisions import (
     DeploymentRevision,
     decode_revision,

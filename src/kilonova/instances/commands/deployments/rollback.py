@@ -43,7 +43,7 @@ def rollback(
     from kilonova.component.command.cluster_selection import resolve_kubeconfig, resolve_namespace
     from kilonova.component.failure import WrongUsage
     from kilonova.instances.commands.cluster_reading import roll_back
-    from kilonova.instances.commands.rollback_plan import RollbackTarget
+    from kilonova.instances.commands.deployments.rollback_plan import RollbackTarget
 
     if to_release is not None and to_revision is not None:
         raise WrongUsage("--to-release and --to-revision exclude each other")

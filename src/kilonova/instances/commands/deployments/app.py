@@ -2,10 +2,10 @@
 
 import typer
 
-from kilonova.instances.commands.history import history
-from kilonova.instances.commands.list import list_instances
-from kilonova.instances.commands.rollback import rollback
-from kilonova.instances.commands.status import status
+from kilonova.instances.commands.deployments.history import history
+from kilonova.instances.commands.deployments.list import list_instances
+from kilonova.instances.commands.deployments.rollback import rollback
+from kilonova.instances.commands.deployments.status import status
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, rich_markup_mode=None)
 

@@ -1,4 +1,4 @@
-"""`kilonova instances list`: the instances of models in a cluster."""
+"""`kilonova instances status`: the deployments of a cluster, and how far they are."""
 
 from typing import Annotated
 
@@ -11,41 +11,42 @@ from kilonova.component.command.flags import (
     Kubeconfig,
     Namespace,
     Output,
-    Selector,
 )
 from kilonova.instances.commands.name_completion import complete_deployments
 
 
-def list_instances(
-    deployments: Annotated[
+def status(
+    names: Annotated[
         list[str] | None,
         typer.Argument(
             metavar="[DEPLOYMENT]...",
-            help="Deployments; all instances without one.",
+            help="Deployments; all without one.",
             autocompletion=complete_deployments,
         ),
     ] = None,
     namespace: Namespace = None,
     all_namespaces: AllNamespaces = False,
-    selector: Selector = "",
     output: Output = "table",
     kubeconfig: Kubeconfig = None,
     context: Context = None,
     data: Data = None,
 ) -> None:
-    """List instances, with their agents and domains.
+    """Show deployments, and what updates wait for.
+
+    ADDITIONAL is how many more instances would fit now. STATE is Complete, Updating, Blocked if
+    instances cannot be placed, Stuck after the progress deadline, Paused, or why a deployment
+    cannot be rolled out.
 
     \b
     Examples:
-      kilonova instances list
-      kilonova instances list llama
-      kilonova instances list -A -o json
+      kilonova instances status
+      kilonova instances status llama -n inference-engine
+      kilonova instances status -A -o json
     """
     from kilonova.component.command.cluster_selection import resolve_kubeconfig, resolve_namespace
-    from kilonova.instances.commands.cluster_reading import read_instances
-    from kilonova.instances.commands.summaries import print_instances
+    from kilonova.instances.commands.cluster_reading import read_deployments
+    from kilonova.instances.commands.deployments.summaries import print_deployments
 
     resolved = resolve_kubeconfig(kubeconfig, context, data)
     space = None if all_namespaces else resolve_namespace(namespace, resolved, context)
-    found = read_instances(resolved, context, space, selector, deployments or ())
-    print_instances(found, output)
+    print_deployments(read_deployments(resolved, context, space, names or ()), output)

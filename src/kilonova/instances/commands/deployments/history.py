@@ -30,7 +30,7 @@ def history(
     """
     from kilonova.component.command.cluster_selection import resolve_kubeconfig, resolve_namespace
     from kilonova.instances.commands.cluster_reading import read_deployment
-    from kilonova.instances.commands.summaries import print_history
+    from kilonova.instances.commands.deployments.summaries import print_history
 
     resolved = resolve_kubeconfig(kubeconfig, context, data)
     space = resolve_namespace(namespace, resolved, context)

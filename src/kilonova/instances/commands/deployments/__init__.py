@@ -1,0 +1,1 @@
+"""`kilonova instances`: deployments and their instances, their history, and the way back."""
