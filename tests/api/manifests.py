@@ -35,6 +35,7 @@ MINIMAL_SPECS: dict[str, Any] = {
     "releases": {"model": "llama32-90b", "build": "b7"},
     "deployments": {"release": "llama-7", "replicas": 4},
     "clusters": {},
+    "inferenceservices": {"servers": [{"name": "main", "image": "example.com/server:1.0"}]},
 }
 TEMPLATE = "spec.template"
 FIRST = f"{TEMPLATE}.cliques[0]"
@@ -60,6 +61,7 @@ KINDS = {
     "releases": ("inference-engine.groq.io/v1", "Release"),
     "deployments": ("inference-engine.groq.io/v1", "Deployment"),
     "clusters": ("fleet.kilonova.dev/v1alpha1", "Cluster"),
+    "inferenceservices": ("serving.kilonova.dev/v1alpha1", "InferenceService"),
 }
 CLUSTER_SCOPED = {"clustertopologybindings", "queues", "migstrategies", "clusters"}
 """Kinds without a namespace."""

@@ -14,7 +14,18 @@ from tools.crds.kinds import find_kinds
 CLIENT_SIDE_LIMIT = 256 * 1024
 """`kubectl apply` keeps the whole object in an annotation, and annotations have this limit."""
 
-FROM_KUBERNETES = ("podSpec", "metrics", "templateSpec", "agent.spec", "conductor.spec")
+FROM_KUBERNETES = (
+    "podSpec",
+    "metrics",
+    "templateSpec",
+    "agent.spec",
+    "conductor.spec",
+    "gateway.pods.tolerations",
+    "gateway.resources",
+    "servers.env",
+    "servers.resources",
+    "servers.template.spec",
+)
 """Ends of the paths below which the schema is Kubernetes' own."""
 
 COLUMNS = {
@@ -36,6 +47,7 @@ COLUMNS = {
     "releases": "Model Build Health Masked Age",
     "deployments": "Release Desired Observed Ready Wave (Unallocatable) (Relocated) Age",
     "clusters": "Region Health Instances Ready Cordoned Last-Seen (Reason) Age",
+    "inferenceservices": "Phase Ready Replicas URL (gRPC) (Gateways) Age",
 }
 """Those in parentheses are for `-o wide`."""
 
@@ -54,6 +66,7 @@ SELECTORS = {
     "inferenceenginedeployments": ".status.selector",
     "releases": None,
     "clusters": None,
+    "inferenceservices": None,
 }
 
 

@@ -134,6 +134,19 @@ PRINTED_COLUMNS: dict[str, tuple[str, Any, str, str]] = {
         "NAME RELEASE DESIRED OBSERVED READY WAVE UNALLOCATABLE RELOCATED AGE",
         "a llama-7 4 3 2 canary 1 5",
     ),
+    "isvc": (
+        "inferenceservices",
+        {
+            "phase": "Ready",
+            "ready": 2,
+            "replicas": 3,
+            "gateways": 1,
+            "url": "http://10.0.0.7:8000",
+            "grpcAddress": "10.0.0.7:8001",
+        },
+        "NAME PHASE READY REPLICAS URL GRPC GATEWAYS AGE",
+        "a Ready 2 3 http://10.0.0.7:8000 10.0.0.7:8001 1",
+    ),
     "rsv": (
         "reservations",
         {

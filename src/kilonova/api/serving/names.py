@@ -1,0 +1,48 @@
+"""Names, labels, annotations and event reasons of inference services.
+
+Names are built here and never parsed: labels say what an object belongs to.
+"""
+
+from typing import Literal
+
+MANAGER = "kilonova-serving"
+"""The value of `app.kubernetes.io/managed-by` on all objects that the controllers create."""
+
+_PREFIX = "serving.kilonova.dev/"
+SERVICE = _PREFIX + "inference-service"
+"""Label of every object of a service: its name."""
+SERVER = _PREFIX + "server"
+"""Label of the objects and pods of a group of servers: its name."""
+ROLE = _PREFIX + "role"
+"""Label of a pod: `server` or `gateway`."""
+ENTRY = _PREFIX + "entry"
+"""Label of a pod that gets requests: `true`."""
+TEMPLATE_HASH = _PREFIX + "template-hash"
+"""Annotation of a pod: the hash of the template that it was made from."""
+SERVICE_CONFIG = _PREFIX + "service-config"
+"""Label of a ConfigMap that holds a service, in the namespaced mode: `true`."""
+
+Role = Literal["server", "gateway"]
+
+SERVER_CONTAINER = "server"
+GATEWAY_CONTAINER = "envoy"
+
+
+def build_server_set(service: str, group: str) -> str:
+    """The PodCliqueSet (or Deployment) of a group of servers."""
+    return f"{service}-{group}"
+
+
+def build_gateway(service: str) -> str:
+    """The Deployment of the gateways, their ConfigMap and Secret."""
+    return f"{service}-gateway"
+
+
+def build_gateway_service(service: str) -> str:
+    """The Service of the gateways: the name by which clients know the service."""
+    return service
+
+
+def build_server_service(service: str, group: str) -> str:
+    """The headless Service of a group of servers."""
+    return f"{service}-{group}-servers"

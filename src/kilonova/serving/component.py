@@ -1,0 +1,16 @@
+"""The registration of inference services."""
+
+from kilonova.component import Component
+
+COMPONENTS = (
+    Component(
+        name="serving",
+        summary="Inference services: model servers behind a gateway, scaled by load.",
+        order=64,
+        kinds=(
+            "inferenceservices.serving.kilonova.dev",
+            # What the servers become.
+            "podcliquesets.grove.io",
+        ),
+    ),
+)

@@ -1,0 +1,80 @@
+"""What a gateway is configured from, beside the InferenceService. Plain values."""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+ServiceKey = tuple[str, str]
+"""Namespace and name of an InferenceService."""
+
+
+class EndpointState(StrEnum):
+    """Whether an endpoint gets requests."""
+
+    READY = "ready"
+    DRAINING = "draining"
+    """It finishes its requests, and gets no further ones."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Endpoint:
+    """The entry pod of a server, with its ports (0 for one that it lacks)."""
+
+    pod: str
+    """The name of the pod."""
+    address: str
+    """The IP address of the pod."""
+    http_port: int = 0
+    grpc_port: int = 0
+    metrics_port: int = 0
+    state: EndpointState = EndpointState.READY
+    models: frozenset[str] | None = None
+    """The models that it has loaded, if models are placed over servers; None for all."""
+
+
+@dataclass(frozen=True, slots=True)
+class TlsMaterial:
+    """The certificate of a gateway, and the authority of its clients; PEM."""
+
+    certificate: str
+    private_key: str = field(repr=False)
+    client_ca: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class GatewaySecrets:
+    """What is read from Secrets and ConfigMaps that the service refers to."""
+
+    tls: TlsMaterial | None = None
+    api_keys: tuple[tuple[str, str], ...] = ()
+    """Clients, and the SHA-256 of their keys in hexadecimal."""
+    jwks: tuple[tuple[str, str], ...] = ()
+    """The names of providers whose keys are in Secrets, and the keys (JSON)."""
+    problems: tuple[str, ...] = ()
+    """What is referred to and missing or invalid. A service with problems refuses requests; it is
+    never open because a Secret is missing."""
+
+
+@dataclass(frozen=True, slots=True)
+class ControlPlaneAddress:
+    """Where gateways reach the control plane (gRPC: ADS, held requests, service-wide answers)."""
+
+    host: str
+    port: int
+    ca: str = ""
+    """The authority of its certificate, PEM; empty for no TLS (on one machine)."""
+
+
+@dataclass(frozen=True, slots=True)
+class GatewayState:
+    """The observed state that a gateway is configured from."""
+
+    endpoints: dict[str, tuple[Endpoint, ...]]
+    """By group of servers."""
+    control_plane: ControlPlaneAddress
+    token: str = field(repr=False)
+    """The bearer token by which gateways of the service prove who they are."""
+    secrets: GatewaySecrets = GatewaySecrets()
+    gateways: int = 1
+    """The number of ready gateways, which share the limits of clients."""
+    overloaded: frozenset[str] = frozenset()
+    """Groups whose load is above `limits.load`."""
