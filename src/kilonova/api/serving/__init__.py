@@ -58,6 +58,7 @@ from kilonova.api.serving.servers import Protocol, Runtime, ServerGroup, ServerP
 from kilonova.api.serving.service import (
     GROUP,
     VERSION,
+    GroupLoad,
     InferenceService,
     InferenceServiceSpec,
     InferenceServiceStatus,
@@ -85,6 +86,7 @@ __all__ = [
     "GatewayPods",
     "GatewayService",
     "GatewayTls",
+    "GroupLoad",
     "HashKey",
     "HeaderMatch",
     "HealthCheck",

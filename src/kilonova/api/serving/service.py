@@ -95,6 +95,37 @@ class ServerGroupStatus(msgspec.Struct, frozen=True, gc=False, rename="camel", o
     """What it waits for."""
 
 
+class GroupLoad(msgspec.Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
+    """What gateways and servers measured lately of a group; what is unknown is left out."""
+
+    in_flight: int | None = None
+    """Requests that servers work on or that wait for one."""
+    queued: int | None = None
+    """Requests in the queues of servers."""
+    held: int | None = None
+    """Requests that are held by the gateway until a server is ready."""
+    requests_per_second: Annotated[float, Meta(extra={"format": "double"})] | None = None
+    """Requests that were answered."""
+    errors_per_second: Annotated[float, Meta(extra={"format": "double"})] | None = None
+    """Answers that say that a server or the gateway failed."""
+    rejected_per_second: Annotated[float, Meta(extra={"format": "double"})] | None = None
+    """Requests refused by a limit."""
+    tokens_per_second: Annotated[float, Meta(extra={"format": "double"})] | None = None
+    """Completion tokens of an LLM."""
+    latency_p50: Annotated[float, Meta(extra={"format": "double"})] | None = None
+    """Median latency at the gateway, in milliseconds, as are all times here."""
+    latency_p95: Annotated[float, Meta(extra={"format": "double"})] | None = None
+    """The 95th percentile."""
+    latency_p99: Annotated[float, Meta(extra={"format": "double"})] | None = None
+    """The 99th percentile."""
+    queue_time: Annotated[float, Meta(extra={"format": "double"})] | None = None
+    """Mean time in the queue of a server."""
+    compute_time: Annotated[float, Meta(extra={"format": "double"})] | None = None
+    """Mean time that a server computes."""
+    time_to_first_token: Annotated[float, Meta(extra={"format": "double"})] | None = None
+    """The 95th percentile."""
+
+
 class ScalingStatus(msgspec.Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
     """The last decision of the autoscaler about a group. Written by the autoscaler alone."""
 
@@ -106,12 +137,8 @@ class ScalingStatus(msgspec.Struct, frozen=True, gc=False, rename="camel", omit_
     """The mode that decided: Demand, Metric, SLA, Schedule, Held, Idle, Bounds, Paused."""
     message: str = ""
     """Why, with the figures."""
-    in_flight: CountOrZero = 0
-    """The requests in flight when it was decided."""
-    queued: CountOrZero = 0
-    """The requests in queues of servers."""
-    held: CountOrZero = 0
-    """The requests held by the gateway."""
+    load: GroupLoad = GroupLoad()
+    """The load when the status was written."""
     decided_at: Time | None = None
     """When the number last changed."""
 

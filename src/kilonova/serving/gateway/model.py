@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Any
 
 ServiceKey = tuple[str, str]
 """Namespace and name of an InferenceService."""
@@ -78,3 +79,26 @@ class GatewayState:
     """The number of ready gateways, which share the limits of clients."""
     overloaded: frozenset[str] = frozenset()
     """Groups whose load is above `limits.load`."""
+    starting: frozenset[str] = frozenset()
+    """Groups without a ready server whose requests are held, because one is to come."""
+    listen_addresses: tuple[str, ...] = ()
+    """Further addresses that the listeners bind: on one machine that of the Service."""
+
+
+EnvoyResource = dict[str, Any]
+"""A resource of Envoy's API in its JSON form, as in Envoy's documentation; the control plane turns
+it into a message."""
+
+
+@dataclass(frozen=True, slots=True)
+class GatewayConfig:
+    """The configuration of the gateways of a service: resources by name, for each type of xDS."""
+
+    listeners: dict[str, EnvoyResource]
+    routes: dict[str, EnvoyResource]
+    clusters: dict[str, EnvoyResource]
+    endpoints: dict[str, EnvoyResource]
+    """ClusterLoadAssignments, by cluster: all that changes when a server comes or goes, except
+    between no server and some."""
+    secrets: dict[str, EnvoyResource] = field(default_factory=dict[str, EnvoyResource], repr=False)
+    """Certificates, for SDS."""

@@ -1,0 +1,141 @@
+"""The API resources that the controllers read and write, with the fields that they use."""
+
+from typing import Any
+
+import msgspec
+
+from kilonova.api import grove, serving
+from kilonova.api.meta import Condition, Metadata
+from kilonova.kube import Resource
+
+__all__ = [
+    "CONFIG_MAPS",
+    "DEPLOYMENTS",
+    "INFERENCE_SERVICES",
+    "PODS",
+    "POD_CLIQUE_SETS",
+    "SECRETS",
+    "SERVICES",
+    "ChildObject",
+    "ContainerStatus",
+    "DataObject",
+    "Pod",
+    "PodSpec",
+    "PodStatus",
+    "ServerSet",
+    "ServerSetSpec",
+    "ServerSetStatus",
+    "Service",
+    "ServiceSpec",
+]
+
+
+class ChildObject(msgspec.Struct, gc=False):
+    """An object that is only compared with what it should be."""
+
+    metadata: Metadata
+    spec: dict[str, Any] = {}
+
+
+class ContainerStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """The status of a container."""
+
+    name: str = ""
+    ready: bool = False
+    restart_count: int = 0
+    state: dict[str, Any] = {}
+
+
+class PodSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """The spec of a pod."""
+
+    node_name: str = ""
+
+
+class PodStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """The status of a pod."""
+
+    phase: str = "Pending"
+    pod_ip: str = msgspec.field(default="", name="podIP")
+    reason: str = ""
+    message: str = ""
+    conditions: tuple[Condition, ...] = ()
+    container_statuses: tuple[ContainerStatus, ...] = ()
+
+
+class Pod(msgspec.Struct, gc=False):
+    """A pod of a server or a gateway."""
+
+    metadata: Metadata
+    spec: PodSpec = PodSpec()
+    status: PodStatus = PodStatus()
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether the pod is ready and not being deleted."""
+        return self.metadata.deletion_timestamp is None and any(
+            each.type == "Ready" and each.status == "True" for each in self.status.conditions
+        )
+
+
+class ServerSetSpec(msgspec.Struct, frozen=True, gc=False):
+    """How many servers there are to be."""
+
+    replicas: int = 1
+
+
+class ServerSetStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """How many servers there are."""
+
+    replicas: int = 0
+    available_replicas: int = 0
+    updated_replicas: int = 0
+    observed_generation: int | None = None
+    conditions: tuple[Condition, ...] = ()
+
+
+class ServerSet(msgspec.Struct, gc=False):
+    """A PodCliqueSet or a Deployment: the servers of a group."""
+
+    metadata: Metadata
+    spec: ServerSetSpec = ServerSetSpec()
+    status: ServerSetStatus = ServerSetStatus()
+
+
+class ServiceSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """The spec of a Service."""
+
+    cluster_ip: str = msgspec.field(default="", name="clusterIP")
+
+
+class Service(msgspec.Struct, gc=False):
+    """The Service of the gateways of a service."""
+
+    metadata: Metadata
+    spec: ServiceSpec = ServiceSpec()
+    status: dict[str, Any] = {}
+
+
+class DataObject(msgspec.Struct, gc=False):
+    """A Secret (values in base64) or a ConfigMap."""
+
+    metadata: Metadata
+    data: dict[str, str] = {}
+
+
+INFERENCE_SERVICES = Resource(
+    serving.GROUP,
+    serving.VERSION,
+    "inferenceservices",
+    "InferenceService",
+    True,
+    serving.InferenceService,
+)
+POD_CLIQUE_SETS = Resource(
+    grove.GROUP, grove.VERSION, "podcliquesets", "PodCliqueSet", True, ServerSet
+)
+DEPLOYMENTS = Resource("apps", "v1", "deployments", "Deployment", True, ServerSet)
+PODS = Resource("", "v1", "pods", "Pod", True, Pod)
+SERVICES = Resource("", "v1", "services", "Service", True, Service)
+SECRETS = Resource("", "v1", "secrets", "Secret", True, DataObject)
+CONFIG_MAPS = Resource("", "v1", "configmaps", "ConfigMap", True, DataObject)
