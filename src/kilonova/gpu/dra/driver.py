@@ -22,8 +22,8 @@ from kilonova.gpu.dra.health import DeviceHealthStream
 from kilonova.gpu.dra.preparer import ClaimPreparer
 from kilonova.gpu.kubelet.grpc import dra_pb2 as wire
 from kilonova.gpu.kubelet.grpc import plugin_registration_pb2 as registration
-from kilonova.gpu.kubelet.grpc.dra_grpc import DRAPluginServicer, draplugin_service
-from kilonova.gpu.kubelet.grpc.dra_health_grpc import draresource_health_service
+from kilonova.gpu.kubelet.grpc.dra_grpc import DRAPluginServicer, dra_plugin_service
+from kilonova.gpu.kubelet.grpc.dra_health_grpc import dra_resource_health_service
 from kilonova.gpu.kubelet.grpc.plugin_registration_grpc import (
     RegistrationServicer,
     registration_service,
@@ -85,8 +85,8 @@ class DraDriver:
             f"DRA driver {driver}",
             paths.dra_socket(driver),
             lambda: [
-                draplugin_service(_Claims(preparer)),
-                draresource_health_service(health),
+                dra_plugin_service(_Claims(preparer)),
+                dra_resource_health_service(health),
             ],
             max_unary_seconds=_PREPARE_SECONDS,
             on_serving=self._note_serving,

@@ -55,7 +55,7 @@ class DRAPluginServicer(ABC):
         """Undoes it; also for claims that are not prepared, or that no longer exist."""
 
 
-def draplugin_service(servicer: DRAPluginServicer) -> GrpcService:
+def dra_plugin_service(servicer: DRAPluginServicer) -> GrpcService:
     """The service, for a `GrpcServer`."""
     return GrpcService(
         "k8s.io.kubelet.pkg.apis.dra.v1.DRAPlugin",

@@ -40,7 +40,7 @@ class DRAResourceHealthServicer(ABC):
         unknown."""
 
 
-def draresource_health_service(servicer: DRAResourceHealthServicer) -> GrpcService:
+def dra_resource_health_service(servicer: DRAResourceHealthServicer) -> GrpcService:
     """The service, for a `GrpcServer`."""
     return GrpcService(
         "v1alpha1.DRAResourceHealth",
