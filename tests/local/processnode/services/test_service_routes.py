@@ -3,13 +3,15 @@
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
+from kilonova.api.meta import Metadata
+from kilonova.api.service_addresses import map_to_loopback
 from kilonova.local.processnode.network.routes import Backend, ServiceRoute
 from kilonova.local.processnode.services.assembly import parse_api_backend
 from kilonova.local.processnode.services.proxy.service_routes import (
     build_nameserver_routes,
     build_routes,
-    map_to_loopback,
     plan_listeners,
 )
 from tests.local.processnode.services.service_objects import endpoint, endpoint_slice, service
@@ -156,7 +158,25 @@ def test_which_listeners_a_service_has(
     assert [str(listener) for listener in plan_listeners(asked, routes)] == places
 
 
+@pytest.mark.parametrize(
+    ("annotations", "places"),
+    [
+        ({"kilonova.dev/host-listener": "pod"}, ["127.0.0.1:30080"]),
+        ({"kilonova.dev/host-listener": "node"}, ["127.96.1.2:80", "127.0.0.1:30080"]),
+        ({}, ["127.96.1.2:80", "127.0.0.1:30080"]),
+    ],
+)
+def test_pods_that_listen_at_the_mirror_are_left_alone(
+    annotations: dict[str, str], places: list[str]
+) -> None:
+    plain = service("web", {"port": 80, "nodePort": 30080}, clusterIP=IP, type="NodePort")
+    asked = replace(plain, metadata=Metadata("web", "u", "1", annotations=annotations))
+    assert [str(listener) for listener in plan_listeners(asked, BACKED)] == places
+
+
 def test_addresses_are_mirrored_on_loopback() -> None:
     assert map_to_loopback("10.96.0.0") == "127.96.0.0"
     assert map_to_loopback("10.96.255.254") == "127.96.255.254"
     assert map_to_loopback("10.97.0.1") is None
+    assert map_to_loopback("fd00::1") is None
+    assert map_to_loopback("None") is None

@@ -8,6 +8,7 @@ import errno
 import os
 from collections.abc import Collection
 
+from kilonova.api.service_addresses import map_to_loopback
 from kilonova.kube import Client, Controller, NotFound, Reflector, Result, Watch
 from kilonova.kube.events import EventRecorder, ObjectReference
 from kilonova.kube.informers.object_keys import Key
@@ -22,8 +23,8 @@ from kilonova.local.processnode.services.proxy.route_table import RouteTable
 from kilonova.local.processnode.services.proxy.service_routes import (
     HostPort,
     ServiceListener,
+    has_pod_listener,
     is_own_load_balancer,
-    map_to_loopback,
     plan_listeners,
 )
 
@@ -69,7 +70,8 @@ class ServiceProxy:
 
     async def _reconcile(self, key: Key) -> Result | None:
         service = self._services.store.get(key)
-        listeners = plan_listeners(service, self._table.routes_of(key))
+        routes = self._table.routes_of(key)
+        listeners = plan_listeners(service, routes)
         opened, reported = self._forwarders.pop(key, {}), self._reported_errors.pop(key, {})
         host_ports = {listener.host_port for listener in listeners}
         for host_port in [host_port for host_port in opened if host_port not in host_ports]:
@@ -82,7 +84,7 @@ class ServiceProxy:
                 failed[listener.host_port] = error
         if opened:
             self._forwarders[key] = opened
-        if service is None or not listeners:
+        if service is None:
             return None
         if failed:
             self._reported_errors[key] = failed
@@ -91,7 +93,10 @@ class ServiceProxy:
             if error and reported.get(listener.host_port) != error:
                 text = describe_listen_failure(service, listener, error, opened)
                 self._events.event(_object_reference(service), "ListenFailed", text, warning=True)
-        await self._write_load_balancer_status(service, opened)
+        hosts: set[str | None] = {host for host, _ in opened}
+        if has_pod_listener(service) and any(route.backends for route in routes):
+            hosts.add(map_to_loopback(service.spec.cluster_ip))
+        await self._write_load_balancer_status(service, hosts)
         return Result(_RETRY_SECONDS) if errno.EADDRINUSE in failed.values() else None
 
     async def _try_listen(
@@ -106,11 +111,11 @@ class ServiceProxy:
         return 0
 
     async def _write_load_balancer_status(
-        self, service: Service, forwarders: dict[HostPort, ServiceForwarder]
+        self, service: Service, hosts: Collection[str | None]
     ) -> None:
-        """A load balancer has an address once its listener is open."""
+        """A load balancer has an address once that is listened at, by us or by its pods."""
         mirror = map_to_loopback(service.spec.cluster_ip) if is_own_load_balancer(service) else None
-        if mirror is None or all(host != mirror for host, _ in forwarders):
+        if mirror is None or mirror not in hosts:
             return
         if service.status.load_balancer.ingress == (
             LoadBalancerIngress(ip=mirror, ip_mode="Proxy"),

@@ -2,16 +2,14 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from ipaddress import IPv4Network, ip_address
 
 from msgspec.structs import replace
 
+from kilonova.api.service_addresses import HOST_LISTENER, POD_LISTENER, map_to_loopback
 from kilonova.local.processnode.network.routes import Backend, ServiceRoute, is_pod_address
 from kilonova.local.processnode.services.objects import EndpointSlice, Service, ServicePort
 
 API_SERVICE = ("default", "kubernetes")
-_CLUSTER_NETWORK = IPv4Network("10.96.0.0/16")
-_LOOPBACK_NETWORK = IPv4Network("127.96.0.0/16")
 _PROTOCOLS = ("TCP", "UDP")
 
 
@@ -95,11 +93,13 @@ def plan_listeners(
 
     A Service without pods on this machine has none, so that thousands of simulated ones cost
     nothing; a load balancer always has one. The `kubernetes` Service has none: the API listens
-    itself.
+    itself. Of a Service whose pods listen at the mirror themselves, node ports alone are listened
+    at.
     """
     if service is None or (service.metadata.namespace, service.metadata.name) == API_SERVICE:
         return ()
     by_port = {route.port: route for route in routes if route.protocol == "TCP"}
+    pods_listen = has_pod_listener(service)
     listeners: list[ServiceListener] = []
     for port in service.spec.ports:
         route = by_port.get(port.port)
@@ -107,7 +107,8 @@ def plan_listeners(
             continue
         if not route.backends and not is_own_load_balancer(service):
             continue
-        if mirror := map_to_loopback(service.spec.cluster_ip):
+        mirror = map_to_loopback(service.spec.cluster_ip)
+        if mirror and not pods_listen:
             listeners.append(ServiceListener(mirror, port.port, route))
         if port.node_port:
             listeners.append(ServiceListener("127.0.0.1", port.node_port, route))
@@ -130,9 +131,6 @@ def is_own_load_balancer(service: Service) -> bool:
     return service.spec.type == "LoadBalancer" and service.spec.load_balancer_class is None
 
 
-def map_to_loopback(cluster_ip: str) -> str | None:
-    """The loopback mirror of a ClusterIP: 127.96.a.b for 10.96.a.b."""
-    address = ip_address(cluster_ip)
-    if address not in _CLUSTER_NETWORK:
-        return None
-    return str(_LOOPBACK_NETWORK[int(address) - int(_CLUSTER_NETWORK.network_address)])
+def has_pod_listener(service: Service) -> bool:
+    """Whether pods of a Service listen at the mirror of its ClusterIP themselves."""
+    return service.metadata.annotations.get(HOST_LISTENER) == POD_LISTENER
