@@ -22,6 +22,9 @@ class ServingSettings:
     control_plane_host: str = "127.0.0.1"
     """Where gateways reach the control plane."""
     control_plane_port: int = 18000
+    """gRPC; 0 takes a free one."""
+    control_plane_http_port: int = 18001
+    """HTTP; 0 takes a free one."""
     prometheus_url: str = ""
     """Prometheus, for modes and limits with a query that name none."""
     on_this_machine: bool = False

@@ -57,12 +57,15 @@ class GatewaySecrets:
 
 @dataclass(frozen=True, slots=True)
 class ControlPlaneAddress:
-    """Where gateways reach the control plane (gRPC: ADS, held requests, service-wide answers)."""
+    """Where gateways reach the control plane."""
 
     host: str
     port: int
+    """gRPC: ADS, held requests, service-wide answers."""
     ca: str = ""
     """The authority of its certificate, PEM; empty for no TLS (on one machine)."""
+    http_port: int = 0
+    """HTTP/1.1: service-wide answers. TLS as on the other port."""
 
 
 @dataclass(frozen=True, slots=True)

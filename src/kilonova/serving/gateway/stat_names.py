@@ -4,7 +4,10 @@ Written by `gateway.config`, read by `signals`.
 """
 
 CONTROL_PLANE_CLUSTER = "control-plane"
-"""ADS, and answers for the whole service."""
+"""ADS, held requests, and answers for the whole service over gRPC."""
+
+CONTROL_PLANE_HTTP_CLUSTER = "control-plane-http"
+"""Answers for the whole service over HTTP."""
 
 
 def build_server_cluster(group: str) -> str:
