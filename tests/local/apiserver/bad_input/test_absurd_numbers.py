@@ -8,10 +8,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from kilonova.api import quantity
+from kilonova.api import cron, quantity
 from kilonova.api.times import add_seconds, parse_time
 from kilonova.kube.client.resource import unstructured_resource
-from kilonova.local import cron
 from tests.local.embedded_cluster import (
     PODS,
     START_TIME,

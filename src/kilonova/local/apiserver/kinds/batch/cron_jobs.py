@@ -3,9 +3,9 @@
 import re
 from datetime import datetime
 
+from kilonova.api import cron
 from kilonova.api.json import JsonObject
 from kilonova.api.times import human_age
-from kilonova.local import cron
 from kilonova.local.apimachinery.errors import FieldError, invalid_value, required_value
 from kilonova.local.apimachinery.names import dns_subdomain_error
 from kilonova.local.apimachinery.unstructured import ensure_object, nested_object, nested_value

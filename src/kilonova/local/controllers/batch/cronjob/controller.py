@@ -9,6 +9,7 @@ from datetime import datetime
 
 import msgspec
 
+from kilonova.api import cron
 from kilonova.api.times import format_rfc3339
 from kilonova.kube import (
     AlreadyExists,
@@ -23,7 +24,6 @@ from kilonova.kube import (
 )
 from kilonova.kube.events import EventRecorder, ObjectReference
 from kilonova.kube.informers.object_keys import Key
-from kilonova.local import cron
 from kilonova.local.clock import Clock
 from kilonova.local.controllers.batch.cronjob.plan import (
     build_job,

@@ -6,9 +6,9 @@ from datetime import UTC, datetime, timedelta
 
 import msgspec
 
+from kilonova.api import cron
 from kilonova.api.json import JsonObject
 from kilonova.api.times import add_seconds, parse_time
-from kilonova.local import cron
 from kilonova.local.apimachinery.patch import deep_copy
 from kilonova.local.apimachinery.unstructured import nested_object
 from kilonova.local.controllers.batch.objects import CronJob, CronJobStatus, Job, JobReference

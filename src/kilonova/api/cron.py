@@ -1,4 +1,4 @@
-"""Schedules of CronJobs: five fields, `@hourly` and similar, `@every 90m`. Pure.
+"""Schedules in the form of cron: five fields, `@hourly` and similar, `@every 90m`. Pure.
 
 A schedule has a time zone and is compared with its local time. A time that is skipped by a clock
 change does not occur that day; a time that is repeated occurs twice.

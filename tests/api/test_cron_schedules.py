@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from kilonova.local.cron import ScheduleError, parse_schedule
+from kilonova.api.cron import ScheduleError, parse_schedule
 
 
 def at(text: str) -> datetime:
