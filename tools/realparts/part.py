@@ -14,6 +14,8 @@ from typing import Protocol
 
 from tools.realparts.progress import Progress
 
+CURRENT = "current"
+"""A link to the folder that was got last, beside it."""
 _RECORD = "part.json"
 _DIGEST_LENGTH = 12
 
@@ -83,11 +85,14 @@ class CachedPart:
         given = os.environ.get(self.variable)
         if given and (missing := self.list_missing(Path(given))):
             progress.report(f"{self.variable}={given} has no {', '.join(missing)}: not used")
-        if found := self.find():
-            return found
-        self.folder.parent.mkdir(parents=True, exist_ok=True)
-        with _hold_lock(self.folder.parent / ".lock", progress):
-            return self.find() or self._make(progress)
+        found = self.find()
+        if found is None:
+            self.folder.parent.mkdir(parents=True, exist_ok=True)
+            with _hold_lock(self.folder.parent / ".lock", progress):
+                found = self.find() or self._make(progress)
+        if found == self.folder:
+            self._link_current()
+        return found
 
     @property
     def folder(self) -> Path:
@@ -98,6 +103,14 @@ class CachedPart:
     def list_missing(self, folder: Path) -> list[str]:
         """The files that `folder` lacks."""
         return [name for name in self.source.files if not (folder / name).is_file()]
+
+    def _link_current(self) -> None:
+        link = self.folder.with_name(CURRENT)
+        if link.is_symlink() and os.readlink(link) == self.folder.name:
+            return
+        new = self.folder.with_name(f".{CURRENT}.{os.getpid()}")
+        new.symlink_to(self.folder.name)
+        new.rename(link)
 
     def _make(self, progress: Progress) -> Path:
         partial = self.folder.with_name(f".{self.folder.name}.partial")

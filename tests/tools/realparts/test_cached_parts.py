@@ -58,6 +58,15 @@ def test_changed_pins_are_another_part(part: CachedPart) -> None:
     assert replace(part, source=FakeSource(pins=b"other")).find() is None
 
 
+def test_link_leads_to_the_part_that_was_got_last(part: CachedPart) -> None:
+    link = part.folder.with_name("current")
+    for pins in (b"new", b"lock"):
+        changed = replace(part, source=FakeSource(pins=pins))
+        changed.get()
+        assert link.resolve() == changed.folder
+    assert (link / "server").is_file()
+
+
 def test_source_that_leaves_out_a_file_is_an_error(part: CachedPart) -> None:
     @dataclass(frozen=True)
     class Forgetful(FakeSource):

@@ -4,13 +4,13 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tools.realparts.parts import PARTS
+from tools.realparts.parts import ON_DEMAND, PARTS
 
 _ROOT = Path(__file__).parents[3]
 
 
 def test_each_part_has_a_name_of_its_own() -> None:
-    names = [part.name for part in PARTS]
+    names = [part.name for part in (*PARTS, *ON_DEMAND)]
     assert len(set(names)) == len(names)
 
 
@@ -31,7 +31,7 @@ def test_list_of_an_empty_cache_has_every_part_as_missing(tmp_path: Path) -> Non
     done = run_command(tmp_path, "--list")
     assert done.returncode == 0
     states = {line.split()[0]: "missing" in line for line in done.stdout.splitlines()[1:]}
-    assert states == {part.name: True for part in PARTS}
+    assert states == {part.name: True for part in (*PARTS, *ON_DEMAND)}
 
 
 def run_command(tmp_path: Path, *words: str) -> subprocess.CompletedProcess[str]:

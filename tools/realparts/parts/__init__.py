@@ -1,4 +1,4 @@
-"""The parts, one module for each, in the order in which they are got."""
+"""The parts, in the order in which they are got."""
 
 from pathlib import Path
 
@@ -9,18 +9,25 @@ from tools.realparts.parts import (
     containerd,
     control_plane,
     envoy,
+    k6,
     kubelet,
     oci_registry,
     pause,
+    peers,
     prometheus,
     runc,
     s3_server,
+    triton,
+    tritonclient,
 )
 
 PARTS: tuple[Part, ...] = (
     chromium.PART,
     prometheus.PART,
     envoy.PART,
+    triton.PART,
+    tritonclient.PART,
+    k6.PART,
     cni_plugins.PART,
     control_plane.PART,
     kubelet.PART,
@@ -30,6 +37,9 @@ PARTS: tuple[Part, ...] = (
     s3_server.PART,
     oci_registry.PART,
 )
+"""Those that the full test suite runs."""
+ON_DEMAND: tuple[Part, ...] = (peers.KSERVE, peers.RAY_SERVE)
+"""Those of benchmarks, which are got when they are named."""
 
 
 def find_part(name: str) -> Path | None:
@@ -39,7 +49,7 @@ def find_part(name: str) -> Path | None:
 
 def get_part(name: str) -> Part:
     """The part of that name; raises `KeyError`."""
-    return {part.name: part for part in PARTS}[name]
+    return {part.name: part for part in (*PARTS, *ON_DEMAND)}[name]
 
 
 def missing_part_message(name: str) -> str:

@@ -111,6 +111,9 @@ def test_shipped_table_knows_common_images() -> None:
     )
     command = ("/opt/tritonserver/bin/tritonserver",)
     assert shipped(triton, command=command) == ("tritonserver",)
+    resolved = load_image_table().resolve(triton, command, ())
+    assert resolved is not None
+    assert resolved.path == (str(Path.home() / ".cache/kilonova/triton/current/bin"),)
     assert shipped("envoyproxy/envoy:v1.36.0") == ("envoy", "-c", "/etc/envoy/envoy.yaml")
     assert shipped("envoyproxy/envoy:v1.36.0", "-c", "/e.yaml") == ("envoy", "-c", "/e.yaml")
     assert shipped("rayproject/ray:2.51.0", "ray", "start", "--head")[:2] == ("ray", "start")
