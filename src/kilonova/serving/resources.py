@@ -9,13 +9,20 @@ from kilonova.api.meta import Condition, Metadata
 from kilonova.kube import Resource
 
 __all__ = [
+    "CLAIMS",
     "CONFIG_MAPS",
     "DEPLOYMENTS",
+    "DISRUPTION_BUDGETS",
+    "HORIZONTAL_POD_AUTOSCALERS",
     "INFERENCE_SERVICES",
+    "INGRESSES",
     "PODS",
     "POD_CLIQUE_SETS",
+    "POD_MONITORS",
+    "SCALED_OBJECTS",
     "SECRETS",
     "SERVICES",
+    "SERVICE_MONITORS",
     "ChildObject",
     "ContainerStatus",
     "DataObject",
@@ -82,6 +89,7 @@ class ServerSetSpec(msgspec.Struct, frozen=True, gc=False):
     """How many servers there are to be."""
 
     replicas: int = 1
+    template: dict[str, Any] = {}
 
 
 class ServerSetStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
@@ -106,6 +114,9 @@ class ServiceSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """The spec of a Service."""
 
     cluster_ip: str = msgspec.field(default="", name="clusterIP")
+    type: str = "ClusterIP"
+    selector: dict[str, str] = {}
+    ports: tuple[dict[str, Any], ...] = ()
 
 
 class Service(msgspec.Struct, gc=False):
@@ -139,3 +150,19 @@ PODS = Resource("", "v1", "pods", "Pod", True, Pod)
 SERVICES = Resource("", "v1", "services", "Service", True, Service)
 SECRETS = Resource("", "v1", "secrets", "Secret", True, DataObject)
 CONFIG_MAPS = Resource("", "v1", "configmaps", "ConfigMap", True, DataObject)
+DISRUPTION_BUDGETS = Resource(
+    "policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget", True, ChildObject
+)
+INGRESSES = Resource("networking.k8s.io", "v1", "ingresses", "Ingress", True, ChildObject)
+CLAIMS = Resource("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim", True, ChildObject)
+HORIZONTAL_POD_AUTOSCALERS = Resource(
+    "autoscaling", "v2", "horizontalpodautoscalers", "HorizontalPodAutoscaler", True, ChildObject
+)
+# Kinds of other projects: a cluster may lack them.
+SCALED_OBJECTS = Resource("keda.sh", "v1alpha1", "scaledobjects", "ScaledObject", True, ChildObject)
+SERVICE_MONITORS = Resource(
+    "monitoring.coreos.com", "v1", "servicemonitors", "ServiceMonitor", True, ChildObject
+)
+POD_MONITORS = Resource(
+    "monitoring.coreos.com", "v1", "podmonitors", "PodMonitor", True, ChildObject
+)
