@@ -1,6 +1,6 @@
 """How gateways authenticate their calls of the control plane, and what they say in them.
 
-Written by `gateway.config`, read by `controlplane`. Every call says which service the gateway is of,
+Written by `gateway.config`, read by `controlplane`. Every call names the service of the gateway,
 and proves it with the token of that service:
 
 - ADS: `authorization: Bearer TOKEN` (initial metadata in the bootstrap) and `node.cluster`;
@@ -13,7 +13,7 @@ and proves it with the token of that service:
 
 from kilonova.serving.gateway.model import ServiceKey
 
-TOKEN_HEADER = "x-kilonova-gateway-token"
+TOKEN_HEADER = "x-kilonova-gateway-token"  # noqa: S105 - a name
 """The token of the service, without a scheme: `authorization` is the client's own."""
 SERVICE_HEADER = "x-kilonova-service"
 """NAMESPACE/NAME of the InferenceService."""
