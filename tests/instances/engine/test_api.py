@@ -13,7 +13,6 @@ from kilonova.instances.engine.conductor import AgentsMissing, Conductor
 from kilonova.instances.engine.metrics import EngineMetrics
 from kilonova.instances.engine.settings import ConductorSettings
 from kilonova.instances.engine.tokens import (
-    VOCABULARY,
     advance_context,
     choose_token,
     compute_shard,
@@ -21,6 +20,7 @@ from kilonova.instances.engine.tokens import (
 )
 from kilonova.kube.client.transport import Reply, Request, StreamReply
 from kilonova.kube.observability.metrics import Metrics
+from kilonova.openai_api.text import VOCABULARY
 
 SETTINGS = ConductorSettings(model="tiny", agents=2)
 CHAT = {"model": "tiny", "messages": [{"role": "user", "content": "hello"}]}

@@ -9,13 +9,12 @@ from pathlib import Path
 import pytest
 
 from kilonova.instances.engine.tokens import (
-    END,
     advance_context,
     choose_token,
     compute_shard,
-    join_token,
     start_context,
 )
+from kilonova.openai_api.text import END, join_token
 from tests.harness.http_probe import fetch
 from tests.instances.engine.engine_processes import EngineProcesses, request
 

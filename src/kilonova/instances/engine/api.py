@@ -1,9 +1,8 @@
 """The HTTP API of the conductor, and the health checks of both programs."""
 
 import os
-import secrets
 import time
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -12,26 +11,21 @@ from kilonova.instances.engine.agent import Agent
 from kilonova.instances.engine.conductor import AgentsMissing, Conductor
 from kilonova.instances.engine.generation import generate_text
 from kilonova.instances.engine.metrics import EngineMetrics
-from kilonova.instances.engine.openai import (
+from kilonova.instances.engine.settings import ConductorSettings
+from kilonova.kube.client.transport import Reply, Request, StreamReply
+from kilonova.kube.serving.routing import RequestHandler, json_reply, require_method
+from kilonova.openai_api.answers import Pieces, answer_completion, failure_reply
+from kilonova.openai_api.completions import (
+    CompletionFailed,
     CompletionRequest,
-    FinishReason,
     InvalidRequest,
-    Usage,
-    build_chunk,
-    build_error,
-    build_response,
-    encode_event,
-    error_reply,
     parse_chat,
     parse_completion,
 )
-from kilonova.instances.engine.settings import ConductorSettings
-from kilonova.instances.engine.tokens import count_tokens
-from kilonova.kube.client.transport import Reply, Request, StreamReply
-from kilonova.kube.serving.routing import RequestHandler, json_reply, require_method
+from kilonova.openai_api.responses import Usage, build_model_list, error_reply
+from kilonova.openai_api.text import count_tokens
 
-_RETRY_SECONDS = "1"
-_EVENTS = {"content-type": "text/event-stream", "cache-control": "no-cache"}
+_RETRY_SECONDS = 1
 
 
 def health_routes(describe: Callable[[], tuple[bool, dict[str, Any]]]) -> dict[str, RequestHandler]:
@@ -93,86 +87,41 @@ class ConductorApi:
         return not missing, {"agents": self._agents, "joined": joined, "missing": missing}
 
     async def _list_models(self, request: Request) -> Reply:
-        model = {
-            "id": self._model,
-            "object": "model",
-            "created": self._started,
-            "owned_by": "kilonova",
-        }
-        return json_reply(200, msgspec.json.encode({"object": "list", "data": [model]}))
+        return json_reply(200, msgspec.json.encode(build_model_list([self._model], self._started)))
 
-    def _completion_handler(
-        self, parse: Callable[[Request, str], CompletionRequest]
-    ) -> RequestHandler:
+    def _completion_handler(self, parse: Callable[[bytes], CompletionRequest]) -> RequestHandler:
         async def handle(request: Request) -> Reply | StreamReply:
             try:
-                parsed = parse(request, self._model)
-                self._conductor.require_all()
-                reply = await self._complete(parsed)
-            except InvalidRequest as error:
-                body = build_error(str(error), error.status, error.param, error.code)
-                reply = json_reply(error.status, msgspec.json.encode(body))
-            except AgentsMissing as error:
-                reply = json_reply(503, msgspec.json.encode(_describe_missing(error)))
-                reply.headers["retry-after"] = _RETRY_SECONDS
+                reply = await self._complete(parse(request.body))
+            except CompletionFailed as error:
+                reply = failure_reply(error)
             self._metrics.requests(str(reply.status)).inc()
             return reply
 
         return handle
 
     async def _complete(self, request: CompletionRequest) -> Reply | StreamReply:
-        id = (
-            f"{'chatcmpl' if request.kind == 'chat.completion' else 'cmpl'}-{secrets.token_hex(12)}"
-        )
-        created = int(self._now())
+        if request.model != self._model:
+            message = f"the model {request.model!r} does not exist: this engine has {self._model!r}"
+            raise InvalidRequest(message, "model", 404, "model_not_found")
+        prompt = count_tokens(request.prompt)
         pieces = self._generate(request)
-        if request.is_stream:
-            # An error of the first token is a status; later ones are an event.
-            first = await anext(pieces)
-            return StreamReply(200, self._stream(request, id, created, first, pieces), _EVENTS)
-        text, finish, count = "", "length", 0
-        async for piece, end in pieces:
-            text, finish, count = text + piece, end or finish, count + 1
-        usage = Usage(count_tokens(request.prompt), count)
-        body = build_response(request, self._model, id, created, text, finish, usage)
-        return json_reply(200, msgspec.json.encode(body))
+        return await answer_completion(
+            request, int(self._now()), pieces, lambda count: Usage(prompt, count)
+        )
 
-    async def _generate(
-        self, request: CompletionRequest
-    ) -> AsyncGenerator[tuple[str, FinishReason | None]]:
-        async for found in generate_text(self._conductor, self._model, request):
-            self._metrics.tokens.inc()
-            yield found
-
-    async def _stream(
-        self,
-        request: CompletionRequest,
-        id: str,
-        created: int,
-        first: tuple[str, FinishReason | None],
-        rest: AsyncGenerator[tuple[str, FinishReason | None]],
-    ) -> AsyncGenerator[bytes]:
-        head = (request, self._model, id, created)
-        if request.kind == "chat.completion":
-            yield build_chunk(*head, "", None)
-        count = 1
+    async def _generate(self, request: CompletionRequest) -> Pieces:
         try:
-            piece, finish = first
-            yield build_chunk(*head, piece or None, finish)
-            async for piece, finish in rest:
-                count += 1
-                yield build_chunk(*head, piece or None, finish)
+            self._conductor.require_all()
+            async for found in generate_text(self._conductor, self._model, request):
+                self._metrics.tokens.inc()
+                yield found
         except AgentsMissing as error:
-            # The status is sent already: the stream ends with an error, and without [DONE].
-            yield encode_event(_describe_missing(error))
-            return
-        if request.with_usage:
-            usage = Usage(count_tokens(request.prompt), count)
-            yield build_chunk(*head, None, None, usage)
-        yield b"data: [DONE]\n\n"
-
-
-def _describe_missing(error: AgentsMissing) -> dict[str, Any]:
-    return build_error(
-        str(error), 503, code="agents_missing", missing_agents=error.missing, agents=error.agents
-    )
+            raise CompletionFailed(
+                str(error),
+                503,
+                code="agents_missing",
+                retry_seconds=_RETRY_SECONDS,
+                missing_agents=error.missing,
+                agents=error.agents,
+            ) from None

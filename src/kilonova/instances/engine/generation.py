@@ -1,16 +1,11 @@
 """Generates the text of an answer from the shards of all agents."""
 
-from collections.abc import AsyncGenerator
 from typing import Protocol
 
-from kilonova.instances.engine.openai import CompletionRequest, FinishReason
-from kilonova.instances.engine.tokens import (
-    END,
-    advance_context,
-    choose_token,
-    join_token,
-    start_context,
-)
+from kilonova.instances.engine.tokens import advance_context, choose_token, start_context
+from kilonova.openai_api.answers import Pieces
+from kilonova.openai_api.completions import CompletionRequest
+from kilonova.openai_api.text import END, find_stop, join_token
 
 
 class ShardSource(Protocol):
@@ -19,11 +14,8 @@ class ShardSource(Protocol):
     async def compute_shards(self, context: str) -> list[int]: ...
 
 
-async def generate_text(
-    source: ShardSource, model: str, request: CompletionRequest
-) -> AsyncGenerator[tuple[str, FinishReason | None]]:
-    """Pieces of the text, one for each token. The last one has the reason of the end, and may be
-    empty."""
+async def generate_text(source: ShardSource, model: str, request: CompletionRequest) -> Pieces:
+    """Pieces of the text, one for each token."""
     context = start_context(model, request.prompt)
     text = ""
     for position in range(request.max_tokens):
@@ -32,14 +24,9 @@ async def generate_text(
             yield "", "stop"
             return
         piece = join_token(token, position)
-        if (end := _find_stop(text + piece, request.stop)) is not None:
+        if (end := find_stop(text + piece, request.stop)) is not None:
             yield (text + piece)[len(text) : end], "stop"
             return
         text += piece
         yield piece, "length" if position + 1 == request.max_tokens else None
         context = advance_context(context, token)
-
-
-def _find_stop(text: str, stop: tuple[str, ...]) -> int | None:
-    """Where the text ends before the first stop sequence in it; None if there is none."""
-    return min((at for each in stop if (at := text.find(each)) >= 0), default=None)

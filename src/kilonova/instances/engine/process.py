@@ -10,7 +10,6 @@ from kilonova.instances.engine.agent import Agent, NotAccepted
 from kilonova.instances.engine.api import ConductorApi, agent_routes
 from kilonova.instances.engine.conductor import Conductor
 from kilonova.instances.engine.metrics import EngineMetrics
-from kilonova.instances.engine.openai import error_reply
 from kilonova.instances.engine.settings import (
     AgentSettings,
     ConductorSettings,
@@ -23,6 +22,7 @@ from kilonova.kube.serving.health_server import metrics_handler
 from kilonova.kube.serving.http_server import format_bind_error, open_listener
 from kilonova.kube.serving.routing import RequestHandler
 from kilonova.kube.serving.web_server import WebServer
+from kilonova.openai_api.responses import error_reply
 
 _GRACE_SECONDS = 10
 _JOIN_BACKLOG = 1024

@@ -7,17 +7,8 @@ its shard; the sum of all chooses the next word. Without one agent the text woul
 import hashlib
 from collections.abc import Iterable
 
-END = ""
-"""The token that ends a text."""
-VOCABULARY = (
-    *(END, "the", "a", "one", "each", "every", "this", "that", "fast", "slow", "bright", "quiet"),
-    *("small", "large", "warm", "cold", "agent", "conductor", "rack", "block", "zone", "node"),
-    *("model", "token", "shard", "cluster", "region", "engine", "answer", "question", "signal"),
-    *("pattern", "number", "river", "mountain", "city", "garden", "window", "letter", "story"),
-    *("joins", "leaves", "serves", "finds", "keeps", "moves", "sends", "reads", "writes", "holds"),
-    *("and", "or", "but", "with", "without", "near", "beyond", "before", "after", "between"),
-    *("again", "soon", "always", "often"),
-)
+from kilonova.openai_api.text import VOCABULARY
+
 _MIN_TOKENS = 4
 """A text does not end before."""
 
@@ -41,16 +32,6 @@ def choose_token(shards: Iterable[int], position: int) -> str:
     """The next token, by the shards of all agents."""
     words = VOCABULARY[1:] if position < _MIN_TOKENS else VOCABULARY
     return words[sum(shards) % len(words)]
-
-
-def join_token(token: str, position: int) -> str:
-    """The token as it is appended to the text."""
-    return token if position == 0 else f" {token}"
-
-
-def count_tokens(text: str) -> int:
-    """The number of tokens of a prompt."""
-    return len(text.split())
 
 
 def _digest(*parts: str) -> str:
