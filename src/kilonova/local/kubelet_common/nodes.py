@@ -3,4 +3,3 @@
 from kilonova.kube.client.resource import unstructured_resource
 
 NODES = unstructured_resource("", "v1", "nodes", "Node", False)
-NODE_KIND_LABEL = "kilonova.dev/node-kind"

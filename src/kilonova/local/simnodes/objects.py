@@ -8,12 +8,12 @@ import msgspec
 from kilonova import __version__
 from kilonova.api.gpu.annotations import TOPOLOGY, DeviceAssignment
 from kilonova.api.json import JsonObject
+from kilonova.api.node_kinds import NODE_KIND_LABEL, SIMULATED_NODE
 from kilonova.api.times import format_rfc3339
 from kilonova.api.topology_labels import BLOCK, RACK, ZONE
 from kilonova.catalog.gpu_features import NVLINK_DOMAIN
 from kilonova.catalog.prices import NODE_PRICE_KEY
 from kilonova.catalog.resource_names import GPU
-from kilonova.local.kubelet_common.nodes import NODE_KIND_LABEL
 from kilonova.local.simnodes.fleet.model import FleetNode
 from kilonova.local.simnodes.gpus.topology import build_feature_labels, build_topology_annotation
 from kilonova.local.simnodes.lifecycle.node_objects import (
@@ -82,7 +82,7 @@ def build_node_labels(node: FleetNode) -> dict[str, str]:
         "kubernetes.io/os": "linux",
         "kubernetes.io/arch": "amd64",
         ZONE: node.zone,
-        NODE_KIND_LABEL: "sim",
+        NODE_KIND_LABEL: SIMULATED_NODE,
         **{name: value for name, value in optional.items() if value},
         **_build_gpu_labels(node),
         **group.labels,

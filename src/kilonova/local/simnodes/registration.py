@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from kilonova.api.gpu.annotations import AGENT, TOPOLOGY
+from kilonova.api.node_kinds import NODE_KIND_LABEL, SIMULATED_NODE
 from kilonova.catalog.resource_names import GPU
 from kilonova.kube import AlreadyExists, BadRequest, Client, Invalid, KubeError, NotFound, Resource
 from kilonova.kube.observability.structured_logging import get_logger
@@ -17,7 +18,7 @@ from kilonova.local.kubelet_common.leases import (
     LeaseRenewer,
     build_lease,
 )
-from kilonova.local.kubelet_common.nodes import NODE_KIND_LABEL, NODES
+from kilonova.local.kubelet_common.nodes import NODES
 from kilonova.local.simnodes import objects
 from kilonova.local.simnodes.fleet.model import FleetNode
 from kilonova.local.simnodes.gpus.topology import build_topology_annotation, read_unhealthy_gpus
@@ -119,7 +120,7 @@ class NodeRegistration:
         removed = {
             node.metadata.name
             for node in await self._list_registered(_REGISTERED_NODES)
-            if node.metadata.labels.get(NODE_KIND_LABEL) == "sim" and _is_of_fleet(node)
+            if node.metadata.labels.get(NODE_KIND_LABEL) == SIMULATED_NODE and _is_of_fleet(node)
         }.difference(names)
         if not removed:
             return

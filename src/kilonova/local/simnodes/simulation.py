@@ -6,12 +6,12 @@ from datetime import datetime
 from functools import partial
 from random import Random
 
+from kilonova.api.node_kinds import NODE_KIND_LABEL, SIMULATED_NODE
 from kilonova.kube import AlreadyExists, Client, Reflector
 from kilonova.kube.events import EventRecorder
 from kilonova.kube.observability.structured_logging import get_logger
 from kilonova.local.kubelet_api import Kubelets
 from kilonova.local.kubelet_common.leases import ApiLeaseRenewer, LeaseRenewer
-from kilonova.local.kubelet_common.nodes import NODE_KIND_LABEL
 from kilonova.local.objects.core import PODS, Pod
 from kilonova.local.objects.indexes import BY_NODE
 from kilonova.local.simnodes.faults.injection import FaultInjector
@@ -84,7 +84,7 @@ class SimulatedNodes:
             keeps_agent_claims=has_agents or not exclusive,
         )
         self._nodes: Reflector[SimulatedNode] = Reflector(
-            client, NODES, label_selector=f"{NODE_KIND_LABEL}=sim"
+            client, NODES, label_selector=f"{NODE_KIND_LABEL}={SIMULATED_NODE}"
         )
         random = Random(fleet.seed)  # noqa: S311 (a simulation)
         names = Random(fleet.seed)  # noqa: S311 (likewise; event names do not affect the simulation)

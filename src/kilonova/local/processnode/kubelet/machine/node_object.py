@@ -6,9 +6,9 @@ from ipaddress import IPv4Network
 
 from kilonova import __version__
 from kilonova.api.json import JsonObject
+from kilonova.api.node_kinds import NODE_KIND_LABEL, PROCESS_NODE
 from kilonova.api.times import format_rfc3339
 from kilonova.local.apimachinery.version import KUBERNETES_VERSION
-from kilonova.local.kubelet_common.nodes import NODE_KIND_LABEL
 from kilonova.local.objects.image_taint import IMAGE_TAINT
 from kilonova.local.processnode.kubelet.containers.runs import RUNTIME_NAME
 from kilonova.local.processnode.kubelet.context import HOST_ADDRESS
@@ -35,7 +35,7 @@ def build_node_labels(machine: MachineInfo) -> dict[str, str]:
         "kubernetes.io/hostname": machine.name,
         "kubernetes.io/os": "linux",
         "kubernetes.io/arch": machine.architecture,
-        NODE_KIND_LABEL: "process",
+        NODE_KIND_LABEL: PROCESS_NODE,
     }
 
 
@@ -53,7 +53,7 @@ def build_node(
                 # Pods whose command is in an image cannot run here …
                 {"key": IMAGE_TAINT.key, "value": IMAGE_TAINT.value, "effect": IMAGE_TAINT.effect},
                 # … and pods that can, without selecting this node, prefer other nodes.
-                {"key": NODE_KIND_LABEL, "value": "process", "effect": "PreferNoSchedule"},
+                {"key": NODE_KIND_LABEL, "value": PROCESS_NODE, "effect": "PreferNoSchedule"},
             ],
         },
     }
