@@ -1,0 +1,113 @@
+"""What the container of a server runs, by its runtime: image, command, ports, probes. Pure."""
+
+from collections.abc import Iterator
+
+from kilonova.api.json import JsonObject
+from kilonova.api.serving import DEFAULT_MOUNT_PATH, Gateway, ServerGroup
+from kilonova.serving.builders.lifecycle import get_server_delay, get_server_grace
+from kilonova.serving.settings import ServingSettings
+
+V2_READY_PATH = "/v2/health/ready"
+V2_LIVE_PATH = "/v2/health/live"
+HEALTH_PATH = "/health"
+
+_START_SECONDS = 3600
+"""How long a server may take to load its models before it is restarted."""
+
+
+def build_runtime_container(
+    group: ServerGroup, gateway: Gateway, settings: ServingSettings
+) -> JsonObject:
+    """The container as the runtime has it, before the fields of the group and its template."""
+    return {
+        **_build_command(group, gateway, settings),
+        "ports": [
+            {"name": name, "containerPort": port, "protocol": "TCP"}
+            for name, port in list_ports(group)
+        ],
+        **_build_probes(group, gateway),
+    }
+
+
+def list_ports(group: ServerGroup) -> Iterator[tuple[str, int]]:
+    """The names and numbers of the ports that a server has; each number once."""
+    ports, seen = group.ports, set[int]()
+    for name, port in (("http", ports.http), ("grpc", ports.grpc), ("metrics", ports.metrics)):
+        if port and port not in seen:
+            seen.add(port)
+            yield name, port
+
+
+def _build_command(group: ServerGroup, gateway: Gateway, settings: ServingSettings) -> JsonObject:
+    match group.runtime:
+        case "ModelServer":
+            return {
+                "image": settings.model_server_image,
+                "command": ["kilonova", "serve-model"],
+                "args": [*_list_model_server_args(group, gateway)],
+            }
+        case "Triton":
+            return {
+                "image": settings.triton_image,
+                "command": ["tritonserver"],
+                "args": [*_list_triton_args(group)],
+            }
+        case "Custom":
+            return {}
+
+
+def _list_model_server_args(group: ServerGroup, gateway: Gateway) -> Iterator[str]:
+    ports, repository = group.ports, group.model_repository
+    yield "--host=0.0.0.0"
+    yield f"--http-port={ports.http}"
+    yield f"--grpc-port={ports.grpc}"
+    yield f"--metrics-port={ports.metrics}"
+    if repository is not None:
+        yield f"--model-repository={repository.mount_path}"
+        yield f"--model-control={'explicit' if _has_managed_models(group) else 'all'}"
+    if gateway.tracing is not None:
+        yield f"--otlp-endpoint={gateway.tracing.endpoint}"
+
+
+def _list_triton_args(group: ServerGroup) -> Iterator[str]:
+    repository = group.model_repository
+    yield f"--model-repository={repository.mount_path if repository else DEFAULT_MOUNT_PATH}"
+    ports = group.ports
+    for protocol, port in (("http", ports.http), ("grpc", ports.grpc), ("metrics", ports.metrics)):
+        yield f"--{protocol}-port={port}" if port else f"--allow-{protocol}=false"
+    if _has_managed_models(group):
+        yield "--model-control-mode=explicit"
+    # It finishes its requests within what is left of the drain.
+    yield f"--exit-timeout-secs={max(1, get_server_grace(group) - get_server_delay(group) - 1)}"
+
+
+def _has_managed_models(group: ServerGroup) -> bool:
+    return group.model_placement is not None and bool(group.model_placement.models)
+
+
+def _build_probes(group: ServerGroup, gateway: Gateway) -> JsonObject:
+    ready = _build_ready_check(group, gateway)
+    probes: JsonObject = {
+        # Until it has succeeded, no other probe runs: loading models may take long.
+        "startupProbe": {**ready, "periodSeconds": 1, "failureThreshold": _START_SECONDS},
+        "readinessProbe": {**ready, "periodSeconds": 2, "failureThreshold": 2, "timeoutSeconds": 2},
+    }
+    if group.runtime != "Custom" and group.protocol == "V2" and group.ports.http:
+        probes["livenessProbe"] = {
+            "httpGet": {"path": V2_LIVE_PATH, "port": group.ports.http},
+            "periodSeconds": 10,
+            "failureThreshold": 6,
+            "timeoutSeconds": 5,
+        }
+    return probes
+
+
+def _build_ready_check(group: ServerGroup, gateway: Gateway) -> JsonObject:
+    port = group.ports.http
+    if not port:
+        return {"tcpSocket": {"port": group.ports.grpc}}
+    check = gateway.health_check
+    if group.protocol == "HTTP" and check.disabled and not check.path:
+        return {"tcpSocket": {"port": port}}
+    path = check.path or (V2_READY_PATH if group.protocol == "V2" else HEALTH_PATH)
+    return {"httpGet": {"path": path, "port": port}}
