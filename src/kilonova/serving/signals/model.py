@@ -1,11 +1,15 @@
 """The figures of a service at one time. Plain values; what is not known is None, never 0."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+
+from kilonova.serving.signals.readings.histogram import Histogram
+from kilonova.serving.signals.readings.reading import Measure
 
 
 @dataclass(frozen=True, slots=True)
 class LatencyQuantiles:
-    """Quantiles over the last interval, in seconds; None without requests."""
+    """Quantiles over the last seconds, in seconds; None without requests, or without buckets."""
 
     p50: float | None = None
     p95: float | None = None
@@ -21,10 +25,13 @@ class GroupSignals:
     pending: int | None = None
     """Requests that wait in gateways for a server that may take them."""
     queued: int | None = None
-    """Requests in the queues of servers."""
+    """Requests in the queues of servers; they are in flight, too."""
     held: int = 0
     """Requests that arrived when there was no server."""
+    arrivals_per_second: float | None = None
+    """Requests that gateways sent to servers."""
     requests_per_second: float | None = None
+    """Requests that were answered."""
     errors_per_second: float | None = None
     """Answers 5xx, or gRPC statuses that mean the same."""
     rejected_per_second: float | None = None
@@ -38,7 +45,11 @@ class GroupSignals:
     time_to_first_token: LatencyQuantiles = LatencyQuantiles()
     inter_token_latency: LatencyQuantiles = LatencyQuantiles()
     mean_latency: float | None = None
-    """Seconds, over the last interval."""
+    """Seconds, as are all times."""
+    mean_queue_time: float | None = None
+    mean_compute_time: float | None = None
+    distributions: Mapping[Measure, Histogram] = field(default_factory=dict[Measure, Histogram])
+    """What the quantiles are computed from."""
 
     @property
     def demand(self) -> int | None:
@@ -57,3 +68,10 @@ class ServiceSignals:
     groups: dict[str, GroupSignals] = field(default_factory=dict[str, GroupSignals])
     problems: tuple[str, ...] = ()
     """What could not be read: `gateway web-gateway-x7k: connection refused`."""
+    is_complete: bool = True
+    """Whether all gateways were read; otherwise there may be more requests than are counted."""
+    queries: Mapping[str, float] = field(default_factory=dict[str, float])
+    """The values of `autoscaling.metric`, by group: the sum of the expression's values. One without
+    a value is left out."""
+    load_query: float | None = None
+    """The value of the expression of `limits.load`: the greatest."""
