@@ -94,6 +94,8 @@ class LoadLimit(msgspec.Struct, frozen=True, gc=False, rename="camel", omit_defa
     accepted."""
     threshold: Annotated[Ratio, Meta(extra={"default": 0})] = 0
     """The value of the expression above which requests are refused."""
+    prometheus: str = ""
+    """The URL of Prometheus. Defaults to that of the installation."""
     retry_after: Annotated[Duration, Meta(extra={"default": "1s"})] = "1s"
     """The hint."""
     job_admission: Annotated[bool, Meta(extra={"default": False})] = False
