@@ -1,0 +1,76 @@
+"""The listener: the addresses and ports of the gateway, and what a connection meets."""
+
+from kilonova.api.serving import InferenceServiceSpec
+from kilonova.serving.gateway import stat_names
+from kilonova.serving.gateway.config.envoy_types import (
+    ADS,
+    build_extension,
+    build_socket_address,
+    convert_duration,
+)
+from kilonova.serving.gateway.config.http_filters import build_http_filters
+from kilonova.serving.gateway.config.request_headers import build_early_removal
+from kilonova.serving.gateway.config.routes import ROUTES
+from kilonova.serving.gateway.model import EnvoyResource, GatewayState
+
+LISTENER = "gateway"
+
+_BUFFER_BYTES = 1 << 20
+"""What is read from a connection before its other end has taken it: a larger body streams."""
+
+
+def build_listeners(spec: InferenceServiceSpec, state: GatewayState) -> dict[str, EnvoyResource]:
+    """The listener of both ports, so that limits of connections count them together."""
+    ports = sorted({spec.gateway.http_port, spec.gateway.grpc_port} - {0})
+    hosts = ("0.0.0.0", *state.listen_addresses)  # noqa: S104 - a gateway is there to be reached
+    addresses = [build_socket_address(host, port) for host in hosts for port in ports]
+    if not addresses:
+        return {}
+    listener: EnvoyResource = {
+        "name": LISTENER,
+        "stat_prefix": LISTENER,
+        "address": addresses[0],
+        "per_connection_buffer_limit_bytes": _BUFFER_BYTES,
+        "filter_chains": [_build_filter_chain(spec, state)],
+    }
+    if addresses[1:]:
+        listener["additional_addresses"] = [{"address": each} for each in addresses[1:]]
+    return {LISTENER: listener}
+
+
+def _build_filter_chain(spec: InferenceServiceSpec, state: GatewayState) -> EnvoyResource:
+    return {"filters": [_build_connection_manager(spec, state)]}
+
+
+def _build_connection_manager(spec: InferenceServiceSpec, state: GatewayState) -> EnvoyResource:
+    idle_timeout = convert_duration(spec.gateway.idle_timeout)
+    fields: EnvoyResource = {
+        "codec_type": "AUTO",
+        "stat_prefix": stat_names.HTTP_STAT_PREFIX,
+        "rds": {"route_config_name": ROUTES, "config_source": ADS},
+        "http_filters": build_http_filters(spec, state),
+        "early_header_mutation_extensions": [build_early_removal()],
+        "common_http_protocol_options": {
+            "idle_timeout": idle_timeout,
+            "headers_with_underscores_action": "ALLOW",
+        },
+        "http2_protocol_options": {"max_concurrent_streams": 8192},
+        # A response may take long: only a request without any progress ends.
+        "stream_idle_timeout": idle_timeout,
+        "request_headers_timeout": "30s",
+        # Whoever connects is the client. Behind an Ingress it is whom that forwards for.
+        "use_remote_address": True,
+        "xff_num_trusted_hops": 0 if spec.gateway.ingress is None else 1,
+        "internal_address_config": {"unix_sockets": False},
+        "normalize_path": True,
+        "merge_slashes": False,
+        "path_with_escaped_slashes_action": "REJECT_REQUEST",
+        "server_header_transformation": "PASS_THROUGH",
+        "upgrade_configs": [{"upgrade_type": "websocket"}],
+        "stream_error_on_invalid_http_message": True,
+    }
+    return build_extension(
+        "envoy.filters.network.http_connection_manager",
+        "envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager",
+        **fields,
+    )

