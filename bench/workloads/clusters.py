@@ -44,7 +44,15 @@ def start_kubernetes(folder: Path, nodes: int) -> Generator[BenchmarkCluster]:
         folder / "control-plane", controllers="*", with_scheduler=True, durable=True
     ) as plane:
         kubeconfig = plane.access.kubeconfig
-        install = ["-m", "kilonova.cli", "install", "--kubeconfig", str(kubeconfig)]
+        install = [
+            "-m",
+            "kilonova.cli",
+            "install",
+            "--components",
+            "operator",
+            "--kubeconfig",
+            str(kubeconfig),
+        ]
         subprocess.run([sys.executable, *install], check=True, stdout=subprocess.DEVNULL)
         _create_namespaces(plane.access)
         arguments = [
