@@ -43,8 +43,9 @@ def list_queries(spec: InferenceServiceSpec, prometheus_url: str) -> Iterator[Qu
             metric = scaling.metric
             url = metric.prometheus or prometheus_url
             yield Query(f"metric of group {group.name}", group.name, url, metric.query)
-    if spec.limits.load is not None and spec.limits.load.query:
-        yield Query("limits.load", "", prometheus_url, spec.limits.load.query)
+    limit = spec.limits.load
+    if limit is not None and limit.query:
+        yield Query("limits.load", "", limit.prometheus or prometheus_url, limit.query)
 
 
 class ServiceQueries:
