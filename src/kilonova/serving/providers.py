@@ -41,3 +41,24 @@ class OverloadedGroups(Protocol):
     def add_listener(self, listener: Listener) -> None:
         """Call it whenever the answer changes."""
         ...
+
+
+class RequestedModels(Protocol):
+    """Models on demand that requests wait for in this process, because no server has loaded them
+    (`controlplane`)."""
+
+    def requested(self, key: ServiceKey, group: str) -> frozenset[str]: ...
+
+    def add_listener(self, listener: Listener) -> None:
+        """Call it whenever a first request is held for a model."""
+        ...
+
+
+class GatewayProblems(Protocol):
+    """Why gateways refuse requests: Secrets that are missing or invalid (`controlplane`)."""
+
+    def list_problems(self, key: ServiceKey) -> tuple[str, ...]: ...
+
+    def add_listener(self, listener: Listener) -> None:
+        """Call it whenever the answer changes."""
+        ...

@@ -34,6 +34,7 @@ __all__ = [
     "ServerSetStatus",
     "Service",
     "ServiceSpec",
+    "ServiceStatus",
 ]
 
 
@@ -67,6 +68,7 @@ class PodStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     reason: str = ""
     message: str = ""
     conditions: tuple[Condition, ...] = ()
+    init_container_statuses: tuple[ContainerStatus, ...] = ()
     container_statuses: tuple[ContainerStatus, ...] = ()
 
 
@@ -119,12 +121,37 @@ class ServiceSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     ports: tuple[dict[str, Any], ...] = ()
 
 
+class LoadBalancerIngress(msgspec.Struct, frozen=True, gc=False):
+    """An address of a load balancer."""
+
+    ip: str = ""
+    hostname: str = ""
+
+
+class LoadBalancerStatus(msgspec.Struct, frozen=True, gc=False):
+    """The addresses of a load balancer."""
+
+    ingress: tuple[LoadBalancerIngress, ...] = ()
+
+
+class ServiceStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """The status of a Service."""
+
+    load_balancer: LoadBalancerStatus = LoadBalancerStatus()
+
+
 class Service(msgspec.Struct, gc=False):
-    """The Service of the gateways of a service."""
+    """A Service of the gateways, or of a group of servers."""
 
     metadata: Metadata
     spec: ServiceSpec = ServiceSpec()
-    status: dict[str, Any] = {}
+    status: ServiceStatus = ServiceStatus()
+
+    @property
+    def load_balancer_host(self) -> str:
+        """The address of its load balancer; empty while it has none."""
+        found = (each.hostname or each.ip for each in self.status.load_balancer.ingress)
+        return next(found, "")
 
 
 class DataObject(msgspec.Struct, gc=False):

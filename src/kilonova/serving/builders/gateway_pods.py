@@ -14,7 +14,7 @@ from kilonova.serving.builders.lifecycle import (
     get_gateway_delay,
     get_gateway_grace,
 )
-from kilonova.serving.gateway.control_plane_calls import format_service
+from kilonova.serving.gateway.config import ADMIN_FOLDER, build_arguments
 from kilonova.serving.settings import ServingSettings
 
 CONFIG_FOLDER = "/etc/kilonova-gateway"
@@ -99,7 +99,7 @@ def _build_pod(
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
         "terminationGracePeriodSeconds": get_gateway_grace(spec, on_this_machine=local),
-        "containers": [_build_container(identity, spec, settings)],
+        "containers": [_build_container(spec, settings)],
         "volumes": [
             {"name": "config", "secret": {"secretName": names.build_gateway(identity.name)}},
             {"name": "run", "emptyDir": {"medium": "Memory", "sizeLimit": "16Mi"}},
@@ -141,9 +141,7 @@ def _build_pod_security(gateway: Gateway) -> JsonObject:
     return context
 
 
-def _build_container(
-    identity: Identity, spec: InferenceServiceSpec, settings: ServingSettings
-) -> JsonObject:
+def _build_container(spec: InferenceServiceSpec, settings: ServingSettings) -> JsonObject:
     gateway = spec.gateway
     # A configuration of the user's need not serve statistics, nor readiness.
     port = STATS_PORT if gateway.static_config is None else _get_first_port(gateway)
@@ -158,7 +156,9 @@ def _build_container(
         "name": names.GATEWAY_CONTAINER,
         "image": gateway.image or settings.gateway_image,
         "command": ["envoy"],
-        "args": [*_list_args(identity, gateway, settings)],
+        "args": build_arguments(
+            f"{CONFIG_FOLDER}/{CONFIG_FILE}", "$(POD_NAME)", _count_workers(gateway, settings)
+        ),
         "env": [{"name": "POD_NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}],
         "ports": [
             {"name": name, "containerPort": number, "protocol": "TCP"} for name, number in ports
@@ -168,7 +168,7 @@ def _build_container(
         "resources": gateway.resources or _RESOURCES,
         "volumeMounts": [
             {"name": "config", "mountPath": CONFIG_FOLDER, "readOnly": True},
-            {"name": "run", "mountPath": "/run/envoy"},
+            {"name": "run", "mountPath": ADMIN_FOLDER},
         ],
         **build_pre_stop(delay),
     }
@@ -179,16 +179,6 @@ def _build_container(
             "capabilities": {"drop": ["ALL"]},
         }
     return container
-
-
-def _list_args(identity: Identity, gateway: Gateway, settings: ServingSettings) -> Iterator[str]:
-    yield f"--config-path={CONFIG_FOLDER}/{CONFIG_FILE}"
-    yield "--service-node=$(POD_NAME)"
-    yield f"--service-cluster={format_service((identity.namespace, identity.name))}"
-    # A gateway is replaced by another pod: no process takes over its sockets, nor shares memory.
-    yield "--disable-hot-restart"
-    yield f"--concurrency={_count_workers(gateway, settings)}"
-    yield "--log-level=warning"
 
 
 def _count_workers(gateway: Gateway, settings: ServingSettings) -> int:
