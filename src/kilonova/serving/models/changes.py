@@ -25,7 +25,9 @@ class ServerState:
     busy_with: str = ""
     """The model that it is loading or unloading."""
     resting: frozenset[str] = frozenset()
-    """Models that failed to load there lately, and are not tried again yet."""
+    """Models that failed to load or unload there lately, and are not tried again yet."""
+    is_away: bool = False
+    """Whether it does not answer, since a short time ago."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,13 +65,17 @@ class _Steps:
         self._memory = server_memory
         # A copy that is being unloaded serves no request any more; one that is loaded not yet.
         self._copies = Counter(
-            name for each in servers for name in each.loaded if name != each.busy_with
+            name
+            for each in servers
+            if not each.is_away
+            for name in each.loaded
+            if name != each.busy_with
         )
         self._wanted = Counter(name for each in placement.servers.values() for name in each)
 
     def choose(self) -> list[Change]:
         changes: list[Change] = []
-        idle = [each for each in self._servers if not each.busy_with]
+        idle = [each for each in self._servers if not each.busy_with and not each.is_away]
         for server in idle:
             change = self._choose_load(server) or self._choose_unload(server)
             if change is not None:
@@ -109,7 +115,8 @@ class _Steps:
         )
 
     def _list_surplus(self, server: ServerState) -> list[str]:
-        return sorted(server.loaded - self._placement.servers.get(server.name, frozenset()))
+        wanted = self._placement.servers.get(server.name, frozenset())
+        return sorted(server.loaded - wanted - server.resting)
 
     def _has_space(self, server: ServerState, name: str) -> bool:
         if self._memory is None:
