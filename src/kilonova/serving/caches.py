@@ -28,11 +28,7 @@ _MANAGED = f"{_LABELLED},{grove_names.MANAGED_BY}={names.MANAGER}"
 
 @dataclass(frozen=True, slots=True)
 class Caches:
-    """The caches. Run `runnables` before any controller.
-
-    There is none of Secrets: to list and watch them, the process would have to be allowed to read
-    all Secrets of the cluster. Those that services name are read one by one.
-    """
+    """The caches. Run `runnables` before any controller."""
 
     services: Reflector[InferenceService]
     server_sets: Reflector[ServerSet]
@@ -42,6 +38,8 @@ class Caches:
     pods: Reflector[Pod]
     gateway_services: Reflector[Service]
     """The Services of gateways, and the headless ones of groups."""
+    gateway_secrets: Reflector[DataObject]
+    """The Secrets of gateways: bootstrap and token."""
     config_maps: Reflector[DataObject]
     """ConfigMaps of dashboards."""
     others: tuple[Reflector[ChildObject], ...] = ()
@@ -56,6 +54,7 @@ class Caches:
             self.deployments,
             self.pods,
             self.gateway_services,
+            self.gateway_secrets,
             self.config_maps,
             *self.others,
         ]
@@ -83,6 +82,7 @@ def build_caches(
         deployments=factory.build(resources.DEPLOYMENTS, f"{_LABELLED},{names.ROLE}=gateway"),
         pods=factory.build(resources.PODS, _LABELLED),
         gateway_services=factory.build(resources.SERVICES),
+        gateway_secrets=factory.build(resources.SECRETS),
         config_maps=factory.build(resources.CONFIG_MAPS),
         others=(
             factory.build(resources.DISRUPTION_BUDGETS),

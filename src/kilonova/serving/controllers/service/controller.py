@@ -86,7 +86,7 @@ class _ServiceReconciler:
             return await self._report(service, Problem("NameTaken", str(error)))
         observed = await self._observe(key, service, secret)
         plan = desire(observed, self._context.settings)
-        outcome = await self._writer.apply(service, plan, secret)
+        outcome = await self._writer.apply(service, plan)
         problems = (*plan.problems, *outcome.problems)
         delay = await self._write_status(observed, problems)
         if outcome.error is not None:

@@ -24,6 +24,7 @@ def list_watches(caches: Caches) -> list[Watch[Any] | ChangeWatch[Any]]:
         Watch(caches.deployments, _map_object),
         Watch(caches.pods, _map_object),
         Watch(caches.gateway_services, _map_object),
+        Watch(caches.gateway_secrets, _map_object),
         Watch(caches.config_maps, _map_object),
         *(Watch(each, _map_object) for each in caches.others),
     ]

@@ -11,15 +11,23 @@ from kilonova.serving.resources import SECRETS, DataObject
 
 
 class TokenStore:
-    """Reads the Secrets of gateways by name, and creates those that are missing."""
+    """Finds the Secrets of gateways, and creates those that are missing."""
 
     def __init__(self, context: ServingContext) -> None:
         self._client = context.client
+        self._cache = context.caches.gateway_secrets
         self._new_token = context.new_token
 
     async def ensure(self, identity: Identity) -> DataObject:
         """The Secret of a service, with a token; `NameTaken` if its name is used otherwise."""
         name, namespace = names.build_gateway(identity.name), identity.namespace
+        cached = self._cache.store.get((namespace, name))
+        if (
+            cached is not None
+            and read_token(cached)
+            and is_controlled_by(cached.metadata, identity.metadata)
+        ):
+            return cached
         try:
             found = await self._client.get(SECRETS, name, namespace)
         except NotFound:

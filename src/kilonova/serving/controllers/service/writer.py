@@ -29,7 +29,7 @@ from kilonova.serving.builders.identity import compute_hash
 from kilonova.serving.context import ServingContext
 from kilonova.serving.controllers.service.desire import DesiredObject, ServicePlan
 from kilonova.serving.controllers.service.observed import LiveObject, Problem
-from kilonova.serving.resources import CLAIMS, INFERENCE_SERVICES, DataObject
+from kilonova.serving.resources import CLAIMS, INFERENCE_SERVICES
 
 _NOUN = "service"
 
@@ -69,15 +69,14 @@ class ServiceWriter:
                 caches.server_sets,
                 caches.deployments,
                 caches.gateway_services,
+                caches.gateway_secrets,
                 caches.config_maps,
                 *caches.others,
             )
         ]
 
-    async def apply(
-        self, service: InferenceService, plan: ServicePlan, secret: DataObject
-    ) -> WriteOutcome:
-        """Write a plan. `secret` is the Secret of the gateways, which no cache has."""
+    async def apply(self, service: InferenceService, plan: ServicePlan) -> WriteOutcome:
+        """Write a plan."""
         outcome = WriteOutcome()
         for claim in plan.claims:
             try:
@@ -86,7 +85,7 @@ class ServiceWriter:
                 outcome.add_failure(CLAIMS, claim["metadata"]["name"], error)
         for each in plan.objects:
             try:
-                await self._apply(service, each, secret)
+                await self._apply(service, each)
             except NameTaken as error:
                 outcome.problems.append(Problem("NameTaken", str(error)))
             except ApiStatusError as error:
@@ -106,12 +105,10 @@ class ServiceWriter:
         reference = ObjectReference.to(INFERENCE_SERVICES, known.name, known.namespace, known.uid)
         self._recorder.event(reference, reason, message, warning=is_warning)
 
-    async def _apply(
-        self, service: InferenceService, wanted: DesiredObject, secret: DataObject
-    ) -> None:
+    async def _apply(self, service: InferenceService, wanted: DesiredObject) -> None:
         resource, owner = wanted.resource, service.metadata
         kind = self._find_kind(wanted)
-        live: Any = secret if kind is None else kind.cache.store.get((owner.namespace, wanted.name))
+        live = kind.cache.store.get((owner.namespace, wanted.name))
         if live is None:
             live = await self._get(resource, wanted.name, owner.namespace)
         if live is not None and not is_controlled_by(live.metadata, owner):
@@ -123,7 +120,7 @@ class ServiceWriter:
         if live is None:
             message = f"Created {resource.kind} {wanted.name}"
             self.record_event(service, "SuccessfulCreate", message)
-        if kind is not None and wanted.if_missing is None:
+        if wanted.if_missing is None:
             # The cache of a kind that the cluster may lack may not have found it yet.
             await kind.expectations.wait_for_version(written.metadata.resource_version)
 
@@ -152,11 +149,9 @@ class ServiceWriter:
         except NotFound:
             return None
 
-    def _find_kind(self, wanted: DesiredObject) -> _Kind | None:
-        """The cache that has an object; None for a Secret."""
+    def _find_kind(self, wanted: DesiredObject) -> _Kind:
+        """The cache that has an object."""
         found = [each for each in self._kinds if each.cache.resource is wanted.resource]
-        if not found:
-            return None
         # In the namespaced mode servers and gateways are Deployments, in caches of their own.
         is_of_servers = names.SERVER in wanted.body["metadata"]["labels"]
         return found[0] if is_of_servers else found[-1]
