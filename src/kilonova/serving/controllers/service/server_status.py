@@ -1,16 +1,15 @@
 """The state of a group of servers, from its pods. Pure."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import cast
-
-import msgspec
 
 from kilonova.api.grove import names as grove_names
 from kilonova.api.json import JsonObject
-from kilonova.api.serving import ModelStatus, ServerGroup, ServerGroupStatus, names
+from kilonova.api.serving import ServerGroup, ServerGroupStatus
 from kilonova.kube.status import find_condition
 from kilonova.serving.builders.server_set import get_initial_replicas
 from kilonova.serving.controllers.service.observed import ObservedService
+from kilonova.serving.models.states import summarize_models
 from kilonova.serving.repositories.volumes import DOWNLOAD_CONTAINER
 from kilonova.serving.resources import ContainerStatus, Pod
 
@@ -35,7 +34,7 @@ def build_server_status(observed: ObservedService, group: ServerGroup) -> Server
             each for each in entries if each.metadata.deletion_timestamp is not None
         ),
         updated=0 if found is None else found.status.updated_replicas,
-        models=_build_models(group, [each for each in present if each.is_ready]),
+        models=summarize_models(group, present),
         message=_explain(pods) if ready < desired else "",
     )
 
@@ -48,22 +47,6 @@ def _count_servers(pods: Iterable[Pod]) -> int:
             for each in pods
         }
     )
-
-
-def _build_models(group: ServerGroup, ready: Sequence[Pod]) -> tuple[ModelStatus, ...]:
-    placement = group.model_placement
-    if placement is None:
-        return ()
-    loaded = [name for each in ready for name in _read_models(each)]
-    return tuple(ModelStatus(each.name, loaded.count(each.name)) for each in placement.models)
-
-
-def _read_models(pod: Pod) -> list[str]:
-    text = pod.metadata.annotations.get(names.LOADED_MODELS, "[]")
-    try:
-        return msgspec.json.decode(text, type=list[str])
-    except msgspec.DecodeError:
-        return []
 
 
 def _explain(pods: Iterable[Pod]) -> str:
