@@ -23,6 +23,22 @@ class HeldRequests(Protocol):
         ...
 
 
+class GatewayConfigurations(Protocol):
+    """What is wrong with the configuration of gateways (`controlplane`)."""
+
+    def count_connected(self, key: ServiceKey) -> int:
+        """The gateways that are connected to this process."""
+        ...
+
+    def list_problems(self, key: ServiceKey) -> tuple[str, ...]:
+        """What was not built, not accepted by a gateway, or left out; empty if nothing is wrong."""
+        ...
+
+    def add_listener(self, listener: Listener) -> None:
+        """Call it whenever the answer may have changed."""
+        ...
+
+
 class SignalSource(Protocol):
     """The latest figures of a service (`signals`)."""
 

@@ -2,9 +2,7 @@
 
 import asyncio
 import ssl
-import tempfile
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 from typing import Protocol, TypeAlias
 
 from kilonova.kube.client.errors import KubeError
@@ -96,9 +94,9 @@ class CertificateWatcher:
         if certificate == self._loaded:
             return
         # A mismatched pair would make a server unusable: try a context of its own first.
-        _load_into(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), certificate.pair)
+        certificate.pair.load_into(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER))
         if isinstance(self._target, ssl.SSLContext):
-            _load_into(self._target, certificate.pair)
+            certificate.pair.load_into(self._target)
         else:
             self._target.load_pair(certificate.pair)
         self._loaded = certificate
@@ -106,11 +104,3 @@ class CertificateWatcher:
         if self._metrics is not None:
             self._metrics.set_certificate_expiry(self._server, expires.timestamp())
         log.info("certificate loaded", server=self._server, expires=expires.isoformat())
-
-
-def _load_into(context: ssl.SSLContext, pair: KeyPair) -> None:
-    # The ssl module reads certificates from files only; these exist for the duration of the call.
-    with tempfile.TemporaryDirectory() as folder:
-        cert, key = Path(folder, "tls.crt"), Path(folder, "tls.key")
-        pair.write(cert, key)
-        context.load_cert_chain(cert, key)

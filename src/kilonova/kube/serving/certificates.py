@@ -7,6 +7,7 @@ time is passed in. Only `KeyPair.write` writes to disk.
 import contextlib
 import ipaddress
 import os
+import ssl
 import tempfile
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -41,6 +42,14 @@ class KeyPair:
         """
         _replace_file(key_path, self.key_pem, 0o600)
         _replace_file(cert_path, self.cert_pem, 0o644)
+
+    def load_into(self, context: ssl.SSLContext) -> None:
+        """Let a TLS context serve the pair. The ssl module reads it from files only; these exist
+        for the duration of the call."""
+        with tempfile.TemporaryDirectory() as folder:
+            cert, key = Path(folder, "tls.crt"), Path(folder, "tls.key")
+            self.write(cert, key)
+            context.load_cert_chain(cert, key)
 
     @classmethod
     def read(cls, cert_path: Path, key_path: Path) -> "KeyPair":
