@@ -19,6 +19,9 @@ SERVICE_HEADER = "x-kilonova-service"
 """NAMESPACE/NAME of the InferenceService."""
 GROUP_EXTENSION = "group"
 """The key of `context_extensions` that names the group whose server a request is held for."""
+MODEL_EXTENSION = "model"
+"""The key of `context_extensions` that names the model that a server must have loaded; left out
+where any server of the group will do."""
 
 
 def format_service(key: ServiceKey) -> str:
