@@ -114,6 +114,43 @@ async def test_blob_that_is_not_its_digest_is_rejected(
         await repository.pull_blob(layer)
 
 
+async def test_large_blob_is_pushed_from_a_file_and_read_in_pieces(
+    guarded_registry: OciRegistry, tmp_path: Path
+) -> None:
+    content = bytes(range(256)) * 8192
+    file = tmp_path / "weights"
+    file.write_bytes(content)
+    layer = describe(content, "application/octet-stream")
+    async with connect(guarded_registry, "large", LOGIN) as repository:
+        await repository.push("v1", TYPE, ((layer, file),))
+        async with repository.open_blob(layer) as pieces:
+            read = [piece async for piece in pieces]
+    assert len(read) > 1
+    assert b"".join(read) == content
+
+
+async def test_damaged_blob_that_is_read_in_pieces_is_rejected_at_its_end(
+    repository: OciRepository, registry: OciRegistry
+) -> None:
+    content = b"damaged on the way to whom reads it in pieces"
+    layer = describe(content, "text/plain")
+    await repository.push("v1", TYPE, ((layer, content),))
+    registry.find_blob(layer.digest).write_bytes(content.upper())
+    read = b""
+    with pytest.raises(ChecksumMismatch, match=f"expected {layer.digest}"):
+        async with repository.open_blob(layer) as pieces:
+            async for piece in pieces:
+                read += piece
+    assert read == content.upper()
+
+
+async def test_missing_blob_is_not_opened(repository: OciRepository) -> None:
+    absent = describe(b"absent too", "text/plain")
+    with pytest.raises(NotFound, match=f"@{absent.digest}"):
+        async with repository.open_blob(absent):
+            pass
+
+
 async def test_manifest_that_is_not_its_digest_is_rejected(
     repository: OciRepository, registry: OciRegistry
 ) -> None:

@@ -1,8 +1,11 @@
 """Pulls and pushes artifacts of one repository."""
 
-from collections.abc import AsyncGenerator, Mapping
-from contextlib import asynccontextmanager
+import hashlib
+from collections.abc import AsyncGenerator, AsyncIterator, Generator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
 from urllib.parse import urljoin
 
 import aiohttp
@@ -38,6 +41,8 @@ _MAX_MANIFEST_BYTES = 4 * 1024 * 1024
 """The size that registries must accept; larger ones are refused by most."""
 _MAX_LIST_BYTES = 16 * 1024 * 1024
 _PIECE_BYTES = 1 << 18
+_MIN_BYTES_PER_SECOND = 1 << 20
+"""A file may take so long to be sent."""
 TAGS_PER_PAGE = 1000
 _PULL, _PUSH = "pull", "pull,push"
 
@@ -121,14 +126,30 @@ class OciRepository:
         _check_digest(where, digest(answer.body), descriptor.digest)
         return answer.body
 
+    @asynccontextmanager
+    async def open_blob(self, descriptor: Descriptor) -> AsyncGenerator[AsyncIterator[bytes]]:
+        """The content of a blob of any size, in pieces. Its digest is verified at its end:
+        `ChecksumMismatch`."""
+        where = self._locate(descriptor.digest)
+        if not is_digest(descriptor.digest):
+            raise InvalidKey(where, "the digest is not of SHA-256", "push the artifact again")
+        patience = aiohttp.ClientTimeout(
+            total=None, sock_connect=self._timeout.sock_connect, sock_read=self._timeout.total
+        )
+        path = f"blobs/{descriptor.digest}"
+        async with self._send("GET", path, where, actions=_PULL, timeout=patience) as reply:
+            yield _read_verified(reply, where, descriptor.digest)
+
     async def push(
         self,
         tag: str,
         artifact_type: str,
-        layers: tuple[tuple[Descriptor, bytes], ...],
+        layers: tuple[tuple[Descriptor, bytes | Path], ...],
         annotations: dict[str, str] | None = None,
     ) -> str:
-        """Push an artifact of some blobs under a tag; its digest. A tag that exists is moved."""
+        """Push an artifact of some blobs under a tag; its digest. A tag that exists is moved.
+
+        The content of a blob may be a file of any size, which is what its descriptor says."""
         for descriptor, content in (
             (describe(EMPTY_CONTENT, EMPTY_TYPE), EMPTY_CONTENT),
             *layers,
@@ -178,7 +199,7 @@ class OciRepository:
             problem = "the registry's list of tags cannot be read"
             raise Unavailable(self.location.name, problem) from None
 
-    async def _push_blob(self, descriptor: Descriptor, content: bytes) -> None:
+    async def _push_blob(self, descriptor: Descriptor, content: bytes | Path) -> None:
         where = self._locate(descriptor.digest)
         try:
             await self._request("HEAD", f"blobs/{descriptor.digest}", where, actions=_PUSH)
@@ -202,32 +223,60 @@ class OciRepository:
         path: str,
         where: str,
         headers: Mapping[str, str] | None = None,
-        body: bytes = b"",
+        body: bytes | Path = b"",
         *,
         max_bytes: int = _MAX_MANIFEST_BYTES,
         actions: str = "",
     ) -> _Answer:
-        """Send a request, after a challenge once more with its answer."""
+        """Send a request; the whole answer."""
         actions = actions or (_PULL if method == "GET" else _PUSH)
+        async with self._send(method, path, where, headers, body, actions=actions) as reply:
+            return await _read_answer(reply, where, max_bytes)
+
+    @asynccontextmanager
+    async def _send(
+        self,
+        method: str,
+        path: str,
+        where: str,
+        headers: Mapping[str, str] | None = None,
+        body: bytes | Path = b"",
+        *,
+        actions: str,
+        timeout: aiohttp.ClientTimeout | None = None,
+    ) -> AsyncGenerator[aiohttp.ClientResponse]:
+        """Send a request, after a challenge once more with its answer; a reply that is no error."""
         url = URL(urljoin(self._base, path), encoded=True)
         with_authorization = url.origin() == URL(self._base).origin()
         given = dict(headers or {})
+        patience = timeout or self._get_timeout(body)
         async with self._translate_errors(where) as session:
             for is_last in (False, True):
                 value = self._authorization.get(actions)
                 if value and with_authorization:
                     given["authorization"] = value
-                async with session.request(method, url, headers=given, data=body or None) as reply:
-                    answer = await _read_answer(reply, where, max_bytes)
+                with _open_content(body) as content:
+                    async with session.request(
+                        method, url, headers=given, data=content, timeout=patience
+                    ) as reply:
+                        if reply.status < 400:
+                            yield reply
+                            return
+                        answer = await _read_answer(reply, where, _MAX_MANIFEST_BYTES)
                 if answer.status != 401:
                     break
                 challenge = answer.headers.get("www-authenticate", "")
                 if is_last or not challenge:
                     raise self._authorization.denied(self._authorization.find_login())
                 await self._authorization.answer(session, challenge, actions)
-        if answer.status >= 400:
-            raise self._translate_status(where, answer)
-        return answer
+        raise self._translate_status(where, answer)
+
+    def _get_timeout(self, body: bytes | Path) -> aiohttp.ClientTimeout:
+        """The time of a request; more for a file, which takes longer the larger it is."""
+        if isinstance(body, bytes) or self._timeout.total is None:
+            return self._timeout
+        total = self._timeout.total + body.stat().st_size / _MIN_BYTES_PER_SECOND
+        return aiohttp.ClientTimeout(total=total, sock_connect=self._timeout.sock_connect)
 
     @asynccontextmanager
     async def _translate_errors(self, where: str) -> AsyncGenerator[aiohttp.ClientSession]:
@@ -258,6 +307,26 @@ class OciRepository:
     def _locate(self, reference: str) -> str:
         separator = "@" if is_digest(reference) else ":"
         return f"{self.location.name}{separator}{reference[:80]}"
+
+
+@contextmanager
+def _open_content(body: bytes | Path) -> Generator[bytes | BinaryIO | None]:
+    """What a request sends: each attempt reads a file from its start."""
+    if isinstance(body, bytes):
+        yield body or None
+        return
+    with body.open("rb") as file:
+        yield file
+
+
+async def _read_verified(
+    reply: aiohttp.ClientResponse, where: str, expected: str
+) -> AsyncIterator[bytes]:
+    hasher = hashlib.sha256()
+    async for piece in reply.content.iter_chunked(_PIECE_BYTES):
+        hasher.update(piece)
+        yield piece
+    _check_digest(where, f"sha256:{hasher.hexdigest()}", expected)
 
 
 async def _read_answer(reply: aiohttp.ClientResponse, where: str, max_bytes: int) -> _Answer:
