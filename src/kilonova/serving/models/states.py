@@ -55,7 +55,8 @@ def summarize_models(group: ServerGroup, pods: Iterable[Pod]) -> tuple[ModelStat
     for pod in sorted(pods, key=lambda each: each.metadata.name):
         if pod.metadata.deletion_timestamp is not None:
             continue
-        copies.update(read_loaded(pod))
+        if pod.is_ready:
+            copies.update(read_loaded(pod))
         for name, found in read_states(pod).items():
             if found.state == "Loading":
                 loading[name] += 1
