@@ -23,22 +23,6 @@ class HeldRequests(Protocol):
         ...
 
 
-class GatewayConfigurations(Protocol):
-    """What is wrong with the configuration of gateways (`controlplane`)."""
-
-    def count_connected(self, key: ServiceKey) -> int:
-        """The gateways that are connected to this process."""
-        ...
-
-    def list_problems(self, key: ServiceKey) -> tuple[str, ...]:
-        """What was not built, not accepted by a gateway, or left out; empty if nothing is wrong."""
-        ...
-
-    def add_listener(self, listener: Listener) -> None:
-        """Call it whenever the answer may have changed."""
-        ...
-
-
 class SignalSource(Protocol):
     """The latest figures of a service (`signals`)."""
 
@@ -71,7 +55,8 @@ class RequestedModels(Protocol):
 
 
 class GatewayProblems(Protocol):
-    """Why gateways refuse requests: Secrets that are missing or invalid (`controlplane`)."""
+    """What is wrong with the configuration of gateways: Secrets that are missing or invalid, what a
+    gateway rejected (`controlplane`)."""
 
     def list_problems(self, key: ServiceKey) -> tuple[str, ...]: ...
 

@@ -1,6 +1,5 @@
 """Whether a call comes from a gateway of the service that it names."""
 
-import base64
 import hmac
 from collections.abc import Iterable
 from typing import Protocol
@@ -8,6 +7,7 @@ from typing import Protocol
 from kilonova.api.serving import names
 from kilonova.kube import Store
 from kilonova.kube.observability.structured_logging import get_logger
+from kilonova.serving.builders.gateway_secret import read_token
 from kilonova.serving.controlplane.metrics import ControlPlaneMetrics
 from kilonova.serving.gateway.control_plane_calls import (
     SERVICE_HEADER,
@@ -19,7 +19,6 @@ from kilonova.serving.resources import DataObject
 
 _log = get_logger(__name__)
 
-_TOKEN = "token"  # noqa: S105 - a key of the Secret
 _BEARER = "Bearer "
 
 Header = tuple[str, str | bytes]
@@ -49,9 +48,7 @@ class StoredTokens:
 
     def find(self, key: ServiceKey) -> str | None:
         """The token of the gateways of a service; None if there is none yet."""
-        secret = self._store.get((key[0], names.build_gateway(key[1])))
-        value = secret.data.get(_TOKEN, "") if secret is not None else ""
-        return base64.b64decode(value).decode() or None
+        return read_token(self._store.get((key[0], names.build_gateway(key[1])))) or None
 
 
 class Authenticator:

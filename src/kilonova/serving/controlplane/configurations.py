@@ -8,7 +8,7 @@ from kilonova.serving.providers import Listener
 
 
 class GatewayConfigurations:
-    """`providers.GatewayConfigurations`, of the gateways that are connected to this process."""
+    """`providers.GatewayProblems`, of the gateways that are connected to this process."""
 
     def __init__(
         self, publications: Publications, connections: GatewayConnections, publisher: Publisher

@@ -18,7 +18,7 @@ from kilonova.serving.controlplane.answers.merge import (
 from kilonova.serving.controlplane.answers.questions import Question
 from kilonova.serving.controlplane.answers.servers import Refusal, ServerClients
 from kilonova.serving.controlplane.holds.answer import HoldOutcome
-from kilonova.serving.controlplane.holds.requests import HeldRequestQueue
+from kilonova.serving.controlplane.holds.requests import HeldRequestQueue, Wanted
 from kilonova.serving.controlplane.publication import Publication, Publications
 from kilonova.serving.gateway.model import Endpoint, EndpointState, ServiceKey
 from kilonova.serving.grpc import inference_pb2 as pb
@@ -200,7 +200,7 @@ class ServiceAnswers:
         return await self._ask(key, self._get(key), group, question)
 
     async def _hold(self, key: ServiceKey, group: str) -> None:
-        outcome = await self._held.hold(key, group)
+        outcome = await self._held.hold(Wanted(key, group))
         if outcome is not HoldOutcome.READY:
             raise NoAnswer(f"group {group} has no server", outcome)
 

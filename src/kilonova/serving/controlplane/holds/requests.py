@@ -14,7 +14,7 @@ from kilonova.serving.controlplane.holds.answer import HoldOutcome
 from kilonova.serving.controlplane.metrics import ControlPlaneMetrics
 from kilonova.serving.controlplane.publication import Publications
 from kilonova.serving.controlplane.state import has_ready_endpoint
-from kilonova.serving.gateway.model import ServiceKey
+from kilonova.serving.gateway.model import EndpointState, ServiceKey
 from kilonova.serving.providers import Listener
 
 _UNACKNOWLEDGED_SECONDS = 2.0
@@ -23,7 +23,14 @@ _OTHER_REPLICA_SECONDS = 1.0
 """How long a request is held after a server is ready, if some gateway is connected to another
 replica of the control plane: what it acknowledged is not known here."""
 
-HeldGroup = tuple[ServiceKey, str]
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a request waits for: a server of a group, with a model if one is named."""
+
+    key: ServiceKey
+    group: str
+    model: str = ""
 
 
 class Gateways(Protocol):
@@ -43,16 +50,18 @@ class HoldsEnded(Exception):
 
 
 @dataclass(slots=True)
-class _Group:
+class _Hold:
+    """The requests that wait for the same."""
+
     waiting: set[asyncio.Future[HoldOutcome]] = field(
         default_factory=set["asyncio.Future[HoldOutcome]"]
     )
     timer: asyncio.TimerHandle | None = None
-    """Opens the group although not all gateways acknowledged."""
+    """Lets them go although not all gateways acknowledged."""
 
 
 class HeldRequestQueue:
-    """The held requests of all services: `providers.HeldRequests`."""
+    """The held requests of all services: `providers.HeldRequests` and `RequestedModels`."""
 
     def __init__(
         self, publications: Publications, gateways: Gateways, metrics: ControlPlaneMetrics
@@ -60,116 +69,131 @@ class HeldRequestQueue:
         self._publications = publications
         self._gateways = gateways
         self._metrics = metrics
-        self._groups: dict[HeldGroup, _Group] = {}
+        self._holds: dict[Wanted, _Hold] = {}
         self._listeners: list[Listener] = []
         self._is_stopped = False
 
     def count(self, key: ServiceKey, group: str) -> int:
         """The requests that are held for a group."""
-        held = self._groups.get((key, group))
-        return len(held.waiting) if held is not None else 0
+        return sum(len(each.waiting) for _, each in self._list_holds(key, group))
+
+    def requested(self, key: ServiceKey, group: str) -> frozenset[str]:
+        """The models of a group that requests are held for."""
+        return frozenset(wanted.model for wanted, _ in self._list_holds(key, group)) - {""}
 
     def add_listener(self, listener: Listener) -> None:
-        """Call it whenever a first request is held for a group."""
+        """Call it whenever a first request is held for a group or a model."""
         self._listeners.append(listener)
 
-    async def hold(self, key: ServiceKey, group: str) -> HoldOutcome:
-        """Wait for a server of a group. `HoldsEnded` if the process stops."""
+    async def hold(self, wanted: Wanted) -> HoldOutcome:
+        """Wait for a server. `HoldsEnded` if the process stops."""
         if self._is_stopped:
             raise HoldsEnded
-        limits = self._find_limits(key, group)
+        limits = self._find_limits(wanted)
         if limits is None:
             return HoldOutcome.NO_SERVER
-        if self._has_server(key, group) and self._is_known_to_gateways(key):
+        if self._has_server(wanted) and self._is_known_to_gateways(wanted.key):
             return HoldOutcome.READY
-        held = self._groups.setdefault((key, group), _Group())
-        if len(held.waiting) >= limits.max_held:
+        if self.count(wanted.key, wanted.group) >= limits.max_held:
             self._metrics.count_hold(HoldOutcome.FULL)
             return HoldOutcome.FULL
-        future = asyncio.get_running_loop().create_future()
-        held.waiting.add(future)
-        self._metrics.add_held(1)
-        if len(held.waiting) == 1:
-            for listener in self._listeners:
-                listener(key)
-        self._update_group(key, group)
-        try:
-            async with asyncio.timeout(parse_duration(limits.hold_timeout)):
-                outcome = await future
-        except TimeoutError:
-            outcome = HoldOutcome.TIMEOUT
-        finally:
-            self._metrics.add_held(-1)
-            held.waiting.discard(future)
-            if not held.waiting:
-                self._drop(key, group, held)
+        outcome = await self._wait(wanted, parse_duration(limits.hold_timeout))
         self._metrics.count_hold(outcome)
         return outcome
 
     def update(self, key: ServiceKey) -> None:
-        """Let the requests of a service go whose group has a server now; call it whenever the
-        service changed or a gateway acknowledged something."""
-        for service, group in list(self._groups):
-            if service == key:
-                self._update_group(service, group)
+        """Let the requests of a service go that have a server now; call it whenever the service
+        changed or a gateway acknowledged something."""
+        for wanted, held in list(self._holds.items()):
+            if wanted.key == key:
+                self._update_hold(wanted, held)
 
     def stop(self) -> None:
         """End all holds: gateways ask again, here or elsewhere."""
         self._is_stopped = True
-        for held in self._groups.values():
+        for held in self._holds.values():
             for future in held.waiting:
                 if not future.done():
                     future.set_exception(HoldsEnded())
 
-    def _update_group(self, key: ServiceKey, group: str) -> None:
-        held = self._groups.get((key, group))
-        if held is None:
-            return
-        if self._find_limits(key, group) is None:
-            self._release(held, HoldOutcome.NO_SERVER)
-        elif not self._has_server(key, group):
-            self._cancel_timer(held)
-        elif self._is_known_to_gateways(key):
-            self._release(held, HoldOutcome.READY)
+    async def _wait(self, wanted: Wanted, seconds: float) -> HoldOutcome:
+        future = asyncio.get_running_loop().create_future()
+        held = self._holds.setdefault(wanted, _Hold())
+        held.waiting.add(future)
+        self._metrics.add_held(1)
+        if len(held.waiting) == 1:
+            for listener in self._listeners:
+                listener(wanted.key)
+        self._update_hold(wanted, held)
+        try:
+            async with asyncio.timeout(seconds):
+                return await future
+        except TimeoutError:
+            return HoldOutcome.TIMEOUT
+        finally:
+            self._metrics.add_held(-1)
+            held.waiting.discard(future)
+            if not held.waiting:
+                _cancel_timer(held)
+                del self._holds[wanted]
+
+    def _update_hold(self, wanted: Wanted, held: _Hold) -> None:
+        if self._find_limits(wanted) is None:
+            _release(held, HoldOutcome.NO_SERVER)
+        elif not self._has_server(wanted):
+            _cancel_timer(held)
+        elif self._is_known_to_gateways(wanted.key):
+            _release(held, HoldOutcome.READY)
         elif held.timer is None:
-            knows = self._gateways.have_endpoints(key)
+            knows = self._gateways.have_endpoints(wanted.key)
             delay = _OTHER_REPLICA_SECONDS if knows else _UNACKNOWLEDGED_SECONDS
             loop = asyncio.get_running_loop()
-            held.timer = loop.call_later(delay, self._release, held, HoldOutcome.READY)
+            held.timer = loop.call_later(delay, _release, held, HoldOutcome.READY)
 
     def _is_known_to_gateways(self, key: ServiceKey) -> bool:
         return self._gateways.have_endpoints(key) and self._gateways.are_all_here(key)
 
-    def _has_server(self, key: ServiceKey, group: str) -> bool:
-        published = self._publications.get(key)
-        return published is not None and has_ready_endpoint(
-            published.state.endpoints.get(group, ())
+    def _has_server(self, wanted: Wanted) -> bool:
+        published = self._publications.get(wanted.key)
+        if published is None:
+            return False
+        return any(
+            each.state is EndpointState.READY
+            and (not wanted.model or each.models is None or wanted.model in each.models)
+            for each in published.state.endpoints.get(wanted.group, ())
         )
 
-    def _find_limits(self, key: ServiceKey, group: str) -> ScaleToZero | None:
+    def _find_limits(self, wanted: Wanted) -> ScaleToZero | None:
         """The limits of the holds of a group; None if no server of it is to come."""
-        published = self._publications.get(key)
+        published = self._publications.get(wanted.key)
         if published is None:
             return None
-        if not self._has_server(key, group) and group not in published.state.starting:
+        state = published.state
+        if wanted.group not in state.starting and not has_ready_endpoint(
+            state.endpoints.get(wanted.group, ())
+        ):
             return None
         for each in published.spec.servers:
-            if each.name == group:
+            if each.name == wanted.group:
                 return each.autoscaling.scale_to_zero if each.autoscaling else ScaleToZero()
         return None
 
-    def _release(self, held: _Group, outcome: HoldOutcome) -> None:
-        self._cancel_timer(held)
-        for future in held.waiting:
-            if not future.done():
-                future.set_result(outcome)
+    def _list_holds(self, key: ServiceKey, group: str) -> list[tuple[Wanted, _Hold]]:
+        return [
+            (wanted, each)
+            for wanted, each in self._holds.items()
+            if wanted.key == key and wanted.group == group
+        ]
 
-    def _cancel_timer(self, held: _Group) -> None:
-        if held.timer is not None:
-            held.timer.cancel()
-            held.timer = None
 
-    def _drop(self, key: ServiceKey, group: str, held: _Group) -> None:
-        self._cancel_timer(held)
-        if self._groups.get((key, group)) is held:
-            del self._groups[key, group]
+def _release(held: _Hold, outcome: HoldOutcome) -> None:
+    _cancel_timer(held)
+    for future in held.waiting:
+        if not future.done():
+            future.set_result(outcome)
+
+
+def _cancel_timer(held: _Hold) -> None:
+    if held.timer is not None:
+        held.timer.cancel()
+        held.timer = None

@@ -12,8 +12,8 @@ from kilonova.serving.controlplane.ads.messages import decode_check, encode_chec
 from kilonova.serving.controlplane.ads.service import get_refusal_code
 from kilonova.serving.controlplane.authentication import Authenticator, CallRefused
 from kilonova.serving.controlplane.holds.answer import CheckAnswer, build_check_answer
-from kilonova.serving.controlplane.holds.requests import HeldRequestQueue, HoldsEnded
-from kilonova.serving.gateway.control_plane_calls import GROUP_EXTENSION
+from kilonova.serving.controlplane.holds.requests import HeldRequestQueue, HoldsEnded, Wanted
+from kilonova.serving.gateway.control_plane_calls import GROUP_EXTENSION, MODEL_EXTENSION
 
 NAME = "envoy.service.auth.v3.Authorization"
 
@@ -42,12 +42,14 @@ class HoldService:
         """Hold a request."""
         try:
             key = self._authenticator.verify_call(context.invocation_metadata() or ())
-            group = extensions.get(GROUP_EXTENSION, "")
-            outcome = await self._held.hold(key, group)
+            wanted = Wanted(
+                key, extensions.get(GROUP_EXTENSION, ""), extensions.get(MODEL_EXTENSION, "")
+            )
+            outcome = await self._held.hold(wanted)
         except CallRefused as error:
             await context.abort(get_refusal_code(error), str(error))
             raise
         except HoldsEnded:
             await context.abort(grpc.StatusCode.UNAVAILABLE, "the control plane is stopping")
             raise
-        return build_check_answer(outcome, group, _RETRY_AFTER_SECONDS)
+        return build_check_answer(outcome, wanted.group, _RETRY_AFTER_SECONDS)
