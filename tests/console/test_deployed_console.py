@@ -41,6 +41,7 @@ READ_PERMISSIONS: list[Permission] = [
     ),
     ("watch", "fleet.kilonova.dev", "clusters", ""),
     ("watch", "scheduler.grove.io", "podgangs", ""),
+    ("watch", "serving.kilonova.dev", "inferenceservices", ""),
     ("watch", "grove.io", "podcliquesets", ""),
     ("watch", "grove.io", "podcliques", ""),
     ("watch", "scheduling.kilonova.dev", "queues", ""),
@@ -65,6 +66,8 @@ ACTION_PERMISSIONS: list[Permission] = [
     ("delete", "grove.io", "podcliquesets", "team"),
     ("delete", "grove.io", "podcliques", "team"),
     ("delete", "scheduler.grove.io", "podgangs", "team"),
+    ("patch", "serving.kilonova.dev", "inferenceservices", "team"),
+    ("delete", "serving.kilonova.dev", "inferenceservices", "team"),
 ]
 DENIED_PERMISSIONS: list[Permission] = [
     ("get", "", "secrets", NAMESPACE),

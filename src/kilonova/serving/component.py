@@ -12,5 +12,6 @@ COMPONENTS = (
             # What the servers become.
             "podcliquesets.grove.io",
         ),
+        console="kilonova.serving.console:CONTRIBUTION",
     ),
 )

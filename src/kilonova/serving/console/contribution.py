@@ -1,0 +1,265 @@
+"""The page of inference services: who is served, how fast, and why there are so many servers."""
+
+from collections.abc import Iterator
+
+from kilonova.api.serving import InferenceService
+from kilonova.component.console import (
+    Action,
+    ActionRequest,
+    ChartLine,
+    Charts,
+    Column,
+    Conditions,
+    ConsoleContribution,
+    Entries,
+    Events,
+    Fields,
+    LiveObject,
+    Measurement,
+    Page,
+    Related,
+    SearchTarget,
+    Series,
+    Table,
+    TimeChart,
+    Tone,
+    standard_actions,
+)
+from kilonova.serving.console.rows import service_row
+from kilonova.serving.resources import INFERENCE_SERVICES
+
+SERVICES = Table("inference-services", INFERENCE_SERVICES, service_row)
+
+_SERIES = {
+    "serving-servers-ready": "ready",
+    "serving-servers": "replicas",
+    "serving-requests": "requests",
+    "serving-errors": "errors",
+    "serving-rejected": "rejected",
+    "serving-tokens": "tokens",
+    "serving-in-flight": "in_flight",
+    "serving-queued": "queued",
+    "serving-held": "held",
+    "serving-latency-p50": "latency_p50",
+    "serving-latency-p95": "latency_p95",
+    "serving-latency-p99": "latency_p99",
+    "serving-queue-time": "queue_time",
+    "serving-compute-time": "compute_time",
+    "serving-time-to-first-token": "time_to_first_token",
+}
+"""Series, and the figure of a row that each of them follows."""
+
+_PHASES: dict[str, Tone] = {
+    "Pending": "wait",
+    "Ready": "good",
+    "Idle": "idle",
+    "Degraded": "warn",
+    "Failed": "bad",
+    "Terminating": "idle",
+}
+_PHASE = Column(
+    field="phase", title="Phase", format="state", tones=_PHASES, filter=True, width="110px"
+)
+
+
+def _number(field: str, title: str, *, shown_on_phones: bool = True) -> Column:
+    shown = "always" if shown_on_phones else "wide"
+    return Column(field=field, title=title, format="number", width="100px", shown=shown)
+
+
+_PAGE = Page(
+    path="/inference",
+    title="Inference",
+    key="i",
+    icon="M2 4h8M2 8h12M2 12h8M12 2l2 2-2 2M12 10l2 2-2 2",
+    order=50,
+    table="inference-services",
+    hide_empty=True,
+    charts=(
+        TimeChart("Requests per second", style="stacked", by_key="serving-requests"),
+        TimeChart("Latency, 95th percentile (ms)", by_key="serving-latency-p95"),
+        TimeChart("Servers", style="stacked", by_key="serving-servers-ready"),
+    ),
+    columns=(
+        Column(field="name", title="Name"),
+        Column(field="namespace", title="Namespace", filter=True, shown="full", width="140px"),
+        _PHASE,
+        _number("ready", "Ready"),
+        _number("replicas", "Servers", shown_on_phones=False),
+        _number("requests", "Requests/s"),
+        _number("latencyP95", "p95 ms"),
+        _number("inFlight", "In flight", shown_on_phones=False),
+        _number("held", "Held", shown_on_phones=False),
+        _number("rejected", "Rejected/s", shown_on_phones=False),
+        _number("tokens", "Tokens/s", shown_on_phones=False),
+        Column(field="problem", title="Problem", shown="full"),
+        Column(field="created", title="Age", format="age", shown="full", width="80px"),
+    ),
+    state=_PHASE,
+    sections=(
+        Fields(
+            (
+                Column(field="url", title="HTTP", format="code"),
+                Column(field="grpcAddress", title="gRPC", format="code"),
+                Column(field="serviceAddress", title="Inside the cluster", format="code"),
+                _number("gateways", "Gateways ready"),
+                _number("desiredGateways", "Gateways"),
+                Column(field="tracing", title="Traces are sent to", format="code"),
+                Column(field="paused", title="Scaling paused", format="flag"),
+                Column(field="problem", title="Problem"),
+            )
+        ),
+        Charts(
+            (
+                TimeChart(
+                    "Servers",
+                    (
+                        ChartLine("serving-servers-ready", "Ready"),
+                        ChartLine("serving-servers", "Started", dashed=True),
+                    ),
+                    style="area",
+                ),
+                TimeChart(
+                    "Latency at the gateway (ms)",
+                    (
+                        ChartLine("serving-latency-p50", "Median"),
+                        ChartLine("serving-latency-p95", "95th percentile"),
+                        ChartLine("serving-latency-p99", "99th percentile"),
+                    ),
+                ),
+                TimeChart(
+                    "Where the time goes (mean, ms)",
+                    (
+                        ChartLine("serving-queue-time", "Queue of the server"),
+                        ChartLine("serving-compute-time", "Compute"),
+                    ),
+                    style="stacked",
+                ),
+                TimeChart(
+                    "Requests per second",
+                    (
+                        ChartLine("serving-requests", "Answered"),
+                        ChartLine("serving-errors", "Failed"),
+                        ChartLine("serving-rejected", "Rejected"),
+                    ),
+                ),
+                TimeChart(
+                    "Requests waiting",
+                    (
+                        ChartLine("serving-in-flight", "In flight"),
+                        ChartLine("serving-queued", "Queued"),
+                        ChartLine("serving-held", "Held"),
+                    ),
+                    style="area",
+                ),
+                TimeChart("Tokens per second", (ChartLine("serving-tokens", "Tokens"),)),
+                TimeChart(
+                    "Time to first token, 95th percentile (ms)",
+                    (ChartLine("serving-time-to-first-token", "First token"),),
+                ),
+            )
+        ),
+        Entries(
+            "Groups of servers",
+            "groups",
+            (
+                Column(field="name", title="Group"),
+                _number("ready", "Ready"),
+                _number("desired", "Desired"),
+                _number("draining", "Draining"),
+                _number("inFlight", "In flight"),
+                _number("queued", "Queued"),
+                _number("held", "Held"),
+                Column(field="mode", title="Decided by"),
+                Column(field="decision", title="Why"),
+                Column(field="problem", title="Waits for"),
+            ),
+        ),
+        Entries(
+            "Models",
+            "models",
+            (
+                Column(field="model", title="Model"),
+                Column(field="group", title="Group"),
+                _number("copies", "Loaded"),
+                _number("loading", "Loading"),
+                Column(field="problem", title="Problem"),
+            ),
+        ),
+        Related(
+            title="Pods",
+            table="pods",
+            by="workload",
+            equals="object",
+            columns=(
+                Column(field="name", title="Pod", link="pods"),
+                Column(field="state", title="State"),
+                Column(field="node", title="Node", link="nodes"),
+            ),
+        ),
+        Conditions(),
+        Events(),
+        LiveObject(),
+    ),
+    empty="kubectl apply -f examples/serving/service.yaml",
+)
+
+
+async def _pause(request: ActionRequest) -> str:
+    await _set_paused(request, paused=True)
+    return f"{request.target} keeps its number of servers"
+
+
+async def _resume(request: ActionRequest) -> str:
+    await _set_paused(request, paused=False)
+    return f"{request.target} is scaled by load again"
+
+
+async def _set_paused(request: ActionRequest, *, paused: bool) -> None:
+    patch = {"spec": {"paused": paused}}
+    await request.client.patch(request.resource, request.name, patch, request.namespace)
+
+
+def _measure(service: InferenceService) -> Iterator[Measurement]:
+    row = service_row(service)
+    for series, field in _SERIES.items():
+        value = getattr(row, field)
+        if value is not None:
+            yield Measurement(series, value, row.id)
+
+
+CONTRIBUTION = ConsoleContribution(
+    component="serving",
+    tables=(SERVICES,),
+    pages=(_PAGE,),
+    series=(Series(names=tuple(_SERIES), table="inference-services", measure=_measure),),
+    actions=(
+        Action(
+            name="pause",
+            table="inference-services",
+            perform=_pause,
+            title="Pause scaling",
+            text="The number of servers stays as it is, whatever the load.",
+            when="!paused",
+        ),
+        Action(
+            name="resume",
+            table="inference-services",
+            perform=_resume,
+            title="Resume scaling",
+            text="The number of servers follows the load again.",
+            when="paused",
+        ),
+        Action(
+            name="delete",
+            table="inference-services",
+            perform=standard_actions.delete,
+            title="Delete",
+            text="The service, its servers and its gateway are deleted; clients get no answers.",
+            danger=True,
+        ),
+    ),
+    search=(
+        SearchTarget("inference-services", "Inference service", ("{phase}", "{url}"), order=15),
+    ),
+)
