@@ -30,6 +30,11 @@ APPLIED_HASH = _PREFIX + "applied-hash"
 """Annotation of an object: the hash of what it was written from."""
 SERVICE_CONFIG = _PREFIX + "service-config"
 """Label of a ConfigMap that holds a service, in the namespaced mode: `true`."""
+SERVICE_STATUS = _PREFIX + "status"
+"""Annotation of such a ConfigMap: the status of the service, in JSON."""
+SERVICE_CONVERSION = _PREFIX + "conversion"
+"""Annotation of such a ConfigMap: what of it was refused or has no effect, as a JSON object with
+lists of `problems` and `warnings`."""
 
 Role = Literal["server", "gateway"]
 

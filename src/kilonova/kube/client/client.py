@@ -73,6 +73,16 @@ class Client:
         """Close the transport."""
         await self._transport.close()
 
+    def wrap_transport(self, wrap: Callable[[Transport], Transport]) -> Client:
+        """A client as this one, over a transport around its own."""
+        return Client(
+            wrap(self._transport),
+            field_manager=self._field_manager,
+            user_agent=self._user_agent,
+            sleep=self._sleep,
+            jitter=self._jitter,
+        )
+
     async def get(self, resource: Resource[T], name: str, namespace: str | None = None) -> T:
         """Read one object; raises `NotFound` if it does not exist."""
         reply = await self.send(self._build_request("GET", object_path(resource, namespace, name)))
