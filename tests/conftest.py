@@ -169,6 +169,12 @@ def tritonclient_part() -> Path:
 
 
 @pytest.fixture(scope="session")
+def otelcol_part() -> Path:
+    """The folder of the OpenTelemetry collector; `tests.harness.otel_collector` starts one."""
+    return require_part("otelcol")
+
+
+@pytest.fixture(scope="session")
 def k6_part() -> Path:
     """The folder of k6; `tools.realparts.parts.k6` names the command in it."""
     return require_part("k6")

@@ -12,6 +12,7 @@ from tools.realparts.parts import (
     k6,
     kubelet,
     oci_registry,
+    otelcol,
     pause,
     peers,
     prometheus,
@@ -36,6 +37,7 @@ PARTS: tuple[Part, ...] = (
     runc.PART,
     s3_server.PART,
     oci_registry.PART,
+    otelcol.PART,
 )
 """Those that the full test suite runs."""
 ON_DEMAND: tuple[Part, ...] = (peers.KSERVE, peers.RAY_SERVE)
