@@ -44,7 +44,7 @@ class ProgramFinder:
             return f'container "{name}" has no command, and {unknown}'
         if _has_program(container, resolved):
             return ""
-        return f'container "{name}" runs {resolved.line[0]}, which is not found on this machine'
+        return f'container "{name}" runs {resolved.explain_missing()}'
 
 
 def get_search_path() -> str:

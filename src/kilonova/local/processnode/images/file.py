@@ -106,6 +106,7 @@ _FIXES = {
     "env": "texts by name: {ACME_HOME: /srv/acme, PORT: '8000'}",
     "workingDir": "an absolute folder: /srv/acme",
     "path": "a list of absolute folders: [/opt/acme/bin]",
+    "install": "how the programs are installed: pip install acme-server",
     "programs": "programs by the name that the image has for them: {python: python3}",
 }
 

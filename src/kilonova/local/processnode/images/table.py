@@ -25,6 +25,7 @@ class ImageEntry(
     working_dir: str = ""
     path: tuple[str, ...] = ()
     programs: dict[str, str] = {}
+    install: str = ""
 
     def matches(self, image: str) -> bool:
         """Whether the entry is for an image."""
@@ -43,10 +44,17 @@ class ResolvedCommand:
     working_dir: str
     programs: dict[str, str]
     """What this machine calls otherwise, by the image's name for it."""
+    install: str = ""
+    """How this machine gets the programs of the image."""
 
     def get_search_path(self, path: str) -> str:
         """A PATH with the folders of the image first."""
         return ":".join((*self.path, path))
+
+    def explain_missing(self) -> str:
+        """What is said where its program is not found."""
+        fix = f": {self.install}" if self.install else ""
+        return f"{self.line[0]}, which is not found on this machine{fix}"
 
 
 class ImageTable:
@@ -74,7 +82,12 @@ class ImageTable:
             return None
         program = entry.programs.get(line[0], line[0])
         return ResolvedCommand(
-            (program, *line[1:]), entry.env, entry.path, entry.working_dir, entry.programs
+            (program, *line[1:]),
+            entry.env,
+            entry.path,
+            entry.working_dir,
+            entry.programs,
+            entry.install,
         )
 
     def has_command(self, container: JsonObject) -> bool:

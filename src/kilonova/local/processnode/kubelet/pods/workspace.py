@@ -122,6 +122,8 @@ class PodWorkspace:
             home = _NON_ROOT_HOME if abilities.mounts else "/"
             home_mounts = (Mount(self._scratch, home),) if abilities.mounts else ()
         search_path = command.get_search_path(self._context.search_path)
+        if command.install and shutil.which(command.line[0], path=search_path) is None:
+            raise ContainerConfigError(f"it runs {command.explain_missing()}")
         programs = self._scratch / _PROGRAMS / container.name
         if home != "/" and write_programs(programs, command.programs, search_path):
             search_path = f"{home}/{_PROGRAMS}/{container.name}:{search_path}"
