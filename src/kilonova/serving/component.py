@@ -1,6 +1,6 @@
 """The registration of inference services."""
 
-from kilonova.component import Component
+from kilonova.component import Component, EmbeddedPart, ProcessPart
 
 COMPONENTS = (
     Component(
@@ -12,6 +12,20 @@ COMPONENTS = (
             # What the servers become.
             "podcliquesets.grove.io",
         ),
-        console="kilonova.serving.console:CONTRIBUTION",
+        embedded=EmbeddedPart(
+            help="Run inference services.",
+            build="kilonova.serving.embedded:build_embedded_serving",
+        ),
+    ),
+    Component(
+        name="serving-admission",
+        summary="The admission of inference services, by the operator.",
+        order=65,
+        kinds=("inferenceservices.serving.kilonova.dev",),
+        process=ProcessPart(
+            name="operator",
+            webhooks="kilonova.serving.admission:build_webhook_set",
+            deploy="deploy/operator",
+        ),
     ),
 )

@@ -144,11 +144,13 @@ def _list_gateway_objects(
 
 
 def _build_config(identity: Identity, observed: ObservedService) -> str | None:
-    """What Envoy reads when it starts; None while the user's own configuration is missing: gateways
-    that run go on with the former one."""
+    """What Envoy reads when it starts; None while that is not known. Gateways that run go on with
+    what they have."""
     static = observed.static_config
     if static is not None:
         return None if static.problem is not None else static.text
+    if not observed.control_plane.port:
+        return None
     key = identity.namespace, identity.name
     return format_bootstrap(
         render_bootstrap(key, observed.control_plane, observed.token, STATS_PORT)
@@ -174,7 +176,8 @@ def _list_unwanted(
 ) -> Iterator[LiveObject]:
     """Objects of the service that it no longer is to have."""
     kept = {(each.resource.full_name, each.name) for each in wanted}
-    if observed.static_config is not None and observed.static_config.problem is not None:
+    if resources.SECRETS not in {each.resource for each in wanted}:
+        # It is not known what they are to be.
         kept |= {
             (each.resource.full_name, each.metadata.name)
             for each in observed.objects

@@ -1,0 +1,28 @@
+"""Rules of who may use a service, and how much. Pure."""
+
+from collections.abc import Iterator
+
+from kilonova.api.serving import InferenceServiceSpec
+from kilonova.kube.admission import FieldError
+from kilonova.kube.admission.field_errors import forbidden, required
+
+
+def validate_access(spec: InferenceServiceSpec, path: str) -> Iterator[FieldError]:
+    """Errors of `auth` and `limits` at the path of the spec."""
+    auth, limits = spec.auth, spec.limits
+    if auth is not None and not auth.jwt and auth.api_keys is None:
+        # It looks as if requests were authenticated, and they are not.
+        yield required(f"{path}.auth.apiKeys", "set it or jwt, or leave auth out")
+    has_clients = auth is not None or _has_client_certificates(spec)
+    if limits.clients and not has_clients:
+        rule = "without auth clients have no names: set auth, or limits.requests for each address"
+        yield forbidden(f"{path}.limits.clients", rule)
+    load = limits.load
+    if load is not None and not (load.in_flight_per_replica or load.queue_time or load.query):
+        yield required(
+            f"{path}.limits.load.inFlightPerReplica", "set it, queueTime or query: what is high?"
+        )
+
+
+def _has_client_certificates(spec: InferenceServiceSpec) -> bool:
+    return spec.gateway.tls is not None and bool(spec.gateway.tls.client_ca_secret)

@@ -1,0 +1,82 @@
+"""Validation of InferenceServices beyond their schema. Pure."""
+
+from collections.abc import Iterator
+
+import msgspec
+
+from kilonova.api.json import JsonObject
+from kilonova.api.serving import InferenceService, InferenceServiceSpec
+from kilonova.kube.admission import FieldError
+from kilonova.kube.admission.field_errors import ValidationResult, invalid_value
+from kilonova.kube.admission.syntax import check_dns_label
+from kilonova.serving.admission.access import validate_access
+from kilonova.serving.admission.durations import validate_durations
+from kilonova.serving.admission.gateway import validate_gateway
+from kilonova.serving.admission.groups import validate_group
+
+_NAME = "metadata.name"
+
+
+def validate_service(obj: JsonObject, old: JsonObject | None = None) -> ValidationResult:
+    """Errors and warnings of a service; `old` is the one that it replaces.
+
+    What was admitted by former rules may still be changed in other parts, and deleted.
+    """
+    metadata: JsonObject = {"uid": "", "resourceVersion": "", **obj.get("metadata", {})}
+    metadata.setdefault("name", metadata.get("generateName", ""))
+    if metadata.get("deletionTimestamp") is not None:
+        return ValidationResult()
+    if old is not None and old.get("spec") == obj.get("spec"):
+        return ValidationResult()
+    try:
+        service = msgspec.convert({**obj, "metadata": metadata}, InferenceService)
+    except msgspec.ValidationError as error:
+        # Those that violate the schema do not get here as a rule.
+        return ValidationResult((invalid_value("", str(obj.get("kind", "")), str(error)),))
+    errors = [*_validate_name(service.metadata.name), *_list_errors(service)]
+    return ValidationResult(tuple(errors), tuple(_list_warnings(service.spec)))
+
+
+def _list_errors(service: InferenceService) -> Iterator[FieldError]:
+    spec = service.spec
+    for index, group in enumerate(spec.servers):
+        yield from validate_group(group, f"spec.servers[{index}]", service.metadata.name)
+    yield from validate_gateway(spec, "spec.gateway")
+    yield from validate_access(spec, "spec")
+    yield from validate_durations(spec)
+
+
+def _validate_name(name: str) -> Iterator[FieldError]:
+    if problem := check_dns_label(name):
+        yield invalid_value(_NAME, name, problem)
+    elif not name[0].isalpha():
+        rule = "must start with a letter, because its Service has the same name"
+        yield invalid_value(_NAME, name, rule)
+
+
+def _list_warnings(spec: InferenceServiceSpec) -> Iterator[str]:
+    catch_all = next(
+        (number for number, each in enumerate(spec.routes) if not each.models and not each.headers),
+        None,
+    )
+    if catch_all is not None and catch_all + 1 < len(spec.routes):
+        yield (
+            f"spec.routes[{catch_all}] matches all requests: the routes after it are never used; "
+            "move it to the end, or give it models or headers"
+        )
+    openai = {each.name for each in spec.servers if each.protocol == "OpenAI"}
+    for index, group in enumerate(spec.servers):
+        sla = None if group.autoscaling is None else group.autoscaling.sla
+        if sla is None or group.name in openai:
+            continue
+        for field, value in (
+            ("timeToFirstToken", sla.time_to_first_token),
+            ("interTokenLatency", sla.inter_token_latency),
+        ):
+            if value is not None:
+                yield (
+                    f"spec.servers[{index}].autoscaling.sla.{field} has no effect: only servers of "
+                    "the protocol OpenAI report it"
+                )
+    if not openai and spec.limits.tokens is not None:
+        yield "spec.limits.tokens has no effect: no group has the protocol OpenAI"

@@ -1,0 +1,79 @@
+"""All runnables of inference services, for a `kube.Manager`.
+
+    serving = build_serving(client, ServingSettings())
+    manager.add(*serving.runnables)
+    manager.add_leader_runnables(*serving.leader_runnables)
+
+Every replica has caches, control plane and signals: a gateway may connect to any. What writes runs
+only under leader election.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from prometheus_client import CollectorRegistry
+
+from kilonova.kube import NO_RUNTIME_METRICS, Client, Runnable, RuntimeMetrics
+from kilonova.kube.events import EventRecorder, random_id
+from kilonova.kube.observability.metrics import Metrics
+from kilonova.serving.caches import Caches, build_caches
+from kilonova.serving.context import ServingContext
+from kilonova.serving.controllers.service.controller import build_service_controller
+from kilonova.serving.gateway.model import ControlPlaneAddress
+from kilonova.serving.settings import ServingSettings
+
+COMPONENT = "kilonova-serving"
+"""The reporting component of events."""
+
+
+@dataclass(frozen=True, slots=True)
+class Serving:
+    """The runnables."""
+
+    caches: Caches
+    runnables: tuple[Runnable, ...]
+    """What every replica runs."""
+    leader_runnables: tuple[Runnable, ...]
+    """What writes: only the elected leader runs it."""
+
+
+def build_serving(
+    client: Client,
+    settings: ServingSettings | None = None,
+    *,
+    now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    monotonic: Callable[[], float] = time.monotonic,
+    runtime_metrics: RuntimeMetrics = NO_RUNTIME_METRICS,
+    registry: CollectorRegistry | None = None,
+    new_id: Callable[[], str] = random_id,
+) -> Serving:
+    """Build everything over a client.
+
+    `now` is the wall clock, `monotonic` never goes backwards. `registry` gets the metrics. `new_id`
+    makes the names of events.
+    """
+    known = settings or ServingSettings()
+    caches = build_caches(client, runtime_metrics, known.namespace)
+    recorder = EventRecorder(
+        client,
+        COMPONENT,
+        metrics=runtime_metrics if isinstance(runtime_metrics, Metrics) else None,
+        clock=monotonic,
+        wall=now,
+        new_id=new_id,
+    )
+    address = ControlPlaneAddress(known.control_plane_host, known.control_plane_port)
+    context = ServingContext(
+        client,
+        caches,
+        recorder,
+        known,
+        lambda: address,
+        now,
+        monotonic,
+        runtime_metrics,
+        new_id,
+    )
+    return Serving(caches, (*caches.runnables, recorder), (build_service_controller(context),))
