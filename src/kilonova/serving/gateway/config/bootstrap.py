@@ -3,13 +3,15 @@
 from typing import Any
 
 from kilonova.serving.gateway import stat_names
-from kilonova.serving.gateway.config.clusters import build_control_plane_cluster
 from kilonova.serving.gateway.config.envoy_types import (
     build_extension,
     build_socket_address,
     build_typed,
 )
 from kilonova.serving.gateway.config.statistics import build_stats_config
+from kilonova.serving.gateway.config.upstream.control_plane_clusters import (
+    build_control_plane_cluster,
+)
 from kilonova.serving.gateway.control_plane_calls import format_service
 from kilonova.serving.gateway.model import ControlPlaneAddress, EnvoyResource, ServiceKey
 

@@ -24,6 +24,11 @@ def build_extension(name: str, type_name: str, **fields: Any) -> EnvoyResource:
     return {"name": name, "typed_config": build_typed(type_name, **fields)}
 
 
+def build_enabled(config: EnvoyResource) -> EnvoyResource:
+    """The configuration by which a route enables a filter that is disabled elsewhere."""
+    return build_typed("envoy.config.route.v3.FilterConfig", config=config)
+
+
 def format_seconds(seconds: float) -> str:
     """A `google.protobuf.Duration` in JSON."""
     text = f"{seconds:.9f}".rstrip("0").rstrip(".")
@@ -46,7 +51,8 @@ def build_header(name: str, value: str, *, overwrite: bool = True) -> EnvoyResou
     return {"header": {"key": name, "value": value}, "append_action": action}
 
 
-def build_explicit_http(*, http2: bool) -> EnvoyResource:
+def build_explicit_http(*, http2: bool, options: EnvoyResource | None = None) -> EnvoyResource:
     """The `typed_extension_protocol_options` of a cluster that speaks one version of HTTP."""
     version = "http2_protocol_options" if http2 else "http_protocol_options"
-    return {HTTP_OPTIONS: build_typed(HTTP_OPTIONS, explicit_http_config={version: {}})}
+    protocol = {version: options or {}}
+    return {HTTP_OPTIONS: build_typed(HTTP_OPTIONS, explicit_http_config=protocol)}

@@ -1,31 +1,29 @@
-"""Clusters: the servers of each group, and the control plane."""
+"""The clusters of the ports of a group of servers."""
 
 from kilonova.api.durations import parse_duration
 from kilonova.api.serving import InferenceServiceSpec, ServerGroup
 from kilonova.serving.gateway import stat_names
-from kilonova.serving.gateway.config.balancing import build_common_options, build_policy
-from kilonova.serving.gateway.config.circuit_breakers import build_circuit_breakers, unlimited
-from kilonova.serving.gateway.config.endpoints import MODELS_KEY
 from kilonova.serving.gateway.config.envoy_types import (
     ADS,
     HTTP_OPTIONS,
-    build_explicit_http,
-    build_socket_address,
     build_typed,
     convert_duration,
+    format_seconds,
 )
-from kilonova.serving.gateway.config.upstream_tls import build_upstream_tls
-from kilonova.serving.gateway.model import ControlPlaneAddress, EnvoyResource
+from kilonova.serving.gateway.config.upstream.balancing import build_common_options, build_policy
+from kilonova.serving.gateway.config.upstream.circuit_breakers import build_circuit_breakers
+from kilonova.serving.gateway.config.upstream.endpoints import MODELS_KEY
+from kilonova.serving.gateway.model import EnvoyResource
 from kilonova.serving.gateway.stat_names import ServerPort
 
-CONNECT_TIMEOUT = "1s"
+_CONNECT_TIMEOUT = "1s"
 """A server is near: another one is tried rather than waited for this one."""
 
 
 def build_server_cluster(
-    spec: InferenceServiceSpec, group: ServerGroup, port: ServerPort
+    spec: InferenceServiceSpec, group: ServerGroup, port: ServerPort, servers: int
 ) -> EnvoyResource:
-    """The cluster of one port of a group of servers."""
+    """The cluster of one port of a group, which has so many servers."""
     gateway = spec.gateway
     http_options = build_typed(
         HTTP_OPTIONS,
@@ -37,10 +35,10 @@ def build_server_cluster(
         "alt_stat_name": stat_names.build_server_cluster(group.name),
         "type": "EDS",
         "eds_cluster_config": {"eds_config": ADS},
-        "connect_timeout": CONNECT_TIMEOUT,
+        "connect_timeout": _CONNECT_TIMEOUT,
         "typed_extension_protocol_options": {HTTP_OPTIONS: http_options},
         "common_lb_config": build_common_options(gateway.load_balancing),
-        "circuit_breakers": build_circuit_breakers(group, port),
+        "circuit_breakers": build_circuit_breakers(group, port, servers),
         "outlier_detection": _build_outlier_detection(spec),
         "upstream_connection_options": {
             "tcp_keepalive": {"keepalive_time": 15, "keepalive_interval": 5, "keepalive_probes": 3}
@@ -58,40 +56,6 @@ def build_server_cluster(
             "subset_selectors": [{"keys": [MODELS_KEY], "fallback_policy": "ANY_ENDPOINT"}],
             "list_as_any": True,
         }
-    return cluster
-
-
-def build_control_plane_cluster(
-    name: str, control_plane: ControlPlaneAddress, port: int, *, http2: bool = True
-) -> EnvoyResource:
-    """A cluster of the control plane."""
-    cluster: EnvoyResource = {
-        "name": name,
-        # A new address of its Service is used by new connections.
-        "type": "STRICT_DNS",
-        "connect_timeout": "2s",
-        "load_assignment": {
-            "cluster_name": name,
-            "endpoints": [
-                {
-                    "lb_endpoints": [
-                        {"endpoint": {"address": build_socket_address(control_plane.host, port)}}
-                    ]
-                }
-            ],
-        },
-        "typed_extension_protocol_options": build_explicit_http(http2=http2),
-        # Many requests may be held: the control plane says when they are too many.
-        "circuit_breakers": {"thresholds": [unlimited()]},
-    }
-    if http2:
-        options = cluster["typed_extension_protocol_options"][HTTP_OPTIONS]
-        options["explicit_http_config"]["http2_protocol_options"] = {
-            # A control plane that vanished without a word is noticed.
-            "connection_keepalive": {"interval": "15s", "timeout": "10s"}
-        }
-    if control_plane.ca:
-        cluster["transport_socket"] = build_upstream_tls(control_plane)
     return cluster
 
 
@@ -135,7 +99,7 @@ def _build_health_checks(spec: InferenceServiceSpec, group: ServerGroup) -> list
         "timeout": convert_duration(check.timeout),
         "unhealthy_threshold": check.unhealthy_threshold,
         "healthy_threshold": 1,
-        "unhealthy_interval": f"{min(1.0, parse_duration(check.interval)):g}s",
+        "unhealthy_interval": format_seconds(min(1.0, parse_duration(check.interval))),
     }
     if not group.ports.http:
         return [common | {"grpc_health_check": {}}]

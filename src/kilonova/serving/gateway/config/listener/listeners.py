@@ -1,6 +1,5 @@
 """The listener: the addresses and ports of the gateway, and what a connection meets."""
 
-from kilonova.api.serving import InferenceServiceSpec
 from kilonova.serving.gateway import stat_names
 from kilonova.serving.gateway.config.envoy_types import (
     ADS,
@@ -8,10 +7,12 @@ from kilonova.serving.gateway.config.envoy_types import (
     build_socket_address,
     convert_duration,
 )
-from kilonova.serving.gateway.config.http_filters import build_http_filters
+from kilonova.serving.gateway.config.filters.http_filters import build_http_filters
+from kilonova.serving.gateway.config.inputs import GatewayInputs
+from kilonova.serving.gateway.config.listener.local_replies import build_local_replies
 from kilonova.serving.gateway.config.request_headers import build_early_removal
-from kilonova.serving.gateway.config.routes import ROUTES
-from kilonova.serving.gateway.model import EnvoyResource, GatewayState
+from kilonova.serving.gateway.config.routing.routes import ROUTES
+from kilonova.serving.gateway.model import EnvoyResource
 
 LISTENER = "gateway"
 
@@ -19,10 +20,10 @@ _BUFFER_BYTES = 1 << 20
 """What is read from a connection before its other end has taken it: a larger body streams."""
 
 
-def build_listeners(spec: InferenceServiceSpec, state: GatewayState) -> dict[str, EnvoyResource]:
+def build_listeners(inputs: GatewayInputs) -> dict[str, EnvoyResource]:
     """The listener of both ports, so that limits of connections count them together."""
-    ports = sorted({spec.gateway.http_port, spec.gateway.grpc_port} - {0})
-    hosts = ("0.0.0.0", *state.listen_addresses)  # noqa: S104 - a gateway is there to be reached
+    ports = sorted({inputs.spec.gateway.http_port, inputs.spec.gateway.grpc_port} - {0})
+    hosts = ("0.0.0.0", *inputs.state.listen_addresses)  # noqa: S104 - a gateway is there to be reached
     addresses = [build_socket_address(host, port) for host in hosts for port in ports]
     if not addresses:
         return {}
@@ -31,24 +32,25 @@ def build_listeners(spec: InferenceServiceSpec, state: GatewayState) -> dict[str
         "stat_prefix": LISTENER,
         "address": addresses[0],
         "per_connection_buffer_limit_bytes": _BUFFER_BYTES,
-        "filter_chains": [_build_filter_chain(spec, state)],
+        "filter_chains": [_build_filter_chain(inputs)],
     }
     if addresses[1:]:
         listener["additional_addresses"] = [{"address": each} for each in addresses[1:]]
     return {LISTENER: listener}
 
 
-def _build_filter_chain(spec: InferenceServiceSpec, state: GatewayState) -> EnvoyResource:
-    return {"filters": [_build_connection_manager(spec, state)]}
+def _build_filter_chain(inputs: GatewayInputs) -> EnvoyResource:
+    return {"filters": [_build_connection_manager(inputs)]}
 
 
-def _build_connection_manager(spec: InferenceServiceSpec, state: GatewayState) -> EnvoyResource:
-    idle_timeout = convert_duration(spec.gateway.idle_timeout)
+def _build_connection_manager(inputs: GatewayInputs) -> EnvoyResource:
+    idle_timeout = convert_duration(inputs.spec.gateway.idle_timeout)
     fields: EnvoyResource = {
         "codec_type": "AUTO",
+        "local_reply_config": build_local_replies(),
         "stat_prefix": stat_names.HTTP_STAT_PREFIX,
         "rds": {"route_config_name": ROUTES, "config_source": ADS},
-        "http_filters": build_http_filters(spec, state),
+        "http_filters": build_http_filters(inputs),
         "early_header_mutation_extensions": [build_early_removal()],
         "common_http_protocol_options": {
             "idle_timeout": idle_timeout,
@@ -60,7 +62,7 @@ def _build_connection_manager(spec: InferenceServiceSpec, state: GatewayState) -
         "request_headers_timeout": "30s",
         # Whoever connects is the client. Behind an Ingress it is whom that forwards for.
         "use_remote_address": True,
-        "xff_num_trusted_hops": 0 if spec.gateway.ingress is None else 1,
+        "xff_num_trusted_hops": 0 if inputs.spec.gateway.ingress is None else 1,
         "internal_address_config": {"unix_sockets": False},
         "normalize_path": True,
         "merge_slashes": False,

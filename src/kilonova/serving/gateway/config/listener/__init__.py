@@ -1,0 +1,1 @@
+"""Addresses, ports, TLS, and what a connection meets."""

@@ -1,0 +1,1 @@
+"""Which group of servers gets a request, and what is answered without one."""

@@ -1,0 +1,126 @@
+"""The routes of a gateway: which group gets a request, and what is answered without one."""
+
+from collections.abc import Iterator
+
+from kilonova.api.durations import parse_duration
+from kilonova.api.serving import Route, RouteBackend
+from kilonova.serving.gateway.config.filters.hold import build_hold, build_no_hold
+from kilonova.serving.gateway.config.inputs import GatewayInputs, has_port, list_placed_models
+from kilonova.serving.gateway.config.routing.actions import build_action
+from kilonova.serving.gateway.config.routing.matches import build_match, select_model
+from kilonova.serving.gateway.config.routing.refusals import (
+    build_closed_routes,
+    build_refusal,
+    build_unknown_routes,
+)
+from kilonova.serving.gateway.config.routing.service_answers import build_answer_routes
+from kilonova.serving.gateway.model import EnvoyResource
+from kilonova.serving.gateway.stat_names import SERVER_PORTS, ServerPort
+
+ROUTES = "gateway"
+"""The name of the route configuration."""
+
+_RETRY_UNAVAILABLE_SECONDS = 5.0
+_BODY_BUFFER_BYTES = 256 << 20
+"""How much of a body is kept in the gateway, where it has to be read before it is sent on."""
+
+
+def build_routes(inputs: GatewayInputs) -> EnvoyResource:
+    """The route configuration of all ports of the gateway.
+
+    gRPC goes to the gRPC port of servers, everything else to their HTTP port: a server is asked in
+    its language, at whichever port of the gateway the client called.
+    """
+    if inputs.state.secrets.problems:
+        routes = build_closed_routes()
+    else:
+        routes = [
+            *build_answer_routes(inputs),
+            *_build_group_routes(inputs),
+            *build_unknown_routes(),
+        ]
+    host: EnvoyResource = {"name": ROUTES, "domains": ["*"], "routes": routes}
+    if inputs.reads_bodies():
+        host["typed_per_filter_config"] = build_no_hold()
+        host["request_body_buffer_limit"] = inputs.spec.limits.max_body_bytes or _BODY_BUFFER_BYTES
+    return {"name": ROUTES, "virtual_hosts": [host]}
+
+
+def _build_group_routes(inputs: GatewayInputs) -> Iterator[EnvoyResource]:
+    default = Route(backends=(RouteBackend(inputs.spec.servers[0].name),))
+    for route in (*inputs.spec.routes, default):
+        for port in SERVER_PORTS:
+            yield from _build_port_routes(inputs, route, port, is_default=route is default)
+
+
+def _build_port_routes(
+    inputs: GatewayInputs, route: Route, port: ServerPort, *, is_default: bool
+) -> Iterator[EnvoyResource]:
+    match = build_match(route, port)
+    backends = [
+        each
+        for each in route.backends
+        if each.weight and has_port(inputs.get_group(each.server), port)
+    ]
+    if not backends:
+        if not is_default:
+            language = "gRPC" if port == "grpc" else "HTTP"
+            yield build_refusal(match, 404, f"no server of this route speaks {language}")
+        return
+    yield from _build_model_routes(inputs, route, backends, match)
+    yield _build_backend_route(inputs, route, port, backends, match)
+
+
+def _build_model_routes(
+    inputs: GatewayInputs, route: Route, backends: list[RouteBackend], match: EnvoyResource
+) -> Iterator[EnvoyResource]:
+    """Routes of models that no server has loaded: their requests are held until one has."""
+    if len(backends) != 1:
+        return
+    group = backends[0].server
+    ready = inputs.list_ready(group)
+    if not ready:
+        return  # held, or refused, like any other request of the group
+    loaded = {model for each in ready if each.models is not None for model in each.models}
+    if any(each.models is None for each in ready):
+        return
+    for model in list_placed_models(inputs.get_group(group)):
+        if model not in loaded and (not route.models or model in route.models):
+            port: ServerPort = "grpc" if "grpc" in match else "http"
+            action = build_action(inputs, route, port, backends)
+            hold = build_hold(inputs, group, model)
+            yield {
+                "match": select_model(match, model),
+                "route": action,
+                "typed_per_filter_config": hold,
+            }
+
+
+def _build_backend_route(
+    inputs: GatewayInputs,
+    route: Route,
+    port: ServerPort,
+    backends: list[RouteBackend],
+    match: EnvoyResource,
+) -> EnvoyResource:
+    names = ", ".join(each.server for each in backends)
+    available = [
+        each for each in backends if inputs.is_ready(each.server) or inputs.is_starting(each.server)
+    ]
+    if not available:
+        message = f"no server of {names} is ready, and none is about to be"
+        return build_refusal(match, 503, message, retry_after=_RETRY_UNAVAILABLE_SECONDS)
+    load = inputs.spec.limits.load
+    if load is not None and not load.job_admission:
+        accepting = [each for each in available if each.server not in inputs.state.overloaded]
+        if not accepting:
+            message = f"the load of {names} is above its limit"
+            return build_refusal(match, 429, message, retry_after=parse_duration(load.retry_after))
+        available = accepting
+    built: EnvoyResource = {
+        "match": match,
+        "route": build_action(inputs, route, port, available),
+    }
+    if len(available) == 1 and inputs.is_starting(available[0].server):
+        built["typed_per_filter_config"] = build_hold(inputs, available[0].server)
+    return built
