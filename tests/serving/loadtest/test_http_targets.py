@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 from kilonova.component.failure import CommandFailed
+from kilonova.serving.loadtest.analysis import RunReport, compute_result
 from kilonova.serving.loadtest.outcome import Outcome, RequestSize, Target
 from kilonova.serving.loadtest.profile import build_constant_profile
 from kilonova.serving.loadtest.recorder import Recorder
-from kilonova.serving.loadtest.result import LoadResult, RunReport, compute_result
+from kilonova.serving.loadtest.result import LoadResult
 from kilonova.serving.loadtest.runner import LoadPlan, LoadRun
 from kilonova.serving.loadtest.targets.address import Address
 from kilonova.serving.loadtest.targets.options import (

@@ -5,10 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from kilonova.serving.loadtest.analysis import RunReport, compute_result
 from kilonova.serving.loadtest.outcome import Outcome, RequestSize
 from kilonova.serving.loadtest.profile import build_constant_profile, parse_profile
 from kilonova.serving.loadtest.recorder import Recorder, Sample
-from kilonova.serving.loadtest.result import LoadResult, RunReport, compute_result
+from kilonova.serving.loadtest.result import LoadResult
 from kilonova.serving.loadtest.runner import LoadPlan, LoadRun
 from kilonova.serving.loadtest.trace import read_trace
 from tests.serving.loadtest.scripted_target import OK, ScriptedTarget

@@ -13,5 +13,5 @@ Words:
   generator (coordinated omission);
 - an **objective** is a bound of a latency; **attainment** is the share of all requests that meet
   every objective (`objectives`);
-- a **result** is computed from the samples after the run (`result`), and printed (`report`).
+- a **result** is computed from the samples after the run (`analysis`), and printed (`report`).
 """

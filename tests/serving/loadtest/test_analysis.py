@@ -4,17 +4,12 @@ import random
 
 import pytest
 
+from kilonova.serving.loadtest.analysis import RunReport, compute_quantiles, compute_result
 from kilonova.serving.loadtest.objectives import Objective, parse_objectives
 from kilonova.serving.loadtest.outcome import Outcome, TargetDescription
 from kilonova.serving.loadtest.profile import build_constant_profile
 from kilonova.serving.loadtest.recorder import Recorder
-from kilonova.serving.loadtest.result import (
-    LoadResult,
-    Quantiles,
-    RunReport,
-    compute_quantiles,
-    compute_result,
-)
+from kilonova.serving.loadtest.result import LoadResult, Quantiles
 from kilonova.serving.loadtest.runner import LoadPlan, RunProgress
 
 PLAN = LoadPlan(kind="closed", profile=build_constant_profile(1, 10))
