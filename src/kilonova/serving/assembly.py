@@ -9,7 +9,7 @@ only under leader election.
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -18,11 +18,14 @@ from prometheus_client import CollectorRegistry
 from kilonova.kube import NO_RUNTIME_METRICS, Client, Runnable, RuntimeMetrics
 from kilonova.kube.events import EventRecorder, random_id
 from kilonova.kube.observability.metrics import Metrics
+from kilonova.kube.serving.certificate_sources import CertificateSource
 from kilonova.serving.caches import Caches, build_caches
 from kilonova.serving.context import ServingContext
 from kilonova.serving.controllers.service.controller import build_service_controller
-from kilonova.serving.gateway.model import ControlPlaneAddress
+from kilonova.serving.controlplane import build_control_plane
+from kilonova.serving.models.loader import build_model_loader
 from kilonova.serving.settings import ServingSettings
+from kilonova.serving.signals.assembly import build_signals
 
 COMPONENT = "kilonova-serving"
 """The reporting component of events."""
@@ -37,6 +40,8 @@ class Serving:
     """What every replica runs."""
     leader_runnables: tuple[Runnable, ...]
     """What writes: only the elected leader runs it."""
+    prepare: Callable[[], Awaitable[None]]
+    """To be awaited before they run; `OSError` or `ValueError` for an unusable certificate."""
 
 
 def build_serving(
@@ -48,11 +53,12 @@ def build_serving(
     runtime_metrics: RuntimeMetrics = NO_RUNTIME_METRICS,
     registry: CollectorRegistry | None = None,
     new_id: Callable[[], str] = random_id,
+    certificates: CertificateSource | None = None,
 ) -> Serving:
     """Build everything over a client.
 
     `now` is the wall clock, `monotonic` never goes backwards. `registry` gets the metrics. `new_id`
-    makes the names of events.
+    makes the names of events. With `certificates` the control plane is served over TLS.
     """
     known = settings or ServingSettings()
     caches = build_caches(client, runtime_metrics, known.namespace)
@@ -64,16 +70,34 @@ def build_serving(
         wall=now,
         new_id=new_id,
     )
-    address = ControlPlaneAddress(known.control_plane_host, known.control_plane_port)
     context = ServingContext(
         client,
         caches,
         recorder,
         known,
-        lambda: address,
+        lambda: control_plane.address,
         now,
         monotonic,
         runtime_metrics,
         new_id,
     )
-    return Serving(caches, (*caches.runnables, recorder), (build_service_controller(context),))
+    signals = build_signals(context)
+    control_plane = build_control_plane(
+        client,
+        caches,
+        known,
+        overloaded=signals.overloaded,
+        certificates=certificates,
+        registry=registry,
+        runtime_metrics=runtime_metrics,
+        monotonic=monotonic,
+    )
+    return Serving(
+        caches,
+        (*caches.runnables, recorder, *signals.runnables, *control_plane.runnables),
+        (
+            build_service_controller(context, control_plane.configurations),
+            build_model_loader(context, control_plane.held),
+        ),
+        control_plane.prepare,
+    )

@@ -55,11 +55,16 @@ class RequestedModels(Protocol):
 
 
 class GatewayProblems(Protocol):
-    """What is wrong with the configuration of gateways: Secrets that are missing or invalid, what a
-    gateway rejected (`controlplane`)."""
+    """What is wrong with the configuration of gateways (`controlplane`)."""
 
-    def list_problems(self, key: ServiceKey) -> tuple[str, ...]: ...
+    def list_problems(self, key: ServiceKey) -> tuple[str, ...]:
+        """What was not built, not accepted, or left out."""
+        ...
+
+    def is_closed(self, key: ServiceKey) -> bool:
+        """Whether the gateways refuse all requests: Secrets are missing or invalid."""
+        ...
 
     def add_listener(self, listener: Listener) -> None:
-        """Call it whenever the answer changes."""
+        """Call it whenever the answers change."""
         ...

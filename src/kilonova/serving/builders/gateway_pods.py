@@ -100,6 +100,15 @@ def _build_pod(
         "enableServiceLinks": False,
         "terminationGracePeriodSeconds": get_gateway_grace(spec, on_this_machine=local),
         "containers": [_build_container(spec, settings)],
+        # Also of a single gateway: that another one is added must not replace it.
+        "topologySpreadConstraints": [
+            {
+                "maxSkew": 1,
+                "topologyKey": "kubernetes.io/hostname",
+                "whenUnsatisfiable": "ScheduleAnyway",
+                "labelSelector": {"matchLabels": labels},
+            }
+        ],
         "volumes": [
             {"name": "config", "secret": {"secretName": names.build_gateway(identity.name)}},
             {"name": "run", "emptyDir": {"medium": "Memory", "sizeLimit": "16Mi"}},
@@ -107,15 +116,6 @@ def _build_pod(
     }
     if not local:
         pod["securityContext"] = _build_pod_security(gateway)
-    if gateway.replicas > 1:
-        pod["topologySpreadConstraints"] = [
-            {
-                "maxSkew": 1,
-                "topologyKey": "kubernetes.io/hostname",
-                "whenUnsatisfiable": "ScheduleAnyway",
-                "labelSelector": {"matchLabels": labels},
-            }
-        ]
     if gateway.pods.node_selector:
         pod["nodeSelector"] = dict(gateway.pods.node_selector)
     elif local:

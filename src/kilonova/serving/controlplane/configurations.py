@@ -32,6 +32,11 @@ class GatewayConfigurations:
         )
         return (*self._publisher.list_failures(key), *known, *rejected)
 
+    def is_closed(self, key: ServiceKey) -> bool:
+        """Whether the gateways refuse all requests: Secrets are missing or invalid."""
+        published = self._publications.get(key)
+        return published is not None and bool(published.state.secrets.problems)
+
     def add_listener(self, listener: Listener) -> None:
         """Call it whenever the answer may have changed."""
         self._publications.add_listener(listener)

@@ -101,7 +101,7 @@ class _ServiceReconciler:
     async def _observe(
         self, key: Key, service: InferenceService, secret: DataObject
     ) -> ObservedService:
-        caches = self._caches
+        caches, found = self._caches, self._gateway_problems
         return ObservedService(
             service,
             self._context.get_control_plane(),
@@ -111,9 +111,8 @@ class _ServiceReconciler:
             gateway_service=caches.gateway_services.store.get(key),
             objects=[*self._list_objects(key, service)],
             static_config=await self._read_static_config(service),
-            gateway_problems=(
-                () if self._gateway_problems is None else self._gateway_problems.list_problems(key)
-            ),
+            gateway_problems=() if found is None else found.list_problems(key),
+            is_gateway_closed=found is not None and found.is_closed(key),
         )
 
     def _list_objects(self, key: Key, service: InferenceService) -> Iterator[LiveObject]:

@@ -71,7 +71,10 @@ def desire(observed: ObservedService, settings: ServingSettings) -> ServicePlan:
     identity = Identity(observed.service.metadata, owner)
     groups = _Groups(identity, observed.service.spec, settings)
     gateway = [*_list_gateway_objects(identity, observed, settings)]
-    problems = [*groups.problems]
+    problems = [
+        *groups.problems,
+        *(Problem("InvalidConfiguration", each) for each in observed.gateway_problems),
+    ]
     if observed.static_config is not None and observed.static_config.problem is not None:
         problems.append(observed.static_config.problem)
     wanted = (*gateway, *groups.objects, *_list_monitors(identity, observed.service.spec))

@@ -53,7 +53,9 @@ class ObservedService:
     """Everything that it owns."""
     static_config: StaticConfig | None = None
     gateway_problems: Sequence[str] = ()
-    """Why the gateways refuse requests: Secrets that are missing or invalid."""
+    """What is wrong with the configuration of the gateways."""
+    is_gateway_closed: bool = False
+    """Whether the gateways refuse all requests, because of that."""
 
     def find_server_set(self, group: str) -> ServerSet | None:
         """The PodCliqueSet of a group."""

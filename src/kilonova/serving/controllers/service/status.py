@@ -54,11 +54,9 @@ def build_status(
 
 def _judge_gateway(observed: ObservedService, ready: int) -> Condition:
     wanted = observed.service.spec.gateway.replicas
-    if observed.gateway_problems:
-        # The gateways refuse all requests.
-        return Condition(
-            GATEWAY_READY, "False", "InvalidSecrets", "; ".join(observed.gateway_problems)
-        )
+    if observed.is_gateway_closed:
+        text = f"requests are refused: {'; '.join(observed.gateway_problems)}"
+        return Condition(GATEWAY_READY, "False", "InvalidConfiguration", text)
     if not ready:
         text = _explain_gateways(observed) or f"no gateway of {wanted} is ready"
         return Condition(GATEWAY_READY, "False", "GatewayNotReady", text)
