@@ -4,6 +4,7 @@ import contextlib
 from collections.abc import AsyncGenerator, Sequence
 
 import aiohttp
+import grpc
 import grpc.aio
 
 from kilonova.serving.grpc import inference_pb2 as pb
@@ -36,6 +37,21 @@ async def call(
     return await channel.unary_unary(f"{SERVICE}/{method}")(
         message, metadata=tuple(metadata), timeout=timeout
     )
+
+
+async def try_call(
+    channel: grpc.aio.Channel,
+    method: str = "ModelInfer",
+    message: bytes = b"",
+    *,
+    metadata: Sequence[tuple[str, str]] = (),
+) -> tuple[grpc.StatusCode, str]:
+    """The status of a call, and its answer or what went wrong."""
+    try:
+        answer = await call(channel, method, message, metadata=metadata)
+    except grpc.aio.AioRpcError as error:
+        return error.code(), error.details() or ""
+    return grpc.StatusCode.OK, answer.decode()
 
 
 def build_infer(model: str, size: int = 0) -> bytes:

@@ -43,7 +43,13 @@ def render_bootstrap(
                 "set_node_on_first_message_only": True,
                 "grpc_services": [
                     {
-                        "envoy_grpc": {"cluster_name": stat_names.CONTROL_PLANE_CLUSTER},
+                        "envoy_grpc": {
+                            "cluster_name": stat_names.CONTROL_PLANE_CLUSTER,
+                            # A control plane that restarted is to find its gateways soon.
+                            "retry_policy": {
+                                "retry_back_off": {"base_interval": "0.1s", "max_interval": "2s"}
+                            },
+                        },
                         "initial_metadata": [{"key": "authorization", "value": f"Bearer {token}"}],
                     }
                 ],

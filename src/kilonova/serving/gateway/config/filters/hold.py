@@ -62,14 +62,12 @@ def build_no_hold() -> dict[str, EnvoyResource]:
 def _build_service(inputs: GatewayInputs, group: str) -> EnvoyResource:
     metadata = {TOKEN_HEADER: inputs.state.token, SERVICE_HEADER: format_service(inputs.key)}
     return {
-        "envoy_grpc": {
-            "cluster_name": stat_names.build_hold_cluster(group),
-            # A control plane that restarts is asked again.
-            "retry_policy": {
-                "retry_on": "unavailable,connect-failure,reset,refused-stream",
-                "num_retries": 20,
-                "retry_back_off": {"base_interval": "0.1s", "max_interval": "2s"},
-            },
+        "envoy_grpc": {"cluster_name": stat_names.build_hold_cluster(group)},
+        # A control plane that restarts is asked again. (That of `envoy_grpc` is for xDS alone.)
+        "retry_policy": {
+            "retry_on": "unavailable,connect-failure,reset,refused-stream",
+            "num_retries": 20,
+            "retry_back_off": {"base_interval": "0.1s", "max_interval": "2s"},
         },
         "initial_metadata": [{"key": name, "value": value} for name, value in metadata.items()],
         "timeout": format_seconds(_LONGEST_HOLD),

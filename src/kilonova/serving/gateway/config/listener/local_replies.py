@@ -7,33 +7,69 @@ from kilonova.serving.gateway.config.filters.grpc_status import (
 )
 from kilonova.serving.gateway.model import EnvoyResource
 
+OVERFLOW_MESSAGE = "too many requests wait for a server"
+RATE_LIMIT_MESSAGE = "the limit of this client is reached"
+
+_OVERFLOW, _RATE_LIMITED = "UO", "RL"
+_OWN_ANSWERS = ("UH", "UT", "LR", "UR", "UF", "UC", "UAEX", "DPE", "UPE", "URX", "UMSDR", "NC")
+"""Response flags of answers that Envoy makes up."""
+
 _IS_GRPC: EnvoyResource = {
     "header_filter": {
-        "header": {
-            "name": "content-type",
-            "string_match": {"prefix": "application/grpc"},
-        }
+        "header": {"name": "content-type", "string_match": {"prefix": "application/grpc"}}
     }
 }
 _IS_429: EnvoyResource = {
     "status_code_filter": {
         "comparison": {
             "op": "EQ",
-            "value": {"default_value": 429, "runtime_key": "kilonova.unused"},
+            "value": {"default_value": 429, "runtime_key": "kilonova.refused"},
         }
     }
 }
+_EXHAUSTED = [build_header(GRPC_STATUS_HEADER, str(RESOURCE_EXHAUSTED))]
+_SOON = [build_header("retry-after", "1")]
 
 
 def build_local_replies() -> EnvoyResource:
     """The `local_reply_config` of the connection manager. The first mapper that matches is used."""
-    exhausted = [build_header(GRPC_STATUS_HEADER, str(RESOURCE_EXHAUSTED))]
     return {
         "mappers": [
-            {"filter": _both(_IS_429, _IS_GRPC), "headers_to_add": exhausted},
+            _build_mapper(
+                [_has_flags(_OVERFLOW), _IS_GRPC], text=OVERFLOW_MESSAGE, headers=_EXHAUSTED
+            ),
+            _build_mapper(
+                [_has_flags(_OVERFLOW)], json=OVERFLOW_MESSAGE, headers=_SOON, status=429
+            ),
+            _build_mapper([_has_flags(_RATE_LIMITED), _IS_GRPC], text=RATE_LIMIT_MESSAGE),
+            _build_mapper([_has_flags(_RATE_LIMITED)], json=RATE_LIMIT_MESSAGE),
+            _build_mapper([_IS_429, _IS_GRPC], headers=_EXHAUSTED),
+            _build_mapper([_IS_GRPC]),
+            _build_mapper([_has_flags(*_OWN_ANSWERS)], json="%LOCAL_REPLY_BODY%"),
         ]
     }
 
 
-def _both(*filters: EnvoyResource) -> EnvoyResource:
-    return {"and_filter": {"filters": list(filters)}}
+def _build_mapper(
+    filters: list[EnvoyResource],
+    *,
+    text: str = "",
+    json: str = "",
+    headers: list[EnvoyResource] | None = None,
+    status: int = 0,
+) -> EnvoyResource:
+    both: EnvoyResource = {"and_filter": {"filters": filters}}
+    mapper: EnvoyResource = {"filter": both if len(filters) > 1 else filters[0]}
+    if text:
+        mapper["body"] = {"inline_string": text}
+    if json:
+        mapper["body_format_override"] = {"json_format": {"error": json}}
+    if headers:
+        mapper["headers_to_add"] = headers
+    if status:
+        mapper["status_code"] = status
+    return mapper
+
+
+def _has_flags(*flags: str) -> EnvoyResource:
+    return {"response_flag_filter": {"flags": list(flags)}}

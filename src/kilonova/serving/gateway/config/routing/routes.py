@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from kilonova.api.durations import parse_duration
 from kilonova.api.serving import Route, RouteBackend
+from kilonova.serving.gateway.config.filters.grpc_status import build_grpc_status
 from kilonova.serving.gateway.config.filters.hold import build_hold, build_no_hold
 from kilonova.serving.gateway.config.inputs import GatewayInputs, has_port, list_placed_models
 from kilonova.serving.gateway.config.routing.actions import build_action
@@ -14,6 +15,7 @@ from kilonova.serving.gateway.config.routing.refusals import (
     build_unknown_routes,
 )
 from kilonova.serving.gateway.config.routing.service_answers import build_answer_routes
+from kilonova.serving.gateway.config.upstream.circuit_breakers import can_overflow
 from kilonova.serving.gateway.model import EnvoyResource
 from kilonova.serving.gateway.stat_names import SERVER_PORTS, ServerPort
 
@@ -121,6 +123,11 @@ def _build_backend_route(
         "match": match,
         "route": build_action(inputs, route, port, available),
     }
+    filters: dict[str, EnvoyResource] = {}
+    if any(can_overflow(inputs.get_group(each.server)) for each in available):
+        filters |= build_grpc_status()
     if len(available) == 1 and inputs.is_starting(available[0].server):
-        built["typed_per_filter_config"] = build_hold(inputs, available[0].server)
+        filters |= build_hold(inputs, available[0].server)
+    if filters:
+        built["typed_per_filter_config"] = filters
     return built

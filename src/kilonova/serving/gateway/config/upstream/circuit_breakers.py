@@ -25,8 +25,10 @@ def build_circuit_breakers(group: ServerGroup, port: ServerPort, servers: int) -
     Envoy has connections of its own, so the limit is one of each thread.
     """
     thresholds = build_unlimited()
-    if group.max_queued is not None:
-        thresholds["max_pending_requests"] = group.max_queued * max(1, servers)
+    if can_overflow(group):
+        # A request waits while its connection is made, too: those do not count as queued.
+        per_server = (group.max_queued or 0) + (group.max_in_flight or 0)
+        thresholds["max_pending_requests"] = per_server * max(1, servers)
     breakers: EnvoyResource = {"thresholds": [thresholds]}
     if group.max_in_flight is not None:
         connections = group.max_in_flight if port == "http" else 1
@@ -35,5 +37,6 @@ def build_circuit_breakers(group: ServerGroup, port: ServerPort, servers: int) -
 
 
 def can_overflow(group: ServerGroup) -> bool:
-    """Whether requests may be refused because too many wait."""
-    return group.max_queued is not None
+    """Whether requests may be refused because too many wait: none waits without a limit of those in
+    flight."""
+    return group.max_queued is not None and group.max_in_flight is not None
