@@ -19,7 +19,7 @@ from kilonova.serving.resources import SECRETS
 _log = get_logger(__name__)
 
 POLL_SECONDS = 10.0
-_FIRST_RETRY_SECONDS = 0.2
+_FIRST_RETRY_SECONDS = 0.1
 
 
 @dataclass(slots=True)

@@ -69,10 +69,11 @@ class GatewayConnections:
         )
 
     def are_all_here(self, key: ServiceKey) -> bool:
-        """Whether all ready gateways of the service are connected to this process."""
+        """Whether all ready gateways of the service, and at least one, are connected to this
+        process."""
         published = self._publications.get(key)
         here = {each.node for each in self._connections.get(key, ())}
-        return published is not None and published.ready_gateways <= here
+        return published is not None and bool(here) and published.ready_gateways <= here
 
     @contextmanager
     def open(self, key: ServiceKey, node: str) -> Generator[Connection]:

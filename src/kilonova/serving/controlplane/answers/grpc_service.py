@@ -12,7 +12,7 @@ from kilonova.serving.controlplane.ads.service import get_refusal_code
 from kilonova.serving.controlplane.answers.service_answers import NoAnswer, ServiceAnswers
 from kilonova.serving.controlplane.authentication import Authenticator, CallRefused
 from kilonova.serving.controlplane.holds.answer import HoldOutcome
-from kilonova.serving.controlplane.holds.requests import HoldsEnded
+from kilonova.serving.controlplane.holds.requests import HoldUnavailable
 from kilonova.serving.gateway.model import ServiceKey
 from kilonova.serving.grpc import inference_pb2 as pb
 from kilonova.serving.grpc.inference_grpc import GRPCInferenceServiceServicer
@@ -115,8 +115,8 @@ async def _answer(asked: Awaitable[A], context: Context) -> A:
     except NoAnswer as error:
         await context.abort(_get_code(error), str(error))
         raise
-    except HoldsEnded:
-        await context.abort(grpc.StatusCode.UNAVAILABLE, "the control plane is stopping")
+    except HoldUnavailable as error:
+        await context.abort(grpc.StatusCode.UNAVAILABLE, str(error))
         raise
 
 

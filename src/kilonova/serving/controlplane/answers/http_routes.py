@@ -11,7 +11,7 @@ from kilonova.serving.controlplane.answers.json_forms import encode_message
 from kilonova.serving.controlplane.answers.service_answers import NoAnswer, ServiceAnswers
 from kilonova.serving.controlplane.authentication import Authenticator, CallRefused
 from kilonova.serving.controlplane.holds.answer import HoldOutcome
-from kilonova.serving.controlplane.holds.requests import HoldsEnded
+from kilonova.serving.controlplane.holds.requests import HoldUnavailable
 from kilonova.serving.gateway.model import ServiceKey
 
 
@@ -44,8 +44,8 @@ class HttpAnswers:
         except NoAnswer as error:
             status = {None: 404, HoldOutcome.FULL: 429}.get(error.outcome, 503)
             return _reply_error(status, str(error))
-        except HoldsEnded:
-            return _reply_error(503, "the control plane is stopping")
+        except HoldUnavailable as error:
+            return _reply_error(503, str(error))
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             return _reply_error(400, f"the request is no valid JSON: {error}")
 

@@ -22,6 +22,8 @@ _UNACKNOWLEDGED_SECONDS = 2.0
 _OTHER_REPLICA_SECONDS = 1.0
 """How long a request is held after a server is ready, if some gateway is connected to another
 replica of the control plane: what it acknowledged is not known here."""
+_RECONNECT_SECONDS = 5.0
+"""After a start, gateways connect again within this time, each in its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +47,8 @@ class Gateways(Protocol):
         ...
 
 
-class HoldsEnded(Exception):
-    """The process stops: the gateway is to ask another one, or this one again."""
+class HoldUnavailable(Exception):
+    """The gateway is to ask again: the process stops, or does not know the service yet."""
 
 
 @dataclass(slots=True)
@@ -72,6 +74,8 @@ class HeldRequestQueue:
         self._holds: dict[Wanted, _Hold] = {}
         self._listeners: list[Listener] = []
         self._is_stopped = False
+        self._reconnected_at: float | None = None
+        """When all gateways are expected to be connected, on the clock of the loop."""
 
     def count(self, key: ServiceKey, group: str) -> int:
         """The requests that are held for a group."""
@@ -86,9 +90,9 @@ class HeldRequestQueue:
         self._listeners.append(listener)
 
     async def hold(self, wanted: Wanted) -> HoldOutcome:
-        """Wait for a server. `HoldsEnded` if the process stops."""
-        if self._is_stopped:
-            raise HoldsEnded
+        """Wait for a server; `HoldUnavailable` if that cannot be said here and now."""
+        if self._is_stopped or self._publications.get(wanted.key) is None:
+            raise HoldUnavailable("the control plane is starting or stopping")
         limits = self._find_limits(wanted)
         if limits is None:
             return HoldOutcome.NO_SERVER
@@ -104,6 +108,8 @@ class HeldRequestQueue:
     def update(self, key: ServiceKey) -> None:
         """Let the requests of a service go that have a server now; call it whenever the service
         changed or a gateway acknowledged something."""
+        if self._reconnected_at is None:
+            self._reconnected_at = asyncio.get_running_loop().time() + _RECONNECT_SECONDS
         for wanted, held in list(self._holds.items()):
             if wanted.key == key:
                 self._update_hold(wanted, held)
@@ -114,7 +120,7 @@ class HeldRequestQueue:
         for held in self._holds.values():
             for future in held.waiting:
                 if not future.done():
-                    future.set_exception(HoldsEnded())
+                    future.set_exception(HoldUnavailable("the control plane is stopping"))
 
     async def _wait(self, wanted: Wanted, seconds: float) -> HoldOutcome:
         future = asyncio.get_running_loop().create_future()
@@ -145,13 +151,19 @@ class HeldRequestQueue:
         elif self._is_known_to_gateways(wanted.key):
             _release(held, HoldOutcome.READY)
         elif held.timer is None:
-            knows = self._gateways.have_endpoints(wanted.key)
-            delay = _OTHER_REPLICA_SECONDS if knows else _UNACKNOWLEDGED_SECONDS
             loop = asyncio.get_running_loop()
-            held.timer = loop.call_later(delay, _release, held, HoldOutcome.READY)
+            latest = loop.time() + self._get_patience(wanted.key)
+            held.timer = loop.call_at(latest, _release, held, HoldOutcome.READY)
 
     def _is_known_to_gateways(self, key: ServiceKey) -> bool:
         return self._gateways.have_endpoints(key) and self._gateways.are_all_here(key)
+
+    def _get_patience(self, key: ServiceKey) -> float:
+        """How long to wait for gateways that did not acknowledge, or are not connected."""
+        if not self._gateways.have_endpoints(key):
+            return _UNACKNOWLEDGED_SECONDS
+        still = (self._reconnected_at or 0.0) - asyncio.get_running_loop().time()
+        return max(_OTHER_REPLICA_SECONDS, still)
 
     def _has_server(self, wanted: Wanted) -> bool:
         published = self._publications.get(wanted.key)

@@ -12,7 +12,7 @@ from kilonova.serving.controlplane.ads.messages import decode_check, encode_chec
 from kilonova.serving.controlplane.ads.service import get_refusal_code
 from kilonova.serving.controlplane.authentication import Authenticator, CallRefused
 from kilonova.serving.controlplane.holds.answer import CheckAnswer, build_check_answer
-from kilonova.serving.controlplane.holds.requests import HeldRequestQueue, HoldsEnded, Wanted
+from kilonova.serving.controlplane.holds.requests import HeldRequestQueue, HoldUnavailable, Wanted
 from kilonova.serving.gateway.control_plane_calls import GROUP_EXTENSION, MODEL_EXTENSION
 
 NAME = "envoy.service.auth.v3.Authorization"
@@ -49,7 +49,7 @@ class HoldService:
         except CallRefused as error:
             await context.abort(get_refusal_code(error), str(error))
             raise
-        except HoldsEnded:
-            await context.abort(grpc.StatusCode.UNAVAILABLE, "the control plane is stopping")
+        except HoldUnavailable as error:
+            await context.abort(grpc.StatusCode.UNAVAILABLE, str(error))
             raise
         return build_check_answer(outcome, wanted.group, _RETRY_AFTER_SECONDS)
