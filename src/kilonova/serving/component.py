@@ -16,6 +16,13 @@ COMPONENTS = (
             help="Run inference services.",
             build="kilonova.serving.embedded:build_embedded_serving",
         ),
+        process=ProcessPart(
+            name="serving",
+            command="kilonova.serving.process.command:serving",
+            lease="kilonova-serving",
+            deploy="deploy/serving",
+        ),
+        examples=("examples/serving",),
     ),
     Component(
         name="serving-admission",

@@ -14,6 +14,7 @@ from typing import Any
 from kilonova.fleet.admission import CONFIGURATION_NAME as FLEET_CONFIGURATION_NAME
 from kilonova.gpu.admission import CONFIGURATION_NAME as GPU_CONFIGURATION_NAME
 from kilonova.instances.admission import CONFIGURATION_NAME as INSTANCES_CONFIGURATION_NAME
+from kilonova.serving.admission import CONFIGURATION_NAME as SERVING_CONFIGURATION_NAME
 from kilonova.workloads.admission import CONFIGURATION_NAME
 from tests.harness.access import ServerAccess
 from tests.harness.server_process import ServerProcess
@@ -25,6 +26,7 @@ _CONFIGURATIONS = (
     GPU_CONFIGURATION_NAME,
     INSTANCES_CONFIGURATION_NAME,
     FLEET_CONFIGURATION_NAME,
+    SERVING_CONFIGURATION_NAME,
 )
 
 
@@ -90,7 +92,7 @@ def component_process(
 
 
 def delete_webhook_configurations(access: ServerAccess) -> None:
-    """Allow sets, GPU objects, instances and fleets to be stored without an operator again."""
+    """Let objects of all components be stored without an operator again."""
     for kind in ("mutating", "validating"):
         for name in _CONFIGURATIONS:
             access.request("DELETE", _WEBHOOKS.format(kind, name))
