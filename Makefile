@@ -59,6 +59,7 @@ check: $(DEV) ## Check format, lint, types, layers, and that generated tables ar
 	$(BIN)/python -m tools.crds.generate --check
 	$(BIN)/python -m tools.docs.component_pages --check
 	$(BIN)/python -m tools.grpc_stubs.generate --check
+	$(BIN)/python -m tools.supersonic_values --check
 ifneq ($(shell command -v go 2>/dev/null),)
 	$(BIN)/python -m tools.schemas.generate --check
 	$(BIN)/python -m tools.schemas.zero_values --check

@@ -14,6 +14,7 @@ from kilonova.serving.supersonic.findings import Findings
 from kilonova.serving.supersonic.keys import (
     ABSENT,
     KEYS,
+    SUBCHARTS,
     Effect,
     Path,
     ValueKey,
@@ -23,8 +24,6 @@ from kilonova.serving.supersonic.keys import (
 from kilonova.yaml_files import format_value
 
 _SERVERS, _NEW_SERVERS = "triton", "inferenceServer"
-_SUBCHARTS = (("prometheus",), ("grafana",), ("tempo",), ("opentelemetry-collector",))
-"""Below these, other keys than those of the table are those of the subcharts."""
 _CLOSED = (("prometheus", "external"),)
 _SWITCHED_SECTIONS = (
     "keda",
@@ -151,7 +150,7 @@ def _report_unknown(path: Path, findings: Findings) -> None:
     below = (each for each in KEYS if each[: len(path) - 1] == path[:-1])
     names = sorted({each[len(path) - 1] for each in below if _is_current(each)})
     near = difflib.get_close_matches(path[-1], names, n=1, cutoff=0.7)
-    is_subchart = any(path[: len(each)] == each for each in _SUBCHARTS)
+    is_subchart = any(path[: len(each)] == each for each in SUBCHARTS)
     if is_subchart and not near and not any(path[: len(each)] == each for each in _CLOSED):
         findings.warn(format_path(path), f"without effect: there is no subchart {path[0]}")
         return

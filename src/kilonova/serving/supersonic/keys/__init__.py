@@ -28,12 +28,21 @@ SECTIONS: tuple[tuple[str, tuple[ValueKey, ...]], ...] = (
 )
 """The table, in the sections of the reference."""
 
+SUBCHARTS: tuple[Path, ...] = (
+    ("prometheus",),
+    ("grafana",),
+    ("tempo",),
+    ("opentelemetry-collector",),
+)
+"""Below these, other keys than those of the table are those of the subcharts."""
+
 KEYS: dict[Path, ValueKey] = {each.path: each for _, keys in SECTIONS for each in keys}
 
 __all__ = [
     "ABSENT",
     "KEYS",
     "SECTIONS",
+    "SUBCHARTS",
     "Effect",
     "Path",
     "ValueKey",
