@@ -1,6 +1,5 @@
 """Builders of specs and states."""
 
-from collections.abc import Iterable
 from typing import Any
 
 from kilonova.api.serving import Gateway, InferenceServiceSpec, ServerGroup, ServerPorts
@@ -46,16 +45,15 @@ def build_endpoint(
 
 
 def build_state(
-    endpoints: Iterable[Endpoint] = (),
+    endpoints: list[Endpoint] | dict[str, tuple[Endpoint, ...]] | None = None,
     *,
     group: str = "main",
     control_plane: ControlPlaneAddress = CONTROL_PLANE,
     **fields: Any,
 ) -> GatewayState:
-    """The state of a gateway whose group has some servers."""
-    return GatewayState(
-        endpoints={group: tuple(endpoints)}, control_plane=control_plane, token=TOKEN, **fields
-    )
+    """The state of a gateway whose groups have some servers."""
+    by_group = endpoints if isinstance(endpoints, dict) else {group: tuple(endpoints or ())}
+    return GatewayState(endpoints=by_group, control_plane=control_plane, token=TOKEN, **fields)
 
 
 HTTP_ONLY = ServerPorts(grpc=0)

@@ -3,6 +3,7 @@
 from kilonova.serving.gateway.config.envoy_types import build_extension
 from kilonova.serving.gateway.config.filters.grpc_status import build_grpc_status_filter
 from kilonova.serving.gateway.config.filters.hold import build_hold_filter
+from kilonova.serving.gateway.config.filters.request_names import build_name_filters
 from kilonova.serving.gateway.config.inputs import GatewayInputs
 from kilonova.serving.gateway.model import EnvoyResource
 
@@ -13,6 +14,7 @@ def build_http_filters(inputs: GatewayInputs) -> list[EnvoyResource]:
     # looks up before any filter runs: if a body has to be read first, it is on every path.
     optional: EnvoyResource = {} if inputs.reads_bodies() else {"disabled": True}
     return [
+        *build_name_filters(inputs),
         build_hold_filter(inputs) | optional,
         build_grpc_status_filter() | optional,
         _build_router(),

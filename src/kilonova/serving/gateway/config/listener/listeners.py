@@ -66,7 +66,7 @@ def _build_connection_manager(inputs: GatewayInputs) -> EnvoyResource:
         "internal_address_config": {"unix_sockets": False},
         "normalize_path": True,
         "merge_slashes": False,
-        "path_with_escaped_slashes_action": "REJECT_REQUEST",
+        "path_with_escaped_slashes_action": "KEEP_UNCHANGED",
         "server_header_transformation": "PASS_THROUGH",
         "upgrade_configs": [{"upgrade_type": "websocket"}],
         "stream_error_on_invalid_http_message": True,

@@ -1,0 +1,38 @@
+"""Lua filters: the scripts beside this module, with the settings of a service."""
+
+import json
+from functools import cache
+from pathlib import Path
+
+from kilonova.serving.gateway.config.envoy_types import build_extension
+from kilonova.serving.gateway.model import EnvoyResource
+
+_SCRIPTS = Path(__file__).parent / "lua"
+
+LuaValue = str | int | bool
+
+
+def build_lua_filter(script: str, settings: dict[str, LuaValue]) -> EnvoyResource:
+    """The filter of a script, which finds its settings in the global `SETTINGS`."""
+    pairs = ", ".join(f"{name} = {_format(value)}" for name, value in settings.items())
+    return build_extension(
+        script.replace("_", "-"),
+        "envoy.extensions.filters.http.lua.v3.Lua",
+        default_source_code={
+            "inline_string": f"local SETTINGS = {{ {pairs} }}\n{_read_script(script)}"
+        },
+        stat_prefix=script,
+    )
+
+
+@cache
+def _read_script(name: str) -> str:
+    return (_SCRIPTS / f"{name}.lua").read_text(encoding="utf-8")
+
+
+def _format(value: LuaValue) -> str:
+    """A literal of Lua."""
+    if isinstance(value, str):
+        # JSON's escapes of quotes, backslashes and line breaks are Lua's, too.
+        return json.dumps(value, ensure_ascii=False)
+    return str(value).lower()

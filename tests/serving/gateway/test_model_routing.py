@@ -1,0 +1,224 @@
+"""Requests go to the group of their model, by whichever protocol names it."""
+
+import asyncio
+import json
+
+import grpc
+import pytest
+
+from kilonova.api.serving import (
+    HeaderMatch,
+    Model,
+    ModelPlacement,
+    Route,
+    RouteBackend,
+)
+from kilonova.serving.gateway.config import render_gateway
+from kilonova.serving.gateway.model import GatewayState
+from tests.serving.gateway.support.clients import (
+    SERVICE,
+    build_infer,
+    call,
+    open_channel,
+    open_session,
+    try_call,
+)
+from tests.serving.gateway.support.control_plane import run_control_plane
+from tests.serving.gateway.support.envoy_gateway import KEY, run_gateway
+from tests.serving.gateway.support.services import (
+    build_gateway,
+    build_group,
+    build_spec,
+    build_state,
+)
+from tests.serving.gateway.support.upstreams import run_upstream
+from tests.serving.gateway.support.waiting import wait_until, wait_until_answer
+
+
+def build_two_groups(**fields):
+    return build_spec(
+        build_group("first"),
+        build_group("second"),
+        routes=(Route(backends=(RouteBackend("second"),), models=("resnet", "bert/v2")),),
+        gateway=build_gateway(**fields),
+    )
+
+
+async def test_model_of_each_protocol_chooses_the_group():
+    async with run_upstream("first-0") as first, run_upstream("second-0") as second:
+        spec = build_two_groups()
+        state = build_state({"first": (first.endpoint,), "second": (second.endpoint,)})
+        async with (
+            run_gateway(spec, state),
+            open_channel(spec.gateway.grpc_port) as channel,
+            open_session(spec.gateway.http_port) as session,
+        ):
+
+            async def post(path: str, body: object) -> str:
+                async with session.post(path, json=body) as reply:
+                    return await reply.text()
+
+            assert await call(channel, message=build_infer("resnet")) == b"second-0"
+            assert await call(channel, message=build_infer("other")) == b"first-0"
+            assert await call(channel, "ModelMetadata", b"\n\x06resnet") == b"second-0"
+            assert await post("/v2/models/resnet/infer", {}) == "second-0"
+            assert await post("/v2/models/resnet50/infer", {}) == "first-0"
+            assert await post("/v2/models/bert%2Fv2/infer", {}) == "second-0"
+            assert await post("/v1/chat/completions", {"model": "resnet"}) == "second-0"
+            assert await post("/v1/chat/completions", {"model": "no"}) == "first-0"
+            assert await post("/v1/chat/completions", {"model": "bert/v2"}) == "second-0"
+            assert await post("/v1/chat/completions", ["no object"]) == "first-0"
+            hidden = {
+                "metadata": {"model": "resnet", "list": [{"model": "resnet"}, '"model": "resnet"']},
+                "messages": [{"role": "user", "content": '{"model": "resnet", \\'}],
+                "model": "other",
+            }
+            assert await post("/v1/chat/completions", hidden) == "first-0"
+            assert await post("/v1/chat/completions", hidden | {"model": "resnet"}) == "second-0"
+            assert json.loads(second.received[-1].body) == hidden | {"model": "resnet"}
+
+
+async def test_clients_cannot_name_the_model_in_our_header():
+    async with run_upstream("first-0") as first, run_upstream("second-0") as second:
+        spec = build_two_groups()
+        state = build_state({"first": (first.endpoint,), "second": (second.endpoint,)})
+        async with run_gateway(spec, state), open_session(spec.gateway.http_port) as session:
+            async with session.get("/v2", headers={"x-kilonova-model": "resnet"}) as reply:
+                assert await reply.text() == "first-0"
+            assert "x-kilonova-model" not in {name.lower() for name in first.received[-1].headers}
+
+
+async def test_messages_of_a_stream_are_sent_on_one_by_one():
+    async with run_upstream("first-0") as first, run_upstream("second-0") as second:
+        spec = build_two_groups()
+        state = build_state({"first": (first.endpoint,), "second": (second.endpoint,)})
+        async with run_gateway(spec, state), open_channel(spec.gateway.grpc_port) as channel:
+            stream = channel.stream_stream(f"{SERVICE}/ModelStreamInfer")(timeout=20)
+            for _ in range(3):
+                await stream.write(build_infer("resnet"))
+                assert await stream.read() == b"second-0"
+            await stream.done_writing()
+            assert await stream.read() is grpc.aio.EOF
+
+
+async def test_large_message_of_a_model_reaches_its_group():
+    async with run_upstream("first-0") as first, run_upstream("second-0") as second:
+        spec = build_two_groups()
+        state = build_state({"first": (first.endpoint,), "second": (second.endpoint,)})
+        async with run_gateway(spec, state), open_channel(spec.gateway.grpc_port) as channel:
+            message = build_infer("resnet", size=40_000_000)
+            assert await call(channel, message=message) == b"second-0"
+            assert second.received[-1].body == message
+
+
+@pytest.mark.parametrize(
+    "message",
+    [b"\xff\xff\xff", b"\x0a\x05ab", b"\x08\x01", b""],
+    ids=["junk", "cut", "type", "none"],
+)
+async def test_message_that_is_none_is_an_error_of_the_client(message):
+    async with run_upstream("first-0") as first:
+        spec = build_two_groups()
+        async with (
+            run_gateway(spec, build_state({"first": (first.endpoint,)})) as gateway,
+            open_channel(spec.gateway.grpc_port) as channel,
+        ):
+            status, _ = await try_call(channel, message=message)
+            assert status in (grpc.StatusCode.OK, grpc.StatusCode.INVALID_ARGUMENT)
+            assert await call(channel, message=build_infer("other")) == b"first-0"
+            assert gateway.process.is_running()
+
+
+async def test_headers_choose_the_group():
+    async with run_upstream("first-0") as first, run_upstream("second-0") as second:
+        spec = build_spec(
+            build_group("first"),
+            build_group("second"),
+            routes=(
+                Route(backends=(RouteBackend("second"),), headers=(HeaderMatch("x-team", "a"),)),
+                Route(backends=(RouteBackend("second"),), headers=(HeaderMatch("x-beta"),)),
+            ),
+            gateway=build_gateway(),
+        )
+        state = build_state({"first": (first.endpoint,), "second": (second.endpoint,)})
+        async with run_gateway(spec, state), open_channel(spec.gateway.grpc_port) as channel:
+            assert await call(channel, metadata=[("x-team", "a")]) == b"second-0"
+            assert await call(channel, metadata=[("x-team", "b")]) == b"first-0"
+            assert await call(channel, metadata=[("x-beta", "1")]) == b"second-0"
+
+
+async def test_weights_split_the_requests():
+    async with run_upstream("first-0") as first, run_upstream("second-0") as second:
+        backends = (RouteBackend("first", 9), RouteBackend("second", 1))
+        spec = build_spec(
+            build_group("first"),
+            build_group("second"),
+            routes=(Route(backends=backends),),
+            gateway=build_gateway(),
+        )
+        both = build_state({"first": (first.endpoint,), "second": (second.endpoint,)})
+        async with (
+            run_gateway(spec, both) as gateway,
+            open_channel(spec.gateway.grpc_port) as channel,
+        ):
+            await asyncio.gather(*(call(channel) for _ in range(400)))
+            assert 10 < len(second.received) < 90
+            gateway.apply(spec, build_state({"second": (second.endpoint,)}))
+
+            async def ask_often() -> set[bytes]:
+                return set(await asyncio.gather(*(call(channel) for _ in range(20))))
+
+            await wait_until_answer(ask_often, {b"second-0"})
+
+
+async def test_placed_model_goes_to_a_server_that_has_it():
+    async with run_upstream("a") as a, run_upstream("b") as b, run_control_plane() as control_plane:
+        models = tuple(Model(name, min_copies=0) for name in ("x", "y", "z"))
+        spec = build_spec(
+            build_group(model_placement=ModelPlacement(models=models)), gateway=build_gateway()
+        )
+
+        def build(*models_of_b: str) -> GatewayState:
+            return build_state(
+                [
+                    a.build_endpoint(models=frozenset({"x"})),
+                    b.build_endpoint(models=frozenset(models_of_b)),
+                ],
+                control_plane=control_plane.address,
+            )
+
+        async with (
+            run_gateway(spec, build("x", "y")) as gateway,
+            open_channel(spec.gateway.grpc_port) as channel,
+            open_session(spec.gateway.http_port) as session,
+        ):
+            for _ in range(10):
+                assert await call(channel, message=build_infer("y")) == b"b"
+                async with session.get("/v2/models/y") as reply:
+                    assert await reply.text() == "b"
+            served = await asyncio.gather(
+                *(call(channel, message=build_infer("x")) for _ in range(20))
+            )
+            assert set(served) == {b"a", b"b"}
+            unknown = await asyncio.gather(
+                *(call(channel, message=build_infer("unknown")) for _ in range(20))
+            )
+            assert set(unknown) == {b"a", b"b"}, "any server says that it does not know it"
+
+            held = asyncio.ensure_future(call(channel, message=build_infer("z")))
+            await wait_until(lambda: bool(control_plane.checks))
+            assert control_plane.checks == [{"group": "main", "model": "z"}]
+            gateway.apply(spec, build("x", "y", "z"))
+            await wait_until_answer(
+                lambda: gateway.read_stat("http.ingress_grpc.rds.gateway.config_reload"), 2
+            )
+            control_plane.release()
+            assert await held == b"b"
+            assert await call(channel, message=build_infer("z")) == b"b"
+            assert len(control_plane.checks) == 1
+
+
+async def test_service_without_models_in_its_routes_reads_no_bodies():
+    listener = render_gateway(KEY, build_spec(), build_state()).listeners["gateway"]
+    assert "lua" not in json.dumps(listener)
+    assert "grpc_field_extraction" not in json.dumps(listener)
