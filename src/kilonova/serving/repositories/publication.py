@@ -1,0 +1,93 @@
+"""Makes complete files visible: each model as a whole. Blocking."""
+
+import os
+import shutil
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from kilonova.serving.repositories.contents import Contents
+from kilonova.serving.repositories.errors import RepositoryError
+from kilonova.serving.repositories.layouts import SNAPSHOT_FILE, WHOLE_REPOSITORY, find_model
+from kilonova.serving.repositories.record import (
+    DownloadedFile,
+    Record,
+    read_record,
+    write_record,
+)
+from kilonova.serving.repositories.staging import Staging
+
+
+def publish(
+    staging: Staging, source: str, contents: Contents, files: Mapping[str, DownloadedFile]
+) -> None:
+    """Publish a download whose files are all complete, either in the staging folder or already in
+    the directory; remove models of the former one that are not part of it."""
+    former = read_record(staging.target)
+    gone = {*former.models, *former.replaced} - {*contents.models, WHOLE_REPOSITORY}
+    record = Record(source, contents.digest, dict(files), contents.models, tuple(sorted(gone)))
+    _check_foreign(staging, contents.models, {*former.models, *former.replaced})
+    # From here on it is known what of the directory is ours, also after a crash.
+    write_record(staging.target, record)
+    for model in contents.models:
+        own = [path for path in files if find_model(path, contents.models) == model]
+        if model == WHOLE_REPOSITORY:
+            _publish_files(staging, own)
+        else:
+            _publish_model(staging, model, own, former)
+    _publish_files(staging, [path for path in files if find_model(path, contents.models) is None])
+    for path in [*gone, *_list_former_files(former, contents, files)]:
+        staging.take_away(path)
+    write_record(staging.target, Record(source, contents.digest, dict(files), contents.models))
+    staging.remove()
+
+
+def _check_foreign(staging: Staging, models: Iterable[str], known: set[str]) -> None:
+    """Refuse to replace a folder that something else put there."""
+    for model in models:
+        place = staging.target / model
+        is_foreign = model != WHOLE_REPOSITORY and model not in known and place.exists()
+        if place.is_symlink() or is_foreign:
+            problem = "it exists, and no former download made it"
+            raise RepositoryError(str(place), problem, "remove it, or pull into another directory")
+
+
+def _publish_model(staging: Staging, model: str, own: list[str], former: Record) -> None:
+    """Replace the folder of a model, unless all its files are there and no others."""
+    fresh = [path for path in own if staging.locate(path).exists()]
+    before = {path for path in former.files if path.startswith(f"{model}/")}
+    if not fresh and before == set(own) and (staging.target / model).is_dir():
+        return
+    for path in own:
+        if path not in fresh:
+            # The same content as before: the new folder shares it with the one it replaces.
+            place = staging.locate(path)
+            place.parent.mkdir(parents=True, exist_ok=True)
+            _share(staging.target / path, place)
+    staging.replace(model)
+
+
+def _share(source: Path, target: Path) -> None:
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copyfile(source, target)  # a file system without hard links
+
+
+def _publish_files(staging: Staging, paths: Iterable[str]) -> None:
+    """Publish files one by one; the one by which a model is known comes last."""
+    for path in sorted(paths, key=lambda each: (each == SNAPSHOT_FILE, each)):
+        if staging.locate(path).exists():
+            staging.replace(path)
+
+
+def _list_former_files(
+    former: Record, contents: Contents, files: Mapping[str, DownloadedFile]
+) -> list[str]:
+    """Files of the former download that stand beside models, and are not part of this one."""
+    return [
+        path
+        for path in former.files
+        if path not in files
+        and find_model(path, [m for m in former.models if m]) is None
+        and find_model(path, [m for m in contents.models if m]) is None
+    ]
