@@ -39,6 +39,7 @@ class Upstream:
     """Instead of its name."""
     grpc_gate: asyncio.Event = field(default_factory=asyncio.Event)
     """Set, unless calls of gRPC are to wait."""
+    is_healthy: bool = True
     in_flight: int = 0
     most_in_flight: int = 0
 
@@ -91,7 +92,7 @@ async def run_upstream(name: str = "main-0") -> AsyncGenerator[Upstream]:
 
 async def _answer(upstream: Upstream, request: web.Request) -> web.StreamResponse:
     if request.path in HEALTH_PATHS:
-        return web.Response(text="ready")
+        return web.Response(status=200 if upstream.is_healthy else 503)
     body = await request.read()
     upstream.received.append(ReceivedRequest(request.path_qs, dict(request.headers), body))
     if upstream.http_answer is not None:
