@@ -12,9 +12,10 @@ from tests.serving.controlplane.support.control_plane_cluster import (
     KEY,
     ControlPlaneCluster,
     control_plane_cluster,
+    group_of,
     scaled_from_zero,
 )
-from tests.serving.controlplane.support.model_servers import Ports
+from tests.serving.controlplane.support.model_servers import Ports, run_model_server
 from tests.serving.controlplane.support.traffic import (
     infer,
     open_session,
@@ -93,6 +94,27 @@ async def test_held_requests_outlive_a_restart_of_the_control_plane() -> None:
                 await _wait_for_held(cluster, 1)
                 await cluster.start_server("web-main-0", ports)
                 assert (await held).id == "web-main-0"
+
+
+async def test_request_for_a_model_on_demand_waits_until_a_server_has_loaded_it() -> None:
+    async with control_plane_cluster() as cluster:
+        ports = Ports()
+        placement = {"models": [{"name": "add"}, {"name": "bert", "minCopies": 0}]}
+        await cluster.create_service(group_of(ports, modelPlacement=placement))
+        server = await cluster.stack.enter_async_context(run_model_server("web-main-0", ports))
+        loaded = "serving.kilonova.dev/loaded-models"
+        await cluster.add_pod(server, annotations={loaded: '["add"]'})
+        await cluster.start_gateway()
+        assert cluster.control_plane is not None
+        held = cluster.control_plane.held
+        async with open_stub(cluster.grpc_port) as stub:
+            assert (await stub.model_infer(infer("add"), timeout=5)).id == "web-main-0"
+            waiting = asyncio.ensure_future(stub.model_infer(infer("bert"), timeout=10))
+            await _wait_for_held(cluster, 1)
+            assert held.requested(KEY, "main") == {"bert"}
+            await cluster.annotate_pod("web-main-0", {loaded: '["add", "bert"]'})
+            assert (await waiting).id == "web-main-0"
+        assert held.requested(KEY, "main") == frozenset()
 
 
 async def test_client_that_gives_up_is_no_longer_held() -> None:

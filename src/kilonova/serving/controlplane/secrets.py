@@ -77,9 +77,7 @@ class ReferencedSecrets:
         loop = asyncio.get_running_loop()
         while True:
             self._changed.clear()
-            due = [key for key, each in self._references.items() if each.due <= loop.time()]
-            for key in due:
-                await self._read(key)
+            await self.read_due()
             next_due = min((each.due for each in self._references.values()), default=None)
             timeout = None if next_due is None else max(0.0, next_due - loop.time())
             try:
@@ -87,6 +85,12 @@ class ReferencedSecrets:
                     await self._changed.wait()
             except TimeoutError:
                 continue
+
+    async def read_due(self) -> None:
+        """Read those that are due now."""
+        now = asyncio.get_running_loop().time()
+        for key in [key for key, each in self._references.items() if each.due <= now]:
+            await self._read(key)
 
     async def _read(self, key: Key) -> None:
         content: SecretData | str | None

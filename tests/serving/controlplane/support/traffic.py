@@ -62,7 +62,7 @@ class Traffic:
 
 @contextlib.asynccontextmanager
 async def steady_traffic(
-    grpc_port: int, *, clients: int = 4, pause: float = 0.002
+    grpc_port: int, *, clients: int = 4, pause: float = 0.002, model: str = "add"
 ) -> AsyncGenerator[Traffic]:
     """Clients that send one request after another."""
     traffic = Traffic()
@@ -71,7 +71,7 @@ async def steady_traffic(
         async with open_stub(grpc_port) as stub:
             while True:
                 try:
-                    answer = await stub.model_infer(infer(), timeout=10)
+                    answer = await stub.model_infer(infer(model), timeout=10)
                     traffic.served[answer.id] += 1
                 except grpc.aio.AioRpcError as error:
                     traffic.errors.append(f"{error.code().name}: {error.details()}")
