@@ -1,6 +1,6 @@
 """The registration of inference services."""
 
-from kilonova.component import Component, EmbeddedPart, ProcessPart
+from kilonova.component import Command, Component, EmbeddedPart, ProcessPart
 
 COMPONENTS = (
     Component(
@@ -22,6 +22,7 @@ COMPONENTS = (
             lease="kilonova-serving",
             deploy="deploy/serving",
         ),
+        commands=(Command("serve", "kilonova.serving.commands.app:app"),),
         examples=("examples/serving",),
     ),
     Component(

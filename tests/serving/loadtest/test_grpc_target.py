@@ -119,8 +119,8 @@ async def test_request_in_json_is_sent_as_tensors() -> None:
 @pytest.mark.parametrize(
     ("body", "problem"),
     [
-        ({}, "--data, request 1: inputs: is missing"),
-        ({"inputs": []}, "--data, request 1: inputs: a list is invalid"),
+        ({}, "--body, request 1: inputs: is missing"),
+        ({"inputs": []}, "--body, request 1: inputs: a list is invalid"),
         (
             {"inputs": [{"name": "A", "datatype": "FP4", "shape": [1], "data": [1]}]},
             "inputs\\[0\\].datatype: FP4 is unknown: choose from BOOL",

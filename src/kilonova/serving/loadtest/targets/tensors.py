@@ -157,7 +157,7 @@ def _generate(
     if values is None:
         raise CommandFailed(
             f"input {tensor.name} is of the unknown type {tensor.data_type}: give requests by "
-            "--data"
+            "--body"
         )
     return Tensor(tensor.name, tensor.data_type, shape, tuple(values))
 

@@ -85,7 +85,7 @@ async def build_v2_grpc_target(address: Address, options: TargetOptions) -> V2Gr
         model = options.model or await _find_model(stub, metadata)
         if options.bodies:
             inputs = [
-                parse_request(body, f"--data, request {number}")
+                parse_request(body, f"--body, request {number}")
                 for number, body in enumerate(options.bodies, 1)
             ]
         else:

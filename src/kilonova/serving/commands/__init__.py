@@ -1,0 +1,1 @@
+"""The commands of `kilonova` for inference services and model servers."""

@@ -1,0 +1,131 @@
+"""Applies objects, and waits until services are ready."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+from kilonova.api.json import JsonObject
+from kilonova.api.serving import InferenceService
+from kilonova.component.failure import CommandFailed
+from kilonova.kube import Client, NotFound
+from kilonova.kube.status import find_condition
+from kilonova.serving.commands.apply.manifests import AppliedObject, ServeManifests
+from kilonova.serving.commands.cluster_access import get_service, no_such_kind
+
+_POLL_SECONDS = 0.3
+_SETTLED = ("Ready", "Idle")
+
+Sleep = Callable[[float], Awaitable[None]]
+
+
+async def apply_objects(
+    client: Client, manifests: ServeManifests, *, dry_run: bool = False
+) -> list[str]:
+    """Apply by server-side apply; a line for each object says what happened, or would happen."""
+    return [await _apply(client, each, dry_run) for each in manifests.objects]
+
+
+async def wait_until_ready(
+    client: Client,
+    services: Sequence[AppliedObject],
+    timeout: float,
+    report: Callable[[str], None],
+    sleep: Sleep = asyncio.sleep,
+) -> list[InferenceService]:
+    """Wait for all services; `report` is told what each waits for, whenever that changes.
+
+    `CommandFailed` after `timeout` seconds, or at once for a service that has failed.
+    """
+    clock = asyncio.get_running_loop().time
+    deadline = clock() + timeout
+    told: dict[str, str] = {}
+    while True:
+        found = [await get_service(client, each.name, each.namespace) for each in services]
+        waiting = [each for each in found if not _is_settled(each)]
+        for each in waiting:
+            reason = describe_wait(each)
+            if told.get(each.metadata.name) != reason:
+                told[each.metadata.name] = reason
+                report(f"{each.metadata.name}: {reason}")
+        if not waiting:
+            return found
+        failed = next((each for each in waiting if _has_failed(each)), None)
+        if failed is not None:
+            raise CommandFailed(f"{failed.metadata.name} has failed: {describe_wait(failed)}")
+        if clock() >= deadline:
+            raise CommandFailed(_describe_timeout(waiting, timeout))
+        await sleep(_POLL_SECONDS)
+
+
+def describe_wait(service: InferenceService) -> str:
+    """What a service waits for."""
+    status = service.status
+    if not _is_observed(service):
+        return "waiting for the controller"
+    accepted = find_condition(status.conditions, "ConfigurationAccepted")
+    if accepted is not None and accepted.status == "False":
+        return f"{accepted.reason}: {accepted.message}"
+    ready = find_condition(status.conditions, "Ready")
+    if ready is None or ready.status == "True":
+        return status.phase or "Pending"
+    return f"{ready.reason}: {ready.message}"
+
+
+async def _apply(client: Client, wanted: AppliedObject, dry_run: bool) -> str:
+    resource = wanted.resource.as_type(dict[str, Any])
+    name, namespace = wanted.name, wanted.namespace
+    try:
+        before = await client.get(resource, name, namespace)
+    except NotFound:
+        before = None
+    try:
+        after = await client.apply(resource, name, wanted.body, namespace, dry_run=dry_run)
+    except NotFound as error:
+        if "namespaces" in error.message:
+            raise CommandFailed(
+                f"namespace {namespace} does not exist: `kubectl create namespace {namespace}`"
+            ) from error
+        raise no_such_kind() from error
+    outcome = "created"
+    if before is not None:
+        outcome = "unchanged" if _select_wanted(before) == _select_wanted(after) else "changed"
+    return f"{wanted.reference} {outcome}{' (dry run)' if dry_run else ''}"
+
+
+def _select_wanted(found: JsonObject) -> JsonObject:
+    """What users write of an object."""
+    metadata = found["metadata"]
+    content = {key: value for key, value in found.items() if key not in ("metadata", "status")}
+    return content | {key: metadata.get(key) or {} for key in ("labels", "annotations")}
+
+
+def _is_observed(service: InferenceService) -> bool:
+    observed = service.status.observed_generation
+    return observed is not None and observed >= (service.metadata.generation or 0)
+
+
+def _is_settled(service: InferenceService) -> bool:
+    return _is_observed(service) and service.status.phase in _SETTLED
+
+
+def _has_failed(service: InferenceService) -> bool:
+    return _is_observed(service) and service.status.phase == "Failed"
+
+
+def _describe_timeout(waiting: Sequence[InferenceService], timeout: float) -> str:
+    names = ", ".join(each.metadata.name for each in waiting)
+    text = f"{names} not ready after {timeout:g} s: {describe_wait(waiting[0])}"
+    if any(not _is_observed(each) for each in waiting):
+        return f"{text}; is `kilonova run serving` running?"
+    return f"{text}; `kilonova serve why {waiting[0].metadata.name}` says more"
+
+
+def format_objects(objects: Sequence[AppliedObject], output: str) -> str:
+    """The objects as YAML documents, or as a List in JSON."""
+    import msgspec
+
+    bodies: list[JsonObject] = [each.body for each in objects]
+    if output == "json":
+        listed = {"apiVersion": "v1", "kind": "List", "items": bodies}
+        return msgspec.json.format(msgspec.json.encode(listed), indent=2).decode()
+    return "---\n".join(msgspec.yaml.encode(each).decode() for each in bodies).rstrip()

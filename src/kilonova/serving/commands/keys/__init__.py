@@ -1,0 +1,1 @@
+"""`kilonova serve key`: API keys, of which the cluster has digests."""

@@ -1,0 +1,1 @@
+"""`kilonova serve list`, `show` and `why`: what services are doing."""
