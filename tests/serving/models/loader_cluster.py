@@ -68,13 +68,17 @@ class LoaderCluster:
     requests: ScriptedRequests = field(default_factory=ScriptedRequests)
 
     async def create_service(
-        self, models: list[dict[str, Any]], *, port: int, memory: str | None = None
+        self,
+        models: list[dict[str, Any]],
+        *,
+        ports: dict[str, int],
+        memory: str | None = None,
     ) -> None:
         """A service with a group whose models are placed."""
         placement: dict[str, Any] = {"models": models}
         if memory is not None:
             placement["serverMemory"] = memory
-        group = {"name": GROUP, "ports": {"http": port}, "modelPlacement": placement}
+        group = {"name": GROUP, "ports": ports, "modelPlacement": placement}
         body = {"metadata": {"name": SERVICE}, "spec": {"servers": [group]}}
         await self.client.create(SERVICES, body, NAMESPACE)
 

@@ -30,7 +30,8 @@ async def cluster_with(
         await each.start()
     try:
         async with loader_cluster() as cluster:
-            await cluster.create_service(models, port=servers[0].port, memory=memory)
+            ports = {"http": servers[0].port}
+            await cluster.create_service(models, ports=ports, memory=memory)
             for number, each in enumerate(servers):
                 await cluster.create_server(f"server-{number}", each.address)
             yield cluster
