@@ -26,6 +26,7 @@ from kilonova.serving.controlplane import build_control_plane
 from kilonova.serving.models.loader import build_model_loader
 from kilonova.serving.settings import ServingSettings
 from kilonova.serving.signals.assembly import build_signals
+from kilonova.serving.sources.releases import build_release_cache, build_release_controller
 
 COMPONENT = "kilonova-serving"
 """The reporting component of events."""
@@ -92,12 +93,28 @@ def build_serving(
         runtime_metrics=runtime_metrics,
         monotonic=monotonic,
     )
+    release_cache, release_controller = _build_releases(context)
     return Serving(
         caches,
-        (*caches.runnables, recorder, *signals.runnables, *control_plane.runnables),
         (
+            *caches.runnables,
+            *release_cache,
+            recorder,
+            *signals.runnables,
+            *control_plane.runnables,
+        ),
+        (
+            *release_controller,
             build_service_controller(context, control_plane.configurations),
             build_model_loader(context, control_plane.held),
         ),
         control_plane.prepare,
     )
+
+
+def _build_releases(context: ServingContext) -> tuple[tuple[Runnable, ...], tuple[Runnable, ...]]:
+    """ConfigMaps of services: the cache, and the controller."""
+    if not context.settings.namespace and not context.settings.releases:
+        return (), ()
+    cache = build_release_cache(context)
+    return (cache,), (build_release_controller(context, cache),)

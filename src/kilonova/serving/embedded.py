@@ -105,6 +105,7 @@ def _settings_for(context: EmbeddedContext) -> ServingSettings:
         control_plane_port=port,
         control_plane_http_port=http_port,
         on_this_machine="process-node" in context.selected,
+        releases=True,
     )
 
 

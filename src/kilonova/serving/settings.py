@@ -13,6 +13,10 @@ class ServingSettings:
     """The scheduler of servers whose template names none."""
     namespace: str = ""
     """The only namespace of the namespaced mode; empty for all."""
+    releases: bool = False
+    """Whether InferenceServices are created from ConfigMaps with the label `names.SERVICE_CONFIG`:
+    who may write these could then have pods created. In the namespaced mode they are the services,
+    in any case."""
     gateway_image: str = "docker.io/envoyproxy/envoy:v1.40.0"
     """The image of gateways whose service names none."""
     model_server_image: str = "docker.io/kilonova/kilonova:latest"

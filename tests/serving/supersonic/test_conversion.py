@@ -48,6 +48,7 @@ def test_servers_have_image_command_resources_and_placement() -> None:
             "nodeSelector": {"zone": "x"},
             "affinity": {"nodeAffinity": {}},
             "tolerations": [{"key": "k", "operator": "Exists"}],
+            "containers": [{"name": "server"}],
         },
     }
 

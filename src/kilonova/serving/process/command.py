@@ -1,10 +1,12 @@
 """The command `kilonova run serving`."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
+from kilonova.api.scheduling_names import DEFAULT_SCHEDULER_NAME
+from kilonova.component.failure import WrongUsage
 from kilonova.component.process.flags import (
     Context,
     HealthPort,
@@ -24,6 +26,25 @@ def serving(
         str,
         typer.Option(metavar="NAME", help="Namespace of its Lease and certificates."),
     ] = "kilonova-system",
+    source: Annotated[
+        Literal["inferenceservices", "configmaps"],
+        typer.Option(
+            help="Where services are: in InferenceServices of all namespaces, or in ConfigMaps of "
+            "--namespace, which needs no CRDs and no rights elsewhere."
+        ),
+    ] = "inferenceservices",
+    service: Annotated[
+        str,
+        typer.Option(metavar="NAME", help="With --source configmaps: the only service."),
+    ] = "",
+    releases: Annotated[
+        bool,
+        typer.Option(
+            "--releases/--no-releases",
+            help="Create InferenceServices from ConfigMaps, as the chart deploy/helm/supersonic "
+            "has them with mode=cluster.",
+        ),
+    ] = False,
     control_plane_host: Annotated[
         str,
         typer.Option(
@@ -76,8 +97,12 @@ def serving(
     ] = "",
     scheduler_name: Annotated[
         str,
-        typer.Option(metavar="NAME", help="Scheduler of servers whose template names none."),
-    ] = _DEFAULTS.scheduler_name,
+        typer.Option(
+            metavar="NAME",
+            help="Scheduler of servers whose template names none.  [default: "
+            f"{_DEFAULTS.scheduler_name}, with --source configmaps that of the cluster]",
+        ),
+    ] = "",
     health_port: HealthPort = None,
     leader_elect: LeaderElect = None,
     log_format: LogFormat = None,
@@ -93,26 +118,34 @@ def serving(
     Examples:
       kilonova run serving --control-plane-host 10.0.0.5
       kilonova run serving --gateway-image registry.example.com/envoy:v1.40.0
+      kilonova run serving --source configmaps --namespace team --service sonic
     """
     from kilonova.component.process.process import HEALTH_PORT, ElectionOptions, ProcessOptions
-    from kilonova.serving.process.process import LEASE, ServingOptions, run_serving
+    from kilonova.serving.process.process import ServingOptions, build_name, run_serving
 
+    namespaced = source == "configmaps"
+    if service and not namespaced:
+        raise WrongUsage("--service is for --source configmaps: leave it out")
+    name = build_name(service)
     process = ProcessOptions(
         kubeconfig=kubeconfig,
         context=context,
         namespace=namespace,
         health_port=HEALTH_PORT if health_port is None else health_port,
-        election=None if leader_elect is False else ElectionOptions(LEASE),
+        election=None if leader_elect is False else ElectionOptions(name),
         log_format=log_format,
     )
     settings = ServingSettings(
-        scheduler_name=scheduler_name,
+        scheduler_name=scheduler_name
+        or (DEFAULT_SCHEDULER_NAME if namespaced else _DEFAULTS.scheduler_name),
+        namespace=namespace if namespaced else "",
+        releases=releases,
         gateway_image=gateway_image,
         model_server_image=model_server_image,
         triton_image=triton_image,
-        control_plane_host=control_plane_host or f"{LEASE}.{namespace}.svc",
+        control_plane_host=control_plane_host or f"{name}.{namespace}.svc",
         control_plane_port=control_plane_port,
         control_plane_http_port=control_plane_http_port,
         prometheus_url=prometheus_url,
     )
-    run_serving(ServingOptions(process, settings, tls=tls, certs=certs))
+    run_serving(ServingOptions(process, settings, tls=tls, certs=certs, service=service))

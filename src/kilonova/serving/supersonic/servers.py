@@ -68,15 +68,17 @@ def normalise_resources(resources: Tree) -> Tree:
 
 
 def _build_template(values: Values, http_port: int) -> Tree:
-    container: Tree = {"name": names.SERVER_CONTAINER}
-    container.update(_build_probes(values, http_port))
-    spec: Tree = {"containers": [container]} if len(container) > 1 else {}
+    probes = _build_probes(values, http_port)
+    spec: Tree = {}
     for field in ("nodeSelector", "affinity"):
         if found := values.object(f"triton.{field}"):
             spec[field] = found
     if tolerations := values.objects("triton.tolerations"):
         spec["tolerations"] = tolerations
-    template: Tree = {"spec": spec} if spec else {}
+    template: Tree = {}
+    if spec or probes:
+        # The first container is the server; a pod has to have one.
+        template["spec"] = {**spec, "containers": [{"name": names.SERVER_CONTAINER, **probes}]}
     if annotations := values.object("triton.annotations"):
         template["metadata"] = {"annotations": _to_texts(annotations)}
     return template
