@@ -53,8 +53,9 @@ def cases(count: int, number: int) -> list[int]:
 
 async def settle(cluster: ServingCluster) -> None:
     """Wait until nothing is written any more."""
-    before = None
-    while before != (before := await list_versions(cluster)):
+    before: dict[str, str] = {}
+    while before != (after := await list_versions(cluster)):
+        before = after
         await asyncio.sleep(5)
 
 
