@@ -1,0 +1,1 @@
+"""Language models: sequences in slots, blocks of the KV cache, steps."""

@@ -1,0 +1,1 @@
+"""Models: what they are made from, and the backends that execute them."""
