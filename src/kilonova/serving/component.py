@@ -1,6 +1,6 @@
 """The registration of inference services."""
 
-from kilonova.component import Command, Component, EmbeddedPart, ProcessPart
+from kilonova.component import Command, Component, DocsPage, EmbeddedPart, ProcessPart
 
 COMPONENTS = (
     Component(
@@ -22,7 +22,17 @@ COMPONENTS = (
             lease="kilonova-serving",
             deploy="deploy/serving",
         ),
-        commands=(Command("serve", "kilonova.serving.commands.app:app"),),
+        commands=(
+            Command("serve", "kilonova.serving.commands.app:app"),
+            Command("models", "kilonova.serving.commands.models:app"),
+        ),
+        pages=(
+            DocsPage(
+                "docs/serving/models.md",
+                "Models of an inference service",
+                "repositories with checksums, and which server has which model",
+            ),
+        ),
         examples=("examples/serving",),
     ),
     Component(
