@@ -25,6 +25,7 @@ COMPONENTS = (
         commands=(
             Command("serve", "kilonova.serving.commands.app:app"),
             Command("models", "kilonova.serving.commands.models:app"),
+            Command("serve-model", "kilonova.serving.commands.serve_model:serve_model"),
         ),
         pages=(
             DocsPage(
