@@ -1,13 +1,18 @@
 """Certificates of gRPC servers and clients, renewed while they run."""
 
+from __future__ import annotations
+
 import os
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import grpc
 
 from kilonova.kube.observability.structured_logging import get_logger
-from kilonova.kube.serving.certificates import KeyPair
+
+if TYPE_CHECKING:
+    from kilonova.kube.serving.certificates import KeyPair  # loads cryptography
 
 _log = get_logger(__name__)
 
