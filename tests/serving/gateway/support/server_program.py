@@ -1,6 +1,7 @@
 """A server in a process of its own, which a test can kill.
 
-`python server_program.py NAME GRPC_PORT HTTP_PORT` answers every call of gRPC after some milliseconds, and HTTP with its name.
+`python server_program.py NAME GRPC_PORT HTTP_PORT` answers every call after some milliseconds, with
+its name.
 """
 
 import asyncio

@@ -12,6 +12,7 @@ from kilonova.serving.gateway.config.upstream.control_plane_clusters import (
     build_control_plane_cluster,
 )
 from kilonova.serving.gateway.config.upstream.endpoints import build_load_assignment
+from kilonova.serving.gateway.config.upstream.jwks_clusters import build_jwks_clusters
 from kilonova.serving.gateway.config.upstream.server_clusters import build_server_cluster
 from kilonova.serving.gateway.model import EnvoyResource, GatewayConfig, GatewayState, ServiceKey
 from kilonova.serving.gateway.stat_names import SERVER_PORTS
@@ -53,6 +54,7 @@ def _build_clusters(inputs: GatewayInputs) -> Iterator[EnvoyResource]:
             http2=False,
         )
     yield from build_answer_clusters(inputs)
+    yield from build_jwks_clusters(inputs)
 
 
 def _build_assignments(inputs: GatewayInputs) -> Iterator[EnvoyResource]:

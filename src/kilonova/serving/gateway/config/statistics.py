@@ -25,6 +25,8 @@ _LATENCY_BUCKETS_MS = (
 def build_stats_config() -> EnvoyResource:
     """The fields of the bootstrap for statistics."""
     return {
+        # Distributions are made when they are read: always of now, and nothing is done at rest.
+        "stats_flush_on_admin": True,
         "stats_config": {
             "stats_matcher": {
                 "inclusion_list": {"patterns": [{"prefix": each} for each in _KEPT_PREFIXES]}

@@ -1,6 +1,9 @@
 """The filters of every request, in their order: who is it, may it, where to."""
 
 from kilonova.serving.gateway.config.envoy_types import build_extension
+from kilonova.serving.gateway.config.filters.authentication import (
+    build_authentication_filters,
+)
 from kilonova.serving.gateway.config.filters.grpc_status import build_grpc_status_filter
 from kilonova.serving.gateway.config.filters.hold import build_hold_filter
 from kilonova.serving.gateway.config.filters.request_names import build_name_filters
@@ -14,6 +17,7 @@ def build_http_filters(inputs: GatewayInputs) -> list[EnvoyResource]:
     # looks up before any filter runs: if a body has to be read first, it is on every path.
     optional: EnvoyResource = {} if inputs.reads_bodies() else {"disabled": True}
     return [
+        *build_authentication_filters(inputs),
         *build_name_filters(inputs),
         build_hold_filter(inputs) | optional,
         build_grpc_status_filter() | optional,

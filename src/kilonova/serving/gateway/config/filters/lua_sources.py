@@ -12,15 +12,16 @@ _SCRIPTS = Path(__file__).parent / "lua"
 LuaValue = str | int | bool
 
 
-def build_lua_filter(script: str, settings: dict[str, LuaValue]) -> EnvoyResource:
-    """The filter of a script, which finds its settings in the global `SETTINGS`."""
+def build_lua_filter(
+    script: str, settings: dict[str, LuaValue], libraries: tuple[str, ...] = ()
+) -> EnvoyResource:
+    """The filter of a script, which finds its settings in `SETTINGS`, after its libraries."""
     pairs = ", ".join(f"{name} = {_format(value)}" for name, value in settings.items())
+    sources = [f"local SETTINGS = {{ {pairs} }}", *map(_read_script, (*libraries, script))]
     return build_extension(
         script.replace("_", "-"),
         "envoy.extensions.filters.http.lua.v3.Lua",
-        default_source_code={
-            "inline_string": f"local SETTINGS = {{ {pairs} }}\n{_read_script(script)}"
-        },
+        default_source_code={"inline_string": "\n".join(sources)},
         stat_prefix=script,
     )
 

@@ -4,6 +4,10 @@ from collections.abc import Iterator
 
 from kilonova.api.durations import parse_duration
 from kilonova.api.serving import Route, RouteBackend
+from kilonova.serving.gateway.config.filters.authentication import (
+    build_key_digests,
+    build_no_authentication,
+)
 from kilonova.serving.gateway.config.filters.grpc_status import build_grpc_status
 from kilonova.serving.gateway.config.filters.hold import build_hold, build_no_hold
 from kilonova.serving.gateway.config.inputs import GatewayInputs, has_port, list_placed_models
@@ -35,7 +39,9 @@ def build_routes(inputs: GatewayInputs) -> EnvoyResource:
     """
     if inputs.state.secrets.problems:
         routes = build_closed_routes()
+        filters = build_no_authentication(inputs)
     else:
+        filters = build_key_digests(inputs)
         routes = [
             *build_answer_routes(inputs),
             *_build_group_routes(inputs),
@@ -43,8 +49,10 @@ def build_routes(inputs: GatewayInputs) -> EnvoyResource:
         ]
     host: EnvoyResource = {"name": ROUTES, "domains": ["*"], "routes": routes}
     if inputs.reads_bodies():
-        host["typed_per_filter_config"] = build_no_hold()
+        filters |= build_no_hold()
         host["request_body_buffer_limit"] = inputs.spec.limits.max_body_bytes or _BODY_BUFFER_BYTES
+    if filters:
+        host["typed_per_filter_config"] = filters
     return {"name": ROUTES, "virtual_hosts": [host]}
 
 
