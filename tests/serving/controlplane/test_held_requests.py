@@ -17,6 +17,7 @@ from tests.serving.controlplane.support.control_plane_cluster import (
 )
 from tests.serving.controlplane.support.model_servers import Ports, run_model_server
 from tests.serving.controlplane.support.traffic import (
+    cancel_all,
     infer,
     open_session,
     open_stub,
@@ -125,11 +126,12 @@ async def test_client_that_gives_up_is_no_longer_held() -> None:
             open_stub(cluster.grpc_port) as stub,
             open_session(cluster.http_port) as session,
         ):
-            tasks = [asyncio.create_task(_infer(stub)), asyncio.create_task(_post(session, b"{}"))]
+            tasks: list[asyncio.Task[object]] = [
+                asyncio.create_task(_infer(stub)),
+                asyncio.create_task(_post(session, b"{}")),
+            ]
             await _wait_for_held(cluster, 2)
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            await cancel_all(tasks)
             await _wait_for_held(cluster, 0)
         assert cluster.read_metric("kilonova_serving_held_requests") == 0
 

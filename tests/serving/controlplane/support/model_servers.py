@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
-import grpc.aio
+import grpc
 from aiohttp import web
 
 from kilonova.kube.grpc import GrpcServer, ServerLimits

@@ -5,6 +5,7 @@ import contextlib
 from collections import Counter
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import aiohttp
 import grpc.aio
@@ -84,7 +85,7 @@ async def steady_traffic(
         await cancel_all(tasks)
 
 
-async def cancel_all(tasks: Sequence[asyncio.Task[None]]) -> None:
+async def cancel_all(tasks: Sequence[asyncio.Task[Any]]) -> None:
     """Cancel tasks, and wait until they have ended."""
     for task in tasks:
         task.cancel()
