@@ -117,9 +117,11 @@ def test_fields_of_a_group_override_the_runtime_and_the_template() -> None:
     [
         ({}, {}, {"httpGet": {"path": "/v2/health/ready", "port": 8000}}),
         ({"protocol": "OpenAI"}, {}, {"httpGet": {"path": "/health", "port": 8000}}),
-        ({"ports": {"http": 0}}, {}, {"tcpSocket": {"port": 8001}}),
+        ({"ports": {"http": 0}}, {}, {"grpc": {"port": 8001}}),
+        ({"ports": {"http": 0}}, {"disabled": True}, {"tcpSocket": {"port": 8001}}),
         ({}, {"path": "/ok"}, {"httpGet": {"path": "/ok", "port": 8000}}),
-        ({"protocol": "HTTP"}, {"disabled": True}, {"tcpSocket": {"port": 8000}}),
+        ({"protocol": "HTTP"}, {}, {"tcpSocket": {"port": 8000}}),
+        ({"protocol": "HTTP"}, {"path": "/ok"}, {"httpGet": {"path": "/ok", "port": 8000}}),
     ],
 )
 def test_readiness_is_that_of_the_protocol(fields: Any, gateway: Any, check: Any) -> None:

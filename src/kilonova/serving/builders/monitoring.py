@@ -2,10 +2,12 @@
 
 from collections.abc import Iterator
 
+from kilonova.api.grove import names as grove_names
 from kilonova.api.json import JsonObject
 from kilonova.api.serving import InferenceServiceSpec, names
 from kilonova.serving.builders.identity import Identity
 from kilonova.serving.builders.runtimes import list_ports
+from kilonova.serving.monitoring.relabelling import CLUSTER_RELABELLINGS
 
 _STATS_PATH = "/stats/prometheus"
 _METRICS_PATH = "/metrics"
@@ -23,6 +25,9 @@ def build_pod_monitor(identity: Identity, spec: InferenceServiceSpec) -> JsonObj
                     "path": _STATS_PATH,
                     "interval": spec.monitoring.scrape_interval,
                     "relabelings": _build_relabelings(identity),
+                    "metricRelabelings": [
+                        each.render_for_operator() for each in CLUSTER_RELABELLINGS
+                    ],
                 }
             ],
         },
@@ -47,13 +52,22 @@ def build_service_monitors(identity: Identity, spec: InferenceServiceSpec) -> It
                         "port": port,
                         "path": _METRICS_PATH,
                         "interval": spec.monitoring.scrape_interval,
-                        "relabelings": _build_relabelings(identity),
+                        "relabelings": _build_relabelings(identity, group.name),
                     }
                 ],
             },
         }
 
 
-def _build_relabelings(identity: Identity) -> list[JsonObject]:
-    """The label `release`, by which SuperSONIC's dashboards select a service."""
-    return [{"targetLabel": "release", "replacement": identity.name, "action": "replace"}]
+def _build_relabelings(identity: Identity, group: str = "") -> list[JsonObject]:
+    """Labels by which dashboards, those of SuperSONIC among them, select a service; the operator
+    itself adds `namespace` and `pod`."""
+    labels = {"release": identity.name}
+    if app := identity.metadata.labels.get(grove_names.NAME):
+        labels["app"] = app
+    if group:
+        labels["server"] = group
+    return [
+        {"targetLabel": name, "replacement": value, "action": "replace"}
+        for name, value in labels.items()
+    ]

@@ -3,14 +3,13 @@
 from collections.abc import Iterator
 
 from kilonova.api.json import JsonObject
-from kilonova.api.serving import DEFAULT_MOUNT_PATH, Gateway, ServerGroup
+from kilonova.api.serving import DEFAULT_MOUNT_PATH, Gateway, Protocol, ServerGroup
 from kilonova.serving.builders.lifecycle import get_server_delay, get_server_grace
 from kilonova.serving.settings import ServingSettings
 
-V2_READY_PATH = "/v2/health/ready"
-V2_LIVE_PATH = "/v2/health/live"
-HEALTH_PATH = "/health"
-
+_READY_PATHS: dict[Protocol, str] = {"V2": "/v2/health/ready", "OpenAI": "/health"}
+"""By protocol. Of any other HTTP server no path is known."""
+_V2_LIVE_PATH = "/v2/health/live"
 _START_SECONDS = 3600
 """How long a server may take to load its models before it is restarted."""
 
@@ -94,7 +93,7 @@ def _build_probes(group: ServerGroup, gateway: Gateway) -> JsonObject:
     }
     if group.runtime != "Custom" and group.protocol == "V2" and group.ports.http:
         probes["livenessProbe"] = {
-            "httpGet": {"path": V2_LIVE_PATH, "port": group.ports.http},
+            "httpGet": {"path": _V2_LIVE_PATH, "port": group.ports.http},
             "periodSeconds": 10,
             "failureThreshold": 6,
             "timeoutSeconds": 5,
@@ -103,11 +102,12 @@ def _build_probes(group: ServerGroup, gateway: Gateway) -> JsonObject:
 
 
 def _build_ready_check(group: ServerGroup, gateway: Gateway) -> JsonObject:
-    port = group.ports.http
-    if not port:
-        return {"tcpSocket": {"port": group.ports.grpc}}
-    check = gateway.health_check
-    if group.protocol == "HTTP" and check.disabled and not check.path:
-        return {"tcpSocket": {"port": port}}
-    path = check.path or (V2_READY_PATH if group.protocol == "V2" else HEALTH_PATH)
-    return {"httpGet": {"path": path, "port": port}}
+    """The check that the gateway makes of a server, too; a port that is open, where there is
+    none."""
+    check, ports = gateway.health_check, group.ports
+    path = check.path or _READY_PATHS.get(group.protocol, "")
+    if ports.http and path:
+        return {"httpGet": {"path": path, "port": ports.http}}
+    if not ports.http and not check.disabled:
+        return {"grpc": {"port": ports.grpc}}
+    return {"tcpSocket": {"port": ports.http or ports.grpc}}

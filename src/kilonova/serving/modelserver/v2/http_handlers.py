@@ -43,6 +43,8 @@ class V2Handlers:
             "/v2": self._guard("GET", self._get_server),
             "/v2/health/live": self._guard("GET", self._get_live),
             "/v2/health/ready": self._guard("GET", self._get_ready),
+            # As servers of the OpenAI API have it.
+            "/health": self._guard("GET", self._get_ready),
             "/v2/models/stats": self._guard("GET", self._get_statistics),
             "/v2/repository/index": self._guard("POST", self._get_index),
             "/": self._handle_model,
