@@ -7,7 +7,12 @@ import grpc
 import grpc.aio
 import pytest
 
-from kilonova.serving.gateway.control_plane_calls import SERVICE_HEADER, TOKEN_HEADER
+from kilonova.serving.gateway.control_plane_calls import (
+    SERVICE_HEADER,
+    TOKEN_HEADER,
+    build_call_headers,
+    derive_call_token,
+)
 from kilonova.serving.grpc import inference_pb2 as pb
 from tests.local.embedded_cluster import wait_for_condition
 from tests.serving.controlplane.support.control_plane_cluster import (
@@ -124,7 +129,9 @@ async def test_questions_without_the_token_of_the_gateway_are_refused() -> None:
             for metadata in (
                 (),
                 ((SERVICE_HEADER, "default/web"), (TOKEN_HEADER, "guessed")),
-                ((SERVICE_HEADER, "web"), (TOKEN_HEADER, TOKEN)),
+                # The token of the configuration is another one.
+                ((SERVICE_HEADER, "default/web"), (TOKEN_HEADER, TOKEN)),
+                ((SERVICE_HEADER, "web"), (TOKEN_HEADER, derive_call_token(TOKEN))),
             ):
                 with pytest.raises(grpc.aio.AioRpcError) as refused:
                     await stub.repository_index(
@@ -146,7 +153,7 @@ async def asked_directly():
         await cluster.create_service(group_of(ports))
         await cluster.start_server("web-main-0", ports, "add")
         await cluster.start_gateway()
-        headers = {SERVICE_HEADER: "default/web", TOKEN_HEADER: TOKEN}
+        headers = build_call_headers(KEY, TOKEN)
         base = f"http://127.0.0.1:{cluster.settings.control_plane_http_port}"
         async with aiohttp.ClientSession(base, headers=headers) as session:
             yield session

@@ -7,6 +7,7 @@ import pytest
 
 from kilonova.api.serving import Route, RouteBackend
 from kilonova.serving.controlplane.holds.answer import HoldOutcome, build_check_answer
+from kilonova.serving.gateway.control_plane_calls import TOKEN_HEADER, derive_call_token
 from tests.serving.gateway.support.clients import build_infer, call, open_channel, open_session
 from tests.serving.gateway.support.control_plane import run_control_plane
 from tests.serving.gateway.support.envoy_gateway import run_gateway
@@ -34,7 +35,7 @@ async def test_request_is_held_until_the_first_server_is_ready():
             over_http = asyncio.ensure_future(session.post("/v2/models/m/infer", data=b"{}"))
             await wait_until(lambda: len(control_plane.checks) == 2)
             assert control_plane.checks == [{"group": "main"}] * 2
-            assert control_plane.metadata["x-kilonova-gateway-token"] == TOKEN
+            assert control_plane.metadata[TOKEN_HEADER] == derive_call_token(TOKEN)
             assert control_plane.metadata["x-kilonova-service"] == "default/web"
             assert await gateway.read_stat("cluster.hold/main.upstream_rq_active") == 2
 

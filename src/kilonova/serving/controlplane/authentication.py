@@ -1,7 +1,7 @@
 """Whether a call comes from a gateway of the service that it names."""
 
 import hmac
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Protocol
 
 from kilonova.api.serving import names
@@ -12,6 +12,7 @@ from kilonova.serving.controlplane.metrics import ControlPlaneMetrics
 from kilonova.serving.gateway.control_plane_calls import (
     SERVICE_HEADER,
     TOKEN_HEADER,
+    derive_call_token,
     parse_service,
 )
 from kilonova.serving.gateway.model import ServiceKey
@@ -61,21 +62,23 @@ class Authenticator:
     def verify_stream(self, service: str, metadata: Iterable[Header]) -> ServiceKey:
         """The service of an ADS stream; `CallRefused` if it does not have its token."""
         value = _read_headers(metadata).get("authorization", "")
-        return self._verify(service, value[len(_BEARER) :] if value.startswith(_BEARER) else "")
+        token = value[len(_BEARER) :] if value.startswith(_BEARER) else ""
+        return self._verify(service, token, lambda expected: expected)
 
     def verify_call(self, metadata: Iterable[Header]) -> ServiceKey:
         """The service of any other call; `CallRefused` if it does not have its token."""
         headers = _read_headers(metadata)
-        return self._verify(headers.get(SERVICE_HEADER, ""), headers.get(TOKEN_HEADER, ""))
+        token = headers.get(TOKEN_HEADER, "")
+        return self._verify(headers.get(SERVICE_HEADER, ""), token, derive_call_token)
 
-    def _verify(self, service: str, token: str) -> ServiceKey:
+    def _verify(self, service: str, token: str, derive: Callable[[str], str]) -> ServiceKey:
         key = parse_service(service)
         if key is None:
             raise self._refuse(service, "names no service")
         expected = self._tokens.find(key)
         if expected is None:
             raise CallRefused(f"service {service} is not known", is_temporary=True)
-        if not hmac.compare_digest(expected.encode(), token.encode()):
+        if not hmac.compare_digest(derive(expected).encode(), token.encode()):
             raise self._refuse(service, "has a wrong token")
         return key
 

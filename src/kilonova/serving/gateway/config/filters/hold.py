@@ -15,9 +15,7 @@ from kilonova.serving.gateway.config.inputs import GatewayInputs
 from kilonova.serving.gateway.control_plane_calls import (
     GROUP_EXTENSION,
     MODEL_EXTENSION,
-    SERVICE_HEADER,
-    TOKEN_HEADER,
-    format_service,
+    build_call_headers,
 )
 from kilonova.serving.gateway.model import EnvoyResource
 
@@ -60,7 +58,7 @@ def build_no_hold() -> dict[str, EnvoyResource]:
 
 
 def _build_service(inputs: GatewayInputs, group: str) -> EnvoyResource:
-    metadata = {TOKEN_HEADER: inputs.state.token, SERVICE_HEADER: format_service(inputs.key)}
+    metadata = build_call_headers(inputs.key, inputs.state.token)
     return {
         "envoy_grpc": {"cluster_name": stat_names.build_hold_cluster(group)},
         # A control plane that restarts is asked again. (That of `envoy_grpc` is for xDS alone.)

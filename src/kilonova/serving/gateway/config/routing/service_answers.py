@@ -12,11 +12,7 @@ from kilonova.serving.gateway.config.envoy_types import build_header, build_type
 from kilonova.serving.gateway.config.filters.hold import build_hold
 from kilonova.serving.gateway.config.inputs import GatewayInputs, has_port
 from kilonova.serving.gateway.config.routing.refusals import build_refusal
-from kilonova.serving.gateway.control_plane_calls import (
-    SERVICE_HEADER,
-    TOKEN_HEADER,
-    format_service,
-)
+from kilonova.serving.gateway.control_plane_calls import build_call_headers
 from kilonova.serving.gateway.model import EnvoyResource
 from kilonova.serving.gateway.stat_names import ServerPort
 
@@ -108,7 +104,7 @@ def _build_refused(inputs: GatewayInputs) -> Iterator[EnvoyResource]:
 
 
 def _build_answer(inputs: GatewayInputs, match: EnvoyResource, port: ServerPort) -> EnvoyResource:
-    headers = {TOKEN_HEADER: inputs.state.token, SERVICE_HEADER: format_service(inputs.key)}
+    headers = build_call_headers(inputs.key, inputs.state.token)
     route: EnvoyResource = {
         "match": match,
         "route": {
