@@ -3,16 +3,24 @@
 import asyncio
 import socket
 import time
+from pathlib import Path
 
+from kilonova.kube.serving.certificate_sources import FolderSource
 from kilonova.serving.gateway.control_plane_calls import derive_call_token
 from kilonova.serving.grpc.inference_grpc import GRPCInferenceServiceStub
 from tests.serving.controlplane.support.control_plane_cluster import (
     TOKEN,
     control_plane_cluster,
     group_of,
+    scaled_from_zero,
 )
 from tests.serving.controlplane.support.model_servers import Ports
-from tests.serving.controlplane.support.traffic import infer, open_stub, steady_traffic
+from tests.serving.controlplane.support.traffic import (
+    infer,
+    open_session,
+    open_stub,
+    steady_traffic,
+)
 
 
 async def test_gateway_serves_what_the_objects_say() -> None:
@@ -127,6 +135,25 @@ async def test_gateway_with_a_wrong_token_gets_nothing() -> None:
         assert cluster.control_plane is not None
         assert cluster.control_plane.configurations.count_connected(("default", "web")) == 0
         assert cluster.read_metric("kilonova_serving_pushes_total", type="Cluster") == 0
+
+
+async def test_control_plane_is_served_over_tls(tmp_path: Path) -> None:
+    certificates = FolderSource(tmp_path, ["127.0.0.1"])
+    async with control_plane_cluster(certificates=certificates) as cluster:
+        ports = Ports()
+        await cluster.create_service(scaled_from_zero(ports))
+        await cluster.start_gateway()
+        assert cluster.address.ca.startswith("-----BEGIN CERTIFICATE-----")
+        async with (
+            open_stub(cluster.grpc_port) as stub,
+            open_session(cluster.http_port) as session,
+        ):
+            # ADS, a hold, and an answer over HTTP.
+            asked = asyncio.create_task(_infer(stub))
+            await cluster.start_server("web-main-0", ports)
+            assert await asked == "web-main-0"
+            async with session.post("/v2/repository/index") as response:
+                assert [each["name"] for each in await response.json()] == ["add"]
 
 
 async def test_rejected_configuration_is_a_problem_of_the_service() -> None:

@@ -14,6 +14,7 @@ from prometheus_client import CollectorRegistry
 
 from kilonova.api.crds import load_definitions
 from kilonova.kube import Client, unstructured_resource
+from kilonova.kube.serving.certificate_sources import CertificateSource
 from kilonova.local.apiserver.bootstrap import install_crds
 from kilonova.serving.caches import build_caches
 from kilonova.serving.controlplane import ControlPlane, Timing, build_control_plane
@@ -50,16 +51,15 @@ class ControlPlaneCluster:
     http_port: int = field(default_factory=find_free_port)
     """Of the gateways."""
     grpc_port: int = field(default_factory=find_free_port)
+    certificates: CertificateSource | None = None
     control_plane: ControlPlane | None = None
     registry: CollectorRegistry = field(default_factory=CollectorRegistry)
 
     @property
     def address(self) -> ControlPlaneAddress:
-        return ControlPlaneAddress(
-            self.settings.control_plane_host,
-            self.settings.control_plane_port,
-            http_port=self.settings.control_plane_http_port,
-        )
+        """Of the control plane that runs, or ran last."""
+        assert self.control_plane is not None
+        return self.control_plane.address
 
     async def create_service(self, *groups: Any, token: str = TOKEN, **spec: Any) -> None:
         """Create the service as its controller does, without servers."""
@@ -151,8 +151,14 @@ class ControlPlaneCluster:
         caches = build_caches(self.client)
         self.registry = CollectorRegistry()
         built = build_control_plane(
-            self.client, caches, self.settings, registry=self.registry, timing=_TIMING
+            self.client,
+            caches,
+            self.settings,
+            certificates=self.certificates,
+            registry=self.registry,
+            timing=_TIMING,
         )
+        await built.prepare()
         self.control_plane = built
         async with run_runnables([*caches.runnables, *built.runnables], []):
             yield built
@@ -216,7 +222,9 @@ def encode_data(data: dict[str, str]) -> dict[str, str]:
 
 
 @asynccontextmanager
-async def control_plane_cluster(*, running: bool = True) -> AsyncGenerator[ControlPlaneCluster]:
+async def control_plane_cluster(
+    *, running: bool = True, certificates: CertificateSource | None = None
+) -> AsyncGenerator[ControlPlaneCluster]:
     """A cluster, with the control plane unless told otherwise."""
     settings = ServingSettings(
         control_plane_port=find_free_port(),
@@ -229,7 +237,7 @@ async def control_plane_cluster(*, running: bool = True) -> AsyncGenerator[Contr
         await install_crds(client, definitions)
         # Pods have an account, which a controller would create.
         await client.create(ACCOUNTS, {"metadata": {"name": "default"}}, "default")
-        found = ControlPlaneCluster(client, settings, stack)
+        found = ControlPlaneCluster(client, settings, stack, certificates=certificates)
         await wait_for_condition(lambda: _are_served(client), every=0.01)
         if running:
             await stack.enter_async_context(found.run_control_plane())
