@@ -173,19 +173,24 @@ def test_placement(
 @pytest.mark.parametrize(
     ("given_model", "problem"),
     [
-        (model("a", 20), "0 of 1 copies: it needs 20 bytes, and a server has 10"),
+        (model("a", 20), "0 of 1 copies: it needs 20, and a server has 10"),
         (model("a", 5, min_copies=3), "2 of 3 copies: there are 2 servers"),
         (
             model("a", 5, min_copies=2, max_copies=1),
             "1 of 2 copies: maxCopies is 1",
         ),
-        (model("a", 8), "0 of 1 copies: no server has 8 of its 10 bytes free for it"),
+        (model("a", 8), "0 of 1 copies: no server has 8 of its 10 free for it"),
     ],
 )
 def test_problem_says_what_is_missing(given_model: PlacedModel, problem: str) -> None:
     others = [model("b", 9), model("c", 9)] if given_model.memory == 8 else []
     found = place_models([given_model, *others], {"1": frozenset(), "2": frozenset()}, 10)
     assert found.problems == {"a": problem}
+
+
+def test_problem_shows_memory_as_it_is_declared() -> None:
+    found = place_models([model("a", 20 << 30)], {"1": frozenset()}, 16 << 30)
+    assert found.problems == {"a": "0 of 1 copies: it needs 20Gi, and a server has 16Gi"}
 
 
 def test_many_models_are_placed_soon() -> None:

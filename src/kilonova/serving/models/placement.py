@@ -17,6 +17,7 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import astuple, dataclass
 
+from kilonova.api.quantity import Format, Quantity
 from kilonova.serving.models.model import PlacedModel, Placement, Servers
 from kilonova.serving.models.placement_draft import PlacementDraft
 
@@ -63,7 +64,7 @@ class _Planner:
     def __init__(self, models: Mapping[str, PlacedModel], server_memory: int | None) -> None:
         self._models = models
         self._loads_everything = server_memory is None
-        self._memory = math.inf if server_memory is None else server_memory
+        self._memory: float = math.inf if server_memory is None else server_memory
 
     def improve(self, servers: Servers) -> dict[str, frozenset[str]]:
         """The same placement, without what may not be; or one that serves its purposes better."""
@@ -97,12 +98,14 @@ class _Planner:
 
     def _explain(self, model: PlacedModel, has: int, servers: int) -> str:
         if model.memory > self._memory:
-            return f"it needs {model.memory} bytes, and a server has {self._memory}"
+            needed, has_memory = _format_memory(model.memory), _format_memory(self._memory)
+            return f"it needs {needed}, and a server has {has_memory}"
         if has >= servers:
             return f"there are {servers} servers"
         if has >= model.limit_copies(servers):
             return f"maxCopies is {model.max_copies}"
-        return f"no server has {model.memory} of its {self._memory} bytes free for it"
+        needed, has_memory = _format_memory(model.memory), _format_memory(self._memory)
+        return f"no server has {needed} of its {has_memory} free for it"
 
     def _draft(self, present: Servers) -> PlacementDraft:
         return PlacementDraft(self._models, present, self._memory)
@@ -171,3 +174,7 @@ class _Planner:
                 packed[server] = parts[index]
                 taken.add(index)
         return packed
+
+
+def _format_memory(count: float) -> str:
+    return str(Quantity(int(count) * 10**9, Format.BINARY))
