@@ -55,19 +55,19 @@ def serve(
     context: Context = None,
     data: Data = None,
 ) -> None:
-    """Serve models: start inference services, show, steer and load them.
+    """Start, show, steer and load-test inference services.
 
     -f applies an InferenceService, or a values file of SuperSONIC, which is a file without `kind`,
     waits until it answers, and prints its addresses. Flags of a subcommand stand behind its name.
 
     \b
     Examples:
-      kilonova serve -f examples/serving/hello.yaml
+      kilonova serve -f examples/serving/service.yaml
       kilonova serve -f values.yaml --release sonic -n cms
       kilonova serve -f values.yaml -o yaml
       kilonova serve list
-      kilonova serve why hello
-      kilonova serve bench hello --concurrency 8 --duration 30s
+      kilonova serve why chat
+      kilonova serve bench chat --concurrency 8 --duration 30s
     """
     from kilonova.component.failure import WrongUsage
 

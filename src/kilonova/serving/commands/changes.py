@@ -26,8 +26,8 @@ def scale(
 
     \b
     Examples:
-      kilonova serve scale hello 3
-      kilonova serve scale hello 0 --group llm
+      kilonova serve scale chat 3
+      kilonova serve scale chat 0 --group llm
     """
     from kilonova.kube import Client, PatchType
     from kilonova.serving.commands.cluster_access import ServiceCluster, get_service
@@ -64,7 +64,7 @@ def pause(
 
     \b
     Example:
-      kilonova serve pause hello
+      kilonova serve pause chat
     """
     from kilonova.serving.commands.cluster_access import ServiceCluster
 
@@ -85,7 +85,7 @@ def resume(
 
     \b
     Example:
-      kilonova serve resume hello
+      kilonova serve resume chat
     """
     from kilonova.serving.commands.cluster_access import ServiceCluster
 
@@ -110,8 +110,8 @@ def delete(
 
     \b
     Examples:
-      kilonova serve delete hello --dry-run
-      kilonova serve delete hello
+      kilonova serve delete chat --dry-run
+      kilonova serve delete chat
     """
     from kilonova.api.serving import InferenceService
     from kilonova.kube import Client

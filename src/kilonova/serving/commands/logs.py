@@ -32,9 +32,9 @@ def logs(
 
     \b
     Examples:
-      kilonova serve logs hello
-      kilonova serve logs hello --gateway --follow
-      kilonova serve logs hello --group llm --tail 20
+      kilonova serve logs chat
+      kilonova serve logs chat --gateway --follow
+      kilonova serve logs chat --group llm --tail 20
     """
     from kilonova.component.failure import CommandFailed, WrongUsage
     from kilonova.kube import Client

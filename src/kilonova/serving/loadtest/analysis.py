@@ -20,6 +20,7 @@ from kilonova.serving.loadtest.runner import LoadPlan, RunProgress
 
 LATE_SECONDS = 0.01
 """A generator that is later than this is named beside the figures."""
+STOPPED_NOTE = "stopped before its end"
 _PERCENTILES = (0, *range(5, 95, 5), 95, 98, 99, 99.5, 99.9, 99.99, 100)
 _BUCKETS = 120
 """Parts of the timeline, at most."""
@@ -175,7 +176,7 @@ def _choose_width(seconds: float) -> float:
 def _list_notes(report: RunReport, recorder: Recorder, progress: RunProgress) -> list[str]:
     notes: list[str] = []
     if progress.stopped_early:
-        notes.append("stopped before its end")
+        notes.append(STOPPED_NOTE)
     if recorder.is_full:
         notes.append(f"ended after {len(recorder)} requests, the most that a run records")
     if report.plan.is_open and progress.max_late > LATE_SECONDS:

@@ -170,13 +170,13 @@ def bench(
 
     \b
     Examples:
-      kilonova serve bench hello
-      kilonova serve bench hello --concurrency 16 --duration 30s --warm-up 5s
-      kilonova serve bench hello --step 10s:5,20s:30,10s:5 --report load.html
-      kilonova serve bench llm --rate 20 --slo ttft=200ms,latency=2s -o json
-      kilonova serve bench llm --trace requests.csv --speed 10
+      kilonova serve bench chat
+      kilonova serve bench chat --concurrency 16 --duration 30s --warm-up 5s
+      kilonova serve bench chat --step 10s:5,20s:30,10s:5 --report load.html
+      kilonova serve bench chat --rate 20 --slo ttft=200ms,latency=2s -o json
+      kilonova serve bench chat --trace requests.csv --speed 10
       kilonova serve bench --url grpc://127.0.0.1:8001 -m add --requests 1000
-      kilonova serve bench hello --perf-analyzer --dry-run
+      kilonova serve bench chat --perf-analyzer --dry-run
     """
     from kilonova.component.failure import WrongUsage
 

@@ -10,7 +10,7 @@ import typer
 
 from kilonova.component.failure import CommandFailed
 from kilonova.serving.commands.bench.settings import BenchSettings
-from kilonova.serving.loadtest.analysis import RunReport, compute_result
+from kilonova.serving.loadtest.analysis import STOPPED_NOTE, RunReport, compute_result
 from kilonova.serving.loadtest.recorder import Recorder
 from kilonova.serving.loadtest.report import format_page, format_progress, format_result
 from kilonova.serving.loadtest.result import LoadResult
@@ -21,12 +21,14 @@ from kilonova.serving.loadtest.targets.selection import build_target, choose_pro
 _TERMINAL_SECONDS = 0.5
 _LOG_SECONDS = 10.0
 """How often progress is told where standard error is no terminal."""
+_INTERRUPTED = 130
+"""The exit code."""
 
 
 def run_bench(address: Address, settings: BenchSettings) -> None:
     """Run the load, print the result, and write the page if one is wanted.
 
-    Ctrl-C ends the run early; what is measured until then is printed.
+    Ctrl-C ends the run early: what is measured until then is printed. Another one ends it at once.
     """
     if settings.report is not None:
         _check_writable(settings.report)
@@ -40,6 +42,8 @@ def run_bench(address: Address, settings: BenchSettings) -> None:
     if settings.report is not None:
         _write(settings.report, format_page(result))
         typer.echo(f"charts: {settings.report}", err=True)
+    if STOPPED_NOTE in result.notes:
+        raise typer.Exit(_INTERRUPTED)
 
 
 async def _run(address: Address, settings: BenchSettings) -> LoadResult:
@@ -49,7 +53,7 @@ async def _run(address: Address, settings: BenchSettings) -> LoadResult:
     load = LoadRun(target, settings.plan, recorder)
     loop = asyncio.get_running_loop()
     with contextlib.suppress(NotImplementedError, ValueError):  # not in the main thread
-        loop.add_signal_handler(signal.SIGINT, load.stop)
+        loop.add_signal_handler(signal.SIGINT, _stop, loop, load)
     progress = None
     if not settings.is_quiet:
         progress = asyncio.create_task(_tell_progress(settings, load, recorder))
@@ -63,6 +67,11 @@ async def _run(address: Address, settings: BenchSettings) -> LoadResult:
         await target.close()
     report = RunReport(target.description, settings.plan, settings.warm_up, settings.objectives)
     return compute_result(report, recorder, load.progress)
+
+
+def _stop(loop: asyncio.AbstractEventLoop, load: LoadRun) -> None:
+    load.stop()
+    loop.remove_signal_handler(signal.SIGINT)
 
 
 async def _tell_progress(settings: BenchSettings, load: LoadRun, recorder: Recorder) -> None:

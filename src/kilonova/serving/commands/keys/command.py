@@ -22,9 +22,9 @@ def key() -> None:
 
     \b
     Examples:
-      kilonova serve key create hello ada
-      kilonova serve key list hello
-      kilonova serve key revoke hello ada
+      kilonova serve key create chat ada
+      kilonova serve key list chat
+      kilonova serve key revoke chat ada
     """
 
 
@@ -48,9 +48,9 @@ def create(
 
     \b
     Examples:
-      kilonova serve key create hello ada
-      kilonova serve key create hello ada --rotate
-      KILONOVA_API_KEY=$(kilonova serve key create hello ada) kilonova serve bench hello
+      kilonova serve key create chat ada
+      kilonova serve key create chat ada --rotate
+      KILONOVA_API_KEY=$(kilonova serve key create chat ada) kilonova serve bench chat
     """
     from kilonova.serving.commands.cluster_access import ServiceCluster
     from kilonova.serving.commands.keys.api_keys import create_key
@@ -79,7 +79,7 @@ def list_keys(
 
     \b
     Example:
-      kilonova serve key list hello
+      kilonova serve key list chat
     """
     from kilonova.component.command.output.formats import encode_as, format_table
     from kilonova.serving.commands.cluster_access import ServiceCluster
@@ -109,7 +109,7 @@ def revoke(
 
     \b
     Example:
-      kilonova serve key revoke hello ada
+      kilonova serve key revoke chat ada
     """
     from kilonova.serving.commands.cluster_access import ServiceCluster
     from kilonova.serving.commands.keys.api_keys import revoke_key

@@ -14,7 +14,7 @@ from kilonova.api.serving import (
 )
 from kilonova.api.times import human_age
 from kilonova.component.command.output.formats import pluralize
-from kilonova.component.command.output.terminal_text import to_one_line
+from kilonova.component.command.output.terminal_text import strip_control_characters
 from kilonova.serving.controllers.service.server_status import explain_pod
 from kilonova.serving.resources import Pod
 
@@ -82,13 +82,7 @@ def explain_service(service: InferenceService, pods: Sequence[Pod]) -> ServiceEx
 
 def format_explanation(found: ServiceExplanation, now: datetime) -> str:
     """The explanation as text."""
-    return "\n".join(to_one_line_keeping_indent(line) for line in _list_lines(found, now))
-
-
-def to_one_line_keeping_indent(line: str) -> str:
-    """A line without control characters, with its indent."""
-    text = line.lstrip(" ")
-    return " " * (len(line) - len(text)) + to_one_line(text)
+    return "\n".join(strip_control_characters(line) for line in _list_lines(found, now))
 
 
 def _list_problems(service: InferenceService) -> Iterator[str]:

@@ -39,7 +39,7 @@ def list_services(
     Examples:
       kilonova serve list
       kilonova serve list -A -o wide
-      kilonova serve list hello -o json
+      kilonova serve list chat -o json
     """
     from kilonova.serving.commands.cluster_access import ServiceCluster
     from kilonova.serving.commands.cluster_access import list_services as read_services

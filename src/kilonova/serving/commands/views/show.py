@@ -16,8 +16,8 @@ def show(
 
     \b
     Examples:
-      kilonova serve show hello
-      kilonova serve show hello -o yaml
+      kilonova serve show chat
+      kilonova serve show chat -o yaml
     """
     import typer
 

@@ -39,7 +39,7 @@ def print_services(services: Sequence[InferenceService], output: ListFormat) -> 
     """Print a list of services."""
     now = time.time()
     is_wide = output == "wide"
-    printer = ListPrinter[InferenceServiceRow](
+    printer: ListPrinter[InferenceServiceRow] = ListPrinter(
         header=_WIDE if is_wide else _HEADER,
         cells=lambda row: _list_cells(row, now, is_wide=is_wide),
         state_columns=frozenset({2}),

@@ -19,8 +19,8 @@ def why(
 
     \b
     Examples:
-      kilonova serve why hello
-      kilonova serve why hello -n cms -o json
+      kilonova serve why chat
+      kilonova serve why chat -n cms -o json
     """
     from datetime import UTC, datetime
 
