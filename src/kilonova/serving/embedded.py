@@ -5,14 +5,15 @@ import errno
 import socket
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 from kilonova.api.scheduling_names import DEFAULT_SCHEDULER_NAME, SCHEDULER_NAME
-from kilonova.api.serving import InferenceService
+from kilonova.api.serving import names
 from kilonova.component.embedded import EmbeddedComponent, EmbeddedContext
 from kilonova.kube import Manager, Reflector, Runnable
 from kilonova.kube.admission.registration import list_in_process_webhooks
 from kilonova.serving.admission import build_handlers, list_webhooks
-from kilonova.serving.resources import INFERENCE_SERVICES
+from kilonova.serving.resources import CONFIG_MAPS, INFERENCE_SERVICES
 from kilonova.serving.settings import ServingSettings
 
 _HOST = "127.0.0.1"
@@ -27,7 +28,9 @@ def build_embedded_serving(context: EmbeddedContext) -> EmbeddedComponent:
 
     def build_runnables() -> Sequence[Runnable]:
         services = Reflector(context.client, INFERENCE_SERVICES)
-        return [services, ServingOnDemand(services, lambda: _build_manager(context))]
+        releases = Reflector(context.client, CONFIG_MAPS, label_selector=names.SERVICE_CONFIG)
+        on_demand = ServingOnDemand((services, releases), lambda: _build_manager(context))
+        return [services, releases, on_demand]
 
     return EmbeddedComponent(
         build_runnables=build_runnables,
@@ -36,15 +39,15 @@ def build_embedded_serving(context: EmbeddedContext) -> EmbeddedComponent:
 
 
 class ServingOnDemand:
-    """Runs what serves from the first InferenceService on: until then, a cluster has one watch of
-    it, and none of its modules. A `GracefulRunnable`."""
+    """Runs what serves from the first InferenceService on, or the first ConfigMap that one is made
+    of: until then, a cluster has two watches, and none of the modules. A `GracefulRunnable`."""
 
     name = "inference services"
 
     def __init__(
-        self, services: Reflector[InferenceService], build_manager: Callable[[], Manager]
+        self, sources: Sequence[Reflector[Any]], build_manager: Callable[[], Manager]
     ) -> None:
-        self._services = services
+        self._sources = sources
         self._build_manager = build_manager
         self._wake = asyncio.Event()
         self._manager: Manager | None = None
@@ -52,13 +55,14 @@ class ServingOnDemand:
 
     async def run(self) -> None:
         """Run until `stop`."""
-        unsubscribe = self._services.store.add_event_handler(self._on_service)
-        if len(self._services.store):
+        unsubscribe = [each.store.add_event_handler(self._on_object) for each in self._sources]
+        if any(len(each.store) for each in self._sources):
             self._wake.set()
         try:
             await self._wake.wait()
         finally:
-            unsubscribe()
+            for each in unsubscribe:
+                each()
         if not self._is_stopping:
             self._manager = self._build_manager()
             await self._manager.run(signals=False)
@@ -70,7 +74,7 @@ class ServingOnDemand:
         if self._manager is not None:
             self._manager.stop()
 
-    def _on_service(self, old: object, new: object) -> None:
+    def _on_object(self, old: object, new: object) -> None:
         del old
         if new is not None:
             self._wake.set()
@@ -140,6 +144,8 @@ def _list_free(ports: Iterable[int], count: int) -> list[int]:
 
 def _is_free(port: int) -> bool:
     with socket.socket() as sock:
+        # Connections of gateways to the former Kilonova may linger.
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             sock.bind((_HOST, port))
         except OSError:
