@@ -19,6 +19,7 @@ from kilonova.serving.controlplane.holds.answer import HoldOutcome, build_check_
 
 # xds-protos has no types.
 listener_pb2: Any = import_module("envoy.config.listener.v3.listener_pb2")
+endpoint_pb2: Any = import_module("envoy.config.endpoint.v3.endpoint_pb2")
 discovery_pb2: Any = import_module("envoy.service.discovery.v3.discovery_pb2")
 external_auth_pb2: Any = import_module("envoy.service.auth.v3.external_auth_pb2")
 router_pb2: Any = import_module("envoy.extensions.filters.http.router.v3.router_pb2")
@@ -44,6 +45,29 @@ def test_resource_with_extensions_inside_of_extensions() -> None:
     inner = router_pb2.Router()
     assert found.http_filters[0].typed_config.Unpack(inner)
     assert inner.suppress_envoy_headers
+
+
+def test_endpoints_of_all_localities_are_in_the_message() -> None:
+    def endpoint(address: str) -> dict[str, object]:
+        socket = {"address": address, "port_value": 8000}
+        return {"health_status": "HEALTHY", "endpoint": {"address": {"socket_address": socket}}}
+
+    assignment = {
+        "cluster_name": "server/main/http",
+        "endpoints": [
+            {"priority": 0, "lb_endpoints": [endpoint("10.0.0.1"), endpoint("10.0.0.2")]},
+            {"priority": 1, "lb_endpoints": [endpoint("10.0.0.1")]},
+        ],
+    }
+    body = encode_resource(ResourceType.ENDPOINTS, assignment)
+    message = endpoint_pb2.ClusterLoadAssignment.FromString(body)
+    assert message.cluster_name == "server/main/http"
+    found = [
+        [each.endpoint.address.socket_address.address for each in locality.lb_endpoints]
+        for locality in message.endpoints
+    ]
+    assert found == [["10.0.0.1", "10.0.0.2"], ["10.0.0.1"]]
+    assert [each.priority for each in message.endpoints] == [0, 1]
 
 
 @pytest.mark.parametrize(
