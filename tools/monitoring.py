@@ -1,25 +1,59 @@
-"""Writes the manifests of `deploy/monitoring/operator` that contain the rules and dashboards beside
-them: `python -m tools.monitoring`."""
+"""Writes `deploy/monitoring`: `python -m tools.monitoring`.
 
+The dashboards of services and the scrape jobs of a Prometheus without operator come from
+`kilonova.serving.monitoring`; the manifests of `operator` contain the rules and all dashboards.
+"""
+
+import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from kilonova.serving.monitoring import (
+    build_scrape_configs,
+    build_serving_board,
+    build_supersonic_board,
+)
+
 FOLDER = Path(__file__).parents[1] / "deploy" / "monitoring"
 _HEADER = "# Written by `python -m tools.monitoring`: change {source} instead.\n"
 _LABELS = {"app.kubernetes.io/part-of": "kilonova"}
+_SERVING = "src/kilonova/serving/monitoring"
+
+
+def render_files(folder: Path = FOLDER) -> dict[str, str]:
+    """All that is written, by path; the dashboards of services come first, as others contain
+    them."""
+    boards = {
+        "dashboards/serving.json": build_serving_board(),
+        "dashboards/supersonic.json": build_supersonic_board(),
+    }
+    own = {path: json.dumps(each.render(), indent=2) + "\n" for path, each in boards.items()}
+    return {
+        **own,
+        "serving.prometheus.yaml": render_scrape_configs(),
+        "operator/prometheusrule.yaml": render_rules(folder),
+        "operator/dashboards.yaml": render_dashboards(folder, own),
+    }
 
 
 def render_rules(folder: Path = FOLDER) -> str:
-    """The PrometheusRule of the rule file."""
-    rules = yaml.safe_load((folder / "gpu.rules.yaml").read_text())
-    return _render("../gpu.rules.yaml", _rule_manifest(rules))
+    """A PrometheusRule for each rule file."""
+    return "---\n".join(_render_rule_files(folder))
 
 
-def render_dashboards(folder: Path = FOLDER) -> str:
+def _render_rule_files(folder: Path) -> Iterator[str]:
+    for path in sorted(folder.glob("*.rules.yaml")):
+        name = f"kilonova-{path.name.removesuffix('.rules.yaml')}"
+        yield _render(f"../{path.name}", _rule_manifest(name, yaml.safe_load(path.read_text())))
+
+
+def render_dashboards(folder: Path = FOLDER, changed: dict[str, str] | None = None) -> str:
     """A ConfigMap with the dashboards, for Grafana's sidecar."""
-    found = sorted((folder / "dashboards").glob("*.json"))
+    found = {each.name: each.read_text() for each in (folder / "dashboards").glob("*.json")}
+    found |= {Path(path).name: text for path, text in (changed or {}).items()}
     manifest = {
         "apiVersion": "v1",
         "kind": "ConfigMap",
@@ -27,16 +61,22 @@ def render_dashboards(folder: Path = FOLDER) -> str:
             "name": "kilonova-dashboards",
             "labels": {**_LABELS, "grafana_dashboard": "1"},
         },
-        "data": {each.name: each.read_text() for each in found},
+        "data": dict(sorted(found.items())),
     }
     return _render("../dashboards", manifest)
 
 
-def _rule_manifest(rules: dict[str, Any]) -> dict[str, Any]:
+def render_scrape_configs() -> str:
+    """The jobs of services, for `scrape_configs` or `scrape_config_files` of Prometheus."""
+    config = {"scrape_configs": build_scrape_configs()}
+    return _render(_SERVING, config)
+
+
+def _rule_manifest(name: str, rules: dict[str, Any]) -> dict[str, Any]:
     return {
         "apiVersion": "monitoring.coreos.com/v1",
         "kind": "PrometheusRule",
-        "metadata": {"name": "kilonova-gpu", "labels": _LABELS},
+        "metadata": {"name": name, "labels": _LABELS},
         "spec": rules,
     }
 
@@ -47,9 +87,9 @@ def _render(source: str, manifest: dict[str, Any]) -> str:
 
 
 def main() -> None:
-    """Write both."""
-    (FOLDER / "operator" / "prometheusrule.yaml").write_text(render_rules())
-    (FOLDER / "operator" / "dashboards.yaml").write_text(render_dashboards())
+    """Write everything."""
+    for path, text in render_files().items():
+        (FOLDER / path).write_text(text)
 
 
 if __name__ == "__main__":

@@ -112,6 +112,12 @@ async def test_the_namespaced_mode_serves_with_deployments_and_no_kind_of_ours()
             await write(on, VALUES % 3)
             await wait_for_condition(lambda: has_status(on, ready=3), within=60)
 
+            dashboards = await on.get(CONFIG_MAPS, "sonic-dashboards")
+            assert dashboards["metadata"]["labels"]["grafana_dashboard"] == "1"
+            assert len(dashboards["data"]) == 2
+            await write(on, (VALUES % 3).replace("grafana: {enabled: true}", ""))
+            await wait_for_condition(lambda: has_no_dashboards(on))
+
 
 async def has_replicas(on: ServingCluster, replicas: int) -> bool:
     found = await on.get(SETS, "sonic-triton")
@@ -126,6 +132,10 @@ async def has_problem(on: ServingCluster, words: str) -> bool:
 
 async def has_conversion(on: ServingCluster) -> bool:
     return bool(await read_annotation(on, CONVERSION))
+
+
+async def has_no_dashboards(on: ServingCluster) -> bool:
+    return await on.get(CONFIG_MAPS, "sonic-dashboards") is None
 
 
 async def is_gone(on: ServingCluster) -> bool:

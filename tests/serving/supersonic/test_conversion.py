@@ -43,7 +43,15 @@ def test_servers_have_image_command_resources_and_placement() -> None:
     assert (group["image"], group["command"]) == ("triton:1", ["tritonserver"])
     assert group["args"] == ["--model-repository=/m"]
     assert group["template"] == {
-        "metadata": {"annotations": {"a": "b", "n": "1"}},
+        "metadata": {
+            "labels": {
+                "app.kubernetes.io/name": "supersonic",
+                "app.kubernetes.io/instance": "sonic",
+                "app.kubernetes.io/component": "triton",
+                "app.kubernetes.io/part-of": "supersonic",
+            },
+            "annotations": {"a": "b", "n": "1"},
+        },
         "spec": {
             "nodeSelector": {"zone": "x"},
             "affinity": {"nodeAffinity": {}},
@@ -92,8 +100,9 @@ def test_a_disabled_repository_mounts_nothing() -> None:
 
 
 def test_probes_are_those_of_the_runtime_unless_written() -> None:
-    assert "template" not in group_of()
-    assert "template" not in group_of("triton: {readinessProbe: {reset: true, periodSeconds: 3}}")
+    assert "spec" not in group_of()["template"]
+    reset = group_of("triton: {readinessProbe: {reset: true, periodSeconds: 3}}")
+    assert "spec" not in reset["template"]
     (container,) = group_of(
         "triton: {readinessProbe: {periodSeconds: 3}, startupProbe: {failureThreshold: 50}}"
     )["template"]["spec"]["containers"]
@@ -228,6 +237,8 @@ def test_the_gateway_has_pods_service_timeout_and_balancing() -> None:
     )["gateway"]
     assert (gateway["replicas"], gateway["timeout"]) == (3, "5s")
     assert gateway["image"] == "registry.example.org/envoy:mine"
+    labels = gateway["pods"].pop("labels")
+    assert labels["app.kubernetes.io/component"] == "envoy"
     assert gateway["pods"] == {
         "annotations": {"a": "b"},
         "nodeSelector": {"zone": "x"},

@@ -60,3 +60,8 @@ def build_gateway_service(service: str) -> str:
 def build_server_service(service: str, group: str) -> str:
     """The headless Service of a group of servers."""
     return f"{service}-{group}-servers"
+
+
+def build_dashboards(service: str) -> str:
+    """The ConfigMap with the dashboards of a service."""
+    return f"{service}-dashboards"

@@ -9,8 +9,9 @@ from typing import Any
 from kilonova.api.serving import GROUP, VERSION
 from kilonova.serving.supersonic.findings import Findings, ValuesError
 from kilonova.serving.supersonic.gateways import build_auth, build_gateway, build_limits
+from kilonova.serving.supersonic.labels import build_labels
 from kilonova.serving.supersonic.loads import resolve_load
-from kilonova.serving.supersonic.objects import build_labels, build_objects
+from kilonova.serving.supersonic.objects import build_objects
 from kilonova.serving.supersonic.servers import build_server_group
 from kilonova.serving.supersonic.values import Tree, Values, load_values
 from kilonova.yaml_files import YamlFileError, read_yaml
@@ -59,7 +60,7 @@ def convert_values(
         "apiVersion": f"{GROUP}/{VERSION}",
         "kind": "InferenceService",
         "metadata": {"name": name, "namespace": namespace, "labels": build_labels(name)},
-        "spec": _build_spec(loaded, prometheus, findings),
+        "spec": _build_spec(loaded, name, prometheus, findings),
     }
     objects = build_objects(loaded, name, namespace, findings)
     findings.raise_problems()
@@ -77,11 +78,11 @@ def _choose_name(values: Values, release: str, findings: Findings) -> str:
     return name
 
 
-def _build_spec(values: Values, prometheus: str, findings: Findings) -> Tree:
+def _build_spec(values: Values, name: str, prometheus: str, findings: Findings) -> Tree:
     load = resolve_load(values, prometheus, findings)
     spec: Tree = {
-        "servers": [build_server_group(values, load, findings)],
-        "gateway": build_gateway(values, findings),
+        "servers": [build_server_group(values, name, load, findings)],
+        "gateway": build_gateway(values, name, findings),
     }
     if auth := build_auth(values, findings):
         spec["auth"] = auth

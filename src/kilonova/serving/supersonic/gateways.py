@@ -5,6 +5,7 @@ from urllib.parse import urlsplit
 
 from kilonova.serving.supersonic.findings import Findings
 from kilonova.serving.supersonic.keys.envoy import POLICIES
+from kilonova.serving.supersonic.labels import build_pod_labels
 from kilonova.serving.supersonic.loads import Load
 from kilonova.serving.supersonic.servers import normalise_resources
 from kilonova.serving.supersonic.values import Tree, Values
@@ -16,7 +17,7 @@ _LIMITER = "envoy.rate_limiter.prometheus_based"
 _EXTERNAL = "envoy.external_config"
 
 
-def build_gateway(values: Values, findings: Findings) -> Tree:
+def build_gateway(values: Values, name: str, findings: Findings) -> Tree:
     """The gateway, without limits."""
     gateway: Tree = {
         "replicas": values.whole("envoy.replicas"),
@@ -29,8 +30,7 @@ def build_gateway(values: Values, findings: Findings) -> Tree:
         gateway["image"] = image
     if resources := values.object("envoy.resources"):
         gateway["resources"] = normalise_resources(resources)
-    if pods := _build_pods(values):
-        gateway["pods"] = pods
+    gateway["pods"] = _build_pods(values, name)
     if values.flag("envoy.ingress.enabled"):
         gateway["ingress"] = build_ingress(values, "envoy.ingress", findings)
     if tracing := _build_tracing(values, findings):
@@ -173,8 +173,8 @@ def _build_ports(values: Values, findings: Findings) -> Tree:
     return found
 
 
-def _build_pods(values: Values) -> Tree:
-    pods: Tree = {}
+def _build_pods(values: Values, name: str) -> Tree:
+    pods: Tree = {"labels": build_pod_labels(name, "envoy")}
     if annotations := values.object("envoy.annotations"):
         pods["annotations"] = {key: str(value) for key, value in annotations.items()}
     if selector := values.object("envoy.nodeSelector"):

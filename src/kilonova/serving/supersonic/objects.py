@@ -3,6 +3,7 @@
 from kilonova.api.serving import names
 from kilonova.serving.supersonic.findings import Findings
 from kilonova.serving.supersonic.gateways import build_ingress
+from kilonova.serving.supersonic.labels import build_component_labels
 from kilonova.serving.supersonic.servers import GROUP, build_server_ports
 from kilonova.serving.supersonic.values import Tree, Values
 
@@ -17,11 +18,6 @@ def build_objects(values: Values, name: str, namespace: str, findings: Findings)
         if values.flag(f"{_COLLECTOR}.ingress.enabled"):
             objects.append(_build_metrics_ingress(values, name, namespace, findings))
     return objects
-
-
-def build_labels(name: str) -> dict[str, str]:
-    """As SuperSONIC has them, so that what selects them finds them."""
-    return {"app.kubernetes.io/name": "supersonic", "app.kubernetes.io/instance": name}
 
 
 def _build_server_service(values: Values, name: str, namespace: str) -> Tree:
@@ -39,8 +35,7 @@ def _build_server_service(values: Values, name: str, namespace: str) -> Tree:
         "name": f"{name}-triton",
         "namespace": namespace,
         "labels": {
-            **build_labels(name),
-            "app.kubernetes.io/component": "triton",
+            **build_component_labels(name, "triton"),
             **{key: str(value) for key, value in labels.items()},
         },
     }
@@ -108,7 +103,7 @@ def _build_collector_metadata(name: str, namespace: str) -> Tree:
     return {
         "name": f"{name}-metrics-collector",
         "namespace": namespace,
-        "labels": {**build_labels(name), "app.kubernetes.io/component": "metrics-collector"},
+        "labels": build_component_labels(name, "metrics-collector"),
     }
 
 

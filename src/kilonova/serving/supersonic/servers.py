@@ -3,19 +3,21 @@
 from typing import cast
 
 from kilonova.api.serving import names
+from kilonova.serving.monitoring.relabelling import SUPERSONIC_GROUP
 from kilonova.serving.supersonic.findings import Findings
 from kilonova.serving.supersonic.keys.triton import STORAGE_TYPES
+from kilonova.serving.supersonic.labels import build_pod_labels
 from kilonova.serving.supersonic.loads import Load
 from kilonova.serving.supersonic.values import Tree, Values
 
-GROUP = "triton"
+GROUP = SUPERSONIC_GROUP
 """The group of servers of an instance."""
 _DRAIN = "60s"
 _REPOSITORY = "triton.modelRepository"
 _HANDLERS = ("exec", "httpGet", "tcpSocket")
 
 
-def build_server_group(values: Values, load: Load, findings: Findings) -> Tree:
+def build_server_group(values: Values, name: str, load: Load, findings: Findings) -> Tree:
     """The group, with its autoscaling."""
     group: Tree = {
         "name": GROUP,
@@ -28,8 +30,7 @@ def build_server_group(values: Values, load: Load, findings: Findings) -> Tree:
     }
     if resources := values.object("triton.resources"):
         group["resources"] = normalise_resources(resources)
-    if template := _build_template(values, group["ports"]["http"]):
-        group["template"] = template
+    group["template"] = _build_template(values, name, group["ports"]["http"])
     if values.flag(f"{_REPOSITORY}.enabled"):
         group["modelRepository"] = _build_repository(values, findings)
     if values.flag("keda.enabled"):
@@ -67,7 +68,7 @@ def normalise_resources(resources: Tree) -> Tree:
     return cast(Tree, normalise(resources))
 
 
-def _build_template(values: Values, http_port: int) -> Tree:
+def _build_template(values: Values, name: str, http_port: int) -> Tree:
     probes = _build_probes(values, http_port)
     spec: Tree = {}
     for field in ("nodeSelector", "affinity"):
@@ -75,12 +76,13 @@ def _build_template(values: Values, http_port: int) -> Tree:
             spec[field] = found
     if tolerations := values.objects("triton.tolerations"):
         spec["tolerations"] = tolerations
-    template: Tree = {}
+    metadata: Tree = {"labels": build_pod_labels(name, "triton")}
+    if annotations := values.object("triton.annotations"):
+        metadata["annotations"] = _to_texts(annotations)
+    template: Tree = {"metadata": metadata}
     if spec or probes:
         # The first container is the server; a pod has to have one.
         template["spec"] = {**spec, "containers": [{"name": names.SERVER_CONTAINER, **probes}]}
-    if annotations := values.object("triton.annotations"):
-        template["metadata"] = {"annotations": _to_texts(annotations)}
     return template
 
 

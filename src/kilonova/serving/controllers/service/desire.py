@@ -14,6 +14,7 @@ from kilonova.serving.builders.access import (
     build_ingress,
     build_server_service,
 )
+from kilonova.serving.builders.dashboards import build_dashboards
 from kilonova.serving.builders.gateway_pods import (
     build_disruption_budget,
     build_gateway_deployment,
@@ -77,7 +78,12 @@ def desire(observed: ObservedService, settings: ServingSettings) -> ServicePlan:
     ]
     if observed.static_config is not None and observed.static_config.problem is not None:
         problems.append(observed.static_config.problem)
-    wanted = (*gateway, *groups.objects, *_list_monitors(identity, observed.service.spec))
+    wanted = (
+        *gateway,
+        *groups.objects,
+        *_list_monitors(identity, observed.service.spec),
+        *_list_dashboards(identity, observed.service.spec),
+    )
     return ServicePlan(
         wanted, groups.claims, tuple(_list_unwanted(observed, wanted)), tuple(problems)
     )
@@ -172,6 +178,11 @@ def _list_monitors(identity: Identity, spec: InferenceServiceSpec) -> Iterator[D
     yield DesiredObject(resources.POD_MONITORS, pods, if_missing=missing)
     for each in build_service_monitors(identity, spec):
         yield DesiredObject(resources.SERVICE_MONITORS, each, if_missing=missing)
+
+
+def _list_dashboards(identity: Identity, spec: InferenceServiceSpec) -> Iterator[DesiredObject]:
+    if spec.monitoring.dashboards:
+        yield DesiredObject(resources.CONFIG_MAPS, build_dashboards(identity))
 
 
 def _list_unwanted(
