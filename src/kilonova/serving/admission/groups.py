@@ -16,8 +16,8 @@ from kilonova.kube.admission.field_errors import (
     required,
 )
 from kilonova.objectstore import ObjectStoreError
+from kilonova.objectstore.locations import parse_location
 from kilonova.serving.builders.server_set import CLIQUE
-from kilonova.serving.repositories import build_repository_volumes
 
 _RESERVED_NAMES = ("gateway",)
 
@@ -127,12 +127,12 @@ def _validate_autoscaling(autoscaling: Autoscaling, path: str) -> Iterator[Field
 
 def _validate_repository(group: ServerGroup, path: str) -> Iterator[FieldError]:
     repository = group.model_repository
-    try:
-        build_repository_volumes(repository, "")
-    except ObjectStoreError as error:
-        url = "" if repository is None or not repository.object_store else repository.object_store
-        where = f"{path}.modelRepository.objectStore.url"
-        yield invalid_value(where, url.url if url else "", str(error))
+    if repository is not None and repository.object_store is not None:
+        url = repository.object_store.url
+        try:
+            parse_location(url)
+        except ObjectStoreError as error:
+            yield invalid_value(f"{path}.modelRepository.objectStore.url", url, str(error))
     placement = group.model_placement
     if placement is None:
         return
