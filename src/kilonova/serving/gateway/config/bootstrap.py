@@ -78,8 +78,10 @@ def build_arguments(bootstrap: str, pod: str, concurrency: int) -> list[str]:
         *("--concurrency", str(concurrency)),
         # A pod is replaced as a whole; hot restart would want memory that gateways share.
         "--disable-hot-restart",
-        # How long connections of a listener that changed, or that ends, are asked to close.
-        *("--drain-time-s", "20"),
+        # Connections of a listener that changed are asked to close at once, and may take long to
+        # finish their requests.
+        *("--drain-strategy", "immediate"),
+        *("--drain-time-s", "900"),
         *("--log-level", "warning"),
     ]
 

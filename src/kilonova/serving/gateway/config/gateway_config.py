@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from kilonova.api.serving import InferenceServiceSpec
 from kilonova.serving.gateway import stat_names
 from kilonova.serving.gateway.config.inputs import GatewayInputs, has_port
+from kilonova.serving.gateway.config.listener.downstream_tls import build_secrets
 from kilonova.serving.gateway.config.listener.listeners import build_listeners
 from kilonova.serving.gateway.config.routing.routes import ROUTES, build_routes
 from kilonova.serving.gateway.config.routing.service_answers import build_answer_clusters
@@ -33,6 +34,7 @@ def render_gateway(
         listeners=build_listeners(inputs),
         routes={ROUTES: build_routes(inputs)},
         clusters=clusters,
+        secrets=build_secrets(inputs),
         endpoints={each["cluster_name"]: each for each in _build_assignments(inputs)},
     )
 

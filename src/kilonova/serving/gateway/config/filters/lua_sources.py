@@ -9,7 +9,7 @@ from kilonova.serving.gateway.model import EnvoyResource
 
 _SCRIPTS = Path(__file__).parent / "lua"
 
-LuaValue = str | int | bool
+LuaValue = str | int | bool | dict[str, int]
 
 
 def build_lua_filter(
@@ -36,4 +36,6 @@ def _format(value: LuaValue) -> str:
     if isinstance(value, str):
         # JSON's escapes of quotes, backslashes and line breaks are Lua's, too.
         return json.dumps(value, ensure_ascii=False)
+    if isinstance(value, dict):
+        return "{ " + ", ".join(f"[{_format(k)}] = {v}" for k, v in value.items()) + " }"
     return str(value).lower()

@@ -9,6 +9,11 @@ from kilonova.serving.gateway.config.envoy_types import (
 )
 from kilonova.serving.gateway.config.filters.http_filters import build_http_filters
 from kilonova.serving.gateway.config.inputs import GatewayInputs
+from kilonova.serving.gateway.config.listener.connection_limits import (
+    build_connection_limit,
+    build_connection_rate,
+)
+from kilonova.serving.gateway.config.listener.downstream_tls import build_transport_socket
 from kilonova.serving.gateway.config.listener.local_replies import build_local_replies
 from kilonova.serving.gateway.config.request_headers import build_early_removal
 from kilonova.serving.gateway.config.routing.routes import ROUTES
@@ -18,6 +23,8 @@ LISTENER = "gateway"
 
 _BUFFER_BYTES = 1 << 20
 """What is read from a connection before its other end has taken it: a larger body streams."""
+
+_HANDSHAKE_TIMEOUT = "15s"
 
 
 def build_listeners(inputs: GatewayInputs) -> dict[str, EnvoyResource]:
@@ -34,13 +41,22 @@ def build_listeners(inputs: GatewayInputs) -> dict[str, EnvoyResource]:
         "per_connection_buffer_limit_bytes": _BUFFER_BYTES,
         "filter_chains": [_build_filter_chain(inputs)],
     }
+    rate = build_connection_rate(inputs)
+    if rate is not None:
+        listener["listener_filters"] = [rate]
     if addresses[1:]:
         listener["additional_addresses"] = [{"address": each} for each in addresses[1:]]
     return {LISTENER: listener}
 
 
 def _build_filter_chain(inputs: GatewayInputs) -> EnvoyResource:
-    return {"filters": [_build_connection_manager(inputs)]}
+    filters = [*build_connection_limit(inputs), _build_connection_manager(inputs)]
+    chain: EnvoyResource = {"filters": filters}
+    transport_socket = build_transport_socket(inputs)
+    if transport_socket is not None:
+        chain["transport_socket"] = transport_socket
+        chain["transport_socket_connect_timeout"] = _HANDSHAKE_TIMEOUT
+    return chain
 
 
 def _build_connection_manager(inputs: GatewayInputs) -> EnvoyResource:

@@ -1,6 +1,6 @@
 """What Envoy's own answers look like: a gRPC status, or a body of JSON, that says what happened."""
 
-from kilonova.serving.gateway.config.envoy_types import build_header
+from kilonova.serving.gateway.config.envoy_types import build_extension, build_header
 from kilonova.serving.gateway.config.filters.grpc_status import (
     GRPC_STATUS_HEADER,
     RESOURCE_EXHAUSTED,
@@ -8,9 +8,10 @@ from kilonova.serving.gateway.config.filters.grpc_status import (
 from kilonova.serving.gateway.model import EnvoyResource
 
 OVERFLOW_MESSAGE = "too many requests wait for a server"
+SIZE_MESSAGE = "the request is larger than the gateway takes"
 RATE_LIMIT_MESSAGE = "the limit of this client is reached"
 
-_OVERFLOW, _RATE_LIMITED = "UO", "RL"
+_OVERFLOW = "UO"
 _OWN_ANSWERS = ("UH", "UT", "LR", "UR", "UF", "UC", "UAEX", "DPE", "UPE", "URX", "UMSDR", "NC")
 """Response flags of answers that Envoy makes up."""
 
@@ -19,13 +20,13 @@ _IS_GRPC: EnvoyResource = {
         "header": {"name": "content-type", "string_match": {"prefix": "application/grpc"}}
     }
 }
-_IS_429: EnvoyResource = {
-    "status_code_filter": {
-        "comparison": {
-            "op": "EQ",
-            "value": {"default_value": 429, "runtime_key": "kilonova.refused"},
-        }
-    }
+_IS_RATE_LIMITED: EnvoyResource = {
+    # The response flag is only set after the answer was made.
+    "extension_filter": build_extension(
+        "envoy.access_loggers.extension_filters.cel",
+        "envoy.extensions.access_loggers.filters.cel.v3.ExpressionFilter",
+        expression="response.code_details == 'local_rate_limited'",
+    )
 }
 _EXHAUSTED = [build_header(GRPC_STATUS_HEADER, str(RESOURCE_EXHAUSTED))]
 _SOON = [build_header("retry-after", "1")]
@@ -41,9 +42,11 @@ def build_local_replies() -> EnvoyResource:
             _build_mapper(
                 [_has_flags(_OVERFLOW)], json=OVERFLOW_MESSAGE, headers=_SOON, status=429
             ),
-            _build_mapper([_has_flags(_RATE_LIMITED), _IS_GRPC], text=RATE_LIMIT_MESSAGE),
-            _build_mapper([_has_flags(_RATE_LIMITED)], json=RATE_LIMIT_MESSAGE),
-            _build_mapper([_IS_429, _IS_GRPC], headers=_EXHAUSTED),
+            _build_mapper([_IS_RATE_LIMITED, _IS_GRPC], text=RATE_LIMIT_MESSAGE),
+            _build_mapper([_IS_RATE_LIMITED], json=RATE_LIMIT_MESSAGE),
+            _build_mapper([_has_status(429), _IS_GRPC], headers=_EXHAUSTED),
+            _build_mapper([_has_status(413), _IS_GRPC], text=SIZE_MESSAGE, headers=_EXHAUSTED),
+            _build_mapper([_has_status(413)], json=SIZE_MESSAGE),
             _build_mapper([_IS_GRPC]),
             _build_mapper([_has_flags(*_OWN_ANSWERS)], json="%LOCAL_REPLY_BODY%"),
         ]
@@ -69,6 +72,11 @@ def _build_mapper(
     if status:
         mapper["status_code"] = status
     return mapper
+
+
+def _has_status(status: int) -> EnvoyResource:
+    value = {"default_value": status, "runtime_key": "kilonova.status"}
+    return {"status_code_filter": {"comparison": {"op": "EQ", "value": value}}}
 
 
 def _has_flags(*flags: str) -> EnvoyResource:
