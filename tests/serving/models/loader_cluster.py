@@ -65,6 +65,7 @@ class LoaderCluster:
     """A client of the cluster."""
 
     client: Client
+    loader_client: Client
     requests: ScriptedRequests = field(default_factory=ScriptedRequests)
 
     async def create_service(
@@ -165,23 +166,24 @@ class LoaderCluster:
 
 
 @asynccontextmanager
-async def loader_cluster() -> AsyncGenerator[LoaderCluster]:
-    """A cluster with the loader from start to stop, in real time."""
+async def loader_cluster(*, with_loader: bool = True) -> AsyncGenerator[LoaderCluster]:
+    """A cluster from start to stop, in real time; with the loader unless told otherwise."""
     async with run_cluster(controllers="definition-controller") as cluster:
         client = cluster.client("user")
         await client.create(ACCOUNTS, {"metadata": {"name": "default"}}, NAMESPACE)
         await install_crds(client, load_definitions())
-        found = LoaderCluster(client)
-        async with running_loader(cluster.client("serving"), found.requests):
+        found = LoaderCluster(client, cluster.client("serving"))
+        if not with_loader:
+            yield found
+            return
+        async with running_loader(found):
             yield found
 
 
 @asynccontextmanager
-async def running_loader(
-    client: Client, requests: ScriptedRequests | None = None
-) -> AsyncGenerator[None]:
-    """The loader and its caches."""
-    clock = LoopClock()
+async def running_loader(cluster: LoaderCluster) -> AsyncGenerator[None]:
+    """The loader and its caches, of a process that leads."""
+    client, clock = cluster.loader_client, LoopClock()
     caches = build_caches(client)
     recorder = EventRecorder(
         client, "kilonova-serving", clock=clock.monotonic, wall=clock.now, flush_seconds=0.1
@@ -197,7 +199,7 @@ async def running_loader(
     )
     manager = Manager()
     manager.add(caches.services, caches.pods, recorder)
-    manager.add_leader_runnables(build_model_loader(context, requests, times=TIMES))
+    manager.add_leader_runnables(build_model_loader(context, cluster.requests, times=TIMES))
     task = asyncio.create_task(manager.run(signals=False))
     try:
         yield

@@ -13,6 +13,7 @@ from tests.serving.models.loader_cluster import (
     TIMES,
     LoaderCluster,
     loader_cluster,
+    running_loader,
 )
 from tests.serving.models.scripted_server import ScriptedServer, build_servers
 
@@ -23,13 +24,17 @@ def model(name: str, memory: str = "6Gi", **fields: Any) -> dict[str, Any]:
 
 @asynccontextmanager
 async def cluster_with(
-    servers: list[ScriptedServer], models: list[dict[str, Any]], memory: str | None = "10Gi"
+    servers: list[ScriptedServer],
+    models: list[dict[str, Any]],
+    memory: str | None = "10Gi",
+    *,
+    with_loader: bool = True,
 ) -> AsyncGenerator[LoaderCluster]:
     """A service with running servers: server-0, server-1, …"""
     for each in servers:
         await each.start()
     try:
-        async with loader_cluster() as cluster:
+        async with loader_cluster(with_loader=with_loader) as cluster:
             ports = {"http": servers[0].port}
             await cluster.create_service(models, ports=ports, memory=memory)
             for number, each in enumerate(servers):
@@ -164,6 +169,28 @@ async def test_model_on_demand_is_loaded_when_requests_wait_and_evicted_when_idl
         assert "no server has" in states["dog"]["message"]
         assert servers[0].loaded == {"cat"}, "it was used a moment ago"
         assert servers[0].most_loaded == 1
+
+
+async def test_next_leader_goes_on_where_the_former_one_stopped() -> None:
+    servers = build_servers(2, {"cat", "dog"})
+    models = [model("cat", "1Gi"), model("dog", "1Gi")]
+    async with cluster_with(servers, models, with_loader=False) as cluster:
+        servers[0].hanging.add("cat")
+        async with running_loader(cluster):
+            await cluster.wait_loaded(**{"server-1": ["dog"]})
+            assert ("load", "cat") in servers[0].calls
+            # It ends while one server loads a model, and the other one is to unload one.
+            await cluster.declare([model("cat", "1Gi")])
+            await cluster.wait_loaded(**{"server-1": []})
+        assert servers[1].loaded == {"dog"}
+        servers[0].hanging.clear()
+        async with running_loader(cluster):
+            await cluster.wait_loaded(**{"server-0": ["cat"], "server-1": []})
+
+            async def is_unloaded() -> bool:
+                return not servers[1].loaded
+
+            await wait_for_condition(is_unloaded, within=10)
 
 
 async def test_hot_model_gets_another_copy() -> None:
