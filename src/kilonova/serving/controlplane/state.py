@@ -3,8 +3,6 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-import msgspec
-
 from kilonova.api.service_addresses import map_to_loopback
 from kilonova.api.serving import InferenceService, ServerGroup, names
 from kilonova.serving.gateway.model import (
@@ -14,6 +12,7 @@ from kilonova.serving.gateway.model import (
     GatewaySecrets,
     GatewayState,
 )
+from kilonova.serving.models.states import read_loaded
 from kilonova.serving.resources import Pod, ServerSet
 
 _ENDED = ("Succeeded", "Failed")
@@ -122,14 +121,5 @@ def _build_endpoint(group: ServerGroup, pod: Pod) -> Endpoint | None:
         grpc_port=group.ports.grpc,
         metrics_port=group.ports.metrics,
         state=state,
-        models=_read_models(pod) if group.model_placement is not None else None,
+        models=read_loaded(pod) if group.model_placement is not None else None,
     )
-
-
-def _read_models(pod: Pod) -> frozenset[str]:
-    """The models that a pod has loaded: none until the annotation says so."""
-    text = pod.metadata.annotations.get(names.LOADED_MODELS, "[]")
-    try:
-        return frozenset(msgspec.json.decode(text, type=list[str]))
-    except msgspec.DecodeError:
-        return frozenset()
