@@ -31,8 +31,10 @@ class Connection:
     wake: asyncio.Event = field(default_factory=asyncio.Event)
     rejections: dict[ResourceType, str] = field(default_factory=dict[ResourceType, str])
     """What the gateway says about the types of which it rejected the last response."""
-    sent_at: float | None = None
-    """When a change began to be sent that is not acknowledged yet."""
+    changed_at: float | None = None
+    """When the first change happened that the gateway has not acknowledged."""
+    is_sending: bool = False
+    """Whether there was anything to send since then."""
 
 
 class GatewayConnections:
@@ -110,10 +112,12 @@ class GatewayConnections:
         stream.drains = connection.node in published.draining_gateways
         response = stream.plan(published.snapshot)
         if response is not None:
+            connection.is_sending = True
             self._metrics.count_push(response.type.short_name)
-        elif connection.sent_at is not None and not stream.is_waiting:
-            self._metrics.observe_push(self._monotonic() - connection.sent_at)
-            connection.sent_at = None
+        elif not stream.is_waiting:
+            if connection.is_sending and connection.changed_at is not None:
+                self._metrics.observe_push(self._monotonic() - connection.changed_at)
+            connection.changed_at, connection.is_sending = None, False
         return response
 
     def _note_answer(self, connection: Connection, request: DiscoveryRequest) -> None:
@@ -132,8 +136,8 @@ class GatewayConnections:
 
     def _wake(self, key: ServiceKey) -> None:
         for connection in self._connections.get(key, ()):
-            if connection.sent_at is None:
-                connection.sent_at = self._monotonic()
+            if connection.changed_at is None:
+                connection.changed_at = self._monotonic()
             connection.wake.set()
 
     def _notify(self, key: ServiceKey) -> None:

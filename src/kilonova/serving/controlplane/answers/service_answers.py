@@ -17,6 +17,7 @@ from kilonova.serving.controlplane.answers.merge import (
 )
 from kilonova.serving.controlplane.answers.questions import Question
 from kilonova.serving.controlplane.answers.servers import Refusal, ServerClients
+from kilonova.serving.controlplane.answers.shared_answers import SharedAnswers
 from kilonova.serving.controlplane.holds.answer import HoldOutcome
 from kilonova.serving.controlplane.holds.requests import HeldRequestQueue, Wanted
 from kilonova.serving.controlplane.publication import Publication, Publications
@@ -29,6 +30,9 @@ _EXTENSIONS = (
     "statistics",
 )
 """What servers of the runtimes that we know can be asked, said for a service that has none yet."""
+
+_SHARED_SECONDS = 0.5
+"""How long an answer is given again without asking the servers."""
 
 A = TypeVar("A", bound=Message)
 
@@ -59,6 +63,7 @@ class ServiceAnswers:
         self._publications = publications
         self._held = held
         self._clients = clients
+        self._shared = SharedAnswers(_SHARED_SECONDS)
         self._memories: dict[ServiceKey, _Memory] = {}
         publications.add_listener(self._forget)
 
@@ -184,7 +189,9 @@ class ServiceAnswers:
         if not endpoints:
             known = memory.get((group, question.memory_key))
             return [known] if isinstance(known, question.answer) else []
-        found = await self._clients.ask_all(endpoints, question)
+        found = await self._shared.get(
+            (key, group, question.memory_key), lambda: self._clients.ask_all(endpoints, question)
+        )
         answers = [each for each in found if not isinstance(each, Refusal)]
         if answers:
             is_index = isinstance(answers[0], pb.RepositoryIndexResponse)
@@ -219,6 +226,7 @@ class ServiceAnswers:
         return published
 
     def _forget(self, key: ServiceKey) -> None:
+        self._shared.forget(key)
         if self._publications.get(key) is None:
             self._memories.pop(key, None)
 
