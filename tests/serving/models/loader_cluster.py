@@ -142,7 +142,7 @@ class LoaderCluster:
             return all([await self.get_loaded(pod) == want for pod, want in expected.items()])
 
         try:
-            await wait_for_condition(are_loaded, within=15, every=0.02)
+            await wait_for_condition(are_loaded, within=30, every=0.02)
         except AssertionError:
             found = {pod: await self.get_loaded(pod) for pod in expected}
             states = {pod: await self.get_states(pod) for pod in expected}
@@ -155,7 +155,7 @@ class LoaderCluster:
             return check(await self.get_states(pod))
 
         try:
-            await wait_for_condition(holds, within=15, every=0.02)
+            await wait_for_condition(holds, within=30, every=0.02)
         except AssertionError:
             raise AssertionError(f"states of {pod}: {await self.get_states(pod)}") from None
 
@@ -166,7 +166,9 @@ class LoaderCluster:
 
 
 @asynccontextmanager
-async def loader_cluster(*, with_loader: bool = True) -> AsyncGenerator[LoaderCluster]:
+async def loader_cluster(
+    *, with_loader: bool = True, times: LoaderTimes = TIMES
+) -> AsyncGenerator[LoaderCluster]:
     """A cluster from start to stop, in real time; with the loader unless told otherwise."""
     async with run_cluster(controllers="definition-controller") as cluster:
         client = cluster.client("user")
@@ -176,12 +178,14 @@ async def loader_cluster(*, with_loader: bool = True) -> AsyncGenerator[LoaderCl
         if not with_loader:
             yield found
             return
-        async with running_loader(found):
+        async with running_loader(found, times):
             yield found
 
 
 @asynccontextmanager
-async def running_loader(cluster: LoaderCluster) -> AsyncGenerator[None]:
+async def running_loader(
+    cluster: LoaderCluster, times: LoaderTimes = TIMES
+) -> AsyncGenerator[None]:
     """The loader and its caches, of a process that leads."""
     client, clock = cluster.loader_client, LoopClock()
     caches = build_caches(client)
@@ -199,7 +203,7 @@ async def running_loader(cluster: LoaderCluster) -> AsyncGenerator[None]:
     )
     manager = Manager()
     manager.add(caches.services, caches.pods, recorder)
-    manager.add_leader_runnables(build_model_loader(context, cluster.requests, times=TIMES))
+    manager.add_leader_runnables(build_model_loader(context, cluster.requests, times=times))
     task = asyncio.create_task(manager.run(signals=False))
     try:
         yield
