@@ -127,10 +127,13 @@ class _Download:
         record = await asyncio.to_thread(read_record, self._staging.target)
         journal = await asyncio.to_thread(self._staging.journal.read)
         missing: dict[str, SourceFile] = {}
-        for path, file in self._contents.files.items():
-            kept = await self._keep(path, file, record.files.get(path), journal.get(path))
-            if not kept:
-                missing[path] = file
+
+        async def check(path: str, file: SourceFile) -> None:
+            async with self._slots:
+                if not await self._keep(path, file, record.files.get(path), journal.get(path)):
+                    missing[path] = file
+
+        await _run_all(check(path, file) for path, file in self._contents.files.items())
         self._check_disk(sum(each.size for each in missing.values()))
         await _run_all(self._fetch(path, file) for path, file in missing.items())
         return self._files
