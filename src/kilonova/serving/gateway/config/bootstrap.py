@@ -66,6 +66,14 @@ def render_bootstrap(
             ],
             "listeners": [_build_stats_listener(stats_port)],
         },
+        "layered_runtime": {
+            "layers": [
+                {
+                    "name": "static",
+                    "static_layer": {"tracing.opentelemetry.flush_interval_ms": 1000},
+                }
+            ]
+        },
         **build_stats_config(),
     }
 
@@ -83,6 +91,8 @@ def build_arguments(bootstrap: str, pod: str, concurrency: int) -> list[str]:
         *("--drain-strategy", "immediate"),
         *("--drain-time-s", "900"),
         *("--log-level", "warning"),
+        # The access log is to be there when somebody looks.
+        *("--file-flush-interval-msec", "1000"),
     ]
 
 

@@ -7,6 +7,7 @@ from kilonova.serving.gateway import stat_names
 from kilonova.serving.gateway.config.inputs import GatewayInputs, has_port
 from kilonova.serving.gateway.config.listener.downstream_tls import build_secrets
 from kilonova.serving.gateway.config.listener.listeners import build_listeners
+from kilonova.serving.gateway.config.listener.telemetry import build_tracing_cluster
 from kilonova.serving.gateway.config.routing.routes import ROUTES, build_routes
 from kilonova.serving.gateway.config.routing.service_answers import build_answer_clusters
 from kilonova.serving.gateway.config.upstream.control_plane_clusters import (
@@ -57,6 +58,7 @@ def _build_clusters(inputs: GatewayInputs) -> Iterator[EnvoyResource]:
         )
     yield from build_answer_clusters(inputs)
     yield from build_jwks_clusters(inputs)
+    yield from build_tracing_cluster(inputs)
 
 
 def _build_assignments(inputs: GatewayInputs) -> Iterator[EnvoyResource]:

@@ -15,6 +15,7 @@ from kilonova.serving.gateway.config.listener.connection_limits import (
 )
 from kilonova.serving.gateway.config.listener.downstream_tls import build_transport_socket
 from kilonova.serving.gateway.config.listener.local_replies import build_local_replies
+from kilonova.serving.gateway.config.listener.telemetry import build_access_log, build_tracing
 from kilonova.serving.gateway.config.request_headers import build_early_removal
 from kilonova.serving.gateway.config.routing.routes import ROUTES
 from kilonova.serving.gateway.model import EnvoyResource
@@ -87,6 +88,12 @@ def _build_connection_manager(inputs: GatewayInputs) -> EnvoyResource:
         "upgrade_configs": [{"upgrade_type": "websocket"}],
         "stream_error_on_invalid_http_message": True,
     }
+    log = build_access_log(inputs)
+    if log:
+        fields["access_log"] = log
+    tracing = build_tracing(inputs)
+    if tracing is not None:
+        fields["tracing"] = tracing
     return build_extension(
         "envoy.filters.network.http_connection_manager",
         "envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager",
