@@ -82,13 +82,20 @@ async def apply_status(
     status: JsonObject,
     *,
     require_version: bool = False,
+    field_manager: str | None = None,
 ) -> T | None:
     """Apply the fields of a status that this client owns, as `patch_status` merges them. Fields
-    that it applied before, and does not apply again, are removed."""
+    that it applied before, and does not apply again, are removed. Parts of one client that own
+    different fields have a `field_manager` each."""
     body = _build_body(metadata, status, require_version=require_version)
     try:
         return await client.apply(
-            resource, metadata.name, body, metadata.namespace, subresource="status"
+            resource,
+            metadata.name,
+            body,
+            metadata.namespace,
+            subresource="status",
+            field_manager=field_manager,
         )
     except NotFound:
         return None
