@@ -4,20 +4,24 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.request import Request, urlopen
 
 import pytest
 
 from tests.cli.command import Kilonova
 from tests.harness.kubectl import CommandResult, Kubectl
 
+JSON = {"Content-Type": "application/json"}
+
 
 @pytest.fixture(scope="module")
 def demo_data(cluster_command: Kilonova) -> Iterator[Path]:
     """The data directory of a cluster with the demo."""
     data = cluster_command.home / "demo"
-    done = cluster_command.detach(data)
+    done = cluster_command.detach(data, "--process-node")
     assert done.code == 0, done.err
     assert "kilonova why -n demo frontier-0" in done.out
+    assert "kilonova serve bench -n demo assistant" in done.out
     yield data
     cluster_command("down", "--data", data)
 
@@ -64,6 +68,16 @@ def test_unschedulable_gang_reports_missing_capacity(
     assert "needs 24 pods, but only 1" in why.out
     assert "Smallest change: lower the minimum of group frontier-0-worker" in why.out
     assert "add 6 nodes like nvl72-" in why.out or "add 12 nodes like nvl72-" in why.out
+
+
+def test_inference_service_of_the_demo_answers_clients_of_this_machine(
+    demo_data: Path, kubectl: Kubectl
+):
+    assert wait_for(kubectl, "isvc/assistant", "{.status.phase}", "Ready").code == 0
+    url = kubectl("get isvc -n demo assistant -o jsonpath={.status.url}").out.strip()
+    question = {"model": "demo", "prompt": "Hello", "max_tokens": 3}
+    with urlopen(Request(f"{url}/v1/completions", json.dumps(question).encode(), JSON)) as reply:
+        assert json.load(reply)["usage"]["completion_tokens"] == 3
 
 
 def test_why_of_a_set_explains_its_gangs(cluster_command: Kilonova, demo_data: Path):
@@ -115,6 +129,18 @@ def test_no_demo_when_disabled_or_not_runnable(
     assert "kubectl run hello --image=busybox\n" in done.out
     kubectl = Kubectl(kubectl_path, tmp_path / "data" / "kubeconfig", tmp_path)
     assert "not found" in kubectl("get namespace demo").err
+
+
+@pytest.mark.parametrize("options", [("--process-node", "--without", "serving"), ()])
+def test_demo_has_no_service_without_what_serves_it(
+    kilonova: Kilonova, tmp_path: Path, kubectl_path: Path, options: tuple[str, ...]
+):
+    done = kilonova.detach(tmp_path / "data", *options)
+    assert "kilonova why -n demo frontier-0" in done.out
+    assert "assistant" not in done.out
+    kubectl = Kubectl(kubectl_path, tmp_path / "data" / "kubeconfig", tmp_path)
+    assert kubectl("get pcs -n demo frontier").code == 0
+    kilonova("down", "--data", tmp_path / "data")
 
 
 def test_demo_waits_while_its_nodes_are_absent(

@@ -22,7 +22,7 @@ from kilonova.cli.up.object_counts import count_nodes
 from kilonova.cli.up.options import BUILT_IN_FLEETS, UpOptions, data_directory_error
 from kilonova.cli.up.progress import StartupSteps
 from kilonova.cli.up.reporter import StartupReporter, pod_shutdown_text
-from kilonova.cli.up.welcome import Welcome
+from kilonova.cli.up.welcome import NO_DEMO, Demo, Welcome
 from kilonova.component import find_components
 from kilonova.component.failure import CommandFailed, WrongUsage
 from kilonova.kube import KubeError
@@ -133,7 +133,7 @@ async def _run_until_stopped(
             )
 
         await _await_components(cluster, component_states.wait_started(record_states), steps)
-        demo = _wants_demo(options) and await _set_up_demo(cluster, options, steps)
+        demo = await _set_up_demo(cluster, options, steps) if _wants_demo(options) else NO_DEMO
         nodes = await count_nodes(cluster.client("kilonova"))
         seconds = time.monotonic() - started_at
         reporter.report_ready(welcome(seconds, nodes=nodes, demo=demo, problems=problems_by_key))
@@ -222,20 +222,20 @@ async def _await_components(
     steps.finish(_NODES, f"{total:,}")
 
 
-async def _set_up_demo(cluster: "EmbeddedCluster", options: UpOptions, steps: StartupSteps) -> bool:
-    """Set up the demo, unless that was done before; returns whether it exists."""
-    from kilonova.cli.up.demo_setup import has_demo, set_up_demo
+async def _set_up_demo(cluster: "EmbeddedCluster", options: UpOptions, steps: StartupSteps) -> Demo:
+    """Set up the demo, unless that was done before; returns what there is of it."""
+    from kilonova.cli.up.demo_setup import find_demo, set_up_demo
 
     steps.start(_DEMO)
     client = cluster.client("kilonova-demo")
     try:
-        await set_up_demo(client, options.fleet or "")
-        exists = await has_demo(client)
+        await set_up_demo(client, options.fleet or "", options.components)
+        demo = await find_demo(client)
     except KubeError as error:  # rejected by a webhook or policy of the user
         _log.warning("demo not set up", error=str(error))
-        return False
+        return NO_DEMO
     steps.finish(_DEMO)
-    return exists
+    return demo
 
 
 def _pod_shutdown_reporter(

@@ -9,6 +9,18 @@ from kilonova.cli.up.object_counts import NodeCount
 from kilonova.cli.up.options import command_line_for, program_name
 
 
+class Demo(msgspec.Struct, frozen=True):
+    """What there is of the demo: users may delete any of it."""
+
+    gang: bool = False
+    """The gang that cannot be scheduled."""
+    service: bool = False
+    """The inference service."""
+
+
+NO_DEMO = Demo()
+
+
 class Welcome(msgspec.Struct, frozen=True):
     """A started cluster. `nodes` is None while they are still registering."""
 
@@ -19,8 +31,7 @@ class Welcome(msgspec.Struct, frozen=True):
     console: str | None = None
     """The link to its console, with the access token."""
     nodes: NodeCount | None = None
-    demo: bool = False
-    """Whether the demo exists."""
+    demo: Demo = NO_DEMO
     problems: dict[str, str] = {}
     """The problems of degraded components, by the key of their state."""
     simulated: bool = True
@@ -59,8 +70,13 @@ Try, with that variable set:
 def _suggested_commands(welcome: Welcome) -> list[str]:
     program = shlex.quote(program_name())
     nodes = "kubectl get nodes -L nvidia.com/gpu.product,kilonova.dev/rack"
-    if welcome.demo:
-        return [nodes, f"{program} why -n demo frontier-0", f"{program} top"]
+    of_demo: list[str] = []
+    if welcome.demo.gang:
+        of_demo.append(f"{program} why -n demo frontier-0")
+    if welcome.demo.service:
+        of_demo.append(f"{program} serve bench -n demo assistant --step 20s:2,30s:16,10s:2")
+    if of_demo:
+        return [nodes, *of_demo, f"{program} top"]
     pod = "kubectl run hello --image=busybox"
     if not welcome.simulated:
         pod += " --command -- sleep 1000"

@@ -97,7 +97,7 @@ async def _set_up_demo(directory: ClustersDirectory) -> None:
     """Create the demo in the first cluster, unless that was done before."""
     try:
         async with connect(directory.kubeconfig, directory.clusters[0].name) as client:
-            await set_up_demo(client, "", _DEMO)
+            await set_up_demo(client, "", (), _DEMO)
     except KubeError as error:  # rejected by a webhook or policy of the user
         print(f"kilonova: demo not set up: {error}", file=sys.stderr)
 
