@@ -88,6 +88,13 @@ async def test_unknown_method_is_unimplemented() -> None:
         assert error.value.code() is grpc.StatusCode.UNIMPLEMENTED
 
 
+async def test_request_that_is_no_message_is_rejected() -> None:
+    async with serving(Echo()) as (_, target), grpc.aio.insecure_channel(target) as channel:
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await channel.unary_unary(f"/{SERVICE}/Say")(b"\xff\xff\xff")
+    assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+
+
 async def test_large_request_is_rejected() -> None:
     limits = ServerLimits(max_request_bytes=1000)
     async with serving(Echo(), limits=limits) as (_, target), GrpcClient(target) as client:

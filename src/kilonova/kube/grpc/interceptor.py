@@ -3,6 +3,7 @@
 - An RPC with one reply is ended after `max_unary_seconds`. Streams have no limit, but do not end by
   themselves: a stop of the server ends them with UNAVAILABLE, so that clients go elsewhere.
 - An exception that is no gRPC status is logged; the client learns only that there was one.
+- A request that is no message is answered with INVALID_ARGUMENT; a stream of requests ends.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Any, TypeAlias, cast
 
 import grpc
 import grpc.aio
+from google.protobuf.message import DecodeError
 
 from kilonova.kube.grpc.metrics import GrpcMetrics
 from kilonova.kube.observability.structured_logging import get_logger
@@ -46,6 +48,13 @@ class _Stream:
 
     task: asyncio.Task[Any]
     is_writing: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Malformed:
+    """Instead of a request that is no message."""
+
+    problem: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,11 +98,15 @@ class RpcInterceptor(grpc.aio.ServerInterceptor):
         run = self._run_stream if any(streaming) else self._run_unary
 
         async def call(request: Any, context: Context) -> Any:
+            if isinstance(request, _Malformed):
+                await context.abort(grpc.StatusCode.INVALID_ARGUMENT, request.problem)
             return await self._observe(rpc, context, run(behaviour, request, context))
 
         return create(
             call,
-            request_deserializer=handler.request_deserializer,
+            request_deserializer=handler.request_deserializer
+            if handler.request_streaming
+            else _tolerate(handler.request_deserializer),
             response_serializer=handler.response_serializer,
         )
 
@@ -173,6 +186,19 @@ def _select(handler: Handler) -> tuple[Callable[..., Handler], Behaviour]:
     if handler.response_streaming:
         return grpc.unary_stream_rpc_method_handler, cast("Behaviour", handler.unary_stream)
     return grpc.unary_unary_rpc_method_handler, cast("Behaviour", handler.unary_unary)
+
+
+def _tolerate(deserialize: Callable[[bytes], Any] | None) -> Callable[[bytes], Any] | None:
+    if deserialize is None:
+        return None
+
+    def read(data: bytes) -> Any:
+        try:
+            return deserialize(data)
+        except DecodeError as error:
+            return _Malformed(f"the request is no message: {error}")
+
+    return read
 
 
 def _format_code(code: grpc.StatusCode) -> str:
