@@ -119,7 +119,7 @@ def parse_chat(body: bytes, max_tokens: int = MAX_TOKENS) -> CompletionRequest:
 def _decode(body: bytes, type_: type[T]) -> T:
     try:
         source = msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         raise InvalidRequest("the body is not JSON") from None
     try:
         return msgspec.convert(source, type_)

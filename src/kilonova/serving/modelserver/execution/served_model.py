@@ -9,6 +9,7 @@ import asyncio
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from time import perf_counter_ns
 
 from kilonova.kube.observability.structured_logging import get_logger
@@ -33,6 +34,8 @@ class _Job:
     inputs: Tensors
     size: int
     arrived: int
+    queued: float
+    """On the clock of the event loop."""
     outputs: "asyncio.Future[Tensors]"
     timer: asyncio.TimerHandle | None = None
 
@@ -102,7 +105,7 @@ class ServedModel:
                 f"the queue of model {self.spec.name!r} is full: {limit} requests wait",
             )
         loop = asyncio.get_running_loop()
-        job = _Job(inputs, size, arrived, loop.create_future())
+        job = _Job(inputs, size, arrived, loop.time(), loop.create_future())
         self._queue.append(job)
         if self._settings.timeout:
             job.timer = loop.call_later(self._settings.timeout, self._expire, job)
@@ -132,17 +135,21 @@ class ServedModel:
         self._idle += 1
         self._dispatch()
 
-    def _dispatch(self) -> None:
-        """Execute what waits, as far as there are instances."""
+    def _dispatch(self, *, is_delay_over: bool = False) -> None:
+        """Execute what waits, as far as there are instances; the first batch at once if its delay
+        is over."""
         if self._delay_timer is not None:
             self._delay_timer.cancel()
             self._delay_timer = None
         while self._idle and self._queue:
             batch = self._select_batch()
-            if (delay := self._remaining_delay(batch)) > 0:
+            delay = 0.0 if is_delay_over else self._remaining_delay(batch)
+            if delay > 0:
                 loop = asyncio.get_running_loop()
-                self._delay_timer = loop.call_later(delay, self._dispatch)
+                end_delay = partial(self._dispatch, is_delay_over=True)
+                self._delay_timer = loop.call_later(delay, end_delay)
                 return
+            is_delay_over = False
             for _ in batch:
                 self._queue.popleft()
             self._idle -= 1
@@ -173,7 +180,8 @@ class ServedModel:
         size = sum(job.size for job in batch)
         if size >= settings.max_batch_size or size in settings.preferred_batch_sizes:
             return 0.0
-        return settings.max_delay - (perf_counter_ns() - batch[0].arrived) / 1e9
+        waited = asyncio.get_running_loop().time() - batch[0].queued
+        return settings.max_delay - waited
 
     async def _execute_batch(self, batch: list[_Job]) -> None:
         try:

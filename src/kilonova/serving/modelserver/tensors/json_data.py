@@ -18,7 +18,10 @@ def encode_elements(name: str, datatype: Datatype, shape: Shape, data: object) -
     """The raw data of an input, from a list that is flat or nested as the shape."""
     if not isinstance(data, list):
         raise InvalidTensor(f"input {name!r}: data is no list: write a list of {datatype.name}")
-    values = _flatten(cast("list[Any]", data))
+    try:
+        values = _flatten(cast("list[Any]", data))
+    except RecursionError:
+        raise InvalidTensor(f"input {name!r}: data is nested too deeply") from None
     if len(values) != prod(shape):
         raise InvalidTensor(
             f"input {name!r}: {len(values)} elements of data: "

@@ -115,10 +115,11 @@ def encode_response(
 
 def _decode(body: bytes) -> _Request:
     try:
-        return _decoder.decode(body)
-    except msgspec.ValidationError as error:
-        source = msgspec.json.decode(body)
-        raise InvalidTensor(str(describe_mismatch(source, _Request, error))) from None
+        try:
+            return _decoder.decode(body)
+        except msgspec.ValidationError as error:
+            source = msgspec.json.decode(body)
+            raise InvalidTensor(str(describe_mismatch(source, _Request, error))) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InvalidTensor(f"the body is not JSON: {error}") from None
 
