@@ -19,6 +19,7 @@ from kilonova.kube import NO_RUNTIME_METRICS, Client, Runnable, RuntimeMetrics
 from kilonova.kube.events import EventRecorder, random_id
 from kilonova.kube.observability.metrics import Metrics
 from kilonova.kube.serving.certificate_sources import CertificateSource
+from kilonova.serving.autoscaler.controller import build_autoscaler
 from kilonova.serving.caches import Caches, build_caches
 from kilonova.serving.context import ServingContext
 from kilonova.serving.controllers.service.controller import build_service_controller
@@ -107,6 +108,7 @@ def build_serving(
             *release_controller,
             build_service_controller(context, control_plane.configurations),
             build_model_loader(context, control_plane.held),
+            *build_autoscaler(context, signals.source, control_plane.held, registry),
         ),
         control_plane.prepare,
     )

@@ -55,7 +55,7 @@ def test_removal_is_limited_by_a_rate() -> None:
     rate = ScalingRate(stabilization="0s", max_replicas=1, period="10s")
     group = Group(Autoscaling(max_replicas=20, scale_down=rate), replicas=4)
     numbers = group.run([0] * 31)
-    assert [numbers.index(number) for number in (3, 2, 1)] == [1, 12, 23]
+    assert [numbers.index(number) for number in (3, 2, 1)] == [0, 11, 22]
 
 
 def test_last_server_goes_after_idle_time_without_requests() -> None:

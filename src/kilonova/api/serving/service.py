@@ -134,7 +134,8 @@ class ScalingStatus(msgspec.Struct, frozen=True, gc=False, rename="camel", omit_
     desired: RequiredCountOrZero = 0
     """The number that was decided."""
     mode: str = ""
-    """The mode that decided: Demand, Metric, SLA, Schedule, Held, Idle, Bounds, Paused."""
+    """The mode that decided: Demand, Metric, SLA, Schedule, Held, Idle, Bounds, Paused; Fixed
+    without autoscaling, External if another scaler decides."""
     message: str = ""
     """Why, with the figures."""
     load: GroupLoad = GroupLoad()
