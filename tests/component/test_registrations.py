@@ -50,7 +50,12 @@ def test_map_of_the_documentation_has_the_pages_of_components() -> None:
 
 def test_every_deployed_process_is_registered() -> None:
     registered = {each.process.deploy for each in COMPONENTS if each.process}
-    # Permissions that are added to those of the console; charts; rules and dashboards.
-    additions = {"deploy/console-actions", "deploy/helm", "deploy/monitoring"}
+    # Permissions that are added to those of a process; charts; rules and dashboards.
+    additions = {
+        "deploy/console-actions",
+        "deploy/helm",
+        "deploy/monitoring",
+        "deploy/serving-releases",
+    }
     folders = {f"deploy/{each.name}" for each in (ROOT / "deploy").iterdir() if each.is_dir()}
     assert folders - additions == registered

@@ -54,7 +54,7 @@ CLUSTER = ClusterFacts(
     webhooks=(),
     leaders={
         name: LeaseFacts(f"kilonova-{name}", "pod-1", NOW - 2, 15)
-        for name in ("operator", "scheduler")
+        for name in ("operator", "scheduler", "serving")
     },
     nodes=("n1",),
     node_leases=(LeaseFacts("n1", "n1", NOW - 5, 40),),
@@ -306,7 +306,7 @@ CASES = {
     "leader Leases that cannot be listed": (
         with_cluster(leaders=None),
         "warning",
-        "operator, scheduler",
+        "operator, scheduler, serving",
         "you may not list leases in namespace kilonova-system",
     ),
     "component inside of up": (
@@ -361,7 +361,7 @@ CASES = {
     "up on another machine": (
         with_cluster(version=UP, leaders={}),
         "ok",
-        "operator, scheduler",
+        "operator, scheduler, serving",
         "run `kilonova status` on its machine",
     ),
     "stale node Leases": (

@@ -8,7 +8,7 @@ import pytest
 from kilonova.kube import ApiStatusError, NotFound, connect
 from tests.cli.command import Kilonova
 from tests.local.embedded_cluster import PODS, wait_deleted, wait_for_condition
-from tests.workloads.workload_cluster import SETS
+from tests.workloads.workload_cluster import CLIQUES, SETS
 
 
 def set_body(min_available: int = 2) -> Any:
@@ -54,4 +54,4 @@ async def test_operator_can_be_disabled(kilonova: Kilonova, tmp_path: Path):
     assert kilonova.detach(data, "--no-demo", "--no-operator").code == 0
     async with connect(data / "kubeconfig") as client:
         with pytest.raises(NotFound):
-            await client.list(SETS)
+            await client.list(CLIQUES)
