@@ -9,6 +9,7 @@ import sys
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -128,16 +129,26 @@ async def test_folder_of_another_program_is_not_replaced(repository: Path, tmp_p
     assert read_files(target) == {"cat/1/model.onnx": b"of another program"}
 
 
-@pytest.mark.parametrize("link", ["cat", ".kilonova-download"])
+@pytest.mark.parametrize(
+    ("layout", "files", "link"),
+    [
+        ("Triton", {"cat/1/model.onnx": b"cat"}, "cat"),
+        ("Triton", {"cat/1/model.onnx": b"cat"}, ".kilonova-download"),
+        ("Triton", {"cat/1/model.onnx": b"cat", "README.md": b"cats"}, "README.md"),
+        ("HuggingFace", {"acme/tiny/config.json": b"{}"}, "acme"),
+        ("HuggingFace", {"config.json": b"{}", "onnx/model.onnx": b"weights"}, "onnx"),
+    ],
+)
 async def test_no_file_is_written_through_a_symbolic_link(
-    link: str, repository: Path, tmp_path: Path
+    layout: Any, files: dict[str, bytes], link: str, tmp_path: Path
 ) -> None:
-    elsewhere, target = tmp_path / "elsewhere", tmp_path / "target"
+    folder, elsewhere, target = (tmp_path / name for name in ("models", "elsewhere", "target"))
+    write_files(folder, files)
     elsewhere.mkdir()
     target.mkdir()
     (target / link).symlink_to(elsewhere)
-    with pytest.raises(RepositoryError, match=r"symbolic link|it exists"):
-        await pull_repository(FaultySource(repository), target, QUICK)
+    with pytest.raises(RepositoryError, match=f"target/{link}: it is a symbolic link"):
+        await pull_repository(FaultySource(folder), target, PullOptions(layout))
     assert list(elsewhere.iterdir()) == []
 
 

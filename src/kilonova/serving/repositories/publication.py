@@ -2,7 +2,7 @@
 
 import os
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from kilonova.serving.repositories.contents import Contents
@@ -25,30 +25,45 @@ def publish(
     former = read_record(staging.target)
     gone = {*former.models, *former.replaced} - {*contents.models, WHOLE_REPOSITORY}
     record = Record(source, contents.digest, dict(files), contents.models, tuple(sorted(gone)))
-    _check_foreign(staging, contents.models, {*former.models, *former.replaced})
+    # Files beside models, or of the one model that is the whole repository.
+    loose = [path for path in files if not find_model(path, contents.models)]
+    _check_places(staging, contents, loose, {*former.models, *former.replaced})
     # From here on it is known what of the directory is ours, also after a crash.
     write_record(staging.target, record)
     for model in contents.models:
-        own = [path for path in files if find_model(path, contents.models) == model]
-        if model == WHOLE_REPOSITORY:
-            _publish_files(staging, own)
-        else:
+        if model != WHOLE_REPOSITORY:
+            own = [path for path in files if find_model(path, contents.models) == model]
             _publish_model(staging, model, own, former)
-    _publish_files(staging, [path for path in files if find_model(path, contents.models) is None])
+    _publish_files(staging, loose)
     for path in [*gone, *_list_former_files(former, contents, files)]:
         staging.take_away(path)
     write_record(staging.target, Record(source, contents.digest, dict(files), contents.models))
     staging.remove()
 
 
-def _check_foreign(staging: Staging, models: Iterable[str], known: set[str]) -> None:
-    """Refuse to replace a folder that something else put there."""
-    for model in models:
-        place = staging.target / model
-        is_foreign = model != WHOLE_REPOSITORY and model not in known and place.exists()
-        if place.is_symlink() or is_foreign:
+def _check_places(
+    staging: Staging, contents: Contents, loose: Iterable[str], known: set[str]
+) -> None:
+    """Refuse to replace a folder that something else put there, or to follow a symbolic link."""
+    folders = [each for each in contents.models if each != WHOLE_REPOSITORY]
+    for path in (*folders, *loose):
+        for place in _list_places(staging.target, path):
+            if place.is_symlink():
+                problem = "it is a symbolic link, and would lead the download elsewhere"
+                raise RepositoryError(str(place), problem, "remove it")
+    for folder in folders:
+        place = staging.target / folder
+        if folder not in known and place.exists():
             problem = "it exists, and no former download made it"
             raise RepositoryError(str(place), problem, "remove it, or pull into another directory")
+
+
+def _list_places(target: Path, path: str) -> Iterator[Path]:
+    """The path and the folders that lead to it, below the directory."""
+    place = target
+    for part in path.split("/"):
+        place = place / part
+        yield place
 
 
 def _publish_model(staging: Staging, model: str, own: list[str], former: Record) -> None:

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import msgspec
 
+from kilonova.serving.repositories.errors import RepositoryError
+from kilonova.serving.repositories.manifest import check_path
 from kilonova.serving.repositories.sources import OWN_PREFIX
 
 RECORD = f"{OWN_PREFIX}-models.json"
@@ -40,9 +42,12 @@ def read_record(folder: Path) -> Record:
     """The record of a directory; an empty one if nothing was downloaded, or it is damaged: then
     files are fetched again."""
     try:
-        return msgspec.json.decode((folder / RECORD).read_bytes(), type=Record)
-    except (FileNotFoundError, msgspec.DecodeError, UnicodeDecodeError):
+        record = msgspec.json.decode((folder / RECORD).read_bytes(), type=Record)
+        for path in filter(None, (*record.files, *record.models, *record.replaced)):
+            check_path(path, str(folder / RECORD))
+    except (FileNotFoundError, msgspec.DecodeError, UnicodeDecodeError, RepositoryError):
         return Record()
+    return record
 
 
 def write_record(folder: Path, record: Record) -> None:
