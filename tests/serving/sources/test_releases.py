@@ -39,8 +39,8 @@ async def running(client: Client, settings: ServingSettings) -> AsyncGenerator[N
         yield
 
 
-async def write(on: ServingCluster, values: str) -> None:
-    metadata = {"name": "sonic", "labels": {"serving.kilonova.dev/service-config": "true"}}
+async def write(on: ServingCluster, values: str, mode: str = "cluster") -> None:
+    metadata = {"name": "sonic", "labels": {"serving.kilonova.dev/service-config": mode}}
     body = {"metadata": metadata, "data": {"values.yaml": values}}
     await on.client.apply(CONFIG_MAPS, "sonic", body, NAMESPACE, field_manager="helm")
 
@@ -93,7 +93,7 @@ async def test_the_namespaced_mode_serves_with_deployments_and_no_kind_of_ours()
             lambda transport: ConfigMapTransport(transport, NAMESPACE)
         )
         async with running(client, ServingSettings(namespace=NAMESPACE)):
-            await write(on, VALUES % 2)
+            await write(on, VALUES % 2, "true")
             await wait_for_condition(lambda: has_status(on, ready=2), within=60)
             assert not await on.list_objects(INFERENCE_SERVICES)
             assert not await on.list_objects(SETS)
@@ -109,13 +109,13 @@ async def test_the_namespaced_mode_serves_with_deployments_and_no_kind_of_ours()
                 assert (owner["kind"], owner["name"]) == ("ConfigMap", "sonic")
             assert servers["spec"]["template"]["spec"]["containers"][0]["lifecycle"]["preStop"]
 
-            await write(on, VALUES % 3)
+            await write(on, VALUES % 3, "true")
             await wait_for_condition(lambda: has_status(on, ready=3), within=60)
 
             dashboards = await on.get(CONFIG_MAPS, "sonic-dashboards")
             assert dashboards["metadata"]["labels"]["grafana_dashboard"] == "1"
             assert len(dashboards["data"]) == 2
-            await write(on, (VALUES % 3).replace("grafana: {enabled: true}", ""))
+            await write(on, (VALUES % 3).replace("grafana: {enabled: true}", ""), "true")
             await wait_for_condition(lambda: has_no_dashboards(on))
 
 

@@ -43,6 +43,8 @@ def test_the_chart_has_the_objects_of_the_conversion(path: Path, tmp_path: Path)
     objects = convert_values(read_values(path), RELEASE, NAMESPACE).objects
     wanted = {(each["kind"], each["metadata"]["name"]): each for each in objects}
     assert set(manifests) == {("ConfigMap", RELEASE), *wanted}
+    labels = manifests["ConfigMap", RELEASE]["metadata"]["labels"]
+    assert labels["serving.kilonova.dev/service-config"] == "cluster"
     for key, each in wanted.items():
         assert drop_labels_of_helm(manifests[key]) == each
 

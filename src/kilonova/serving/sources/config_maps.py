@@ -14,8 +14,8 @@ from kilonova.yaml_files import describe_yaml_error
 VALUES_KEY = "values.yaml"
 SERVICE_KEY = "service.yaml"
 
-LABELS = {names.SERVICE_CONFIG: "true"}
-LABEL_SELECTOR = f"{names.SERVICE_CONFIG}=true"
+LABEL_SELECTOR = f"{names.SERVICE_CONFIG}={names.NAMESPACED}"
+CLUSTER_LABEL_SELECTOR = f"{names.SERVICE_CONFIG}={names.OF_CLUSTER}"
 
 _CACHED = 64
 """A change of a status is an event of the ConfigMap: its content is read again, and is the same."""

@@ -19,7 +19,12 @@ from kilonova.kube.owner_references import build_owner_reference, is_controlled_
 from kilonova.serving.builders.identity import compute_hash
 from kilonova.serving.context import ServingContext
 from kilonova.serving.resources import CONFIG_MAPS, INFERENCE_SERVICES, DataObject
-from kilonova.serving.sources.config_maps import LABEL_SELECTOR, ServiceConfig, read_config_map
+from kilonova.serving.sources.config_maps import (
+    CLUSTER_LABEL_SELECTOR,
+    LABEL_SELECTOR,
+    ServiceConfig,
+    read_config_map,
+)
 
 _log = get_logger(__name__)
 
@@ -29,11 +34,12 @@ _RECHECK_SECONDS = 30.0
 
 def build_release_cache(context: ServingContext) -> Reflector[DataObject]:
     """The ConfigMaps of services. Run it before the controller."""
+    namespace = context.settings.namespace
     return Reflector(
         context.client,
         CONFIG_MAPS,
-        context.settings.namespace or None,
-        label_selector=LABEL_SELECTOR,
+        namespace or None,
+        label_selector=LABEL_SELECTOR if namespace else CLUSTER_LABEL_SELECTOR,
         runtime_metrics=context.runtime_metrics,
     )
 
