@@ -38,7 +38,8 @@ def test_rates_are_of_all_gateways_together() -> None:
 
 
 def test_restart_of_a_gateway_leaves_out_one_interval() -> None:
-    window, reading = GroupWindow(), Reading()
+    window = GroupWindow()
+    reading: dict[str, Reading] = {}
     for at, requests in enumerate((1000, 1010, 5, 25)):
         reading = {"a": gateway(0, requests)}
         window.put(float(at), reading)
@@ -73,7 +74,8 @@ def test_gateway_that_misses_a_reading_is_counted_with_the_next() -> None:
 
 
 def test_rates_follow_a_step_within_seconds() -> None:
-    window, reading = GroupWindow(), Reading()
+    window = GroupWindow()
+    reading: dict[str, Reading] = {}
     requests = 0
     for at in range(60):
         requests += 10 if at < 50 else 60

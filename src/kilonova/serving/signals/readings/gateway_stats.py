@@ -58,7 +58,6 @@ class _ReadingBuilder:
         self.gauges: dict[Gauge, float] = {}
         self._counters: dict[Counter, float] = {}
         self._latency = HistogramSamples()
-        self._has_latency = False
 
     def put(self, sample: Sample) -> None:
         name = sample.name
@@ -68,7 +67,6 @@ class _ReadingBuilder:
             self._count(_COUNTERS[name], sample.value)
         elif name in _TIME_SAMPLES:
             self._latency.put(sample)
-            self._has_latency = True
         elif sample.labels.get("envoy_response_code_class") == "5":
             self._count("errors", sample.value)
 
@@ -76,9 +74,7 @@ class _ReadingBuilder:
         self._counters[counter] = self._counters.get(counter, 0.0) + value
 
     def build(self) -> Reading:
-        # Envoy has no such counter before the first error: then there was none.
+        # Envoy has neither errors nor latencies before the first one: then there was none.
         self._counters.setdefault("errors", 0.0)
-        if not self._has_latency:
-            return Reading(self.gauges, self._counters)
         latency = self._latency.build(_MILLISECONDS)
         return Reading(self.gauges, self._counters, {"latency": latency})

@@ -55,6 +55,8 @@ class Histogram:
 
 def subtract(new: Histogram, old: Histogram) -> Histogram | None:
     """What was observed between two readings; None if the counters began anew."""
+    if not old.count:
+        return new
     if new.bounds != old.bounds or new.count < old.count or new.sum < old.sum:
         return None
     cumulative = tuple(
