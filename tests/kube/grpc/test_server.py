@@ -117,6 +117,17 @@ async def test_rpcs_beyond_the_limit_are_rejected() -> None:
         assert (await first).text == "wait"
 
 
+async def test_burst_of_rpcs_is_answered() -> None:
+    limits = ServerLimits(max_concurrent_rpcs=5000, max_streams_per_connection=5000)
+    async with (
+        serving(Echo(), limits=limits) as (_, target),
+        GrpcClient(target, settings=ONCE) as client,
+    ):
+        stub = client.stub(EchoStub)
+        replies = await asyncio.gather(*(stub.say(HELLO) for _ in range(2500)))
+    assert {each.text for each in replies} == {"hello"}
+
+
 async def test_unary_rpc_has_a_time_limit_of_the_server() -> None:
     limits = ServerLimits(max_unary_seconds=0.05)
     async with (

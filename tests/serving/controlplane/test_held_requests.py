@@ -1,6 +1,7 @@
 """Requests that arrive at a real gateway when a group has no server."""
 
 import asyncio
+from contextlib import AsyncExitStack
 
 import grpc
 import grpc.aio
@@ -51,6 +52,25 @@ async def test_requests_of_both_protocols_are_answered_by_the_first_server() -> 
             assert await post == ("web-main-0", 20 * _MEGABYTES)
         assert cluster.control_plane.held.count(KEY, "main") == 0
         assert cluster.read_metric("kilonova_serving_holds_total", outcome="ready") == 3
+
+
+async def test_a_thousand_requests_wait_for_the_first_server() -> None:
+    async with control_plane_cluster() as cluster:
+        ports = Ports()
+        await cluster.create_service(scaled_from_zero(ports, maxHeld=2000))
+        gateway = await cluster.start_gateway()
+        async with AsyncExitStack() as stack:
+            opened = [open_stub(cluster.grpc_port) for _ in range(12)]
+            stubs = [await stack.enter_async_context(each) for each in opened]
+            # All at once: gRPC by itself would refuse some.
+            held = [asyncio.create_task(_infer(stub)) for stub in stubs for _ in range(100)]
+            await _wait_for_held(cluster, 1200)
+            # Longer than Envoy takes for one that is to be asked again.
+            await asyncio.sleep(2.5)
+            await cluster.start_server("web-main-0", ports)
+            answers = await asyncio.gather(*held)
+        assert [each.id for each in answers] == ["web-main-0"] * 1200
+        assert await gateway.read_stat("cluster.hold/main.upstream_rq_total") == 1200
 
 
 async def test_no_request_is_held_once_the_group_has_a_server() -> None:

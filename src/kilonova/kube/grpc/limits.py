@@ -32,6 +32,9 @@ class ServerLimits:
     max_streams_per_connection: int = 100
     max_concurrent_rpcs: int = 1000
     """RPCs at a time, over all connections; further ones are answered with RESOURCE_EXHAUSTED."""
+    max_pending_rpcs: int = 10_000
+    """RPCs that have arrived and that the event loop has not begun yet. gRPC cancels further ones,
+    and without this option some of those beyond 1,000."""
     max_unary_seconds: float = 60.0
     """How long an RPC with one reply may take, whatever the client's deadline."""
     keepalive: Keepalive = field(default_factory=Keepalive)
@@ -52,6 +55,8 @@ class ServerLimits:
             ("grpc.max_receive_message_length", self.max_request_bytes),
             ("grpc.max_send_message_length", self.max_reply_bytes),
             ("grpc.max_concurrent_streams", self.max_streams_per_connection),
+            ("grpc.server.max_pending_requests", self.max_pending_rpcs),
+            ("grpc.server.max_pending_requests_hard_limit", self.max_pending_rpcs),
             *self.keepalive.to_options(),
             ("grpc.keepalive_permit_without_calls", 1),
             (

@@ -29,6 +29,7 @@ _LIMITS = ServerLimits(
     # Held requests: `maxHeld` bounds them. All of a gateway may be on one connection.
     max_streams_per_connection=1_000_000,
     max_concurrent_rpcs=1_000_000,
+    max_pending_rpcs=1_000_000,
     # `holdTimeout` ends a hold. A connection that is renewed would end the holds on it.
     max_unary_seconds=7 * _DAY,
     max_connection_age=20 * _DAY,

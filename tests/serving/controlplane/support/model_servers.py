@@ -150,7 +150,9 @@ async def run_model_server(
         name,
         [grpc_inference_service_service(server)],
         f"{server.address}:{ports.grpc}",
-        limits=ServerLimits(max_request_bytes=1 << 30),
+        limits=ServerLimits(
+            max_request_bytes=1 << 30, max_concurrent_rpcs=10_000, max_streams_per_connection=10_000
+        ),
         grace=0.1,
     )
     rpc.bind()

@@ -61,11 +61,15 @@ def _build_service(inputs: GatewayInputs, group: str) -> EnvoyResource:
     metadata = build_call_headers(inputs.key, inputs.state.token)
     return {
         "envoy_grpc": {"cluster_name": stat_names.build_hold_cluster(group)},
-        # A control plane that restarts is asked again. (That of `envoy_grpc` is for xDS alone.)
+        # A control plane that restarts is asked again, for 25 seconds on average. (The policy of
+        # `envoy_grpc` is for xDS alone.) `max_interval` is the time limit of each try, too.
         "retry_policy": {
             "retry_on": "unavailable,connect-failure,reset,refused-stream",
-            "num_retries": 20,
-            "retry_back_off": {"base_interval": "0.1s", "max_interval": "2s"},
+            "num_retries": 9,
+            "retry_back_off": {
+                "base_interval": "0.1s",
+                "max_interval": format_seconds(_LONGEST_HOLD),
+            },
         },
         "initial_metadata": [{"key": name, "value": value} for name, value in metadata.items()],
         "timeout": format_seconds(_LONGEST_HOLD),
