@@ -11,7 +11,8 @@ from kilonova.serving.gateway.model import (
 )
 from tests.harness.server_process import find_free_port
 
-CONTROL_PLANE = ControlPlaneAddress("127.0.0.1", 18000, http_port=18001)
+CONTROL_PLANE = ControlPlaneAddress("127.0.0.1", 1, http_port=1)
+"""Nobody listens there: the control plane is away."""
 TOKEN = "token-of-the-service"
 
 

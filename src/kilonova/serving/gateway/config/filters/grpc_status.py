@@ -1,9 +1,10 @@
 """The gRPC status of refusals, where Envoy's is not what clients expect.
 
-Envoy turns the HTTP status of its own answers into a gRPC status, and 429 into UNAVAILABLE. The
-client of a limit is to see RESOURCE_EXHAUSTED: where Envoy makes up such an answer, a header names
-the status (`listener.local_replies`), and this filter puts it in place. It is only on the path of
-requests that may be refused so.
+Envoy turns the HTTP status of its own answers into a gRPC status, and 429 and 504 into UNAVAILABLE,
+which clients try again. The client of a limit is to see RESOURCE_EXHAUSTED, that of a timeout
+DEADLINE_EXCEEDED: where Envoy makes up such an answer, a header names the status
+(`listener.local_replies`), and this filter puts it in place. It is only on the path of requests
+that may be refused so.
 """
 
 from kilonova.serving.gateway.config.envoy_types import build_enabled, build_extension, build_typed
@@ -12,7 +13,7 @@ from kilonova.serving.gateway.model import EnvoyResource
 GRPC_STATUS_FILTER = "grpc-status"
 GRPC_STATUS_HEADER = "x-kilonova-grpc-status"
 """In an answer of Envoy's own: the gRPC status that it is to have."""
-RESOURCE_EXHAUSTED = 8
+DEADLINE_EXCEEDED, RESOURCE_EXHAUSTED = 4, 8
 
 _PACKAGE = "envoy.extensions.filters.http.header_mutation.v3"
 
@@ -33,5 +34,5 @@ def build_grpc_status_filter() -> EnvoyResource:
 
 
 def build_grpc_status() -> dict[str, EnvoyResource]:
-    """The `typed_per_filter_config` of a route whose requests may be refused as exhausted."""
+    """The `typed_per_filter_config` of a route whose requests may be refused so."""
     return {GRPC_STATUS_FILTER: build_enabled(build_typed(f"{_PACKAGE}.HeaderMutationPerRoute"))}

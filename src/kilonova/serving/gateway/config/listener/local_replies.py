@@ -2,6 +2,7 @@
 
 from kilonova.serving.gateway.config.envoy_types import build_extension, build_header
 from kilonova.serving.gateway.config.filters.grpc_status import (
+    DEADLINE_EXCEEDED,
     GRPC_STATUS_HEADER,
     RESOURCE_EXHAUSTED,
 )
@@ -11,7 +12,7 @@ OVERFLOW_MESSAGE = "too many requests wait for a server"
 SIZE_MESSAGE = "the request is larger than the gateway takes"
 RATE_LIMIT_MESSAGE = "the limit of this client is reached"
 
-_OVERFLOW = "UO"
+_OVERFLOW, _TIMEOUT = "UO", "UT"
 _OWN_ANSWERS = ("UH", "UT", "LR", "UR", "UF", "UC", "UAEX", "DPE", "UPE", "URX", "UMSDR", "NC")
 """Response flags of answers that Envoy makes up."""
 
@@ -29,6 +30,7 @@ _IS_RATE_LIMITED: EnvoyResource = {
     )
 }
 _EXHAUSTED = [build_header(GRPC_STATUS_HEADER, str(RESOURCE_EXHAUSTED))]
+_TOO_LATE = [build_header(GRPC_STATUS_HEADER, str(DEADLINE_EXCEEDED))]
 _SOON = [build_header("retry-after", "1")]
 
 
@@ -42,6 +44,7 @@ def build_local_replies() -> EnvoyResource:
             _build_mapper(
                 [_has_flags(_OVERFLOW)], json=OVERFLOW_MESSAGE, headers=_SOON, status=429
             ),
+            _build_mapper([_has_flags(_TIMEOUT), _IS_GRPC], headers=_TOO_LATE),
             _build_mapper([_IS_RATE_LIMITED, _IS_GRPC], text=RATE_LIMIT_MESSAGE),
             _build_mapper([_IS_RATE_LIMITED], json=RATE_LIMIT_MESSAGE),
             _build_mapper([_has_status(429), _IS_GRPC], headers=_EXHAUSTED),

@@ -1,5 +1,6 @@
 """How a request is sent to servers: to which clusters, how long, how often."""
 
+from kilonova.api.durations import parse_duration
 from kilonova.api.serving import Route, RouteBackend
 from kilonova.serving.gateway import stat_names
 from kilonova.serving.gateway.config.envoy_types import convert_duration
@@ -16,9 +17,8 @@ def build_action(
 ) -> EnvoyResource:
     """The `route` of a route to some groups."""
     gateway = inputs.spec.gateway
-    timeout = gateway.timeout if route.timeout is None else route.timeout
     action = _build_clusters(inputs, port, backends)
-    action["timeout"] = convert_duration(timeout)
+    action["timeout"] = convert_duration(_get_timeout(inputs, route))
     hashes = build_hash_policies(gateway.load_balancing)
     if hashes:
         action["hash_policy"] = hashes
@@ -26,6 +26,15 @@ def build_action(
     if retries is not None:
         action["retry_policy"] = retries
     return action
+
+
+def has_timeout(inputs: GatewayInputs, route: Route) -> bool:
+    """Whether the time for a response is limited."""
+    return parse_duration(_get_timeout(inputs, route)) > 0
+
+
+def _get_timeout(inputs: GatewayInputs, route: Route) -> str:
+    return inputs.spec.gateway.timeout if route.timeout is None else route.timeout
 
 
 def _build_clusters(

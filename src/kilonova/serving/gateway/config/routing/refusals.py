@@ -54,11 +54,3 @@ def format_error(message: str) -> str:
 def build_closed_routes() -> list[EnvoyResource]:
     """The routes of a gateway whose configuration has a problem. It is never open instead."""
     return [build_refusal(match, 503, CLOSED_MESSAGE) for match in (GRPC, ANY)]
-
-
-def build_unknown_routes() -> list[EnvoyResource]:
-    """The last routes: no server speaks what the client does."""
-    return [
-        build_refusal(GRPC, 404, "no server of this service speaks gRPC"),
-        build_refusal(ANY, 404, "no server of this service speaks HTTP: use gRPC"),
-    ]

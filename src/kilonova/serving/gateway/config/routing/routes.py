@@ -11,12 +11,11 @@ from kilonova.serving.gateway.config.filters.authentication import (
 from kilonova.serving.gateway.config.filters.grpc_status import build_grpc_status
 from kilonova.serving.gateway.config.filters.hold import build_hold, build_no_hold
 from kilonova.serving.gateway.config.inputs import GatewayInputs, has_port, list_placed_models
-from kilonova.serving.gateway.config.routing.actions import build_action
+from kilonova.serving.gateway.config.routing.actions import build_action, has_timeout
 from kilonova.serving.gateway.config.routing.matches import build_match, select_model
 from kilonova.serving.gateway.config.routing.refusals import (
     build_closed_routes,
     build_refusal,
-    build_unknown_routes,
 )
 from kilonova.serving.gateway.config.routing.service_answers import build_answer_routes
 from kilonova.serving.gateway.config.upstream.circuit_breakers import can_overflow
@@ -45,7 +44,6 @@ def build_routes(inputs: GatewayInputs) -> EnvoyResource:
         routes = [
             *build_answer_routes(inputs),
             *_build_group_routes(inputs),
-            *build_unknown_routes(),
         ]
     host: EnvoyResource = {"name": ROUTES, "domains": ["*"], "routes": routes}
     if inputs.reads_bodies():
@@ -60,11 +58,11 @@ def _build_group_routes(inputs: GatewayInputs) -> Iterator[EnvoyResource]:
     default = Route(backends=(RouteBackend(inputs.spec.servers[0].name),))
     for route in (*inputs.spec.routes, default):
         for port in SERVER_PORTS:
-            yield from _build_port_routes(inputs, route, port, is_default=route is default)
+            yield from _build_port_routes(inputs, route, port)
 
 
 def _build_port_routes(
-    inputs: GatewayInputs, route: Route, port: ServerPort, *, is_default: bool
+    inputs: GatewayInputs, route: Route, port: ServerPort
 ) -> Iterator[EnvoyResource]:
     match = build_match(route, port)
     backends = [
@@ -73,9 +71,9 @@ def _build_port_routes(
         if each.weight and has_port(inputs.get_group(each.server), port)
     ]
     if not backends:
-        if not is_default:
-            language = "gRPC" if port == "grpc" else "HTTP"
-            yield build_refusal(match, 404, f"no server of this route speaks {language}")
+        names = ", ".join(each.server for each in route.backends)
+        language = "gRPC" if port == "grpc" else "HTTP"
+        yield build_refusal(match, 404, f"no server of {names} speaks {language}")
         return
     yield from _build_model_routes(inputs, route, backends, match)
     yield _build_backend_route(inputs, route, port, backends, match)
@@ -132,7 +130,9 @@ def _build_backend_route(
         "route": build_action(inputs, route, port, available),
     }
     filters: dict[str, EnvoyResource] = {}
-    if any(can_overflow(inputs.get_group(each.server)) for each in available):
+    if has_timeout(inputs, route) or any(
+        can_overflow(inputs.get_group(each.server)) for each in available
+    ):
         filters |= build_grpc_status()
     if len(available) == 1 and inputs.is_starting(available[0].server):
         filters |= build_hold(inputs, available[0].server)
