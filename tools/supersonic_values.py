@@ -29,7 +29,7 @@ _HEADING = f"""<!-- {_WRITTEN} from src/kilonova/serving/supersonic/keys -->
 # Values of SuperSONIC, key by key
 
 What each key of a values file of [SuperSONIC](supersonic.md) does here. Fields are those of an
-[InferenceService](../serving.md); `NAME` is the name of the release.
+InferenceService (`kubectl explain isvc.spec`); `NAME` is the name of the release.
 
 - **honoured**: it becomes what is said.
 - **without effect**: it configures something that is not there; another value is reported.

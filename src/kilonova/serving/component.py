@@ -33,6 +33,16 @@ COMPONENTS = (
                 "Models of an inference service",
                 "repositories with checksums, and which server has which model",
             ),
+            DocsPage(
+                "docs/serving/supersonic.md",
+                "Coming from SuperSONIC",
+                "values files, the Helm chart, the namespaced mode, dashboards",
+            ),
+            DocsPage(
+                "docs/serving/supersonic-values.md",
+                "Values of SuperSONIC, key by key",
+                "what each key does here",
+            ),
         ),
         examples=("examples/serving",),
     ),
