@@ -116,8 +116,8 @@ async def test_restart_of_the_control_plane_disturbs_no_request() -> None:
             await cluster.start_server("web-main-1", ports)
             await traffic.wait_for(50)
             assert not traffic.served["web-main-1"]
-            for _ in range(2):
-                async with cluster.run_control_plane():
+            for killed in (True, False):
+                async with cluster.run_control_plane(killed=killed):
                     await cluster.wait_until_connected()
                     await traffic.wait_for_server("web-main-1")
         # The same content is not sent again.

@@ -102,11 +102,12 @@ async def test_no_request_fails_on_the_way_to_zero_and_back() -> None:
     assert traffic.errors == []
 
 
-async def test_held_requests_outlive_a_restart_of_the_control_plane() -> None:
+@pytest.mark.parametrize("killed", [False, True])
+async def test_held_requests_outlive_a_restart_of_the_control_plane(killed: bool) -> None:
     async with control_plane_cluster(running=False) as cluster:
         ports = Ports()
         async with open_stub(cluster.grpc_port) as stub:
-            async with cluster.run_control_plane():
+            async with cluster.run_control_plane(killed=killed):
                 await cluster.create_service(scaled_from_zero(ports))
                 await cluster.start_gateway()
                 held = asyncio.create_task(_infer(stub))

@@ -13,7 +13,7 @@ from typing import Any
 from prometheus_client import CollectorRegistry
 
 from kilonova.api.crds import load_definitions
-from kilonova.kube import Client, unstructured_resource
+from kilonova.kube import Client, Manager, unstructured_resource
 from kilonova.kube.serving.certificate_sources import CertificateSource
 from kilonova.local.apiserver.bootstrap import install_crds
 from kilonova.serving.caches import build_caches
@@ -24,7 +24,6 @@ from tests.harness.server_process import find_free_port
 from tests.local.embedded_cluster import ACCOUNTS, run_cluster, wait_for_condition
 from tests.serving.controlplane.support.connected_gateway import ConnectedGateway, run_gateway
 from tests.serving.controlplane.support.model_servers import ModelServer, Ports, run_model_server
-from tests.workloads.workload_cluster import run_runnables
 
 SERVICES = unstructured_resource(
     "serving.kilonova.dev", "v1alpha1", "inferenceservices", "InferenceService", True
@@ -146,8 +145,8 @@ class ControlPlaneCluster:
         return await self.stack.enter_async_context(running)
 
     @asynccontextmanager
-    async def run_control_plane(self) -> AsyncGenerator[ControlPlane]:
-        """The control plane from start to stop."""
+    async def run_control_plane(self, *, killed: bool = False) -> AsyncGenerator[ControlPlane]:
+        """The control plane from start to stop, or until it is killed."""
         caches = build_caches(self.client)
         self.registry = CollectorRegistry()
         built = build_control_plane(
@@ -160,8 +159,17 @@ class ControlPlaneCluster:
         )
         await built.prepare()
         self.control_plane = built
-        async with run_runnables([*caches.runnables, *built.runnables], []):
+        manager = Manager()
+        manager.add(*caches.runnables, *built.runnables)
+        running = asyncio.create_task(manager.run(signals=False))
+        try:
             yield built
+        finally:
+            if killed:
+                running.cancel()
+            else:
+                manager.stop()
+            await asyncio.wait({running})
 
     async def wait_until_connected(self, gateways: int = 1) -> None:
         """Wait until so many gateways are connected and have their endpoints."""
