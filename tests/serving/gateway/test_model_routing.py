@@ -218,6 +218,33 @@ async def test_placed_model_goes_to_a_server_that_has_it():
             assert len(control_plane.checks) == 1
 
 
+async def test_placed_model_is_waited_for_where_its_group_has_no_server():
+    async with run_upstream("a") as a, run_control_plane() as control_plane:
+        placement = ModelPlacement(models=(Model("x"),))
+        spec = build_spec(build_group(model_placement=placement), gateway=build_gateway())
+
+        def build(*models: str) -> GatewayState:
+            endpoint = a.build_endpoint(models=frozenset(models))
+            return build_state([endpoint], control_plane=control_plane.address)
+
+        idle = build_state(control_plane=control_plane.address, starting=frozenset({"main"}))
+        async with (
+            run_gateway(spec, idle) as gateway,
+            open_channel(spec.gateway.grpc_port) as channel,
+        ):
+            held = asyncio.ensure_future(call(channel, message=build_infer("x")))
+            other = asyncio.ensure_future(call(channel, message=build_infer("unknown")))
+            await wait_until(lambda: len(control_plane.checks) == 2)
+            assert {"group": "main", "model": "x"} in control_plane.checks
+            assert {"group": "main"} in control_plane.checks
+            gateway.apply(spec, build("x"))
+            await wait_until_answer(
+                lambda: gateway.read_stat("http.ingress_grpc.rds.gateway.config_reload"), 2
+            )
+            control_plane.release()
+            assert await asyncio.gather(held, other) == [b"a", b"a"]
+
+
 async def test_service_without_models_in_its_routes_reads_no_bodies():
     listener = render_gateway(KEY, build_spec(), build_state()).listeners["gateway"]
     assert "lua" not in json.dumps(listener)

@@ -87,8 +87,9 @@ def _build_model_routes(
         return
     group = backends[0].server
     ready = inputs.list_ready(group)
-    if not ready:
-        return  # held, or refused, like any other request of the group
+    if not ready and not inputs.is_starting(group):
+        return  # refused, like any other request of the group
+    # A server that starts is ready before it has loaded a model: that is waited for, too.
     loaded = {model for each in ready if each.models is not None for model in each.models}
     if any(each.models is None for each in ready):
         return
