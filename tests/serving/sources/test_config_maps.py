@@ -13,7 +13,7 @@ spec:
 
 
 def problems_of(data: dict[str, str]) -> tuple[str, ...]:
-    config = read_config_map(data, "sonic", "cms")
+    config = read_config_map(data, "sonic", "cms", namespaced=True)
     assert config.spec is None
     return config.problems
 
@@ -53,6 +53,10 @@ def test_a_service_is_taken_as_it_is() -> None:
             "service.yaml: spec: is missing: it is required",
         ),
         (
+            {"service.yaml": "kind: InferenceService\nmetadata: {name: sonic}\nspec: {servers: 5}"},
+            "service.yaml: spec.servers: 5 is invalid: write a list: [ … ]",
+        ),
+        (
             {"service.yaml": SERVICE % "replica: 2"},
             "service.yaml: spec.servers[0].replica: unknown field: do you mean replicas?",
         ),
@@ -80,3 +84,13 @@ def test_text_that_is_no_yaml_is_refused_with_its_line() -> None:
     (problem,) = problems_of({"values.yaml": "triton:\n  a: ["})
     assert problem.startswith("values.yaml is not YAML: ")
     assert "in line 2" in problem
+
+
+def test_servers_of_several_pods_need_an_installation_on_the_cluster() -> None:
+    template = (
+        "entryClique: a, podCliqueSetTemplate: {cliques: [{name: a, spec: {roleName: a, %s}}]}"
+    )
+    text = SERVICE % (template % "podSpec: {containers: [{name: a, image: b}]}")
+    assert read_config_map({"service.yaml": text}, "sonic", "cms").spec is not None
+    (problem,) = read_config_map({"service.yaml": text}, "sonic", "cms", namespaced=True).problems
+    assert problem.startswith("service.yaml: spec.servers[].podCliqueSetTemplate: ")

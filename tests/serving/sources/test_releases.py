@@ -10,7 +10,7 @@ from kilonova.serving.controllers.service.controller import build_service_contro
 from kilonova.serving.settings import ServingSettings
 from kilonova.serving.sources import ConfigMapTransport
 from kilonova.serving.sources.releases import build_release_cache, build_release_controller
-from tests.local.embedded_cluster import LoopClock, wait_for_condition
+from tests.local.embedded_cluster import EVENTS, LoopClock, wait_for_condition
 from tests.serving.serving_cluster import (
     CONFIG_MAPS,
     DEPLOYMENTS,
@@ -77,6 +77,18 @@ async def test_a_cluster_with_the_crd_has_the_service_of_a_config_map() -> None:
         await wait_for_condition(lambda: is_gone(on))
 
 
+async def test_what_the_api_server_refuses_is_told() -> None:
+    service = "kind: InferenceService\nmetadata: {name: sonic}\nspec: {servers: []}"
+    async with (
+        serving_cluster(controllers=False) as on,
+        running(on.cluster.client("serving"), ServingSettings()),
+    ):
+        labels = {"serving.kilonova.dev/service-config": "cluster"}
+        body = {"metadata": {"name": "sonic", "labels": labels}, "data": {"service.yaml": service}}
+        await on.client.create(CONFIG_MAPS, body, NAMESPACE)
+        await wait_for_condition(lambda: has_problem(on, "spec.servers"))
+
+
 async def test_a_service_of_another_owner_is_left_alone() -> None:
     async with serving_cluster(controllers=False) as on:
         await on.create("sonic")
@@ -112,6 +124,7 @@ async def test_the_namespaced_mode_serves_with_deployments_and_no_kind_of_ours()
             await write(on, VALUES % 3, "true")
             await wait_for_condition(lambda: has_status(on, ready=3), within=60)
 
+            await wait_for_condition(lambda: has_event(on, "ConfigMap", "SuccessfulCreate"))
             dashboards = await on.get(CONFIG_MAPS, "sonic-dashboards")
             assert dashboards["metadata"]["labels"]["grafana_dashboard"] == "1"
             assert len(dashboards["data"]) == 2
@@ -136,6 +149,15 @@ async def has_conversion(on: ServingCluster) -> bool:
 
 async def has_no_dashboards(on: ServingCluster) -> bool:
     return await on.get(CONFIG_MAPS, "sonic-dashboards") is None
+
+
+async def has_event(on: ServingCluster, kind: str, reason: str) -> bool:
+    found = await on.client.list(EVENTS, NAMESPACE)
+    return any(
+        (each["reason"], each["involvedObject"]["kind"], each["involvedObject"]["name"])
+        == (reason, kind, "sonic")
+        for each in found.items
+    )
 
 
 async def is_gone(on: ServingCluster) -> bool:

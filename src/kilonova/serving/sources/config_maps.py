@@ -32,17 +32,27 @@ class ServiceConfig:
 
 
 def read_config_map(
-    data: Mapping[str, str], name: str, namespace: str, prometheus: str = ""
+    data: Mapping[str, str],
+    name: str,
+    namespace: str,
+    prometheus: str = "",
+    *,
+    namespaced: bool = False,
 ) -> ServiceConfig:
-    """The service of a ConfigMap, which has its name."""
+    """The service of a ConfigMap, which has its name.
+
+    In the namespaced mode no API server checks it, and servers are pods of Deployments.
+    """
     given = [each for each in (VALUES_KEY, SERVICE_KEY) if each in data]
     if len(given) != 1:
         return ServiceConfig(problems=(f"data: write either {VALUES_KEY} or {SERVICE_KEY}",))
-    return _read(given[0], data[given[0]], name, namespace, prometheus)
+    return _read(given[0], data[given[0]], name, namespace, prometheus, namespaced)
 
 
 @lru_cache(maxsize=_CACHED)
-def _read(key: str, text: str, name: str, namespace: str, prometheus: str) -> ServiceConfig:
+def _read(
+    key: str, text: str, name: str, namespace: str, prometheus: str, namespaced: bool
+) -> ServiceConfig:
     import yaml  # slow, and needed in this mode alone
 
     try:
@@ -54,7 +64,7 @@ def _read(key: str, text: str, name: str, namespace: str, prometheus: str) -> Se
     fields = cast(dict[str, Any], content or {})
     if key == VALUES_KEY:
         return _convert(fields, name, namespace, prometheus)
-    return _read_service(fields, name)
+    return _read_service(fields, name, namespaced)
 
 
 def _convert(values: dict[str, Any], name: str, namespace: str, prometheus: str) -> ServiceConfig:
@@ -70,7 +80,7 @@ def _convert(values: dict[str, Any], name: str, namespace: str, prometheus: str)
     )
 
 
-def _read_service(service: JsonObject, name: str) -> ServiceConfig:
+def _read_service(service: JsonObject, name: str, namespaced: bool) -> ServiceConfig:
     metadata, spec = service.get("metadata"), service.get("spec")
     if service.get("kind") != InferenceService.__name__:
         return ServiceConfig(problems=(f"{SERVICE_KEY}: kind: write {InferenceService.__name__}",))
@@ -79,7 +89,18 @@ def _read_service(service: JsonObject, name: str) -> ServiceConfig:
         return ServiceConfig(problems=(problem,))
     if not isinstance(spec, dict):
         return ServiceConfig(problems=(f"{SERVICE_KEY}: spec: is missing: it is required",))
-    problems = check_spec(cast(JsonObject, spec))
+    problems = _check(cast(JsonObject, spec)) if namespaced else ()
     if problems:
         return ServiceConfig(problems=tuple(f"{SERVICE_KEY}: {each}" for each in problems))
     return ServiceConfig(cast(JsonObject, spec))
+
+
+def _check(spec: JsonObject) -> list[str]:
+    groups = spec.get("servers")
+    found = cast("list[object]", groups) if isinstance(groups, list) else []
+    if any(isinstance(each, dict) and "podCliqueSetTemplate" in each for each in found):
+        return [
+            "spec.servers[].podCliqueSetTemplate: servers of several pods need PodCliqueSets, and "
+            "so the installation of Kilonova on the cluster: write template"
+        ]
+    return check_spec(spec)

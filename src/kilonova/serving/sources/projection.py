@@ -8,7 +8,7 @@ import msgspec
 
 from kilonova.api.json import JsonObject
 from kilonova.api.serving import names
-from kilonova.serving.resources import INFERENCE_SERVICES
+from kilonova.serving.resources import CONFIG_MAPS, INFERENCE_SERVICES
 from kilonova.serving.sources.config_maps import read_config_map
 
 STATUS = names.SERVICE_STATUS
@@ -22,7 +22,7 @@ def project_service(config_map: JsonObject, prometheus: str) -> JsonObject:
     data = cast("dict[str, str]", config_map.get("data") or {})
     annotations = cast("dict[str, str]", metadata.get("annotations") or {})
     name, namespace = metadata.get("name", ""), metadata.get("namespace", "")
-    config = read_config_map(data, name, namespace, prometheus)
+    config = read_config_map(data, name, namespace, prometheus, namespaced=True)
     service: JsonObject = {
         "apiVersion": INFERENCE_SERVICES.api_version,
         "kind": INFERENCE_SERVICES.kind,
@@ -39,6 +39,15 @@ def project_service(config_map: JsonObject, prometheus: str) -> JsonObject:
     if status := read_status(config_map):
         service["status"] = status
     return service
+
+
+def project_event(event: JsonObject) -> JsonObject:
+    """An event about a service as one about its ConfigMap, where users look for it."""
+    involved = cast(JsonObject, event.get("involvedObject") or {})
+    if involved.get("kind") != INFERENCE_SERVICES.kind:
+        return event
+    owner = {"apiVersion": CONFIG_MAPS.api_version, "kind": CONFIG_MAPS.kind}
+    return {**event, "involvedObject": {**involved, **owner}}
 
 
 def compute_generation(data: Mapping[str, str]) -> int:

@@ -12,7 +12,17 @@ import msgspec
 from kilonova.api.json import JsonObject
 from kilonova.api.meta import Metadata
 from kilonova.api.serving import InferenceService, names
-from kilonova.kube import Controller, Key, NotFound, Reflector, Result, Runnable
+from kilonova.kube import (
+    BadRequest,
+    Controller,
+    Forbidden,
+    Invalid,
+    Key,
+    NotFound,
+    Reflector,
+    Result,
+    Runnable,
+)
 from kilonova.kube.controllers.controller import Watch
 from kilonova.kube.observability.structured_logging import get_logger
 from kilonova.kube.owner_references import build_owner_reference, is_controlled_by
@@ -78,7 +88,13 @@ class _ReleaseReconciler:
             return None
         namespace, name = key
         settings = self._context.settings
-        config = read_config_map(release.data, name, namespace, settings.prometheus_url)
+        config = read_config_map(
+            release.data,
+            name,
+            namespace,
+            settings.prometheus_url,
+            namespaced=bool(settings.namespace),
+        )
         problem = ""
         if config.spec is not None and not settings.namespace:
             problem = await self._apply_service(release, config)
@@ -106,7 +122,10 @@ class _ReleaseReconciler:
             },
             "spec": config.spec,
         }
-        await self._context.client.apply(INFERENCE_SERVICES, known.name, body, known.namespace)
+        try:
+            await self._context.client.apply(INFERENCE_SERVICES, known.name, body, known.namespace)
+        except (Invalid, BadRequest, Forbidden) as error:
+            return error.message
         return ""
 
     async def _annotate(self, known: Metadata, config: ServiceConfig, problem: str) -> None:

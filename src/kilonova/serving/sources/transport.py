@@ -1,14 +1,14 @@
 """A transport that presents ConfigMaps as InferenceServices.
 
 Reads of InferenceServices become reads of the ConfigMaps of services, writes of a status a write of
-an annotation; all other requests pass. Kinds of other projects that the account may not read count
-as absent: their objects are extras.
+an annotation, and events about a service are about its ConfigMap; all other requests pass. Kinds of
+other projects that the account may not read count as absent: their objects are extras.
 """
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import cast
+from typing import Any, cast
 
 import msgspec
 
@@ -19,6 +19,7 @@ from kilonova.serving.sources.config_maps import LABEL_SELECTOR
 from kilonova.serving.sources.projection import (
     STATUS,
     merge_status,
+    project_event,
     project_service,
     read_status,
 )
@@ -52,11 +53,14 @@ class ConfigMapTransport:
         self._name = name
         self._prometheus = prometheus
         self._base = INFERENCE_SERVICES.path(namespace)
+        self._events = f"/api/v1/namespaces/{namespace}/events"
 
     async def send(self, request: Request) -> Reply:
         """Send a request, translated if it is for InferenceServices."""
         target = self._find_target(request)
         if target is None:
+            if request.method == "POST" and request.path == self._events:
+                request.body = _translate_event(request.body)
             return _hide_extras(request, await self._transport.send(request))
         if request.method == "GET":
             return await self._read(request, target)
@@ -174,6 +178,10 @@ class ConfigMapTransport:
             {**_build_headers(request), "content-type": _MERGE},
             msgspec.json.encode(body),
         )
+
+
+def _translate_event(body: bytes) -> bytes:
+    return msgspec.json.encode(project_event(msgspec.json.decode(body, type=dict[str, Any])))
 
 
 def _build_headers(request: Request) -> dict[str, str]:
