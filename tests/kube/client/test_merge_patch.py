@@ -193,3 +193,15 @@ def apply_merge_patch(target: Any, patch: Any) -> Any:
         else:
             result[name] = apply_merge_patch(result.get(name), value)
     return result
+
+
+def test_list_of_a_struct_is_compared_as_a_list():
+    owner = {"uid": "u", "name": "x"}
+    live = {"metadata": {"ownerReferences": (owner,)}, "spec": {"args": ("a", "b")}}
+    assert not needs_patch(live, {"metadata": {"ownerReferences": [{"uid": "u"}]}})
+    assert not needs_patch(live, {"spec": {"args": ["a", "b"]}})
+    assert needs_patch(live, {"spec": {"args": ["a"]}})
+    other = {"metadata": {"ownerReferences": [{"uid": "v"}]}}
+    assert minimal_merge_patch(live, other) == {
+        "metadata": {"ownerReferences": [owner, {"uid": "v"}]}
+    }

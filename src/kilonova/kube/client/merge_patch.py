@@ -100,6 +100,8 @@ def _diff_object(live: Any, desired: JsonObject, field: str) -> Any:
 def _diff_list(live: Any, desired: list[Any], field: str) -> Any:
     if live is None and not desired:
         return _UNCHANGED
+    if isinstance(live, tuple):
+        live = list(cast("tuple[Any, ...]", live))  # of a Struct
     present = cast("list[Any]", live) if isinstance(live, list) else []
     if field in _LIST_SETS:
         wanted = [_drop_nulls(item) for item in desired]
