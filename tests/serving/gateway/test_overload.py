@@ -110,3 +110,21 @@ async def test_full_queue_of_http_refuses_with_429():
                 assert await reply.json() == {"error": "too many requests wait for a server"}
             gate.set()
             assert [(await each).status for each in (first, waiting)] == [200, 200]
+
+
+async def test_queue_grows_with_the_servers_and_keeps_what_waits():
+    async with run_upstream("main-0") as first, run_upstream("main-1") as second:
+        spec = build_spec(build_group(max_in_flight=1, max_queued=4), gateway=build_gateway())
+        async with (
+            run_gateway(spec, build_state([first.endpoint])) as gateway,
+            open_channel(spec.gateway.grpc_port) as channel,
+        ):
+            await call(channel)
+            first.grpc_gate.clear()
+            waiting = [asyncio.ensure_future(try_call(channel)) for _ in range(4)]
+            await wait_until_answer(lambda: gateway.read_stat(_PENDING), 3)
+            gateway.apply(spec, build_state([first.endpoint, second.endpoint]))
+            total = "cluster.server/main.membership_total"
+            await wait_until_answer(lambda: gateway.read_stat(total), 2)
+            first.grpc_gate.set()
+            assert {status for status, _ in await asyncio.gather(*waiting)} == {grpc.StatusCode.OK}

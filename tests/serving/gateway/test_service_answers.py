@@ -78,7 +78,15 @@ async def test_question_about_the_models_starts_a_service_at_rest():
     async with run_control_plane() as control_plane:
         spec = build_spec(gateway=build_gateway())
         idle = build_state(control_plane=control_plane.address, starting=frozenset({"main"}))
-        async with run_gateway(spec, idle), open_channel(spec.gateway.grpc_port) as channel:
+        async with (
+            run_gateway(spec, idle),
+            open_channel(spec.gateway.grpc_port) as channel,
+            open_session(spec.gateway.http_port) as session,
+        ):
+            assert await call(channel, "ServerReady") == ANSWER
+            async with session.get("/v2/health/ready") as reply:
+                assert await reply.read() == ANSWER
+            assert control_plane.checks == [], "a question about its health does not start it"
             index = asyncio.ensure_future(call(channel, "RepositoryIndex"))
             await wait_until(lambda: control_plane.checks == [{"group": "main"}])
             control_plane.release()

@@ -31,6 +31,8 @@ _HTTP_MATCHES: tuple[EnvoyResource, ...] = (
 _HTTP_LOADING: EnvoyResource = {
     "safe_regex": {"regex": "/v2/repository/models/[^/]+/(load|unload)"}
 }
+_GRPC_HEALTH = (f"{_SERVICE}/ServerLive", f"{_SERVICE}/ServerReady")
+_HTTP_HEALTH = ("/v2/health/live", "/v2/health/ready")
 _OPENAI_MODELS: EnvoyResource = {
     "path": "/v1/models",
     "headers": [{"name": ":method", "string_match": {"exact": "GET"}}],
@@ -53,6 +55,7 @@ def build_answer_routes(inputs: GatewayInputs) -> Iterator[EnvoyResource]:
             yield build_refusal({"path": path, "grpc": {}}, 403, LOADING_MESSAGE)
         for match in _HTTP_MATCHES:
             yield _build_answer(inputs, match, "http")
+        yield from _build_health_answers(inputs)
         yield build_refusal(_HTTP_LOADING, 403, LOADING_MESSAGE)
     if "OpenAI" in protocols:
         yield _build_answer(inputs, _OPENAI_MODELS, "http")
@@ -103,7 +106,26 @@ def _build_refused(inputs: GatewayInputs) -> Iterator[EnvoyResource]:
         yield build_refusal(match, 429, message, retry_after=parse_duration(load.retry_after))
 
 
-def _build_answer(inputs: GatewayInputs, match: EnvoyResource, port: ServerPort) -> EnvoyResource:
+def _build_health_answers(inputs: GatewayInputs) -> Iterator[EnvoyResource]:
+    """Whoever only asks how a service at rest is does not start it."""
+    if _find_starting(inputs):
+        for path in _GRPC_HEALTH:
+            yield _build_answer(inputs, {"path": path, "grpc": {}}, "grpc", starts=False)
+        for path in _HTTP_HEALTH:
+            yield _build_answer(inputs, {"path": path}, "http", starts=False)
+
+
+def _find_starting(inputs: GatewayInputs) -> str:
+    """The group that starts when the service is asked, if no server is ready; else nothing."""
+    groups = [each.name for each in inputs.spec.servers if each.protocol != "HTTP"]
+    if any(inputs.is_ready(each) for each in groups):
+        return ""
+    return next((each for each in groups if inputs.is_starting(each)), "")
+
+
+def _build_answer(
+    inputs: GatewayInputs, match: EnvoyResource, port: ServerPort, *, starts: bool = True
+) -> EnvoyResource:
     headers = build_call_headers(inputs.key, inputs.state.token)
     route: EnvoyResource = {
         "match": match,
@@ -125,9 +147,8 @@ def _build_answer(inputs: GatewayInputs, match: EnvoyResource, port: ServerPort)
         },
         "request_headers_to_add": [build_header(*each) for each in headers.items()],
     }
-    groups = [each.name for each in inputs.spec.servers if each.protocol != "HTTP"]
-    starting = [each for each in groups if inputs.is_starting(each)]
-    if starting and not any(inputs.is_ready(each) for each in groups):
+    starting = _find_starting(inputs) if starts else ""
+    if starting:
         # Who asks for the models of a service at rest wants to use them: it is started.
-        route["typed_per_filter_config"] = build_hold(inputs, starting[0])
+        route["typed_per_filter_config"] = build_hold(inputs, starting)
     return route
