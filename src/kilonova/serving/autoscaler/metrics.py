@@ -4,6 +4,10 @@ from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from kilonova.kube import Key
 
+IN_FLIGHT_METRIC = "kilonova_serving_requests_in_flight"
+HELD_METRIC = "kilonova_serving_requests_held"
+"""By these two KEDA and a HorizontalPodAutoscaler scale by demand."""
+
 _LABELS = ("namespace", "service", "server")
 
 
@@ -27,13 +31,13 @@ class AutoscalerMetrics:
                 registry=registry,
             ),
             "in_flight": Gauge(
-                "kilonova_serving_requests_in_flight",
+                IN_FLIGHT_METRIC,
                 "Requests that servers of a group work on or that wait for one.",
                 _LABELS,
                 registry=registry,
             ),
             "held": Gauge(
-                "kilonova_serving_requests_held",
+                HELD_METRIC,
                 "Requests that are held until a group has a server.",
                 _LABELS,
                 registry=registry,

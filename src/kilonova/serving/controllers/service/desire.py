@@ -9,6 +9,7 @@ from kilonova.api.serving import STATS_PORT, InferenceServiceSpec, ServerGroup
 from kilonova.kube import Resource
 from kilonova.objectstore import ObjectStoreError
 from kilonova.serving import resources
+from kilonova.serving.autoscaler.external import build_scaler_object
 from kilonova.serving.builders.access import (
     build_gateway_service,
     build_ingress,
@@ -35,6 +36,12 @@ from kilonova.serving.controllers.service.observed import (
 from kilonova.serving.gateway.config import render_bootstrap
 from kilonova.serving.repositories import build_repository_volumes
 from kilonova.serving.settings import ServingSettings
+
+_KEDA_MISSING = Problem(
+    "ScaledObjectKindMissing",
+    "spec.servers[].autoscaling.scaler: this cluster has no ScaledObject (keda.sh/v1alpha1): "
+    "install KEDA, or use the scaler Builtin",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +110,8 @@ class _Groups:
                 volumes = build_repository_volumes(
                     group.model_repository, settings.model_server_image
                 )
-                found.append(_build_servers(identity, spec, group, settings))
+                servers = _build_servers(identity, spec, group, settings)
+                found.append(servers)
             except ObjectStoreError as error:
                 message = f"spec.servers[{group.name}].modelRepository: {error}"
                 problems.append(Problem("InvalidModelRepository", message))
@@ -112,6 +120,12 @@ class _Groups:
             if any((group.ports.http, group.ports.grpc, group.ports.metrics)):
                 service = build_server_service(identity, group)
                 found.append(DesiredObject(resources.SERVICES, service))
+            scaler = build_scaler_object(identity, group, servers.resource, settings.prometheus_url)
+            if scaler is None:
+                continue
+            problems += [Problem("UnsupportedScaling", each) for each in scaler.problems]
+            if scaler.body is not None:
+                found.append(DesiredObject(scaler.resource, scaler.body, if_missing=_KEDA_MISSING))
         self.objects = tuple(found)
         self.claims = tuple({each["metadata"]["name"]: each for each in claims}.values())
         self.problems = tuple(problems)
