@@ -10,7 +10,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from kilonova.api.crds import load_definitions
-from kilonova.kube import Client, NotFound, Resource, unstructured_resource
+from kilonova.kube import (
+    Client,
+    NotFound,
+    Reply,
+    Request,
+    Resource,
+    Transport,
+    unstructured_resource,
+)
 from kilonova.kube.events import EventRecorder
 from kilonova.local.apiserver.bootstrap import install_crds
 from kilonova.local.cluster import EmbeddedCluster
@@ -23,7 +31,7 @@ from kilonova.serving.settings import ServingSettings
 from kilonova.workloads.operator import build_operator
 from kilonova.workloads.settings import OperatorSettings
 from tests.local.embedded_cluster import EVENTS, LoopClock, run_cluster, wait_for_condition
-from tests.workloads.crashing_operator import BuiltControllers
+from tests.workloads.crashing_operator import BuiltControllers, is_write
 from tests.workloads.workload_cluster import run_runnables
 
 INFERENCE_SERVICES = unstructured_resource(
@@ -174,11 +182,32 @@ async def serving_cluster(
 @asynccontextmanager
 async def running_controllers(
     cluster: EmbeddedCluster, settings: ServingSettings | None = None
-) -> AsyncGenerator[None]:
-    """The controller of services from start to stop."""
-    built = build_controllers(cluster.client("serving"), LoopClock(), settings)
+) -> AsyncGenerator[list[Request]]:
+    """The controller of services from start to stop; yields its writes."""
+    writes: list[Request] = []
+    client = cluster.client("serving").wrap_transport(lambda inner: _Recorder(inner, writes))
+    built = build_controllers(client, LoopClock(), settings)
     async with run_runnables(built.runnables, built.leader_runnables):
-        yield
+        yield writes
+
+
+class _Recorder(Transport):
+    """Records the writes that it forwards, except for events."""
+
+    def __init__(self, inner: Transport, writes: list[Request]) -> None:
+        self._inner = inner
+        self._writes = writes
+
+    async def send(self, request: Request) -> Reply:
+        if is_write(request):
+            self._writes.append(request)
+        return await self._inner.send(request)
+
+    def stream(self, request: Request) -> Any:
+        return self._inner.stream(request)
+
+    async def close(self) -> None:
+        await self._inner.close()
 
 
 @dataclass(frozen=True, slots=True)
