@@ -118,7 +118,7 @@ real-parts: | $(BIN)/python ## Get everything that `make test TIER=all` needs (A
 lock: ## Update the pinned dependencies (needs uv)
 	@command -v "$(UV)" >/dev/null || { echo "make lock: no uv on the PATH" >&2; exit 1; }
 	$(call compile,build --extra serving,requirements.lock)
-	$(call compile,dev --extra s3 --extra tokenizers --extra serving --extra onnx --extra tracing,requirements-dev.lock)
+	$(call compile,dev --extra s3 --extra tokenizers --extra serving --extra onnx,requirements-dev.lock)
 	$(call compile,docs,requirements-docs.lock)
 
 compile = $(UV) pip compile --quiet --universal --generate-hashes --no-header --no-annotate \

@@ -8,6 +8,7 @@ the delay.
 
 import asyncio
 import contextlib
+import os
 import signal
 from collections.abc import Iterator
 from typing import Protocol
@@ -32,8 +33,11 @@ from kilonova.serving.modelserver.settings import ServerSettings
 from kilonova.serving.modelserver.tracing import NO_TRACING, OtlpTracing, RequestTracing
 from kilonova.serving.modelserver.v2.http_handlers import V2Handlers
 
-_GRACE_SECONDS = 10
+_GRACE_SECONDS = 3
+"""For responses that are still being written when all requests are answered."""
 _MAX_STREAMS = 4096
+_SERVICE_VARIABLE = "OTEL_SERVICE_NAME"
+"""OpenTelemetry's variable for the name of a service in traces."""
 _DAY = 86400.0
 _log = get_logger(__name__)
 
@@ -63,7 +67,7 @@ async def _run(settings: ServerSettings) -> None:
     metrics = Metrics()
     registry, required, optional = build_registry(settings, LlmMetrics(metrics))
     tracing = (
-        OtlpTracing(settings.otlp_endpoint, "kilonova-model-server")
+        OtlpTracing(settings.otlp_endpoint, os.environ.get(_SERVICE_VARIABLE, "kilonova"))
         if settings.otlp_endpoint
         else NO_TRACING
     )
@@ -90,7 +94,7 @@ async def _run(settings: ServerSettings) -> None:
             for _, server in servers:
                 server.stop()
             await asyncio.gather(*running)
-            tracing.close()
+            await tracing.close()
 
 
 def _build_servers(

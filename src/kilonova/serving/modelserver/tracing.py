@@ -1,10 +1,17 @@
-"""Traces of requests by OTLP, continuing those of the gateway. OpenTelemetry is loaded only for
-them."""
+"""Spans of requests, continuing the traces of the gateway (W3C trace context)."""
 
+import re
+import secrets
+import time
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from kilonova.component.failure import CommandFailed
+if TYPE_CHECKING:
+    from kilonova.serving.modelserver.otlp import trace_pb2
+    from kilonova.serving.modelserver.otlp.exporter import SpanExporter
+
+_TRACEPARENT = re.compile(r"00-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})")
+_SAMPLED = 1
 
 
 class RequestSpan(Protocol):
@@ -19,10 +26,11 @@ class RequestTracing(Protocol):
     """Starts spans."""
 
     def start(self, name: str, model: str, headers: Mapping[str, str]) -> RequestSpan:
-        """A span, part of the trace that `traceparent` in the headers names."""
+        """A span, part of the trace that `traceparent` in the headers names. Without one it is a
+        trace of its own; one that the gateway does not sample is not sampled here."""
         ...
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """Send what has not been sent."""
         ...
 
@@ -32,13 +40,14 @@ class _NoSpan:
         """There is no span."""
 
 
+_NO_SPAN = _NoSpan()
+
+
 class _NoTracing:
-    _SPAN = _NoSpan()
-
     def start(self, name: str, model: str, headers: Mapping[str, str]) -> RequestSpan:
-        return self._SPAN
+        return _NO_SPAN
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """There is nothing to send."""
 
 
@@ -46,47 +55,54 @@ NO_TRACING: RequestTracing = _NoTracing()
 """Without an endpoint."""
 
 
-class _OtlpSpan:
-    def __init__(self, span: Any) -> None:
-        self._span = span
-
-    def end(self, error: str = "") -> None:
-        if error:
-            from opentelemetry.trace import Status, StatusCode
-
-            self._span.set_status(Status(StatusCode.ERROR, error))
-        self._span.end()
-
-
 class OtlpTracing:
-    """Sends spans to an OTLP endpoint, in the background. A trace that the gateway does not sample
-    is not sampled here."""
+    """Sends spans to an OTLP endpoint. Build it in the event loop that runs it."""
 
     def __init__(self, endpoint: str, service: str) -> None:
-        try:
-            from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter
-            from opentelemetry.sdk.resources import Resource
-            from opentelemetry.sdk.trace import TracerProvider
-            from opentelemetry.sdk.trace.export import BatchSpanProcessor
-            from opentelemetry.trace import SpanKind
-            from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
-        except ModuleNotFoundError as error:
-            raise CommandFailed(
-                f"--otlp-endpoint needs {error.name}: pip install 'kilonova[tracing]'"
-            ) from error
-        self._provider = TracerProvider(resource=Resource.create({"service.name": service}))
-        exporter = OTLPSpanExporter(endpoint=endpoint, insecure=True)
-        self._provider.add_span_processor(BatchSpanProcessor(exporter))
-        self._tracer = self._provider.get_tracer("kilonova.serving.modelserver")
-        self._propagator = TraceContextTextMapPropagator()
-        self._kind = SpanKind.SERVER
+        from kilonova.serving.modelserver.otlp.exporter import SpanExporter
+
+        self._exporter = SpanExporter(endpoint, service)
 
     def start(self, name: str, model: str, headers: Mapping[str, str]) -> RequestSpan:
-        parent = self._propagator.extract(headers)
-        attributes = {"model.name": model}
-        return _OtlpSpan(
-            self._tracer.start_span(name, parent, kind=self._kind, attributes=attributes)
+        from kilonova.serving.modelserver.otlp import trace_pb2
+
+        found = _TRACEPARENT.fullmatch(headers.get("traceparent", ""))
+        if found is None:
+            trace, parent = secrets.token_bytes(16), b""
+        elif int(found[3], 16) & _SAMPLED:
+            trace, parent = bytes.fromhex(found[1]), bytes.fromhex(found[2])
+        else:
+            return _NO_SPAN
+        span = trace_pb2.Span(
+            trace_id=trace,
+            span_id=secrets.token_bytes(8),
+            parent_span_id=parent,
+            trace_state=headers.get("tracestate", ""),
+            name=name,
+            kind=trace_pb2.Span.SPAN_KIND_SERVER,
+            start_time_unix_nano=time.time_ns(),
+            attributes=[
+                trace_pb2.KeyValue(key="model.name", value=trace_pb2.AnyValue(string_value=model))
+            ],
         )
 
-    def close(self) -> None:
-        self._provider.shutdown()
+        return _OtlpSpan(span, self._exporter)
+
+    async def close(self) -> None:
+        await self._exporter.close()
+
+
+class _OtlpSpan:
+    def __init__(self, span: "trace_pb2.Span", exporter: "SpanExporter") -> None:
+        self._span = span
+        self._exporter = exporter
+
+    def end(self, error: str = "") -> None:
+        from kilonova.serving.modelserver.otlp import trace_pb2
+
+        span = self._span
+        span.end_time_unix_nano = time.time_ns()
+        if error:
+            span.status.code = trace_pb2.Status.STATUS_CODE_ERROR
+            span.status.message = error
+        self._exporter.add(span)

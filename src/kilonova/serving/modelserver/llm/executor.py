@@ -1,7 +1,6 @@
 """What computes the steps of a language model, and one that only takes the time for it."""
 
 import asyncio
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -9,6 +8,9 @@ from typing import Protocol
 
 from kilonova.serving.modelserver.llm.sequences import Step, TokenSequence
 from kilonova.serving.modelserver.llm.words import TOKENS
+
+_PAUSE_SECONDS = 0.01
+"""A step that begins later than this after the one before it does not continue it."""
 
 
 class StepExecutor(Protocol):
@@ -53,11 +55,12 @@ class TimedExecutor:
 
     async def execute(self, step: Step) -> Sequence[int]:
         seconds = self._times.compute(step)
-        now = time.monotonic()
-        begin = self._end if 0 <= now - self._end < 0.01 else now
+        loop = asyncio.get_running_loop()
+        now = loop.time()
+        begin = self._end if 0 <= now - self._end < _PAUSE_SECONDS else now
         self._end = begin + seconds
         tokens = [self._choose(each) for each in step.receivers]
-        await asyncio.sleep(max(0.0, self._end - time.monotonic()))
+        await asyncio.sleep(max(0.0, self._end - loop.time()))
         return tokens
 
     def close(self) -> None:

@@ -86,8 +86,7 @@ class SequenceScheduler:
     @property
     def is_full(self) -> bool:
         """Whether a further sequence is refused."""
-        has_slot = len(self.running) + len(self.waiting) < self._slots
-        return not has_slot and len(self.waiting) >= self._max_waiting
+        return len(self.running) + len(self.waiting) >= self._slots + self._max_waiting
 
     def add(self, sequence: TokenSequence) -> None:
         """Let a sequence wait for its turn."""

@@ -1,0 +1,1 @@
+"""Spans sent by OTLP over gRPC."""
