@@ -55,8 +55,8 @@ def build_model_loader(
 class _Watched:
     server: WatchedServer
     tasks: set[asyncio.Task[None]]
-    restarts: int
-    """Of the containers of the pod."""
+    state: object
+    """Of the pod: when it changes, the server may have other models."""
 
 
 class ModelLoader:
@@ -173,11 +173,11 @@ class ModelLoader:
 
     def _watch(self, key: Key, service: InferenceService, group: ServerGroup, pod: Pod) -> None:
         watched = self._watched.setdefault(key, {})
-        restarts = sum(each.restart_count for each in pod.status.container_statuses)
+        state = pod.is_ready, [each.restart_count for each in pod.status.container_statuses]
         known = watched.get(pod.metadata.uid)
         if known is not None:
-            if known.restarts != restarts:
-                known.restarts = restarts
+            if known.state != state:
+                known.state = state
                 known.server.ask_soon()
             return
         name = pod.metadata.name
@@ -189,7 +189,7 @@ class ModelLoader:
             on_change=lambda: self._controller.queue.add(key),
             on_outcome=lambda outcome: self._report(service, name, outcome),
         )
-        watched[pod.metadata.uid] = _Watched(server, set(), restarts)
+        watched[pod.metadata.uid] = _Watched(server, set(), state)
         self._start(watched[pod.metadata.uid], server.run())
 
     def _start(self, watched: _Watched, work: Coroutine[Any, Any, None]) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from kilonova.kube import Backoff
@@ -9,6 +10,8 @@ from kilonova.serving.models.changes import Change
 from kilonova.serving.models.desire import ObservedServer
 from kilonova.serving.models.server_api import Index, ServerApi, ServerFailed
 from kilonova.serving.models.usage import UsageMeter
+
+_FIRST_POLL_SECONDS = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,16 +80,18 @@ class WatchedServer:
         self._poll_now = asyncio.Event()
 
     async def run(self) -> None:
-        """Ask the server what it has, again and again."""
+        """Ask the server what it has, again and again; more often while it starts."""
+        interval = min(_FIRST_POLL_SECONDS, self._times.poll)
         try:
             while True:
                 await self._ask()
+                if self._index is not None:
+                    interval = self._times.poll
                 self._poll_now.clear()
-                try:
-                    async with asyncio.timeout(self._times.poll):
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(interval):
                         await self._poll_now.wait()
-                except TimeoutError:
-                    pass
+                interval = min(2 * interval, self._times.poll)
         finally:
             await self._api.close()
 
