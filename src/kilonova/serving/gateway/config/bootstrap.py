@@ -18,6 +18,7 @@ from kilonova.serving.gateway.model import ControlPlaneAddress, EnvoyResource, S
 ADMIN_FOLDER = "/run/kilonova-gateway"
 """A folder of the pod alone that Envoy may write (an emptyDir): of its administration's socket."""
 
+_MAX_CONNECTIONS = 50_000
 _ADMIN_CLUSTER = "admin"
 
 
@@ -65,6 +66,17 @@ def render_bootstrap(
                 _build_admin_cluster(admin),
             ],
             "listeners": [_build_stats_listener(stats_port)],
+        },
+        # Far above what one gateway serves, and below what its memory holds.
+        "overload_manager": {
+            "resource_monitors": [
+                build_extension(
+                    "envoy.resource_monitors.global_downstream_max_connections",
+                    "envoy.extensions.resource_monitors.downstream_connections.v3"
+                    ".DownstreamConnectionsConfig",
+                    max_active_downstream_connections=_MAX_CONNECTIONS,
+                )
+            ]
         },
         "layered_runtime": {
             "layers": [

@@ -1,6 +1,5 @@
 """Lua filters: the scripts beside this module, with the settings of a service."""
 
-import json
 from functools import cache
 from pathlib import Path
 
@@ -34,8 +33,13 @@ def _read_script(name: str) -> str:
 def _format(value: LuaValue) -> str:
     """A literal of Lua."""
     if isinstance(value, str):
-        # JSON's escapes of quotes, backslashes and line breaks are Lua's, too.
-        return json.dumps(value, ensure_ascii=False)
+        return '"' + "".join(map(_escape, value.encode())) + '"'
     if isinstance(value, dict):
         return "{ " + ", ".join(f"[{_format(k)}] = {v}" for k, v in value.items()) + " }"
     return str(value).lower()
+
+
+def _escape(byte: int) -> str:
+    """A byte of a string: escaped unless it is a plain character."""
+    is_plain = 32 <= byte < 127 and chr(byte) not in '"\\'
+    return chr(byte) if is_plain else f"\\{byte:03d}"

@@ -1,11 +1,13 @@
 """The listener: the addresses and ports of the gateway, and what a connection meets."""
 
+from kilonova.api.durations import parse_duration
 from kilonova.serving.gateway import stat_names
 from kilonova.serving.gateway.config.envoy_types import (
     ADS,
     build_extension,
     build_socket_address,
     convert_duration,
+    format_seconds,
 )
 from kilonova.serving.gateway.config.filters.http_filters import build_http_filters
 from kilonova.serving.gateway.config.inputs import GatewayInputs
@@ -25,6 +27,7 @@ LISTENER = "gateway"
 _BUFFER_BYTES = 1 << 20
 """What is read from a connection before its other end has taken it: a larger body streams."""
 
+_MARGIN_SECONDS = 60
 _HANDSHAKE_TIMEOUT = "15s"
 
 
@@ -74,8 +77,9 @@ def _build_connection_manager(inputs: GatewayInputs) -> EnvoyResource:
             "headers_with_underscores_action": "ALLOW",
         },
         "http2_protocol_options": {"max_concurrent_streams": 8192},
-        # A response may take long: only a request without any progress ends.
-        "stream_idle_timeout": idle_timeout,
+        # A response may take long, and a server that starts: only a request without any progress
+        # ends.
+        "stream_idle_timeout": format_seconds(_get_longest_pause(inputs)),
         "request_headers_timeout": "30s",
         # Whoever connects is the client. Behind an Ingress it is whom that forwards for.
         "use_remote_address": True,
@@ -99,3 +103,13 @@ def _build_connection_manager(inputs: GatewayInputs) -> EnvoyResource:
         "envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager",
         **fields,
     )
+
+
+def _get_longest_pause(inputs: GatewayInputs) -> float:
+    """The seconds for which nothing may happen in a request."""
+    holds = [
+        parse_duration(each.autoscaling.scale_to_zero.hold_timeout) + _MARGIN_SECONDS
+        for each in inputs.spec.servers
+        if each.autoscaling is not None
+    ]
+    return max([parse_duration(inputs.spec.gateway.idle_timeout), *holds])
