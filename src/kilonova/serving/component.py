@@ -22,12 +22,18 @@ COMPONENTS = (
             lease="kilonova-serving",
             deploy="deploy/serving",
         ),
+        console="kilonova.serving.console:CONTRIBUTION",
         commands=(
             Command("serve", "kilonova.serving.commands.app:app"),
             Command("models", "kilonova.serving.commands.models:app"),
             Command("serve-model", "kilonova.serving.commands.serve_model:serve_model"),
         ),
         pages=(
+            DocsPage(
+                "docs/serving.md",
+                "Inference services",
+                "model servers behind a gateway, scaled by load, down to zero",
+            ),
             DocsPage(
                 "docs/serving/models.md",
                 "Models of an inference service",
