@@ -153,7 +153,7 @@ def test_ready_service_comes_with_addresses_and_examples() -> None:
     ready = {**STATUS, "phase": "Ready"}
     lines = list(describe_ready_service(build_service(ready, groups)))
     assert lines[:4] == [
-        "cms/web is ready: 2 servers",
+        "cms/web is ready: 2 of 3 servers",
         "  HTTP  http://127.96.0.9:8000",
         "  gRPC  127.96.0.9:8001",
         "Try:",

@@ -93,7 +93,7 @@ def test_service_is_waited_for_and_its_addresses_are_printed(
     assert done.code == 0, done.err
     assert "web: waiting for the controller\n" in done.err
     assert done.out.splitlines()[:3] == [
-        f"{cluster.namespace}/web is ready: 2 servers",
+        f"{cluster.namespace}/web is ready: 2 of 2 servers",
         "  HTTP  http://h:8000",
         "  gRPC  h:8001",
     ]

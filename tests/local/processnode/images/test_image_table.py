@@ -114,7 +114,10 @@ def test_shipped_table_knows_common_images() -> None:
     assert shipped(triton, command=command) == ("tritonserver",)
     resolved = load_image_table().resolve(triton, command, ())
     assert resolved is not None
-    assert resolved.path == (str(Path.home() / ".cache/kilonova/triton/current/bin"),)
+    cache = Path.home() / ".cache" / "kilonova"
+    assert resolved.path == tuple(
+        str(cache / folder) for folder in ("triton/current/bin", "tritonclient/current")
+    )
     assert shipped("rayproject/ray:2.51.0", "ray", "start", "--head")[:2] == ("ray", "start")
     assert shipped("python:3.13", command=("python", "-V")) == ("python3", "-V")
     assert shipped("busybox") == ("sh",)

@@ -90,10 +90,9 @@ def test_service_called_kubernetes_in_the_pods_namespace_wins() -> None:
 
 
 def test_the_search_list_is_that_of_a_pods_resolv_conf() -> None:
-    assert build_dns_environment("shop") == {
-        "LOCALDOMAIN": "shop.svc.cluster.local svc.cluster.local cluster.local",
-        "RES_OPTIONS": "ndots:5",
-    }
+    environment = build_dns_environment("shop")
+    assert environment["LOCALDOMAIN"] == "shop.svc.cluster.local svc.cluster.local cluster.local"
+    assert environment["RES_OPTIONS"] == "ndots:5"
 
 
 def test_without_routes_variables_name_loopback_listeners() -> None:

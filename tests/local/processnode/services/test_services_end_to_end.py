@@ -192,6 +192,25 @@ print(call("web", 80).split()[0])
     ]
 
 
+@needs_network
+async def test_grpc_finds_services_by_name(service_cluster: ServiceCluster) -> None:
+    one = new_address()
+    await service_cluster.pods.serve(one, SERVER, "0.0.0.0", 8080, "one")
+    made = await service_cluster.create("web", 80, one)
+    await service_cluster.wait_routed(made, one)
+    script = """
+import grpc
+try:
+    grpc.insecure_channel("web:80").unary_unary("/a/b")(b"", timeout=20)
+except grpc.RpcError as error:
+    print(error.code().name, "DNS" in error.details())
+"""
+    output = await service_cluster.pods.run(
+        new_address(), script, env={**os.environ, **build_dns_environment("default")}
+    )
+    assert output == "UNAVAILABLE False"  # it is reached, and speaks no HTTP/2
+
+
 async def test_routes_follow_the_endpoints(service_cluster: ServiceCluster) -> None:
     made = await service_cluster.create("web", 80, "127.64.0.1", "10.244.0.1")
     await service_cluster.wait_routed(made, "127.64.0.1")

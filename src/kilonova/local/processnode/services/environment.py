@@ -38,10 +38,15 @@ def build_service_environment(
 
 def build_dns_environment(namespace: str) -> dict[str, str]:
     """Variables that make the C library search the cluster's domains, as a pod's resolv.conf
-    does."""
+    does.
+
+    gRPC asks the C library, too: its own resolver drops the answers of a nameserver to which its
+    socket was connected by the pod network, since they come from another address.
+    """
     return {
         "LOCALDOMAIN": f"{namespace}.svc.{DOMAIN} svc.{DOMAIN} {DOMAIN}",
         "RES_OPTIONS": "ndots:5",
+        "GRPC_DNS_RESOLVER": "native",
     }
 
 

@@ -13,7 +13,8 @@ def describe_ready_service(service: InferenceService) -> Iterator[str]:
     if status.phase == "Idle":
         yield f"{name} is idle: a request starts its first server, and is held until it is ready"
     else:
-        yield f"{name} is ready: {pluralize(status.ready, 'server')}"
+        desired = max(status.ready, sum(each.desired for each in status.servers))
+        yield f"{name} is ready: {status.ready} of {pluralize(desired, 'server')}"
     if status.url:
         yield f"  HTTP  {status.url}"
     if status.grpc_address:

@@ -14,11 +14,14 @@ from kilonova.api.serving import InferenceService, names
 from kilonova.component.failure import CommandFailed
 from kilonova.kube import Client, KubeError, Resource, unstructured_resource
 from kilonova.serving.commands.cluster_access import ServiceCluster, get_service
-from kilonova.serving.resources import PODS
+from kilonova.serving.controllers.service.server_status import explain_pod
+from kilonova.serving.resources import PODS, Pod
 
 DEFAULT_IMAGE = "nvcr.io/nvidia/tritonserver:26.04-py3-sdk"
 _KEEP_SECONDS = 3600
 _POLL_SECONDS = 0.5
+_START_SECONDS = 300.0
+"""How long its pod may take to start: an image of 10 GB is pulled."""
 _CONTAINER = "perf-analyzer"
 _JOBS: Resource[Any] = unstructured_resource("batch", "v1", "jobs", "Job", True)
 
@@ -101,14 +104,24 @@ def run_perf_analyzer(
 
 
 async def _finish(client: Client, known: Metadata) -> None:
+    clock = asyncio.get_running_loop().time
+    deadline = clock() + _START_SECONDS
+    told = ""
     while True:
         job = await client.get(_JOBS.as_type(_Job), known.name, known.namespace)
+        pods = await _list_pods(client, known)
         if job.status.succeeded or job.status.failed:
             break
+        waits_for = next((text for each in pods if (text := explain_pod(each))), "")
+        if waits_for and waits_for != told:
+            told = waits_for
+            typer.echo(f"job/{known.name}: {waits_for}", err=True)
+        if clock() > deadline and not any(each.status.phase == "Running" for each in pods):
+            raise CommandFailed(
+                f"job/{known.name} has not started after {_START_SECONDS:g} s: {told or 'no pod'}"
+            )
         await asyncio.sleep(_POLL_SECONDS)
-    selector = f"batch.kubernetes.io/job-name={known.name}"
-    pods = await client.list(PODS, known.namespace, label_selector=selector)
-    for pod in pods.items:
+    for pod in pods:
         try:
             async for chunk in client.logs(pod.metadata.name, known.namespace):
                 typer.echo(chunk.decode(errors="replace"), nl=False)
@@ -116,3 +129,9 @@ async def _finish(client: Client, known: Metadata) -> None:
             typer.echo(f"{pod.metadata.name} has no log: {error}", err=True)
     if job.status.failed:
         raise CommandFailed(f"job/{known.name} failed: its output is above")
+
+
+async def _list_pods(client: Client, job: Metadata) -> list[Pod]:
+    selector = f"batch.kubernetes.io/job-name={job.name}"
+    found = await client.list(PODS, job.namespace, label_selector=selector)
+    return found.items
