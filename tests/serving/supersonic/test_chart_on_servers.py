@@ -34,8 +34,8 @@ _TENANT_ROLES = (
     "system:aggregate-to-view",
 )
 VALUES = """
+keda: {enabled: true}
 triton:
-  replicas: 2
   modelRepository: {enabled: true, storageType: cvmfs-pvc, mountPath: /cvmfs}
 envoy:
   replicas: 2
@@ -175,11 +175,13 @@ async def test_the_process_serves_with_the_rights_of_the_chart(
         async with installed.client() as client:
             await wait_for_condition(lambda: has_objects(client, namespace))
             servers = await client.get(DEPLOYMENTS, f"{RELEASE}-triton", namespace)
-            assert servers["spec"]["replicas"] == 2
+            assert servers["spec"]["replicas"] == 1
             assert servers["spec"]["template"]["spec"]["schedulerName"] == "default-scheduler"
             await wait_for_condition(lambda: has_annotations(client, namespace))
 
-            patch = {"data": {"values.yaml": "triton: {replicas: 3}"}}
+            # The number is now that of the autoscaler, which writes it through /scale.
+            values = "keda: {enabled: true, minReplicaCount: 3, maxReplicaCount: 5}"
+            patch = {"data": {"values.yaml": values}}
             await client.patch(CONFIG_MAPS, RELEASE, patch, namespace)
 
             async def changed() -> bool:

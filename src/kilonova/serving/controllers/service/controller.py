@@ -41,6 +41,8 @@ _RECHECK_SECONDS = 30.0
 """How often a problem is looked at again of which no event tells that it is gone."""
 _STATIC_CONFIG_SECONDS = 10.0
 """How often the ConfigMap of a service is read: as Secrets, by its name alone."""
+_UNBOUND_SECONDS = 0.5
+"""How soon the address of the control plane is asked for again, which starts beside this."""
 _STATIC_CONFIG_KEY = "envoy.yaml"
 
 
@@ -96,6 +98,8 @@ class _ServiceReconciler:
             delays.append(_RECHECK_SECONDS)
         if service.spec.gateway.static_config is not None:
             delays.append(_STATIC_CONFIG_SECONDS)
+        elif not observed.control_plane.port:
+            delays.append(_UNBOUND_SECONDS)
         return Result(min(delays)) if delays else None
 
     async def _observe(
