@@ -1,6 +1,7 @@
 """A service that uses everything at once."""
 
 import hashlib
+from dataclasses import replace
 
 import grpc
 
@@ -24,6 +25,7 @@ from kilonova.api.serving import (
     SecretKey,
     Tracing,
 )
+from kilonova.serving.gateway.config.routing.refusals import CLOSED_MESSAGE
 from kilonova.serving.gateway.model import GatewaySecrets
 from tests.serving.gateway.support.clients import build_infer, open_channel, open_session, try_call
 from tests.serving.gateway.support.envoy_gateway import run_gateway
@@ -35,6 +37,7 @@ from tests.serving.gateway.support.services import (
 )
 from tests.serving.gateway.support.tokens import ISSUER, Issuer
 from tests.serving.gateway.support.upstreams import run_upstream
+from tests.serving.gateway.support.waiting import wait_until_answer
 
 KEY = "kn-0123456789"
 
@@ -107,3 +110,12 @@ async def test_all_features_together_serve_a_request():
                 assert (reply.status, await reply.text()) == (200, "llm-0")
             async with session.post("/v1/completions", json=body) as reply:
                 assert reply.status == 401
+
+            gateway.apply(spec, replace(state, secrets=GatewaySecrets(problems=("gone",))))
+            closed = (grpc.StatusCode.UNAVAILABLE, CLOSED_MESSAGE)
+            await wait_until_answer(lambda: try_call(channel, metadata=key), closed)
+            rejected = (
+                "listener_manager.lds.update_rejected",
+                "cluster_manager.cds.update_rejected",
+            )
+            assert [await gateway.read_stat(each) for each in rejected] == [0, 0]

@@ -1,9 +1,12 @@
 """Questions about all servers are answered by the control plane."""
 
 import asyncio
+from dataclasses import replace
+from datetime import UTC, datetime
 
 import pytest
 
+from kilonova.kube.serving.certificates import CertificateAuthority
 from kilonova.serving.gateway.control_plane_calls import (
     SERVICE_HEADER,
     TOKEN_HEADER,
@@ -110,3 +113,23 @@ async def test_loading_is_refused_by_name(method):
                 assert reply.status == 403
                 assert "modelPlacement" in (await reply.json())["error"]
             assert upstream.received == []
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+async def test_control_plane_is_asked_over_tls_and_has_to_be_the_one(host):
+    now = datetime.now(UTC)
+    authority, other = (CertificateAuthority.create(name, now) for name in ("ours", "other"))
+    async with run_control_plane(host, authority=authority) as control_plane:
+        control_plane.release()
+        spec = build_spec(gateway=build_gateway())
+        impostor = replace(control_plane.address, ca=other.cert_pem.decode())
+        for address, expected in ((control_plane.address, "OK"), (impostor, "UNAVAILABLE")):
+            idle = build_state(control_plane=address, starting=frozenset({"main"}))
+            async with (
+                run_gateway(spec, idle),
+                open_channel(spec.gateway.grpc_port) as channel,
+                open_session(spec.gateway.http_port) as session,
+            ):
+                assert (await try_call(channel, "ServerReady"))[0].name == expected
+                async with session.get("/v2/health/ready") as reply:
+                    assert (reply.status == 200) is (expected == "OK")

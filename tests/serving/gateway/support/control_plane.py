@@ -2,13 +2,16 @@
 
 import asyncio
 import contextlib
+import ssl
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 
 import grpc
 import grpc.aio
 from aiohttp import web
 
+from kilonova.kube.serving.certificates import CertificateAuthority
 from kilonova.serving.controlplane.ads.messages import decode_check, encode_check
 from kilonova.serving.controlplane.holds.answer import CheckAnswer
 from kilonova.serving.gateway.model import ControlPlaneAddress
@@ -40,13 +43,24 @@ class ControlPlaneStub:
 
 
 @contextlib.asynccontextmanager
-async def run_control_plane() -> AsyncGenerator[ControlPlaneStub]:
-    """A control plane at free ports."""
+async def run_control_plane(
+    host: str = "127.0.0.1", *, authority: CertificateAuthority | None = None
+) -> AsyncGenerator[ControlPlaneStub]:
+    """A control plane at free ports, with TLS if an authority is given."""
     grpc_port, http_port = find_free_port(), find_free_port()
-    stub = ControlPlaneStub(ControlPlaneAddress("127.0.0.1", grpc_port, http_port=http_port))
+    ca = authority.cert_pem.decode() if authority else ""
+    stub = ControlPlaneStub(ControlPlaneAddress(host, grpc_port, ca, http_port))
     server = grpc.aio.server()
     server.add_generic_rpc_handlers((_Handler(stub),))
-    server.add_insecure_port(f"127.0.0.1:{grpc_port}")
+    context: ssl.SSLContext | None = None
+    if authority is None:
+        server.add_insecure_port(f"127.0.0.1:{grpc_port}")
+    else:
+        pair = authority.issue_server([host], datetime.now(UTC))
+        credentials = grpc.ssl_server_credentials([(pair.key_pem, pair.cert_pem)])
+        server.add_secure_port(f"127.0.0.1:{grpc_port}", credentials)
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        pair.load_into(context)
     await server.start()
     application = web.Application()
 
@@ -58,7 +72,7 @@ async def run_control_plane() -> AsyncGenerator[ControlPlaneStub]:
     application.router.add_route("*", "/{path:.*}", answer_http)
     runner = web.AppRunner(application, access_log=None)
     await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", http_port).start()
+    await web.TCPSite(runner, "127.0.0.1", http_port, ssl_context=context).start()
     try:
         yield stub
     finally:

@@ -14,7 +14,7 @@ from kilonova.serving.gateway.config.request_headers import CLIENT_HEADER
 from kilonova.serving.gateway.config.upstream.jwks_clusters import build_jwks_cluster_name
 from kilonova.serving.gateway.model import EnvoyResource
 
-_KEY_FILTER, _TOKEN_FILTER = "api-keys", "tokens"
+_KEY_FILTER, _TOKEN_FILTER = "api-keys", "jwt"
 _LUA_PER_ROUTE = "envoy.extensions.filters.http.lua.v3.LuaPerRoute"
 _JWT_PACKAGE = "envoy.extensions.filters.http.jwt_authn.v3"
 _JWKS_FETCH_TIMEOUT = "5s"

@@ -24,6 +24,7 @@ def build_control_plane_cluster(
         "name": name,
         # A new address of its Service is used by new connections.
         "type": "STRICT_DNS",
+        "dns_lookup_family": "V4_PREFERRED",
         "connect_timeout": _CONNECT_TIMEOUT,
         "load_assignment": build_static_assignment(name, control_plane.host, port),
         "typed_extension_protocol_options": build_explicit_http(http2=http2, options=options),
