@@ -30,27 +30,6 @@ def run(*flags: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.parametrize(
-    ("flags", "code", "message"),
-    [
-        (["--model=none"], 2, "--model none: 'none' is neither in the repository nor built in"),
-        (["--model=slow,time=soon"], 2, "time is 'soon': write a duration such as 20ms"),
-        (["--model=slow,tim=1s"], 2, "there is no option 'tim': use time, item_time, work"),
-        (["--model=slow,time"], 2, "'time': write option=value, each once"),
-        (["--model=identity,datatype=X"], 2, "datatype 'X' is unknown: use BOOL, UINT8"),
-        (["--model=add", "--llm=add"], 2, "there are two models 'add': name each once"),
-        (["--llm=tiny,slots=0"], 2, "slots is '0': write a number from 1"),
-        (["--llm=tiny,backend=vllm"], 2, "backend is 'vllm': use timed or torch"),
-        (["--llm=tiny,cache=8"], 2, "cache is 8: it must hold a block, 16"),
-        (["--model-repository=/nowhere"], 2, "--model-repository /nowhere is not a directory"),
-        (["--max-request-bytes=3000000000"], 2, "--max-request-bytes is 3000000000: use 1 to"),
-    ],
-)
-def test_wrong_flag_is_named(flags: list[str], code: int, message: str) -> None:
-    done = run(*flags)
-    assert (done.returncode, message in done.stderr) == (code, True), done.stderr
-
-
 def test_port_in_use_is_named() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
