@@ -40,6 +40,11 @@ COMPONENTS = (
                 "repositories with checksums, and which server has which model",
             ),
             DocsPage(
+                "docs/serving/bench.md",
+                "Load tests",
+                "`kilonova serve bench`: closed and open loops, objectives, charts",
+            ),
+            DocsPage(
                 "docs/serving/supersonic.md",
                 "Coming from SuperSONIC",
                 "values files, the Helm chart, the namespaced mode, dashboards",

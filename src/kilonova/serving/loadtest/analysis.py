@@ -18,8 +18,8 @@ from kilonova.serving.loadtest.result import (
 )
 from kilonova.serving.loadtest.runner import LoadPlan, RunProgress
 
-LATE_SECONDS = 0.01
-"""A generator that is later than this is named beside the figures."""
+_LATE_SHARE = 0.01
+"""If a greater part of the requests was sent late, that is said beside the figures."""
 STOPPED_NOTE = "stopped before its end"
 _PERCENTILES = (0, *range(5, 95, 5), 95, 98, 99, 99.5, 99.9, 99.99, 100)
 _BUCKETS = 120
@@ -179,11 +179,11 @@ def _list_notes(report: RunReport, recorder: Recorder, progress: RunProgress) ->
         notes.append(STOPPED_NOTE)
     if recorder.is_full:
         notes.append(f"ended after {len(recorder)} requests, the most that a run records")
-    if report.plan.is_open and progress.max_late > LATE_SECONDS:
+    if report.plan.is_open and progress.late_requests > _LATE_SHARE * len(recorder):
         late = _to_milliseconds(progress.max_late)
         notes.append(
-            f"requests were sent up to {late:g} ms late, which the latency includes: the service, "
-            "or this machine, did not keep up with the rate"
+            f"{progress.late_requests} requests were sent up to {late:g} ms late, which the "
+            "latency includes: the service, or this machine, did not keep up with the rate"
         )
     return notes
 

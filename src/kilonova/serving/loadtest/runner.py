@@ -25,6 +25,8 @@ LoadKind = Literal["closed", "constant", "poisson", "trace"]
 
 TIMER_SECONDS = 0.002
 """How late a timer may be on an idle machine."""
+LATE_SECONDS = 0.01
+"""A request that is sent later than this is late."""
 _RAMP_SECONDS = 0.1
 """How often the number of clients is adjusted during a ramp."""
 _FAILURE_PAUSE_SECONDS = 0.05
@@ -71,6 +73,8 @@ class RunProgress:
     in_flight: int = 0
     max_late: float = 0.0
     """How late a request was sent at most, in an open loop."""
+    late_requests: int = 0
+    """Requests that were sent more than `LATE_SECONDS` late."""
     stopped_early: bool = field(default=False)
     """Whether it ended before its plan did."""
 
@@ -124,6 +128,7 @@ class LoadRun:
             sent = clock()
             late = sent - due
             self.progress.max_late = max(self.progress.max_late, late)
+            self.progress.late_requests += late > LATE_SECONDS
             start = sent if late <= TIMER_SECONDS else due
             tasks.create_task(self._send_and_release(slots, start, size))
         if self._plan.profile is not None:
