@@ -1,0 +1,1 @@
+"""The benchmark of serving: gateway, autoscaler, cold start."""
