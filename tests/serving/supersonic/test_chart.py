@@ -114,6 +114,16 @@ def test_an_instance_may_have_another_name(tmp_path: Path) -> None:
     assert dict(config.labels)["app.kubernetes.io/instance"] == "other"
 
 
+def test_the_controller_runs_where_the_release_may(tmp_path: Path) -> None:
+    words = ("--set", "kilonova.image=registry.example.org/kilonova:1")
+    words += ("--set", "kilonova.nodeSelector.zone=x", "--set", "kilonova.tolerations[0].key=k")
+    pod = render(tmp_path, *words)["Deployment", f"{RELEASE}-kilonova"]["spec"]["template"]["spec"]
+    assert (pod["nodeSelector"], pod["tolerations"]) == ({"zone": "x"}, [{"key": "k"}])
+    (container,) = pod["containers"]
+    assert container["image"] == "registry.example.org/kilonova:1"
+    assert "--model-server-image=registry.example.org/kilonova:1" in container["args"]
+
+
 def test_no_password_is_written_to_the_config_map(tmp_path: Path) -> None:
     manifests = render(tmp_path, "--set", "grafana.enabled=true,grafana.adminPassword=hunter2")
     assert "hunter2" not in json.dumps(list(manifests.values()))
