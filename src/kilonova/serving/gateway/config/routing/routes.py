@@ -26,8 +26,10 @@ ROUTES = "gateway"
 """The name of the route configuration."""
 
 _RETRY_UNAVAILABLE_SECONDS = 5.0
-_BODY_BUFFER_BYTES = 256 << 20
-"""How much of a body is kept in the gateway, where it has to be read before it is sent on."""
+_REPEATED_BYTES = 16 << 20
+"""The size of a request that is kept until its answer begins, to be sent to another server."""
+_READ_BYTES = 256 << 20
+"""The same where a body has to be read before it is sent on."""
 
 
 def build_routes(inputs: GatewayInputs) -> EnvoyResource:
@@ -48,10 +50,15 @@ def build_routes(inputs: GatewayInputs) -> EnvoyResource:
     host: EnvoyResource = {"name": ROUTES, "domains": ["*"], "routes": routes}
     if inputs.reads_bodies():
         filters |= build_no_hold()
-        host["request_body_buffer_limit"] = inputs.spec.limits.max_body_bytes or _BODY_BUFFER_BYTES
+    host["request_body_buffer_limit"] = _get_buffer_limit(inputs)
     if filters:
         host["typed_per_filter_config"] = filters
     return {"name": ROUTES, "virtual_hosts": [host]}
+
+
+def _get_buffer_limit(inputs: GatewayInputs) -> int:
+    largest = inputs.spec.limits.max_body_bytes or _READ_BYTES
+    return largest if inputs.reads_bodies() else min(largest, _REPEATED_BYTES)
 
 
 def _build_group_routes(inputs: GatewayInputs) -> Iterator[EnvoyResource]:
