@@ -40,6 +40,11 @@ COMPONENTS = (
                 "repositories with checksums, and which server has which model",
             ),
             DocsPage(
+                "docs/serving/model-server.md",
+                "The model server",
+                "`kilonova serve-model`: ONNX, language models, v2 and the OpenAI API",
+            ),
+            DocsPage(
                 "docs/serving/bench.md",
                 "Load tests",
                 "`kilonova serve bench`: closed and open loops, objectives, charts",
