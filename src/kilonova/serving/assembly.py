@@ -24,6 +24,7 @@ from kilonova.serving.caches import Caches, build_caches
 from kilonova.serving.context import ServingContext
 from kilonova.serving.controllers.service.controller import build_service_controller
 from kilonova.serving.controlplane import build_control_plane
+from kilonova.serving.metrics import ServiceMetrics
 from kilonova.serving.models.loader import build_model_loader
 from kilonova.serving.settings import ServingSettings
 from kilonova.serving.signals.assembly import build_signals
@@ -108,6 +109,7 @@ def build_serving(
             *release_controller,
             build_service_controller(context, control_plane.configurations),
             build_model_loader(context, control_plane.held),
+            ServiceMetrics(caches.services, registry),
             *build_autoscaler(context, signals.source, control_plane.held, registry),
         ),
         control_plane.prepare,
