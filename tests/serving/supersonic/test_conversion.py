@@ -197,12 +197,14 @@ def test_a_small_threshold_may_be_milliseconds() -> None:
 
 
 def test_scaling_from_zero_holds_requests_as_long_as_said() -> None:
-    autoscaling = group_of(
+    group = group_of(
         """
         keda: {enabled: true, minReplicaCount: 0, cooldownPeriod: 30}
         scaleFromZero: {enabled: true, readyTimeoutSeconds: 200, holdMinReplicasSeconds: 90}
         """
-    )["autoscaling"]
+    )
+    assert group["replicas"] == 0
+    autoscaling = group["autoscaling"]
     assert autoscaling["minReplicas"] == 0
     assert autoscaling["scaleToZero"] == {"idleAfter": "90s", "holdTimeout": "200s"}
 

@@ -35,6 +35,8 @@ def build_server_group(values: Values, name: str, load: Load, findings: Findings
         group["modelRepository"] = _build_repository(values, findings)
     if values.flag("keda.enabled"):
         group["autoscaling"] = _build_autoscaling(values, load, findings)
+        if values.flag("scaleFromZero.enabled") and not group["autoscaling"]["minReplicas"]:
+            group["replicas"] = 0  # the first request starts the first server
     else:
         group["replicas"] = values.whole("triton.replicas")
     return group

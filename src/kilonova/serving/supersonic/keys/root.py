@@ -66,7 +66,7 @@ SCALE_FROM_ZERO_KEYS = (
         False,
         "Whether a request for the repository index starts the first server.",
         here="Any request does, and is held until a server is ready: with "
-        "`keda.minReplicaCount: 0` always.",
+        "`keda.minReplicaCount: 0` always. If it is set, there is no server to begin with.",
     ),
     ValueKey(
         ("scaleFromZero", "readyTimeoutSeconds"),
