@@ -125,7 +125,9 @@ def _build_servers(
     grpc = GrpcServer(
         "grpc",
         [grpc_inference_service_service(InferenceServicer(registry, readiness.read, tracing))],
-        f"{settings.host}:{settings.grpc_port}",
+        f"[{settings.host}]:{settings.grpc_port}"
+        if ":" in settings.host
+        else f"{settings.host}:{settings.grpc_port}",
         limits=ServerLimits(
             max_request_bytes=limit,
             max_reply_bytes=limit,
