@@ -160,3 +160,24 @@ async def test_slow_client_costs_others_nothing():
             writer.write(b"56789")
             assert (await reader.readline()).startswith(b"HTTP/1.1 200")
             writer.close()
+
+
+async def test_clients_do_not_command_envoy_by_headers():
+    async with run_upstream() as upstream:
+
+        async def answer(request: web.Request, body: bytes) -> web.StreamResponse:
+            await asyncio.sleep(0.1)
+            return web.Response(text="late")
+
+        upstream.http_answer = answer
+        spec = build_spec(gateway=build_gateway())
+        headers = {"x-envoy-upstream-rq-timeout-ms": "1", "x-request-id": "mine"}
+        async with (
+            run_gateway(spec, build_state([upstream.endpoint])),
+            open_session(spec.gateway.http_port) as session,
+            session.get("/v2/models/m", headers=headers) as reply,
+        ):
+            assert await reply.text() == "late"
+            received = {name.lower(): value for name, value in upstream.received[0].headers.items()}
+            assert received["x-request-id"] == "mine"
+            assert "x-envoy-upstream-rq-timeout-ms" not in received

@@ -27,6 +27,7 @@ LISTENER = "gateway"
 _BUFFER_BYTES = 1 << 20
 """What is read from a connection before its other end has taken it: a larger body streams."""
 
+_NOBODY: EnvoyResource = {"address_prefix": "255.255.255.255", "prefix_len": 32}
 _MARGIN_SECONDS = 60
 _HANDSHAKE_TIMEOUT = "15s"
 
@@ -84,7 +85,9 @@ def _build_connection_manager(inputs: GatewayInputs) -> EnvoyResource:
         # Whoever connects is the client. Behind an Ingress it is whom that forwards for.
         "use_remote_address": True,
         "xff_num_trusted_hops": 0 if inputs.spec.gateway.ingress is None else 1,
-        "internal_address_config": {"unix_sockets": False},
+        # Nobody is internal: no client commands Envoy by headers (`x-envoy-…`).
+        "internal_address_config": {"cidr_ranges": [_NOBODY]},
+        "preserve_external_request_id": True,
         "normalize_path": True,
         "merge_slashes": False,
         "path_with_escaped_slashes_action": "KEEP_UNCHANGED",

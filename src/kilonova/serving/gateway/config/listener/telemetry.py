@@ -3,13 +3,12 @@
 from collections.abc import Iterator
 
 from kilonova.serving.gateway import stat_names
+from kilonova.serving.gateway.collector import parse_endpoint
 from kilonova.serving.gateway.config.envoy_types import build_explicit_http, build_extension
 from kilonova.serving.gateway.config.inputs import GatewayInputs
 from kilonova.serving.gateway.config.request_headers import CLIENT_HEADER, MODEL_HEADER
 from kilonova.serving.gateway.config.upstream.control_plane_clusters import build_static_assignment
 from kilonova.serving.gateway.model import EnvoyResource
-
-_DEFAULT_OTLP_PORT = 4317
 
 _FIELDS = {
     "time": "%START_TIME%",
@@ -83,7 +82,7 @@ def build_tracing_cluster(inputs: GatewayInputs) -> Iterator[EnvoyResource]:
     tracing = inputs.spec.gateway.tracing
     if tracing is None:
         return
-    host, port = _parse_endpoint(tracing.endpoint)
+    host, port = parse_endpoint(tracing.endpoint)
     name = stat_names.TRACING_CLUSTER
     yield {
         "name": name,
@@ -93,11 +92,3 @@ def build_tracing_cluster(inputs: GatewayInputs) -> Iterator[EnvoyResource]:
         "load_assignment": build_static_assignment(name, host, port),
         "typed_extension_protocol_options": build_explicit_http(http2=True),
     }
-
-
-def _parse_endpoint(endpoint: str) -> tuple[str, int]:
-    """`HOST:PORT`, with or without a scheme."""
-    host, _, port = endpoint.rpartition("//")[2].rstrip("/").rpartition(":")
-    if host and port.isdecimal():
-        return host.strip("[]"), int(port)
-    return endpoint.rpartition("//")[2].strip("/[]"), _DEFAULT_OTLP_PORT
