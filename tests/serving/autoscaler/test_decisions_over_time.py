@@ -2,8 +2,8 @@
 
 import pytest
 
-from kilonova.api.serving import Autoscaling, ScaleToZero, ScalingRate
-from kilonova.serving.signals import GroupSignals
+from kilonova.api.serving import Autoscaling, ScaleToZero, ScalingRate, SlaTarget
+from kilonova.serving.signals import GroupSignals, Histogram
 from tests.serving.autoscaler.observations import Group
 
 DEMAND = Autoscaling(max_replicas=20)
@@ -123,3 +123,44 @@ def test_servers_for_a_backlog_go_when_it_is_gone() -> None:
     for _ in range(20):
         group.step(load(11))
     assert group.replicas <= 3
+
+
+def queue(seconds: float, in_flight: int) -> GroupSignals:
+    """What gateways and Tritons say: of the queue the mean alone."""
+    return GroupSignals(
+        in_flight=in_flight,
+        pending=0,
+        queued=int(seconds * 100),
+        arrivals_per_second=100.0,
+        requests_per_second=100.0,
+        distributions={"queue": Histogram(seconds * 100, 100)},
+    )
+
+
+def test_sla_adds_no_servers_while_queues_are_empty() -> None:
+    scaling = Autoscaling(max_replicas=20, sla=SlaTarget(queue="20ms"))
+    group = Group(scaling, replicas=2)
+    for _ in range(120):
+        group.step(queue(0.0, 64))
+    assert max(group.numbers) == 2
+
+
+def test_sla_removes_one_server_at_a_time_while_it_knows_little() -> None:
+    scaling = Autoscaling(max_replicas=20, sla=SlaTarget(queue="20ms"))
+    group = Group(scaling, replicas=4)
+    for _ in range(200):
+        group.step(queue(0.0, 8))
+    assert [group.numbers.index(number) for number in (3, 2, 1)] == sorted(
+        group.numbers.index(number) for number in (3, 2, 1)
+    )
+    assert group.numbers.index(2) - group.numbers.index(3) >= 59
+
+
+def test_sla_adds_servers_when_the_mean_queue_is_too_long() -> None:
+    scaling = Autoscaling(max_replicas=20, sla=SlaTarget(queue="20ms"))
+    group = Group(scaling)
+    group.step(queue(0.0, 8))
+    assert group.step(queue(0.5, 64)) > 1
+    assert group.decision is not None
+    assert group.decision.mode == "SLA"
+    assert group.decision.message.startswith("mean queue 500ms for 20ms")

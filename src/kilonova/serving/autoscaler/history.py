@@ -87,7 +87,10 @@ def learn_busy_rate(
     slowly while servers are busy and answer fewer."""
     if load is None or not load.answers or not observation.ready:
         return memory
-    rate, known = load.answers / observation.ready, memory.busy_rate or 0.0
+    rate, known = load.answers / observation.ready, memory.busy_rate
+    if known is None:
+        # A server that is not busy could answer more.
+        return replace(memory, busy_rate=rate) if is_busy else memory
     if rate < known:
         if not is_busy:
             return memory

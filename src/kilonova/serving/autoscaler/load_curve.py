@@ -21,6 +21,9 @@ _MIN_VARIATION = 0.1
 """How different their loads must be, as a share of the mean."""
 _MAX_CORRECTION = 4.0
 """How far the fit may be from the latest observation."""
+_MIN_LATENCY = 0.01
+"""A queue may be empty: then nothing is known but that the target is far."""
+_MAX_LATENCY = 100.0
 _INTERVAL_SECONDS = 2.0
 """Observations that are nearer together are of the same requests."""
 
@@ -40,8 +43,9 @@ class LoadCurve:
 
     def observe(self, now: float, load: float, latency: float) -> LoadCurve:
         """The curve with another observation; `latency` is a share of the target."""
-        if load <= 0 or latency <= 0:
+        if load <= 0:
             return self
+        latency = min(max(latency, _MIN_LATENCY), _MAX_LATENCY)
         latest = replace(self, latest_load=load, latest_latency=latency)
         if self.at is not None and now - self.at < _INTERVAL_SECONDS:
             return latest

@@ -32,7 +32,6 @@ from kilonova.serving.autoscaler.modes.demand import (
     divide,
     find_sustained,
     keep,
-    tolerate,
 )
 from kilonova.serving.signals import GroupSignals
 from kilonova.serving.signals.readings.window import QUANTILE_SECONDS
@@ -206,19 +205,21 @@ def _vote_met(
         target = format_seconds(targets[strictest])
         why = "".join(known) + f"{_describe(capacity)} keep it within {target}"
     wanted = divide(load.total, capacity)
+    replicas = observation.replicas
     if not memory.busy_rate or load.arrivals is None:
-        return tolerate(
-            Vote(wanted, "SLA", f"{why}: {load} → {wanted}"), load, capacity, observation
-        )
+        if measurements and replicas:
+            # What a server can answer is not known yet: one less is tried at a time.
+            wanted = min(replicas, max(wanted, replicas - 1))
+        return Vote(wanted, "SLA", f"{why}: {load} → {wanted}")
     samples = [each.total for each in memory.samples]
     usual = sum(samples) / max(1, len(samples))
     arriving = divide(load.arrivals, memory.busy_rate * BUSY_SHARE)
     sustained = max(
-        min(observation.replicas, divide(usual, capacity)),
+        min(replicas, divide(usual, capacity)),
         find_sustained(observation, memory) or 0,
     )
-    wanted = max(min(observation.replicas, wanted), arriving)
-    if arriving > observation.replicas:
+    wanted = max(min(replicas, wanted), arriving)
+    if arriving > replicas:
         why = (
             f"{format_figure(load.arrivals)} requests/s over {format_figure(memory.busy_rate)}/s × "
             f"{BUSY_SHARE:g} per server"
