@@ -35,6 +35,11 @@ COMPONENTS = (
                 "model servers behind a gateway, scaled by load, down to zero",
             ),
             DocsPage(
+                "docs/serving/autoscaling.md",
+                "Autoscaling of an inference service",
+                "modes, scale to zero, what is not known, HPA and KEDA",
+            ),
+            DocsPage(
                 "docs/serving/models.md",
                 "Models of an inference service",
                 "repositories with checksums, and which server has which model",

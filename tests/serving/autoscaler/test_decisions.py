@@ -96,6 +96,16 @@ def latency(seconds: float, in_flight: int, *, answers: float | None = None) -> 
             "Demand",
             "40 in flight over 8 × 0.8 per server → 7",
         ),
+        (
+            DEMAND,
+            observe(
+                1, replicas=4, is_complete=False, problems=("gateway web-0: connection refused",)
+            ),
+            4,
+            "Demand",
+            "1 in flight over 8 × 0.8 per server → 1; not all gateways answer: keeping 4; "
+            "gateway web-0: connection refused",
+        ),
         # Zero: the first server comes at once, the last goes after idleAfter.
         (
             TO_ZERO,

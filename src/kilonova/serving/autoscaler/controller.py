@@ -151,6 +151,7 @@ class _Autoscaler:
                 is_complete=signals is not None and signals.is_complete,
                 held=self._held.count(key, spec.name),
                 metric=None if signals is None else signals.queries.get(spec.name),
+                problems=() if signals is None else signals.problems,
             )
             found.append(_Group(spec, servers, observation))
         return found

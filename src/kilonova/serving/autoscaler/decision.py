@@ -29,6 +29,9 @@ from kilonova.serving.autoscaler.modes.schedule import Bounds, find_bounds
 from kilonova.serving.autoscaler.modes.sla import find_missed, learn, measure, vote_sla
 from kilonova.serving.autoscaler.stabilization import remember_wanted, stabilize
 
+_SHOWN_PROBLEMS = 3
+"""When a network is away, all gateways are."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Wish:
@@ -67,6 +70,7 @@ def decide(
         number = stabilized.number
         if stabilized.reason:
             message += f"; {number} for now ({stabilized.reason})"
+    message = "; ".join((message, *observation.problems[:_SHOWN_PROBLEMS]))
     return _apply_bounds(bounds, number, wish.mode, message, memory)
 
 

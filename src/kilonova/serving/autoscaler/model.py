@@ -40,6 +40,8 @@ class Observation:
     """Requests that are held at this moment; the signals may be a second old."""
     metric: float | None = None
     """The value of `autoscaling.metric`."""
+    problems: tuple[str, ...] = ()
+    """What could not be read."""
 
     @property
     def starting(self) -> int:

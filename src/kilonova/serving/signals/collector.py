@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from kilonova.api.serving import STATS_PORT, InferenceService
 from kilonova.kube import Key, Reflector
+from kilonova.kube.observability.structured_logging import get_logger
 from kilonova.serving.caches import BY_SERVICE, list_service_keys
 from kilonova.serving.providers import Listener
 from kilonova.serving.resources import Pod
@@ -20,6 +21,8 @@ from kilonova.serving.signals.model import ServiceSignals
 from kilonova.serving.signals.prometheus import PrometheusClient
 from kilonova.serving.signals.queries import QUERY_INTERVAL_FACTOR, ServiceQueries
 from kilonova.serving.signals.service_poll import ServicePoll
+
+_log = get_logger(__name__)
 
 _IDLE_FACTOR = 5
 """How many times less often a service without requests is read."""
@@ -135,6 +138,13 @@ class SignalCollector:
             self._wake.pop(key, None)
 
     def _publish(self, key: Key, signals: ServiceSignals | None) -> None:
+        before = self._latest.get(key)
+        if signals is not None and signals.problems != (before.problems if before else ()):
+            service = "/".join(key)
+            if signals.problems:
+                _log.warning("signals are incomplete", service=service, problems=signals.problems)
+            else:
+                _log.info("signals are complete again", service=service)
         if signals is None:
             self._latest.pop(key, None)
         else:
