@@ -209,6 +209,25 @@ async def test_stop_lets_requests_in_flight_finish(http):
     await running
 
 
+async def test_handler_learns_that_its_client_has_left(http):
+    left, entered = asyncio.Event(), asyncio.Event()
+
+    async def wait(request: Request) -> Reply:
+        assert request.wait_for_disconnect is not None
+        entered.set()
+        await request.wait_for_disconnect()
+        left.set()
+        return Reply(499)
+
+    async with serving(WebServer("test", {"/": wait}, port=0)) as url:
+        waiting = asyncio.create_task(fetch(http, url))
+        await entered.wait()
+        assert not left.is_set()
+        waiting.cancel()
+        async with asyncio.timeout(10):
+            await left.wait()
+
+
 async def test_cancelled_server_releases_its_port():
     server = WebServer("x", {}, host="127.0.0.1", port=0)
     port = server.bind()

@@ -5,7 +5,7 @@ API server handles the same three types, so that in-process clients and HTTP cli
 handlers.
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -23,6 +23,8 @@ class Request:
     query: Query = field(default_factory=list[tuple[str, str]])
     headers: dict[str, str] = field(default_factory=dict[str, str])
     body: bytes = b""
+    wait_for_disconnect: Callable[[], Coroutine[None, None, None]] | None = None
+    """Returns when the client has left without an answer; None where that is not known."""
 
     def query_param(self, name: str) -> str | None:
         """The first value of a query parameter."""

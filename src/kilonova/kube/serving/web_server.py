@@ -7,6 +7,7 @@ Streams do not end by themselves: `stop` ends them at once, and so does a discon
 import socket
 import ssl
 from collections.abc import Mapping
+from functools import partial
 
 from kilonova.kube.client.transport import Reply, Request, StreamReply
 from kilonova.kube.observability.structured_logging import get_logger
@@ -127,6 +128,7 @@ class WebServer:
         except ClientDisconnected:
             return
         else:
+            request.wait_for_disconnect = partial(wait_for_disconnect, receive)
             await self._send(await self._handle(handler, request), receive, writer, path)
 
     async def _reject(self, status: int, message: str, writer: ResponseWriter) -> None:
