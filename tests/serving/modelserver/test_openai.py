@@ -123,6 +123,18 @@ async def test_client_that_leaves_frees_its_slot(
         await asyncio.sleep(0.01)
 
 
+async def test_client_that_gives_up_frees_its_slot(
+    client: openai.AsyncOpenAI, model_server: ModelServer
+) -> None:
+    running = 'vllm:num_requests_running{model_name="tiny"}'
+    with pytest.raises(openai.APITimeoutError):
+        await client.completions.create(model="tiny", prompt="a", max_tokens=4000, timeout=0.2)
+    while model_server.read_metrics()[running]:
+        await asyncio.sleep(0.01)
+    aborted = 'vllm:request_success_total{finished_reason="abort",model_name="tiny"}'
+    assert model_server.read_metrics()[aborted] >= 1
+
+
 @pytest.mark.parametrize(
     ("fields", "status", "message"),
     [

@@ -1,7 +1,8 @@
 """OpenAI's API over the language models of a server."""
 
+import asyncio
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine
 
 import msgspec
 
@@ -22,6 +23,8 @@ from kilonova.serving.modelserver.llm.language_model import LanguageModel
 from kilonova.serving.modelserver.registry import ModelRegistry
 from kilonova.serving.modelserver.tracing import NO_TRACING, RequestTracing
 
+_CLIENT_LEFT = 499
+"""nginx's status, seen by nobody but traces."""
 _MAX_TOKENS = 1 << 20
 """The context of each model is its own limit."""
 
@@ -79,13 +82,14 @@ class OpenAIHandlers:
                 return failure_reply(error)
             span = self._tracing.start(parsed.kind, parsed.model, request.headers)
             pieces = model.generate(sequence, parsed.stop)
+            answer = answer_completion(
+                parsed,
+                int(self._now()),
+                pieces,
+                lambda count: model.count_usage(sequence, count),
+            )
             with self._responses:
-                reply = await answer_completion(
-                    parsed,
-                    int(self._now()),
-                    pieces,
-                    lambda count: model.count_usage(sequence, count),
-                )
+                reply = await _answer_while_connected(request, answer)
             if isinstance(reply, StreamReply):
                 reply.chunks = self._track(reply.chunks, span.end)
             else:
@@ -129,3 +133,22 @@ class OpenAIHandlers:
         names = ", ".join(each.spec.name for each in self._list_loaded()) or "none"
         message = f"the model {name!r} does not exist: the language models here are {names}"
         return InvalidRequest(message, "model", 404, "model_not_found")
+
+
+async def _answer_while_connected(
+    request: Request, answer: Coroutine[None, None, Reply | StreamReply]
+) -> Reply | StreamReply:
+    """The answer; it is given up, and its place freed, if the client leaves before it is there."""
+    if request.wait_for_disconnect is None:
+        return await answer
+    answering = asyncio.create_task(answer)
+    leaving = asyncio.create_task(request.wait_for_disconnect())
+    try:
+        await asyncio.wait((answering, leaving), return_when=asyncio.FIRST_COMPLETED)
+        if answering.done():
+            return answering.result()
+    finally:
+        answering.cancel()
+        leaving.cancel()
+        await asyncio.gather(answering, leaving, return_exceptions=True)
+    return error_reply(_CLIENT_LEFT, "the client has left")
