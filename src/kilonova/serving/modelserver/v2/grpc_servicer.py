@@ -80,6 +80,11 @@ class InferenceServicer(GRPCInferenceServiceServicer):
     async def model_infer(
         self, request: pb.ModelInferRequest, context: Context
     ) -> pb.ModelInferResponse:
+        if self._tracing is NO_TRACING:  # without reading the metadata
+            try:
+                return await self._infer(request)
+            except InferenceFailed as error:
+                await _abort(context, error)
         span = self._tracing.start("ModelInfer", request.model_name, _read_metadata(context))
         try:
             response = await self._infer(request)
