@@ -20,6 +20,9 @@ LOADED_MODELS = _PREFIX + "loaded-models"
 MODEL_STATES = _PREFIX + "model-states"
 """Annotation of a pod of a server: the managed models that it has, loads, or cannot load, as a JSON
 object from names to a state and a message."""
+LOADED_RESTARTS = _PREFIX + "loaded-restarts"
+"""Annotation of a pod of a server: how often it had restarted when it had loaded those models. A
+server that has restarted since has none of them."""
 ENTRY = _PREFIX + "entry"
 """Label of a pod that gets requests: `true`."""
 TEMPLATE_HASH = _PREFIX + "template-hash"

@@ -21,6 +21,8 @@ class ObservedServer:
     """The name of its pod."""
     index: Index = field(default_factory=Index)
     """The state of its models; empty if nothing listens."""
+    restarts: int = 0
+    """How often it had restarted before it said so."""
     is_away: bool = False
     """Whether it does not answer lately; `index` is then what it said before."""
     was_managed: frozenset[str] = frozenset()
@@ -70,9 +72,13 @@ def plan_group(
         for each in servers
     }
     _add_problems(annotations, placement.problems)
+    restarts = {each.name: each.restarts for each in servers}
     return GroupPlan(
         changes,
-        {name: encode_annotations(loaded, found) for name, (loaded, found) in annotations.items()},
+        {
+            name: encode_annotations(loaded, found, restarts[name])
+            for name, (loaded, found) in annotations.items()
+        },
     )
 
 

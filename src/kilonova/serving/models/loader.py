@@ -14,15 +14,14 @@ from kilonova.api.serving import InferenceService, ServerGroup, ServerPorts, nam
 from kilonova.kube import Controller, Key, NotFound, Result, Watch
 from kilonova.kube.client.merge_patch import needs_patch
 from kilonova.kube.controllers.expectations import Expectations
-from kilonova.kube.events import ObjectReference
 from kilonova.serving.caches import BY_SERVICE, list_service_keys
 from kilonova.serving.context import ServingContext
 from kilonova.serving.models.desire import ObservedServer, plan_group
 from kilonova.serving.models.server_api import ServerApi, connect_server
-from kilonova.serving.models.states import read_states
+from kilonova.serving.models.states import count_restarts, read_states
 from kilonova.serving.models.watched_server import LoaderTimes, Outcome, WatchedServer
 from kilonova.serving.providers import RequestedModels
-from kilonova.serving.resources import INFERENCE_SERVICES, PODS, Pod
+from kilonova.serving.resources import PODS, Pod
 
 MODEL_LOADED = "ModelLoaded"
 MODEL_UNLOADED = "ModelUnloaded"
@@ -55,7 +54,7 @@ def build_model_loader(
 class _Watched:
     server: WatchedServer
     tasks: set[asyncio.Task[None]]
-    state: object
+    state: tuple[bool, int]
     """Of the pod: when it changes, the server may have other models."""
 
 
@@ -173,11 +172,12 @@ class ModelLoader:
 
     def _watch(self, key: Key, service: InferenceService, group: ServerGroup, pod: Pod) -> None:
         watched = self._watched.setdefault(key, {})
-        state = pod.is_ready, [each.restart_count for each in pod.status.container_statuses]
+        state = pod.is_ready, count_restarts(pod)
         known = watched.get(pod.metadata.uid)
         if known is not None:
             if known.state != state:
                 known.state = state
+                known.server.note_restarts(state[1])
                 known.server.ask_soon()
             return
         name = pod.metadata.name
@@ -189,6 +189,7 @@ class ModelLoader:
             on_change=lambda: self._controller.queue.add(key),
             on_outcome=lambda outcome: self._report(service, name, outcome),
         )
+        server.note_restarts(state[1])
         watched[pod.metadata.uid] = _Watched(server, set(), state)
         self._start(watched[pod.metadata.uid], server.run())
 
@@ -207,8 +208,7 @@ class ModelLoader:
             self._watched.pop(key, None)
 
     def _report(self, service: InferenceService, pod: str, outcome: Outcome) -> None:
-        known, change = service.metadata, outcome.change
-        reference = ObjectReference.to(INFERENCE_SERVICES, known.name, known.namespace, known.uid)
+        change, reference = outcome.change, self._context.refer_to(service)
         is_done = not outcome.reason
         verb = {"Load": "load", "Unload": "unload"}[change.action]
         text = f"{verb.capitalize()}ed model {change.model} on {pod}"

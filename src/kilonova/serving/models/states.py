@@ -19,10 +19,15 @@ class ModelState(msgspec.Struct, frozen=True, omit_defaults=True):
     message: str = ""
 
 
-def encode_annotations(loaded: Iterable[str], states: dict[str, ModelState]) -> dict[str, str]:
-    """The annotations of a pod: the models that it gets requests for, and the managed ones."""
+def encode_annotations(
+    loaded: Iterable[str], states: dict[str, ModelState], restarts: int
+) -> dict[str, str]:
+    """The annotations of a pod: the models that it gets requests for, and the managed ones.
+
+    `restarts` is how often the server had restarted when it had those models."""
     return {
         names.LOADED_MODELS: msgspec.json.encode(sorted(loaded)).decode(),
+        names.LOADED_RESTARTS: str(restarts),
         names.MODEL_STATES: msgspec.json.encode(states, order="sorted").decode(),
     }
 
@@ -37,12 +42,21 @@ def read_states(pod: Pod) -> dict[str, ModelState]:
 
 
 def read_loaded(pod: Pod) -> frozenset[str]:
-    """The models that a pod gets requests for."""
+    """The models that a pod gets requests for: none after a restart, until it is known what the
+    server has now."""
+    restarts = pod.metadata.annotations.get(names.LOADED_RESTARTS)
+    if restarts is not None and restarts != str(count_restarts(pod)):
+        return frozenset()
     try:
         text = pod.metadata.annotations.get(names.LOADED_MODELS, "[]")
         return frozenset(msgspec.json.decode(text, type=list[str]))
     except msgspec.DecodeError:
         return frozenset()
+
+
+def count_restarts(pod: Pod) -> int:
+    """How often containers of a pod have restarted."""
+    return sum(each.restart_count for each in pod.status.container_statuses)
 
 
 def summarize_models(group: ServerGroup, pods: Iterable[Pod]) -> tuple[ModelStatus, ...]:

@@ -70,6 +70,7 @@ class WatchedServer:
         self._on_change = on_change
         self._on_outcome = on_outcome
         self._index: Index | None = None
+        self._restarts = self._index_restarts = 0
         self._is_gone = False
         self._answered_at = monotonic()
         self._is_away = False
@@ -84,16 +85,20 @@ class WatchedServer:
         interval = min(_FIRST_POLL_SECONDS, self._times.poll)
         try:
             while True:
+                self._poll_now.clear()
                 await self._ask()
                 if self._index is not None:
                     interval = self._times.poll
-                self._poll_now.clear()
                 with suppress(TimeoutError):
                     async with asyncio.timeout(interval):
                         await self._poll_now.wait()
                 interval = min(2 * interval, self._times.poll)
         finally:
             await self._api.close()
+
+    def note_restarts(self, restarts: int) -> None:
+        """How often the server has restarted. What it said before is not of the new process."""
+        self._restarts = restarts
 
     def ask_soon(self) -> None:
         """Ask now rather than after the interval: something happened to the pod."""
@@ -107,6 +112,7 @@ class WatchedServer:
         return ObservedServer(
             name=self.name,
             index={} if self._is_gone else self._index,
+            restarts=self._index_restarts,
             is_away=self._is_away,
             was_managed=was_managed,
             change=self._change,
@@ -180,10 +186,12 @@ class WatchedServer:
         self._failures[change.model] = _Failure(change, reason, count, retry_at)
 
     async def _ask(self) -> None:
-        before = self._index, self._is_gone, self._is_away
+        before = self._index, self._index_restarts, self._is_gone, self._is_away
+        restarts = self._restarts
         try:
             async with asyncio.timeout(self._times.request):
                 self._index = await self._api.read_index()
+                self._index_restarts = restarts
                 await self._read_usage()
             self._answered_at = self._monotonic()
             self._is_gone = self._is_away = False
@@ -192,7 +200,7 @@ class WatchedServer:
         except ServerFailed as error:
             self._is_away = True
             self._is_gone = error.is_gone
-        if (self._index, self._is_gone, self._is_away) != before:
+        if (self._index, self._index_restarts, self._is_gone, self._is_away) != before:
             self._on_change()
 
     async def _read_usage(self) -> None:
