@@ -18,7 +18,8 @@ Client = Annotated[
 def key() -> None:
     """Make and revoke API keys.
 
-    The cluster stores a digest of each key, in the Secret that spec.auth.apiKeys names.
+    The cluster stores a digest of each key, in the Secret that spec.auth.apiKeys names. Gateways
+    follow it within ten seconds.
 
     \b
     Examples:
@@ -50,7 +51,6 @@ def create(
     Examples:
       kilonova serve key create chat ada
       kilonova serve key create chat ada --rotate
-      KILONOVA_API_KEY=$(kilonova serve key create chat ada) kilonova serve bench chat
     """
     from kilonova.serving.commands.cluster_access import ServiceCluster
     from kilonova.serving.commands.keys.api_keys import create_key
@@ -105,7 +105,7 @@ def revoke(
     context: Context = None,
     data: Data = None,
 ) -> None:
-    """Revoke the key of a client, at once.
+    """Revoke the key of a client: within ten seconds it is refused.
 
     \b
     Example:
@@ -116,4 +116,4 @@ def revoke(
 
     cluster = ServiceCluster(kubeconfig, context, data, namespace)
     cluster.run(lambda access: revoke_key(access, name, cluster.namespace, client))
-    typer.echo(f"the key of {client} is revoked")
+    typer.echo(f"the key of {client} is revoked: gateways refuse it within ten seconds")
