@@ -73,9 +73,45 @@ def test_model_server_is_our_own_command() -> None:
     ]
 
 
-def test_model_server_sends_traces_where_the_gateway_does() -> None:
+def test_servers_send_traces_where_the_gateway_does() -> None:
+    tracing = {"tracing": {"endpoint": "http://otel:4317", "samplingPercent": 100}}
+    container = container_of(SERVER, gateway=tracing)
+    assert "--otlp-endpoint=otel:4317" in container["args"]
+    assert container["env"] == [{"name": "OTEL_SERVICE_NAME", "value": "web-model"}]
+    args = container_of(TRITON, gateway=tracing)["args"]
+    assert [each for each in args if each.startswith("--trace-config")] == [
+        "--trace-config=mode=opentelemetry",
+        "--trace-config=level=TIMESTAMPS",
+        "--trace-config=rate=0",
+        "--trace-config=opentelemetry,url=http://otel:4318/v1/traces",
+        "--trace-config=opentelemetry,resource=service.name=web-model",
+    ]
+
+
+def test_collector_may_have_another_address_for_http() -> None:
+    tracing = {"endpoint": "otel", "httpEndpoint": "other:9000"}
+    args = container_of(TRITON, gateway={"tracing": tracing})["args"]
+    assert "--trace-config=opentelemetry,url=http://other:9000/v1/traces" in args
+    args = container_of(SERVER, gateway={"tracing": tracing})["args"]
+    assert "--otlp-endpoint=otel:4317" in args
+
+
+def test_arguments_of_a_group_decide_where_its_traces_go() -> None:
     tracing = {"tracing": {"endpoint": "otel:4317"}}
-    assert "--otlp-endpoint=otel:4317" in container_of(SERVER, gateway=tracing)["args"]
+    own = ["--trace-config=mode=triton", "--trace-config", "triton,file=/tmp/trace.json"]
+    args = container_of({**TRITON, "args": own}, gateway=tracing)["args"]
+    assert [each for each in args if "trace" in each] == own
+    own = ["--otlp-endpoint", "mine:4317"]
+    args = container_of({**SERVER, "args": own}, gateway=tracing)["args"]
+    assert [each for each in args if "otlp" in each or "4317" in each] == own
+
+
+def test_template_keeps_the_name_of_servers_in_traces() -> None:
+    template = {"spec": {"containers": [{"name": "main", "env": [{"name": "A", "value": "1"}]}]}}
+    container = container_of(
+        {**SERVER, "template": template}, gateway={"tracing": {"endpoint": "otel:4317"}}
+    )
+    assert [each["name"] for each in container["env"]] == ["OTEL_SERVICE_NAME", "A"]
 
 
 def test_fields_of_a_group_override_the_runtime_and_the_template() -> None:

@@ -27,13 +27,21 @@ class ModelServer:
     ports: dict[str, int]
 
     @classmethod
-    def start(cls, folder: Path, *flags: str, is_ready: bool = True) -> "ModelServer":
+    def start(
+        cls,
+        folder: Path,
+        *flags: str,
+        is_ready: bool = True,
+        environment: dict[str, str] | None = None,
+    ) -> "ModelServer":
         """Start a server on free ports, and wait until it is ready, or listens."""
         log = folder / "model-server.log"
         ports = [f"--{name}-port=0" for name in ("http", "grpc", "metrics")]
         words = ["-m", "kilonova.serving.modelserver", "--host=127.0.0.1", *ports, *flags]
-        environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(_SOURCE)}
-        process = ServerProcess("model-server", [sys.executable, "-P", *words], log, environment)
+        base = {"PATH": os.environ["PATH"], "PYTHONPATH": str(_SOURCE)}
+        process = ServerProcess(
+            "model-server", [sys.executable, "-P", *words], log, {**base, **(environment or {})}
+        )
         process.wait_until(lambda: bool(_read_ports(log)))
         server = cls(process, _read_ports(log))
         if is_ready:

@@ -197,6 +197,9 @@ class Tracing(msgspec.Struct, frozen=True, gc=False, rename="camel", omit_defaul
 
     endpoint: Annotated[str, Meta(min_length=1)]
     """The collector's gRPC endpoint: `HOST:PORT`."""
+    http_endpoint: Annotated[str, Meta(max_length=1024)] = ""
+    """Its endpoint for OTLP over HTTP, `HOST:PORT`, for servers that speak nothing else, such as
+    Triton. Defaults to port 4318 of the same host."""
     sampling_percent: Annotated[
         float, Meta(ge=0, le=100, extra={"format": "double", "default": 1})
     ] = 1

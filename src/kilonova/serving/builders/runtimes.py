@@ -5,21 +5,25 @@ from collections.abc import Iterator
 from kilonova.api.json import JsonObject
 from kilonova.api.serving import DEFAULT_MOUNT_PATH, Gateway, Protocol, ServerGroup
 from kilonova.serving.builders.lifecycle import get_server_delay, get_server_grace
+from kilonova.serving.gateway.collector import build_http_url, format_grpc_target
 from kilonova.serving.settings import ServingSettings
 
 _READY_PATHS: dict[Protocol, str] = {"V2": "/v2/health/ready", "OpenAI": "/health"}
 """By protocol. Of any other HTTP server no path is known."""
+_SERVICE_VARIABLE = "OTEL_SERVICE_NAME"
+"""OpenTelemetry's variable for the name of a process in traces."""
 _V2_LIVE_PATH = "/v2/health/live"
 _START_SECONDS = 3600
 """How long a server may take to load its models before it is restarted."""
 
 
 def build_runtime_container(
-    group: ServerGroup, gateway: Gateway, settings: ServingSettings
+    group: ServerGroup, gateway: Gateway, settings: ServingSettings, service: str
 ) -> JsonObject:
-    """The container as the runtime has it, before the fields of the group and its template."""
+    """The container as the runtime has it, before the fields of the group and its template.
+    `service` is the name of the servers in traces."""
     return {
-        **_build_command(group, gateway, settings),
+        **_build_command(group, gateway, settings, service),
         "ports": [
             {"name": name, "containerPort": port, "protocol": "TCP"}
             for name, port in list_ports(group)
@@ -37,19 +41,22 @@ def list_ports(group: ServerGroup) -> Iterator[tuple[str, int]]:
             yield name, port
 
 
-def _build_command(group: ServerGroup, gateway: Gateway, settings: ServingSettings) -> JsonObject:
+def _build_command(
+    group: ServerGroup, gateway: Gateway, settings: ServingSettings, service: str
+) -> JsonObject:
     match group.runtime:
         case "ModelServer":
             return {
                 "image": settings.model_server_image,
                 "command": ["kilonova", "serve-model"],
                 "args": [*_list_model_server_args(group, gateway)],
+                **_build_span_source(gateway, service),
             }
         case "Triton":
             return {
                 "image": settings.triton_image,
                 "command": ["tritonserver"],
-                "args": [*_list_triton_args(group)],
+                "args": [*_list_triton_args(group, gateway, service)],
             }
         case "Custom":
             return {}
@@ -64,11 +71,11 @@ def _list_model_server_args(group: ServerGroup, gateway: Gateway) -> Iterator[st
     if repository is not None:
         yield f"--model-repository={repository.mount_path}"
         yield f"--model-control={'explicit' if _has_managed_models(group) else 'all'}"
-    if gateway.tracing is not None:
-        yield f"--otlp-endpoint={gateway.tracing.endpoint}"
+    if gateway.tracing is not None and not _has_flag(group, "--otlp-endpoint"):
+        yield f"--otlp-endpoint={format_grpc_target(gateway.tracing)}"
 
 
-def _list_triton_args(group: ServerGroup) -> Iterator[str]:
+def _list_triton_args(group: ServerGroup, gateway: Gateway, service: str) -> Iterator[str]:
     repository = group.model_repository
     yield f"--model-repository={repository.mount_path if repository else DEFAULT_MOUNT_PATH}"
     ports = group.ports
@@ -76,8 +83,30 @@ def _list_triton_args(group: ServerGroup) -> Iterator[str]:
         yield f"--{protocol}-port={port}" if port else f"--allow-{protocol}=false"
     if _has_managed_models(group):
         yield "--model-control-mode=explicit"
+    if gateway.tracing is not None and not _has_flag(group, "--trace-config"):
+        for each in (
+            "mode=opentelemetry",
+            "level=TIMESTAMPS",
+            # Those that the gateway traces, and no others: it sends a trace context with these
+            # alone.
+            "rate=0",
+            f"opentelemetry,url={build_http_url(gateway.tracing)}",
+            f"opentelemetry,resource=service.name={service}",
+        ):
+            yield f"--trace-config={each}"
     # It finishes its requests within what is left of the drain.
     yield f"--exit-timeout-secs={max(1, get_server_grace(group) - get_server_delay(group) - 1)}"
+
+
+def _has_flag(group: ServerGroup, flag: str) -> bool:
+    """Whether the group's own arguments decide it."""
+    return any(each.partition("=")[0] == flag for each in group.args)
+
+
+def _build_span_source(gateway: Gateway, service: str) -> JsonObject:
+    if gateway.tracing is None:
+        return {}
+    return {"env": [{"name": _SERVICE_VARIABLE, "value": service}]}
 
 
 def _has_managed_models(group: ServerGroup) -> bool:

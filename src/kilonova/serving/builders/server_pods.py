@@ -16,12 +16,15 @@ from kilonova.serving.repositories import RepositoryVolumes, build_repository_vo
 from kilonova.serving.settings import ServingSettings
 
 
-def build_server_pod(group: ServerGroup, gateway: Gateway, settings: ServingSettings) -> JsonObject:
-    """The spec of the pod of a server that is one pod."""
+def build_server_pod(
+    group: ServerGroup, gateway: Gateway, settings: ServingSettings, service: str
+) -> JsonObject:
+    """The spec of the pod of a server that is one pod. `service` is its name in traces."""
     given: JsonObject = {} if group.template is None else group.template.spec
     volumes = build_repository_volumes(group.model_repository, settings.model_server_image)
     first, *others = _list_containers(given) or [cast("JsonObject", {})]
-    container = _build_container(group, gateway, settings, first)
+    runtime = build_runtime_container(group, gateway, settings, service)
+    container = _build_container(group, runtime, first)
     spec = complete_pod(group, {**given, "containers": [container, *others]}, settings)
     if group.priority_class_name:
         spec.setdefault("priorityClassName", group.priority_class_name)
@@ -43,11 +46,13 @@ def complete_pod(group: ServerGroup, spec: JsonObject, settings: ServingSettings
     return completed
 
 
-def _build_container(
-    group: ServerGroup, gateway: Gateway, settings: ServingSettings, given: JsonObject
-) -> JsonObject:
-    runtime = build_runtime_container(group, gateway, settings)
+def _build_container(group: ServerGroup, runtime: JsonObject, given: JsonObject) -> JsonObject:
     container: JsonObject = {"name": names.SERVER_CONTAINER, **runtime, **given}
+    env = _merge_named(
+        _merge_named(runtime.get("env") or (), given.get("env") or ()), group.env or ()
+    )
+    if env:
+        container["env"] = env
     if group.image:
         container["image"] = group.image
     if group.command:
@@ -57,8 +62,6 @@ def _build_container(
     elif group.args:
         # After those of the runtime, so that they count.
         container["args"] = [*container.get("args", ()), *group.args]
-    if group.env:
-        container["env"] = _merge_named(container.get("env") or (), group.env)
     if group.resources is not None:
         container["resources"] = group.resources
     return container

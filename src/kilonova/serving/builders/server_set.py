@@ -36,13 +36,12 @@ def build_server_set(
     """The PodCliqueSet of a group."""
     labels = _build_labels(identity, group)
     queue = _build_queue(group)
+    name = names.build_server_set(identity.name, group.name)
     return {
-        "metadata": identity.build_metadata(
-            names.build_server_set(identity.name, group.name), {names.SERVER: group.name, **queue}
-        ),
+        "metadata": identity.build_metadata(name, {names.SERVER: group.name, **queue}),
         "spec": {
             "replicas": replicas,
-            "template": _build_template(group, gateway, {**labels, **queue}, settings),
+            "template": _build_template(group, gateway, {**labels, **queue}, settings, name),
         },
     }
 
@@ -57,16 +56,15 @@ def build_server_deployment(
     """The Deployment of a group, where there are no PodCliqueSets."""
     own = {**_build_labels(identity, group), names.ENTRY: "true"}
     metadata = _build_pod_metadata(group, {**own, **_build_queue(group)}, identity)
+    name = names.build_server_set(identity.name, group.name)
     return {
-        "metadata": identity.build_metadata(
-            names.build_server_set(identity.name, group.name), {names.SERVER: group.name}
-        ),
+        "metadata": identity.build_metadata(name, {names.SERVER: group.name}),
         "spec": {
             "replicas": replicas,
             "selector": {"matchLabels": own},
             "template": {
                 "metadata": metadata,
-                "spec": build_server_pod(group, gateway, settings),
+                "spec": build_server_pod(group, gateway, settings, name),
             },
         },
     }
@@ -94,7 +92,11 @@ def _build_pod_metadata(
 
 
 def _build_template(
-    group: ServerGroup, gateway: Gateway, labels: dict[str, str], settings: ServingSettings
+    group: ServerGroup,
+    gateway: Gateway,
+    labels: dict[str, str],
+    settings: ServingSettings,
+    name: str,
 ) -> JsonObject:
     if group.pod_clique_set_template is not None:
         return _complete_template(group, group.pod_clique_set_template, labels, settings)
@@ -106,7 +108,7 @@ def _build_template(
         "spec": {
             "roleName": CLIQUE,
             "replicas": 1,
-            "podSpec": build_server_pod(group, gateway, settings),
+            "podSpec": build_server_pod(group, gateway, settings, name),
         },
     }
     template: JsonObject = {"cliques": [clique]}

@@ -7,6 +7,7 @@ and proves it with the token of that service:
 - held requests (`ext_authz`): `build_call_headers` in the initial metadata of the gRPC service, and
   the group in the context extensions of the route. Retries on `unavailable` let a held request
   outlive a restart of the control plane;
+- the log of traced requests: `build_call_headers`, too;
 - requests that are answered for the whole service: these headers, overwritten in each request, as
   clients can send any. A model server sees them when it answers because the control plane is away:
   so they have a token of their own, by which nobody gets the configuration of a gateway.
@@ -25,6 +26,11 @@ GROUP_EXTENSION = "group"
 MODEL_EXTENSION = "model"
 """The key of `context_extensions` that names the model that a server must have loaded; left out
 where any server of the group will do."""
+
+LOG_NAME = "traced"
+"""The name of the log of traced requests."""
+TRACE_ID_TAG = "trace_id"
+"""The custom tag of a logged request that is the id of its trace."""
 
 
 def build_call_headers(key: ServiceKey, token: str) -> dict[str, str]:

@@ -17,7 +17,11 @@ from kilonova.serving.gateway.config.listener.connection_limits import (
 )
 from kilonova.serving.gateway.config.listener.downstream_tls import build_transport_socket
 from kilonova.serving.gateway.config.listener.local_replies import build_local_replies
-from kilonova.serving.gateway.config.listener.telemetry import build_access_log, build_tracing
+from kilonova.serving.gateway.config.listener.telemetry import (
+    build_access_log,
+    build_continuation,
+    build_tracing,
+)
 from kilonova.serving.gateway.config.request_headers import build_early_removal
 from kilonova.serving.gateway.config.routing.routes import ROUTES
 from kilonova.serving.gateway.model import EnvoyResource
@@ -72,7 +76,7 @@ def _build_connection_manager(inputs: GatewayInputs) -> EnvoyResource:
         "stat_prefix": stat_names.HTTP_STAT_PREFIX,
         "rds": {"route_config_name": ROUTES, "config_source": ADS},
         "http_filters": build_http_filters(inputs),
-        "early_header_mutation_extensions": [build_early_removal()],
+        "early_header_mutation_extensions": [build_early_removal(), *build_continuation(inputs)],
         "common_http_protocol_options": {
             "idle_timeout": idle_timeout,
             "headers_with_underscores_action": "ALLOW",
@@ -87,7 +91,8 @@ def _build_connection_manager(inputs: GatewayInputs) -> EnvoyResource:
         "xff_num_trusted_hops": 0 if inputs.spec.gateway.ingress is None else 1,
         # Nobody is internal: no client commands Envoy by headers (`x-envoy-…`).
         "internal_address_config": {"cidr_ranges": [_NOBODY]},
-        "preserve_external_request_id": True,
+        # With an id that is no UUID Envoy would not trace a request, whoever asks for it.
+        "preserve_external_request_id": inputs.spec.gateway.tracing is None,
         "normalize_path": True,
         "merge_slashes": False,
         "path_with_escaped_slashes_action": "KEEP_UNCHANGED",

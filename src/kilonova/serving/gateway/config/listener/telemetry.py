@@ -1,13 +1,26 @@
-"""What the gateway says of requests: an access log, and traces."""
+"""What the gateway says of requests: an access log, and traces.
+
+The gateway decides which requests are traced, and says so in the `traceparent` that it sends on to
+servers. What it traced it also tells the control plane, for the status of the service.
+"""
 
 from collections.abc import Iterator
 
 from kilonova.serving.gateway import stat_names
 from kilonova.serving.gateway.collector import parse_endpoint
-from kilonova.serving.gateway.config.envoy_types import build_explicit_http, build_extension
+from kilonova.serving.gateway.config.envoy_types import (
+    build_explicit_http,
+    build_extension,
+    build_header,
+)
 from kilonova.serving.gateway.config.inputs import GatewayInputs
 from kilonova.serving.gateway.config.request_headers import CLIENT_HEADER, MODEL_HEADER
 from kilonova.serving.gateway.config.upstream.control_plane_clusters import build_static_assignment
+from kilonova.serving.gateway.control_plane_calls import (
+    LOG_NAME,
+    TRACE_ID_TAG,
+    build_call_headers,
+)
 from kilonova.serving.gateway.model import EnvoyResource
 
 _FIELDS = {
@@ -36,14 +49,72 @@ _FIELDS = {
 
 
 def build_access_log(inputs: GatewayInputs) -> list[EnvoyResource]:
-    """The `access_log` of the connection manager: a line of JSON for each request."""
-    if not inputs.spec.gateway.access_log:
+    """The `access_log` of the connection manager: a line of JSON for each request, and a message
+    to the control plane for each that is traced."""
+    logs: list[EnvoyResource] = []
+    if inputs.spec.gateway.access_log:
+        logs.append(
+            build_extension(
+                "envoy.access_loggers.stdout",
+                "envoy.extensions.access_loggers.stream.v3.StdoutAccessLog",
+                log_format={"json_format": _FIELDS, "omit_empty_values": True},
+            )
+        )
+    if inputs.spec.gateway.tracing is not None:
+        logs.append(_build_traced_log(inputs))
+    return logs
+
+
+def _build_traced_log(inputs: GatewayInputs) -> EnvoyResource:
+    metadata = build_call_headers(inputs.key, inputs.state.token)
+    log = build_extension(
+        "envoy.access_loggers.http_grpc",
+        "envoy.extensions.access_loggers.grpc.v3.HttpGrpcAccessLogConfig",
+        common_config={
+            "log_name": LOG_NAME,
+            "transport_api_version": "V3",
+            "grpc_service": {
+                "envoy_grpc": {"cluster_name": stat_names.CONTROL_PLANE_CLUSTER},
+                "initial_metadata": [
+                    {"key": name, "value": each} for name, each in metadata.items()
+                ],
+            },
+            "custom_tags": [{"tag": TRACE_ID_TAG, "value": "%TRACE_ID%"}],
+        },
+        additional_request_headers_to_log=[MODEL_HEADER],
+        additional_response_headers_to_log=["grpc-status"],
+        additional_response_trailers_to_log=["grpc-status"],
+    )
+    return {**log, "filter": {"and_filter": {"filters": [{"traceable_filter": {}}, _SAMPLED]}}}
+
+
+_CLIENT_TRACE_HEADER = "x-client-trace-id"
+"""Envoy traces a request that has it, in any case; it then follows the flag of the client's
+`traceparent`. Without it, a request that a client traces would be subject to the sampling."""
+
+_SAMPLED: EnvoyResource = {
+    "header_filter": {
+        "header": {
+            "name": "traceparent",
+            "string_match": {"suffix": "-00"},
+            "invert_match": True,
+            "treat_missing_header_as_empty": True,
+        }
+    }
+}
+"""Not a request whose client says that it is not traced."""
+
+
+def build_continuation(inputs: GatewayInputs) -> list[EnvoyResource]:
+    """Early header mutations by which the traces of clients are continued."""
+    if inputs.spec.gateway.tracing is None:
         return []
+    value = build_header(_CLIENT_TRACE_HEADER, "%REQ(TRACEPARENT)%")
     return [
         build_extension(
-            "envoy.access_loggers.stdout",
-            "envoy.extensions.access_loggers.stream.v3.StdoutAccessLog",
-            log_format={"json_format": _FIELDS, "omit_empty_values": True},
+            "envoy.http.early_header_mutation.header_mutation",
+            "envoy.extensions.http.early_header_mutation.header_mutation.v3.HeaderMutation",
+            mutations=[{"remove": _CLIENT_TRACE_HEADER}, {"append": value}],
         )
     ]
 

@@ -6,10 +6,12 @@ from kilonova.serving.gateway import stat_names
 from kilonova.serving.gateway.config.envoy_types import (
     ADS,
     HTTP_OPTIONS,
+    build_extension,
     build_typed,
     convert_duration,
     format_seconds,
 )
+from kilonova.serving.gateway.config.filters.lua_sources import build_lua_filter
 from kilonova.serving.gateway.config.upstream.balancing import build_common_options, build_policy
 from kilonova.serving.gateway.config.upstream.circuit_breakers import build_circuit_breakers
 from kilonova.serving.gateway.config.upstream.endpoints import MODELS_KEY
@@ -29,6 +31,7 @@ def build_server_cluster(
         HTTP_OPTIONS,
         explicit_http_config=_build_upstream_protocol(group, port),
         common_http_protocol_options={"idle_timeout": convert_duration(gateway.idle_timeout)},
+        **_build_upstream_filters(spec, group),
     )
     cluster: EnvoyResource = {
         "name": stat_names.build_upstream_cluster(group.name, port),
@@ -66,6 +69,18 @@ def _build_upstream_protocol(group: ServerGroup, port: ServerPort) -> EnvoyResou
     if group.max_in_flight is not None:
         options["max_concurrent_streams"] = group.max_in_flight
     return {"http2_protocol_options": options}
+
+
+def _build_upstream_filters(spec: InferenceServiceSpec, group: ServerGroup) -> EnvoyResource:
+    """The filters of requests on their way to a server. Envoy sends the context of any trace on;
+    Triton traces all that have one, whatever its flag says."""
+    if spec.gateway.tracing is None or group.runtime != "Triton":
+        return {}
+    codec = build_extension(
+        "envoy.filters.http.upstream_codec",
+        "envoy.extensions.filters.http.upstream_codec.v3.UpstreamCodec",
+    )
+    return {"http_filters": [build_lua_filter("trace_context", {}), codec]}
 
 
 def _build_outlier_detection(spec: InferenceServiceSpec) -> EnvoyResource:
