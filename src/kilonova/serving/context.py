@@ -6,10 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
+from kilonova.api.serving import InferenceService
 from kilonova.kube import NO_RUNTIME_METRICS, Client, RuntimeMetrics
-from kilonova.kube.events import EventRecorder, random_id
+from kilonova.kube.events import EventRecorder, ObjectReference, random_id
 from kilonova.serving.caches import Caches
 from kilonova.serving.gateway.model import ControlPlaneAddress
+from kilonova.serving.resources import get_source_kind
 from kilonova.serving.settings import ServingSettings
 
 TOKEN_BYTES = 32
@@ -39,3 +41,9 @@ class ServingContext:
     runtime_metrics: RuntimeMetrics = NO_RUNTIME_METRICS
     new_id: Callable[[], str] = random_id
     new_token: Callable[[], str] = field(default=_new_token, repr=False)
+
+    def refer_to(self, service: InferenceService) -> ObjectReference:
+        """What events of a service are about: the object that its user wrote."""
+        known = service.metadata
+        kind = get_source_kind(self.settings)
+        return ObjectReference.to(kind, known.name, known.namespace, known.uid)

@@ -7,6 +7,7 @@ import msgspec
 from kilonova.api import grove, serving
 from kilonova.api.meta import Condition, Metadata
 from kilonova.kube import Resource
+from kilonova.serving.settings import ServingSettings
 
 __all__ = [
     "CLAIMS",
@@ -35,6 +36,7 @@ __all__ = [
     "Service",
     "ServiceSpec",
     "ServiceStatus",
+    "get_source_kind",
 ]
 
 
@@ -193,3 +195,8 @@ SERVICE_MONITORS = Resource(
 POD_MONITORS = Resource(
     "monitoring.coreos.com", "v1", "podmonitors", "PodMonitor", True, ChildObject
 )
+
+
+def get_source_kind(settings: ServingSettings) -> Resource[Any]:
+    """The kind of the objects that declare services, and own what is made of them."""
+    return CONFIG_MAPS if settings.namespace else INFERENCE_SERVICES

@@ -11,7 +11,6 @@ from prometheus_client import CollectorRegistry
 
 from kilonova.api.serving import InferenceService, ScalingStatus, ServerGroup, names
 from kilonova.kube import ChangeWatch, Controller, Key, NotFound, Priority, Resource, Runnable
-from kilonova.kube.events import ObjectReference
 from kilonova.kube.observability.structured_logging import get_logger
 from kilonova.kube.status import StatusThrottle, apply_status
 from kilonova.serving.autoscaler.decision import decide
@@ -213,9 +212,8 @@ class _Autoscaler:
         desired = decision.desired
         reason = "ScaledUp" if desired > replicas else "ScaledDown" if desired else "ScaledToZero"
         known = service.metadata
-        reference = ObjectReference.to(INFERENCE_SERVICES, known.name, known.namespace, known.uid)
         text = f"Scaled {group} from {replicas} to {desired}: {decision.message}"
-        self._context.recorder.event(reference, reason, text)
+        self._context.recorder.event(self._context.refer_to(service), reason, text)
         _log.info(
             "servers scaled",
             service=f"{known.namespace}/{known.name}",

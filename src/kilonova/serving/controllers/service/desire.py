@@ -75,7 +75,7 @@ class ServicePlan:
 
 def desire(observed: ObservedService, settings: ServingSettings) -> ServicePlan:
     """The objects of a service."""
-    owner = resources.CONFIG_MAPS if settings.namespace else resources.INFERENCE_SERVICES
+    owner = resources.get_source_kind(settings)
     identity = Identity(observed.service.metadata, owner)
     groups = _Groups(identity, observed.service.spec, settings)
     gateway = [*_list_gateway_objects(identity, observed, settings)]

@@ -23,13 +23,12 @@ from kilonova.kube import (
 from kilonova.kube.client.merge_patch import needs_patch
 from kilonova.kube.controllers.expectations import Expectations
 from kilonova.kube.controllers.owned_objects import NameTaken
-from kilonova.kube.events import ObjectReference
 from kilonova.kube.owner_references import is_controlled_by
 from kilonova.serving.builders.identity import compute_hash
 from kilonova.serving.context import ServingContext
 from kilonova.serving.controllers.service.desire import DesiredObject, ServicePlan
 from kilonova.serving.controllers.service.observed import LiveObject, Problem
-from kilonova.serving.resources import CLAIMS, INFERENCE_SERVICES
+from kilonova.serving.resources import CLAIMS
 
 _NOUN = "service"
 
@@ -63,6 +62,7 @@ class ServiceWriter:
         caches = context.caches
         self._client = context.client
         self._recorder = context.recorder
+        self._refer_to = context.refer_to
         self._kinds = [
             _Kind(each, Expectations(each))
             for each in (
@@ -101,8 +101,7 @@ class ServiceWriter:
         self, service: InferenceService, reason: str, message: str, *, is_warning: bool = False
     ) -> None:
         """Record an event about a service."""
-        known = service.metadata
-        reference = ObjectReference.to(INFERENCE_SERVICES, known.name, known.namespace, known.uid)
+        reference = self._refer_to(service)
         self._recorder.event(reference, reason, message, warning=is_warning)
 
     async def _apply(self, service: InferenceService, wanted: DesiredObject) -> None:
