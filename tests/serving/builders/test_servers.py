@@ -68,6 +68,7 @@ def test_model_server_is_our_own_command() -> None:
         "--http-port=8000",
         "--grpc-port=8001",
         "--metrics-port=8002",
+        "--drain-timeout=60",
         "--llm",
         "demo",
     ]
@@ -169,9 +170,8 @@ def test_readiness_is_that_of_the_protocol(fields: Any, gateway: Any, check: Any
 @pytest.mark.parametrize(
     ("group", "delay", "grace"),
     [
-        # These finish their requests after SIGTERM; of another server that is not known.
+        # It finishes its requests after SIGTERM; of another server that is not known.
         (TRITON, 3, 65),
-        ({**SERVER, "drain": "10s"}, 3, 15),
         ({**CUSTOM, "drain": "10s"}, 10, 15),
         ({**TRITON, "drain": "1s"}, 1, 6),
         ({**TRITON, "drain": "1.5s"}, 2, 7),
@@ -187,6 +187,14 @@ def test_removed_server_gets_sigterm_when_no_gateway_uses_it(
 
 def test_server_without_drain_gets_sigterm_at_once() -> None:
     assert "lifecycle" not in container_of({**TRITON, "drain": "0s"})
+
+
+def test_model_server_drains_by_itself() -> None:
+    pod = pod_of({**SERVER, "drain": "120s"})
+    [container] = pod["containers"]
+    assert "lifecycle" not in container
+    assert "--drain-timeout=120" in container["args"]
+    assert pod["terminationGracePeriodSeconds"] == 125
 
 
 def test_server_of_the_user_keeps_what_its_template_says_of_its_end() -> None:

@@ -25,11 +25,18 @@ def parse_seconds(duration: str) -> int:
 def get_server_delay(group: ServerGroup) -> int:
     """The seconds from the deletion of a server until its SIGTERM.
 
-    ModelServer and Triton finish their requests after SIGTERM. Of others that is not known: they
-    get SIGTERM when the time for it is over.
+    ModelServer goes on for some seconds after SIGTERM by itself, and then finishes its requests, as
+    Triton does at once. Of other servers that is not known: they get SIGTERM when the time for it
+    is over.
     """
     drain = parse_seconds(group.drain)
-    return drain if group.runtime == "Custom" else min(_ENDPOINT_UPDATE_SECONDS, drain)
+    match group.runtime:
+        case "ModelServer":
+            return 0
+        case "Triton":
+            return min(_ENDPOINT_UPDATE_SECONDS, drain)
+        case "Custom":
+            return drain
 
 
 def get_server_grace(group: ServerGroup) -> int:

@@ -4,7 +4,11 @@ from collections.abc import Iterator
 
 from kilonova.api.json import JsonObject
 from kilonova.api.serving import DEFAULT_MOUNT_PATH, Gateway, Protocol, ServerGroup
-from kilonova.serving.builders.lifecycle import get_server_delay, get_server_grace
+from kilonova.serving.builders.lifecycle import (
+    get_server_delay,
+    get_server_grace,
+    parse_seconds,
+)
 from kilonova.serving.gateway.collector import build_http_url, format_grpc_target
 from kilonova.serving.settings import ServingSettings
 
@@ -68,6 +72,7 @@ def _list_model_server_args(group: ServerGroup, gateway: Gateway) -> Iterator[st
     yield f"--http-port={ports.http}"
     yield f"--grpc-port={ports.grpc}"
     yield f"--metrics-port={ports.metrics}"
+    yield f"--drain-timeout={parse_seconds(group.drain)}"
     if repository is not None:
         yield f"--model-repository={repository.mount_path}"
         yield f"--model-control={'explicit' if _has_managed_models(group) else 'all'}"
