@@ -19,7 +19,7 @@ from tests.serving.gateway.support.services import (
     build_state,
 )
 from tests.serving.gateway.support.upstreams import Upstream, run_upstream
-from tests.serving.gateway.support.waiting import wait_until, wait_until_answer
+from tests.serving.gateway.support.waiting import wait_until
 
 
 @contextlib.asynccontextmanager
@@ -149,8 +149,7 @@ async def test_server_that_drains_finishes_and_gets_no_further_request():
             gateway.apply(
                 spec, build_state([leaving.build_endpoint(state=DRAINING), staying.endpoint])
             )
-            total = "cluster.server/main.membership_total"
-            await wait_until_answer(lambda: gateway.read_stat(total), 2)
+            await gateway.wait_for_endpoints()
             assert set(await asyncio.gather(*(call(channel) for _ in range(20)))) == {b"main-1"}
             leaving.grpc_gate.set()
             assert await first == b"main-0"

@@ -19,7 +19,7 @@ from tests.serving.gateway.support.services import (
     build_state,
 )
 from tests.serving.gateway.support.upstreams import run_upstream
-from tests.serving.gateway.support.waiting import wait_until, wait_until_answer
+from tests.serving.gateway.support.waiting import wait_until
 
 
 async def test_request_is_held_until_the_first_server_is_ready():
@@ -41,13 +41,12 @@ async def test_request_is_held_until_the_first_server_is_ready():
 
             ready = build_state([upstream.endpoint], control_plane=control_plane.address)
             gateway.apply(spec, ready)
-            await wait_until_answer(
-                lambda: gateway.read_stat("cluster.server/main.membership_total"), 1
-            )
+            await gateway.wait_for_endpoints()
             control_plane.release()
             assert await over_grpc == b"main-0"
             assert await (await over_http).read() == b"main-0"
 
+            await gateway.wait_for_routes()
             await call(channel, message=build_infer("m"))
             assert len(control_plane.checks) == 2, "with a server nobody is asked"
 

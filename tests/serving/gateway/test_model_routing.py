@@ -209,9 +209,8 @@ async def test_placed_model_goes_to_a_server_that_has_it():
             await wait_until(lambda: bool(control_plane.checks))
             assert control_plane.checks == [{"group": "main", "model": "z"}]
             gateway.apply(spec, build("x", "y", "z"))
-            await wait_until_answer(
-                lambda: gateway.read_stat("http.ingress_grpc.rds.gateway.config_reload"), 2
-            )
+            await gateway.wait_for_endpoints()
+            await gateway.wait_for_routes()
             control_plane.release()
             assert await held == b"b"
             assert await call(channel, message=build_infer("z")) == b"b"
@@ -238,9 +237,8 @@ async def test_placed_model_is_waited_for_where_its_group_has_no_server():
             assert {"group": "main", "model": "x"} in control_plane.checks
             assert {"group": "main"} in control_plane.checks
             gateway.apply(spec, build("x"))
-            await wait_until_answer(
-                lambda: gateway.read_stat("http.ingress_grpc.rds.gateway.config_reload"), 2
-            )
+            await gateway.wait_for_endpoints()
+            await gateway.wait_for_routes()
             control_plane.release()
             assert await asyncio.gather(held, other) == [b"a", b"a"]
 

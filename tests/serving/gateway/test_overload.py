@@ -124,7 +124,6 @@ async def test_queue_grows_with_the_servers_and_keeps_what_waits():
             waiting = [asyncio.ensure_future(try_call(channel)) for _ in range(4)]
             await wait_until_answer(lambda: gateway.read_stat(_PENDING), 3)
             gateway.apply(spec, build_state([first.endpoint, second.endpoint]))
-            total = "cluster.server/main.membership_total"
-            await wait_until_answer(lambda: gateway.read_stat(total), 2)
+            await gateway.wait_for_endpoints()
             first.grpc_gate.set()
             assert {status for status, _ in await asyncio.gather(*waiting)} == {grpc.StatusCode.OK}

@@ -35,6 +35,7 @@ class EnvoyGateway:
     def __init__(self, folder: Path, spec: InferenceServiceSpec, state: GatewayState) -> None:
         self._folder = folder
         self._version = 0
+        self._written_endpoints = self._written_routes = 0
         self.stats_port = find_free_port()
         self._write(render_gateway(KEY, spec, state))
         bootstrap = folder / "bootstrap.json"
@@ -55,6 +56,23 @@ class EnvoyGateway:
             assert self.process.is_running(), self.read_log()
             await asyncio.sleep(0.02)
         raise AssertionError(self.read_log())
+
+    async def wait_for_endpoints(self) -> None:
+        """Wait until all clusters use the endpoints that were written last."""
+        async with asyncio.timeout(20):
+            while True:
+                stats = await self.read_stats("cluster.server/")
+                updates = [stats[each] for each in stats if each.endswith(".update_success")]
+                if sum(updates) >= self._written_endpoints:
+                    return
+                await asyncio.sleep(0.02)
+
+    async def wait_for_routes(self) -> None:
+        """Wait until the routes are used that were written last."""
+        name = "http.ingress_grpc.rds.gateway.config_reload"
+        async with asyncio.timeout(20):
+            while await self.read_stat(name) < self._written_routes:
+                await asyncio.sleep(0.02)
 
     def apply(self, spec: InferenceServiceSpec, state: GatewayState) -> None:
         """Give it the configuration of another state; it is read a moment later."""
@@ -118,6 +136,8 @@ class EnvoyGateway:
         text = json.dumps(response["resources"])
         if path.exists() and json.dumps(json.loads(path.read_text())["resources"]) == text:
             return
+        self._written_endpoints += kind == "endpoints"
+        self._written_routes += kind == "routes"
         temporary = path.with_suffix(".new")
         temporary.write_text(json.dumps(response))
         temporary.rename(path)  # Envoy watches for a file that is moved here
