@@ -12,6 +12,7 @@ import yaml
 
 from tests.cli.command import Kilonova, complete_words
 from tests.conftest import Api
+from tests.harness.access import ServerAccess
 from tests.serving.commands.conftest import Run
 
 SERVICES = "/apis/serving.kilonova.dev/v1alpha1/namespaces/{}/inferenceservices"
@@ -266,12 +267,21 @@ def test_objects_are_printed_without_a_cluster(kilonova: Kilonova, manifest: Pat
     assert service["metadata"] == {"name": "api", "namespace": "default"}
 
 
-def test_cluster_without_the_kind_says_how_to_get_it(
+def test_cluster_without_the_kind_says_how_to_get_it_or_has_config_maps(
     kilonova: Kilonova, tmp_path: Path, manifest: Path
 ) -> None:
     data = tmp_path / "bare"
     kilonova.detach(data, "--no-demo", "--only", "scheduler")
-    for words in (["list"], ["-f", str(manifest)]):
+    for words in (["list"], ["why", "web"], ["-f", str(manifest)]):
         done = kilonova("serve", *words, "--data", data)
         assert done.code == 1
         assert "this cluster does not know InferenceServices: run `kilonova install" in done.err
+    labels = {"serving.kilonova.dev/service-config": "true"}
+    config = {"metadata": {"name": "web", "labels": labels}, "data": {"service.yaml": SERVICE}}
+    access = ServerAccess.from_kubeconfig(data / "kubeconfig", tmp_path / "admin")
+    code, body = access.request("POST", "/api/v1/namespaces/default/configmaps", config)
+    assert code == 201, body
+    assert kilonova("serve", "list", "-o", "name", "--data", data).out == "inferenceservice/web\n"
+    assert kilonova("serve", "why", "web", "--data", data).out.startswith("default/web: ")
+    done = kilonova("serve", "pause", "web", "--data", data)
+    assert (done.code, "they are ConfigMaps here" in done.err) == (1, True)

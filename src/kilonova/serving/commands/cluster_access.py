@@ -10,7 +10,7 @@ from kilonova.api.serving import InferenceService, names
 from kilonova.component.cluster_errors import translate_cluster_errors
 from kilonova.component.command.cluster_selection import resolve_kubeconfig, resolve_namespace
 from kilonova.component.failure import CommandFailed
-from kilonova.kube import Client, NotFound, connect
+from kilonova.kube import Client, Forbidden, NotFound, connect
 from kilonova.serving.resources import INFERENCE_SERVICES, PODS, Pod
 
 R = TypeVar("R")
@@ -38,10 +38,29 @@ class ServiceCluster:
         async def run() -> R:
             connected = connect(self._kubeconfig, self._context, field_manager=FIELD_MANAGER)
             async with connected as client:
-                return await action(client)
+                try:
+                    return await action(client)
+                except KindUnavailable:
+                    presented = await self._present_config_maps(client)
+                    if presented is None:
+                        raise
+                    return await action(presented)
 
         with translate_cluster_errors("work on", "; `kilonova doctor` lists missing permissions"):
             return asyncio.run(run())
+
+    async def _present_config_maps(self, client: Client) -> Client | None:
+        """A client that sees ConfigMaps as services, where there are any (the namespaced mode)."""
+        from kilonova.serving.sources import ConfigMapTransport
+
+        presented = client.wrap_transport(
+            lambda transport: ConfigMapTransport(transport, self.namespace)
+        )
+        try:
+            found = await presented.list(INFERENCE_SERVICES, self.namespace)
+        except (NotFound, Forbidden):
+            return None
+        return presented if found.items else None
 
     def change(self, name: str, spec: JsonObject, *, dry_run: bool = False) -> InferenceService:
         """Change fields of the spec of a service."""
@@ -61,6 +80,8 @@ async def list_services(client: Client, namespace: str | None) -> list[Inference
         found = (await client.list(INFERENCE_SERVICES, namespace)).items
     except NotFound:
         raise no_such_kind() from None
+    except Forbidden as error:
+        raise KindUnavailable(f"permission denied: {error.message}") from error
     return sorted(found, key=lambda each: (each.metadata.namespace, each.metadata.name))
 
 
@@ -68,6 +89,8 @@ async def get_service(client: Client, name: str, namespace: str) -> InferenceSer
     """One service; `CommandFailed` names those that there are if it does not exist."""
     try:
         return await client.get(INFERENCE_SERVICES, name, namespace)
+    except Forbidden as error:
+        raise KindUnavailable(f"permission denied: {error.message}") from error
     except NotFound:
         known = ", ".join(each.metadata.name for each in await list_services(client, namespace))
         raise CommandFailed(
@@ -83,9 +106,13 @@ async def list_pods(client: Client, name: str, namespace: str) -> list[Pod]:
     return sorted(found, key=lambda each: each.metadata.name)
 
 
-def no_such_kind() -> CommandFailed:
+class KindUnavailable(CommandFailed):
+    """The cluster does not have InferenceServices, or not for this user."""
+
+
+def no_such_kind() -> KindUnavailable:
     """The failure on a cluster without InferenceServices."""
-    return CommandFailed(
+    return KindUnavailable(
         "this cluster does not know InferenceServices: run `kilonova install --components "
         "serving`, or choose another cluster with --context"
     )
