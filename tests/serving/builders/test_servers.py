@@ -194,6 +194,8 @@ def test_model_server_drains_by_itself() -> None:
     [container] = pod["containers"]
     assert "lifecycle" not in container
     assert "--drain-timeout=120" in container["args"]
+    assert not any(each.startswith("--drain-delay") for each in container["args"])
+    assert "--drain-delay=1" in container_of(SERVER, LOCAL)["args"]
     assert pod["terminationGracePeriodSeconds"] == 125
 
 

@@ -17,6 +17,8 @@ _READY_PATHS: dict[Protocol, str] = {"V2": "/v2/health/ready", "OpenAI": "/healt
 _SERVICE_VARIABLE = "OTEL_SERVICE_NAME"
 """OpenTelemetry's variable for the name of a process in traces."""
 _V2_LIVE_PATH = "/v2/health/live"
+_DRAIN_DELAY_ON_THIS_MACHINE = 1
+"""Seconds in which ModelServer goes on after SIGTERM."""
 _START_SECONDS = 3600
 """How long a server may take to load its models before it is restarted."""
 
@@ -53,7 +55,7 @@ def _build_command(
             return {
                 "image": settings.model_server_image,
                 "command": ["kilonova", "serve-model"],
-                "args": [*_list_model_server_args(group, gateway)],
+                "args": [*_list_model_server_args(group, gateway, settings)],
                 **_build_span_source(gateway, service),
             }
         case "Triton":
@@ -66,12 +68,17 @@ def _build_command(
             return {}
 
 
-def _list_model_server_args(group: ServerGroup, gateway: Gateway) -> Iterator[str]:
+def _list_model_server_args(
+    group: ServerGroup, gateway: Gateway, settings: ServingSettings
+) -> Iterator[str]:
     ports, repository = group.ports, group.model_repository
     yield "--host=0.0.0.0"
     yield f"--http-port={ports.http}"
     yield f"--grpc-port={ports.grpc}"
     yield f"--metrics-port={ports.metrics}"
+    if settings.on_this_machine:
+        # Gateways of this machine know at once.
+        yield f"--drain-delay={_DRAIN_DELAY_ON_THIS_MACHINE}"
     yield f"--drain-timeout={parse_seconds(group.drain)}"
     if repository is not None:
         yield f"--model-repository={repository.mount_path}"
