@@ -11,6 +11,7 @@ from bench.packing.command import packing
 from bench.product.command import product
 from bench.scheduler.command import scheduler
 from bench.schedulerapi.command import scheduler_api
+from bench.serving.command import serving
 from bench.workloads.command import workloads
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
@@ -22,6 +23,7 @@ app.command("scheduler-api")(scheduler_api)
 app.command("packing")(packing)
 app.command("gpu")(gpu)
 app.command("fleet")(fleet)
+app.command("serving")(serving)
 app.command("product")(product)
 
 

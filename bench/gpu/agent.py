@@ -8,6 +8,7 @@ import psutil
 
 from bench.gpu.inputs import Inputs
 from bench.home.servers import start_embedded
+from bench.processes import read_cpu_seconds
 from bench.report import Quantity, Row
 from tests.workloads.process.operator_process import component_process
 
@@ -38,9 +39,9 @@ def measure(inputs: Inputs) -> list[Row]:
         with component_process("agent", kubeconfig, folder, *options) as running:
             agent = psutil.Process(running.process.pid)
             time.sleep(inputs.settle_seconds)
-            before, began = _cpu_seconds(agent.pid), time.perf_counter()
+            before, began = read_cpu_seconds(agent.pid), time.perf_counter()
             time.sleep(inputs.idle_seconds)
-            used = _cpu_seconds(agent.pid) - before
+            used = read_cpu_seconds(agent.pid) - before
             cpu = 100 * used / (time.perf_counter() - began)
             memory = agent.memory_full_info()
     return [
@@ -49,9 +50,3 @@ def measure(inputs: Inputs) -> list[Row]:
         Row(OWN, memory.uss / 1e6),
         Row(RSS, memory.rss / 1e6),
     ]
-
-
-def _cpu_seconds(pid: int) -> float:
-    """CPU time of all threads: the process's own times have steps of 10 ms, which is too coarse."""
-    tasks = Path(f"/proc/{pid}/task").glob("*/schedstat")
-    return sum(int(each.read_text().split()[0]) for each in tasks) / 1e9
