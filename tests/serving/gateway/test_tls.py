@@ -2,7 +2,6 @@
 
 import ssl
 from datetime import UTC, datetime
-from pathlib import Path
 
 import aiohttp
 import grpc
@@ -10,9 +9,10 @@ import grpc.aio
 
 from kilonova.api.serving import Gateway, GatewayTls, Limits, RateLimit
 from kilonova.kube.serving.certificates import CertificateAuthority, KeyPair
+from kilonova.serving.gateway.config import render_gateway
 from kilonova.serving.gateway.model import GatewaySecrets, TlsMaterial
 from tests.serving.gateway.support.clients import SERVICE, open_session
-from tests.serving.gateway.support.envoy_gateway import run_gateway
+from tests.serving.gateway.support.envoy_gateway import KEY, run_gateway
 from tests.serving.gateway.support.services import build_gateway, build_spec, build_state
 from tests.serving.gateway.support.upstreams import run_upstream
 from tests.serving.gateway.support.waiting import wait_until_answer
@@ -101,15 +101,10 @@ async def test_clients_need_a_certificate_and_are_known_by_its_subject():
             assert names == ["CN=alice,O=team"] * 2 + ["CN=bob,O=team"] * 2
 
 
-async def test_without_its_certificate_the_gateway_serves_nobody(tmp_path: Path):
-    authority = CertificateAuthority.create("servers", NOW)
-    async with run_upstream() as upstream:
-        spec = build_spec(gateway=build_gateway(tls=TLS))
-        missing = GatewaySecrets(problems=("Secret tls not found",))
-        async with run_gateway(
-            spec, build_state([upstream.endpoint], secrets=missing), is_ready=False
-        ) as gateway:
-            assert await get(spec.gateway, trust(authority)) == "refused"
-            secrets = build_secrets(authority.issue_server(["localhost"], NOW))
-            gateway.apply(spec, build_state([upstream.endpoint], secrets=secrets))
-            await wait_until_answer(lambda: get(spec.gateway, trust(authority)), 200)
+def test_without_its_certificate_the_listener_still_wants_tls():
+    missing = GatewaySecrets(problems=("Secret tls not found",))
+    spec = build_spec(gateway=build_gateway(tls=MUTUAL))
+    config = render_gateway(KEY, spec, build_state(secrets=missing))
+    chain = config.listeners["gateway"]["filter_chains"][0]
+    assert chain["transport_socket"]["typed_config"]["require_client_certificate"] is True
+    assert config.secrets == {}

@@ -43,6 +43,12 @@ def build_upstream_cluster(group: str, port: ServerPort) -> str:
     return f"server/{group}/{port}"
 
 
+def parse_upstream_cluster(name: str) -> str:
+    """The group of a cluster that requests were sent to; empty if it is none of servers."""
+    kind, _, rest = name.partition("/")
+    return rest.partition("/")[0] if kind == "server" else ""
+
+
 def build_hold_cluster(group: str) -> str:
     """The cluster by which requests are held when a group has no server: its `upstream_rq_active`
     are the requests held."""

@@ -168,15 +168,14 @@ class EnvoyGateway:
 
 @contextlib.asynccontextmanager
 async def run_gateway(
-    spec: InferenceServiceSpec, state: GatewayState, *, is_ready: bool = True
+    spec: InferenceServiceSpec, state: GatewayState
 ) -> AsyncGenerator[EnvoyGateway]:
-    """An Envoy for a service, ready for requests if it can be, which ends with the block."""
+    """An Envoy for a service, ready for requests, which ends with the block."""
     # A short path: that of a Unix socket has 107 characters.
     with tempfile.TemporaryDirectory(prefix="gw-", dir="/tmp") as folder:
         gateway = EnvoyGateway(Path(folder), spec, state)
         try:
-            if is_ready:
-                await gateway.wait_until_ready()
+            await gateway.wait_until_ready()
             yield gateway
         finally:
             gateway.process.kill()
