@@ -75,7 +75,13 @@ def test_values_of_a_release_are_served(serve: Run, cluster: Api, tmp_path: Path
     done = serve("-f", file, "--release", "sonic", "--no-wait")
     assert done.code == 0, done.err
     assert "inferenceservice/sonic created" in done.err
-    assert read(cluster, "sonic")["spec"]["servers"][0]["runtime"] == "Triton"
+    service = read(cluster, "sonic")
+    assert service["spec"]["servers"][0]["runtime"] == "Triton"
+    path = f"/api/v1/namespaces/{cluster.namespace}/services/sonic-triton"
+    (owner,) = cluster.access.request("GET", path)[1]["metadata"]["ownerReferences"]
+    assert (owner["kind"], owner["uid"]) == ("InferenceService", service["metadata"]["uid"])
+    done = serve("-f", file, "--release", "sonic", "--no-wait")
+    assert "inferenceservice/sonic unchanged\nservice/sonic-triton unchanged\n" in done.err
 
 
 def test_service_is_waited_for_and_its_addresses_are_printed(

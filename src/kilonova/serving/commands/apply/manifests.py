@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -36,6 +36,8 @@ class AppliedObject:
 
     resource: Resource[Any]
     body: JsonObject
+    owner: str = ""
+    """The name of the service that it is deleted with; empty for none."""
 
     @property
     def name(self) -> str:
@@ -156,11 +158,15 @@ def _convert_values(values: JsonObject, where: str, release: str, namespace: str
     except ValuesError as error:
         problems = "".join(f"\n  {each}" for each in error.problems)
         raise CommandFailed(f"{where} cannot be served as it is:{problems}") from None
+    service = _convert_object(conversion.service, namespace)
     objects = (
-        _build_object(_RESOURCES[each["apiVersion"], each["kind"]], each, namespace)
-        for each in (conversion.service, *conversion.objects)
+        replace(_convert_object(each, namespace), owner=service.name) for each in conversion.objects
     )
-    return ServeManifests(tuple(objects), conversion.warnings)
+    return ServeManifests((service, *objects), conversion.warnings)
+
+
+def _convert_object(body: JsonObject, namespace: str) -> AppliedObject:
+    return _build_object(_RESOURCES[body["apiVersion"], body["kind"]], body, namespace)
 
 
 def _build_object(resource: Resource[Any], body: JsonObject, namespace: str) -> AppliedObject:
@@ -169,8 +175,8 @@ def _build_object(resource: Resource[Any], body: JsonObject, namespace: str) -> 
 
 
 def _sort(objects: list[AppliedObject]) -> list[AppliedObject]:
-    """Services last: what they refer to is there when they are reconciled."""
-    return sorted(objects, key=lambda each: each.resource.kind == KIND)
+    """Services after what they refer to, and before what they own."""
+    return sorted(objects, key=lambda each: (bool(each.owner), each.resource.kind == KIND))
 
 
 def _rename(found: ServeManifests, name: str) -> ServeManifests:

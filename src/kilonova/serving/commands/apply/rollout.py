@@ -1,7 +1,7 @@
 """Applies objects, and waits until services are ready."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from kilonova.api.json import JsonObject
@@ -9,7 +9,7 @@ from kilonova.api.serving import InferenceService
 from kilonova.component.failure import CommandFailed
 from kilonova.kube import Client, NotFound
 from kilonova.kube.status import find_condition
-from kilonova.serving.commands.apply.manifests import AppliedObject, ServeManifests
+from kilonova.serving.commands.apply.manifests import KIND, AppliedObject, ServeManifests
 from kilonova.serving.commands.cluster_access import get_service, no_such_kind
 
 _POLL_SECONDS = 0.3
@@ -22,7 +22,14 @@ async def apply_objects(
     client: Client, manifests: ServeManifests, *, dry_run: bool = False
 ) -> list[str]:
     """Apply by server-side apply; a line for each object says what happened, or would happen."""
-    return [await _apply(client, each, dry_run) for each in manifests.objects]
+    lines: list[str] = []
+    owners: dict[str, JsonObject] = {}
+    for each in manifests.objects:
+        applied, line = await _apply(client, each, owners, dry_run)
+        if each.resource.kind == KIND:
+            owners[each.name] = applied
+        lines.append(line)
+    return lines
 
 
 async def wait_until_ready(
@@ -71,7 +78,10 @@ def describe_wait(service: InferenceService) -> str:
     return f"{ready.reason}: {ready.message}"
 
 
-async def _apply(client: Client, wanted: AppliedObject, dry_run: bool) -> str:
+async def _apply(
+    client: Client, wanted: AppliedObject, owners: Mapping[str, JsonObject], dry_run: bool
+) -> tuple[JsonObject, str]:
+    body = _with_owner(wanted.body, owners[wanted.owner]) if wanted.owner else wanted.body
     resource = wanted.resource.as_type(dict[str, Any])
     name, namespace = wanted.name, wanted.namespace
     try:
@@ -79,7 +89,7 @@ async def _apply(client: Client, wanted: AppliedObject, dry_run: bool) -> str:
     except NotFound:
         before = None
     try:
-        after = await client.apply(resource, name, wanted.body, namespace, dry_run=dry_run)
+        after = await client.apply(resource, name, body, namespace, dry_run=dry_run)
     except NotFound as error:
         if "namespaces" in error.message:
             raise CommandFailed(
@@ -89,7 +99,16 @@ async def _apply(client: Client, wanted: AppliedObject, dry_run: bool) -> str:
     outcome = "created"
     if before is not None:
         outcome = "unchanged" if _select_wanted(before) == _select_wanted(after) else "changed"
-    return f"{wanted.reference} {outcome}{' (dry run)' if dry_run else ''}"
+    return after, f"{wanted.reference} {outcome}{' (dry run)' if dry_run else ''}"
+
+
+def _with_owner(body: JsonObject, owner: JsonObject) -> JsonObject:
+    """An object that is deleted with its owner."""
+    known = owner["metadata"]
+    reference = {key: owner[key] for key in ("apiVersion", "kind")} | {
+        key: known[key] for key in ("name", "uid")
+    }
+    return {**body, "metadata": {**body["metadata"], "ownerReferences": [reference]}}
 
 
 def _select_wanted(found: JsonObject) -> JsonObject:
