@@ -169,6 +169,33 @@ def test_killed_server_loses_no_request(machine: ServingMachine) -> None:
     assert not victim.is_running()
 
 
+def test_values_of_supersonic_are_served(
+    tritonclient_part: Path, machine: ServingMachine, tmp_path: Path
+) -> None:
+    (group,) = read_groups(machine)
+    models = group["modelRepository"]["directory"]["path"]
+    small = {"requests": {"cpu": "10m", "memory": "10M"}}  # the machine has few cores
+    values = {
+        "triton": {
+            "args": [f"tritonserver --model-repository={models}"],
+            "resources": small,
+        },
+        "envoy": {"resources": small},
+        "keda": {"enabled": True, "minReplicaCount": 0, "maxReplicaCount": 2},
+    }
+    file = tmp_path / "values.yaml"
+    file.write_text(json.dumps(values))
+    words = ("-f", file, "--release", "cms", "--timeout", "40s", "--data", machine.data)
+    done = machine.kilonova("serve", *words)
+    assert done.code == 0, done.err
+    assert "default/cms is ready: 1 of 1 server" in done.out
+    address = machine.get_status("cms")["grpcAddress"]
+    done = run_client(tritonclient_part, ADD, address, "grpc")
+    assert done.stdout.splitlines()[0] == "[2.0, 4.0, 6.0, 8.0]", done.stderr
+    assert machine.kilonova("serve", "delete", "cms", "--data", machine.data).code == 0
+    wait_until(lambda: not machine.list_pods("cms"))
+
+
 def read_groups(machine: ServingMachine) -> list[dict[str, Any]]:
     path = "/apis/serving.kilonova.dev/v1alpha1/namespaces/default/inferenceservices/sonic"
     return machine.access.request("GET", path)[1]["spec"]["servers"]

@@ -126,7 +126,8 @@ def test_service_that_no_controller_has_seen_says_so() -> None:
     found = explain_service(build_service({}), [])
     assert found.phase == "Pending"
     assert found.problems == [
-        "the controller has not seen the latest change: `kilonova run serving` runs it on a cluster"
+        "the controller has not seen the latest change: `kilonova status` (on a cluster "
+        "`kilonova doctor`) says whether it runs"
     ]
 
 

@@ -111,7 +111,7 @@ def test_service_that_does_not_become_ready_fails_with_its_reason(
 ) -> None:
     done = serve("-f", manifest, "--timeout", "1s")
     assert done.code == 1
-    assert "is `kilonova run serving` running?" in done.err
+    assert "`kilonova status` (on a cluster `kilonova doctor`) says whether it runs" in done.err
     condition = {"type": "ConfigurationAccepted", "status": "False", "reason": "NoSecret"}
     condition |= {
         "message": "Secret x does not exist",

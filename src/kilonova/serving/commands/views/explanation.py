@@ -90,8 +90,8 @@ def _list_problems(service: InferenceService) -> Iterator[str]:
     generation = service.metadata.generation
     if status.observed_generation is None or status.observed_generation < generation:
         yield (
-            "the controller has not seen the latest change: `kilonova run serving` runs it on a "
-            "cluster"
+            "the controller has not seen the latest change: `kilonova status` (on a cluster "
+            "`kilonova doctor`) says whether it runs"
         )
     for each in status.conditions:
         if each.status != "True":
