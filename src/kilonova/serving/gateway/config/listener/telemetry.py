@@ -79,6 +79,7 @@ def _build_traced_log(inputs: GatewayInputs) -> EnvoyResource:
                     {"key": name, "value": each} for name, each in metadata.items()
                 ],
             },
+            "buffer_size_bytes": _LOG_BYTES,
             "custom_tags": [{"tag": TRACE_ID_TAG, "value": "%TRACE_ID%"}],
         },
         additional_request_headers_to_log=[MODEL_HEADER],
@@ -88,6 +89,8 @@ def _build_traced_log(inputs: GatewayInputs) -> EnvoyResource:
     return {**log, "filter": {"and_filter": {"filters": [{"traceable_filter": {}}, _SAMPLED]}}}
 
 
+_LOG_BYTES = 64 << 10
+"""The size of a message to the control plane; it is sent after a second, in any case."""
 _CLIENT_TRACE_HEADER = "x-client-trace-id"
 """Envoy traces a request that has it, in any case; it then follows the flag of the client's
 `traceparent`. Without it, a request that a client traces would be subject to the sampling."""
