@@ -3,6 +3,11 @@
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager
+from threading import RLock
+
+PROTOBUF_IMPORT = RLock()
+"""Held while protobuf is kept out, and by those who import it in a thread: elsewhere it would seem
+not to be installed."""
 
 
 @contextmanager
@@ -12,11 +17,12 @@ def without_protobuf() -> Generator[None]:
     It does so where protobuf is installed, to accept messages as values, of which we have none:
     that would take 5 MB and a tenth of a second.
     """
-    if "google.protobuf" in sys.modules:
-        yield
-        return
-    sys.modules["google.protobuf"] = None  # type: ignore[assignment]  # the import fails
-    try:
-        yield
-    finally:
-        del sys.modules["google.protobuf"]
+    with PROTOBUF_IMPORT:
+        if "google.protobuf" in sys.modules:
+            yield
+            return
+        sys.modules["google.protobuf"] = None  # type: ignore[assignment]  # the import fails
+        try:
+            yield
+        finally:
+            del sys.modules["google.protobuf"]

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, cast
 
+from kilonova.cel.optional_imports import PROTOBUF_IMPORT
 from kilonova.kube import Reflector
 from kilonova.serving.caches import Caches
 from kilonova.serving.controlplane.certificate import ControlPlaneCertificate
@@ -83,7 +84,7 @@ class ControlPlaneServer:
             unsubscribe()
 
     async def _serve(self) -> None:
-        loaded = cast("services", await asyncio.to_thread(import_module, _SERVICES))
+        loaded = cast("services", await asyncio.to_thread(_load_services))
         servers = loaded.build_servers(self._parts, self._settings, self._certificate)
         self._ports = servers.grpc.bind(), servers.http.bind()
         try:
@@ -99,6 +100,11 @@ class ControlPlaneServer:
                 servers.http.stop()
         finally:
             await servers.clients.close()
+
+
+def _load_services() -> object:
+    with PROTOBUF_IMPORT:
+        return import_module(_SERVICES)
 
 
 class _Announcement:
