@@ -151,3 +151,18 @@ def test_decision_is_a_function_of_its_values(observation: Observation) -> None:
     scaling = Autoscaling(max_replicas=8, min_replicas=0)
     memory = ScalingMemory()
     assert decide(scaling, observation, memory) == decide(scaling, observation, memory)
+
+
+@given(st.floats(0, 1e300), st.floats(0, 1e300))
+def test_absurd_rates_are_harmless(arrivals: float, answers: float) -> None:
+    for mode in MODES:
+        group = Group(Autoscaling(max_replicas=5, **mode))
+        signals = GroupSignals(
+            in_flight=50,
+            pending=0,
+            arrivals_per_second=arrivals,
+            requests_per_second=answers,
+            distributions={"latency": distribution(2.0)},
+        )
+        for _ in range(3):
+            assert 1 <= group.step(signals) <= 5

@@ -19,6 +19,7 @@ _SMOOTHING_SECONDS = 3.0
 """Requests in flight are averaged over this time: one reading is a moment of a second."""
 _STARTUP_SHARE = 0.5
 """How much of the measured startup time is that of the last server."""
+_MIN_RATE = 1e-6
 _RATE_SHARE = 0.02
 """How much of the rate of a busy server is the latest one, if it is lower."""
 
@@ -87,7 +88,7 @@ def learn_busy_rate(
     slowly while servers are busy and answer fewer."""
     if load is None or not load.answers or not observation.ready:
         return memory
-    rate, known = load.answers / observation.ready, memory.busy_rate
+    rate, known = max(_MIN_RATE, load.answers / observation.ready), memory.busy_rate
     if known is None:
         # A server that is not busy could answer more.
         return replace(memory, busy_rate=rate) if is_busy else memory
