@@ -94,6 +94,7 @@ def build_serving(
         registry=registry,
         runtime_metrics=runtime_metrics,
         monotonic=monotonic,
+        now=now,
     )
     release_cache, release_controller = _build_releases(context)
     return Serving(

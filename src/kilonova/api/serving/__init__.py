@@ -66,6 +66,7 @@ from kilonova.api.serving.service import (
     Monitoring,
     ScalingStatus,
     ServerGroupStatus,
+    TracedRequest,
 )
 
 __all__ = [
@@ -123,5 +124,6 @@ __all__ = [
     "ServerGroupStatus",
     "ServerPorts",
     "SlaTarget",
+    "TracedRequest",
     "Tracing",
 ]

@@ -144,6 +144,29 @@ class ScalingStatus(msgspec.Struct, frozen=True, gc=False, rename="camel", omit_
     """When the number last changed."""
 
 
+class TracedRequest(msgspec.Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
+    """A request that is traced, as a gateway saw it. Times are in milliseconds."""
+
+    trace_id: str
+    """The id of its trace, in hexadecimal."""
+    time: Annotated[str, Meta(extra={"format": "date-time"})]
+    """When it ended."""
+    duration: Annotated[float, Meta(extra={"format": "double"})]
+    """From its first byte to the last byte of its answer."""
+    request: str = ""
+    """What was asked for: `POST /v1/completions`, `gRPC ModelInfer`."""
+    status: str = ""
+    """The status of the answer: HTTP's, or the name of gRPC's; empty if there was none."""
+    group: str = ""
+    """The group of servers that answered."""
+    model: str = ""
+    """The model, if the gateway knows it."""
+    first_byte: Annotated[float, Meta(extra={"format": "double"})] | None = None
+    """Until the first byte of its answer."""
+    server_time: Annotated[float, Meta(extra={"format": "double"})] | None = None
+    """The time that a server took; the rest is that of the gateway, in which it may be held."""
+
+
 class InferenceServiceStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """The observed state of the service."""
 
@@ -171,6 +194,9 @@ class InferenceServiceStatus(msgspec.Struct, frozen=True, gc=False, rename="came
         tuple[ScalingStatus, ...], Meta(extra={"list": "map", "keys": ["name"]})
     ] = ()
     """The last decision about each group."""
+    traces: tuple[TracedRequest, ...] = ()
+    """Of the requests of the last ten minutes that are traced: the latest that failed, then the
+    slowest. Written by the control plane."""
     conditions: tuple[Condition, ...] = ()
     """Ready, GatewayReady, ServersReady, ConfigurationAccepted."""
 

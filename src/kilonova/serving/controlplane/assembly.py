@@ -3,11 +3,13 @@
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 from prometheus_client import CollectorRegistry
 
 from kilonova.kube import NO_RUNTIME_METRICS, Client, Runnable, RuntimeMetrics
 from kilonova.kube.serving.certificate_sources import CertificateSource
+from kilonova.kube.status import StatusThrottle
 from kilonova.serving.caches import Caches
 from kilonova.serving.controlplane.ads.connections import GatewayConnections
 from kilonova.serving.controlplane.authentication import Authenticator, StoredTokens
@@ -21,6 +23,11 @@ from kilonova.serving.controlplane.publisher import (
     Publisher,
     PublisherContext,
     build_publisher_controller,
+)
+from kilonova.serving.controlplane.request_log.recent import RecentRequests
+from kilonova.serving.controlplane.request_log.writer import (
+    TRACE_WRITE_SECONDS,
+    build_trace_writer,
 )
 from kilonova.serving.controlplane.secrets import POLL_SECONDS, ReferencedSecrets
 from kilonova.serving.controlplane.server import ControlPlaneServer
@@ -38,6 +45,8 @@ class Timing:
     """Between two reads of a Secret that a service refers to."""
     drain_delay: float = DRAIN_DELAY_SECONDS
     """From the deletion of a gateway until its listeners close."""
+    trace_write: float = TRACE_WRITE_SECONDS
+    """Between two writes of the traced requests of a service."""
 
 
 class NoOverload:
@@ -85,6 +94,7 @@ def build_control_plane(
     registry: CollectorRegistry | None = None,
     runtime_metrics: RuntimeMetrics = NO_RUNTIME_METRICS,
     monotonic: Callable[[], float] = time.monotonic,
+    now: Callable[[], datetime] = lambda: datetime.now(UTC),
     timing: Timing | None = None,
 ) -> ControlPlane:
     """Build the control plane. `caches` are run by the caller.
@@ -104,7 +114,8 @@ def build_control_plane(
     certificate = (
         ControlPlaneCertificate("serving-control-plane", certificates) if certificates else None
     )
-    parts = ServerParts(publications, connections, held, authenticator, metrics, registry)
+    recent = RecentRequests(monotonic)
+    parts = ServerParts(publications, connections, held, recent, authenticator, metrics, registry)
     server = ControlPlaneServer(parts, caches, settings, certificate)
     secrets = ReferencedSecrets(client, lambda key: refresh(key), poll_seconds=timing.secret_poll)
     context = PublisherContext(
@@ -119,6 +130,14 @@ def build_control_plane(
     )
     publisher = Publisher(context, secrets)
     controller = build_publisher_controller(context, publisher, runtime_metrics)
+    traces = build_trace_writer(
+        client,
+        caches.services,
+        recent,
+        now=now,
+        throttle=StatusThrottle(timing.trace_write, monotonic),
+        runtime_metrics=runtime_metrics,
+    )
 
     def refresh(key: ServiceKey) -> None:
         controller.queue.add(key)
@@ -129,7 +148,7 @@ def build_control_plane(
         server,
         held,
         GatewayConfigurations(publications, connections, publisher),
-        (*renewal, server, secrets, controller),
+        (*renewal, server, secrets, controller, traces),
         refresh,
         certificate,
     )

@@ -9,6 +9,7 @@ from kilonova.serving.controlplane.authentication import Authenticator
 from kilonova.serving.controlplane.holds.requests import HeldRequestQueue
 from kilonova.serving.controlplane.metrics import ControlPlaneMetrics
 from kilonova.serving.controlplane.publication import Publications
+from kilonova.serving.controlplane.request_log.recent import RecentRequests
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +19,7 @@ class ServerParts:
     publications: Publications
     connections: GatewayConnections
     held: HeldRequestQueue
+    recent: RecentRequests
     authenticator: Authenticator
     metrics: ControlPlaneMetrics
     registry: CollectorRegistry | None = None

@@ -15,6 +15,7 @@ from kilonova.serving.controlplane.answers.servers import ServerClients
 from kilonova.serving.controlplane.answers.service_answers import ServiceAnswers
 from kilonova.serving.controlplane.certificate import ControlPlaneCertificate, TlsContextTarget
 from kilonova.serving.controlplane.holds.service import HoldService
+from kilonova.serving.controlplane.request_log.service import RequestLogService
 from kilonova.serving.controlplane.server_parts import ServerParts
 from kilonova.serving.gateway.config import render_gateway
 from kilonova.serving.grpc.inference_grpc import grpc_inference_service_service
@@ -62,6 +63,7 @@ def build_servers(
         [
             DiscoveryService(parts.connections, parts.authenticator).build_service(),
             HoldService(parts.held, parts.authenticator).build_service(),
+            RequestLogService(parts.recent, parts.authenticator).build_service(),
             grpc_inference_service_service(InferenceAnswers(answers, parts.authenticator)),
         ],
         f"{host}:{settings.control_plane_port}",

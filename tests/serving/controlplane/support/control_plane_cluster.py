@@ -35,7 +35,7 @@ SECRETS = unstructured_resource("", "v1", "secrets", "Secret", True)
 KEY = ("default", "web")
 TOKEN = "token-of-the-service"
 _LABELS = {"serving.kilonova.dev/inference-service": "web"}
-_TIMING = Timing(secret_poll=0.1, drain_delay=0.1)
+_TIMING = Timing(secret_poll=0.1, drain_delay=0.1, trace_write=0.1)
 _KINDS = ("inferenceservices.serving.kilonova.dev", "podcliquesets.grove.io")
 
 

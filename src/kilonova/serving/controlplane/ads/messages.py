@@ -1,4 +1,4 @@
-"""Between values and the messages of Envoy's API: the only place that knows protobuf.
+"""Between values and the messages of Envoy's API, but for those of `request_log`.
 
 The packages of the messages are imported when they are first needed, which takes some tens of
 milliseconds and megabytes; nobody imports this module before there is a service. xds-protos has no
@@ -17,6 +17,7 @@ from envoy.service.auth.v3 import external_auth_pb2
 from envoy.service.discovery.v3 import discovery_pb2
 from google.protobuf import json_format, symbol_database
 
+from kilonova.serving.controlplane.ads.rejection import summarize_rejection
 from kilonova.serving.controlplane.ads.snapshot import ResourceType
 from kilonova.serving.controlplane.ads.stream import DiscoveryRequest, DiscoveryResponse
 from kilonova.serving.controlplane.holds.answer import CheckAnswer
@@ -55,7 +56,11 @@ def decode_request(body: bytes) -> DiscoveryRequest | None:
         version=message.version_info,
         nonce=message.response_nonce,
         names=tuple(message.resource_names),
-        error=message.error_detail.message if message.HasField("error_detail") else "",
+        error=(
+            summarize_rejection(message.error_detail.message)
+            if message.HasField("error_detail")
+            else ""
+        ),
         node=message.node.id,
         service=message.node.cluster,
     )

@@ -91,7 +91,7 @@ def _build_connection_manager(inputs: GatewayInputs) -> EnvoyResource:
         "xff_num_trusted_hops": 0 if inputs.spec.gateway.ingress is None else 1,
         # Nobody is internal: no client commands Envoy by headers (`x-envoy-…`).
         "internal_address_config": {"cidr_ranges": [_NOBODY]},
-        # With an id that is no UUID Envoy would not trace a request, whoever asks for it.
+        # Envoy writes into its ids what it traces; with one that is no UUID it traces nothing.
         "preserve_external_request_id": inputs.spec.gateway.tracing is None,
         "normalize_path": True,
         "merge_slashes": False,

@@ -86,7 +86,7 @@ def _build_traced_log(inputs: GatewayInputs) -> EnvoyResource:
         additional_response_headers_to_log=["grpc-status"],
         additional_response_trailers_to_log=["grpc-status"],
     )
-    return {**log, "filter": {"and_filter": {"filters": [{"traceable_filter": {}}, _SAMPLED]}}}
+    return {**log, "filter": {"and_filter": {"filters": [_TRACED, _SAMPLED]}}}
 
 
 _LOG_BYTES = 64 << 10
@@ -95,6 +95,16 @@ _CLIENT_TRACE_HEADER = "x-client-trace-id"
 """Envoy traces a request that has it, in any case; it then follows the flag of the client's
 `traceparent`. Without it, a request that a client traces would be subject to the sampling."""
 
+_TRACED: EnvoyResource = {
+    "header_filter": {
+        "header": {
+            "name": "x-request-id",
+            "string_match": {"safe_regex": {"regex": "[0-9a-f-]{14}[9ab][0-9a-f-]+"}},
+        }
+    }
+}
+"""A request that is traced: by sampling (9), or because a client traces it. Envoy writes that into
+its request ids. (Its `traceable_filter` matches none of both.)"""
 _SAMPLED: EnvoyResource = {
     "header_filter": {
         "header": {
