@@ -183,6 +183,9 @@ def test_pods_listen_at_the_address_of_their_service_on_this_machine_alone() -> 
     gateway = found.spec.gateway
     here = build_gateway_service(identity_of(found), gateway, LOCAL)
     assert here["metadata"]["annotations"] == {"a": "b", "kilonova.dev/host-listener": "pod"}
+    static = service(gateway={"staticConfig": {"name": "envoy"}})
+    other = build_gateway_service(identity_of(static), static.spec.gateway, LOCAL)
+    assert other["metadata"]["annotations"] == {}
     there = build_gateway_service(identity_of(found), gateway, SETTINGS)
     assert there["metadata"]["annotations"] == {"a": "b"}
     assert there["spec"]["type"] == "LoadBalancer"

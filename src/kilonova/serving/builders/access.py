@@ -20,7 +20,8 @@ def build_gateway_service(
 ) -> JsonObject:
     """The Service of the gateways: the name by which clients know the service."""
     annotations = dict(gateway.service.annotations)
-    if settings.on_this_machine:
+    if settings.on_this_machine and gateway.static_config is None:
+        # A configuration of the user's does not know the address of the Service.
         annotations[HOST_LISTENER] = POD_LISTENER
     return {
         "metadata": identity.build_metadata(
