@@ -70,6 +70,14 @@ VALID = {
     ),
     "a wildcard host": service(gateway={"ingress": {"host": "*.example.com"}}),
     "no drain": service({**GROUP, "drain": "0s"}),
+    "a route by host": service(
+        routes=[{"headers": [{"name": ":authority"}], "backends": [{"server": "model"}]}]
+    ),
+    "a collector without a port": service(gateway={"tracing": {"endpoint": "collector"}}),
+    "a collector at an address of IPv6": service(gateway={"tracing": {"endpoint": "[::1]:4317"}}),
+    "a collector by URL": service(
+        gateway={"tracing": {"endpoint": "c:1", "httpEndpoint": "http://c:4318/"}}
+    ),
 }
 
 
@@ -255,6 +263,110 @@ INVALID: dict[str, tuple[Any, str]] = {
         'spec.servers[0].autoscaling.scaleToZero.holdTimeout: Invalid value: "10ms": must be at '
         "least 1s",
     ),
+    "more gateways than anybody needs": (
+        service(gateway={"replicas": 2_000_000_000}),
+        "spec.gateway.replicas: Invalid value: 2000000000: must be no more than 1000",
+    ),
+    "a header that is none": (
+        service(routes=[{"headers": [{"name": "a b"}], "backends": [{"server": "model"}]}]),
+        'spec.routes[0].headers[0].name: Invalid value: "a b": must be the name of a header',
+    ),
+    "a value that Envoy does not take": (
+        service(
+            routes=[{"headers": [{"name": "a", "value": "\0"}], "backends": [{"server": "model"}]}]
+        ),
+        'spec.routes[0].headers[0].value: Invalid value: "\\u0000": must not have control',
+    ),
+    "a model that Envoy does not take": (
+        service(routes=[{"models": ["a\0"], "backends": [{"server": "model"}]}]),
+        'spec.routes[0].models[0]: Invalid value: "a\\u0000": must not have control characters',
+    ),
+    "a cookie with an attribute": (
+        service(gateway={"loadBalancing": {"hash": [{"source": "Cookie", "name": "a;b"}]}}),
+        'spec.gateway.loadBalancing.hash[0].name: Invalid value: "a;b": must be the name',
+    ),
+    "a relative path": (
+        service(gateway={"healthCheck": {"path": "health"}}),
+        "spec.gateway.healthCheck.path: Invalid value: \"health\": must start with '/'",
+    ),
+    "a path with a header behind": (
+        service(gateway={"healthCheck": {"path": "/a b\r\nX: y"}}),
+        'spec.gateway.healthCheck.path: Invalid value: "/a b\\r\\nX: y": must start with',
+    ),
+    "a Secret above the namespace": (
+        service(auth={"apiKeys": {"secret": "../x"}}),
+        'spec.auth.apiKeys.secret: Invalid value: "../x": must consist of',
+    ),
+    "no name of a Secret": (
+        service(gateway={"tls": {"secret": "A B"}}),
+        'spec.gateway.tls.secret: Invalid value: "A B": must consist of',
+    ),
+    "no name of a ConfigMap": (
+        service(gateway={"staticConfig": {"name": "../x"}}),
+        'spec.gateway.staticConfig.name: Invalid value: "../x": must consist of',
+    ),
+    "keys in the path": (
+        service(auth={"apiKeys": {"secret": "s", "header": ":path"}}),
+        'spec.auth.apiKeys.header: Invalid value: ":path": must be the name of a header',
+    ),
+    "keys in a header of the gateway": (
+        service(auth={"apiKeys": {"secret": "s", "header": "X-Kilonova-Client"}}),
+        'spec.auth.apiKeys.header: Invalid value: "X-Kilonova-Client": has a meaning of its own',
+    ),
+    "keys in no header": (
+        service(auth={"apiKeys": {"secret": "s", "header": ""}}),
+        "spec.auth.apiKeys.header: Required value: name it, or leave it out for x-api-key",
+    ),
+    "keys of an issuer without a host": (
+        service(auth={"jwt": [{"name": "a", "issuer": "i", "jwksUri": "http://"}]}),
+        'spec.auth.jwt[0].jwksUri: Invalid value: "http://": must be a URL with a host',
+    ),
+    "keys of an issuer at an impossible port": (
+        service(auth={"jwt": [{"name": "a", "issuer": "i", "jwksUri": "https://x:99999/k"}]}),
+        'spec.auth.jwt[0].jwksUri: Invalid value: "https://x:99999/k": must be a URL with a host',
+    ),
+    "keys of an issuer with a space": (
+        service(auth={"jwt": [{"name": "a", "issuer": "i", "jwksUri": "https://exa mple/k"}]}),
+        'spec.auth.jwt[0].jwksUri: Invalid value: "https://exa mple/k": must be a URL',
+    ),
+    "no claim": (
+        service(
+            auth={"jwt": [{"name": "a", "issuer": "i", "jwksUri": "http://x/k", "clientClaim": ""}]}
+        ),
+        "spec.auth.jwt[0].clientClaim: Required value: name it, or leave it out for sub",
+    ),
+    "a collector at an impossible port": (
+        service(gateway={"tracing": {"endpoint": "x:99999"}}),
+        'spec.gateway.tracing.endpoint: Invalid value: "x:99999": must be HOST:PORT',
+    ),
+    "requests of a size that no number has": (
+        service(limits={"maxBodyBytes": 2**63 - 1}),
+        "spec.limits.maxBodyBytes: Invalid value: 9223372036854775807: must be no more than 1 TiB",
+    ),
+    "what Triton does not speak": (
+        service({**V2, "protocol": "OpenAI"}),
+        'spec.servers[0].protocol: Invalid value: "OpenAI": is not what tritonserver speaks',
+    ),
+    "models instead of the image": (
+        service({**V2, "modelRepository": {"mountPath": "/", "directory": {"path": "/m"}}}),
+        'spec.servers[0].modelRepository.mountPath: Invalid value: "/": would hide the files',
+    ),
+    "a folder above the volume": (
+        service(
+            {
+                **V2,
+                "modelRepository": {
+                    "persistentVolumeClaim": {"claimName": "c", "subPath": "../../etc"}
+                },
+            }
+        ),
+        "spec.servers[0].modelRepository.persistentVolumeClaim.subPath: Invalid value: "
+        '"../../etc": must be relative to the volume',
+    ),
+    "a bound that is excluded": (
+        service(autoscaled(demand={"utilization": 0})),
+        "spec.servers[0].autoscaling.demand.utilization: Invalid value: 0: Expected `float` > 0.0",
+    ),
 }
 
 
@@ -305,4 +417,5 @@ def test_service_that_was_admitted_may_be_changed_elsewhere_and_deleted() -> Non
 
 def test_what_violates_the_schema_is_reported_once() -> None:
     [error] = validate_service(service({"name": "m", "ports": {"http": "many"}})).errors
-    assert "ports.http" in error.message
+    assert error.field == "spec.servers[0].ports.http"
+    assert error.message == 'Invalid value: "many": Expected `int`, got `str`'

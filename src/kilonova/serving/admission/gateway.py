@@ -7,11 +7,17 @@ from kilonova.kube.admission import FieldError
 from kilonova.kube.admission.field_errors import forbidden, invalid_value, required
 from kilonova.kube.admission.syntax import check_dns_subdomain
 
+MAX_REPLICAS = 1000
+"""Of gateways; more are a mistake, and would take all that the cluster has."""
+
 
 def validate_gateway(spec: InferenceServiceSpec, path: str) -> Iterator[FieldError]:
     """Errors of the gateway at a path."""
     gateway = spec.gateway
     yield from _validate_ports(spec, path)
+    if gateway.replicas > MAX_REPLICAS:
+        rule = f"must be no more than {MAX_REPLICAS}"
+        yield invalid_value(f"{path}.replicas", gateway.replicas, rule)
     if gateway.ingress is not None:
         host = gateway.ingress.host
         if problem := check_dns_subdomain(host.removeprefix("*.")):

@@ -31,6 +31,9 @@ def validate_group(group: ServerGroup, path: str, service: str) -> Iterator[Fiel
     elif group.runtime == "Custom" and not _find_image(group):
         rule = "set the image of the server, or a runtime that has one: ModelServer, Triton"
         yield required(f"{path}.image", rule)
+    if group.runtime == "Triton" and group.protocol == "OpenAI":
+        rule = "is not what tritonserver speaks: use V2, or the runtime Custom with a command"
+        yield invalid_value(f"{path}.protocol", group.protocol, rule)
     if group.autoscaling is not None:
         yield from _validate_autoscaling(group.autoscaling, f"{path}.autoscaling")
     yield from _validate_repository(group, path)
@@ -127,6 +130,9 @@ def _validate_autoscaling(autoscaling: Autoscaling, path: str) -> Iterator[Field
 
 def _validate_repository(group: ServerGroup, path: str) -> Iterator[FieldError]:
     repository = group.model_repository
+    if repository is not None and not repository.mount_path.strip("/"):
+        rule = "would hide the files of the image: use a folder, such as /models"
+        yield invalid_value(f"{path}.modelRepository.mountPath", repository.mount_path, rule)
     if repository is not None and repository.object_store is not None:
         url = repository.object_store.url
         try:

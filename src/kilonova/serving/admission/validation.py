@@ -1,6 +1,8 @@
 """Validation of InferenceServices beyond their schema. Pure."""
 
+import re
 from collections.abc import Iterator
+from typing import Any
 
 import msgspec
 
@@ -13,6 +15,7 @@ from kilonova.serving.admission.access import validate_access
 from kilonova.serving.admission.durations import validate_durations
 from kilonova.serving.admission.gateway import validate_gateway
 from kilonova.serving.admission.groups import validate_group
+from kilonova.serving.admission.texts import validate_texts
 
 _NAME = "metadata.name"
 
@@ -31,10 +34,21 @@ def validate_service(obj: JsonObject, old: JsonObject | None = None) -> Validati
     try:
         service = msgspec.convert({**obj, "metadata": metadata}, InferenceService)
     except msgspec.ValidationError as error:
-        # Those that violate the schema do not get here as a rule.
-        return ValidationResult((invalid_value("", str(obj.get("kind", "")), str(error)),))
+        # What violates the schema does not get here as a rule; bounds that are excluded do.
+        return ValidationResult((_describe(error, obj),))
     errors = [*_validate_name(service.metadata.name), *_list_errors(service)]
     return ValidationResult(tuple(errors), tuple(_list_warnings(service.spec)))
+
+
+def _describe(error: msgspec.ValidationError, obj: JsonObject) -> FieldError:
+    rule, _, path = str(error).partition(" - at `$.")
+    field = path.rstrip("`")
+    if not field:
+        return invalid_value("", str(obj.get("kind", "")), rule)
+    value: Any = obj
+    for step in re.findall(r"[^.\[\]]+", field):
+        value = value[int(step) if step.isdecimal() else step]
+    return invalid_value(field, value, rule)
 
 
 def _list_errors(service: InferenceService) -> Iterator[FieldError]:
@@ -44,6 +58,7 @@ def _list_errors(service: InferenceService) -> Iterator[FieldError]:
     yield from validate_gateway(spec, "spec.gateway")
     yield from validate_access(spec, "spec")
     yield from validate_durations(spec)
+    yield from validate_texts(spec)
 
 
 def _validate_name(name: str) -> Iterator[FieldError]:

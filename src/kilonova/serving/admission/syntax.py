@@ -1,0 +1,79 @@
+"""Syntax of what goes into the configuration of Envoy and into pods: each check returns why a text
+is invalid, or None. Pure.
+
+Envoy rejects most of it, too: but then all of the configuration, and what it had stays in use.
+"""
+
+import re
+from urllib.parse import urlsplit
+
+_is_token = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+").fullmatch
+_has_control = re.compile(r"[\x00-\x1f\x7f]").search
+_has_space = re.compile(r"[\x00-\x20\x7f]").search
+_is_port = re.compile(r"[0-9]{1,5}").fullmatch
+_FRAMING = frozenset(
+    {"connection", "content-length", "content-type", "host", "te", "transfer-encoding", "upgrade"}
+)
+_OWN_PREFIX = "x-kilonova-"
+_MAX_PORT = 65535
+
+
+def check_header_name(name: str) -> str | None:
+    """The name of a header, or `:authority`."""
+    if _is_token(name) or name == ":authority":
+        return None
+    return "must be the name of a header, such as x-session: letters, digits and '-'"
+
+
+def check_key_header(name: str) -> str | None:
+    """The name of a header that clients send a secret in, and that servers do not get."""
+    if not _is_token(name):
+        return "must be the name of a header, such as x-api-key: letters, digits and '-'"
+    lower = name.lower()
+    if lower in _FRAMING or lower.startswith(_OWN_PREFIX):
+        return "has a meaning of its own: choose another header, such as x-api-key"
+    return None
+
+
+def check_printable(text: str) -> str | None:
+    """A text without control characters."""
+    return "must not have control characters" if _has_control(text) else None
+
+
+def check_path(path: str) -> str | None:
+    """The path of a request."""
+    if path.startswith("/") and not _has_space(path):
+        return None
+    return "must start with '/' and have no spaces, such as /health"
+
+
+def check_url(url: str) -> str | None:
+    """`http://HOST[:PORT]/PATH`, or https."""
+    problem = "must be a URL with a host, such as https://issuer.example.com/keys"
+    if _has_space(url):
+        return problem
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError as error:
+        return f"{problem} ({error})"
+    return None if parts.hostname and port != 0 else problem
+
+
+def check_endpoint(endpoint: str) -> str | None:
+    """`HOST:PORT`, with or without a scheme or a port."""
+    address = endpoint.rpartition("//")[2].rstrip("/")
+    host, colon, port = address.rpartition(":")
+    if not colon or address.endswith("]"):
+        host, port = address, "1"
+    is_port = _is_port(port) and 0 < int(port) <= _MAX_PORT
+    if host and is_port and "/" not in host and not _has_space(address):
+        return None
+    return "must be HOST:PORT, such as collector.monitoring:4317"
+
+
+def check_sub_path(path: str) -> str | None:
+    """A folder in a volume."""
+    if path.startswith("/") or ".." in path.split("/"):
+        return "must be relative to the volume, and have no '..'"
+    return None
