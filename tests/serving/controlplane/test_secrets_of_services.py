@@ -61,6 +61,19 @@ async def test_invalid_key_of_one_client_is_left_out_and_reported() -> None:
         assert "bob-key" not in problem
 
 
+async def test_name_that_no_secret_has_closes_one_gateway_and_stops_nothing() -> None:
+    """A service that was not validated must not disturb the others."""
+    async with control_plane_cluster(running=False) as cluster:
+        secrets = ReferencedSecrets(cluster.client, lambda _: None, poll_seconds=0.1)
+        await cluster.create_secret("one", {"a": "1"})
+        names = frozenset({"one", "../x"})
+        secrets.refer(KEY, names)
+        await secrets.read_due()
+        found = secrets.refer(KEY, names)
+        assert found["one"] == encode_data({"a": "1"})
+        assert str(found["../x"]).startswith("cannot exist: its name must consist of lower case")
+
+
 async def test_only_referenced_secrets_are_read() -> None:
     async with control_plane_cluster(running=False) as cluster:
         changed: list[tuple[str, str]] = []

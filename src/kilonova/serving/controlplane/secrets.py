@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from kilonova.kube import Backoff, Client, Forbidden, Key, KubeError, NotFound
+from kilonova.kube.admission.syntax import check_dns_subdomain
 from kilonova.kube.observability.structured_logging import get_logger
 from kilonova.serving.controlplane.references import SecretData
 from kilonova.serving.gateway.model import ServiceKey
@@ -93,17 +94,7 @@ class ReferencedSecrets:
             await self._read(key)
 
     async def _read(self, key: Key) -> None:
-        content: SecretData | str | None
-        try:
-            content = (await self._client.get(SECRETS, key[1], key[0])).data
-        except NotFound:
-            content = "does not exist"
-        except Forbidden as error:
-            content = f"cannot be read: {error}"
-        except KubeError as error:
-            # What was read before stays in use; without it the gateway keeps what it has.
-            _log.warning("Secret not read", secret="/".join(key), error=str(error))
-            content = None
+        content = await self._get(key)
         reference = self._references.get(key)
         if reference is None:
             return
@@ -112,6 +103,22 @@ class ReferencedSecrets:
             reference.content = content
             for service in list(reference.services):
                 self._on_change(service)
+
+    async def _get(self, key: Key) -> SecretData | str | None:
+        """The data of a Secret, why there is none, or None if that is not known."""
+        namespace, name = key
+        if problem := check_dns_subdomain(name):
+            return f"cannot exist: its name {problem}"
+        try:
+            return (await self._client.get(SECRETS, name, namespace)).data
+        except NotFound:
+            return "does not exist"
+        except Forbidden as error:
+            return f"cannot be read: {error}"
+        except KubeError as error:
+            # What was read before stays in use; without it the gateway keeps what it has.
+            _log.warning("Secret not read", secret="/".join(key), error=str(error))
+            return None
 
     def _schedule(self, reference: _Reference, *, is_known: bool) -> None:
         reference.failures = 0 if is_known else reference.failures + 1
