@@ -113,11 +113,11 @@ def _settings_for(context: EmbeddedContext) -> ServingSettings:
     )
 
 
-def choose_ports(folder: Path | None) -> tuple[int, int]:
+def choose_ports(folder: Path | None, candidates: range = _PORTS) -> tuple[int, int]:
     """Two free ports: those that the cluster had before, if they are still free. Its gateways
     outlive Kilonova, and go on with the same control plane after a restart."""
     file = None if folder is None else folder / _PORTS_FILE
-    free = _list_free([*_read_ports(file), *_PORTS], 2)
+    free = _list_free([*(each for each in _read_ports(file) if each in candidates), *candidates], 2)
     if file is not None:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(" ".join(map(str, free)))
@@ -127,9 +127,9 @@ def choose_ports(folder: Path | None) -> tuple[int, int]:
 def _read_ports(file: Path | None) -> list[int]:
     try:
         words = [] if file is None else file.read_text().split()
-    except FileNotFoundError:
+    except (FileNotFoundError, UnicodeDecodeError):
         return []
-    return [int(each) for each in words if each.isdigit() and int(each) in _PORTS]
+    return [int(each) for each in words if each.isdigit()]
 
 
 def _list_free(ports: Iterable[int], count: int) -> list[int]:
@@ -139,7 +139,7 @@ def _list_free(ports: Iterable[int], count: int) -> list[int]:
             found.append(port)
         if len(found) == count:
             return found
-    raise OSError(errno.EADDRINUSE, f"no ports of {_PORTS.start} to {_PORTS.stop - 1} are free")
+    raise OSError(errno.EADDRINUSE, f"no two ports from {_PORTS.start} on are free")
 
 
 def _is_free(port: int) -> bool:
