@@ -319,6 +319,19 @@ async def test_load_balancer_gets_its_address_once_it_listens(
     await wait_for_condition(so, within=20)
 
 
+async def test_address_is_left_to_pods_that_listen_there(service_cluster: ServiceCluster) -> None:
+    at = service_cluster
+    body = service_object("web", {"port": 8004}, type="LoadBalancer", clusterIP=new_cluster_ip())
+    body["metadata"]["annotations"] = {"kilonova.dev/host-listener": "pod"}
+    made = await at.client.create(SERVICES, body, "default")
+    assert not await balanced(at, "web")
+    # It has its address when there is a pod that listens.
+    await at.client.create(SLICES, slice_object("web", new_address()), "default")
+    await wait_for_condition(lambda: balanced(at, "web"), within=20)
+    with pytest.raises(ConnectionRefusedError):
+        await call(mirror(made), 8004)
+
+
 async def test_load_balancer_of_another_class_is_left_alone(
     service_cluster: ServiceCluster,
 ) -> None:
