@@ -1,6 +1,7 @@
 /** Sections of an object's details, as components describe them. */
 import type { JSX } from "preact";
 import { tableHref } from "../app/links";
+import { narrow } from "../app/media";
 import { ChartRow } from "../charts/charts";
 import { kindOfTable, sectionsOf } from "../data/description";
 import type { Column, Entries, Related, Section as SectionDescription } from "../data/description-types";
@@ -105,6 +106,7 @@ function RelatedRows({ table, row, section }: { table: string; row: DescribedRow
   const found: DescribedRow[] = [];
   for (const each of tableNamed(section.table).all.values())
     if (fieldValue(each, section.by) === wanted) found.push(each);
+  const columns = shownColumns(section.columns);
   if (found.length === 0)
     return (
       <Section title={section.title}>
@@ -114,11 +116,11 @@ function RelatedRows({ table, row, section }: { table: string; row: DescribedRow
   return (
     <Section title={section.title} aside={number(found.length)}>
       <table class="plain">
-        <Header columns={section.columns} />
+        <Header columns={columns} />
         <tbody>
           {found.slice(0, MAX_RELATED).map((each) => (
             <tr key={each.id}>
-              {section.columns.map((column, at) => (
+              {columns.map((column, at) => (
                 <td key={column.field} class={isNumeric(column.format) ? "num" : undefined}>
                   {at === 0 ? (
                     <RowLink row={each} column={column} href={tableHref(section.table, each.id)} />
@@ -139,14 +141,15 @@ function RelatedRows({ table, row, section }: { table: string; row: DescribedRow
 function EntryRows({ row, section }: { row: DescribedRow; section: Entries }): JSX.Element | null {
   const entries = (fieldValue(row, section.field) ?? []) as Record<string, unknown>[];
   if (entries.length === 0) return null;
+  const columns = shownColumns(section.columns);
   return (
     <Section title={section.title} aside={number(entries.length)}>
       <table class="plain">
-        <Header columns={section.columns} />
+        <Header columns={columns} />
         <tbody>
           {entries.map((entry, at) => (
             <tr key={at}>
-              {section.columns.map((column) => (
+              {columns.map((column) => (
                 <td key={column.field} class={isNumeric(column.format) ? "num" : undefined}>
                   <Cell row={{ ...entry, id: String(at) }} column={column} />
                 </td>
@@ -157,6 +160,11 @@ function EntryRows({ row, section }: { row: DescribedRow; section: Entries }): J
       </table>
     </Section>
   );
+}
+
+/** Those that there is room for. */
+function shownColumns(columns: readonly Column[]): readonly Column[] {
+  return narrow.value ? columns.filter((column) => column.shown === "always") : columns;
 }
 
 function Header({ columns }: { columns: readonly Column[] }): JSX.Element {
