@@ -78,16 +78,50 @@ def test_figures_of_groups_are_added_and_the_greatest_time_counts() -> None:
 
 def test_unmeasured_figure_is_left_out_and_not_zero() -> None:
     row = to_wire(service_row(read_service({"ready": 0, "replicas": 0, "gateways": 0})))
-    assert row == {"id": "team/chat", "phase": "Pending", "desiredGateways": 1}
+    assert row == {
+        "id": "team/chat",
+        "phase": "Pending",
+        "desiredGateways": 1,
+        "workload": "InferenceService.serving.kilonova.dev/team/chat",
+    }
+
+
+def test_traced_requests_are_named_with_their_model() -> None:
+    known = {"traceId": "a" * 32, "time": "2026-01-01T00:00:00.5Z", "duration": 12.5}
+    traces = [
+        {**known, "request": "gRPC ModelInfer", "model": "add", "status": "OK", "group": "llm"},
+        {**known, "request": "POST /v2/models/add/infer", "model": "add", "firstByte": 3.0},
+    ]
+    first, second = to_wire(service_row(read_service({**BUSY, "traces": traces})))["traces"]
+    assert first == {
+        "traceId": "a" * 32,
+        "request": "gRPC ModelInfer (add)",
+        "status": "OK",
+        "group": "llm",
+        "duration": 12.5,
+        "ended": 1767225600.5,
+    }
+    assert (second["request"], second["status"]) == ("POST /v2/models/add/infer", "No answer")
+    assert second["firstByte"] == 3.0
 
 
 def test_series_have_only_what_was_measured() -> None:
-    (series,) = CONTRIBUTION.series
-    measured = {each.series: each for each in series.measure(read_service(BUSY))}
+    measured = {
+        each.series: each
+        for series in CONTRIBUTION.series
+        for each in series.measure(read_service(BUSY))
+    }
     assert measured["serving-in-flight"].value == 18
     assert measured["serving-held"].value == 0
     assert "serving-tokens" not in measured
     assert {each.key for each in measured.values()} == {"team/chat"}
+
+
+def test_latency_without_requests_is_unknown_and_not_zero() -> None:
+    sums, times = CONTRIBUTION.series
+    assert (sums.reduce, times.reduce) == ("sum", "mean")
+    assert set(sums.names) & {"serving-requests", "serving-held"}
+    assert set(times.names) & {"serving-latency-p95", "serving-time-to-first-token"}
 
 
 def test_deleted_service_is_terminating() -> None:

@@ -128,6 +128,8 @@ def test_service_is_listed_shown_and_explained(serve: Run, cluster: Api, manifes
     scaling = {"name": "a", "desired": 2, "mode": "Demand", "message": "9 in flight"}
     load = {"inFlight": 9, "requestsPerSecond": 12.5, "latencyP95": 31.0}
     servers = [{"name": "a", "desired": 2, "replicas": 2, "ready": 1, "message": "b is starting"}]
+    traced = {"traceId": "a" * 32, "time": "2026-11-19T15:00:00Z", "duration": 1741.0}
+    traced |= {"request": "gRPC ModelInfer", "status": "UNAVAILABLE", "serverTime": 3.25}
     write_status(
         cluster,
         phase="Ready",
@@ -135,6 +137,7 @@ def test_service_is_listed_shown_and_explained(serve: Run, cluster: Api, manifes
         replicas=2,
         servers=servers,
         scaling=[{**scaling, "load": load}],
+        traces=[traced],
         url="http://h:8000",
     )
     header, row = (line.split() for line in serve("list").out.splitlines())
@@ -151,7 +154,13 @@ def test_service_is_listed_shown_and_explained(serve: Run, cluster: Api, manifes
     assert json.loads(serve("why", "web", "-o", "json").out)["groups"][0]["waitsFor"] == (
         "b is starting"
     )
-    assert "HTTP      http://h:8000" in serve("show", "web").out
+    shown = serve("show", "web").out
+    assert "HTTP      http://h:8000" in shown
+    (line,) = (line for line in shown.splitlines() if "gRPC ModelInfer" in line)
+    assert line.split() == [
+        *("gRPC", "ModelInfer", "-", "UNAVAILABLE", "1741", "-", "3.25"),
+        *("2026-11-19T15:00:00Z", "a" * 32),
+    ]
     assert json.loads(serve("show", "web", "-o", "json").out)["status"]["phase"] == "Ready"
 
 

@@ -1,6 +1,7 @@
 """The page of inference services: who is served, how fast, and why there are so many servers."""
 
 from collections.abc import Iterator
+from typing import Literal
 
 from kilonova.api.serving import InferenceService
 from kilonova.component.console import (
@@ -30,7 +31,7 @@ from kilonova.serving.resources import INFERENCE_SERVICES
 
 SERVICES = Table("inference-services", INFERENCE_SERVICES, service_row)
 
-_SERIES = {
+_SUMS = {
     "serving-servers-ready": "ready",
     "serving-servers": "replicas",
     "serving-requests": "requests",
@@ -40,6 +41,10 @@ _SERIES = {
     "serving-in-flight": "in_flight",
     "serving-queued": "queued",
     "serving-held": "held",
+}
+"""Series that are 0 without a value, and the figure of a row that each of them follows."""
+
+_TIMES = {
     "serving-latency-p50": "latency_p50",
     "serving-latency-p95": "latency_p95",
     "serving-latency-p99": "latency_p99",
@@ -47,7 +52,7 @@ _SERIES = {
     "serving-compute-time": "compute_time",
     "serving-time-to-first-token": "time_to_first_token",
 }
-"""Series, and the figure of a row that each of them follows."""
+"""Series that are unknown without a value: without requests there is no latency."""
 
 _PHASES: dict[str, Tone] = {
     "Pending": "wait",
@@ -58,13 +63,17 @@ _PHASES: dict[str, Tone] = {
     "Terminating": "idle",
 }
 _PHASE = Column(
-    field="phase", title="Phase", format="state", tones=_PHASES, filter=True, width="110px"
+    field="phase", title="Phase", format="state", tones=_PHASES, filter=True, width="104px"
 )
 
 
-def _number(field: str, title: str, *, shown_on_phones: bool = True) -> Column:
-    shown = "always" if shown_on_phones else "wide"
-    return Column(field=field, title=title, format="number", width="100px", shown=shown)
+def _number(
+    field: str,
+    title: str,
+    width: int = 80,
+    shown: Literal["always", "wide", "full"] = "always",
+) -> Column:
+    return Column(field=field, title=title, format="number", width=f"{width}px", shown=shown)
 
 
 _PAGE = Page(
@@ -82,18 +91,17 @@ _PAGE = Page(
     ),
     columns=(
         Column(field="name", title="Name"),
-        Column(field="namespace", title="Namespace", filter=True, shown="full", width="140px"),
+        Column(field="namespace", title="Namespace", filter=True, shown="full", width="110px"),
         _PHASE,
-        _number("ready", "Ready"),
-        _number("replicas", "Servers", shown_on_phones=False),
-        _number("requests", "Requests/s"),
-        _number("latencyP95", "p95 ms"),
-        _number("inFlight", "In flight", shown_on_phones=False),
-        _number("held", "Held", shown_on_phones=False),
-        _number("rejected", "Rejected/s", shown_on_phones=False),
-        _number("tokens", "Tokens/s", shown_on_phones=False),
+        _number("ready", "Ready", 60),
+        _number("replicas", "Servers", 66, "full"),
+        _number("requests", "Requests/s", 90),
+        _number("latencyP95", "p95 ms", 66, "wide"),
+        _number("inFlight", "In flight", 70, "full"),
+        _number("held", "Held", 52, "full"),
+        _number("tokens", "Tokens/s", 74, "full"),
         Column(field="problem", title="Problem", shown="full"),
-        Column(field="created", title="Age", format="age", shown="full", width="80px"),
+        Column(field="created", title="Age", format="age", shown="full", width="60px"),
     ),
     state=_PHASE,
     sections=(
@@ -166,11 +174,11 @@ _PAGE = Page(
                 Column(field="name", title="Group"),
                 _number("ready", "Ready"),
                 _number("desired", "Desired"),
-                _number("draining", "Draining"),
+                _number("draining", "Draining", shown="wide"),
                 _number("inFlight", "In flight"),
-                _number("queued", "Queued"),
-                _number("held", "Held"),
-                Column(field="mode", title="Decided by"),
+                _number("queued", "Queued", shown="wide"),
+                _number("held", "Held", shown="wide"),
+                Column(field="mode", title="Decided by", shown="wide"),
                 Column(field="decision", title="Why"),
                 Column(field="problem", title="Waits for"),
             ),
@@ -186,11 +194,24 @@ _PAGE = Page(
                 Column(field="problem", title="Problem"),
             ),
         ),
+        Entries(
+            "Traced requests",
+            "traces",
+            (
+                Column(field="request", title="Request"),
+                Column(field="status", title="Status"),
+                _number("duration", "ms"),
+                _number("firstByte", "First byte", shown="wide"),
+                _number("serverTime", "Server", shown="wide"),
+                Column(field="ended", title="Ended", format="age", shown="wide"),
+                Column(field="traceId", title="Trace", format="code"),
+            ),
+        ),
         Related(
             title="Pods",
             table="pods",
             by="workload",
-            equals="object",
+            equals="workload",
             columns=(
                 Column(field="name", title="Pod", link="pods"),
                 Column(field="state", title="State"),
@@ -221,8 +242,16 @@ async def _set_paused(request: ActionRequest, *, paused: bool) -> None:
 
 
 def _measure(service: InferenceService) -> Iterator[Measurement]:
+    yield from _measure_fields(service, _SUMS)
+
+
+def _measure_times(service: InferenceService) -> Iterator[Measurement]:
+    yield from _measure_fields(service, _TIMES)
+
+
+def _measure_fields(service: InferenceService, fields: dict[str, str]) -> Iterator[Measurement]:
     row = service_row(service)
-    for series, field in _SERIES.items():
+    for series, field in fields.items():
         value = getattr(row, field)
         if value is not None:
             yield Measurement(series, value, row.id)
@@ -232,7 +261,12 @@ CONTRIBUTION = ConsoleContribution(
     component="serving",
     tables=(SERVICES,),
     pages=(_PAGE,),
-    series=(Series(names=tuple(_SERIES), table="inference-services", measure=_measure),),
+    series=(
+        Series(names=tuple(_SUMS), table="inference-services", measure=_measure),
+        Series(
+            names=tuple(_TIMES), table="inference-services", measure=_measure_times, reduce="mean"
+        ),
+    ),
     actions=(
         Action(
             name="pause",

@@ -5,9 +5,11 @@ from typing import TypeVar
 
 import msgspec
 
-from kilonova.api.serving import GroupLoad, InferenceService, ScalingStatus
+from kilonova.api.serving import GroupLoad, InferenceService, ScalingStatus, TracedRequest
+from kilonova.api.workload_owner import Owned, find_workload
 from kilonova.component.console import Row
 from kilonova.component.console.values import ConditionRow, condition_rows, parse_timestamp
+from kilonova.serving.builders.identity import SERVICE_KIND
 
 T = TypeVar("T", int, float)
 
@@ -41,6 +43,22 @@ class ModelRow(
     copies: int = 0
     loading: int = 0
     problem: str = ""
+
+
+class TraceRow(
+    msgspec.Struct, frozen=True, gc=False, rename="camel", omit_defaults=True, kw_only=True
+):
+    """A traced request."""
+
+    trace_id: str
+    request: str
+    """What was asked for, and of which model."""
+    status: str = ""
+    group: str = ""
+    duration: float
+    first_byte: float | None = None
+    server_time: float | None = None
+    ended: float | None = None
 
 
 class InferenceServiceRow(
@@ -78,8 +96,11 @@ class InferenceServiceRow(
     """Why it is not ready."""
     groups: tuple[ServerGroupRow, ...] = ()
     models: tuple[ModelRow, ...] = ()
+    traces: tuple[TraceRow, ...] = ()
     conditions: tuple[ConditionRow, ...] = ()
     created: float | None = None
+    workload: str = ""
+    """What its pods name as their workload."""
 
 
 def service_row(service: InferenceService) -> InferenceServiceRow:
@@ -115,8 +136,10 @@ def service_row(service: InferenceService) -> InferenceServiceRow:
         problem=_find_problem(service),
         groups=tuple(_list_groups(service)),
         models=tuple(_list_models(service)),
+        traces=tuple(_list_traces(service)),
         conditions=condition_rows(status.conditions),
         created=parse_timestamp(metadata.creation_timestamp),
+        workload=find_workload(Owned.from_metadata(SERVICE_KIND, metadata)).id,
     )
 
 
@@ -149,6 +172,25 @@ def _list_models(service: InferenceService) -> Iterator[ModelRow]:
                 loading=model.loading,
                 problem=model.message,
             )
+
+
+def _list_traces(service: InferenceService) -> Iterator[TraceRow]:
+    for each in service.status.traces:
+        yield TraceRow(
+            trace_id=each.trace_id,
+            request=_name_request(each),
+            status=each.status or "No answer",
+            group=each.group,
+            duration=each.duration,
+            first_byte=each.first_byte,
+            server_time=each.server_time,
+            ended=parse_timestamp(each.time),
+        )
+
+
+def _name_request(traced: TracedRequest) -> str:
+    is_said = not traced.model or f"/{traced.model}" in traced.request
+    return traced.request if is_said else f"{traced.request} ({traced.model})"
 
 
 def _find_problem(service: InferenceService) -> str:

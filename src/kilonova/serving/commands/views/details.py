@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from kilonova.api.serving import InferenceService, names
 from kilonova.component.command.output.formats import format_table
+from kilonova.component.command.output.terminal_text import strip_control_characters
 from kilonova.serving.commands.apply.client_examples import list_examples
 from kilonova.serving.resources import Pod
 
@@ -14,6 +15,7 @@ def format_details(service: InferenceService, pods: Sequence[Pod]) -> str:
         "\n".join(_list_head(service)),
         _format_groups(service),
         _format_models(service),
+        _format_traces(service),
         _format_pods(pods),
         "\n".join(("Call it:", *(f"  {each}" for each in list_examples(service)))),
     )
@@ -65,6 +67,29 @@ def _format_models(service: InferenceService) -> str:
     ]
     header = ("MODEL", "GROUP", "LOADED", "LOADING", "PROBLEM")
     return format_table(header, rows) if rows else ""
+
+
+def _format_traces(service: InferenceService) -> str:
+    """The slowest and the failed requests of those that are traced, in milliseconds."""
+    rows = [
+        (
+            strip_control_characters(each.request),
+            strip_control_characters(each.model) or "-",
+            each.status or "no answer",
+            f"{each.duration:.4g}",
+            _format_time(each.first_byte),
+            _format_time(each.server_time),
+            each.time,
+            each.trace_id,
+        )
+        for each in service.status.traces
+    ]
+    header = ("REQUEST", "MODEL", "STATUS", "MS", "FIRST BYTE", "SERVER", "ENDED", "TRACE")
+    return format_table(header, rows) if rows else ""
+
+
+def _format_time(milliseconds: float | None) -> str:
+    return "-" if milliseconds is None else f"{milliseconds:.4g}"
 
 
 def _format_pods(pods: Sequence[Pod]) -> str:
