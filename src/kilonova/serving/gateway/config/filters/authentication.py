@@ -31,6 +31,7 @@ def build_authentication_filters(inputs: GatewayInputs) -> Iterator[EnvoyResourc
         settings: dict[str, LuaValue] = {
             "header": auth.api_keys.header.lower(),
             "credential": "API key or token" if auth.jwt else "API key",
+            "tokens": bool(auth.jwt),
         }
         yield build_lua_filter("api_keys", settings, libraries=("sha256",))
 

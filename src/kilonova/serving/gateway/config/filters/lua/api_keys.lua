@@ -32,7 +32,7 @@ local function refuse(handle, message)
 end
 
 function envoy_on_request(handle)
-  if handle:streamInfo():dynamicMetadata():get("envoy.filters.http.jwt_authn") then
+  if SETTINGS.tokens and handle:streamInfo():dynamicMetadata():get("envoy.filters.http.jwt_authn") then
     return -- a valid token
   end
   local headers = handle:headers()
