@@ -30,7 +30,7 @@ _INFO = BenchmarkInfo(
     (
         "The peer of gateways is the same Envoy with the configuration of SuperSONIC's chart; of "
         "the replay, KEDA and a HorizontalPodAutoscaler in the same simulation. All Envoys have "
-        "one worker thread. CPU time is that of the best of several runs, in turn with the peer.",
+        "one worker thread. CPU time and latency are medians of runs in turn with the peer.",
     ),
 )
 

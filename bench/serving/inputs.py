@@ -7,9 +7,9 @@ from dataclasses import dataclass
 class Inputs:
     """Durations and counts. The targets are for these values."""
 
-    rounds: int = 4
+    rounds: int = 6
     """Times that each gateway is measured, in turn with the others."""
-    load_seconds: int = 2
+    load_seconds: int = 1
     """Of one measurement of a gateway."""
     kill_clients: int = 8
     kill_seconds: int = 6

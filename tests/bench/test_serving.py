@@ -15,7 +15,7 @@ from kilonova.serving.loadtest.recorder import Sample
 def test_gateways_are_measured_beside_supersonic(tmp_path: Path) -> None:
     rows = measure(tmp_path, "proxy", "kill")
     cpu = [row for row in rows.values() if row["title"].endswith("CPU of the gateway")]
-    assert len(cpu) == 8
+    assert len(cpu) == 10
     assert all(row["ours"] > 0 and row["peer"] > 0 for row in cpu)
     assert rows["kill -9 of one of two servers: failed requests"]["ours"] == 0
     assert rows["kill -9 of one of two servers: failed requests"]["peer"] > 0
