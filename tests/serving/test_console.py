@@ -81,6 +81,9 @@ def test_unmeasured_figure_is_left_out_and_not_zero() -> None:
     assert row == {
         "id": "team/chat",
         "phase": "Pending",
+        "ready": 0,
+        "replicas": 0,
+        "gateways": 0,
         "desiredGateways": 1,
         "workload": "InferenceService.serving.kilonova.dev/team/chat",
     }

@@ -20,8 +20,8 @@ class ServerGroupRow(
     """A group of servers."""
 
     name: str
-    ready: int = 0
-    desired: int = 0
+    ready: int
+    desired: int
     draining: int = 0
     updated: int = 0
     mode: str = ""
@@ -40,7 +40,7 @@ class ModelRow(
 
     model: str
     group: str
-    copies: int = 0
+    copies: int
     loading: int = 0
     problem: str = ""
 
@@ -68,10 +68,10 @@ class InferenceServiceRow(
     measured is left out."""
 
     phase: str
-    ready: int = 0
-    replicas: int = 0
-    gateways: int = 0
-    desired_gateways: int = 0
+    ready: int
+    replicas: int
+    gateways: int
+    desired_gateways: int
     url: str = ""
     grpc_address: str = ""
     service_address: str = ""
