@@ -68,6 +68,7 @@ def status_of(
     closed: bool = False,
     settings: ServingSettings = SETTINGS,
     group: Any = None,
+    has_service: bool = True,
     found: Service | None = None,
     **spec: Any,
 ) -> InferenceServiceStatus:
@@ -79,7 +80,7 @@ def status_of(
         "t",
         server_sets=[server_set(replicas)],
         pods=pods,
-        gateway_service=found or own_service(),
+        gateway_service=(found or own_service()) if has_service else None,
         gateway_problems=["auth: Secret keys does not exist"] if closed else [],
         is_gateway_closed=closed,
     )
@@ -104,6 +105,7 @@ ELASTIC = {
         (status_of(gateway()), "Pending", "False", "NoReadyServer"),
         (status_of(pod("a")), "Pending", "False", "GatewayNotReady"),
         (status_of(gateway(), pod("a")), "Ready", "True", "ServersReady"),
+        (status_of(gateway(), pod("a"), has_service=False), "Pending", "False", "ServiceMissing"),
         (status_of(gateway(), pod("a"), replicas=3), "Ready", "True", "ServersReady"),
         (status_of(gateway(), replicas=0, group=ELASTIC), "Idle", "True", "ScaledToZero"),
         (status_of(gateway(), replicas=0), "Idle", "False", "NoServers"),

@@ -60,6 +60,10 @@ def _judge_gateway(observed: ObservedService, ready: int) -> Condition:
     if not ready:
         text = _explain_gateways(observed) or f"no gateway of {wanted} is ready"
         return Condition(GATEWAY_READY, "False", "GatewayNotReady", text)
+    if observed.gateway_service is None:
+        name = names.build_gateway_service(observed.service.metadata.name)
+        text = f"Service {name} is missing: clients do not reach the gateways"
+        return Condition(GATEWAY_READY, "False", "ServiceMissing", text)
     return Condition(GATEWAY_READY, "True", "GatewayReady", f"{ready} of {wanted} gateways ready")
 
 
