@@ -33,6 +33,7 @@ class ScriptedLoad:
     figures: GroupSignals | None = field(default_factory=lambda: GroupSignals(in_flight=0))
     held: int = 0
     is_complete: bool = True
+    key: Key = KEY
     _listeners: list[Listener] = field(default_factory=list[Listener])
 
     def latest(self, key: Key) -> ServiceSignals | None:
@@ -50,7 +51,7 @@ class ScriptedLoad:
     def tell(self) -> None:
         """There are new figures, or a request is held."""
         for each in self._listeners:
-            each(KEY)
+            each(self.key)
 
     async def report(self) -> None:
         """Report every second, as the collector does."""
