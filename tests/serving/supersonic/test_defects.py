@@ -1,6 +1,8 @@
 """Defects of SuperSONIC's chart that ours does not have (specification §1.7); those of traffic are
 tested with gateway, limits and scaling."""
 
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +17,7 @@ envoy:
     jwt_remote_jwks_uri: https://issuer.example.org/keys
     audiences: [a, b]
 """
+PAGE = Path(__file__).parents[3] / "docs" / "serving" / "supersonic.md"
 STATIC = "load_from_configmap: true, configmap_name: mine"
 
 
@@ -111,3 +114,15 @@ def test_12_the_administration_of_envoy_is_no_port_of_the_service() -> None:
     assert {key: value for key, value in gateway.items() if key.endswith("Port")} == {
         "grpcPort": 8001
     }
+
+
+def test_the_page_names_tests_of_all_defects() -> None:
+    """A test that is renamed is renamed on the page."""
+    rows = re.findall(r"^\| ([0-9]+)\. .*$", PAGE.read_text(), re.MULTILINE)
+    assert rows == [str(number) for number in range(1, 13)]
+    cells = re.findall(r"\]\((\S+/tests/\S+\.py)\) ([^;|]+)", PAGE.read_text())
+    assert len(cells) >= len(rows)
+    for path, names in cells:
+        source = (PAGE.parent / path).read_text()
+        for name in re.findall(r"`(\w+)`", names):
+            assert f"def {name}(" in source, path
