@@ -131,8 +131,8 @@ _PAGE = Page(
                     "Latency at the gateway (ms)",
                     (
                         ChartLine("serving-latency-p50", "Median"),
-                        ChartLine("serving-latency-p95", "95th percentile"),
-                        ChartLine("serving-latency-p99", "99th percentile"),
+                        ChartLine("serving-latency-p95", "p95"),
+                        ChartLine("serving-latency-p99", "p99"),
                     ),
                 ),
                 TimeChart(
@@ -162,7 +162,7 @@ _PAGE = Page(
                 ),
                 TimeChart("Tokens per second", (ChartLine("serving-tokens", "Tokens"),)),
                 TimeChart(
-                    "Time to first token, 95th percentile (ms)",
+                    "Time to first token, p95 (ms)",
                     (ChartLine("serving-time-to-first-token", "First token"),),
                 ),
             )
