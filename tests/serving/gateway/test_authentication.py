@@ -6,14 +6,28 @@ import aiohttp
 import grpc
 from msgspec.structs import replace
 
-from kilonova.api.serving import ApiKeys, Auth, InferenceServiceSpec, JwtProvider, SecretKey
+from kilonova.api.serving import (
+    ApiKeys,
+    Auth,
+    HeaderMatch,
+    InferenceServiceSpec,
+    JwtProvider,
+    Route,
+    RouteBackend,
+    SecretKey,
+)
 from kilonova.serving.gateway.config.routing.refusals import CLOSED_MESSAGE
 from kilonova.serving.gateway.model import GatewaySecrets
 from tests.harness.server_process import find_free_port
 from tests.serving.gateway.support.clients import open_channel, open_session, try_call
 from tests.serving.gateway.support.control_plane import run_control_plane
 from tests.serving.gateway.support.envoy_gateway import run_gateway
-from tests.serving.gateway.support.services import build_gateway, build_spec, build_state
+from tests.serving.gateway.support.services import (
+    build_gateway,
+    build_group,
+    build_spec,
+    build_state,
+)
 from tests.serving.gateway.support.tokens import ISSUER, Issuer, run_issuer
 from tests.serving.gateway.support.upstreams import run_upstream
 from tests.serving.gateway.support.waiting import wait_until_answer
@@ -90,6 +104,26 @@ async def test_api_key_opens_and_stays_in_the_gateway():
 
 def dict_of(headers: dict[str, str]) -> dict[str, str]:
     return {name.lower(): value for name, value in headers.items()}
+
+
+async def test_route_may_depend_on_the_client_of_a_key():
+    async with run_upstream("main-0") as main, run_upstream("other-0") as other:
+        header = HeaderMatch(name="x-kilonova-client", value="team-b")
+        route = Route(headers=(header,), backends=(RouteBackend("other"),))
+        spec = build_spec(
+            build_group(),
+            build_group("other"),
+            auth=Auth(api_keys=KEYS),
+            routes=(route,),
+            gateway=build_gateway(),
+        )
+        endpoints = {"main": (main.endpoint,), "other": (other.endpoint,)}
+        async with (
+            run_gateway(spec, build_state(endpoints, secrets=SECRETS)),
+            open_session(spec.gateway.http_port) as session,
+        ):
+            assert await get(session, **{"x-api-key": KEY}) == (200, "main-0")
+            assert await get(session, **{"x-api-key": OTHER_KEY}) == (200, "other-0")
 
 
 async def test_digest_is_sha256_at_any_length():

@@ -64,3 +64,9 @@ def test_bootstrap_names_the_service_and_proves_it():
     assert bootstrap["node"]["cluster"] == "default/web"
     metadata = bootstrap["dynamic_resources"]["ads_config"]["grpc_services"][0]["initial_metadata"]
     assert metadata == [{"key": "authorization", "value": f"Bearer {TOKEN}"}]
+
+
+def test_calls_pass_no_route_of_http():
+    [host] = render_gateway(KEY, build_spec(), build_state()).routes["gateway"]["virtual_hosts"]
+    is_grpc = ["grpc" in each["match"] for each in host["routes"]]
+    assert is_grpc == sorted(is_grpc, reverse=True)

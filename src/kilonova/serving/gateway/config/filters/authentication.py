@@ -33,7 +33,14 @@ def build_authentication_filters(inputs: GatewayInputs) -> Iterator[EnvoyResourc
             "credential": "API key or token" if auth.jwt else "API key",
             "tokens": bool(auth.jwt),
         }
-        yield build_lua_filter("api_keys", settings, libraries=("sha256",))
+        yield build_lua_filter(
+            "api_keys", settings, libraries=("sha256",), chooses_route=_routes_by_client(inputs)
+        )
+
+
+def _routes_by_client(inputs: GatewayInputs) -> bool:
+    matched = (each for route in inputs.spec.routes for each in route.headers)
+    return any(each.name.lower() == CLIENT_HEADER for each in matched)
 
 
 def build_key_digests(inputs: GatewayInputs) -> dict[str, EnvoyResource]:

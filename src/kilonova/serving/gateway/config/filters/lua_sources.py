@@ -12,9 +12,16 @@ LuaValue = str | int | bool | dict[str, int]
 
 
 def build_lua_filter(
-    script: str, settings: dict[str, LuaValue], libraries: tuple[str, ...] = ()
+    script: str,
+    settings: dict[str, LuaValue],
+    libraries: tuple[str, ...] = (),
+    *,
+    chooses_route: bool = True,
 ) -> EnvoyResource:
-    """The filter of a script, which finds its settings in `SETTINGS`, after its libraries."""
+    """The filter of a script, which finds its settings in `SETTINGS`, after its libraries.
+
+    Without `chooses_route` the route is not looked up again after the script changed headers.
+    """
     pairs = ", ".join(f"{name} = {_format(value)}" for name, value in settings.items())
     sources = [f"local SETTINGS = {{ {pairs} }}", *map(_read_script, (*libraries, script))]
     return build_extension(
@@ -22,6 +29,7 @@ def build_lua_filter(
         "envoy.extensions.filters.http.lua.v3.Lua",
         default_source_code={"inline_string": "\n".join(sources)},
         stat_prefix=script,
+        **({} if chooses_route else {"clear_route_cache": False}),
     )
 
 

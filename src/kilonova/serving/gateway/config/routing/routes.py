@@ -47,6 +47,8 @@ def build_routes(inputs: GatewayInputs) -> EnvoyResource:
             *build_answer_routes(inputs),
             *_build_group_routes(inputs),
         ]
+        # A call passes the routes in their order: not those of HTTP, which have patterns.
+        routes.sort(key=lambda each: "grpc" not in each["match"])
     host: EnvoyResource = {"name": ROUTES, "domains": ["*"], "routes": routes}
     if inputs.reads_bodies():
         filters |= build_no_hold()
