@@ -53,6 +53,7 @@ class DiscoveryService:
         with self._connections.open(key, first.node) as connection:
             self._connections.receive(connection, first)
             reader = asyncio.create_task(self._read(requests, connection))
+            reader.add_done_callback(_take_error)
             try:
                 while not reader.done():
                     await connection.wake.wait()
@@ -69,6 +70,12 @@ class DiscoveryService:
                     self._connections.receive(connection, request)
         finally:
             connection.wake.set()
+
+
+def _take_error(reader: asyncio.Task[None]) -> None:
+    """A call that is aborted ends its reader, too, by an error that says no more."""
+    if not reader.cancelled():
+        reader.exception()
 
 
 def get_refusal_code(error: CallRefused) -> grpc.StatusCode:
