@@ -68,6 +68,16 @@ BAD_SPECS: tuple[tuple[Any, str, str], ...] = (
         "spec.servers[0].resources.limits.nvidia.com/gpu",
         '"half"',
     ),
+    (
+        _spec({"resources": {"limits": {"nvidia.com/gpu": "0.5"}}}),
+        "spec.servers[0].resources.limits.nvidia.com/gpu",
+        "must be an integer",
+    ),
+    (
+        _gateway(resources={"limits": {"cpu": 1}, "requests": {"cpu": 2}}),
+        "spec.gateway.resources.requests.cpu",
+        "limit of 1",
+    ),
     (_spec({"env": [{"value": "1"}]}), "spec.servers[0].env[0].name", "Required value"),
     (
         _spec({"template": {"spec": {"containerz": []}}}),

@@ -70,6 +70,15 @@ VALID = {
     ),
     "a wildcard host": service(gateway={"ingress": {"host": "*.example.com"}}),
     "no drain": service({**GROUP, "drain": "0s"}),
+    "resources of all kinds": service(
+        {
+            **GROUP,
+            "resources": {
+                "limits": {"nvidia.com/gpu": 1, "cpu": "1.5", "memory": "1Gi"},
+                "requests": {"nvidia.com/gpu": "1", "cpu": "1500m", "ephemeral-storage": "1.5Gi"},
+            },
+        }
+    ),
     "a route by host": service(
         routes=[{"headers": [{"name": ":authority"}], "backends": [{"server": "model"}]}]
     ),
@@ -362,6 +371,19 @@ INVALID: dict[str, tuple[Any, str]] = {
         ),
         "spec.servers[0].modelRepository.persistentVolumeClaim.subPath: Invalid value: "
         '"../../etc": must be relative to the volume',
+    ),
+    "half of a GPU": (
+        service({**GROUP, "resources": {"limits": {"nvidia.com/gpu": "0.5"}}}),
+        'spec.servers[0].resources.limits.nvidia.com/gpu: Invalid value: "0.5": must be an integer',
+    ),
+    "a request above the limit": (
+        service({**GROUP, "resources": {"limits": {"cpu": 1}, "requests": {"cpu": "1500m"}}}),
+        'spec.servers[0].resources.requests.cpu: Invalid value: "1500m": must be no more than the '
+        "limit of 1",
+    ),
+    "less than nothing": (
+        service(gateway={"resources": {"limits": {"memory": "-1Gi"}}}),
+        'spec.gateway.resources.limits.memory: Invalid value: "-1Gi": must be greater',
     ),
     "a bound that is excluded": (
         service(autoscaled(demand={"utilization": 0})),

@@ -15,6 +15,7 @@ from kilonova.serving.admission.access import validate_access
 from kilonova.serving.admission.durations import validate_durations
 from kilonova.serving.admission.gateway import validate_gateway
 from kilonova.serving.admission.groups import validate_group
+from kilonova.serving.admission.resources import validate_resources
 from kilonova.serving.admission.texts import validate_texts
 
 _NAME = "metadata.name"
@@ -58,6 +59,7 @@ def _list_errors(service: InferenceService) -> Iterator[FieldError]:
     yield from validate_gateway(spec, "spec.gateway")
     yield from validate_access(spec, "spec")
     yield from validate_durations(spec)
+    yield from validate_resources(spec)
     yield from validate_texts(spec)
 
 
