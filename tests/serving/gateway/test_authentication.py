@@ -1,6 +1,8 @@
 """A request needs a valid key or token before anything else happens to it."""
 
+import base64
 import hashlib
+import json
 
 import aiohttp
 import grpc
@@ -162,6 +164,12 @@ async def test_token_of_any_audience_opens_and_any_other_does_not():
             assert await ask(issuer.sign(issuer="https://else.example.com/")) == 401
             unsigned = issuer.sign().rpartition(".")[0] + "."
             assert await ask(unsigned) == 401
+            payload = issuer.sign().split(".")[1]
+            for algorithm in ("none", "None", "HS256"):
+                head = json.dumps({"alg": algorithm, "typ": "JWT"}).encode()
+                header = base64.urlsafe_b64encode(head).decode().rstrip("=")
+                assert await ask(f"{header}.{payload}.") == 401
+                assert await ask(f"{header}.{payload}.c2lnbmF0dXJl") == 401
             assert await get(session) == (401, "Jwt is missing")
             assert await try_call(channel) == (UNAUTHENTICATED, "Jwt is missing")
             bearer = [("authorization", f"Bearer {issuer.sign(sub='bob')}")]
