@@ -33,7 +33,11 @@ INSTANCE_DEPLOYMENTS = unstructured_resource(
 GLOBAL_DEPLOYMENTS = unstructured_resource(
     "inference-engine.groq.io", "v1", "deployments", "Deployment", True
 )
+SERVICES = unstructured_resource(
+    "serving.kilonova.dev", "v1alpha1", "inferenceservices", "InferenceService", True
+)
 CLUSTERS = unstructured_resource("fleet.kilonova.dev", "v1alpha1", "clusters", "Cluster", False)
+SECRETS = unstructured_resource("", "v1", "secrets", "Secret", True)
 CUSTOM_RESOURCE = "example.com/odd_part"
 """An extended resource with an underscore in its name."""
 
@@ -73,6 +77,15 @@ COMMANDS: dict[str, tuple[list[tuple[str, ...]], str]] = {
     "fleet clusters": ([ON], "lastSeen"),
     "fleet status": ([ON], ""),
     "fleet endpoint show": ([("store",)], ""),
+    "serve list": ([ON], ""),
+    "serve show": ([("chat", *ON)], ""),
+    "serve why": ([("chat", *ON)], ""),
+    "serve key list": ([("chat", *ON)], ""),
+    "serve bench": (
+        [("--url", "http://127.0.0.1:1/x", "--protocol", "http", "--requests", "1")],
+        "tokensPerSecond",
+    ),
+    "models list": ([("models",)], ""),
     "install": ([()], "openAPIV3Schema"),
     "catalog gpus": ([()], "sharesPcieSwitch directBoard"),
     "catalog machines": ([()], ""),
@@ -89,6 +102,8 @@ def busy_cluster(cluster_command: Kilonova, cluster: Path) -> None:
     asyncio.run(_fill(cluster / "kubeconfig"))
     (cluster_command.home / "new.yaml").write_text(yaml.safe_dump(pod("new", 1)))
     (cluster_command.home / "tokenizers").mkdir()
+    (cluster_command.home / "models" / "double" / "1").mkdir(parents=True)
+    (cluster_command.home / "models" / "double" / "1" / "model.onnx").write_bytes(b"")
     save_build(Build(id="llama", model="llama", agents=2), cluster_command.home / "builds")
     saved = cluster_command("snapshot", "save", "it.json", "--data", cluster)
     assert saved.code == 0, saved.err
@@ -125,11 +140,26 @@ async def _create_engines(client: Client) -> None:
     async with asyncio.timeout(30):
         while not await _has_history(client):
             await asyncio.sleep(0.05)
+    await _create_service(client)
     fleet = [each for each in find_components() if each.name == "fleet"]
     await install_definitions(client, load_component_definitions(fleet))
     await client.create(CLUSTERS, {"metadata": {"name": "dal1"}, "spec": {}})
     body = {"metadata": {"name": "all"}, "spec": {"release": "r1", "replicas": 1}}
     await client.create(GLOBAL_DEPLOYMENTS, body, "default")
+
+
+async def _create_service(client: Client) -> None:
+    """An inference service with API keys."""
+    keys = {"client": f"sha256:{'0' * 64}"}
+    await client.create(SECRETS, {"metadata": {"name": "keys"}, "stringData": keys}, "default")
+    spec = {
+        "servers": [{"name": "llm", "runtime": "ModelServer", "replicas": 0}],
+        "auth": {"apiKeys": {"secret": "keys"}},
+    }
+    await client.create(SERVICES, {"metadata": {"name": "chat"}, "spec": spec}, "default")
+    async with asyncio.timeout(30):
+        while not (await client.get(SERVICES, "chat", "default")).get("status"):
+            await asyncio.sleep(0.05)
 
 
 @pytest.mark.parametrize("command", COMMANDS)

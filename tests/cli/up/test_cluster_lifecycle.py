@@ -95,7 +95,9 @@ def test_records_of_a_killed_process_are_ignored(kilonova: Kilonova, tmp_path: P
     data = tmp_path / "data"
     kilonova.detach(data, "--no-demo")
     pid = kilonova.status(data)["pid"]
-    os.kill(pid, signal.SIGKILL)
+    process = psutil.Process(pid)
+    process.kill()
+    process.wait(timeout=30)
     assert kilonova("down", "--data", data).out.startswith("No cluster is running in")
     status = kilonova("status", "--data", data)
     assert status.code == 3
