@@ -5,10 +5,13 @@ import socket
 import time
 from pathlib import Path
 
+import pytest
+
 from kilonova.kube.serving.certificate_sources import FolderSource
 from kilonova.serving.gateway.control_plane_calls import derive_call_token
 from kilonova.serving.grpc.inference_grpc import GRPCInferenceServiceStub
 from tests.serving.controlplane.support.control_plane_cluster import (
+    KEY,
     TOKEN,
     control_plane_cluster,
     group_of,
@@ -184,6 +187,31 @@ async def test_rejected_configuration_is_a_problem_of_the_service() -> None:
         await cluster.patch_service({"gateway": {"httpPort": cluster.http_port}})
         async with asyncio.timeout(10):
             while configurations.list_problems(("default", "web")):
+                await asyncio.sleep(0.01)
+
+
+async def test_configuration_that_cannot_be_built_is_tried_again_when_it_changes(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Such a service was not validated."""
+    provider = {"name": "a", "issuer": "i", "jwksUri": "https://issuer.example:99999/keys"}
+    async with control_plane_cluster() as cluster:
+        assert cluster.control_plane is not None
+        configurations = cluster.control_plane.configurations
+        await cluster.create_service(group_of(Ports()), auth={"jwt": [provider]})
+        async with asyncio.timeout(10):
+            while not configurations.list_problems(KEY):
+                await asyncio.sleep(0.01)
+        (problem,) = configurations.list_problems(KEY)
+        assert problem.startswith("the configuration could not be built: Port out of range")
+        for number in range(10):
+            await cluster.annotate_service(str(number))
+            await asyncio.sleep(0.02)
+        told = [each for each in caplog.messages if each == "configuration not built"]
+        assert len(told) == 1
+        await cluster.patch_service({"auth": None})
+        async with asyncio.timeout(10):
+            while configurations.list_problems(KEY):
                 await asyncio.sleep(0.01)
 
 

@@ -131,7 +131,8 @@ class Publisher:
         spec = observed.service.spec
         previous = self._context.publications.get(key)
         snapshot = previous.snapshot if previous is not None else None
-        if snapshot is None or spec != known.spec or state != known.state:
+        was_tried = snapshot is not None or bool(known.failures)
+        if not was_tried or spec != known.spec or state != known.state:
             known.spec, known.state = spec, state
             try:
                 config = server.render(key, spec, state)

@@ -86,6 +86,11 @@ class ControlPlaneCluster:
         body = {"metadata": {"name": name, "labels": labels}, "data": encode_data(data)}
         await self.client.create(SECRETS, body, "default")
 
+    async def annotate_service(self, value: str) -> None:
+        """Change what concerns nobody."""
+        patch = {"metadata": {"annotations": {"note": value}}}
+        await self.client.patch(SERVICES, KEY[1], patch, KEY[0])
+
     async def patch_service(self, spec: Any) -> None:
         """Merge fields into the spec."""
         await self.client.patch(SERVICES, "web", {"spec": spec}, "default")
