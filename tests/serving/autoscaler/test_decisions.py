@@ -202,6 +202,26 @@ def test_decision(
     assert (decision.desired, decision.mode, decision.message) == (desired, mode, message)
 
 
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (1e308, "metric 1e+308 over 1e-05 per server → 2147483647; maximum 10"),
+        (-1e308, "metric -1e+308 over 1e-05 per server → 0; 1 for now (stabilization 60s)"),
+    ],
+)
+def test_absurd_metric_is_bounded_and_its_message_short(value: float, message: str) -> None:
+    metric = MetricTarget(query="q", threshold=1e-5)
+    decision = decide(Autoscaling(max_replicas=10, metric=metric), observe(0, metric=value))
+    assert decision.message == message
+
+
+@pytest.mark.parametrize(("value", "desired"), [(1e308, 3), (-1e308, 1)])
+def test_absurd_average_is_bounded(value: float, desired: int) -> None:
+    metric = MetricTarget(query="q", threshold=1e-300, per_replica=False)
+    scaling = Autoscaling(max_replicas=10, metric=metric)
+    assert decide(scaling, observe(3, metric=value)).desired == desired
+
+
 def test_paused_group_keeps_its_number() -> None:
     decision = decide(DEMAND, observe(500, replicas=3), paused=True)
     assert (decision.desired, decision.mode) == (3, "Paused")

@@ -37,9 +37,11 @@ QUERY = {"load": {"query": "queue_length", "threshold": 5}}
 class Machine:
     """What gateway and Prometheus say, and how often they were asked."""
 
-    in_flight: int = 0
+    in_flight: int | str = 0
     value: str | None = "0"
     """None if Prometheus is away."""
+    answer: str = ""
+    """What Prometheus says instead."""
     gateway_reads: int = 0
     queries: int = 0
     overloads: list[frozenset[str]] = field(default_factory=list[frozenset[str]])
@@ -51,6 +53,8 @@ class Machine:
 
     def answer_query(self, _: str) -> bytes:
         self.queries += 1
+        if self.answer:
+            return respond(self.answer)
         if self.value is None:
             return b"HTTP/1.1 503 Unavailable\r\ncontent-length: 0\r\n\r\n"
         result = [{"metric": {}, "value": [1.0, self.value]}]
@@ -125,6 +129,53 @@ async def test_figures_come_as_soon_as_there_are_gateways_and_end_with_them() ->
         assert latest.problems == ("no gateway is ready",)
         await client.delete(INFERENCE_SERVICES, "web", "default")
         await wait_until(lambda: signals.source.latest(KEY) is None)
+
+
+@pytest.mark.parametrize("garbage", ["1e308", "1e15", "-7", "NaN"])
+async def test_figure_that_cannot_be_is_unknown_until_it_can(garbage: str) -> None:
+    machine = Machine(in_flight=garbage)
+    async with collecting(machine) as (_, signals):
+
+        def in_flight() -> int | None:
+            latest = signals.source.latest(KEY)
+            return None if latest is None else latest.groups["model"].in_flight
+
+        await wait_until(lambda: signals.source.latest(KEY) is not None)
+        assert in_flight() is None
+        machine.in_flight = 3
+        await wait_until(lambda: in_flight() == 3)
+
+
+@pytest.mark.parametrize(
+    ("answer", "problem"),
+    [
+        ('{"resultType":"vector","result":[{}]}', "HTTP 200, not an answer of Prometheus"),
+        (
+            '{"resultType":"vector","result":[{"value":[1,"1e308"]},{"value":[1,"1e308"]}]}',
+            "the sum of the values of the expression is not a finite number",
+        ),
+    ],
+)
+async def test_answer_that_has_no_value_is_a_problem(answer: str, problem: str) -> None:
+    machine = Machine(answer=f'{{"status":"success","data":{answer}}}')
+    async with collecting(machine, limits=QUERY) as (_, signals):
+
+        def find_problem() -> str:
+            latest = signals.source.latest(KEY)
+            return "; ".join(latest.problems) if latest is not None else ""
+
+        await wait_until(lambda: find_problem().endswith(problem))
+
+
+async def test_endless_answer_of_prometheus_is_a_problem() -> None:
+    machine = Machine(answer="x" * ((16 << 20) + 1))
+    async with collecting(machine, limits=QUERY) as (_, signals):
+
+        def find_problem() -> str:
+            latest = signals.source.latest(KEY)
+            return "; ".join(latest.problems) if latest is not None else ""
+
+        await wait_until(lambda: find_problem().endswith("is larger than 16777216 bytes"))
 
 
 async def test_service_at_rest_is_read_less_often() -> None:

@@ -30,6 +30,18 @@ def test_values_of_an_answer(data: str, values: list[float]) -> None:
         (400, '{"status":"error","errorType":"bad_data","error":"parse error"}', "parse error"),
         (502, "<html>Bad gateway</html>", "HTTP 502, not an answer of Prometheus"),
         (200, "", "HTTP 200, not an answer of Prometheus"),
+        *(
+            (200, f'{{"status":"success","data":{data}}}', "HTTP 200, not an answer of Prometheus")
+            for data in (
+                "null",
+                '{"resultType":"scalar","result":[]}',
+                '{"resultType":"scalar","result":"3"}',
+                '{"resultType":"vector","result":{"a":1}}',
+                '{"resultType":"vector","result":[{"metric":{}}]}',
+                '{"resultType":"vector","result":[{"value":null}]}',
+                '{"resultType":"vector","result":[{"value":[1]}]}',
+            )
+        ),
         (
             200,
             '{"status":"success","data":{"resultType":"matrix","result":[]}}',

@@ -18,6 +18,7 @@ DEFAULT_STARTUP_SECONDS = 30.0
 MAX_HORIZON_SECONDS = 30.0
 """Samples are kept so long."""
 _MIN_HORIZON_SECONDS = 5.0
+_LONG_FIGURE = 1e9
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +162,9 @@ class Decision:
 
 
 def format_figure(value: float) -> str:
-    """A figure as people write it: `12`, `3.4`, `1e-05`."""
+    """A figure as people write it: `12`, `3.4`, `1e-05`, `1e+12`."""
+    if abs(value) >= _LONG_FIGURE:
+        return f"{value:.2g}"
     return f"{value:.0f}" if value >= 100 or value == round(value) else f"{value:.2g}"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     import aiohttp
 
 _TIMEOUT_SECONDS = 5.0
+_MAX_BYTES = 16 << 20
 
 
 class QueryFailed(Exception):
@@ -21,6 +22,14 @@ class QueryFailed(Exception):
 class _Data(msgspec.Struct, rename="camel"):
     result_type: str = ""
     result: msgspec.Raw = msgspec.Raw(b"[]")
+
+
+_Point = tuple[float, str]
+"""Time and value."""
+
+
+class _Series(msgspec.Struct):
+    value: _Point
 
 
 class _Answer(msgspec.Struct, rename="camel"):
@@ -51,7 +60,7 @@ class PrometheusClient:
             async with self._session.post(
                 f"{url.rstrip('/')}/api/v1/query", data={"query": expression}
             ) as reply:
-                body = await reply.read()
+                body = await _read_body(reply.content)
                 status = reply.status
         except TimeoutError:
             raise QueryFailed(f"no answer within {self._timeout:g}s") from None
@@ -71,24 +80,36 @@ def parse_answer(status: int, body: bytes) -> list[float]:
     """The finite values of an answer of the query API; raises `QueryFailed`."""
     try:
         answer = msgspec.json.decode(body, type=_Answer)
+        if answer.status != "success":
+            raise QueryFailed(answer.error or f"HTTP {status}")
+        points = _decode_points(answer.data)
     except (msgspec.DecodeError, UnicodeDecodeError):
         raise QueryFailed(f"HTTP {status}, not an answer of Prometheus") from None
-    if answer.status != "success":
-        raise QueryFailed(answer.error or f"HTTP {status}")
-    result = cast("list[Any]", msgspec.json.decode(answer.data.result))
-    match answer.data.result_type:
-        case "scalar":
-            points = [result]
-        case "vector":
-            points = [cast("list[Any]", each["value"]) for each in result]
-        case other:
-            raise QueryFailed(f"the expression is a {other or 'nothing'}, not a vector or scalar")
-    values = [_parse_number(point[1]) for point in points]
+    values = [_parse_number(text) for _, text in points]
     return [value for value in values if math.isfinite(value)]
 
 
-def _parse_number(text: object) -> float:
+def _decode_points(data: _Data) -> list[_Point]:
+    match data.result_type:
+        case "scalar":
+            return [msgspec.json.decode(data.result, type=_Point)]
+        case "vector":
+            return [each.value for each in msgspec.json.decode(data.result, type=list[_Series])]
+        case other:
+            raise QueryFailed(f"the expression is a {other or 'nothing'}, not a vector or scalar")
+
+
+async def _read_body(content: aiohttp.StreamReader) -> bytes:
+    body = bytearray()
+    async for piece in content.iter_any():
+        body += piece
+        if len(body) > _MAX_BYTES:
+            raise QueryFailed(f"the answer is larger than {_MAX_BYTES} bytes")
+    return bytes(body)
+
+
+def _parse_number(text: str) -> float:
     try:
-        return float(str(text))
+        return float(text)
     except ValueError:
         return math.nan

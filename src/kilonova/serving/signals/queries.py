@@ -1,6 +1,7 @@
 """The PromQL expressions of a service, and their latest values."""
 
 import asyncio
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -106,4 +107,6 @@ class ServiceQueries:
             self._results[query] = _Result(now, problem=problem)
             return
         problem = "" if values else "the expression has no value"
+        if not math.isfinite(sum(values)):
+            values, problem = [], "the sum of the values of the expression is not a finite number"
         self._results[query] = _Result(now, tuple(values), problem)

@@ -16,9 +16,13 @@ from kilonova.serving.signals.readings.exposition import parse_samples, parse_va
         ("+Inf", None),
         ("nil", None),
         ("", None),
+        # Whatever is counted is not negative, and there are not so many.
+        ("-1", None),
+        ("1e308", None),
+        ("1e18", 1e18),
     ],
 )
-def test_value_is_a_finite_number_or_unknown(text: str, value: float | None) -> None:
+def test_value_is_a_number_that_can_be_or_unknown(text: str, value: float | None) -> None:
     assert parse_value(text) == value
 
 

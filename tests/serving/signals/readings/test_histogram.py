@@ -22,6 +22,10 @@ def test_without_observations_or_buckets_there_is_no_quantile(histogram: Histogr
     assert histogram.quantile(0.95) is None
 
 
+def test_part_of_an_observation_has_no_mean() -> None:
+    assert Histogram(1e18, 1e-300).mean is None
+
+
 def test_mean() -> None:
     assert HISTOGRAM.mean == pytest.approx(0.6)
     assert Histogram().mean is None

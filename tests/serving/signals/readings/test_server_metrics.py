@@ -35,6 +35,19 @@ def test_server_without_such_metrics_says_nothing(text: str) -> None:
     assert parse_server_metrics(text) == Reading()
 
 
-def test_values_that_are_no_numbers_are_unknown() -> None:
-    text = 'vllm:num_requests_waiting NaN\nvllm:generation_tokens_total{a="b"} nil\n'
+@pytest.mark.parametrize("value", ["NaN", "nil", "-5", "1e308", "1e999"])
+def test_values_that_cannot_be_are_unknown(value: str) -> None:
+    text = (
+        f'vllm:num_requests_waiting{{model_name="a"}} {value}\n'
+        f'vllm:num_requests_waiting{{model_name="b"}} {value}\n'
+        f'vllm:generation_tokens_total{{a="b"}} {value}\n'
+    )
     assert parse_server_metrics(text) == Reading()
+
+
+def test_bucket_whose_bound_cannot_be_is_left_out() -> None:
+    name = "vllm:time_to_first_token_seconds"
+    bounds = ["1", "1e308", "NaN", "-1", "+Inf", "x"]
+    buckets = "".join(f'{name}_bucket{{le="{each}"}} 4\n' for each in bounds)
+    reading = parse_server_metrics(f"{buckets}{name}_sum 2\n{name}_count 4\n")
+    assert reading.distributions["first_token"].bounds == (1.0,)

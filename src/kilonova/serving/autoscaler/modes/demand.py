@@ -16,6 +16,8 @@ TOLERANCE = 0.1
 """A number that is too small by no more than this share is kept."""
 BUSY_SHARE = 0.8
 """How busy a server is to be, in requests per second of one that is fully busy."""
+MAX_SERVERS = 2**31 - 1
+"""The greatest number that `/scale` takes."""
 
 
 def vote_demand(
@@ -45,8 +47,10 @@ def _had_backlog(target: DemandTarget, observation: Observation, memory: Scaling
 
 
 def divide(total: float, capacity: float) -> int:
-    """The servers of this capacity for all of it, rounded up."""
-    return math.ceil(total / capacity - 1e-9)
+    """The servers of this capacity for all of it, rounded up; an absurd total needs no more than
+    the greatest number that there can be."""
+    servers = min(max(total / capacity, -MAX_SERVERS), MAX_SERVERS)
+    return math.ceil(servers - 1e-9)
 
 
 def keep(observation: Observation, mode: Mode, why: str) -> Vote:

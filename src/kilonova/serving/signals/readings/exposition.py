@@ -1,12 +1,16 @@
 """Reads Prometheus' text format: of all samples only those that are asked for. Pure.
 
-What cannot be read is left out: a line that is not a sample, a value that is not a finite number.
+What cannot be read is left out: a line that is not a sample, a value that cannot be.
 """
 
 import math
 import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+
+_MAX_VALUE = 1e18
+"""No gauge, counter or sum that is read here is greater, nor negative. The sum of many such values
+is finite, too."""
 
 _label = re.compile(r'([a-zA-Z_][a-zA-Z0-9_]*)="((?:[^"\\]|\\.)*)"')
 
@@ -37,13 +41,14 @@ def parse_samples(text: str, names: Collection[str]) -> Iterator[Sample]:
 
 
 def parse_value(text: str) -> float | None:
-    """The number at the beginning of a text (a timestamp may follow); None unless it is finite."""
+    """The number at the beginning of a text (a timestamp may follow); None for what is no number of
+    requests, tokens or seconds."""
     words = text.split(None, 1)
     try:
         value = float(words[0]) if words else math.nan
     except ValueError:
         return None
-    return value if math.isfinite(value) else None
+    return value if 0 <= value <= _MAX_VALUE else None
 
 
 def _split_line(line: str) -> tuple[str, dict[str, str], str]:

@@ -25,8 +25,8 @@ class Histogram:
 
     @property
     def mean(self) -> float | None:
-        """The mean; None without observations."""
-        return self.sum / self.count if self.count > 0 else None
+        """The mean; None without observations (there is no part of one)."""
+        return self.sum / self.count if self.count >= 1 else None
 
     def quantile(self, share: float) -> float | None:
         """The value that this share (0 to 1) of the observations does not exceed.

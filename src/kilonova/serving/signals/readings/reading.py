@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypeVar
 
-from kilonova.serving.signals.readings.exposition import Sample
+from kilonova.serving.signals.readings.exposition import Sample, parse_value
 from kilonova.serving.signals.readings.histogram import Histogram, add, build_histogram, subtract
 
 Gauge = Literal["in_flight", "pending", "held", "queued"]
@@ -98,10 +98,9 @@ class HistogramSamples:
     def put(self, sample: Sample) -> None:
         """Add a sample `…_bucket`, `…_sum` or `…_count`."""
         if sample.name.endswith("_bucket"):
-            try:
-                self._buckets[float(sample.labels.get("le", ""))] += sample.value
-            except ValueError:
-                return
+            bound = parse_value(sample.labels.get("le", ""))
+            if bound is not None:
+                self._buckets[bound] += sample.value
         elif sample.name.endswith("_sum"):
             self._sum += sample.value
         else:

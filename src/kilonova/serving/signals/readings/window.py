@@ -20,6 +20,8 @@ RATE_SECONDS = 5.0
 """Rates are over this time."""
 QUANTILE_SECONDS = 15.0
 """Quantiles are over this time: a few requests have no percentile."""
+_MAX_GAUGE = 1e9
+"""A greater number of requests at one time is garbage."""
 
 
 class GroupWindow:
@@ -63,7 +65,8 @@ class GroupWindow:
         distributions = add_increments(each for _, _, each in self._increments).distributions
 
         def gauge(name: Gauge) -> int | None:
-            return round(gauges[name]) if name in gauges else None
+            value = gauges.get(name)
+            return None if value is None or value > _MAX_GAUGE else round(value)
 
         def rate(name: Counter) -> float | None:
             return counters[name] / seconds if name in counters else None
