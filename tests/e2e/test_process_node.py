@@ -92,7 +92,7 @@ def test_an_image_of_the_table_runs_as_a_process(kubectl: Kubectl) -> None:
     assert "Directory listing" in curl(f"http://{address}:8000/")
     # An entry that says nothing replaces that of the shipped table.
     warned = kubectl("run old --image=python:2.7")
-    assert "the image table does not say what image python:2.7 runs" in warned.err
+    assert "the image table does not specify what image python:2.7 runs" in warned.err
     run(kubectl, "delete pod hello old --wait=false")
 
 

@@ -59,7 +59,7 @@ def test_cluster_in_memory_keeps_nothing() -> None:
 
 
 class Part:
-    """What serves; it says whether it runs."""
+    """What serves; it shows whether it runs."""
 
     name = "part"
 

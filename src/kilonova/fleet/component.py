@@ -50,7 +50,7 @@ COMPONENTS = (
             ),
             DocsPage(
                 "docs/fleet/supernova.md",
-                "For those who come from Supernova and Nebula",
+                "Coming from Supernova and Nebula",
                 "what they do, row by row, and what is so here",
             ),
         ),

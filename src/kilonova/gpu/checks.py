@@ -96,7 +96,7 @@ def _check_node(node: Node) -> list[Finding]:
             problem(
                 _CHECK,
                 f"node {name}: {condition.message}",
-                "the agent tries again; its log says more",
+                "the agent tries again; its log has the cause",
             )
         )
     return findings

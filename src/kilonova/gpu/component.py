@@ -58,7 +58,7 @@ COMPONENTS = (
             ),
             DocsPage(
                 "docs/gpu/kgwe.md",
-                "For those who come from KGWE",
+                "Coming from KGWE",
                 "what KGWE describes, row by row, and what is so here",
             ),
             DocsPage(

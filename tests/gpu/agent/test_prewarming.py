@@ -1,4 +1,4 @@
-"""MIG instances that are made before a pod asks for them, as learnt from the pods that came."""
+"""MIG instances that are made before a pod requests them, as learnt from earlier pods."""
 
 from pathlib import Path
 

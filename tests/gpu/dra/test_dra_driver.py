@@ -318,7 +318,7 @@ async def test_claim_that_is_not_what_the_kubelet_knows_is_refused(node: DraNode
     async with node.running_driver():
         problems = [each.error for each in await node.prepare(bare, other, gone)]
         assert "is not allocated" in problems[0]
-        assert "was made anew" in problems[1]
+        assert "was recreated" in problems[1]
         assert "does not exist" in problems[2]
 
 

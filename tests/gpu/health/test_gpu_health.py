@@ -55,7 +55,7 @@ def health_of(device: Device, reading: DeviceTelemetry | None) -> DeviceHealth:
         (
             {"throttle_reasons": ("HwPowerBrakeSlowdown",)},
             HealthState.DEGRADED,
-            "clocks are lowered: the power supply asks for it",
+            "clocks are lowered: the power supply requests it",
             True,
         ),
         (

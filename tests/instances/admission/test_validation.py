@@ -72,7 +72,7 @@ def test_valid_spec_is_admitted(changes: dict[str, Any]) -> None:
 INVALID: dict[str, tuple[dict[str, Any], str]] = {
     "no number of agents": (
         {"targetAgents": None},
-        "targetAgents: Required value: set it, or name a build that says how many agents there are",
+        "targetAgents: Required value: set it, or name a build that specifies the number of agents",
     ),
     "a resource of Kubernetes": (
         {"accelerator": {"resource": "requests.kubernetes.io/x"}},

@@ -74,7 +74,7 @@ def test_source_that_is_none_is_one_line(kilonova: Kilonova) -> None:
     done = kilonova("builds", "list")
     assert (done.code, done.err) == (
         2,
-        "kilonova: say where builds are: give --builds, or set KILONOVA_BUILDS\n",
+        "kilonova: no source of builds: give --builds, or set KILONOVA_BUILDS\n",
     )
     done = kilonova("builds", "list", "--builds", "http://example.com")
     assert (done.code, done.out) == (1, "")

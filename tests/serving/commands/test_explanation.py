@@ -127,7 +127,7 @@ def test_service_that_no_controller_has_seen_says_so() -> None:
     assert found.phase == "Pending"
     assert found.problems == [
         "the controller has not seen the latest change: `kilonova status` (on a cluster "
-        "`kilonova doctor`) says whether it runs"
+        "`kilonova doctor`) shows whether it runs"
     ]
 
 

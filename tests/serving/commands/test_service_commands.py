@@ -111,7 +111,7 @@ def test_service_that_does_not_become_ready_fails_with_its_reason(
 ) -> None:
     done = serve("-f", manifest, "--timeout", "1s")
     assert done.code == 1
-    assert "`kilonova status` (on a cluster `kilonova doctor`) says whether it runs" in done.err
+    assert "`kilonova status` (on a cluster `kilonova doctor`) shows whether it runs" in done.err
     condition = {"type": "ConfigurationAccepted", "status": "False", "reason": "NoSecret"}
     condition |= {
         "message": "Secret x does not exist",
@@ -207,7 +207,7 @@ def test_key_is_printed_once_and_stored_as_a_digest(
     done = serve("key", "create", "web", "ada")
     key = done.out.strip()
     assert len(key) > 40
-    assert "web wants no keys yet" in done.err
+    assert "web requires no keys yet" in done.err
     path = f"/api/v1/namespaces/{cluster.namespace}/secrets/web-api-keys"
     _, secret = cluster.access.request("GET", path)
     digest = hashlib.sha256(key.encode()).hexdigest()

@@ -78,7 +78,7 @@ class EngineSpec(msgspec.Struct, frozen=True, gc=False, rename="camel", kw_only=
     RULES: ClassVar = (
         ValidationRule(
             "has(self.targetAgents) || (has(self.build) && self.build != '')",
-            "set targetAgents, or name a build that says how many agents there are",
+            "set targetAgents, or name a build that specifies the number of agents",
             field_path=".targetAgents",
             reason="FieldValueRequired",
         ),

@@ -19,7 +19,7 @@ _EXIT_CODES = """\
 \b
 Exit codes:
     0  success
-    1  failure; one line on standard error says why
+    1  failure; one line on standard error has the reason
     2  wrong usage
     3  `status`: no cluster is running
     7  `run operator --mnnvl`: the cluster has no ComputeDomains

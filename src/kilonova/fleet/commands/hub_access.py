@@ -57,7 +57,7 @@ def describe_staleness(clusters: Iterable[Cluster], now: datetime) -> str:
     age = human_age(latest, now)
     return (
         f"no manager has written to this hub for {age}: if the manager of another hub leads "
-        "(`kilonova fleet endpoint show URL` says so), use that one, with --context"
+        "(`kilonova fleet endpoint show URL` shows it), use that one, with --context"
     )
 
 

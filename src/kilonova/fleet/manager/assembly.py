@@ -69,7 +69,7 @@ class ManagerElection:
                 try:
                     await self._election.run(self._lead)
                 except LeadershipLost as error:
-                    log.warning("leadership lost, standing for election again", error=str(error))
+                    log.warning("leadership lost, attempting to acquire it again", error=str(error))
         finally:
             for unsubscribe in watched:
                 unsubscribe()

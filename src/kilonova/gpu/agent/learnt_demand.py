@@ -1,4 +1,4 @@
-"""What pods ask the node for, learnt from those that came, and kept in a file of the agent.
+"""What pods request from the node, learnt from earlier pods, and kept in a file of the agent.
 
 The file is replaced with every arrival. It says when that was: what was learnt ages while no agent
 runs, too.

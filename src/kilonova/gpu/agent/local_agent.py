@@ -205,7 +205,7 @@ class _EventLoop:
                 events = await blocking.in_thread(self._backend.wait_events, blocking.event_seconds)
             except GpuError as error:
                 if str(error) != failure:
-                    _log.warning("no events of devices, will retry", error=str(error))
+                    _log.warning("device events not available, will retry", error=str(error))
                 failure = str(error)
                 await asyncio.sleep(_EVENT_RETRY_SECONDS)
                 events = ()

@@ -36,7 +36,7 @@ class AgentMetrics:
         )
         self.mig_seconds = Histogram(
             "kilonova_gpu_mig_change_seconds",
-            "Time to bring the MIG instances of a node to what is wanted.",
+            "Time to bring the MIG instances of a node to the desired state.",
             buckets=(0.1, 0.25, 0.5, 1, 2, 5, 10, 30, 60, 120),
             registry=registry,
         )

@@ -69,7 +69,7 @@ def select_assigned(candidate: Candidate, resource: str) -> tuple[DeviceAssignme
                 raise AllocationRefused(
                     f"{pod} is assigned {len(own)} devices of {resource} "
                     f"({pod.devices or 'none'}), and container {each.name} needs device "
-                    f"{last} of them: it requests more than the scheduler was told"
+                    f"{last} of them: it requests more than the scheduler assigned"
                 )
             return tuple(own[first:last])
         if each.kind is not ContainerKind.INIT:

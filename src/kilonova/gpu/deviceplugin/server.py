@@ -1,7 +1,7 @@
 """The device plugins of a node, kept registered with the kubelet.
 
 A plugin is registered again whenever the kubelet may have forgotten it: its socket or the kubelet's
-was made anew, or the kubelet no longer watches the plugin's devices.
+was recreated, or the kubelet no longer watches the plugin's devices.
 """
 
 from __future__ import annotations

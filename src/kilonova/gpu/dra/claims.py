@@ -51,7 +51,7 @@ async def read_claim(
     except NotFound:
         raise ClaimNotAllocated(f"{key} does not exist") from None
     if claim.metadata.uid != uid:
-        raise ClaimNotAllocated(f"{key} was made anew: its uid is {claim.metadata.uid}, not {uid}")
+        raise ClaimNotAllocated(f"{key} was recreated: its uid is {claim.metadata.uid}, not {uid}")
     allocation = claim.status.allocation
     if allocation is None:
         raise ClaimNotAllocated(f"{key} is not allocated")

@@ -36,8 +36,8 @@ _INSTANCE_UTILISATION = gauge(
     "kgwe_mig_instance_utilization_percent",
     "Utilization of a MIG instance, of what the instance has.",
 )
-_ALLOCATIONS = counter("kgwe_mig_allocations", "MIG instances that pods got.")
-_RELEASES = counter("kgwe_mig_releases", "MIG instances that pods gave back.")
+_ALLOCATIONS = counter("kgwe_mig_allocations", "MIG instances that were assigned to pods.")
+_RELEASES = counter("kgwe_mig_releases", "MIG instances that pods released.")
 _NVLINK = gauge(
     "kgwe_nvlink_bandwidth_gbps",
     "Bandwidth of the NVLinks between two GPUs in GB/s, both directions together.",

@@ -11,7 +11,7 @@ from kilonova.gpu.devices.model import Device, DeviceTelemetry, HealthState
 _THERMAL = {
     "HwThermalSlowdown": "clocks are lowered: too hot",
     "SwThermalSlowdown": "clocks are lowered: close to the temperature limit",
-    "HwPowerBrakeSlowdown": "clocks are lowered: the power supply asks for it",
+    "HwPowerBrakeSlowdown": "clocks are lowered: the power supply requests it",
     "HwSlowdown": "clocks are lowered by the hardware",
 }
 """Throttle reasons that are a problem: a device at its power limit is just busy."""

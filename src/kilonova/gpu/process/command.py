@@ -104,8 +104,8 @@ def agent(
         bool,
         typer.Option(
             "--prewarm/--no-prewarm",
-            help="Make MIG instances in advance, as many as pods are likely to ask for within a "
-            "minute, learnt from those that came.",
+            help="Make MIG instances in advance, as many as pods are likely to request within a "
+            "minute, learnt from earlier pods.",
         ),
     ] = True,
     port: Annotated[

@@ -73,7 +73,7 @@ class Authorizer:
                     403, f'user "{user.username}" cannot get {path}: grant it in a ClusterRole'
                 )
         except KubeError as error:
-            raise AccessDenied(503, f"the API server cannot be asked: {error}") from error
+            raise AccessDenied(503, f"the access review failed: {error}") from error
         self._allowed[key] = self._monotonic() + _REMEMBERED_SECONDS
         self._allowed.move_to_end(key)
         while len(self._allowed) > _MAX_REMEMBERED:

@@ -58,7 +58,7 @@ class EngineRules:
         if spec.target_agents is None and not spec.build:
             yield required(
                 f"{path}.targetAgents",
-                "set it, or name a build that says how many agents there are",
+                "set it, or name a build that specifies the number of agents",
             )
         yield from _validate_accelerator(spec.accelerator, f"{path}.accelerator")
         yield from self._validate_plugins(spec, path)

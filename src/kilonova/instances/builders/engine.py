@@ -41,7 +41,7 @@ def resolve_engine(spec: EngineSpec, build: Build | None = None) -> Engine:
     """What an instance needs; raises `InvalidSpec`."""
     agents = spec.target_agents or (None if build is None else build.agents)
     if agents is None:
-        fix = "set it, or name a build that says how many agents there are"
+        fix = "set it, or name a build that specifies the number of agents"
         raise InvalidSpec("NoTargetAgents", "spec.targetAgents", f"is missing: {fix}")
     own, pack = spec.accelerator or Accelerator(), spec.topology or PackConstraint()
     accelerator = BuildAccelerator() if build is None else build.accelerator

@@ -23,7 +23,7 @@ _HEADER = ("ID", "MODEL", "AGENTS", "ACCELERATORS", "MEMORY", "TOPOLOGY", "PARTI
 
 @app.callback()
 def builds() -> None:
-    """Show and publish builds, which say what instances need.
+    """Show and publish builds, which specify what instances need.
 
     Checksums are always verified. Registries are logged in to as docker does (`docker login`, or
     REGISTRY_AUTH=USER:PASSWORD), S3 by the variables and files of AWS.
@@ -121,7 +121,7 @@ def _run(url: str | None, work: "Callable[[BuildSource], Awaitable[T]]") -> T:
     from kilonova.artifacts.builds import BuildError, open_build_source
 
     if not url:
-        raise WrongUsage(f"say where builds are: give --builds, or set {BUILDS_VARIABLE}")
+        raise WrongUsage(f"no source of builds: give --builds, or set {BUILDS_VARIABLE}")
 
     async def run() -> T:
         async with open_build_source(url) as opened:

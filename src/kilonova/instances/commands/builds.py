@@ -52,7 +52,7 @@ def load_build(build_id: str, url: str | None) -> "Build":
     from kilonova.artifacts.builds import BuildError, BuildNotFound, open_build_source
 
     if not url:
-        raise WrongUsage(f"say where builds are: give --builds, or set {BUILDS_VARIABLE}")
+        raise WrongUsage(f"no source of builds: give --builds, or set {BUILDS_VARIABLE}")
 
     async def load() -> "Build":
         async with open_build_source(url) as source:

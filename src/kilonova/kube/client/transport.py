@@ -24,7 +24,7 @@ class Request:
     headers: dict[str, str] = field(default_factory=dict[str, str])
     body: bytes = b""
     wait_for_disconnect: Callable[[], Coroutine[None, None, None]] | None = None
-    """Returns when the client has left without an answer; None where that is not known."""
+    """Returns when the client disconnected without an answer; None where that is not known."""
 
     def query_param(self, name: str) -> str | None:
         """The first value of a query parameter."""

@@ -40,7 +40,7 @@ class ProgramFinder:
             image, container.get("command") or (), container.get("args") or ()
         )
         if resolved is None:
-            unknown = f"the image table does not say what image {image} runs"
+            unknown = f"the image table does not specify what image {image} runs"
             return f'container "{name}" has no command, and {unknown}'
         if _has_program(container, resolved):
             return ""

@@ -49,7 +49,7 @@ class RegistryAuthorization:
                 parameters = dict(_PARAMETER.findall(rest))
                 value = f"Bearer {await self._fetch_token(session, parameters, login, actions)}"
             case _:
-                problem = f"the registry wants authentication of an unknown kind: {scheme!r}"
+                problem = f"the registry requires authentication of an unknown kind: {scheme!r}"
                 raise StoreNotUsable(self._location.name, problem)
         self._values[actions] = value
         return value

@@ -76,7 +76,7 @@ def _find_login(content: bytes, registry: str, where: str) -> Login | None:
         config = msgspec.json.decode(content, type=_DockerConfig)
     except (msgspec.DecodeError, UnicodeDecodeError):
         # The message of the decoder is left out: it may quote a secret.
-        fix = f"log in anew with `docker login {registry}`"
+        fix = f"log in again with `docker login {registry}`"
         raise StoreNotUsable(where, "it is no config.json of docker", fix) from None
     wanted = _DOCKER_HUB_KEYS if registry in _DOCKER_HUB_KEYS else (registry,)
     for key, entry in config.auths.items():
@@ -99,7 +99,7 @@ def _read_entry(entry: _Entry, registry: str, where: str) -> Login | None:
     try:
         text = base64.b64decode(entry.auth, validate=True).decode()
     except (binascii.Error, UnicodeDecodeError):
-        fix = f"log in anew with `docker login {registry}`"
+        fix = f"log in again with `docker login {registry}`"
         raise StoreNotUsable(where, f"the entry of {registry} is not valid base64", fix) from None
     login = _split_login(text, where)
     return Login(login.user, login.password, entry.identitytoken)

@@ -11,5 +11,5 @@ ServiceName = Annotated[
     typer.Argument(metavar="NAME", help="The inference service.", autocompletion=complete_services),
 ]
 DryRun = Annotated[
-    bool, typer.Option("--dry-run", help="Let the cluster check the change, and say what it is.")
+    bool, typer.Option("--dry-run", help="Let the cluster check the change, and print it.")
 ]

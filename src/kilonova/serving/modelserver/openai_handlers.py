@@ -151,4 +151,4 @@ async def _answer_while_connected(
         answering.cancel()
         leaving.cancel()
         await asyncio.gather(answering, leaving, return_exceptions=True)
-    return error_reply(_CLIENT_LEFT, "the client has left")
+    return error_reply(_CLIENT_LEFT, "the client disconnected")

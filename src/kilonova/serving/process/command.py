@@ -30,7 +30,7 @@ def serving(
         Literal["inferenceservices", "configmaps"],
         typer.Option(
             help="Where services are: in InferenceServices of all namespaces, or in ConfigMaps of "
-            "--namespace, which needs no CRDs and no rights elsewhere."
+            "--namespace, which needs no CRDs and no permissions elsewhere."
         ),
     ] = "inferenceservices",
     service: Annotated[

@@ -82,7 +82,7 @@ def _get_source(
         or repository.cvmfs
         or repository.object_store
     )
-    assert source is not None, "the schema wants exactly one"
+    assert source is not None, "the schema requires exactly one"
     return source
 
 

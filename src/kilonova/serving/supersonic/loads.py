@@ -99,7 +99,7 @@ def resolve_load(values: Values, prometheus: str, findings: Findings) -> Load:
     if _is_ratio(values):
         return _resolve_ratio(values, findings)
     admission = values.number(_ADMISSION) if values.has(_ADMISSION) else threshold
-    # Jobs are turned away only when scaling cannot keep up: a leftover ratio is no millisecond.
+    # Jobs are rejected only when scaling cannot keep up: a leftover ratio is no millisecond.
     return QueueLoad(threshold, max(threshold, admission))
 
 

@@ -162,7 +162,7 @@ def test_a_pod_can_run_if_the_program_of_its_image_exists(tmp_path: Path) -> Non
         'container "c" runs serve, which is not found on this machine'
     )
     assert finder.explain_pod(container("nginx")) == (
-        'container "c" has no command, and the image table does not say what image nginx runs'
+        'container "c" has no command, and the image table does not specify what image nginx runs'
     )
     program.write_text("#!/bin/sh\n")
     program.chmod(0o755)

@@ -24,10 +24,10 @@ PARSED = "Error adding/updating listener(s) gateway: Provider 'a' has an invalid
             f"{QUOTED}: Proto constraint validation failed (Path)",
             "Proto constraint validation failed (Path)",
         ),
-        (f"{QUOTED}...(truncated)", "a value is not allowed; Envoy does not tell which"),
+        (f"{QUOTED}...(truncated)", "a value is not allowed; Envoy does not report which"),
         (f"{PARSED}\n'", PARSED),
         ("x" * 5000, "x" * 500 + "…"),
-        ("", "a value is not allowed; Envoy does not tell which"),
+        ("", "a value is not allowed; Envoy does not report which"),
     ],
 )
 def test_reason_is_told_without_the_resource(message: str, reason: str) -> None:

@@ -61,7 +61,7 @@ def mig_condition(problems: Sequence[MigProblem], instances: int) -> Condition:
         messages = [each.message for each in problems]
         return Condition(MIG_READY, "False", problems[0].reason, _join(messages))
     return Condition(
-        MIG_READY, "True", "InstancesExist", f"{instances} MIG instances, as many as wanted"
+        MIG_READY, "True", "InstancesExist", f"{instances} MIG instances, as many as desired"
     )
 
 

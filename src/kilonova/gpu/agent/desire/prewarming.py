@@ -1,4 +1,4 @@
-"""MIG instances that are made before a pod asks for them, as learnt from the pods that came. Pure.
+"""MIG instances that are made before a pod requests them, as learnt from earlier pods. Pure.
 
 Devices that a MIGStrategy or a config speaks of have the stock that it says. Of the others, those
 that are in MIG mode already keep as many unused instances of each profile as pods are likely to ask

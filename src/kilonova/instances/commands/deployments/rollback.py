@@ -21,7 +21,7 @@ def rollback(
     ] = None,
     dry_run: Annotated[
         bool,
-        typer.Option("--dry-run", help="Let the cluster check the change, and say what it is."),
+        typer.Option("--dry-run", help="Let the cluster check the change, and print it."),
     ] = False,
     namespace: Namespace = None,
     kubeconfig: Kubeconfig = None,

@@ -135,8 +135,8 @@ def _describe_timeout(waiting: Sequence[InferenceService], timeout: float) -> st
     names = ", ".join(each.metadata.name for each in waiting)
     text = f"{names} not ready after {timeout:g} s: {describe_wait(waiting[0])}"
     if any(not _is_observed(each) for each in waiting):
-        return f"{text}: `kilonova status` (on a cluster `kilonova doctor`) says whether it runs"
-    return f"{text}; `kilonova serve why {waiting[0].metadata.name}` says more"
+        return f"{text}: `kilonova status` (on a cluster `kilonova doctor`) shows whether it runs"
+    return f"{text}; `kilonova serve why {waiting[0].metadata.name}` shows details"
 
 
 def format_objects(objects: Sequence[AppliedObject], output: str) -> str:

@@ -43,7 +43,10 @@ def bench(
     rate: Annotated[
         float | None,
         typer.Option(
-            "--rate", "-r", metavar="R", help="Open loop: requests per second, whatever comes back."
+            "--rate",
+            "-r",
+            metavar="R",
+            help="Open loop: requests per second, independent of responses.",
         ),
     ] = None,
     arrivals: Annotated[
@@ -145,7 +148,7 @@ def bench(
     output: Annotated[
         Literal["table", "json"], typer.Option("--output", "-o", help="Output format.")
     ] = "table",
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Tell no progress.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print no progress.")] = False,
     perf_analyzer: Annotated[
         bool,
         typer.Option("--perf-analyzer", help="Run Triton's perf_analyzer as a Job instead."),

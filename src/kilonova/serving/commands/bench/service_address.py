@@ -25,6 +25,6 @@ def find_address(service: InferenceService, protocol: Protocol | None) -> tuple[
         port = "gRPC" if chosen == "v2-grpc" else "HTTP"
         raise CommandFailed(
             f"{known.namespace}/{known.name} has no address for {port} yet: `kilonova serve why "
-            f"{known.name}` says what it waits for"
+            f"{known.name}` shows what it waits for"
         )
     return parse_address(text), chosen

@@ -143,7 +143,7 @@ def _build_profile(flags: LoadFlags, is_open: bool) -> LoadProfile:
     if flags.step:
         if flags.rate is not None or flags.concurrency is not None or flags.duration:
             raise WrongUsage(
-                "--step says clients and times itself: leave out --concurrency, --rate and "
+                "--step sets clients and times itself: leave out --concurrency, --rate and "
                 "--duration; --arrivals makes its numbers rates"
             )
         return _parse("--step", flags.step, parse_profile)
@@ -170,7 +170,9 @@ def _build_trace_plan(flags: LoadFlags, file: Path, timeout: float) -> LoadPlan:
         "--duration": flags.duration,
     }
     if given := next((name for name, value in others.items() if value), None):
-        raise WrongUsage(f"{given}: --trace says when requests are sent: leave one of them out")
+        raise WrongUsage(
+            f"{given}: --trace determines when requests are sent: leave one of them out"
+        )
     if flags.speed <= 0:
         raise WrongUsage(f"--speed {flags.speed:g}: use more than 0")
     try:

@@ -87,12 +87,12 @@ async def _require_keys(
     known = service.metadata
     if not require:
         return (
-            f"warning: {known.name} wants no keys yet: --require lets it want them, or set "
+            f"warning: {known.name} requires no keys yet: --require makes it require them, or set "
             f"spec.auth.apiKeys.secret: {secret}",
         )
     spec = {"auth": {"apiKeys": {"secret": secret}}}
     await client.patch(INFERENCE_SERVICES, known.name, {"spec": spec}, known.namespace)
-    return (f"{known.name} wants keys of Secret {secret} from now on",)
+    return (f"{known.name} requires keys of Secret {secret} from now on",)
 
 
 async def _find_secret(client: Client, name: str, namespace: str) -> tuple[str, DataObject | None]:

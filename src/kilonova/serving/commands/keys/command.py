@@ -10,7 +10,10 @@ from kilonova.serving.commands.flags import ServiceName
 app = typer.Typer(add_completion=False, no_args_is_help=True, rich_markup_mode=None)
 
 Client = Annotated[
-    str, typer.Argument(metavar="CLIENT", help="Who has the key; limits.clients names clients.")
+    str,
+    typer.Argument(
+        metavar="CLIENT", help="The client that has the key; limits.clients names clients."
+    ),
 ]
 
 
@@ -38,7 +41,7 @@ def create(
     ] = False,
     require: Annotated[
         bool,
-        typer.Option("--require", help="Let the service want keys, if it does not yet."),
+        typer.Option("--require", help="Let the service require keys, if it does not yet."),
     ] = False,
     namespace: Namespace = None,
     kubeconfig: Kubeconfig = None,

@@ -91,7 +91,7 @@ def _list_problems(service: InferenceService) -> Iterator[str]:
     if status.observed_generation is None or status.observed_generation < generation:
         yield (
             "the controller has not seen the latest change: `kilonova status` (on a cluster "
-            "`kilonova doctor`) says whether it runs"
+            "`kilonova doctor`) shows whether it runs"
         )
     for each in status.conditions:
         if each.status != "True":

@@ -17,5 +17,5 @@ def summarize_rejection(message: str) -> str:
         reason = message.partition("\n")[0]
     reason = _MARKER.sub("", reason).strip()
     if not reason:
-        return "a value is not allowed; Envoy does not tell which"
+        return "a value is not allowed; Envoy does not report which"
     return reason if len(reason) <= _LIMIT else f"{reason[:_LIMIT]}…"

@@ -87,7 +87,7 @@ class Tensor:
         """The input in a JSON request."""
         if self.data_type in ("FP16", "BF16"):
             raise CommandFailed(
-                f"input {self.name} is {self.data_type}, which JSON cannot say: use gRPC"
+                f"input {self.name} is {self.data_type}, which JSON cannot represent: use gRPC"
             )
         return {
             "name": self.name,

@@ -208,7 +208,7 @@ KEYS = (
         "rate_limiter.max_connections",
         ValueType.WHOLE,
         ABSENT,
-        "The connections that are open at the same time; a closed one makes place for another.",
+        "The connections that are open at the same time; a closed one frees capacity for another.",
         "`limits.connections`.",
         minimum=1,
         of_ours=True,
@@ -217,7 +217,7 @@ KEYS = (
         "rate_limiter.prometheus_based.enabled",
         ValueType.FLAG,
         False,
-        "Whether jobs are turned away while the load is high.",
+        "Whether jobs are rejected while the load is high.",
         "`limits.load` with `jobAdmission`: RepositoryIndex is answered with RESOURCE_EXHAUSTED. "
         "Without a value of the metric, jobs are accepted.",
     ),

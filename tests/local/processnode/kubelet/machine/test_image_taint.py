@@ -140,10 +140,10 @@ async def test_api_warns_if_there_is_no_other_node(tmp_path: Path) -> None:
         reply = await place.client.send(request)
         assert reply.status == 201
         warning = reply.headers["warning"]
-        unknown = "the image table does not say what image nginx runs"
+        unknown = "the image table does not specify what image nginx runs"
         problem = f'container \\"c\\" has no command, and {unknown}'
         assert f"{problem}: node {place.node} runs commands of this machine" in warning
-        assert "say how its image is run here (kilonova up --images FILE)" in warning
+        assert "define how its image is run here (kilonova up --images FILE)" in warning
         container = {"name": "c", "image": "example", "command": ["no-such-command"]}
         body = {"metadata": {"name": "absent"}, "spec": {"containers": [container]}}
         reply = await place.client.send(replace(request, body=msgspec.json.encode(body)))
@@ -151,7 +151,7 @@ async def test_api_warns_if_there_is_no_other_node(tmp_path: Path) -> None:
         warning = reply.headers["warning"]
         problem = 'container \\"c\\" runs no-such-command, which is not found on this machine'
         assert f"{problem}: node" in warning
-        assert "; give every container a command that this machine has, say how" in warning
+        assert "; give every container a command that this machine has, define how" in warning
 
 
 IMAGES = """

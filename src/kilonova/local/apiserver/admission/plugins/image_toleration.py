@@ -48,7 +48,7 @@ def _warn_unschedulable(attributes: Attributes, node: str, problem: str) -> None
     """Warn that the pod will stay Pending: the only node pulls no images."""
     text = (
         f"{problem}: node {node} runs commands of this machine and pulls no images, and there is "
-        "no other node; give every container a command that this machine has, say how its image "
+        "no other node; give every container a command that this machine has, define how its image "
         "is run here (kilonova up --images FILE), or start simulated nodes (kilonova up "
         "--nodes small)"
     )

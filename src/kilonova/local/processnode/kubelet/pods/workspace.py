@@ -49,8 +49,8 @@ class MissingCommand(Exception):
     def __init__(self, container: Container) -> None:
         super().__init__(
             f"container {container.name} has no command, and this node runs processes and pulls no "
-            f"images: set a command, say how {container.image} is run here (kilonova up --images "
-            "FILE), or select a simulated node"
+            f"images: set a command, define how {container.image} is run here (kilonova up "
+            "--images FILE), or select a simulated node"
         )
 
 
