@@ -2,9 +2,11 @@
 
 import asyncio
 import json
+from urllib.parse import quote
 
 import grpc
 import pytest
+from yarl import URL
 
 from kilonova.api.serving import (
     HeaderMatch,
@@ -99,6 +101,64 @@ async def test_messages_of_a_stream_are_sent_on_one_by_one():
                 assert await stream.read() == b"second-0"
             await stream.done_writing()
             assert await stream.read() is grpc.aio.EOF
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        [f"model-{number:03d}-{'x' * 240}" for number in range(256)],
+        ["café", "模型/x", "\U0001f600", 'a"b\\u00e9', "\U0001f600" * 253],
+    ],
+    ids=["as many and long as allowed", "not ASCII"],
+)
+async def test_route_takes_models_of_any_name(names):
+    async with run_upstream("first-0") as first, run_upstream("second-0") as second:
+        route = Route(backends=(RouteBackend("second"),), models=tuple(names))
+        groups = (build_group("first"), build_group("second"))
+        spec = build_spec(*groups, routes=(route,), gateway=build_gateway())
+        state = build_state({"first": (first.endpoint,), "second": (second.endpoint,)})
+        async with (
+            run_gateway(spec, state) as gateway,
+            open_channel(spec.gateway.grpc_port) as channel,
+            open_session(spec.gateway.http_port) as session,
+        ):
+
+            async def post(path: str, body: bytes = b"{}") -> str:
+                headers = {"content-type": "application/json"}
+                url = URL(f"http://127.0.0.1:{spec.gateway.http_port}{path}", encoded=True)
+                async with session.post(url, data=body, headers=headers) as reply:
+                    return await reply.text()
+
+            for name in (names[0], *names[-4:]):
+                answer = await call(channel, message=build_infer(name))
+                assert answer == b"second-0", gateway.read_log()
+                assert await post(f"/v2/models/{quote(name, safe='')}/infer") == "second-0"
+                for as_ascii in (True, False):
+                    body = json.dumps({"model": name}, ensure_ascii=as_ascii).encode()
+                    assert await post("/v1/chat/completions", body) == "second-0", name
+            assert await call(channel, message=build_infer(names[0] + "x")) == b"first-0"
+
+
+async def test_compressed_message_is_refused_where_its_model_has_to_be_read():
+    async with run_upstream("first-0") as first, run_upstream("second-0") as second:
+        state = build_state({"first": (first.endpoint,), "second": (second.endpoint,)})
+        plain = build_spec(build_group("first"), gateway=build_gateway())
+        for spec in (build_two_groups(), plain):
+            async with (
+                run_gateway(spec, state),
+                open_channel(spec.gateway.grpc_port) as channel,
+            ):
+                infer = channel.unary_unary(f"{SERVICE}/ModelInfer")(
+                    build_infer("resnet", 10_000), compression=grpc.Compression.Gzip, timeout=20
+                )
+                if spec is plain:
+                    assert await infer == b"first-0"
+                    continue
+                with pytest.raises(grpc.aio.AioRpcError) as refusal:
+                    await infer
+                assert refusal.value.code() is grpc.StatusCode.UNIMPLEMENTED
+                assert "send them uncompressed" in (refusal.value.details() or "")
+                assert await call(channel, message=build_infer("resnet")) == b"second-0"
 
 
 async def test_large_message_of_a_model_reaches_its_group():

@@ -74,6 +74,9 @@ async def test_full_queue_refuses_with_resource_exhausted():
             calls = [asyncio.ensure_future(try_call(channel)) for _ in range(8)]
             await wait_until(lambda: sum(each.done() for each in calls) == 3)
             assert await gateway.read_stat(_PENDING) == 3
+            with pytest.raises(grpc.aio.AioRpcError) as refusal:
+                await call(channel)
+            assert dict(refusal.value.trailing_metadata() or ())["grpc-retry-pushback-ms"] == "1000"
             assert upstream.in_flight == 2, "max_in_flight"
             for each in calls:
                 if each.done():

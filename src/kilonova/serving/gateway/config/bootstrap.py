@@ -20,6 +20,7 @@ ADMIN_FOLDER = "/run/kilonova-gateway"
 
 _MAX_CONNECTIONS = 50_000
 _ADMIN_CLUSTER = "admin"
+_NO_LIMIT = 2**32 - 1
 
 
 def render_bootstrap(
@@ -82,7 +83,12 @@ def render_bootstrap(
             "layers": [
                 {
                     "name": "static",
-                    "static_layer": {"tracing.opentelemetry.flush_interval_ms": 1000},
+                    "static_layer": {
+                        "tracing.opentelemetry.flush_interval_ms": 1000,
+                        # A route of several models has a pattern of all their names. Envoy's own
+                        # limit is a hundred characters, and it rejects all of the routes then.
+                        "re2.max_program_size.error_level": _NO_LIMIT,
+                    },
                 }
             ]
         },

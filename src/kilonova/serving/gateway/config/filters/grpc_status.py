@@ -13,7 +13,7 @@ from kilonova.serving.gateway.model import EnvoyResource
 GRPC_STATUS_FILTER = "grpc-status"
 GRPC_STATUS_HEADER = "x-kilonova-grpc-status"
 """In an answer of Envoy's own: the gRPC status that it is to have."""
-DEADLINE_EXCEEDED, RESOURCE_EXHAUSTED = 4, 8
+DEADLINE_EXCEEDED, RESOURCE_EXHAUSTED, UNIMPLEMENTED = 4, 8, 12
 
 _PACKAGE = "envoy.extensions.filters.http.header_mutation.v3"
 

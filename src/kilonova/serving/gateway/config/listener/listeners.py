@@ -72,7 +72,7 @@ def _build_connection_manager(inputs: GatewayInputs) -> EnvoyResource:
     idle_timeout = convert_duration(inputs.spec.gateway.idle_timeout)
     fields: EnvoyResource = {
         "codec_type": "AUTO",
-        "local_reply_config": build_local_replies(),
+        "local_reply_config": build_local_replies(inputs),
         "stat_prefix": stat_names.HTTP_STAT_PREFIX,
         "rds": {"route_config_name": ROUTES, "config_source": ADS},
         "http_filters": build_http_filters(inputs),

@@ -5,14 +5,21 @@ from kilonova.serving.gateway.config.filters.grpc_status import (
     DEADLINE_EXCEEDED,
     GRPC_STATUS_HEADER,
     RESOURCE_EXHAUSTED,
+    UNIMPLEMENTED,
 )
+from kilonova.serving.gateway.config.inputs import GatewayInputs
 from kilonova.serving.gateway.model import EnvoyResource
 
 OVERFLOW_MESSAGE = "too many requests wait for a server"
 SIZE_MESSAGE = "the request is larger than the gateway takes"
 RATE_LIMIT_MESSAGE = "the limit of this client is reached"
+COMPRESSION_MESSAGE = (
+    "the gateway chooses servers by the model in a message, and does not read compressed messages: "
+    "send them uncompressed"
+)
 
 _OVERFLOW, _TIMEOUT = "UO", "UT"
+_RATE_LIMITED, _NOT_READ = "local_rate_limited", "grpc_field_extraction_INVALID_ARGUMENT"
 _OWN_ANSWERS = ("UH", "UT", "LR", "UR", "UF", "UC", "UAEX", "DPE", "UPE", "URX", "UMSDR", "NC")
 """Response flags of answers that Envoy makes up."""
 
@@ -21,35 +28,47 @@ _IS_GRPC: EnvoyResource = {
         "header": {"name": "content-type", "string_match": {"prefix": "application/grpc"}}
     }
 }
-_IS_RATE_LIMITED: EnvoyResource = {
-    # The response flag is only set after the answer was made.
-    "extension_filter": build_extension(
-        "envoy.access_loggers.extension_filters.cel",
-        "envoy.extensions.access_loggers.filters.cel.v3.ExpressionFilter",
-        expression="response.code_details == 'local_rate_limited'",
-    )
+_IS_COMPRESSED: EnvoyResource = {
+    "header_filter": {
+        "header": {
+            "name": "grpc-encoding",
+            "string_match": {"exact": "identity"},
+            "invert_match": True,
+        }
+    }
 }
 _EXHAUSTED = [build_header(GRPC_STATUS_HEADER, str(RESOURCE_EXHAUSTED))]
+_UNCOMPRESSED = [
+    build_header(GRPC_STATUS_HEADER, str(UNIMPLEMENTED)),
+    build_header("grpc-accept-encoding", "identity"),
+]
 _TOO_LATE = [build_header(GRPC_STATUS_HEADER, str(DEADLINE_EXCEEDED))]
 _SOON = [build_header("retry-after", "1")]
+_SOON_OVER_GRPC = [*_EXHAUSTED, build_header("grpc-retry-pushback-ms", "1000")]
 
 
-def build_local_replies() -> EnvoyResource:
+def build_local_replies(inputs: GatewayInputs) -> EnvoyResource:
     """The `local_reply_config` of the connection manager. The first mapper that matches is used."""
+    compressed = _build_mapper(
+        [_has_details(_NOT_READ), _IS_GRPC, _IS_COMPRESSED],
+        text=COMPRESSION_MESSAGE,
+        headers=_UNCOMPRESSED,
+    )
     return {
         "mappers": [
             _build_mapper(
-                [_has_flags(_OVERFLOW), _IS_GRPC], text=OVERFLOW_MESSAGE, headers=_EXHAUSTED
+                [_has_flags(_OVERFLOW), _IS_GRPC], text=OVERFLOW_MESSAGE, headers=_SOON_OVER_GRPC
             ),
             _build_mapper(
                 [_has_flags(_OVERFLOW)], json=OVERFLOW_MESSAGE, headers=_SOON, status=429
             ),
             _build_mapper([_has_flags(_TIMEOUT), _IS_GRPC], headers=_TOO_LATE),
-            _build_mapper([_IS_RATE_LIMITED, _IS_GRPC], text=RATE_LIMIT_MESSAGE),
-            _build_mapper([_IS_RATE_LIMITED], json=RATE_LIMIT_MESSAGE),
+            _build_mapper([_has_details(_RATE_LIMITED), _IS_GRPC], text=RATE_LIMIT_MESSAGE),
+            _build_mapper([_has_details(_RATE_LIMITED)], json=RATE_LIMIT_MESSAGE),
             _build_mapper([_has_status(429), _IS_GRPC], headers=_EXHAUSTED),
             _build_mapper([_has_status(413), _IS_GRPC], text=SIZE_MESSAGE, headers=_EXHAUSTED),
             _build_mapper([_has_status(413)], json=SIZE_MESSAGE),
+            *([compressed] if inputs.reads_models() else []),
             _build_mapper([_IS_GRPC]),
             _build_mapper([_has_flags(*_OWN_ANSWERS)], json="%LOCAL_REPLY_BODY%"),
         ]
@@ -84,3 +103,14 @@ def _has_status(status: int) -> EnvoyResource:
 
 def _has_flags(*flags: str) -> EnvoyResource:
     return {"response_flag_filter": {"flags": list(flags)}}
+
+
+def _has_details(prefix: str) -> EnvoyResource:
+    """What made the answer; a response flag is only set after that."""
+    return {
+        "extension_filter": build_extension(
+            "envoy.access_loggers.extension_filters.cel",
+            "envoy.extensions.access_loggers.filters.cel.v3.ExpressionFilter",
+            expression=f"response.code_details.startsWith('{prefix}')",
+        )
+    }

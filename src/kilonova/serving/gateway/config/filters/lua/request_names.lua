@@ -4,6 +4,45 @@
 
 local PROMPT_KEYS = { messages = true, prompt = true, input = true }
 local FIELDS = "envoy.filters.http.grpc_field_extraction"
+-- Of a name, in bytes: 253 characters.
+local MAX_MODEL_LENGTH = 4 * 253
+local ESCAPES = { b = "\b", f = "\f", n = "\n", r = "\r", t = "\t" }
+
+local function encode_utf8(code)
+  if code < 0x80 then
+    return string.char(code)
+  end
+  local last = 0x80 + code % 64
+  if code < 0x800 then
+    return string.char(0xC0 + math.floor(code / 64), last)
+  end
+  local third = 0x80 + math.floor(code / 64) % 64
+  if code < 0x10000 then
+    return string.char(0xE0 + math.floor(code / 4096), third, last)
+  end
+  local second = 0x80 + math.floor(code / 4096) % 64
+  return string.char(0xF0 + math.floor(code / 262144), second, third, last)
+end
+
+-- The text of a string of JSON. Many clients escape all that is not ASCII.
+local function unescape(text)
+  local high
+  return (text:gsub("\\(.)(%x?%x?%x?%x?)", function(kind, digits)
+    if kind ~= "u" or #digits < 4 then
+      return (ESCAPES[kind] or kind) .. digits
+    end
+    local code = tonumber(digits, 16)
+    if code >= 0xD800 and code < 0xDC00 then
+      high = code -- the other half of the character is next
+      return ""
+    end
+    if high and code >= 0xDC00 and code < 0xE000 then
+      code = 0x10000 + (high - 0xD800) * 0x400 + code - 0xDC00
+    end
+    high = nil
+    return encode_utf8(code)
+  end))
+end
 
 -- The position after the string that opens at `from`. (A plain `find` is far faster than one by a
 -- pattern, and prompts are long.)
@@ -75,7 +114,7 @@ local function scan_object(text, wants_prompt)
     end
     at = skip_value(text, from)
     if key == "model" and at and text:byte(from) == 34 then
-      model = text:sub(from + 1, at - 2):gsub("\\(.)", "%1")
+      model = unescape(text:sub(from + 1, at - 2))
     end
     if model and (prompt or not wants_prompt) then
       break
@@ -137,7 +176,7 @@ end
 function envoy_on_request(handle)
   local model = find_model(handle)
   -- A name that is no value of a header is no name of a model either.
-  if model and #model <= 253 and not model:find("[%c]") then
+  if model and #model <= MAX_MODEL_LENGTH and not model:find("[%c]") then
     -- Headers from before a body was waited for are no longer valid.
     handle:headers():replace("x-kilonova-model", model)
     if SETTINGS.has_placement then
