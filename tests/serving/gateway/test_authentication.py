@@ -128,6 +128,81 @@ async def test_route_may_depend_on_the_client_of_a_key():
             assert await get(session, **{"x-api-key": OTHER_KEY}) == (200, "other-0")
 
 
+async def test_route_may_depend_on_the_client_of_a_token():
+    issuer = Issuer()
+    async with run_upstream() as main, run_control_plane() as control_plane:
+        control_plane.release()
+        header = HeaderMatch(name="x-kilonova-client", value="bob")
+        spec = build_spec(
+            build_group(),
+            build_group("other"),
+            auth=Auth(jwt=(SSO,)),
+            routes=(Route(headers=(header,), backends=(RouteBackend("other"),)),),
+            gateway=build_gateway(),
+        )
+        state = build_state(
+            [main.endpoint],
+            secrets=GatewaySecrets(jwks=(("sso", issuer.jwks),)),
+            control_plane=control_plane.address,
+            starting=frozenset({"other"}),
+        )
+        async with run_gateway(spec, state), open_session(spec.gateway.http_port) as session:
+            alice, bob = (f"Bearer {issuer.sign(sub=each)}" for each in ("alice", "bob"))
+            assert await get(session, authorization=alice) == (200, "main-0")
+            assert control_plane.checks == []
+            await get(session, authorization=bob)
+            assert len(control_plane.checks) == 1, "held until the other group has a server"
+            assert len(main.received) == 1
+
+
+async def test_no_credential_reaches_a_server():
+    issuer = Issuer()
+    async with run_upstream() as upstream:
+        spec = build_secured(Auth(jwt=(SSO,), api_keys=KEYS))
+        secrets = GatewaySecrets(api_keys=SECRETS.api_keys, jwks=(("sso", issuer.jwks),))
+        only_keys = build_secured(Auth(api_keys=KEYS))
+        bearers = (KEY, OTHER_KEY, issuer.sign(), issuer.sign(audience="else"))
+        for each, tokens in ((spec, bearers), (only_keys, bearers[:2])):
+            state = build_state([upstream.endpoint], secrets=secrets)
+            async with run_gateway(each, state), open_session(each.gateway.http_port) as session:
+                for token in tokens:
+                    both = {"x-api-key": KEY, "authorization": f"Bearer {token}"}
+                    assert await get(session, **both) == (200, "main-0")
+                    received = dict_of(upstream.received[-1].headers)
+                    assert not {"authorization", "x-api-key"} & received.keys(), token
+                if each is only_keys:
+                    # What is no key of the gateway may be one of the server.
+                    other = {"x-api-key": KEY, "authorization": "Bearer of-the-server"}
+                    assert await get(session, **other) == (200, "main-0")
+                    received = dict_of(upstream.received[-1].headers)
+                    assert received["authorization"] == "Bearer of-the-server"
+                    assert "x-api-key" not in received
+
+
+async def test_keys_may_be_in_the_authorization_header_alone():
+    async with run_upstream() as upstream:
+        spec = build_secured(Auth(api_keys=replace(KEYS, header="Authorization")))
+        state = build_state([upstream.endpoint], secrets=SECRETS)
+        async with run_gateway(spec, state), open_session(spec.gateway.http_port) as session:
+            for value in (f"Bearer {KEY}", KEY):
+                assert await get(session, authorization=value) == (200, "main-0")
+            assert (await get(session, **{"x-api-key": KEY}))[0] == 401
+            assert "authorization" not in dict_of(upstream.received[-1].headers)
+
+
+async def test_token_in_a_query_does_not_count():
+    issuer = Issuer()
+    async with run_upstream() as upstream:
+        spec = build_secured(Auth(jwt=(SSO,)))
+        secrets = GatewaySecrets(jwks=(("sso", issuer.jwks),))
+        state = build_state([upstream.endpoint], secrets=secrets)
+        async with run_gateway(spec, state), open_session(spec.gateway.http_port) as session:
+            query = {"access_token": issuer.sign()}
+            async with session.get(PATH, params=query) as reply:
+                assert reply.status == 401
+            assert upstream.received == []
+
+
 async def test_digest_is_sha256_at_any_length():
     keys = [("0123456789" * 100)[:length] for length in (1, 54, 55, 56, 63, 64, 65, 119, 120, 1000)]
     digests = tuple((f"c{len(key)}", hashlib.sha256(key.encode()).hexdigest()) for key in keys)

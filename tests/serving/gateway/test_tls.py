@@ -7,13 +7,26 @@ import aiohttp
 import grpc
 import grpc.aio
 
-from kilonova.api.serving import Gateway, GatewayTls, Limits, RateLimit
+from kilonova.api.serving import (
+    Gateway,
+    GatewayTls,
+    HeaderMatch,
+    Limits,
+    RateLimit,
+    Route,
+    RouteBackend,
+)
 from kilonova.kube.serving.certificates import CertificateAuthority, KeyPair
 from kilonova.serving.gateway.config import render_gateway
 from kilonova.serving.gateway.model import GatewaySecrets, TlsMaterial
 from tests.serving.gateway.support.clients import SERVICE, open_session
 from tests.serving.gateway.support.envoy_gateway import KEY, run_gateway
-from tests.serving.gateway.support.services import build_gateway, build_spec, build_state
+from tests.serving.gateway.support.services import (
+    build_gateway,
+    build_group,
+    build_spec,
+    build_state,
+)
 from tests.serving.gateway.support.upstreams import run_upstream
 from tests.serving.gateway.support.waiting import wait_until_answer
 
@@ -99,6 +112,25 @@ async def test_clients_need_a_certificate_and_are_known_by_its_subject():
                 assert statuses == [200, 200, 429], "the limit of each client"
             names = [each.headers["x-kilonova-client"] for each in upstream.received]
             assert names == ["CN=alice,O=team"] * 2 + ["CN=bob,O=team"] * 2
+
+
+async def test_route_may_depend_on_the_subject_of_a_certificate():
+    servers, clients = (CertificateAuthority.create(name, NOW) for name in ("servers", "clients"))
+    async with run_upstream() as main, run_upstream("other-0") as other:
+        header = HeaderMatch(name="x-kilonova-client", value="CN=bob,O=team")
+        spec = build_spec(
+            build_group(),
+            build_group("other"),
+            routes=(Route(headers=(header,), backends=(RouteBackend("other"),)),),
+            gateway=build_gateway(tls=MUTUAL),
+        )
+        secrets = build_secrets(servers.issue_server(["localhost"], NOW), clients)
+        endpoints = {"main": (main.endpoint,), "other": (other.endpoint,)}
+        async with run_gateway(spec, build_state(endpoints, secrets=secrets)):
+            for name in ("alice", "bob"):
+                context = trust(servers, clients.issue_client(name, ["team"], NOW))
+                assert await get(spec.gateway, context) == 200
+            assert (len(main.received), len(other.received)) == (1, 1)
 
 
 def test_without_its_certificate_the_listener_still_wants_tls():

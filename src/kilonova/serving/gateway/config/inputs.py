@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from kilonova.api.serving import InferenceServiceSpec, ServerGroup
+from kilonova.serving.gateway.config.request_headers import CLIENT_HEADER
 from kilonova.serving.gateway.model import Endpoint, EndpointState, GatewayState, ServiceKey
 from kilonova.serving.gateway.stat_names import ServerPort
 
@@ -54,6 +55,15 @@ class GatewayInputs:
     def reads_bodies(self) -> bool:
         """Whether requests wait in the gateway until enough of their body was read."""
         return self.reads_models() or self.hashes("PromptPrefix")
+
+    def routes_by_client(self) -> bool:
+        """Whether any route depends on who the client is."""
+        matched = (each for route in self.spec.routes for each in route.headers)
+        return any(each.name.lower() == CLIENT_HEADER for each in matched)
+
+    def changes_routes(self) -> bool:
+        """Whether the route of a request is chosen again, after filters found out more about it."""
+        return self.reads_bodies() or self.routes_by_client()
 
     def divide(self, limit: int) -> int:
         """The part of a limit that each of the gateways enforces."""

@@ -33,14 +33,7 @@ def build_authentication_filters(inputs: GatewayInputs) -> Iterator[EnvoyResourc
             "credential": "API key or token" if auth.jwt else "API key",
             "tokens": bool(auth.jwt),
         }
-        yield build_lua_filter(
-            "api_keys", settings, libraries=("sha256",), chooses_route=_routes_by_client(inputs)
-        )
-
-
-def _routes_by_client(inputs: GatewayInputs) -> bool:
-    matched = (each for route in inputs.spec.routes for each in route.headers)
-    return any(each.name.lower() == CLIENT_HEADER for each in matched)
+        yield build_lua_filter("api_keys", settings, libraries=("sha256",), chooses_route=False)
 
 
 def build_key_digests(inputs: GatewayInputs) -> dict[str, EnvoyResource]:
@@ -93,6 +86,8 @@ def _build_provider(provider: JwtProvider, jwks: str) -> EnvoyResource:
         "issuer": provider.issuer,
         "claim_to_headers": [{"header_name": CLIENT_HEADER, "claim_name": provider.client_claim}],
         "payload_in_metadata": "payload",
+        # Envoy also takes tokens of queries, which are in traces.
+        "from_headers": [{"name": "Authorization", "value_prefix": "Bearer "}],
         # The clock of an issuer may be ahead of ours.
         "clock_skew_seconds": 10,
         "jwt_cache_config": {"jwt_cache_size": 1000},

@@ -50,7 +50,7 @@ def build_routes(inputs: GatewayInputs) -> EnvoyResource:
         # A call passes the routes in their order: not those of HTTP, which have patterns.
         routes.sort(key=lambda each: "grpc" not in each["match"])
     host: EnvoyResource = {"name": ROUTES, "domains": ["*"], "routes": routes}
-    if inputs.reads_bodies():
+    if inputs.changes_routes():
         filters |= build_no_hold()
     host["request_body_buffer_limit"] = _get_buffer_limit(inputs)
     if filters:

@@ -21,6 +21,10 @@ local function find_client(handle, key)
   return client
 end
 
+local function get_bearer(headers)
+  return (headers:get("authorization") or ""):match("^[Bb][Ee][Aa][Rr][Ee][Rr] +(.+)$")
+end
+
 local function refuse(handle, message)
   local kind = handle:headers():get("content-type") or ""
   local is_grpc = kind:sub(1, 16) == "application/grpc"
@@ -33,19 +37,22 @@ end
 
 function envoy_on_request(handle)
   if SETTINGS.tokens and handle:streamInfo():dynamicMetadata():get("envoy.filters.http.jwt_authn") then
-    return -- a valid token
+    handle:headers():remove(SETTINGS.header) -- a valid token, which was removed
+    return
   end
   local headers = handle:headers()
-  local name = SETTINGS.header
-  local key = headers:get(name)
-  if not key then
-    name = "authorization"
-    key = (headers:get(name) or ""):match("^[Bb][Ee][Aa][Rr][Ee][Rr] +(.+)$")
+  local bearer = get_bearer(headers)
+  local key = headers:get(SETTINGS.header)
+  if not key or SETTINGS.header == "authorization" then
+    key = bearer or key
   end
   local client = key and find_client(handle, key)
   if client then
-    -- Servers learn the client, not its key.
-    headers:remove(name)
+    -- Servers learn the client, not its key: also if it is sent twice, or beside a token.
+    headers:remove(SETTINGS.header)
+    if SETTINGS.tokens or bearer and find_client(handle, bearer) then
+      headers:remove("authorization")
+    end
     headers:replace("x-kilonova-client", client)
   else
     local problem = key and "the %s is not valid" or "an %s is missing"
