@@ -14,11 +14,11 @@ from kilonova.catalog.mig import Slot
 from kilonova.gpu.devices.errors import GpuError
 from kilonova.gpu.devices.model import Device
 from kilonova.gpu.mig.engine import MigEngine
+from kilonova.gpu.mig.execution.plan_runner import RequestRefused
 from kilonova.gpu.mig.node_lock import EngineIsRunning
-from kilonova.gpu.mig.plan_execution import RequestRefused
-from kilonova.gpu.mig.planner import Target
+from kilonova.gpu.mig.plan.planner import Target
+from kilonova.gpu.mig.plan.steps import describe_step
 from kilonova.gpu.mig.reservations import ReservedDevices, SlotRequest
-from kilonova.gpu.mig.steps import describe_step
 from kilonova.gpu.sharing.mps.control import MpsControlProgram
 from kilonova.gpu.sharing.mps.sharing import DeviceShare, MpsSharing, ShareRefused
 from kilonova.gpu.sharing.shares import MpsCapacity, MpsShare

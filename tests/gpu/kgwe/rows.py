@@ -57,7 +57,7 @@ SECTIONS: dict[str, tuple[Row, ...]] = {
         Row(
             "MIG instances are made asynchronously",
             "so; other GPUs change at the same time",
-            (f"{GPU}/mig/test_calls.py::test_devices_change_at_the_same_time",),
+            (f"{GPU}/mig/execution/test_device_calls.py::test_devices_change_at_the_same_time",),
         ),
         Row(
             "telemetry is batched, gRPC channels are pooled",
@@ -267,7 +267,7 @@ SECTIONS: dict[str, tuple[Row, ...]] = {
             "operations may take 60 s; Failed is an end",
             "an operation has a limit, and what has failed is tried again",
             (
-                f"{GPU}/mig/test_calls.py::"
+                f"{GPU}/mig/execution/test_device_calls.py::"
                 "test_device_with_a_hanging_call_is_left_alone_until_it_returns",
                 f"{GPU}/agent/test_crashes_and_errors.py::"
                 "test_failed_change_is_visible_and_tried_again",

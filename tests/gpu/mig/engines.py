@@ -6,8 +6,8 @@ from pathlib import Path
 
 from kilonova.catalog.mig import Slot
 from kilonova.gpu.devices.backend import GpuBackend
-from kilonova.gpu.mig.calls import InlineCalls
 from kilonova.gpu.mig.engine import MigEngine
+from kilonova.gpu.mig.execution.device_calls import InlineCalls
 from kilonova.gpu.mig.reservations import ReservedDevices, SlotRequest
 from kilonova.gpu.mig.states import StateChange
 

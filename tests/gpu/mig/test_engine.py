@@ -8,9 +8,9 @@ from kilonova.gpu.devices.errors import GpuErrorKind
 from kilonova.gpu.devices.fault_injection import Fault, FaultyBackend
 from kilonova.gpu.devices.simulated import ProcessLoad, SimulatedBackend
 from kilonova.gpu.mig.engine import MigEngine, RequestRefused
-from kilonova.gpu.mig.execution import StepFailed
+from kilonova.gpu.mig.execution.step_runner import StepFailed
 from kilonova.gpu.mig.node_lock import EngineIsRunning
-from kilonova.gpu.mig.planner import RefusalReason, Target
+from kilonova.gpu.mig.plan.planner import RefusalReason, Target
 from kilonova.gpu.mig.reservations import ReservedDevices
 from kilonova.gpu.mig.states import ChangeReason, MigState, StateChange
 from tests.gpu.devices.machines import first_uuid, simulate

@@ -14,11 +14,11 @@ from kilonova.catalog.mig import Slot
 from kilonova.gpu.devices.errors import GpuError, GpuErrorKind
 from kilonova.gpu.devices.fault_injection import CHANGES, Fault, FaultyBackend
 from kilonova.gpu.devices.simulated import ProcessLoad, SimulatedBackend
-from kilonova.gpu.mig.calls import InlineCalls
 from kilonova.gpu.mig.engine import MigEngine, RequestRefused
-from kilonova.gpu.mig.execution import StepFailed
+from kilonova.gpu.mig.execution.device_calls import InlineCalls
+from kilonova.gpu.mig.execution.step_runner import StepFailed
 from kilonova.gpu.mig.journal import Entry, Journal
-from kilonova.gpu.mig.planner import Target
+from kilonova.gpu.mig.plan.planner import Target
 from kilonova.gpu.mig.reservations import ReservedDevices, SlotRequest
 from tests.gpu.devices.machines import simulate
 from tests.gpu.mig.engines import Waits

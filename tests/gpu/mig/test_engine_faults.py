@@ -11,9 +11,9 @@ from kilonova.gpu.devices.fault_injection import Fault, FaultyBackend, Operation
 from kilonova.gpu.devices.model import MigInstance
 from kilonova.gpu.devices.simulated import ProcessLoad, SimulatedBackend
 from kilonova.gpu.mig.engine import MigEngine, RequestRefused
-from kilonova.gpu.mig.execution import StepFailed
+from kilonova.gpu.mig.execution.step_runner import StepFailed
 from kilonova.gpu.mig.journal import Entry, Journal
-from kilonova.gpu.mig.planner import Target
+from kilonova.gpu.mig.plan.planner import Target
 from kilonova.gpu.mig.reservations import ReservedDevices
 from tests.gpu.devices.machines import first_uuid, simulate
 from tests.gpu.mig.engines import request, running_engine, slots

@@ -8,7 +8,7 @@ import pytest
 from kilonova.catalog.mig import Slot
 from kilonova.gpu.mig.journal import Journal, Released, Reserved, summarise
 from kilonova.gpu.mig.node_lock import EngineIsRunning, NodeLock
-from kilonova.gpu.mig.steps import CreateInstance
+from kilonova.gpu.mig.plan.steps import CreateInstance
 
 SLOT = Slot("1g.10gb", 3)
 STEP = CreateInstance("GPU-1", SLOT, "pod")

@@ -9,8 +9,8 @@ from kilonova.gpu.devices.errors import GpuError, GpuErrorKind
 from kilonova.gpu.devices.model import MigInstance
 from kilonova.gpu.kubelet.interfaces import AllocationRefused
 from kilonova.gpu.mig.engine import MigEngine, RequestRefused
-from kilonova.gpu.mig.execution import StepFailed
-from kilonova.gpu.mig.planner import Target
+from kilonova.gpu.mig.execution.step_runner import StepFailed
+from kilonova.gpu.mig.plan.planner import Target
 from kilonova.gpu.mig.reservations import ReservedDevices, SlotRequest
 
 

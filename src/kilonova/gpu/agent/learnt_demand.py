@@ -14,7 +14,7 @@ from msgspec import Meta
 
 from kilonova.gpu.agent.holders import Holder
 from kilonova.gpu.cdi.files import replace_file
-from kilonova.gpu.mig.demand import DemandEstimator, expected_stock
+from kilonova.gpu.mig.plan.demand import DemandEstimator, expected_stock
 from kilonova.kube.observability.structured_logging import get_logger
 
 DEMAND_FILE = "demand.json"

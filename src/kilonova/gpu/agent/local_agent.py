@@ -21,8 +21,8 @@ from kilonova.gpu.devices.errors import GpuError
 from kilonova.gpu.devices.model import DeviceTelemetry, NodeInventory
 from kilonova.gpu.kubelet.holdings import Holding
 from kilonova.gpu.kubelet.interfaces import InventoryFeed
-from kilonova.gpu.mig.calls import DeviceCalls, ThreadCalls
 from kilonova.gpu.mig.engine import MigEngine
+from kilonova.gpu.mig.execution.device_calls import DeviceCalls, ThreadCalls
 from kilonova.gpu.mig.reservations import ReservedDevices
 from kilonova.gpu.mig.states import StateChange
 from kilonova.kube import (

@@ -17,8 +17,8 @@ from kilonova.gpu.agent.holders import Holder
 from kilonova.gpu.agent.metrics import AgentMetrics
 from kilonova.gpu.devices.model import NodeInventory
 from kilonova.gpu.mig.engine import MigEngine
-from kilonova.gpu.mig.execution import DeviceResult
-from kilonova.gpu.mig.planner import Refusal, Target
+from kilonova.gpu.mig.execution.step_runner import DeviceResult
+from kilonova.gpu.mig.plan.planner import Refusal, Target
 from kilonova.gpu.mig.reservations import ReservedDevices, SlotRequest
 from kilonova.kube import Backoff
 from kilonova.kube.observability.structured_logging import get_logger

@@ -43,8 +43,8 @@ from kilonova.gpu.agent.telemetry.xid_counter import XidCounter
 from kilonova.gpu.devices.backend import GpuBackend
 from kilonova.gpu.devices.errors import GpuError
 from kilonova.gpu.devices.model import DeviceHealth, GpuEvent, NodeInventory
-from kilonova.gpu.mig.calls import DeviceCalls
 from kilonova.gpu.mig.engine import MigEngine
+from kilonova.gpu.mig.execution.device_calls import DeviceCalls
 from kilonova.gpu.mig.parted.config_file import ConfigFile
 from kilonova.gpu.mig.parted.default_configs import generate_configs
 from kilonova.gpu.mig.reservations import ReservedDevices

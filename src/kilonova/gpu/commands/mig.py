@@ -116,7 +116,7 @@ def apply(
       kilonova gpu mig apply configs.yaml --config all-balanced --dry-run
       kilonova gpu mig apply configs.yaml --config all-1g.10gb
     """
-    from kilonova.gpu.mig.steps import describe_step
+    from kilonova.gpu.mig.plan.steps import describe_step
 
     name, rules = _load_config(file, config)
     inventory, outcome = asyncio.run(_apply(rules, backend, state_dir, dry_run))

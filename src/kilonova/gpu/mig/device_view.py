@@ -15,7 +15,15 @@ from kilonova.gpu.devices.model import (
     MigInstance,
     NodeInventory,
 )
-from kilonova.gpu.mig.occupancy import slot_of
+from kilonova.gpu.mig.plan.occupancy import slot_of
+from kilonova.gpu.mig.plan.steps import (
+    CreateInstance,
+    DestroyInstance,
+    DisableMode,
+    EnableMode,
+    ResetDevice,
+    Step,
+)
 from kilonova.gpu.mig.reservations import SlotRequest
 from kilonova.gpu.mig.states import (
     ChangeReason,
@@ -23,14 +31,6 @@ from kilonova.gpu.mig.states import (
     MigState,
     StateChange,
     StateTracker,
-)
-from kilonova.gpu.mig.steps import (
-    CreateInstance,
-    DestroyInstance,
-    DisableMode,
-    EnableMode,
-    ResetDevice,
-    Step,
 )
 
 

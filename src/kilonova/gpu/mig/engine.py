@@ -27,15 +27,16 @@ from kilonova.catalog.mig import Slot
 from kilonova.gpu.devices.backend import GpuBackend
 from kilonova.gpu.devices.errors import GpuError
 from kilonova.gpu.devices.model import DeviceTelemetry, MigInstance, NodeInventory
-from kilonova.gpu.mig.calls import DeviceCalls, ThreadCalls
 from kilonova.gpu.mig.device_view import DeviceView
-from kilonova.gpu.mig.execution import TIME_LIMITS, DeviceResult, StepFailed, StepRunner
+from kilonova.gpu.mig.execution.device_calls import DeviceCalls, ThreadCalls
+from kilonova.gpu.mig.execution.plan_runner import PlanRunner, RequestRefused, disturbs
+from kilonova.gpu.mig.execution.statistics import OperationStatistics, StatisticsRecorder
+from kilonova.gpu.mig.execution.step_runner import TIME_LIMITS, DeviceResult, StepFailed, StepRunner
 from kilonova.gpu.mig.journal import Journal, Reserved
 from kilonova.gpu.mig.node_lock import NodeLock
-from kilonova.gpu.mig.operation_statistics import OperationStatistics, StatisticsRecorder
-from kilonova.gpu.mig.plan_execution import PlanRunner, RequestRefused, disturbs
-from kilonova.gpu.mig.planner import DevicePlan, PinnedInstance, Refusal, RefusalReason, Target
-from kilonova.gpu.mig.protected_plan import plan_beside_reserved
+from kilonova.gpu.mig.plan.planner import DevicePlan, PinnedInstance, Refusal, RefusalReason, Target
+from kilonova.gpu.mig.plan.protected_plan import plan_beside_reserved
+from kilonova.gpu.mig.plan.steps import Step
 from kilonova.gpu.mig.reservations import (
     ReservationTable,
     ReservedDevices,
@@ -44,7 +45,6 @@ from kilonova.gpu.mig.reservations import (
     normalise_request,
 )
 from kilonova.gpu.mig.states import InstanceStatus, MigState, StateChange
-from kilonova.gpu.mig.steps import Step
 from kilonova.scheduler.core.gpu.mig import ProfileDemand
 
 _JOURNAL = "mig.journal"

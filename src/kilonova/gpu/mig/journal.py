@@ -21,7 +21,7 @@ from typing import TypeAlias
 import msgspec
 
 from kilonova.catalog.mig import Slot
-from kilonova.gpu.mig.steps import Step
+from kilonova.gpu.mig.plan.steps import Step
 
 _COMPACT_AFTER = 512
 _MODE = 0o600

@@ -6,8 +6,8 @@ import msgspec
 
 from kilonova.catalog.mig import MigGeometry, Slot
 from kilonova.gpu.mig.journal import Reserved
-from kilonova.gpu.mig.occupancy import profile_name
-from kilonova.gpu.mig.planner import PinnedInstance, Refusal, RefusalReason
+from kilonova.gpu.mig.plan.occupancy import profile_name
+from kilonova.gpu.mig.plan.planner import PinnedInstance, Refusal, RefusalReason
 
 
 class SlotRequest(msgspec.Struct, frozen=True, order=True):

@@ -3,7 +3,7 @@
 from kilonova.api.gpu.health import HealthRecord
 from kilonova.catalog.mig import Slot
 from kilonova.gpu.agent.desire.mig import Stock, desire_mig, is_idle, list_pending
-from kilonova.gpu.mig.planner import PinnedInstance, Target
+from kilonova.gpu.mig.plan.planner import PinnedInstance, Target
 from tests.gpu.agent.builders import holder, machine, with_device, with_instances
 
 

@@ -16,7 +16,7 @@ from kilonova.gpu.agent.desire.conditions import MigProblem
 from kilonova.gpu.agent.desire.topology import unhealthy_reason
 from kilonova.gpu.agent.holders import Holder
 from kilonova.gpu.devices.model import Device, NodeInventory
-from kilonova.gpu.mig.planner import PinnedInstance, Target
+from kilonova.gpu.mig.plan.planner import PinnedInstance, Target
 
 CREATING = "CreatingInstances"
 

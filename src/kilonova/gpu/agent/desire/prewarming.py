@@ -13,7 +13,7 @@ from kilonova.catalog.mig import Slot
 from kilonova.gpu.agent.desire.mig import Stock
 from kilonova.gpu.agent.holders import Holder
 from kilonova.gpu.devices.model import Device, HealthState, NodeInventory
-from kilonova.gpu.mig.stock import StockDevice, plan_stock
+from kilonova.gpu.mig.plan.stock import StockDevice, plan_stock
 
 
 def plan_prewarming(

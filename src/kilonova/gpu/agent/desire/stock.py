@@ -26,8 +26,8 @@ from kilonova.gpu.mig.parted.node_label import (
     state_labels,
 )
 from kilonova.gpu.mig.parted.operations import plan_config, select_rules
+from kilonova.gpu.mig.plan.stock import StockDevice, count_by_distribution, plan_stock
 from kilonova.gpu.mig.states import InstanceStatus
-from kilonova.gpu.mig.stock import StockDevice, count_by_distribution, plan_stock
 
 
 class StockDecision(msgspec.Struct, frozen=True):

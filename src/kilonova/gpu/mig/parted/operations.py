@@ -12,11 +12,11 @@ import msgspec
 
 from kilonova.gpu.devices.model import Device, NodeInventory
 from kilonova.gpu.mig.engine import MigEngine
-from kilonova.gpu.mig.execution import DeviceResult
-from kilonova.gpu.mig.occupancy import profile_name
+from kilonova.gpu.mig.execution.step_runner import DeviceResult
 from kilonova.gpu.mig.parted.config_file import ConfigFile, ConfigRule
 from kilonova.gpu.mig.parted.default_configs import PCI_IDS
-from kilonova.gpu.mig.planner import Target
+from kilonova.gpu.mig.plan.occupancy import profile_name
+from kilonova.gpu.mig.plan.planner import Target
 from kilonova.gpu.mig.states import InstanceStatus, MigState
 
 

@@ -9,10 +9,10 @@ import pytest
 from kilonova.gpu.devices.errors import GpuError, GpuErrorKind
 from kilonova.gpu.devices.model import MigInstance
 from kilonova.gpu.devices.simulated import SimulatedBackend
-from kilonova.gpu.mig import execution
-from kilonova.gpu.mig.calls import ThreadCalls
 from kilonova.gpu.mig.engine import MigEngine
-from kilonova.gpu.mig.execution import StepFailed
+from kilonova.gpu.mig.execution import step_runner
+from kilonova.gpu.mig.execution.device_calls import ThreadCalls
+from kilonova.gpu.mig.execution.step_runner import StepFailed
 from tests.gpu.devices.machines import first_uuid, simulate
 from tests.gpu.mig.engines import Waits, request, slots
 
@@ -65,7 +65,7 @@ async def test_step_that_was_done_after_its_limit_counts(
 ) -> None:
     """The driver hangs after the effect: the device is read, and the instance is there."""
     # Within the limit the thread must have started and created the instance.
-    monkeypatch.setattr(execution, "TIME_LIMITS", {**execution.TIME_LIMITS, "create": 0.5})
+    monkeypatch.setattr(step_runner, "TIME_LIMITS", {**step_runner.TIME_LIMITS, "create": 0.5})
     machine = simulate().read_inventory()
     backend = Hanging(machine, durations=simulate()._durations)
     device = first_uuid(backend)
@@ -94,7 +94,7 @@ async def test_step_that_was_done_after_its_limit_counts(
 async def test_effect_that_comes_after_the_limit_is_found_by_the_next_attempt(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(execution, "TIME_LIMITS", {**execution.TIME_LIMITS, "create": 0.05})
+    monkeypatch.setattr(step_runner, "TIME_LIMITS", {**step_runner.TIME_LIMITS, "create": 0.05})
     release, done = threading.Event(), threading.Event()
 
     class Late(SimulatedBackend):

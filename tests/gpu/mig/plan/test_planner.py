@@ -12,9 +12,9 @@ from kilonova.catalog.mig import Slot, known_geometries
 from kilonova.gpu.devices.errors import GpuError
 from kilonova.gpu.devices.model import Device, DeviceHealth, HealthState
 from kilonova.gpu.devices.simulated import SimulatedBackend
-from kilonova.gpu.mig.execution import call_backend
-from kilonova.gpu.mig.planner import PinnedInstance, RefusalReason, Target, plan_device
-from kilonova.gpu.mig.steps import CreateInstance, DestroyInstance, describe_step
+from kilonova.gpu.mig.execution.step_runner import call_backend
+from kilonova.gpu.mig.plan.planner import PinnedInstance, RefusalReason, Target, plan_device
+from kilonova.gpu.mig.plan.steps import CreateInstance, DestroyInstance, describe_step
 from tests.gpu.devices.machines import first_uuid, simulate
 from tests.harness.campaigns import limit_examples
 

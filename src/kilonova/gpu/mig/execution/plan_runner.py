@@ -6,11 +6,11 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from kilonova.gpu.devices.backend import GpuBackend
 from kilonova.gpu.devices.errors import GpuError, GpuErrorKind
-from kilonova.gpu.mig.calls import DeviceCalls
 from kilonova.gpu.mig.device_view import DeviceView
-from kilonova.gpu.mig.execution import TIME_LIMITS, StepFailed, StepRunner
-from kilonova.gpu.mig.planner import DevicePlan, Refusal, RefusalReason
-from kilonova.gpu.mig.steps import DestroyInstance, DisableMode, EnableMode, ResetDevice, Step
+from kilonova.gpu.mig.execution.device_calls import DeviceCalls
+from kilonova.gpu.mig.execution.step_runner import TIME_LIMITS, StepFailed, StepRunner
+from kilonova.gpu.mig.plan.planner import DevicePlan, Refusal, RefusalReason
+from kilonova.gpu.mig.plan.steps import DestroyInstance, DisableMode, EnableMode, ResetDevice, Step
 
 
 class RequestRefused(Exception):

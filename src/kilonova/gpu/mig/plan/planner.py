@@ -20,13 +20,13 @@ import msgspec
 
 from kilonova.catalog.mig import MigGeometry, Slot
 from kilonova.gpu.devices.model import Device, HealthState, MigInstance
-from kilonova.gpu.mig.occupancy import (
+from kilonova.gpu.mig.plan.occupancy import (
     instance_mask,
     occupied_mask,
     profile_name,
     slot_of,
 )
-from kilonova.gpu.mig.steps import (
+from kilonova.gpu.mig.plan.steps import (
     CreateInstance,
     DestroyInstance,
     DisableMode,

@@ -5,8 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kilonova.catalog.mig import Slot
-from kilonova.gpu.mig.demand import DemandEstimator, expected_stock
-from kilonova.gpu.mig.stock import StockDevice, count_by_distribution, plan_stock
+from kilonova.gpu.mig.plan.demand import DemandEstimator, expected_stock
+from kilonova.gpu.mig.plan.stock import StockDevice, count_by_distribution, plan_stock
 from kilonova.scheduler.core.gpu.mig import place_instances
 from tests.catalog.mig_states import part
 from tests.harness.campaigns import limit_examples

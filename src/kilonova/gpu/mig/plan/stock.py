@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from kilonova.catalog.mig import MigGeometry, Slot
-from kilonova.gpu.mig.occupancy import profile_name
+from kilonova.gpu.mig.plan.occupancy import profile_name
 from kilonova.scheduler.core.gpu.mig import ProfileDemand, place_instances, remaining_value
 
 _ROUNDING_ERROR = 1e-6

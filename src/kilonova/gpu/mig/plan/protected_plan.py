@@ -3,7 +3,7 @@
 import msgspec
 
 from kilonova.gpu.mig.device_view import DeviceView
-from kilonova.gpu.mig.planner import DevicePlan, Refusal, RefusalReason, Target, plan_device
+from kilonova.gpu.mig.plan.planner import DevicePlan, Refusal, RefusalReason, Target, plan_device
 from kilonova.gpu.mig.reservations import ReservationTable
 from kilonova.scheduler.core.gpu.mig import ProfileDemand
 

@@ -15,13 +15,13 @@ import msgspec
 from kilonova.gpu.devices.backend import GpuBackend
 from kilonova.gpu.devices.errors import GpuError, GpuErrorKind
 from kilonova.gpu.devices.model import Device, MigInstance
-from kilonova.gpu.mig.calls import DeviceCalls
 from kilonova.gpu.mig.device_view import DeviceView
+from kilonova.gpu.mig.execution.device_calls import DeviceCalls
+from kilonova.gpu.mig.execution.retries import retry_delay
+from kilonova.gpu.mig.execution.statistics import StatisticsRecorder
 from kilonova.gpu.mig.journal import Journal
-from kilonova.gpu.mig.occupancy import slot_of
-from kilonova.gpu.mig.operation_statistics import StatisticsRecorder
-from kilonova.gpu.mig.retries import retry_delay
-from kilonova.gpu.mig.steps import (
+from kilonova.gpu.mig.plan.occupancy import slot_of
+from kilonova.gpu.mig.plan.steps import (
     CreateInstance,
     DestroyInstance,
     DisableMode,
