@@ -192,9 +192,12 @@ BAD_SPECS: tuple[tuple[Any, str, str], ...] = (
     (_jwt(jwksUri="ftp://x"), "spec.auth.jwt[0].jwksUri", '"ftp://x"'),
     (_jwt(jwksUri="http://"), "spec.auth.jwt[0].jwksUri", "with a host"),
     (_jwt(jwksUri="https://x:99999/k"), "spec.auth.jwt[0].jwksUri", "with a host"),
+    (_jwt(jwksUri="http://exämple.org/k"), "spec.auth.jwt[0].jwksUri", "not ASCII"),
+    (_jwt(jwksUri="http://user:word@x/k"), "spec.auth.jwt[0].jwksUri", "with a host"),
     (_jwt(jwksUri="http://x/k", clientClaim=""), "spec.auth.jwt[0].clientClaim", "Required"),
     (_spec(limits={"requests": {"perMinute": 0}}), "spec.limits.requests.perMinute", "equal to 1"),
     (_spec(limits={"maxBodyBytes": 2**63 - 1}), "spec.limits.maxBodyBytes", "1 TiB"),
+    (_spec(limits={"maxBodyBytes": 0}), "spec.limits.maxBodyBytes", "at least 1"),
     (_spec(limits={"load": {}}), "spec.limits.load.inFlightPerReplica", "what is high"),
     (
         _spec(limits={"clients": [{"client": "a", "requests": {"perMinute": 1}}]}),

@@ -21,7 +21,10 @@ def validate_access(spec: InferenceServiceSpec, path: str) -> Iterator[FieldErro
     if limits.clients and not has_clients:
         rule = "without auth clients have no names: set auth, or limits.requests for each address"
         yield forbidden(f"{path}.limits.clients", rule)
-    if limits.max_body_bytes is not None and limits.max_body_bytes > _MAX_BODY_BYTES:
+    if limits.max_body_bytes == 0:
+        rule = "must be at least 1; leave it out for no limit"
+        yield invalid_value(f"{path}.limits.maxBodyBytes", 0, rule)
+    elif limits.max_body_bytes is not None and limits.max_body_bytes > _MAX_BODY_BYTES:
         rule = "must be no more than 1 TiB; leave it out for no limit"
         yield invalid_value(f"{path}.limits.maxBodyBytes", limits.max_body_bytes, rule)
     load = limits.load

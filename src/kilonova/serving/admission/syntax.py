@@ -9,7 +9,9 @@ from urllib.parse import urlsplit
 
 _is_token = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+").fullmatch
 _has_control = re.compile(r"[\x00-\x1f\x7f]").search
-_has_space = re.compile(r"[\x00-\x20\x7f]").search
+_is_path = re.compile(r"/[!-\"$-~]*").fullmatch
+_is_host = re.compile(r"[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]").fullmatch
+_has_odd_character = re.compile(r"[^!-~]").search
 _is_port = re.compile(r"[0-9]{1,5}").fullmatch
 _FRAMING = frozenset(
     {"connection", "content-length", "content-type", "host", "te", "transfer-encoding", "upgrade"}
@@ -42,22 +44,26 @@ def check_printable(text: str) -> str | None:
 
 def check_path(path: str) -> str | None:
     """The path of a request."""
-    if path.startswith("/") and not _has_space(path):
+    if _is_path(path):
         return None
-    return "must start with '/' and have no spaces, such as /health"
+    return (
+        "must start with '/', and have no spaces and nothing that URLs escape, such as /health or "
+        "/caf%C3%A9"
+    )
 
 
 def check_url(url: str) -> str | None:
     """`http://HOST[:PORT]/PATH`, or https."""
     problem = "must be a URL with a host, such as https://issuer.example.com/keys"
-    if _has_space(url):
-        return problem
+    if _has_odd_character(url):
+        return f"{problem}; what is not ASCII has to be escaped"
     try:
         parts = urlsplit(url)
         port = parts.port
     except ValueError as error:
         return f"{problem} ({error})"
-    return None if parts.hostname and port != 0 else problem
+    host = parts.netloc.removesuffix("" if port is None else f":{port}")
+    return None if _is_host(host) and port != 0 else problem
 
 
 def check_endpoint(endpoint: str) -> str | None:
@@ -67,7 +73,7 @@ def check_endpoint(endpoint: str) -> str | None:
     if not colon or address.endswith("]"):
         host, port = address, "1"
     is_port = _is_port(port) and 0 < int(port) <= _MAX_PORT
-    if host and is_port and "/" not in host and not _has_space(address):
+    if is_port and _is_host(host):
         return None
     return "must be HOST:PORT, such as collector.monitoring:4317"
 

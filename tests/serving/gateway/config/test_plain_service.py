@@ -1,5 +1,6 @@
 """The configuration of a service without anything special."""
 
+from kilonova.api.serving import Auth, JwtProvider
 from kilonova.serving.gateway.config import render_bootstrap, render_gateway
 from tests.serving.gateway.support.services import (
     CONTROL_PLANE,
@@ -70,3 +71,13 @@ def test_calls_pass_no_route_of_http():
     [host] = render_gateway(KEY, build_spec(), build_state()).routes["gateway"]["virtual_hosts"]
     is_grpc = ["grpc" in each["match"] for each in host["routes"]]
     assert is_grpc == sorted(is_grpc, reverse=True)
+
+
+def test_issuer_of_tokens_is_known_by_its_name_or_address():
+    for host, kind, sni in (("sso.example.com", "DNS", True), ("10.0.0.7", "IP_ADDRESS", False)):
+        provider = JwtProvider(name="sso", issuer="i", jwks_uri=f"https://{host}/keys")
+        config = render_gateway(KEY, build_spec(auth=Auth(jwt=(provider,))), build_state())
+        tls = config.clusters["jwks/sso"]["transport_socket"]["typed_config"]
+        names = tls["common_tls_context"]["validation_context"]["match_typed_subject_alt_names"]
+        assert names == [{"san_type": kind, "matcher": {"exact": host}}]
+        assert ("sni" in tls) is sni

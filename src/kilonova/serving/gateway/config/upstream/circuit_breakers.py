@@ -28,7 +28,7 @@ def build_circuit_breakers(group: ServerGroup, port: ServerPort, servers: int) -
     if can_overflow(group):
         # A request waits while its connection is made, too: those do not count as queued.
         per_server = (group.max_queued or 0) + (group.max_in_flight or 0)
-        thresholds["max_pending_requests"] = per_server * max(1, servers)
+        thresholds["max_pending_requests"] = min(per_server * max(1, servers), _NO_LIMIT)
     breakers: EnvoyResource = {"thresholds": [thresholds]}
     if group.max_in_flight is not None:
         connections = group.max_in_flight if port == "http" else 1

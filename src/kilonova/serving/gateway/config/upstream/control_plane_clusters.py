@@ -1,5 +1,6 @@
 """Clusters of the control plane."""
 
+from collections.abc import Sequence
 from ipaddress import ip_address
 
 from kilonova.serving.gateway.config.envoy_types import (
@@ -32,7 +33,10 @@ def build_control_plane_cluster(
         "circuit_breakers": {"thresholds": [build_unlimited()]},
     }
     if control_plane.ca:
-        cluster["transport_socket"] = _build_tls(control_plane)
+        authority = {"inline_string": control_plane.ca}
+        cluster["transport_socket"] = build_upstream_tls(
+            control_plane.host, authority, ("h2", "http/1.1")
+        )
     return cluster
 
 
@@ -42,25 +46,27 @@ def build_static_assignment(cluster: str, host: str, port: int) -> EnvoyResource
     return {"cluster_name": cluster, "endpoints": [{"lb_endpoints": [endpoint]}]}
 
 
-def _build_tls(control_plane: ControlPlaneAddress) -> EnvoyResource:
-    """Its certificate must be of the authority, and for its host name."""
-    is_address = _is_address(control_plane.host)
+def build_upstream_tls(
+    host: str, authority: EnvoyResource, protocols: Sequence[str] = ()
+) -> EnvoyResource:
+    """The transport socket of a cluster whose certificate must be of the authority, and for its
+    host, which may be an address."""
+    is_address = _is_address(host)
+    context: EnvoyResource = {
+        "validation_context": {
+            "trusted_ca": authority,
+            "match_typed_subject_alt_names": [
+                {"san_type": "IP_ADDRESS" if is_address else "DNS", "matcher": {"exact": host}}
+            ],
+        }
+    }
+    if protocols:
+        context["alpn_protocols"] = list(protocols)
     return build_extension(
         "envoy.transport_sockets.tls",
         "envoy.extensions.transport_sockets.tls.v3.UpstreamTlsContext",
-        **({} if is_address else {"sni": control_plane.host}),
-        common_tls_context={
-            "alpn_protocols": ["h2", "http/1.1"],
-            "validation_context": {
-                "trusted_ca": {"inline_string": control_plane.ca},
-                "match_typed_subject_alt_names": [
-                    {
-                        "san_type": "IP_ADDRESS" if is_address else "DNS",
-                        "matcher": {"exact": control_plane.host},
-                    }
-                ],
-            },
-        },
+        **({} if is_address else {"sni": host}),
+        common_tls_context=context,
     )
 
 

@@ -4,9 +4,11 @@ from collections.abc import Iterator
 from urllib.parse import urlsplit
 
 from kilonova.api.serving import JwtProvider
-from kilonova.serving.gateway.config.envoy_types import build_extension
 from kilonova.serving.gateway.config.inputs import GatewayInputs
-from kilonova.serving.gateway.config.upstream.control_plane_clusters import build_static_assignment
+from kilonova.serving.gateway.config.upstream.control_plane_clusters import (
+    build_static_assignment,
+    build_upstream_tls,
+)
 from kilonova.serving.gateway.model import EnvoyResource
 
 _AUTHORITIES = "/etc/ssl/certs/ca-certificates.crt"
@@ -39,17 +41,5 @@ def _build_cluster(provider: JwtProvider, uri: str) -> EnvoyResource:
         "load_assignment": build_static_assignment(name, host, port),
     }
     if is_secure:
-        cluster["transport_socket"] = build_extension(
-            "envoy.transport_sockets.tls",
-            "envoy.extensions.transport_sockets.tls.v3.UpstreamTlsContext",
-            sni=host,
-            common_tls_context={
-                "validation_context": {
-                    "trusted_ca": {"filename": _AUTHORITIES},
-                    "match_typed_subject_alt_names": [
-                        {"san_type": "DNS", "matcher": {"exact": host}}
-                    ],
-                }
-            },
-        )
+        cluster["transport_socket"] = build_upstream_tls(host, {"filename": _AUTHORITIES})
     return cluster
