@@ -53,6 +53,8 @@ BAD_SPECS: tuple[tuple[Any, str, str], ...] = (
     ),
     (_spec({"replicas": -1}), "spec.servers[0].replicas", "greater than or equal to 0"),
     (_spec({"replicas": "many"}), "spec.servers[0].replicas", "integer"),
+    (_spec({"replicas": 1_000_000}), "spec.servers[0].replicas", "no more than 100000"),
+    (_auto(maxReplicas=1_000_000), "spec.servers[0].autoscaling.maxReplicas", "more than 100000"),
     (_spec({"drain": "-1s"}), "spec.servers[0].drain", '"-1s"'),
     (_spec({"drain": "169h"}), "spec.servers[0].drain", "no more than 24h"),
     (_spec({"maxInFlight": 0}), "spec.servers[0].maxInFlight", "greater than or equal to 1"),
@@ -104,6 +106,11 @@ BAD_SPECS: tuple[tuple[Any, str, str], ...] = (
         _auto(metric={"query": "up", "threshold": -1}),
         "spec.servers[0].autoscaling.metric.threshold",
         "-1",
+    ),
+    (
+        _auto(metric={"query": "up", "threshold": 1, "prometheus": "ftp://x"}),
+        "spec.servers[0].autoscaling.metric.prometheus",
+        "must be a URL",
     ),
     (_auto(scaler="Magic"), "spec.servers[0].autoscaling.scaler", "supported values"),
     (
@@ -198,6 +205,16 @@ BAD_SPECS: tuple[tuple[Any, str, str], ...] = (
     (_spec(limits={"requests": {"perMinute": 0}}), "spec.limits.requests.perMinute", "equal to 1"),
     (_spec(limits={"maxBodyBytes": 2**63 - 1}), "spec.limits.maxBodyBytes", "1 TiB"),
     (_spec(limits={"maxBodyBytes": 0}), "spec.limits.maxBodyBytes", "at least 1"),
+    (
+        _spec(limits={"load": {"query": "up", "prometheus": "prometheus:9090"}}),
+        "spec.limits.load.prometheus",
+        "must be a URL",
+    ),
+    (
+        _spec(limits={"connections": 5}, gateway={"staticConfig": {"name": "c"}}),
+        "spec.limits",
+        "replaces the whole configuration",
+    ),
     (_spec(limits={"load": {}}), "spec.limits.load.inFlightPerReplica", "what is high"),
     (
         _spec(limits={"clients": [{"client": "a", "requests": {"perMinute": 1}}]}),

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from kilonova.api.serving import STATS_PORT, Gateway, InferenceServiceSpec
+from kilonova.api.serving import STATS_PORT, Gateway, InferenceServiceSpec, Limits
 from kilonova.kube.admission import FieldError
 from kilonova.kube.admission.field_errors import forbidden, invalid_value, required
 from kilonova.kube.admission.syntax import check_dns_subdomain
@@ -47,7 +47,7 @@ def _validate_static_config(spec: InferenceServiceSpec, gateway: Gateway) -> Ite
     rule = "gateway.staticConfig replaces the whole configuration: do it there, and leave it out"
     if spec.auth is not None:
         yield forbidden("spec.auth", rule)
-    if spec.limits.requests or spec.limits.tokens or spec.limits.clients or spec.limits.load:
+    if spec.limits != Limits():
         yield forbidden("spec.limits", rule)
     if gateway.tls is not None:
         yield forbidden("spec.gateway.tls", rule)

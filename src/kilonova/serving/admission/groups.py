@@ -5,6 +5,7 @@ from typing import cast
 
 from kilonova.api.cron import parse_schedule, time_zone_error
 from kilonova.api.grove import names as grove_names
+from kilonova.api.grove.common import MAX_REPLICAS
 from kilonova.api.grove.podcliqueset import Template
 from kilonova.api.json import JsonObject
 from kilonova.api.serving import Autoscaling, ServerGroup, names
@@ -25,6 +26,7 @@ _RESERVED_NAMES = ("gateway",)
 def validate_group(group: ServerGroup, path: str, service: str) -> Iterator[FieldError]:
     """Errors of a group at a path."""
     yield from _validate_name(group, path, service)
+    yield from _validate_numbers(group, path)
     yield from _validate_ports(group, f"{path}.ports")
     if group.pod_clique_set_template is not None:
         yield from _validate_template(group, group.pod_clique_set_template, path)
@@ -52,6 +54,17 @@ def _validate_name(group: ServerGroup, path: str, service: str) -> Iterator[Fiel
             f"leave {limit}; shorten it, or the name of the service"
         )
         yield invalid_value(f"{path}.name", group.name, rule)
+
+
+def _validate_numbers(group: ServerGroup, path: str) -> Iterator[FieldError]:
+    """The PodCliqueSet of a group takes no more."""
+    fields = [("replicas", group.replicas)]
+    if group.autoscaling is not None:
+        fields.append(("autoscaling.maxReplicas", group.autoscaling.max_replicas))
+    for field, value in fields:
+        if value is not None and value > MAX_REPLICAS:
+            rule = f"must be no more than {MAX_REPLICAS}"
+            yield invalid_value(f"{path}.{field}", value, rule)
 
 
 def _list_clique_names(group: ServerGroup) -> Iterator[str]:

@@ -55,6 +55,8 @@ def check_path(path: str) -> str | None:
 def check_url(url: str) -> str | None:
     """`http://HOST[:PORT]/PATH`, or https."""
     problem = "must be a URL with a host, such as https://issuer.example.com/keys"
+    if not url.startswith(("http://", "https://")):
+        return problem
     if _has_odd_character(url):
         return f"{problem}; what is not ASCII has to be escaped"
     try:

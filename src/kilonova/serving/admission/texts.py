@@ -35,10 +35,15 @@ def _list_rules(spec: InferenceServiceSpec) -> Iterator[Rule]:
     yield from _list_gateway_rules(spec.gateway, "spec.gateway")
     if spec.auth is not None:
         yield from _list_auth_rules(spec.auth, "spec.auth")
+    if spec.limits.load is not None:
+        yield "spec.limits.load.prometheus", spec.limits.load.prometheus, check_url
     for number, limit in enumerate(spec.limits.clients):
         yield f"spec.limits.clients[{number}].client", limit.client, check_printable
     for number, group in enumerate(spec.servers):
         path = f"spec.servers[{number}]"
+        if group.autoscaling is not None and group.autoscaling.metric is not None:
+            url = group.autoscaling.metric.prometheus
+            yield f"{path}.autoscaling.metric.prometheus", url, check_url
         if group.model_repository is not None:
             yield from _list_repository_rules(group.model_repository, f"{path}.modelRepository")
         if group.model_placement is not None:

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from kilonova.api.json import JsonObject
-from kilonova.api.serving import InferenceService, InferenceServiceSpec
+from kilonova.api.serving import InferenceService
 from kilonova.kube.admission import FieldError
 from kilonova.kube.admission.field_errors import ValidationResult, invalid_value
 from kilonova.kube.admission.syntax import check_dns_label
@@ -15,6 +15,7 @@ from kilonova.serving.admission.access import validate_access
 from kilonova.serving.admission.durations import validate_durations
 from kilonova.serving.admission.gateway import validate_gateway
 from kilonova.serving.admission.groups import validate_group
+from kilonova.serving.admission.ineffective_fields import list_warnings
 from kilonova.serving.admission.resources import validate_resources
 from kilonova.serving.admission.texts import validate_texts
 
@@ -38,7 +39,7 @@ def validate_service(obj: JsonObject, old: JsonObject | None = None) -> Validati
         # What violates the schema does not get here as a rule; bounds that are excluded do.
         return ValidationResult((_describe(error, obj),))
     errors = [*_validate_name(service.metadata.name), *_list_errors(service)]
-    return ValidationResult(tuple(errors), tuple(_list_warnings(service.spec)))
+    return ValidationResult(tuple(errors), tuple(list_warnings(service.spec)))
 
 
 def _describe(error: msgspec.ValidationError, obj: JsonObject) -> FieldError:
@@ -69,31 +70,3 @@ def _validate_name(name: str) -> Iterator[FieldError]:
     elif not name[0].isalpha():
         rule = "must start with a letter, because its Service has the same name"
         yield invalid_value(_NAME, name, rule)
-
-
-def _list_warnings(spec: InferenceServiceSpec) -> Iterator[str]:
-    catch_all = next(
-        (number for number, each in enumerate(spec.routes) if not each.models and not each.headers),
-        None,
-    )
-    if catch_all is not None and catch_all + 1 < len(spec.routes):
-        yield (
-            f"spec.routes[{catch_all}] matches all requests: the routes after it are never used; "
-            "move it to the end, or give it models or headers"
-        )
-    openai = {each.name for each in spec.servers if each.protocol == "OpenAI"}
-    for index, group in enumerate(spec.servers):
-        sla = None if group.autoscaling is None else group.autoscaling.sla
-        if sla is None or group.name in openai:
-            continue
-        for field, value in (
-            ("timeToFirstToken", sla.time_to_first_token),
-            ("interTokenLatency", sla.inter_token_latency),
-        ):
-            if value is not None:
-                yield (
-                    f"spec.servers[{index}].autoscaling.sla.{field} has no effect: only servers of "
-                    "the protocol OpenAI report it"
-                )
-    if not openai and spec.limits.tokens is not None:
-        yield "spec.limits.tokens has no effect: no group has the protocol OpenAI"
