@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from kilonova.api.inference_engine import names
-from kilonova.api.topology_labels import BLOCK, RACK, ZONE
+from kilonova.api.nodes.topology_labels import BLOCK, RACK, ZONE
 from kilonova.artifacts.builds import Build
 from kilonova.instances.alloc.allocation import BuildRequest, find_levels
 from kilonova.instances.allocation.strategies import tightest

@@ -3,8 +3,8 @@
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
+from kilonova.api.nodes.topology_labels import TOPOLOGY_LEVELS
 from kilonova.api.scheduling_names import SCHEDULER_NAME
-from kilonova.api.topology_labels import TOPOLOGY_LEVELS
 from kilonova.artifacts.builds import Build
 
 LoadBuild = Callable[[str], Awaitable[Build]]

@@ -11,8 +11,8 @@ import yaml
 from kilonova.api.crds import load_definitions
 from kilonova.api.group_kinds import WELL_KNOWN_GROUPS, GroupKind
 from kilonova.api.grove import ClusterTopologyBinding
-from kilonova.api.tolerations import is_tolerated
-from kilonova.api.workload_owner import DEPLOYMENT
+from kilonova.api.pods.tolerations import is_tolerated
+from kilonova.api.pods.workload_owner import DEPLOYMENT
 from kilonova.cli.plan.manifest_expansion import ExpandedObjects, ManifestExpander
 from kilonova.cli.plan.manifests import Manifest, read_manifests
 from kilonova.component.failure import CommandFailed

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kilonova.api.simulated_faults import (
+from kilonova.api.nodes.simulated_faults import (
     format_lost_gpus,
     parse_faults,
     parse_lost_gpus,

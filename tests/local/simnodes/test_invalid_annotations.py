@@ -4,7 +4,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from kilonova.api.simulated_faults import (
+from kilonova.api.nodes.simulated_faults import (
     LOST_GPUS_ANNOTATION,
     OUT_ANNOTATION,
     PULL_ERRORS_ANNOTATION,

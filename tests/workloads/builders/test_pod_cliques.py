@@ -9,7 +9,7 @@ from kilonova.api.grove import PodClique, names
 from kilonova.api.grove.common import AutoScaling, RollingUpdate
 from kilonova.api.grove.podcliqueset import IN_ORDER
 from kilonova.api.meta import OwnerReference
-from kilonova.api.workload_owner import CLIQUE, Owned, find_workload
+from kilonova.api.pods.workload_owner import CLIQUE, Owned, find_workload
 from kilonova.kube.owner_references import build_owner_reference
 from kilonova.workloads.builders.pod_cliques import build_clique
 from kilonova.workloads.builders.template_lookup import locate_clique

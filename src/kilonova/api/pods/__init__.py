@@ -1,1 +1,3 @@
-"""Pod specs: their effective `resources`, and changes to all their containers (`specs`)."""
+"""Pods: their effective `resources`, changes to all their containers (`specs`), `tolerations`, and
+the workload that a pod belongs to (`workload_owner`).
+"""

@@ -16,13 +16,10 @@ import msgspec
 from kilonova.api import scheduling
 from kilonova.api.group_kinds import WELL_KNOWN_GROUPS, GroupKind
 from kilonova.api.grove import ClusterTopologyBinding
-from kilonova.api.image_taint import TOLERATION
 from kilonova.api.json import JsonObject
+from kilonova.api.nodes.image_taint import TOLERATION
 from kilonova.api.podgang import PodGang
-from kilonova.api.quantity import QuantityError
-from kilonova.api.scheduling import Queue
-from kilonova.api.scheduling_names import DEFAULT_SCHEDULER_NAME, SCHEDULER_NAME
-from kilonova.api.workload_owner import (
+from kilonova.api.pods.workload_owner import (
     DEPLOYMENT,
     GANG,
     JOB,
@@ -31,6 +28,9 @@ from kilonova.api.workload_owner import (
     SET,
     STATEFUL_SET,
 )
+from kilonova.api.quantity import QuantityError
+from kilonova.api.scheduling import Queue
+from kilonova.api.scheduling_names import DEFAULT_SCHEDULER_NAME, SCHEDULER_NAME
 from kilonova.cli.plan.manifests import Manifest
 from kilonova.component.failure import CommandFailed
 from kilonova.local.objects.tolerations import add_default_tolerations

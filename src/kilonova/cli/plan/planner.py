@@ -9,9 +9,9 @@ import msgspec
 
 from kilonova.api.group_kinds import GroupKind
 from kilonova.api.grove import ClusterTopologyBinding
-from kilonova.api.image_taint import KEY
+from kilonova.api.nodes.image_taint import KEY
+from kilonova.api.pods.workload_owner import SET
 from kilonova.api.times import format_rfc3339
-from kilonova.api.workload_owner import SET
 from kilonova.cli.plan.manifest_expansion import ExpandedObjects, ManifestExpander, Topologies
 from kilonova.cli.plan.manifests import Manifest, read_manifests
 from kilonova.component.cluster_errors import translate_cluster_errors

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from kilonova.api.group_kinds import WELL_KNOWN_GROUPS, GroupKind
 from kilonova.api.grove import names
 from kilonova.api.podgang import PodGang
-from kilonova.api.workload_owner import GANG, JOB, POD, Owned, Workload, list_owners
+from kilonova.api.pods.workload_owner import GANG, JOB, POD, Owned, Workload, list_owners
 from kilonova.scheduler.objects.core_v1 import Pod
 
 OWNER_KINDS = {

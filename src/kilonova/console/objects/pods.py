@@ -6,8 +6,8 @@ from msgspec.structs import force_setattr
 from kilonova.api.gpu import annotations as gpu_annotations
 from kilonova.api.grove import names
 from kilonova.api.meta import Condition, intern_value
+from kilonova.api.pods.workload_owner import WORKLOAD, OwnerLabels
 from kilonova.api.scheduling_names import DEFAULT_SCHEDULER_NAME, KAI_QUEUE, QUEUE
-from kilonova.api.workload_owner import WORKLOAD, OwnerLabels
 from kilonova.console.objects.metadata import NamespacedMeta, Quantities
 from kilonova.kube import Resource
 

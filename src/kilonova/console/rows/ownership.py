@@ -1,7 +1,7 @@
 """The workloads of pods and of the objects that make pods, as ids. Pure."""
 
 from kilonova.api.group_kinds import GroupKind
-from kilonova.api.workload_owner import (
+from kilonova.api.pods.workload_owner import (
     POD,
     SET,
     Owned,

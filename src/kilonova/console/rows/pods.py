@@ -4,8 +4,8 @@ from functools import lru_cache
 
 from kilonova.api.gpu.annotations import DeviceAssignment, InvalidAnnotation, parse_devices
 from kilonova.api.group_kinds import GroupKind
+from kilonova.api.pods.workload_owner import CLIQUE
 from kilonova.api.scheduling import DEFAULT_QUEUE
-from kilonova.api.workload_owner import CLIQUE
 from kilonova.catalog.resource_names import GPU
 from kilonova.component.console.values import parse_timestamp
 from kilonova.console.objects import ContainerStatus, Pod, PodLabels

@@ -11,7 +11,7 @@ from kilonova.api.gpu.health import HEALTH
 from kilonova.api.gpu.mig_strategy import MIG_STRATEGY
 from kilonova.api.kgwe import GROUP, VERSION
 from kilonova.api.meta import Condition, intern_value
-from kilonova.api.simulated_faults import LOST_GPUS_ANNOTATION, XID_ANNOTATION
+from kilonova.api.nodes.simulated_faults import LOST_GPUS_ANNOTATION, XID_ANNOTATION
 from kilonova.kube import Resource
 
 Limits = Mapping[str, str | int | float]

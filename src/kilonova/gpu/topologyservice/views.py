@@ -6,7 +6,7 @@ import msgspec
 
 from kilonova.api.gpu import annotations as gpu_annotations
 from kilonova.api.gpu.annotations import InvalidAnnotation, Topology, parse_topology
-from kilonova.api.topology_labels import TOPOLOGY_LEVELS
+from kilonova.api.nodes.topology_labels import TOPOLOGY_LEVELS
 from kilonova.catalog.gpu_features import NVLINK_DOMAIN
 from kilonova.scheduler.core.gpu.layout import MILLI_PER_GPU, GpuLayout
 

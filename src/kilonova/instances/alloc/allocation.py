@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from kilonova.api.inference_engine import EngineSpec, names
-from kilonova.api.topology_labels import TOPOLOGY_LEVELS
+from kilonova.api.nodes.topology_labels import TOPOLOGY_LEVELS
 from kilonova.artifacts.builds import Build
 from kilonova.instances.alloc.instance_gang import build_instance_gang
 from kilonova.instances.allocation import AllocationConstraints, AllocationRequest

@@ -7,7 +7,7 @@ from kilonova.api.grove import names as grove_names
 from kilonova.api.inference_engine import GROUP, InferenceEngineInstance, names
 from kilonova.api.json import JsonObject
 from kilonova.api.meta import Metadata
-from kilonova.api.workload_owner import Owned, Workload, find_workload, workload_metadata
+from kilonova.api.pods.workload_owner import Owned, Workload, find_workload, workload_metadata
 from kilonova.instances.resources import INSTANCES
 from kilonova.kube.owner_references import build_owner_reference
 

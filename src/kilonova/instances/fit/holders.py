@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import msgspec
 
 from kilonova.api.inference_engine import names
-from kilonova.api.workload_owner import POD, Owned, OwnerLabels, find_labelled_workload
+from kilonova.api.pods.workload_owner import POD, Owned, OwnerLabels, find_labelled_workload
 from kilonova.scheduler.convert.gangs.podgangs import gang_object_key, is_single_pod_gang
 from kilonova.scheduler.convert.reservations.reserved_gangs import is_reservation_gang
 from kilonova.scheduler.core.model.pod_placement import PodPlacement

@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
-from kilonova.api import image_taint
 from kilonova.api.json import JsonObject
-from kilonova.api.tolerations import is_tolerated
+from kilonova.api.nodes import image_taint
+from kilonova.api.pods.tolerations import is_tolerated
 from kilonova.local.apimachinery.unstructured import nested_object, nested_objects
 from kilonova.local.objects.core import (
     Affinity,

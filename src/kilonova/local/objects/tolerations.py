@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from kilonova.api.json import JsonObject
-from kilonova.api.tolerations import tolerates
+from kilonova.api.pods.tolerations import tolerates
 from kilonova.local.objects.core import Taint, Toleration
 
 FOREVER = float("inf")

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 
 from kilonova.api.gpu.annotations import DeviceAssignment
-from kilonova.api.simulated_faults import NO_FAULTS, NodeFaults
+from kilonova.api.nodes.simulated_faults import NO_FAULTS, NodeFaults
 from kilonova.local.simnodes.fleet.model import DelayRange, FleetNode, parse_delay, parse_seconds
 from kilonova.local.simnodes.gpus.allocation import (
     GpuAllocation,

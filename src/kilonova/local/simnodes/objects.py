@@ -8,9 +8,9 @@ import msgspec
 from kilonova import __version__
 from kilonova.api.gpu.annotations import TOPOLOGY, DeviceAssignment
 from kilonova.api.json import JsonObject
-from kilonova.api.node_kinds import NODE_KIND_LABEL, SIMULATED_NODE
+from kilonova.api.nodes.kinds import NODE_KIND_LABEL, SIMULATED_NODE
+from kilonova.api.nodes.topology_labels import BLOCK, RACK, ZONE
 from kilonova.api.times import format_rfc3339
-from kilonova.api.topology_labels import BLOCK, RACK, ZONE
 from kilonova.catalog.gpu_features import NVLINK_DOMAIN
 from kilonova.catalog.prices import NODE_PRICE_KEY
 from kilonova.catalog.resource_names import GPU

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from kilonova.api.gpu.annotations import AGENT, TOPOLOGY
-from kilonova.api.node_kinds import NODE_KIND_LABEL, SIMULATED_NODE
+from kilonova.api.nodes.kinds import NODE_KIND_LABEL, SIMULATED_NODE
 from kilonova.catalog.resource_names import GPU
 from kilonova.kube import AlreadyExists, BadRequest, Client, Invalid, KubeError, NotFound, Resource
 from kilonova.kube.observability.structured_logging import get_logger

@@ -6,7 +6,7 @@ from datetime import datetime
 from functools import partial
 from random import Random
 
-from kilonova.api.node_kinds import NODE_KIND_LABEL, SIMULATED_NODE
+from kilonova.api.nodes.kinds import NODE_KIND_LABEL, SIMULATED_NODE
 from kilonova.kube import AlreadyExists, Client, Reflector
 from kilonova.kube.events import EventRecorder
 from kilonova.kube.observability.structured_logging import get_logger

@@ -5,7 +5,7 @@ from typing import cast
 
 from kilonova.api.grove import names as grove_names
 from kilonova.api.json import JsonObject
-from kilonova.api.node_kinds import NODE_KIND_LABEL, PROCESS_NODE
+from kilonova.api.nodes.kinds import NODE_KIND_LABEL, PROCESS_NODE
 from kilonova.api.quantity import quantity_from_json
 from kilonova.api.serving import STATS_PORT, Gateway, InferenceServiceSpec, names
 from kilonova.serving.builders.identity import Identity

@@ -10,8 +10,8 @@ from kilonova.api.group_kinds import GroupKind
 from kilonova.api.grove import names as grove_names
 from kilonova.api.json import JsonObject
 from kilonova.api.meta import Metadata
+from kilonova.api.pods.workload_owner import Owned, find_workload, workload_metadata
 from kilonova.api.serving import GROUP, InferenceService, names
-from kilonova.api.workload_owner import Owned, find_workload, workload_metadata
 from kilonova.kube import Resource
 from kilonova.kube.owner_references import build_owner_reference
 from kilonova.serving.resources import INFERENCE_SERVICES

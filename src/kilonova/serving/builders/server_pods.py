@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import cast
 
 from kilonova.api.json import JsonObject
-from kilonova.api.node_kinds import NODE_KIND_LABEL, PROCESS_NODE
+from kilonova.api.nodes.kinds import NODE_KIND_LABEL, PROCESS_NODE
 from kilonova.api.serving import Gateway, ServerGroup, names
 from kilonova.serving.builders.lifecycle import (
     build_pre_stop,

@@ -5,8 +5,8 @@ from typing import TypeVar
 
 import msgspec
 
+from kilonova.api.pods.workload_owner import Owned, find_workload
 from kilonova.api.serving import GroupLoad, InferenceService, ScalingStatus, TracedRequest
-from kilonova.api.workload_owner import Owned, find_workload
 from kilonova.component.console import Row
 from kilonova.component.console.values import ConditionRow, condition_rows, parse_timestamp
 from kilonova.serving.builders.identity import SERVICE_KIND

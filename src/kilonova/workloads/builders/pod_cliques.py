@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 
 from kilonova.api.grove import PodCliqueSet, names
 from kilonova.api.json import JsonObject
-from kilonova.api.workload_owner import SET, Owned, find_workload, workload_metadata
+from kilonova.api.pods.workload_owner import SET, Owned, find_workload, workload_metadata
 from kilonova.kube.owner_references import build_owner_reference
 from kilonova.workloads.builders.compute_domains import get_nvlink_group, with_compute_domain
 from kilonova.workloads.builders.labels import (

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
-from kilonova.api import image_taint
+from kilonova.api.nodes import image_taint
 from kilonova.catalog.resource_names import GPU
 from kilonova.scheduler.core.decisions import InsufficientCapacity
 from kilonova.scheduler.core.explain import Explainer, explain, explain_placement

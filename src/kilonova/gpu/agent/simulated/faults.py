@@ -6,7 +6,7 @@ removed as soon as it has had its effect, so each change of the Node is looked a
 
 from datetime import datetime
 
-from kilonova.api.simulated_faults import LOST_GPUS_ANNOTATION, XID_ANNOTATION, parse_faults
+from kilonova.api.nodes.simulated_faults import LOST_GPUS_ANNOTATION, XID_ANNOTATION, parse_faults
 from kilonova.catalog.xids import XidAction, find_xid
 from kilonova.gpu.agent.resources import Node
 from kilonova.gpu.devices.errors import GpuError

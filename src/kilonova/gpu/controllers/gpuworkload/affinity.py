@@ -12,7 +12,7 @@ import msgspec
 from kilonova.api.group_kinds import get_well_known
 from kilonova.api.json import JsonObject
 from kilonova.api.kgwe import SchedulingConstraints, WorkloadReference
-from kilonova.api.workload_owner import Workload, workload_metadata
+from kilonova.api.pods.workload_owner import Workload, workload_metadata
 from kilonova.catalog.resource_names import GPU
 from kilonova.gpu.controllers.gpuworkload.gpu_resources import INVALID
 from kilonova.gpu.controllers.gpuworkload.invalid_spec import InvalidSpec

@@ -13,7 +13,7 @@ from kilonova.api.grove import names as grove_names
 from kilonova.api.json import JsonObject
 from kilonova.api.kgwe import GPUWorkload, names
 from kilonova.api.kgwe.gpuworkload import GPUWorkloadSpec
-from kilonova.api.workload_owner import Workload, workload_metadata
+from kilonova.api.pods.workload_owner import Workload, workload_metadata
 from kilonova.gpu.controllers.gpuworkload.affinity import (
     WORKLOAD_KIND,
     ReferencedPods,

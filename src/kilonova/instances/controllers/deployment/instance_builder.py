@@ -6,7 +6,7 @@ from kilonova.api.group_kinds import get_well_known
 from kilonova.api.grove import names as grove_names
 from kilonova.api.inference_engine import InferenceEngineDeployment, names
 from kilonova.api.json import JsonObject
-from kilonova.api.workload_owner import Owned, find_workload, workload_metadata
+from kilonova.api.pods.workload_owner import Owned, find_workload, workload_metadata
 from kilonova.instances.controllers.deployment.revisions import (
     DeploymentRevision,
     encode_template,

@@ -11,8 +11,8 @@ from kilonova.api.gpu.annotations import (
     parse_devices,
     parse_topology,
 )
+from kilonova.api.pods.tolerations import is_tolerated
 from kilonova.api.times import parse_time
-from kilonova.api.tolerations import is_tolerated
 from kilonova.instances.controllers.instance.observed import FindNode, ObservedAllocation
 from kilonova.instances.repair import CONDUCTOR, MemberHealth, MemberState
 from kilonova.instances.resources import Node, Pod

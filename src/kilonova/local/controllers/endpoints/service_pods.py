@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 
-from kilonova.api.topology_labels import ZONE
+from kilonova.api.nodes.topology_labels import ZONE
 from kilonova.kube import Reflector
 from kilonova.kube.informers.object_keys import Key
 from kilonova.local.controllers.context import ControllerContext

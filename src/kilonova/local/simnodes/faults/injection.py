@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from random import Random
 
 from kilonova.api.json import JsonObject
-from kilonova.api.simulated_faults import (
+from kilonova.api.nodes.simulated_faults import (
     LOST_GPUS_ANNOTATION,
     OUT_ANNOTATION,
     PULL_ERRORS_ANNOTATION,

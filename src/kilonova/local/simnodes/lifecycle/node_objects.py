@@ -4,8 +4,8 @@ import msgspec
 from msgspec.structs import force_setattr
 
 from kilonova.api.meta import intern_value
-from kilonova.api.simulated_faults import ANNOTATION_PREFIX
-from kilonova.api.topology_labels import BLOCK, RACK, ZONE
+from kilonova.api.nodes.simulated_faults import ANNOTATION_PREFIX
+from kilonova.api.nodes.topology_labels import BLOCK, RACK, ZONE
 from kilonova.kube import Resource
 
 MACHINE_ANNOTATION = ANNOTATION_PREFIX + "machine"

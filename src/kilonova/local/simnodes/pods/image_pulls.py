@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable
 
-from kilonova.api.simulated_faults import ANNOTATION_PREFIX
+from kilonova.api.nodes.simulated_faults import ANNOTATION_PREFIX
 from kilonova.local.kubelet_common.container_backoff import (
     INITIAL_DELAY,
     MAX_DELAY,

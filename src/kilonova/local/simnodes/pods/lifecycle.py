@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from random import Random
 
-from kilonova.api.simulated_faults import ANNOTATION_PREFIX
+from kilonova.api.nodes.simulated_faults import ANNOTATION_PREFIX
 from kilonova.api.times import parse_time
 from kilonova.kube import Client, Reflector
 from kilonova.kube.events import EventRecorder

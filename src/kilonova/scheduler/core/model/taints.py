@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from kilonova.api.tolerations import is_tolerated
+from kilonova.api.pods.tolerations import is_tolerated
 
 Effect = Literal["NoSchedule", "PreferNoSchedule", "NoExecute"]
 

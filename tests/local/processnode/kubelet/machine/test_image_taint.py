@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from kilonova.api.image_taint import TOLERATION
+from kilonova.api.nodes.image_taint import TOLERATION
 from kilonova.kube import Request
 from kilonova.local.objects.image_taint import needs_toleration
 from kilonova.local.processnode.executables import ProgramFinder

@@ -2,8 +2,8 @@
 
 from collections.abc import Callable
 
-from kilonova.api.image_taint import TOLERATION
 from kilonova.api.json import JsonObject
+from kilonova.api.nodes.image_taint import TOLERATION
 from kilonova.local.apimachinery.unstructured import nested_objects
 from kilonova.local.apiserver.admission.chain import Attributes
 from kilonova.local.apiserver.storage import Collection

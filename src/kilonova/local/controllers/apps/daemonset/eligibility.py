@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import msgspec
 
 from kilonova.api.json import JsonObject
-from kilonova.api.tolerations import is_tolerated
+from kilonova.api.pods.tolerations import is_tolerated
 from kilonova.local.apimachinery.unstructured import nested_object, nested_objects
 from kilonova.local.objects import image_taint
 from kilonova.local.objects.core import Affinity, Node, Pod, Taint, Toleration

@@ -6,7 +6,7 @@ from ipaddress import IPv4Network
 
 from kilonova import __version__
 from kilonova.api.json import JsonObject
-from kilonova.api.node_kinds import NODE_KIND_LABEL, PROCESS_NODE
+from kilonova.api.nodes.kinds import NODE_KIND_LABEL, PROCESS_NODE
 from kilonova.api.times import format_rfc3339
 from kilonova.local.apimachinery.version import KUBERNETES_VERSION
 from kilonova.local.objects.image_taint import IMAGE_TAINT

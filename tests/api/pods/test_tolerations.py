@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from kilonova.api.tolerations import is_tolerated, tolerates
+from kilonova.api.pods.tolerations import is_tolerated, tolerates
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from kilonova.api.group_kinds import WELL_KNOWN_GROUPS, GroupKind
 from kilonova.api.meta import Metadata
-from kilonova.api.workload_owner import (
+from kilonova.api.pods.workload_owner import (
     POD,
     SET,
     Owned,
