@@ -159,6 +159,24 @@ async def test_link_out_of_the_repository_is_refused(repository: Path, tmp_path:
         await pull_repository(FaultySource(repository), tmp_path / "target", QUICK)
 
 
+@pytest.mark.parametrize(
+    ("link", "problem"),
+    [
+        ("loop", "cat/1/loop: it is a symbolic link that leads to itself"),
+        ("..", "cat/1/loop: it is a symbolic link to a folder"),
+        ("nothing", "cat/1/loop: there is no such file or directory"),
+    ],
+)
+async def test_link_that_is_no_file_is_named(
+    link: str, problem: str, repository: Path, tmp_path: Path
+) -> None:
+    (repository / "cat/1/loop").symlink_to(link)
+    # At once: what is wrong with the repository is not tried again.
+    options = PullOptions(retry=Backoff(3600.0, 3600.0))
+    with pytest.raises(RepositoryError, match=problem):
+        await pull_repository(FaultySource(repository), tmp_path / "target", options)
+
+
 async def test_pipe_is_refused(repository: Path, tmp_path: Path) -> None:
     os.mkfifo(repository / "cat/pipe")
     with pytest.raises(RepositoryError, match="it is neither a file nor a folder"):

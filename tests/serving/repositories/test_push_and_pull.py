@@ -1,5 +1,6 @@
 """A repository that is pushed to each kind of place, and pulled from there."""
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +54,17 @@ async def test_second_pull_fetches_only_what_changed(
     assert (target / "dog").stat().st_ino == untouched
     assert (target / "cat/1/model.onnx").stat().st_ino == former
     assert sorted(each.name for each in target.iterdir() if each.is_dir()) == ["cat", "dog"]
+
+
+async def test_thousand_models_are_pulled_in_seconds(tmp_path: Path) -> None:
+    source, target = tmp_path / "source", tmp_path / "target"
+    write_files(source, {f"m{each}/1/model.onnx": b"" for each in range(1000)})
+    start = time.process_time()
+    await pull(str(source), target)
+    done = await pull(str(source), target)
+    assert (len(done.contents.models), done.progress.kept_files) == (1000, 1000)
+    # It was a minute when each file was looked for among all models.
+    assert time.process_time() - start < 15
 
 
 async def test_model_that_is_no_longer_in_the_repository_is_removed(

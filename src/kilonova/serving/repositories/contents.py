@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from kilonova.api.serving.repositories import RepositoryLayout
 from kilonova.serving.repositories.errors import RepositoryError
-from kilonova.serving.repositories.layouts import arrange_paths, find_model, find_models
+from kilonova.serving.repositories.layouts import arrange_paths, find_models, group_by_model
 from kilonova.serving.repositories.manifest import (
     MANIFEST,
     MAX_MANIFEST_BYTES,
@@ -46,12 +46,13 @@ class Contents:
 
     def list_models(self) -> list[RepositoryModel]:
         """The models; one that is the whole repository is called `.`."""
-        sizes: dict[str, list[int]] = {each: [] for each in self.models}
-        for path, file in self.files.items():
-            model = find_model(path, self.models)
-            if model is not None:
-                sizes[model].append(file.size)
-        return [RepositoryModel(name or ".", len(each), sum(each)) for name, each in sizes.items()]
+        paths = group_by_model(self.files, self.models)
+        return [
+            RepositoryModel(
+                name or ".", len(paths[name]), sum(self.files[each].size for each in paths[name])
+            )
+            for name in self.models
+        ]
 
 
 async def read_contents(

@@ -60,11 +60,25 @@ def _find_snapshots(paths: Iterable[str]) -> set[str]:
     folders = {path.rpartition("/")[0] for path in paths if path.split("/")[-1] == SNAPSHOT_FILE}
     if WHOLE_REPOSITORY in folders:
         return {WHOLE_REPOSITORY}
-    return {each for each in folders if not any(each.startswith(f"{o}/") for o in folders)}
+    return {each for each in folders if _find_model(each, frozenset(folders)) is None}
 
 
-def find_model(path: str, models: Iterable[str]) -> str | None:
-    """The model that a file belongs to; None for what stands beside models, as the manifest."""
+def group_by_model(paths: Iterable[str], models: Iterable[str]) -> dict[str | None, list[str]]:
+    """The files of each model; those of None stand beside models, as the manifest."""
+    known = frozenset(models)
+    grouped: dict[str | None, list[str]] = {None: [], **{each: [] for each in known}}
+    for path in paths:
+        grouped[_find_model(path, known)].append(path)
+    return grouped
+
+
+def _find_model(path: str, models: frozenset[str]) -> str | None:
+    # By the folders of the path, not by all models: there may be thousands.
     if path == MANIFEST:
         return None
-    return next((m for m in models if m == WHOLE_REPOSITORY or path.startswith(f"{m}/")), None)
+    if WHOLE_REPOSITORY in models:
+        return WHOLE_REPOSITORY
+    end = path.find("/")
+    while end >= 0 and path[:end] not in models:
+        end = path.find("/", end + 1)
+    return path[:end] if end >= 0 else None

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from kilonova.serving.repositories.contents import Contents
 from kilonova.serving.repositories.errors import RepositoryError
-from kilonova.serving.repositories.layouts import SNAPSHOT_FILE, WHOLE_REPOSITORY, find_model
+from kilonova.serving.repositories.layouts import SNAPSHOT_FILE, WHOLE_REPOSITORY, group_by_model
 from kilonova.serving.repositories.record import (
     DownloadedFile,
     Record,
@@ -25,15 +25,16 @@ def publish(
     former = read_record(staging.target)
     gone = {*former.models, *former.replaced} - {*contents.models, WHOLE_REPOSITORY}
     record = Record(source, contents.digest, dict(files), contents.models, tuple(sorted(gone)))
+    by_model = group_by_model(files, contents.models)
     # Files beside models, or of the one model that is the whole repository.
-    loose = [path for path in files if not find_model(path, contents.models)]
+    loose = [*by_model[None], *by_model.get(WHOLE_REPOSITORY, ())]
     _check_places(staging, contents, loose, {*former.models, *former.replaced})
     # From here on it is known what of the directory is ours, also after a crash.
     write_record(staging.target, record)
+    former_by_model = group_by_model(former.files, contents.models)
     for model in contents.models:
         if model != WHOLE_REPOSITORY:
-            own = [path for path in files if find_model(path, contents.models) == model]
-            _publish_model(staging, model, own, former)
+            _publish_model(staging, model, by_model[model], former_by_model[model])
     _publish_files(staging, loose)
     for path in [*gone, *_list_former_files(former, contents, files)]:
         staging.take_away(path)
@@ -66,11 +67,10 @@ def _list_places(target: Path, path: str) -> Iterator[Path]:
         yield place
 
 
-def _publish_model(staging: Staging, model: str, own: list[str], former: Record) -> None:
+def _publish_model(staging: Staging, model: str, own: list[str], before: list[str]) -> None:
     """Replace the folder of a model, unless all its files are there and no others."""
-    fresh = [path for path in own if staging.locate(path).exists()]
-    before = {path for path in former.files if path.startswith(f"{model}/")}
-    if not fresh and before == set(own) and (staging.target / model).is_dir():
+    fresh = {path for path in own if staging.locate(path).exists()}
+    if not fresh and set(before) == set(own) and (staging.target / model).is_dir():
         return
     for path in own:
         if path not in fresh:
@@ -99,10 +99,5 @@ def _list_former_files(
     former: Record, contents: Contents, files: Mapping[str, DownloadedFile]
 ) -> list[str]:
     """Files of the former download that stand beside models, and are not part of this one."""
-    return [
-        path
-        for path in former.files
-        if path not in files
-        and find_model(path, [m for m in former.models if m]) is None
-        and find_model(path, [m for m in contents.models if m]) is None
-    ]
+    models = {*former.models, *contents.models} - {WHOLE_REPOSITORY}
+    return [path for path in group_by_model(former.files, models)[None] if path not in files]

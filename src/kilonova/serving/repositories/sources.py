@@ -1,6 +1,7 @@
 """Where a repository is read from: a folder, an object store, or an artifact of a registry."""
 
 import asyncio
+import errno
 import os
 import stat
 from abc import ABC, abstractmethod
@@ -156,7 +157,8 @@ def walk_folder(folder: Path) -> Iterator[SourceFile]:
     try:
         yield from _walk(root, root, "")
     except OSError as error:
-        raise _translate_os_error(folder, error) from error
+        place = folder if error.filename in (None, root) else Path(error.filename)
+        raise _translate_os_error(place, error) from error
 
 
 def _walk(root: str, folder: str, prefix: str) -> Iterator[SourceFile]:
@@ -173,6 +175,8 @@ def _walk(root: str, folder: str, prefix: str) -> Iterator[SourceFile]:
         found = entry.stat()
         if not stat.S_ISREG(found.st_mode):
             problem = "it is neither a file nor a folder"
+            if stat.S_ISDIR(found.st_mode):
+                problem = "it is a symbolic link to a folder: only those to files are followed"
             raise RepositoryError(entry.path, problem, "remove it from the repository")
         identity = f"{found.st_mtime_ns:x}-{found.st_size:x}-{found.st_ino:x}"
         yield SourceFile(path, found.st_size, identity)
@@ -185,5 +189,8 @@ def _is_inside(root: str, path: str) -> bool:
 def _translate_os_error(path: Path, error: OSError) -> RepositoryError:
     if isinstance(error, FileNotFoundError):
         return RepositoryError(str(path), "there is no such file or directory", "correct the path")
+    if error.errno == errno.ELOOP:
+        problem = "it is a symbolic link that leads to itself"
+        return RepositoryError(str(path), problem, "replace it by the file itself")
     problem = (error.strerror or str(error)).lower()
     return RepositoryUnavailable(str(path), problem, "check the directory and its permissions")
