@@ -9,11 +9,17 @@ import grpc.aio
 from kilonova.kube.grpc import ClientSettings, GrpcClient
 from kilonova.serving.grpc import inference_pb2
 from kilonova.serving.grpc.inference_grpc import GRPCInferenceServiceStub
-from kilonova.serving.models.server_api import Index, ModelCounters, ServerFailed, merge_state
+from kilonova.serving.models.server_api import (
+    MAX_REPLY_BYTES,
+    Index,
+    ModelCounters,
+    ServerFailed,
+    merge_state,
+    shorten,
+)
 
 T = TypeVar("T")
 
-_MAX_REPLY_BYTES = 64 * 1024 * 1024
 _LONGEST_SECONDS = 24 * 3600.0
 """Callers limit the time; the deadline of the client is not theirs."""
 
@@ -22,7 +28,7 @@ class GrpcServerApi:
     """A `ServerApi` over gRPC."""
 
     def __init__(self, target: str) -> None:
-        settings = ClientSettings(attempts=1, max_reply_bytes=_MAX_REPLY_BYTES)
+        settings = ClientSettings(attempts=1, max_reply_bytes=MAX_REPLY_BYTES)
         self._client = GrpcClient(target, settings=settings)
 
     async def read_index(self) -> Index:
@@ -67,4 +73,4 @@ async def _call(call: Awaitable[T]) -> T:
     except grpc.aio.AioRpcError as error:
         details = error.details() or error.code().name
         is_gone = error.code() is grpc.StatusCode.UNAVAILABLE and "refused" in details
-        raise ServerFailed(details, is_gone) from error
+        raise ServerFailed(shorten(details), is_gone) from error

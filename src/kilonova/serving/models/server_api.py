@@ -1,7 +1,7 @@
 """What the loader asks a server: the repository and statistics extensions of the v2 protocol."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Annotated, Protocol, TypeVar
 from urllib.parse import quote
 
 import msgspec
@@ -19,6 +19,7 @@ UNLOADING, UNAVAILABLE, UNKNOWN, or empty if it was never loaded."""
 
 _STATES = ("READY", "LOADING", "UNLOADING", "UNAVAILABLE", "UNKNOWN", "")
 _MAX_MESSAGE = 500
+MAX_REPLY_BYTES = 64 * 1024 * 1024
 
 
 @dataclass(eq=False)
@@ -81,9 +82,12 @@ class _IndexEntry(msgspec.Struct, frozen=True):
     state: str = ""
 
 
+_Counter = Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]
+
+
 class _Duration(msgspec.Struct, frozen=True):
-    count: int = 0
-    ns: int = 0
+    count: _Counter = 0
+    ns: _Counter = 0
 
 
 class _InferenceStats(msgspec.Struct, frozen=True):
@@ -151,17 +155,29 @@ class HttpServerApi:
             )
         url = URL(self._url + path, encoded=True)
         try:
-            async with self._session.request(method, url, data=body) as reply:
-                answer = await reply.read()
+            # A redirect would let a server choose what the loader asks.
+            async with self._session.request(
+                method, url, data=body, allow_redirects=False
+            ) as reply:
+                answer = await _read_body(reply.content)
                 status = reply.status
         except aiohttp.ClientConnectorError as error:
             is_gone = isinstance(error.os_error, ConnectionRefusedError)
             raise ServerFailed(error.os_error.strerror or str(error), is_gone) from error
         except (aiohttp.ClientError, OSError) as error:
             raise ServerFailed(str(error) or type(error).__name__) from error
-        if status >= 400:
+        if status >= 300:
             raise ServerFailed(_read_error(answer) or f"it answers with {status}")
         return answer
+
+
+async def _read_body(content: "aiohttp.StreamReader") -> bytes:
+    body = bytearray()
+    async for piece in content.iter_any():
+        body += piece
+        if len(body) > MAX_REPLY_BYTES:
+            raise ServerFailed(f"its answer is larger than {MAX_REPLY_BYTES} bytes")
+    return bytes(body)
 
 
 def _decode(body: bytes, kind: type[T]) -> T:
@@ -173,9 +189,14 @@ def _decode(body: bytes, kind: type[T]) -> T:
 
 def _read_error(body: bytes) -> str:
     try:
-        return msgspec.json.decode(body, type=_Error).error[:_MAX_MESSAGE]
+        return shorten(msgspec.json.decode(body, type=_Error).error)
     except (msgspec.DecodeError, UnicodeDecodeError):
         return ""
+
+
+def shorten(message: str) -> str:
+    """The words of a server, so that they fit into an event and a status."""
+    return message[:_MAX_MESSAGE]
 
 
 def _quote(model: str) -> str:
