@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import math
 import signal
 import subprocess
 import threading
@@ -123,6 +124,14 @@ def test_wrong_words_are_explained(
     [
         (LoadFlags(rate=5, concurrency=2), "choose one"),
         (LoadFlags(rate=-1), "--rate -1: the level -1"),
+        (LoadFlags(rate=math.nan), "--rate nan: the level nan: use 0 to"),
+        (LoadFlags(duration="0s"), "--duration 0s: use more than 0, at most 24h"),
+        (LoadFlags(duration="-5s"), "--duration -5s: use more than 0, at most 24h"),
+        (LoadFlags(rate=3, duration="25h"), "--duration 25h: use more than 0, at most 24h"),
+        (LoadFlags(rate=1, speed=2), "--speed 2: it is of a --trace, and none is given"),
+        (LoadFlags(trace=Path("x"), speed=0), "--speed 0: use more than 0"),
+        (LoadFlags(trace=Path("x"), speed=math.nan), "--speed nan: use more than 0"),
+        (LoadFlags(trace=Path("x"), speed=math.inf), "--speed inf: use more than 0"),
         (LoadFlags(arrivals="constant"), "--arrivals needs --rate or --step"),
         (LoadFlags(step="10s:5", duration="1s"), "--step sets clients and times itself"),
         (LoadFlags(step="10s"), "--step 10s: '10s' has no level"),

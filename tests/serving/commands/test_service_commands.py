@@ -259,7 +259,7 @@ def test_names_of_services_are_completed(
         (["--dry-run"], "name what to serve: -f FILE"),
         (["-f", "x.yaml", "--timeout", "soon"], "--timeout soon: write a duration"),
         (["bench"], "name a service, or an address with --url"),
-        (["bench", "x", "--url", "http://y"], "name a service, or an address with --url"),
+        (["bench", "x", "--url", "http://y"], "the service x and --url are two targets"),
         (["bench", "x", "--dry-run"], "--dry-run is for --perf-analyzer"),
         (["logs", "x", "--group", "a", "--gateway"], "--group and --gateway exclude each other"),
     ],

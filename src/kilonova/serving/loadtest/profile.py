@@ -1,5 +1,6 @@
 """How the number of clients, or the rate of requests, changes with time. Pure."""
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -21,7 +22,7 @@ class Phase:
     @property
     def is_ramp(self) -> bool:
         """Whether the level changes."""
-        return self.start != self.end
+        return self.start != self.end and not math.isnan(self.start)
 
     @property
     def label(self) -> str:

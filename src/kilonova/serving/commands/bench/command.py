@@ -183,8 +183,10 @@ def bench(
     """
     from kilonova.component.failure import WrongUsage
 
-    if (name is None) == (url is None):
+    if name is None and url is None:
         raise WrongUsage("name a service, or an address with --url")
+    if name is not None and url is not None:
+        raise WrongUsage(f"the service {name} and --url are two targets: leave one out")
     from kilonova.serving.commands.bench.settings import (
         BenchSettings,
         LoadFlags,

@@ -1,5 +1,6 @@
 """What the flags of `kilonova serve bench` mean. `WrongUsage` names the flag and the fix."""
 
+import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -69,6 +70,8 @@ def build_plan(flags: LoadFlags) -> LoadPlan:
         raise WrongUsage(f"--timeout {flags.timeout}: use more than 0")
     if flags.trace is not None:
         return _build_trace_plan(flags, flags.trace, timeout)
+    if flags.speed != 1:
+        raise WrongUsage(f"--speed {flags.speed:g}: it is of a --trace, and none is given")
     is_open = flags.rate is not None or flags.arrivals is not None
     if is_open and flags.concurrency is not None:
         raise WrongUsage(
@@ -151,6 +154,8 @@ def _build_profile(flags: LoadFlags, is_open: bool) -> LoadProfile:
     seconds = DEFAULT_SECONDS if flags.requests is None else MAX_SECONDS
     if flags.duration:
         seconds = _parse("--duration", flags.duration, parse_duration)
+        if not 0 < seconds <= MAX_SECONDS:
+            raise WrongUsage(f"--duration {flags.duration}: use more than 0, at most 24h")
     if is_open and flags.rate is None:
         raise WrongUsage("--arrivals needs --rate or --step")
     level = flags.rate if flags.rate is not None else flags.concurrency or 1
@@ -173,7 +178,7 @@ def _build_trace_plan(flags: LoadFlags, file: Path, timeout: float) -> LoadPlan:
         raise WrongUsage(
             f"{given}: --trace determines when requests are sent: leave one of them out"
         )
-    if flags.speed <= 0:
+    if not 0 < flags.speed < math.inf:
         raise WrongUsage(f"--speed {flags.speed:g}: use more than 0")
     try:
         trace = read_trace(file, speed=flags.speed)
