@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import openai
@@ -26,6 +27,17 @@ async def test_models_are_listed(client: openai.AsyncOpenAI) -> None:
     assert (await client.models.retrieve("tiny")).owned_by == "kilonova"
     with pytest.raises(openai.NotFoundError, match="the language models here are tiny"):
         await client.models.retrieve("add")
+
+
+async def test_server_without_language_models_says_how_to_get_one(tmp_path: Path) -> None:
+    server = ModelServer.start(tmp_path, "--model=add", "--drain-delay=0")
+    try:
+        url = f"{server.url}/v1"
+        async with openai.AsyncOpenAI(base_url=url, api_key="none", max_retries=0) as client:
+            with pytest.raises(openai.NotFoundError, match="start it with --llm NAME"):
+                await client.completions.create(model="add", prompt="Hello")
+    finally:
+        server.process.stop()
 
 
 async def test_completion_has_text_and_usage(client: openai.AsyncOpenAI) -> None:

@@ -130,8 +130,11 @@ class OpenAIHandlers:
         return model
 
     def _unknown(self, name: str) -> InvalidRequest:
-        names = ", ".join(each.spec.name for each in self._list_loaded()) or "none"
-        message = f"the model {name!r} does not exist: the language models here are {names}"
+        names = ", ".join(each.spec.name for each in self._list_loaded())
+        others = f"the language models here are {names}"
+        if not names:
+            others = "this server has no language model, start it with --llm NAME"
+        message = f"the model {name!r} does not exist: {others}"
         return InvalidRequest(message, "model", 404, "model_not_found")
 
 
