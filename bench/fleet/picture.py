@@ -10,7 +10,7 @@ from bench.fleet.clusters import build_snapshot
 from bench.fleet.inputs import Inputs
 from bench.report import Quantity, Row
 from kilonova.artifacts.builds import Build, save_build
-from kilonova.scheduler.library.snapshot_file import save_snapshot_file
+from kilonova.scheduler.library.snapshots.file import save_snapshot_file
 
 MAX_SECONDS = 1.0
 

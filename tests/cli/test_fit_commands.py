@@ -11,7 +11,7 @@ import pytest
 
 from kilonova.artifacts.builds import Build, BuildAccelerator, save_build
 from kilonova.component.command.output.terminal_text import display_width
-from kilonova.scheduler.library.snapshot_file import save_snapshot_file
+from kilonova.scheduler.library.snapshots.file import save_snapshot_file
 from tests.cli.command import CompletedCommand, Kilonova, complete_words
 from tests.instances.clusters import NPU, node, pod, rack, snapshot_of
 

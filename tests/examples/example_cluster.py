@@ -13,8 +13,8 @@ from kilonova.kube import Client
 from kilonova.kube.client.resource import Resource, unstructured_resource
 from kilonova.local.cluster import ClusterSettings
 from kilonova.local.simnodes import read_fleet
-from kilonova.scheduler.library.capture import capture_snapshot
 from kilonova.scheduler.library.placement_report import PlacementReport, report_placement
+from kilonova.scheduler.library.snapshots.capture import capture_snapshot
 from tests.local.embedded_cluster import NODES, PODS, LoopClock, find, wait_for_condition
 from tests.scheduler.harness.dra_objects import CLASSES, SLICES, TEMPLATES
 from tests.scheduler.harness.embedded_scheduler import GANGS, PRIORITY_CLASSES, QUEUES

@@ -6,9 +6,9 @@ from kilonova.cli.plan.manifest_expansion import ManifestExpander
 from kilonova.cli.plan.manifests import Manifest, read_manifests
 from kilonova.kube.client.resource import unstructured_resource
 from kilonova.scheduler.convert.gangs.pod_groups import pod_group_ref
-from kilonova.scheduler.library.capture import capture_snapshot
 from kilonova.scheduler.library.decisions import SchedulingDecisions
-from kilonova.scheduler.library.snapshot import ClusterSnapshot
+from kilonova.scheduler.library.snapshots.capture import capture_snapshot
+from kilonova.scheduler.library.snapshots.snapshot import ClusterSnapshot
 from kilonova.scheduler.library.what_if import convert_pod_groups, what_if
 from tests.examples.example_cluster import EXAMPLES, FLEET
 from tests.local.embedded_cluster import DEFINITIONS, virtual_time, wait_for_condition

@@ -7,9 +7,9 @@ from pathlib import Path
 from kilonova.api.json import JsonObject
 from kilonova.cli.plan.manifest_expansion import ManifestExpander
 from kilonova.cli.plan.manifests import read_manifests
-from kilonova.scheduler.library.capture import capture_snapshot
 from kilonova.scheduler.library.decisions import replay_snapshot
-from kilonova.scheduler.library.snapshot_file import load_snapshot_file, save_snapshot_file
+from kilonova.scheduler.library.snapshots.capture import capture_snapshot
+from kilonova.scheduler.library.snapshots.file import load_snapshot_file, save_snapshot_file
 from kilonova.scheduler.library.what_if import what_if
 from kilonova.scheduler.process.config import read_scheduler_configuration
 from tests.examples.example_cluster import (

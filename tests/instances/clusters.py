@@ -11,7 +11,7 @@ from kilonova.scheduler.core.model.nodes import Node, Taint
 from kilonova.scheduler.core.model.pod_placement import PodPlacement
 from kilonova.scheduler.core.model.requests import GpuRequest, Shape
 from kilonova.scheduler.core.scheduling_cycle import PlannerPolicy
-from kilonova.scheduler.library.snapshot import ClusterSnapshot, take_snapshot
+from kilonova.scheduler.library.snapshots.snapshot import ClusterSnapshot, take_snapshot
 
 ZONE, BLOCK, RACK = "topology.kubernetes.io/zone", "kilonova.dev/block", "kilonova.dev/rack"
 NPU = "example.com/npu"

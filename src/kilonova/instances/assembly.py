@@ -24,7 +24,7 @@ from kilonova.instances.settings import InstanceSettings
 from kilonova.kube import NO_RUNTIME_METRICS, Client, Runnable, RuntimeMetrics
 from kilonova.kube.events import EventRecorder, random_id
 from kilonova.kube.observability.metrics import Metrics
-from kilonova.scheduler.library.live_snapshots import LiveSnapshots
+from kilonova.scheduler.library.snapshots.live import LiveSnapshots
 from kilonova.scheduler.settings import SchedulerSettings
 
 COMPONENT = "kilonova-instances"

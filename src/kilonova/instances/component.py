@@ -48,10 +48,10 @@ COMPONENTS = (
         commands=(
             Command("instances", "kilonova.instances.commands.deployments.app:app"),
             Command("supernova", "kilonova.instances.process.command:supernova"),
-            Command("fit", "kilonova.instances.commands.fit:fit"),
-            Command("alloc", "kilonova.instances.commands.alloc:alloc"),
+            Command("fit", "kilonova.instances.commands.placement.fit:fit"),
+            Command("alloc", "kilonova.instances.commands.placement.alloc:alloc"),
             Command("engine", "kilonova.instances.commands.engine:app"),
-            Command("builds", "kilonova.instances.commands.build_source:app"),
+            Command("builds", "kilonova.instances.commands.builds.command:app"),
             Command("tokenizers", "kilonova.instances.commands.tokenizers:app"),
         ),
         pages=(

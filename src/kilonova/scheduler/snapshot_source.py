@@ -10,9 +10,9 @@ from kilonova.component.command.cluster_selection import resolve_kubeconfig
 from kilonova.component.failure import CommandFailed, WrongUsage
 from kilonova.component.scheduler_names import is_embedded
 from kilonova.kube import Client, Forbidden, NotFound, Resource, connect
-from kilonova.scheduler.library.capture import CapturedSnapshot, capture_snapshot
-from kilonova.scheduler.library.snapshot import ClusterSnapshot
-from kilonova.scheduler.library.snapshot_file import InvalidSnapshotFile, load_snapshot_file
+from kilonova.scheduler.library.snapshots.capture import CapturedSnapshot, capture_snapshot
+from kilonova.scheduler.library.snapshots.file import InvalidSnapshotFile, load_snapshot_file
+from kilonova.scheduler.library.snapshots.snapshot import ClusterSnapshot
 from kilonova.scheduler.library.topology_levels import select_bound_levels
 from kilonova.scheduler.process.config import read_scheduler_configuration
 from kilonova.scheduler.score_plugins import build_scoring

@@ -26,8 +26,8 @@ from kilonova.instances.allocation.strategies import STRATEGIES
 from kilonova.instances.builders.engine import InvalidSpec, resolve_engine
 from kilonova.instances.builders.identity import Identity
 from kilonova.scheduler.core.model.nodes import Node
-from kilonova.scheduler.library.snapshot import ClusterSnapshot
-from kilonova.scheduler.library.snapshot_file import encode_snapshot, load_snapshot_file
+from kilonova.scheduler.library.snapshots.file import encode_snapshot, load_snapshot_file
+from kilonova.scheduler.library.snapshots.snapshot import ClusterSnapshot
 from tests.instances.clusters import BLOCK, NPU, RACK, node, pod, rack, snapshot_of
 
 LLAMA = Build(id="llama-v7", model="meta/Llama 3.2", agents=6)

@@ -16,8 +16,8 @@ from kilonova.instances.alloc.snapshot_nodes import to_wire_nodes
 from kilonova.instances.allocation.strategies import STRATEGIES
 from kilonova.instances.settings import InstanceSettings
 from kilonova.kube import Client, unstructured_resource
-from kilonova.scheduler.library.snapshot import ClusterSnapshot
-from kilonova.scheduler.library.snapshot_file import load_snapshot_file, save_snapshot_file
+from kilonova.scheduler.library.snapshots.file import load_snapshot_file, save_snapshot_file
+from kilonova.scheduler.library.snapshots.snapshot import ClusterSnapshot
 from kilonova.scheduler.settings import EMBEDDED_SETTINGS
 from kilonova.scheduler.snapshot_source import capture_connected
 from tests.instances.instance_cluster import (

@@ -4,7 +4,7 @@ from kilonova.artifacts.builds import Build
 from kilonova.instances.alloc.allocation import BuildRequest, allocate
 from kilonova.instances.allocation import AllocationConstraints
 from kilonova.instances.fit.answer import format_answer
-from kilonova.scheduler.library.snapshot import ClusterSnapshot
+from kilonova.scheduler.library.snapshots.snapshot import ClusterSnapshot
 from tests.instances.clusters import NOW, RACK, pod, rack, snapshot_of
 
 BUILD = Build(id="llama-v7", model="llama", agents=4)

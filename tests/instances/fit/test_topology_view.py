@@ -18,7 +18,7 @@ from kilonova.scheduler.core.gpu.identity import WHOLE_GPU, GpuId, GpuReference
 from kilonova.scheduler.core.gpu.layout import GpuShare
 from kilonova.scheduler.core.model.nodes import Node
 from kilonova.scheduler.library.copies import CopyPod
-from kilonova.scheduler.library.snapshot import DevicePoolSnapshot
+from kilonova.scheduler.library.snapshots.snapshot import DevicePoolSnapshot
 from tests.instances.clusters import NPU, RACK, node, pod, snapshot_of
 
 DRIVER = "gpu.example.com"

@@ -1,8 +1,8 @@
 """Coscheduling PodGroups on an embedded cluster."""
 
 from kilonova.kube import Client
-from kilonova.scheduler.library.capture import capture_snapshot
 from kilonova.scheduler.library.placement_report import report_placement
+from kilonova.scheduler.library.snapshots.capture import capture_snapshot
 from tests.local.embedded_cluster import PODS, virtual_time, wait_for_condition
 from tests.scheduler.harness.embedded_scheduler import (
     GANGS,

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from kilonova.kube import Client
-from kilonova.scheduler.library.capture import capture_snapshot
 from kilonova.scheduler.library.decisions import replay_snapshot
 from kilonova.scheduler.library.placement_report import report_placement
+from kilonova.scheduler.library.snapshots.capture import capture_snapshot
 from tests.harness.access import ServerAccess
 from tests.harness.control_plane import ControlPlane
 from tests.local.embedded_cluster import NODES, PODS, wait_for_condition

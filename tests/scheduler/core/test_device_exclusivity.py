@@ -35,8 +35,8 @@ from kilonova.scheduler.core.model.requests import GpuRequest, Shape
 from kilonova.scheduler.core.planner import Planner
 from kilonova.scheduler.core.scheduling_cycle import PlannerPolicy
 from kilonova.scheduler.core.scoring.plugins import default_scoring
-from kilonova.scheduler.library.snapshot import take_snapshot
-from kilonova.scheduler.library.snapshot_file import decode_snapshot, encode_snapshot
+from kilonova.scheduler.library.snapshots.file import decode_snapshot, encode_snapshot
+from kilonova.scheduler.library.snapshots.snapshot import take_snapshot
 from tests.harness.campaigns import limit_examples
 
 DRIVER = "gpu.nvidia.com"

@@ -17,7 +17,7 @@ from kilonova.scheduler.core.planner import Planner
 from kilonova.scheduler.core.queueing.queues import QueueSpec
 from kilonova.scheduler.core.scheduling_cycle import PlannerPolicy
 from kilonova.scheduler.core.scoring.plugins import default_scoring
-from kilonova.scheduler.library.snapshot import ClusterSnapshot, take_snapshot
+from kilonova.scheduler.library.snapshots.snapshot import ClusterSnapshot, take_snapshot
 
 UNUSED_PATH = Path("here")
 """The path in errors about text that is in no file."""

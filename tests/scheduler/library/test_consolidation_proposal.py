@@ -12,8 +12,8 @@ from kilonova.scheduler.core.model.gangs import Gang, Member, single_pod_gang
 from kilonova.scheduler.core.model.pod_placement import PodPlacement
 from kilonova.scheduler.core.scheduling_cycle import PlannerPolicy
 from kilonova.scheduler.library.consolidation_proposal import propose_consolidation
-from kilonova.scheduler.library.snapshot import ClusterSnapshot, take_snapshot
-from kilonova.scheduler.library.snapshot_file import save_snapshot_file
+from kilonova.scheduler.library.snapshots.file import save_snapshot_file
+from kilonova.scheduler.library.snapshots.snapshot import ClusterSnapshot, take_snapshot
 from kilonova.scheduler.process.config import parse_scheduler_configuration
 from kilonova.scheduler.settings import ConsolidationLimits
 from tests.scheduler.core.support.clusters import node, shape

@@ -28,8 +28,8 @@ from kilonova.scheduler.library.copies import (
     number_copies,
 )
 from kilonova.scheduler.library.placement_report import report_placement
-from kilonova.scheduler.library.snapshot import ClusterSnapshot, take_snapshot
-from kilonova.scheduler.library.snapshot_file import encode_snapshot
+from kilonova.scheduler.library.snapshots.file import encode_snapshot
+from kilonova.scheduler.library.snapshots.snapshot import ClusterSnapshot, take_snapshot
 from tests.harness.campaigns import limit_examples
 from tests.scheduler.core.support import random_clusters
 from tests.scheduler.core.support.clusters import BLOCK, RACK, gang, group, node, shape

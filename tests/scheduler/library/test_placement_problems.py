@@ -12,7 +12,7 @@ from kilonova.scheduler.core.model.nodes import Node, Taint
 from kilonova.scheduler.core.model.pod_placement import PodPlacement
 from kilonova.scheduler.core.scheduling_cycle import PlannerPolicy
 from kilonova.scheduler.library.placement_report import report_placement
-from kilonova.scheduler.library.snapshot import ClusterSnapshot, take_snapshot
+from kilonova.scheduler.library.snapshots.snapshot import ClusterSnapshot, take_snapshot
 from tests.scheduler.core.support.clusters import node, shape
 
 

@@ -9,7 +9,7 @@ from kilonova.scheduler.library.placement_report import (
     report_placement,
     reportable_names,
 )
-from kilonova.scheduler.library.snapshot import ClusterSnapshot
+from kilonova.scheduler.library.snapshots.snapshot import ClusterSnapshot
 from kilonova.scheduler.library.summary import summarize_snapshot
 from tests.scheduler.harness.snapshots import example_snapshot, pending_gang
 

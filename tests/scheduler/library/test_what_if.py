@@ -13,8 +13,8 @@ from kilonova.scheduler.core.planner import Planner
 from kilonova.scheduler.core.scheduling_cycle import PlannerPolicy
 from kilonova.scheduler.core.scoring.plugins import default_scoring
 from kilonova.scheduler.library.decisions import replay_snapshot
-from kilonova.scheduler.library.snapshot import ClusterSnapshot, take_snapshot
-from kilonova.scheduler.library.snapshot_file import encode_snapshot
+from kilonova.scheduler.library.snapshots.file import encode_snapshot
+from kilonova.scheduler.library.snapshots.snapshot import ClusterSnapshot, take_snapshot
 from kilonova.scheduler.library.what_if import what_if
 from kilonova.scheduler.objects.core_v1 import Pod
 from tests.scheduler.harness import embedded_scheduler

@@ -52,7 +52,7 @@ def save(
       kilonova snapshot save /tmp/try.json --data ./try
     """
     from kilonova.component.command.output.formats import pluralize
-    from kilonova.scheduler.library.snapshot_file import save_snapshot_file as save_file
+    from kilonova.scheduler.library.snapshots.file import save_snapshot_file as save_file
     from kilonova.scheduler.library.summary import summarize_snapshot
     from kilonova.scheduler.snapshot_source import capture_cluster
 

@@ -23,9 +23,9 @@ from kilonova.component.command.output.list_printer import ListPrinter
 from kilonova.component.command.output.terminal_text import strip_control_characters, to_one_line
 from kilonova.component.failure import CommandFailed
 from kilonova.kube import ConnectionFailed, connect
-from kilonova.scheduler.library.capture import CapturedSnapshot, capture_snapshot
 from kilonova.scheduler.library.queue_views import QueueView, read_queue_views
-from kilonova.scheduler.library.snapshot import ClusterSnapshot
+from kilonova.scheduler.library.snapshots.capture import CapturedSnapshot, capture_snapshot
+from kilonova.scheduler.library.snapshots.snapshot import ClusterSnapshot
 from kilonova.scheduler.objects.core_v1 import QUEUES
 from kilonova.scheduler.snapshot_source import default_scheduler_settings
 

@@ -22,7 +22,7 @@ from kilonova.scheduler.convert.gangs.pod_groups import pod_group_ref
 from kilonova.scheduler.convert.gangs.podgangs import single_pod_gang_name
 from kilonova.scheduler.convert.queues import convert_queue
 from kilonova.scheduler.library.decisions import SchedulingDecisions
-from kilonova.scheduler.library.snapshot import ClusterSnapshot
+from kilonova.scheduler.library.snapshots.snapshot import ClusterSnapshot
 from kilonova.scheduler.library.what_if import convert_pod_groups, pod_and_gang_names, what_if
 from kilonova.scheduler.snapshot_source import load_snapshot
 from kilonova.workloads.resources import TOPOLOGY_BINDINGS

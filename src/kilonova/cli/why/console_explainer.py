@@ -13,8 +13,8 @@ from datetime import UTC, datetime
 from kilonova.cli.why.answer_text import format_answer
 from kilonova.console import Explain, Explained
 from kilonova.kube import Client, Reply, Request, StreamReply
-from kilonova.scheduler.library.capture import CapturedSnapshot, capture_snapshot
 from kilonova.scheduler.library.placement_report import report_placement
+from kilonova.scheduler.library.snapshots.capture import CapturedSnapshot, capture_snapshot
 from kilonova.scheduler.snapshot_source import default_scheduler_settings
 
 

@@ -13,12 +13,12 @@ from kilonova.cli.why.workload_members import (
 )
 from kilonova.component.command.output.terminal_text import strip_control_characters
 from kilonova.component.failure import CommandFailed, WrongUsage
-from kilonova.scheduler.library.capture import CapturedSnapshot
 from kilonova.scheduler.library.placement_report import (
     PlacementReport,
     report_placement,
     reportable_names,
 )
+from kilonova.scheduler.library.snapshots.capture import CapturedSnapshot
 from kilonova.scheduler.objects.pod_groups import (
     COSCHEDULING_POD_GROUPS,
     KUBERNETES_POD_GROUPS,

@@ -15,7 +15,7 @@ from kilonova.instances.builders.identity import Identity
 from kilonova.instances.resources import Node
 from kilonova.scheduler.core.model.gangs import Gang
 from kilonova.scheduler.library.copies import Copies, CopyPod, PlacedCopy, count_copies
-from kilonova.scheduler.library.snapshot import ClusterSnapshot
+from kilonova.scheduler.library.snapshots.snapshot import ClusterSnapshot
 
 _NO_IMAGE = "image-of-the-build"
 """Stands for the image of a build that names none: scheduling does not depend on it."""

@@ -22,7 +22,7 @@ from kilonova.instances.builders.identity import Identity
 from kilonova.instances.builders.pods import build_agent_pod, build_conductor_pod
 from kilonova.scheduler.convert.gangs.podgangs import GangNotReady, convert_podgang
 from kilonova.scheduler.core.model.gangs import Gang
-from kilonova.scheduler.library.snapshot import ClusterSnapshot
+from kilonova.scheduler.library.snapshots.snapshot import ClusterSnapshot
 from kilonova.scheduler.objects.core_v1 import Pod
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from kilonova.artifacts.builds import save_build
 from kilonova.component.command.output.formats import encode_as
 from kilonova.instances.alloc.allocation import Allocation
-from kilonova.scheduler.library.snapshot import ClusterSnapshot
-from kilonova.scheduler.library.snapshot_file import save_snapshot_file
+from kilonova.scheduler.library.snapshots.file import save_snapshot_file
+from kilonova.scheduler.library.snapshots.snapshot import ClusterSnapshot
 
 
 def save_allocation(

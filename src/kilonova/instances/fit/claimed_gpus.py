@@ -11,7 +11,7 @@ from kilonova.scheduler.core.gpu.identity import WHOLE_GPU
 from kilonova.scheduler.core.gpu.layout import GpuShare
 from kilonova.scheduler.core.model.nodes import Node
 from kilonova.scheduler.core.model.pod_placement import PodPlacement
-from kilonova.scheduler.library.snapshot import ClusterSnapshot
+from kilonova.scheduler.library.snapshots.snapshot import ClusterSnapshot
 
 
 @dataclass(frozen=True, slots=True)

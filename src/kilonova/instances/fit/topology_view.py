@@ -20,7 +20,7 @@ from kilonova.instances.fit.natural_order import natural_key
 from kilonova.scheduler.core.model.nodes import Node
 from kilonova.scheduler.core.model.pod_placement import PodPlacement
 from kilonova.scheduler.library.copies import CopyPod
-from kilonova.scheduler.library.snapshot import ClusterSnapshot
+from kilonova.scheduler.library.snapshots.snapshot import ClusterSnapshot
 from kilonova.scheduler.library.topology_levels import (
     DomainPath,
     common_domain,

@@ -7,7 +7,7 @@ from kilonova.scheduler.consolidation.search import order_candidates, search_con
 from kilonova.scheduler.convert.gpus import encode_devices
 from kilonova.scheduler.core.decisions import InsufficientCapacity
 from kilonova.scheduler.core.scoring.packing_fit import PackingFit
-from kilonova.scheduler.library.snapshot import ClusterSnapshot
+from kilonova.scheduler.library.snapshots.snapshot import ClusterSnapshot
 from kilonova.scheduler.settings import ConsolidationLimits
 
 

@@ -21,7 +21,7 @@ from kilonova.scheduler.core.model.gangs import Gang, Group, Member
 from kilonova.scheduler.core.model.pod_placement import PodPlacement
 from kilonova.scheduler.core.model.requests import is_queue_resource
 from kilonova.scheduler.library.decisions import EvictedPods, explain_rejection
-from kilonova.scheduler.library.snapshot import ClusterSnapshot
+from kilonova.scheduler.library.snapshots.snapshot import ClusterSnapshot
 from kilonova.scheduler.library.topology_levels import (
     DomainPath,
     common_domain,

@@ -10,7 +10,7 @@ from kilonova.scheduler.core.backfill.shadow import BackfillReservation
 from kilonova.scheduler.core.decisions import GangPlacement, Plan, UnschedulableGang
 from kilonova.scheduler.core.explain import Explainer, Explanation, explain
 from kilonova.scheduler.core.model.cluster import Cluster
-from kilonova.scheduler.library.snapshot import ClusterSnapshot
+from kilonova.scheduler.library.snapshots.snapshot import ClusterSnapshot
 from kilonova.scheduler.status.results import rejected_result
 
 _MAX_EXPLAINED = 64

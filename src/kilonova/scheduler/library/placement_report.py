@@ -30,7 +30,7 @@ from kilonova.scheduler.library.decisions import (
     to_placed_gang,
 )
 from kilonova.scheduler.library.placement_problems import describe_placement_problem
-from kilonova.scheduler.library.snapshot import ClusterSnapshot
+from kilonova.scheduler.library.snapshots.snapshot import ClusterSnapshot
 
 _MAX_SCORED_PODS = 8
 """At most this many placed pods are scored again."""

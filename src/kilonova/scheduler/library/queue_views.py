@@ -13,7 +13,7 @@ from kilonova.kube.status import find_condition
 from kilonova.scheduler.convert.queues import convert_queues
 from kilonova.scheduler.core.model.gangs import Gang
 from kilonova.scheduler.core.queueing.queues import QueueForest
-from kilonova.scheduler.library.snapshot import ClusterSnapshot
+from kilonova.scheduler.library.snapshots.snapshot import ClusterSnapshot
 from kilonova.scheduler.status.queue_figures import compute_queue_figures
 from kilonova.scheduler.status.queue_status import READY, queue_status, to_quantities
 

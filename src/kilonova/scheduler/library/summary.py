@@ -7,7 +7,7 @@ from kilonova.catalog.resource_names import GPU
 from kilonova.scheduler.convert.reservations.reserved_gangs import is_reservation_gang
 from kilonova.scheduler.core.gpu.layout import MILLI_PER_GPU
 from kilonova.scheduler.core.model.cluster import Cluster
-from kilonova.scheduler.library.snapshot import ClusterSnapshot
+from kilonova.scheduler.library.snapshots.snapshot import ClusterSnapshot
 
 _POD_GPU_COUNTS = (1, 2, 4, 8)
 

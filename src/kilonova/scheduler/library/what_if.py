@@ -29,7 +29,7 @@ from kilonova.scheduler.core.model.cluster import Cluster
 from kilonova.scheduler.core.model.gangs import Gang
 from kilonova.scheduler.core.planner import Planner
 from kilonova.scheduler.library.decisions import SchedulingDecisions, to_scheduling_decisions
-from kilonova.scheduler.library.snapshot import ClusterSnapshot
+from kilonova.scheduler.library.snapshots.snapshot import ClusterSnapshot
 from kilonova.scheduler.objects.core_v1 import Pod
 
 

@@ -9,8 +9,8 @@ from kilonova.api.inference_engine import InferenceEngineDeployment
 from kilonova.api.meta import Condition
 from kilonova.instances.caches import BY_DEPLOYMENT
 from kilonova.instances.context import ControllerContext
-from kilonova.instances.controllers.deployment.capacity_estimator import CapacityEstimator
-from kilonova.instances.controllers.deployment.capacity_questions import CapacityQuestions
+from kilonova.instances.controllers.deployment.capacity.estimator import CapacityEstimator
+from kilonova.instances.controllers.deployment.capacity.questions import CapacityQuestions
 from kilonova.instances.controllers.deployment.desire import (
     DeploymentEvent,
     DeploymentPlan,
@@ -38,7 +38,7 @@ from kilonova.kube.controllers.expectations import Expectations
 from kilonova.kube.observability.structured_logging import get_logger
 from kilonova.kube.owner_references import is_controlled_by
 from kilonova.kube.status import StatusWriter, is_condition_true, with_condition
-from kilonova.scheduler.library.live_snapshots import LiveSnapshots
+from kilonova.scheduler.library.snapshots.live import LiveSnapshots
 
 _WORKERS = 8
 _BACKOFF = Backoff(0.005, 30.0)

@@ -20,8 +20,8 @@ import msgspec
 from kilonova.api.json import JsonObject
 from kilonova.scheduler.core.gpu.layout import GpuLayout
 from kilonova.scheduler.core.model.requests import Shape
-from kilonova.scheduler.library.snapshot import ClusterSnapshot
-from kilonova.scheduler.library.snapshot_migration import migrate_from_version_1
+from kilonova.scheduler.library.snapshots.migration import migrate_from_version_1
+from kilonova.scheduler.library.snapshots.snapshot import ClusterSnapshot
 
 KIND = "kilonova-snapshot"
 VERSION = 2

@@ -14,8 +14,8 @@ from kilonova.component.command.flags import (
     Output,
     Snapshot,
 )
-from kilonova.instances.commands.builds import Builds, complete_builds
-from kilonova.instances.commands.strategies import Strategy
+from kilonova.instances.commands.builds.source import Builds, complete_builds
+from kilonova.instances.commands.placement.strategies import Strategy
 
 
 def alloc(
@@ -61,8 +61,8 @@ def alloc(
     from kilonova.component.failure import CommandFailed
     from kilonova.instances.alloc.allocation_text import format_allocation
     from kilonova.instances.alloc.saved_allocation import save_allocation
-    from kilonova.instances.commands.allocations import ClusterSource, allocate_build
-    from kilonova.instances.commands.builds import load_build
+    from kilonova.instances.commands.builds.source import load_build
+    from kilonova.instances.commands.placement.allocations import ClusterSource, allocate_build
 
     loaded = load_build(build, builds)
     source = ClusterSource(snapshot, kubeconfig, context, data, config, namespace)

@@ -17,12 +17,12 @@ from kilonova.kube import Client, EventHandler, Reflector, RuntimeMetrics
 from kilonova.scheduler.cache.assembly import CacheSubsystem
 from kilonova.scheduler.cache.informers import Informers
 from kilonova.scheduler.context import SchedulerContext
-from kilonova.scheduler.library.cached_snapshot import (
+from kilonova.scheduler.library.snapshots.cached import (
     PRIORITY_CLASSES,
     PriorityClass,
     snapshot_caches,
 )
-from kilonova.scheduler.library.snapshot import ClusterSnapshot
+from kilonova.scheduler.library.snapshots.snapshot import ClusterSnapshot
 from kilonova.scheduler.objects.core_v1 import Node, Pod
 from kilonova.scheduler.settings import SchedulerSettings
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from kilonova.kube import NO_RUNTIME_METRICS, Client
 from kilonova.kube.events import random_id
-from kilonova.scheduler.library.capture import capture_snapshot
-from kilonova.scheduler.library.live_snapshots import LiveSnapshots
+from kilonova.scheduler.library.snapshots.capture import capture_snapshot
+from kilonova.scheduler.library.snapshots.live import LiveSnapshots
 from kilonova.scheduler.settings import SchedulerSettings
 from tests.local.embedded_cluster import (
     NODES,

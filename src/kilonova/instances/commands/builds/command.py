@@ -9,7 +9,7 @@ import typer
 from kilonova.component.command.flags import Output
 from kilonova.component.failure import FAILED, CommandFailed, WrongUsage
 from kilonova.instances.artifact_sources import BUILDS_VARIABLE
-from kilonova.instances.commands.builds import Builds, load_build
+from kilonova.instances.commands.builds.source import Builds, load_build
 
 if TYPE_CHECKING:
     from kilonova.artifacts.builds import Build, BuildSource

@@ -10,7 +10,7 @@ from kilonova.api.inference_engine import (
     InferenceEngineDeployment,
     InferenceEngineInstance,
 )
-from kilonova.instances.controllers.deployment.capacity_estimator import CapacityEstimator
+from kilonova.instances.controllers.deployment.capacity.estimator import CapacityEstimator
 from kilonova.instances.controllers.deployment.observed import CapacityEstimate
 from kilonova.kube import Key
 

@@ -7,9 +7,9 @@ from kilonova.catalog.resource_names import GPU
 from kilonova.component.entry_points import find_entry_points
 from kilonova.component.failure import CommandFailed
 from kilonova.instances.alloc.allocation import Allocation
-from kilonova.instances.commands.allocations import ClusterSource, allocate_build
-from kilonova.instances.commands.builds import load_build
-from kilonova.instances.commands.terminal import Terminal
+from kilonova.instances.commands.builds.source import load_build
+from kilonova.instances.commands.placement.allocations import ClusterSource, allocate_build
+from kilonova.instances.commands.placement.terminal import Terminal
 from kilonova.instances.fit.annotations import GROUP, annotate_view
 from kilonova.instances.fit.answer import format_answer
 from kilonova.instances.fit.picture import PictureOptions, draw_picture, list_details

@@ -25,12 +25,12 @@ from kilonova.scheduler.cache.informers import Informers
 from kilonova.scheduler.context import SchedulerContext
 from kilonova.scheduler.convert.gangs.podgangs import GangNotReady
 from kilonova.scheduler.eviction.nominations import restore_nominated_gangs
-from kilonova.scheduler.library.cached_snapshot import (
+from kilonova.scheduler.library.snapshots.cached import (
     PRIORITY_CLASSES,
     PriorityClass,
     snapshot_caches,
 )
-from kilonova.scheduler.library.snapshot import ClusterSnapshot
+from kilonova.scheduler.library.snapshots.snapshot import ClusterSnapshot
 from kilonova.scheduler.library.unserved_pods import (
     find_gated_pods,
     find_unserved_pods,

@@ -20,7 +20,7 @@ from kilonova.instances.builders.engine import InvalidSpec, resolve_engine
 from kilonova.instances.builders.identity import Identity
 from kilonova.instances.caches import list_levels
 from kilonova.instances.context import ControllerContext
-from kilonova.instances.controllers.deployment.capacity import (
+from kilonova.instances.controllers.deployment.capacity.count import (
     CapacityQuestion,
     count_instances,
     without_instances,
@@ -29,8 +29,8 @@ from kilonova.instances.controllers.deployment.observed import CapacityEstimate
 from kilonova.instances.plugins import PluginFailed, PluginSet
 from kilonova.kube import Key
 from kilonova.kube.observability.structured_logging import get_logger
-from kilonova.scheduler.library.live_snapshots import LiveSnapshots
-from kilonova.scheduler.library.snapshot import ClusterSnapshot
+from kilonova.scheduler.library.snapshots.live import LiveSnapshots
+from kilonova.scheduler.library.snapshots.snapshot import ClusterSnapshot
 
 T = TypeVar("T")
 

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from kilonova.instances.alloc.allocation import BuildRequest
     from kilonova.instances.allocation import AllocationConstraints, AllocationRequest
     from kilonova.instances.plugins import PluginSet
-    from kilonova.scheduler.library.snapshot import ClusterSnapshot
+    from kilonova.scheduler.library.snapshots.snapshot import ClusterSnapshot
 
 
 def complete_strategies(incomplete: str) -> list[str]:

@@ -13,7 +13,7 @@ from kilonova.scheduler.convert.devices.allocations import convert_claim_status
 from kilonova.scheduler.convert.devices.resource_slices import convert_resource_pool
 from kilonova.scheduler.convert.queues import convert_queue
 from kilonova.scheduler.core.dra.inventory import DevicePool, PoolId
-from kilonova.scheduler.library.snapshot import ClusterSnapshot, take_snapshot
+from kilonova.scheduler.library.snapshots.snapshot import ClusterSnapshot, take_snapshot
 from kilonova.scheduler.library.unserved_pods import find_unserved_gangs
 from kilonova.scheduler.objects.resource_v1 import ResourceSlice
 from kilonova.scheduler.score_plugins import build_scoring

@@ -11,10 +11,10 @@ from kilonova.kube.client.resource import unstructured_resource
 from kilonova.kube.client.transport import Reply, Request
 from kilonova.scheduler.convert.queues import convert_queue
 from kilonova.scheduler.core.scheduling_cycle import PlannerPolicy
-from kilonova.scheduler.library.capture import capture_snapshot
 from kilonova.scheduler.library.decisions import replay_snapshot
-from kilonova.scheduler.library.snapshot import ClusterSnapshot, take_snapshot
-from kilonova.scheduler.library.snapshot_file import decode_snapshot, encode_snapshot
+from kilonova.scheduler.library.snapshots.capture import capture_snapshot
+from kilonova.scheduler.library.snapshots.file import decode_snapshot, encode_snapshot
+from kilonova.scheduler.library.snapshots.snapshot import ClusterSnapshot, take_snapshot
 from tests.local.embedded_cluster import (
     PODS,
     LoopClock,

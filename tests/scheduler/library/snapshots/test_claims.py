@@ -18,8 +18,8 @@ from kilonova.scheduler.core.model.gangs import Gang, Member, single_pod_gang
 from kilonova.scheduler.core.model.requests import Shape
 from kilonova.scheduler.core.scheduling_cycle import PlannerPolicy
 from kilonova.scheduler.library.decisions import replay_snapshot
-from kilonova.scheduler.library.snapshot import ClusterSnapshot, take_snapshot
-from kilonova.scheduler.library.snapshot_file import decode_snapshot, encode_snapshot
+from kilonova.scheduler.library.snapshots.file import decode_snapshot, encode_snapshot
+from kilonova.scheduler.library.snapshots.snapshot import ClusterSnapshot, take_snapshot
 from tests.scheduler.harness.snapshots import UNUSED_PATH, node
 
 DRIVER = "gpu.example.com"

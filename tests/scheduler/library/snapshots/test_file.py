@@ -30,14 +30,14 @@ from kilonova.scheduler.core.queueing.usage_history import UsageHistory
 from kilonova.scheduler.core.scheduling_cycle import PlannerPolicy
 from kilonova.scheduler.core.scoring.plugins import default_scoring
 from kilonova.scheduler.library.decisions import replay_snapshot
-from kilonova.scheduler.library.snapshot import ClusterSnapshot, take_snapshot
-from kilonova.scheduler.library.snapshot_file import (
+from kilonova.scheduler.library.snapshots.file import (
     InvalidSnapshotFile,
     decode_snapshot,
     encode_snapshot,
     load_snapshot_file,
     save_snapshot_file,
 )
+from kilonova.scheduler.library.snapshots.snapshot import ClusterSnapshot, take_snapshot
 from tests.harness.campaigns import limit_examples
 from tests.scheduler.core.support import random_clusters as random
 from tests.scheduler.harness.snapshots import UNUSED_PATH, example_snapshot
@@ -90,7 +90,7 @@ def test_decisions_do_not_depend_on_hash_seeds(tmp_path: Path) -> None:
     save_snapshot_file(example_snapshot(), path)
     program = (
         "import sys, msgspec; from pathlib import Path;"
-        "from kilonova.scheduler.library.snapshot_file import encode_snapshot, load_snapshot_file;"
+        "from kilonova.scheduler.library.snapshots.file import encode_snapshot, load_snapshot_file;"
         "from kilonova.scheduler.library.decisions import replay_snapshot;"
         "s = load_snapshot_file(Path(sys.argv[1]));"
         "sys.stdout.buffer.write(encode_snapshot(s) + msgspec.json.encode(replay_snapshot(s)))"
@@ -196,7 +196,7 @@ def test_invalid_file_is_rejected_with_the_position(text: bytes, message: str) -
 
 
 def test_file_of_version_1_is_read() -> None:
-    found = load_snapshot_file(Path(__file__).parent / "data" / "snapshot-v1.json")
+    found = load_snapshot_file(Path(__file__).parents[1] / "data" / "snapshot-v1.json")
     expected = example_snapshot()
     web = PodSelector(frozenset({"ns"}), (Requirement("app", "In", ("web",)),), True)
     near = AffinityTerm(web, "rack")

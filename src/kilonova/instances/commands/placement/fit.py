@@ -13,9 +13,12 @@ from kilonova.component.command.flags import (
     Output,
     Snapshot,
 )
-from kilonova.instances.commands.builds import Builds, complete_builds
-from kilonova.instances.commands.domain_completion import complete_domains, complete_levels
-from kilonova.instances.commands.strategies import Strategy
+from kilonova.instances.commands.builds.source import Builds, complete_builds
+from kilonova.instances.commands.placement.domain_completion import (
+    complete_domains,
+    complete_levels,
+)
+from kilonova.instances.commands.placement.strategies import Strategy
 
 ColourMode = Literal["auto", "always", "never"]
 
@@ -99,9 +102,9 @@ def fit(
     import sys
 
     from kilonova.component.command.output.formats import encode_as
-    from kilonova.instances.commands.allocations import ClusterSource
-    from kilonova.instances.commands.fit_report import FitRequest, report_fit
-    from kilonova.instances.commands.terminal import find_terminal
+    from kilonova.instances.commands.placement.allocations import ClusterSource
+    from kilonova.instances.commands.placement.fit_report import FitRequest, report_fit
+    from kilonova.instances.commands.placement.terminal import find_terminal
 
     request = FitRequest(
         domains=tuple(domains or ()),

@@ -11,7 +11,7 @@ from kilonova.instances.builders.identity import Identity
 from kilonova.kube import Key
 from kilonova.scheduler.core.model.gangs import Member
 from kilonova.scheduler.library.copies import count_copies
-from kilonova.scheduler.library.snapshot import ClusterSnapshot
+from kilonova.scheduler.library.snapshots.snapshot import ClusterSnapshot
 
 
 @dataclass(frozen=True, slots=True)

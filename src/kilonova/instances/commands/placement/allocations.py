@@ -9,8 +9,8 @@ from kilonova.component.command.cluster_selection import resolve_kubeconfig, res
 from kilonova.component.failure import CommandFailed
 from kilonova.instances.alloc.allocation import Allocation, BuildRequest, allocate
 from kilonova.instances.builders.engine import InvalidSpec
-from kilonova.instances.commands.strategies import state_constraints
-from kilonova.scheduler.library.snapshot import ClusterSnapshot
+from kilonova.instances.commands.placement.strategies import state_constraints
+from kilonova.scheduler.library.snapshots.snapshot import ClusterSnapshot
 from kilonova.scheduler.snapshot_source import load_snapshot
 
 

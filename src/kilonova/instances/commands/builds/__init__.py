@@ -1,0 +1,1 @@
+"""`kilonova builds` (`command`), and builds for other commands (`source`)."""

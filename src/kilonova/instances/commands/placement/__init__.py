@@ -1,0 +1,1 @@
+"""`kilonova fit` and `kilonova alloc`: what fits, and where it would be placed."""
