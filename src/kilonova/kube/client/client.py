@@ -18,7 +18,7 @@ import msgspec
 from kilonova import __version__
 from kilonova.api.json import JsonObject
 from kilonova.kube.client.codec import Undecodable, decode, decode_page, encode_object
-from kilonova.kube.client.errors import ApiStatusError, Expired, TooManyRequests, error_from_reply
+from kilonova.kube.client.errors import Expired, error_from_reply
 from kilonova.kube.client.options import (
     JsonPatch,
     Listing,
@@ -31,13 +31,12 @@ from kilonova.kube.client.options import (
     selector_query,
 )
 from kilonova.kube.client.resource import Resource, unstructured_resource
+from kilonova.kube.client.retries import MAX_ATTEMPTS, retry_delay
 from kilonova.kube.client.transport import Query, Reply, Request, Transport
 from kilonova.kube.client.watch import WatchStream
 
 T = TypeVar("T")
 
-_MAX_ATTEMPTS = 6
-_MAX_RETRY_DELAY_SECONDS = 60.0
 _MAX_LIST_ATTEMPTS = 3  # the last attempt is unpaged
 
 
@@ -353,30 +352,16 @@ class Client:
 
         For requests that the typed verbs do not cover (discovery, health).
         """
-        for attempt in range(_MAX_ATTEMPTS):
+        for attempt in range(MAX_ATTEMPTS):
             reply = await self._transport.send(request)
             if reply.status < 400:
                 return reply
             error = error_from_reply(reply)
-            pause = self._retry_delay(error, attempt)
-            if pause is None:
+            delay = retry_delay(error, attempt, self._jitter)
+            if delay is None:
                 raise error
-            await self._sleep(pause)
+            await self._sleep(delay)
         raise AssertionError("the last attempt returns or raises")
-
-    def _retry_delay(self, error: ApiStatusError, attempt: int) -> float | None:
-        """The delay before the next attempt, or None to give up."""
-        if attempt + 1 == _MAX_ATTEMPTS:
-            return None
-        if isinstance(error, TooManyRequests):
-            if error.blocked_by_disruption_budget:
-                return None
-        elif error.code != 503 or error.retry_after is None:
-            return None
-        # Jitter, so that clients that were throttled together do not return together.
-        requested_delay = 1.0 if error.retry_after is None else error.retry_after
-        pause = requested_delay + self._jitter() * max(requested_delay, 1.0) / 4
-        return pause if pause <= _MAX_RETRY_DELAY_SECONDS else None
 
     @asynccontextmanager
     async def _stream(self, request: Request) -> AsyncGenerator[AsyncIterator[bytes]]:
