@@ -15,7 +15,7 @@ from kilonova.scheduler.core.model.nodes import Node
 from kilonova.scheduler.core.model.pod_placement import PodPlacement
 from kilonova.scheduler.core.model.requests import GpuRequest, Shape
 from kilonova.scheduler.core.scheduling_cycle import PlannerPolicy
-from kilonova.scheduler.library.snapshot import ClusterSnapshot, take_snapshot
+from kilonova.scheduler.library.snapshots.snapshot import ClusterSnapshot, take_snapshot
 
 GPUS = 8
 _RACK, _BLOCK, _ZONE = 16, 256, 2_560

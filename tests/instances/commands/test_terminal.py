@@ -5,7 +5,7 @@ from typing import Literal
 
 import pytest
 
-from kilonova.instances.commands.terminal import Terminal, find_terminal
+from kilonova.instances.commands.placement.terminal import Terminal, find_terminal
 
 
 @pytest.mark.parametrize(
