@@ -8,7 +8,7 @@ import pytest
 
 from kilonova.api.json import JsonObject
 from kilonova.kube import ApiStatusError
-from kilonova.kube.admission import AdmissionRequest, AdmissionResponse, Allowed, Denied
+from kilonova.kube.admission import AdmissionRequest, AdmissionResponse, Allowed, Denied, Mutated
 from kilonova.kube.admission.in_process import InProcessWebhook
 from kilonova.local.apiserver.registry import writes
 from kilonova.local.cluster import ClusterSettings, EmbeddedCluster
@@ -24,10 +24,13 @@ class Webhooks:
         self.mutated: list[JsonObject] = []
         self.validated: list[JsonObject] = []
         self.denies = False
+        self.removes_type = False
 
     async def mutate(self, review: AdmissionRequest) -> AdmissionResponse:
         self.mutated.append(review.object or {})
-        return Allowed()
+        if not self.removes_type:
+            return Allowed()
+        return Mutated({key: each for key, each in (review.object or {}).items() if key != "type"})
 
     async def validate(self, review: AdmissionRequest) -> AdmissionResponse:
         self.validated.append(review.object or {})
@@ -64,6 +67,15 @@ async def test_schema_and_ownership_precede_mutation_and_preparation_follows() -
     assert validated["metadata"]["name"] == made["metadata"]["name"]
     assert validated["metadata"]["uid"] == made["metadata"]["uid"]
     assert "resourceVersion" not in validated["metadata"]
+
+
+async def test_defaults_are_applied_again_after_a_mutating_webhook() -> None:
+    webhooks = Webhooks()
+    webhooks.removes_type = True
+    async with cluster_with(webhooks) as cluster:
+        made = await cluster.client("me").create(SECRETS, {"metadata": {"name": "s"}}, "default")
+    (mutated,), (validated,) = webhooks.mutated, webhooks.validated
+    assert mutated["type"] == validated["type"] == made["type"] == "Opaque"
 
 
 async def test_invalid_object_is_mutated_but_reaches_no_validating_webhook() -> None:

@@ -5,6 +5,10 @@ Every write has the same order, that of kube-apiserver:
 decode → schema (types, unknown fields, defaults) → field ownership → mutating admission →
 strategy's preparation → validation → validating admission → store
 
+Defaults come before mutating admission, so that plugins, policies and webhooks see a complete
+object; what a policy or webhook returns gets schema and defaults again, before the next one sees
+it.
+
 The endpoint decodes a POST or PUT and applies the schema before it calls this module; a patch is
 applied here, by the `ObjectUpdate`, and the schema is applied to its result. Server-side apply
 decides field ownership while it merges, so before the schema. Ownership is recorded in the version
