@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from kilonova.api.gpu.annotations import Gpu
+from kilonova.cli.up.components.assembly import assemble_cluster
+from kilonova.local.cluster import ClusterSettings
 from kilonova.local.processnode.cri.client import ShimRuntime
 from tests.local.embedded_cluster import NODES, PODS
 from tests.local.processnode.kubelet.process_cluster import (
@@ -54,6 +56,43 @@ async def test_running_pods_are_adopted(tmp_path: Path) -> None:
         await second.run("q", *command, container=limits, restartPolicy="Never")
         await second.wait_for_phase("q", "Succeeded")
         assert await second.logs("q") == "1\n"
+
+
+async def test_pod_whose_address_was_not_reported_yet_keeps_it(tmp_path: Path) -> None:
+    """Killed between the start of a container and the status that reports it."""
+    data = tmp_path / "data"
+    probe = {"httpGet": {"port": 8000}, "periodSeconds": 1, "timeoutSeconds": 10}
+    server = ["sh", "-c", "exec python3 -m http.server 8000 --bind $POD_IP"]
+    address = {"name": "POD_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}
+    async with process_cluster(data, shim_stays=True) as first:
+        # Another pod's address is the first one that a new kubelet would take.
+        await first.run("o", "sleep", "1000")
+        await first.wait_until("o", is_ready)
+        container = {"readinessProbe": probe, "env": [address]}
+        await first.run("p", *server, container=container)
+        before = await first.wait_until("p", is_ready)
+        await first.client.delete(PODS, "o", "default", grace_period_seconds=0)
+        await first.wait_for_deletion("o")
+    await forget_status(data, "p")
+    async with process_cluster(data) as second:
+        after = await second.wait_until("p", is_ready)
+        assert after["status"]["podIP"] == before["status"]["podIP"]
+        assert container_of(after)["restartCount"] == 0
+
+
+async def forget_status(data: Path, pod: str) -> None:
+    """The status of a pod is as before its containers were started."""
+    settings = ClusterSettings(data=data, port=0)
+    cluster = assemble_cluster((), settings).cluster
+    await cluster.start()
+    try:
+        status = {"podIP": None, "podIPs": None, "conditions": None, "containerStatuses": None}
+        body = {"status": {**status, "phase": "Pending"}}
+        client = cluster.client("test")
+        written = await client.patch(PODS, pod, body, "default", subresource="status")
+        assert "podIP" not in written["status"]
+    finally:
+        await cluster.stop()
 
 
 async def test_container_that_ended_meanwhile_is_restarted(tmp_path: Path) -> None:

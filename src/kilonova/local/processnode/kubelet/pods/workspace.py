@@ -38,6 +38,7 @@ from kilonova.local.processnode.services import build_dns_environment, build_ser
 
 _MAX_HOSTNAME_LENGTH = 63
 _GPUS_FILE = "devices.json"
+_ADDRESS_FILE = "address"
 _NON_ROOT_HOME = "/home/pod"
 _PROGRAMS = ".programs"
 """In the home directory of a pod, by container."""
@@ -74,11 +75,11 @@ class PodWorkspace:
 
     def recover(self, pod: Pod) -> None:
         """Restore the address and GPUs that the pod had before a restart of the kubelet."""
-        reported_ip = pod.status.pod_ip
+        address = self._read_address() or pod.status.pod_ip
         if pod.spec.host_network:
             self.address = HOST_ADDRESS
-        elif reported_ip and self._context.addresses.reserve(self._uid, reported_ip):
-            self.address = reported_ip
+        elif address and self._context.addresses.reserve(self._uid, address):
+            self.address = address
         try:
             allocations = msgspec.json.decode(
                 (self.directory / _GPUS_FILE).read_bytes(), type=dict[str, str]
@@ -102,6 +103,7 @@ class PodWorkspace:
             else:
                 self.address = self._context.addresses.allocate(self._uid) or ""
         self._scratch.mkdir(parents=True, exist_ok=True)
+        self._save_address()
         await self.volumes.set_up(pod, self._volume_inputs(pod))
 
     def build_container_spec(self, pod: Pod, container: Container, attempt: int) -> ContainerSpec:
@@ -210,7 +212,7 @@ class PodWorkspace:
         self._context.devices.release(self._uid)
         self._context.object_cache.unregister_pod(self._uid)
         self.volumes.remove()
-        for name in (_GPUS_FILE, "hosts", "scratch", "messages"):
+        for name in (_GPUS_FILE, _ADDRESS_FILE, "hosts", "scratch", "messages"):
             path = self.directory / name
             if path.is_dir():
                 shutil.rmtree(path, ignore_errors=True)
@@ -252,6 +254,19 @@ class PodWorkspace:
         partial = self.directory / f"{_GPUS_FILE}.new"
         partial.write_bytes(msgspec.json.encode(allocations))
         partial.rename(self.directory / _GPUS_FILE)
+
+    def _read_address(self) -> str:
+        try:
+            return (self.directory / _ADDRESS_FILE).read_text()
+        except FileNotFoundError:
+            return ""
+
+    def _save_address(self) -> None:
+        """Saved before use: the status that reports it is written when containers run already."""
+        if self.address and self.address != self._read_address():
+            partial = self.directory / f"{_ADDRESS_FILE}.new"
+            partial.write_text(self.address)
+            partial.rename(self.directory / _ADDRESS_FILE)
 
     def _termination_file(self, container: str, attempt: int) -> Path:
         return self.directory / "messages" / f"{container}-{attempt}"
