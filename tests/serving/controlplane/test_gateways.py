@@ -106,6 +106,24 @@ async def test_no_request_fails_while_routes_and_clusters_change() -> None:
     assert traffic.errors == []
 
 
+async def test_no_request_fails_while_routes_by_model_come_and_go() -> None:
+    async with control_plane_cluster() as cluster:
+        blue, green = Ports(), Ports()
+        groups = [group_of(blue, "blue"), group_of(green, "green")]
+        await cluster.create_service(*groups)
+        await cluster.start_server("web-blue-0", blue, group="blue")
+        await cluster.start_server("web-green-0", green, group="green")
+        await cluster.start_gateway()
+        async with steady_traffic(cluster.grpc_port, clients=8) as traffic:
+            for _ in range(3):
+                await traffic.wait_for_server("web-blue-0")
+                route = {"models": ["add"], "backends": [{"server": "green"}]}
+                await cluster.patch_service({"routes": [route]})
+                await traffic.wait_for_server("web-green-0")
+                await cluster.patch_service({"routes": None})
+    assert traffic.errors == []
+
+
 async def test_restart_of_the_control_plane_disturbs_no_request() -> None:
     async with control_plane_cluster(running=False) as cluster:
         ports = Ports()

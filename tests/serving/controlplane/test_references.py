@@ -129,7 +129,9 @@ def test_key_set_is_that_of_the_secret() -> None:
 def test_missing_or_invalid_secret_is_a_problem(
     spec: InferenceServiceSpec, found: dict[str, Mapping[str, str] | str], problem: str
 ) -> None:
-    assert resolve(spec, **found).secrets.problems == (problem,)
+    secrets = resolve(spec, **found).secrets
+    assert secrets.problems == (problem,)
+    assert secrets.tls is None, "Envoy rejects a part of it"
 
 
 def test_text_that_is_no_certificate_is_a_problem_without_the_text() -> None:

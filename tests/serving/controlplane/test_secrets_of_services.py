@@ -2,8 +2,13 @@
 
 import asyncio
 import hashlib
+import ssl
+from datetime import UTC, datetime
+
+import aiohttp
 
 from kilonova.kube import Client
+from kilonova.kube.serving.certificates import CertificateAuthority
 from kilonova.serving.controlplane.secrets import ReferencedSecrets
 from tests.kube.memory_api import MemoryApi, MemoryTransport
 from tests.local.embedded_cluster import virtual_time, wait_for_condition
@@ -44,6 +49,47 @@ async def test_gateway_is_closed_until_its_keys_exist_and_follows_their_changes(
         await cluster.client.patch(SECRETS, "keys", patch, "default")
         await _wait_for_status(cluster, "bob-key", 200)
         await _wait_for_status(cluster, "alice-key", 401)
+
+
+async def test_gateway_refuses_connections_until_its_certificate_exists() -> None:
+    now = datetime.now(UTC)
+    authority = CertificateAuthority.create("servers", now)
+    pair = authority.issue_server(["localhost"], now)
+    context = ssl.create_default_context(cadata=authority.cert_pem.decode())
+    async with control_plane_cluster() as cluster:
+        ports = Ports()
+        await cluster.create_service(group_of(ports), gateway={"tls": {"secret": "tls"}})
+        await cluster.start_server("web-main-0", ports)
+        await cluster.start_gateway(ready=False)
+        assert cluster.control_plane is not None
+        problems = cluster.control_plane.configurations.list_problems
+
+        async def ask() -> int:
+            connector = aiohttp.TCPConnector(ssl=context)
+            url = f"https://localhost:{cluster.http_port}/v2/models/add"
+            async with aiohttp.ClientSession(connector=connector) as session:
+                try:
+                    async with session.get(url) as reply:
+                        return reply.status
+                except aiohttp.ClientError:
+                    return 0
+
+        await cluster.wait_until_connected()
+        assert await ask() == 0
+        data = {"tls.crt": pair.cert_pem.decode(), "tls.key": "no key"}
+        await cluster.create_secret("tls", data)
+        async with asyncio.timeout(20):
+            while "no valid certificate and key" not in "".join(problems(KEY)):
+                await asyncio.sleep(0.01)
+        assert await ask() == 0
+        data["tls.key"] = pair.key_pem.decode()
+        await cluster.client.patch(SECRETS, "tls", {"data": encode_data(data)}, "default")
+        async with asyncio.timeout(20):
+            while await ask() != 200:
+                await asyncio.sleep(0.01)
+        assert problems(KEY) == ()
+        for kind in ("Secret", "Listener"):
+            assert cluster.read_metric("kilonova_serving_rejections_total", type=kind) == 0
 
 
 async def test_invalid_key_of_one_client_is_left_out_and_reported() -> None:

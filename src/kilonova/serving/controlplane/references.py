@@ -71,9 +71,11 @@ class _Resolver:
     warnings: list[str] = field(default_factory=list[str])
 
     def read_tls(self, spec: InferenceServiceSpec) -> TlsMaterial | None:
+        """The certificate; None while anything is wrong with it, as Envoy rejects a part of it."""
         tls = spec.gateway.tls
         if tls is None:
             return None
+        known = len(self.problems)
         certificate = self._read("gateway.tls.secret", tls.secret, _CERTIFICATE_KEY)
         private_key = self._read("gateway.tls.secret", tls.secret, _PRIVATE_KEY_KEY)
         client_ca = ""
@@ -85,6 +87,8 @@ class _Resolver:
         if certificate and private_key:
             problem = _find_pair_problem(certificate, private_key)
             self._check("gateway.tls.secret", tls.secret, problem)
+        if len(self.problems) > known:
+            return None
         return TlsMaterial(certificate, private_key, client_ca)
 
     def read_jwks(self, spec: InferenceServiceSpec) -> tuple[tuple[str, str], ...]:

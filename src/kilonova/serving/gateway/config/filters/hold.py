@@ -57,6 +57,12 @@ def build_no_hold() -> dict[str, EnvoyResource]:
     return {HOLD_FILTER: build_typed(_PER_ROUTE, disabled=True)}
 
 
+def build_unused_hold() -> dict[str, EnvoyResource]:
+    """The same where the filter is disabled: a listener that enables it comes before its routes,
+    and would hold the requests of no group until then."""
+    return {HOLD_FILTER: build_typed("envoy.config.route.v3.FilterConfig", disabled=True)}
+
+
 def _build_service(inputs: GatewayInputs, group: str) -> EnvoyResource:
     metadata = build_call_headers(inputs.key, inputs.state.token)
     return {

@@ -9,7 +9,11 @@ from kilonova.serving.gateway.config.filters.authentication import (
     build_no_authentication,
 )
 from kilonova.serving.gateway.config.filters.grpc_status import build_grpc_status
-from kilonova.serving.gateway.config.filters.hold import build_hold, build_no_hold
+from kilonova.serving.gateway.config.filters.hold import (
+    build_hold,
+    build_no_hold,
+    build_unused_hold,
+)
 from kilonova.serving.gateway.config.inputs import GatewayInputs, has_port, list_placed_models
 from kilonova.serving.gateway.config.routing.actions import build_action, has_timeout
 from kilonova.serving.gateway.config.routing.matches import build_match, select_model
@@ -50,11 +54,9 @@ def build_routes(inputs: GatewayInputs) -> EnvoyResource:
         # A call passes the routes in their order: not those of HTTP, which have patterns.
         routes.sort(key=lambda each: "grpc" not in each["match"])
     host: EnvoyResource = {"name": ROUTES, "domains": ["*"], "routes": routes}
-    if inputs.changes_routes():
-        filters |= build_no_hold()
+    filters |= build_no_hold() if inputs.changes_routes() else build_unused_hold()
     host["request_body_buffer_limit"] = _get_buffer_limit(inputs)
-    if filters:
-        host["typed_per_filter_config"] = filters
+    host["typed_per_filter_config"] = filters
     return {"name": ROUTES, "virtual_hosts": [host]}
 
 
