@@ -7,7 +7,9 @@ import pytest
 
 from kilonova.api.serving import Route, RouteBackend
 from kilonova.serving.controlplane.holds.answer import HoldOutcome, build_check_answer
+from kilonova.serving.gateway.config.listener.local_replies import HOLD_FAILED_MESSAGE
 from kilonova.serving.gateway.control_plane_calls import TOKEN_HEADER, derive_call_token
+from kilonova.serving.gateway.model import ControlPlaneAddress
 from tests.serving.gateway.support.clients import build_infer, call, open_channel, open_session
 from tests.serving.gateway.support.control_plane import run_control_plane
 from tests.serving.gateway.support.envoy_gateway import run_gateway
@@ -76,6 +78,32 @@ async def test_hold_that_fails_says_when_to_try_again(outcome, status, code):
             assert refusal.value.code() is code
             assert "main" in (refusal.value.details() or "")
             assert dict(refusal.value.trailing_metadata() or ())["grpc-retry-pushback-ms"] == "3000"
+
+
+async def test_hold_without_a_control_plane_says_so_and_when_to_try_again():
+    # One that answers nothing at once; one that is away is asked again for some time before.
+    server = grpc.aio.server()
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    try:
+        spec = build_spec(gateway=build_gateway())
+        idle = build_state(
+            control_plane=ControlPlaneAddress("127.0.0.1", port), starting=frozenset({"main"})
+        )
+        async with (
+            run_gateway(spec, idle),
+            open_channel(spec.gateway.grpc_port) as channel,
+            open_session(spec.gateway.http_port) as session,
+        ):
+            async with session.get("/v2/models/m") as reply:
+                assert (reply.status, await reply.json()) == (503, {"error": HOLD_FAILED_MESSAGE})
+                assert reply.headers["retry-after"] == "1"
+            with pytest.raises(grpc.aio.AioRpcError) as failed:
+                await call(channel, message=build_infer("m"))
+            assert failed.value.code() is grpc.StatusCode.UNAVAILABLE
+            assert failed.value.details() == HOLD_FAILED_MESSAGE
+    finally:
+        await server.stop(None)
 
 
 async def test_group_without_a_server_that_is_not_starting_is_unavailable():

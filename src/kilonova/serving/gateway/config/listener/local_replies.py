@@ -1,4 +1,5 @@
-"""What Envoy's own answers look like: a gRPC status, or a body of JSON, that says what happened."""
+"""What Envoy's own answers look like: a gRPC status, or a body of JSON, that describes what
+happened."""
 
 from kilonova.serving.gateway.config.envoy_types import build_extension, build_header
 from kilonova.serving.gateway.config.filters.grpc_status import (
@@ -18,7 +19,11 @@ COMPRESSION_MESSAGE = (
     "send them uncompressed"
 )
 
-_OVERFLOW, _TIMEOUT = "UO", "UT"
+HOLD_FAILED_MESSAGE = (
+    "no server is ready, and the control plane of the gateway, which starts one, does not answer"
+)
+
+_OVERFLOW, _TIMEOUT, _HOLD_FAILED = "UO", "UT", "ext_authz_error"
 _RATE_LIMITED, _NOT_READ = "local_rate_limited", "grpc_field_extraction_INVALID_ARGUMENT"
 _OWN_ANSWERS = ("UH", "UT", "LR", "UR", "UF", "UC", "UAEX", "DPE", "UPE", "URX", "UMSDR", "NC")
 """Response flags of answers that Envoy makes up."""
@@ -44,7 +49,8 @@ _UNCOMPRESSED = [
 ]
 _TOO_LATE = [build_header(GRPC_STATUS_HEADER, str(DEADLINE_EXCEEDED))]
 _SOON = [build_header("retry-after", "1")]
-_SOON_OVER_GRPC = [*_EXHAUSTED, build_header("grpc-retry-pushback-ms", "1000")]
+_PUSHBACK = [build_header("grpc-retry-pushback-ms", "1000")]
+_SOON_OVER_GRPC = [*_EXHAUSTED, *_PUSHBACK]
 
 
 def build_local_replies(inputs: GatewayInputs) -> EnvoyResource:
@@ -63,6 +69,10 @@ def build_local_replies(inputs: GatewayInputs) -> EnvoyResource:
                 [_has_flags(_OVERFLOW)], json=OVERFLOW_MESSAGE, headers=_SOON, status=429
             ),
             _build_mapper([_has_flags(_TIMEOUT), _IS_GRPC], headers=_TOO_LATE),
+            _build_mapper(
+                [_has_details(_HOLD_FAILED), _IS_GRPC], text=HOLD_FAILED_MESSAGE, headers=_PUSHBACK
+            ),
+            _build_mapper([_has_details(_HOLD_FAILED)], json=HOLD_FAILED_MESSAGE, headers=_SOON),
             _build_mapper([_has_details(_RATE_LIMITED), _IS_GRPC], text=RATE_LIMIT_MESSAGE),
             _build_mapper([_has_details(_RATE_LIMITED)], json=RATE_LIMIT_MESSAGE),
             _build_mapper([_has_status(429), _IS_GRPC], headers=_EXHAUSTED),
