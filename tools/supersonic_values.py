@@ -37,7 +37,9 @@ InferenceService (`kubectl explain isvc.spec`); `NAME` is the name of the releas
 
 Every other key is refused as unknown, with the nearest known one; below `prometheus`, `grafana`,
 `tempo` and `opentelemetry-collector` other keys are those of the subcharts, and without effect.
-Objects are merged into the defaults, lists replace them, and `null` removes them, as Helm does.
+Objects are merged into the defaults, lists replace them, and `null` removes them, as Helm does; a
+key that needs a value, and a section, have their defaults again. Values of labels, annotations and
+node selectors need no quotes: `true` and `5` are taken as texts.
 `inferenceServer` is the name of `triton` in newer charts.
 """
 _TYPES: dict[ValueType, JsonObject] = {
@@ -49,6 +51,10 @@ _TYPES: dict[ValueType, JsonObject] = {
     ValueType.TEXTS: {"type": ["array", "null"], "items": {"type": "string"}},
     ValueType.OBJECTS: {"type": ["array", "null"], "items": {"type": "object"}},
     ValueType.OBJECT: {"type": ["object", "null"]},
+    ValueType.MAP: {
+        "type": ["object", "null"],
+        "additionalProperties": {"type": ["string", "number", "boolean", "null"]},
+    },
     ValueType.ANYTHING: {},
 }
 
@@ -100,6 +106,7 @@ def render_schema() -> str:
     for key in KEYS.values():
         _find_properties(schema, key.path)[key.path[-1]] = _build_property(key)
     schema["properties"]["inferenceServer"] = {"$ref": "#/properties/triton"}
+    _name_known_keys(schema)
     return json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
 
 
@@ -120,6 +127,14 @@ def _find_properties(schema: JsonObject, path: tuple[str, ...]) -> JsonObject:
     return place["properties"]
 
 
+def _name_known_keys(schema: JsonObject) -> None:
+    """Helm's message about an unknown key then lists those that there are."""
+    for each in schema.get("properties", {}).values():
+        _name_known_keys(each)
+    if schema.get("additionalProperties") is False:
+        schema["propertyNames"] = {"enum": sorted(schema["properties"])}
+
+
 def _build_property(key: ValueKey) -> JsonObject:
     built: JsonObject = {"description": f"{key.meaning} {key.here}", **_TYPES[key.type]}
     if key.effect is Effect.REFUSED:
@@ -128,6 +143,8 @@ def _build_property(key: ValueKey) -> JsonObject:
         built["enum"] = [*key.choices, None]
     if key.minimum is not None:
         built["minimum"] = key.minimum
+    if key.maximum is not None:
+        built["maximum"] = key.maximum
     if key.default is not ABSENT:
         built["default"] = key.default
     return built

@@ -76,6 +76,17 @@ def test_file_without_kind_is_the_values_of_a_release(
     assert group["autoscaling"]["minReplicas"] == 0
 
 
+def test_values_files_are_merged_as_helm_does(tmp_path: Path) -> None:
+    later = "triton: {replicas: 3, args: [b]}\nkeda: null\n"
+    found = read(tmp_path, "triton: {image: a, args: [a]}\n", later, release="cms")
+    (service,) = found.services
+    (group,) = service.body["spec"]["servers"]
+    assert (service.name, group["image"], group["replicas"]) == ("cms", "a", 3)
+    assert group["args"] == ["b"]
+    with pytest.raises(CommandFailed, match=r"0.yaml, .*1.yaml cannot be served as it is"):
+        read(tmp_path, "triton: {replicas: 1}\n", "triton: {bogus: 1}\n")
+
+
 def test_key_that_cannot_be_honoured_is_named(tmp_path: Path) -> None:
     with pytest.raises(CommandFailed, match=r"0.yaml cannot be served as it is:\n  triton\.bogus"):
         read(tmp_path, "triton: {bogus: 1}\n")

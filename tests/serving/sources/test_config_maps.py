@@ -43,6 +43,11 @@ def test_a_service_is_taken_as_it_is() -> None:
             {"values.yaml": "triton: {replicas: x}"},
             "triton.replicas: 'x' is invalid: write a whole number",
         ),
+        (
+            {"values.yaml": f"envoy: {{ingress: {{enabled: true, hostName: {254 * 'x'}}}}}"},
+            "spec.gateway.ingress.host: a long text is invalid: write text, in quotes where YAML "
+            'would read a number, as "1" of length <= 253',
+        ),
         ({"service.yaml": "kind: Pod"}, "service.yaml: kind: write InferenceService"),
         (
             {"service.yaml": "kind: InferenceService\nmetadata: {name: other}"},

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 import yaml
 
+from kilonova.serving.admission.validation import validate_service
 from kilonova.serving.sources import read_config_map
-from kilonova.serving.supersonic import convert_values, read_values
+from kilonova.serving.supersonic import ValuesError, convert_values, read_values
 from tests.serving.supersonic.helm_chart import (
     CHART,
     EXAMPLES,
@@ -83,6 +84,20 @@ def test_rights_for_kinds_of_others_are_asked_for_only_where_they_are_used(tmp_p
     ("setting", "words"),
     [
         ("envoy.replcas=2", "envoy: Additional property replcas is not allowed"),
+        ("keda.scaleUp.x=1", '"periodSeconds", "stabilizationWindowSeconds", "stepsize"'),
+        ("triton.annotations.a.b=c", "triton.annotations.a: Invalid type"),
+        ("metricsCollector.port=70000", "metricsCollector.port: Must be less than or equal to"),
+        ("nameOverride=4ever", 'nameOverride: "4ever" cannot be the name of a Service'),
+        (f"nameOverride={49 * 'a'}", "has 49 characters, and the names of its objects leave 48"),
+        (
+            f"nameOverride={46 * 'a'},metricsCollector.enabled=true",
+            "has 46 characters, and the names of its objects leave 45",
+        ),
+        (
+            f"nameOverride={33 * 'a'},mode=cluster",
+            "has 33 characters, and the names of its objects leave 32",
+        ),
+        ("kilonova.image=", "kilonova.image is required"),
         ("triton.replicas=many", "triton.replicas: Invalid type"),
         ("keda.maxReplicaCount=0", "keda.maxReplicaCount: Must be greater than or equal to 1"),
         ("envoy.loadBalancerPolicy=BEST", "envoy.loadBalancerPolicy must be one of"),
@@ -112,6 +127,77 @@ def test_an_instance_may_have_another_name(tmp_path: Path) -> None:
     config_map = manifests["ConfigMap", "other"]
     config = read_config_map(config_map["data"], "other", NAMESPACE)
     assert dict(config.labels)["app.kubernetes.io/instance"] == "other"
+
+
+@pytest.mark.parametrize("words", [(), ("--set", "mode=cluster")], ids=["namespaced", "cluster"])
+def test_a_release_has_the_longest_name_that_its_objects_allow(
+    words: tuple[str, ...], tmp_path: Path
+) -> None:
+    limit = 32 if words else 48
+    assert render(tmp_path, *words, release=limit * "a")
+    with pytest.raises(HelmFailed, match=f"leave {limit}"):
+        render(tmp_path, *words, release=(limit + 1) * "a")
+    if words:
+        assert validate_named(limit * "a") == ()
+        (error,) = validate_named((limit + 1) * "a")
+        assert "the names of its pods leave" in str(error)
+    else:
+        assert convert_values({}, limit * "a", NAMESPACE)
+        with pytest.raises(ValuesError, match=f"leaves {limit}"):
+            convert_values({}, (limit + 1) * "a", NAMESPACE)
+
+
+def validate_named(name: str) -> tuple[object, ...]:
+    return validate_service(convert_values({}, name, NAMESPACE).service).errors
+
+
+@pytest.mark.parametrize(
+    "section",
+    [
+        *("triton", "envoy", "keda", "prometheus", "grafana", "metricsCollector", "mode"),
+        *("triton.service", "triton.service.labels", "triton.replicas"),
+        *("envoy.service", "envoy.ingress", "metricsCollector.service", "kilonova.scaler"),
+    ],
+)
+def test_a_section_of_which_nothing_is_written_has_its_defaults(
+    section: str, tmp_path: Path
+) -> None:
+    collector = () if section == "metricsCollector" else ("--set", "metricsCollector.enabled=true")
+    manifests = render(tmp_path, *collector, "--set-json", f"{section}=null")
+    plain = render(tmp_path, *collector)
+    assert {key: each for key, each in manifests.items() if key[0] != "ConfigMap"} == {
+        key: each for key, each in plain.items() if key[0] != "ConfigMap"
+    }
+    config = read_config_map(manifests["ConfigMap", RELEASE]["data"], RELEASE, NAMESPACE)
+    assert config.problems == ()
+
+
+def test_labels_and_annotations_need_no_quotes(tmp_path: Path) -> None:
+    path = tmp_path / "values.yaml"
+    path.write_text(
+        """
+        triton: {service: {labels: {scrape: true}, annotations: {number: 1234567, f: 0.5, z: null}}}
+        metricsCollector:
+          enabled: true
+          ingress: {enabled: true, hostName: m.example.org, annotations: {a: true}}
+        kilonova: {nodeSelector: {gpu: false}}
+        """
+    )
+    manifests = render(tmp_path, "--values", str(path))
+    for each in convert_values(read_values(path), RELEASE, NAMESPACE).objects:
+        found = manifests[each["kind"], each["metadata"]["name"]]
+        assert drop_labels_of_helm(found) == each
+    controller = manifests["Deployment", f"{RELEASE}-kilonova"]
+    assert controller["spec"]["template"]["spec"]["nodeSelector"] == {"gpu": "false"}
+    labels = manifests["Service", f"{RELEASE}-triton"]["metadata"]
+    assert labels["labels"]["scrape"] == "true"
+    assert labels["annotations"] == {"number": "1234567", "f": "0.5"}
+
+
+def test_all_that_the_process_writes_for_itself_is_deleted_with_the_release(tmp_path: Path) -> None:
+    manifests = render(tmp_path)
+    assert "data" not in manifests["Secret", f"{RELEASE}-kilonova"]
+    assert "spec" not in manifests["Lease", f"{RELEASE}-kilonova"]
 
 
 def test_the_controller_runs_where_the_release_may(tmp_path: Path) -> None:

@@ -32,7 +32,39 @@ serving.kilonova.dev/entry: "true"
 {{/* The ports of the servers. */}}
 {{- define "supersonic.serverPorts" -}}
 {{- $default := list (dict "name" "http" "port" 8000) (dict "name" "grpc" "port" 8001) (dict "name" "metrics" "port" 8002) -}}
-{{- dig "service" "ports" $default (include "supersonic.servers" . | fromYaml) | toYaml -}}
+{{- $servers := include "supersonic.servers" . | fromYaml -}}
+{{- ($servers.service | default dict).ports | default $default | toYaml -}}
+{{- end -}}
+
+{{/* Labels or annotations: true and numbers are the texts that they are written as, as Kilonova reads
+them. */}}
+{{- define "supersonic.texts" -}}
+{{- $texts := dict -}}
+{{- range $key, $value := . -}}
+{{- if and (kindIs "float64" $value) (eq $value (floor $value)) -}}
+{{- $value = int64 $value -}}
+{{- end -}}
+{{- if not (kindIs "invalid" $value) -}}
+{{- $_ := set $texts $key (toString $value) -}}
+{{- end -}}
+{{- end -}}
+{{- toYaml $texts -}}
+{{- end -}}
+
+{{/* Who reads the ConfigMap: the Deployment of the release, or the installation on the cluster. */}}
+{{- define "supersonic.source" -}}
+{{- eq (toString .Values.mode) "cluster" | ternary "cluster" "true" -}}
+{{- end -}}
+
+{{/* The port of the gateways for gRPC. */}}
+{{- define "supersonic.grpcPort" -}}
+{{- $port := 8001 -}}
+{{- range ((.Values.envoy | default dict).service | default dict).ports -}}
+{{- if eq (toString .name) "grpc" -}}
+{{- $port = .port -}}
+{{- end -}}
+{{- end -}}
+{{- $port -}}
 {{- end -}}
 
 {{/* Values of the servers, by either of their keys. */}}

@@ -63,18 +63,23 @@ def _read(
         return ServiceConfig(problems=(f"{key}: write KEY: VALUE lines",))
     fields = cast(dict[str, Any], content or {})
     if key == VALUES_KEY:
-        return _convert(fields, name, namespace, prometheus)
+        return _convert(fields, name, namespace, prometheus, namespaced)
     return _read_service(fields, name, namespaced)
 
 
-def _convert(values: dict[str, Any], name: str, namespace: str, prometheus: str) -> ServiceConfig:
+def _convert(
+    values: dict[str, Any], name: str, namespace: str, prometheus: str, namespaced: bool
+) -> ServiceConfig:
     try:
         # The name of the ConfigMap is already that which `nameOverride` says.
         conversion = convert_values({**values, "nameOverride": ""}, name, namespace, prometheus)
     except ValuesError as error:
         return ServiceConfig(problems=error.problems)
+    spec: JsonObject = conversion.service["spec"]
+    if namespaced and (problems := check_spec(spec)):
+        return ServiceConfig(problems=tuple(problems), warnings=conversion.warnings)
     return ServiceConfig(
-        conversion.service["spec"],
+        spec,
         tuple(conversion.service["metadata"]["labels"].items()),
         conversion.warnings,
     )

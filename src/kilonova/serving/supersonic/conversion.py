@@ -6,17 +6,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kilonova.api.serving import GROUP, VERSION
+from kilonova.api.serving import GROUP as API_GROUP
+from kilonova.api.serving import VERSION, names
 from kilonova.serving.supersonic.findings import Findings, ValuesError
 from kilonova.serving.supersonic.gateways import build_auth, build_gateway, build_limits
 from kilonova.serving.supersonic.labels import build_labels
 from kilonova.serving.supersonic.loads import resolve_load
-from kilonova.serving.supersonic.objects import build_objects
-from kilonova.serving.supersonic.servers import build_server_group
+from kilonova.serving.supersonic.objects import build_collector, build_objects
+from kilonova.serving.supersonic.servers import GROUP, build_server_group
 from kilonova.serving.supersonic.values import Tree, Values, load_values
 from kilonova.yaml_files import YamlFileError, read_yaml
 
 _MAX_NAME = 63
+_LONGEST = names.build_server_service("", GROUP)
+_LONGEST_OF_COLLECTOR = build_collector("")
+"""What the longest name of a Service adds to that of the instance."""
 _is_service_name = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?").fullmatch
 
 
@@ -57,7 +61,7 @@ def convert_values(
     loaded = load_values(values, findings)
     name = _choose_name(loaded, release, findings)
     service: Tree = {
-        "apiVersion": f"{GROUP}/{VERSION}",
+        "apiVersion": f"{API_GROUP}/{VERSION}",
         "kind": "InferenceService",
         "metadata": {"name": name, "namespace": namespace, "labels": build_labels(name)},
         "spec": _build_spec(loaded, name, prometheus, findings),
@@ -74,6 +78,13 @@ def _choose_name(values: Values, release: str, findings: Findings) -> str:
             "nameOverride",
             f"{name!r} cannot be the name of a Service: write lower-case letters, digits and "
             "hyphens, beginning with a letter",
+        )
+    suffix = _LONGEST_OF_COLLECTOR if values.flag("metricsCollector.enabled") else _LONGEST
+    if len(f"{name}{suffix}") > _MAX_NAME:
+        findings.refuse(
+            "nameOverride",
+            f"{name!r} has {len(name)} characters, and the Service NAME{suffix} leaves "
+            f"{_MAX_NAME - len(suffix)}: choose a shorter one, or another name of the release",
         )
     return name
 

@@ -8,6 +8,7 @@ from kilonova.serving.supersonic.keys.envoy import POLICIES
 from kilonova.serving.supersonic.labels import build_pod_labels
 from kilonova.serving.supersonic.loads import Load
 from kilonova.serving.supersonic.servers import normalise_resources
+from kilonova.serving.supersonic.value_types import is_port
 from kilonova.serving.supersonic.values import Tree, Values
 
 OLDEST_ENVOY = 40
@@ -54,11 +55,13 @@ def build_auth(values: Values, findings: Findings) -> Tree | None:
         if not values.text(f"envoy.auth.{key}"):
             findings.refuse(f"envoy.auth.{key}", "is required with envoy.auth.enabled: true")
     uri = values.text("envoy.auth.jwt_remote_jwks_uri")
-    if uri and urlsplit(uri).scheme not in ("http", "https"):
+    if uri and not _find_port(uri):
         findings.refuse("envoy.auth.jwt_remote_jwks_uri", f"{uri!r} is invalid: write https://…")
     host = values.text("envoy.auth.url")
     if host and host not in (urlsplit(uri).hostname, urlsplit(uri).netloc):
         findings.warn("envoy.auth.url", f"without effect: keys are read from {uri}")
+    if values.has("envoy.auth.port") and values.whole("envoy.auth.port") != _find_port(uri):
+        findings.warn("envoy.auth.port", f"without effect: keys are read from {uri}")
     provider: Tree = {
         "name": "tokens",
         "issuer": values.text("envoy.auth.jwt_issuer"),
@@ -104,14 +107,25 @@ def build_ingress(values: Values, path: str, findings: Findings) -> Tree:
     ingress: Tree = {"host": host}
     if class_name := values.text(f"{path}.ingressClassName"):
         ingress["ingressClassName"] = class_name
-    if annotations := values.object(f"{path}.annotations"):
-        ingress["annotations"] = {key: str(value) for key, value in annotations.items()}
+    if annotations := values.map(f"{path}.annotations"):
+        ingress["annotations"] = annotations
     secrets = [
         each["secretName"] for each in values.objects(f"{path}.tls") if each.get("secretName")
     ]
     if secrets:
         ingress["tlsSecret"] = secrets[0]
     return ingress
+
+
+def _find_port(url: str) -> int:
+    """The port of a URL of HTTP; 0 for anything else."""
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        return 0
+    default = {"http": 80, "https": 443}.get(parts.scheme, 0) if parts.hostname else 0
+    return port or default if default else 0
 
 
 def _choose_image(values: Values, findings: Findings) -> str:
@@ -145,8 +159,8 @@ def _build_load_balancing(values: Values, findings: Findings) -> Tree:
 def _build_service(values: Values) -> Tree:
     service: Tree = {"type": values.text("envoy.service.type")}
     for field in ("labels", "annotations"):
-        if found := values.object(f"envoy.service.{field}"):
-            service[field] = {key: str(value) for key, value in found.items()}
+        if found := values.map(f"envoy.service.{field}"):
+            service[field] = found
     return service
 
 
@@ -159,7 +173,7 @@ def _build_ports(values: Values, findings: Findings) -> Tree:
         if "nodePort" in each:
             findings.refuse(key, f"{name}: a fixed nodePort is not supported: leave it out")
         if name in fields:
-            if not isinstance(port, int) or not 0 < port < 65536:
+            if not is_port(port):
                 findings.refuse(key, f"{name}: port {port!r} is invalid: write 1…65535")
             else:
                 found[fields[name]] = port
@@ -175,9 +189,9 @@ def _build_ports(values: Values, findings: Findings) -> Tree:
 
 def _build_pods(values: Values, name: str) -> Tree:
     pods: Tree = {"labels": build_pod_labels(name, "envoy")}
-    if annotations := values.object("envoy.annotations"):
-        pods["annotations"] = {key: str(value) for key, value in annotations.items()}
-    if selector := values.object("envoy.nodeSelector"):
+    if annotations := values.map("envoy.annotations"):
+        pods["annotations"] = annotations
+    if selector := values.map("envoy.nodeSelector"):
         pods["nodeSelector"] = selector
     if tolerations := values.objects("envoy.tolerations"):
         pods["tolerations"] = tolerations

@@ -1,6 +1,7 @@
 """The load that adds servers and turns jobs away: a query, or what we measure ourselves."""
 
 from dataclasses import dataclass
+from decimal import Decimal
 
 from kilonova.serving.supersonic.findings import Findings
 from kilonova.serving.supersonic.values import Tree, Values
@@ -16,6 +17,8 @@ _KEYS_OF_RATIOS = (
 )
 """Keys of charts whose default metric is a ratio and no longer milliseconds."""
 _LARGEST_RATIO = 10
+_LARGEST = 1_000_000
+"""In milliseconds, or as a ratio."""
 _DEFAULT_RATIO = 2.0
 _DEFAULT_ADMISSION_RATIO = 3.0
 
@@ -99,6 +102,7 @@ def resolve_load(values: Values, prometheus: str, findings: Findings) -> Load:
     if _is_ratio(values):
         return _resolve_ratio(values, findings)
     admission = values.number(_ADMISSION) if values.has(_ADMISSION) else threshold
+    _check_admission(threshold, admission, values, findings)
     # Jobs are rejected only when scaling cannot keep up: a leftover ratio is no millisecond.
     return QueueLoad(threshold, max(threshold, admission))
 
@@ -114,6 +118,7 @@ def _is_ratio(values: Values) -> bool:
 def _resolve_ratio(values: Values, findings: Findings) -> RatioLoad:
     threshold = values.number(_THRESHOLD) if values.has(_THRESHOLD) else _DEFAULT_RATIO
     admission = values.number(_ADMISSION) if values.has(_ADMISSION) else _DEFAULT_ADMISSION_RATIO
+    _check_admission(threshold, admission, values, findings)
     load = RatioLoad(
         threshold, max(threshold, admission), values.whole("kilonova.executionsPerServer")
     )
@@ -125,6 +130,20 @@ def _resolve_ratio(values: Values, findings: Findings) -> RatioLoad:
             "the queue set kilonova.loadMetric: queueTime",
         )
     return load
+
+
+def _check_admission(
+    threshold: float, admission: float, values: Values, findings: Findings
+) -> None:
+    for key, value in ((_THRESHOLD, threshold), (_ADMISSION, admission)):
+        if values.has(key) and value > _LARGEST:
+            findings.refuse(key, f"{value} is invalid: write at most {_LARGEST}")
+    if values.has(_ADMISSION) and admission < threshold:
+        findings.warn(
+            _ADMISSION,
+            f"{admission:g} is less than {_THRESHOLD}, {threshold:g}, which is used for both: jobs "
+            "are rejected only when scaling cannot keep up",
+        )
 
 
 def _resolve_prometheus(values: Values, prometheus: str, findings: Findings) -> str:
@@ -160,4 +179,4 @@ def _build_url(values: Values, findings: Findings) -> str:
 
 
 def _format_milliseconds(value: float) -> str:
-    return f"{value:g}ms"
+    return f"{Decimal(str(value)):f}ms"  # without an exponent, which no duration has

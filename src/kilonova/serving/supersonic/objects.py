@@ -30,17 +30,16 @@ def _build_server_service(values: Values, name: str, namespace: str) -> Tree:
         }
         for each in values.objects("triton.service.ports")
     ]
-    labels = values.object("triton.service.labels")
     metadata: Tree = {
         "name": f"{name}-triton",
         "namespace": namespace,
         "labels": {
             **build_component_labels(name, "triton"),
-            **{key: str(value) for key, value in labels.items()},
+            **values.map("triton.service.labels"),
         },
     }
-    if annotations := values.object("triton.service.annotations"):
-        metadata["annotations"] = {key: str(value) for key, value in annotations.items()}
+    if annotations := values.map("triton.service.annotations"):
+        metadata["annotations"] = annotations
     return {
         "apiVersion": "v1",
         "kind": "Service",
@@ -50,10 +49,13 @@ def _build_server_service(values: Values, name: str, namespace: str) -> Tree:
 
 
 def _build_metrics_service(values: Values, name: str, namespace: str, findings: Findings) -> Tree:
+    target = build_server_ports(values, findings)["metrics"]
+    if not target:
+        findings.refuse(f"{_COLLECTOR}.enabled", "needs the port metrics of triton.service.ports")
     port = {
         "name": "metrics",
         "port": _find_collector_port(values),
-        "targetPort": build_server_ports(values, findings)["metrics"],
+        "targetPort": target,
         "protocol": "TCP",
     }
     return {
@@ -72,7 +74,7 @@ def _build_metrics_ingress(values: Values, name: str, namespace: str, findings: 
     settings = build_ingress(values, f"{_COLLECTOR}.ingress", findings)
     backend = {
         "service": {
-            "name": f"{name}-metrics-collector",
+            "name": build_collector(name),
             "port": {"number": _find_collector_port(values)},
         }
     }
@@ -94,6 +96,11 @@ def _build_metrics_ingress(values: Values, name: str, namespace: str, findings: 
     }
 
 
+def build_collector(name: str) -> str:
+    """The Service and the Ingress of the metrics of servers."""
+    return f"{name}-metrics-collector"
+
+
 def _find_collector_port(values: Values) -> int:
     chosen = f"{_COLLECTOR}.service.port"
     return values.whole(chosen if values.is_set(chosen) else f"{_COLLECTOR}.port")
@@ -101,7 +108,7 @@ def _find_collector_port(values: Values) -> int:
 
 def _build_collector_metadata(name: str, namespace: str) -> Tree:
     return {
-        "name": f"{name}-metrics-collector",
+        "name": build_collector(name),
         "namespace": namespace,
         "labels": build_component_labels(name, "metrics-collector"),
     }

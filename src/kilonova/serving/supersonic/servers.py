@@ -8,6 +8,7 @@ from kilonova.serving.supersonic.findings import Findings
 from kilonova.serving.supersonic.keys.triton import STORAGE_TYPES
 from kilonova.serving.supersonic.labels import build_pod_labels
 from kilonova.serving.supersonic.loads import Load
+from kilonova.serving.supersonic.value_types import is_port
 from kilonova.serving.supersonic.values import Tree, Values
 
 GROUP = SUPERSONIC_GROUP
@@ -47,7 +48,7 @@ def build_server_ports(values: Values, findings: Findings) -> Tree:
     found = {"http": 0, "grpc": 0, "metrics": 0}
     for each in values.objects("triton.service.ports"):
         name, port = each.get("name"), each.get("port")
-        if not isinstance(port, int) or not 0 < port < 65536:
+        if not is_port(port):
             findings.refuse(
                 "triton.service.ports", f"{name}: port {port!r} is invalid: write 1…65535"
             )
@@ -73,14 +74,15 @@ def normalise_resources(resources: Tree) -> Tree:
 def _build_template(values: Values, name: str, http_port: int) -> Tree:
     probes = _build_probes(values, http_port)
     spec: Tree = {}
-    for field in ("nodeSelector", "affinity"):
-        if found := values.object(f"triton.{field}"):
-            spec[field] = found
+    if selector := values.map("triton.nodeSelector"):
+        spec["nodeSelector"] = selector
+    if affinity := values.object("triton.affinity"):
+        spec["affinity"] = affinity
     if tolerations := values.objects("triton.tolerations"):
         spec["tolerations"] = tolerations
     metadata: Tree = {"labels": build_pod_labels(name, "triton")}
-    if annotations := values.object("triton.annotations"):
-        metadata["annotations"] = _to_texts(annotations)
+    if annotations := values.map("triton.annotations"):
+        metadata["annotations"] = annotations
     template: Tree = {"metadata": metadata}
     if spec or probes:
         # The first container is the server; a pod has to have one.
@@ -170,6 +172,12 @@ def _build_autoscaling(values: Values, load: Load, findings: Findings) -> Tree:
         findings.refuse(
             "keda.minReplicaCount", f"{minimum} is greater than keda.maxReplicaCount, {maximum}"
         )
+    if values.flag("keda.zeroIdleReplicas") and minimum > 1:
+        findings.warn(
+            "keda.minReplicaCount",
+            f"{minimum} has no effect beside keda.zeroIdleReplicas: the first request starts one "
+            "server, and more follow the load",
+        )
     autoscaling: Tree = {
         "minReplicas": 0 if values.flag("keda.zeroIdleReplicas") else minimum,
         "maxReplicas": maximum,
@@ -200,7 +208,3 @@ def _build_scale_to_zero(values: Values) -> Tree:
         "idleAfter": f"{max(idle, hold)}s",
         "holdTimeout": f"{values.whole('scaleFromZero.readyTimeoutSeconds')}s",
     }
-
-
-def _to_texts(annotations: Tree) -> Tree:
-    return {key: str(value) for key, value in annotations.items()}

@@ -7,9 +7,6 @@ import difflib
 from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
-import msgspec
-
-from kilonova.api.scheduling import Duration
 from kilonova.serving.supersonic.findings import Findings
 from kilonova.serving.supersonic.keys import (
     ABSENT,
@@ -21,6 +18,7 @@ from kilonova.serving.supersonic.keys import (
     ValueType,
     format_path,
 )
+from kilonova.serving.supersonic.value_types import FIXES, has_type, to_text
 from kilonova.yaml_files import format_value
 
 _SERVERS, _NEW_SERVERS = "triton", "inferenceServer"
@@ -36,17 +34,9 @@ _SWITCHED_SECTIONS = (
 )
 """What is below these has no effect in SuperSONIC, either, unless `enabled` is true there."""
 
-_FIXES = {
-    ValueType.TEXT: 'write text, in quotes where YAML would read a number, as "1"',
-    ValueType.FLAG: "write true or false",
-    ValueType.WHOLE: "write a whole number",
-    ValueType.NUMBER: "write a number",
-    ValueType.DURATION: "write a duration, as 30s or 1m30s",
-    ValueType.TEXTS: "write a list of texts: [a, b]",
-    ValueType.OBJECTS: "write a list of objects: [{…}]",
-    ValueType.OBJECT: "write fields with values: {…}",
-    ValueType.ANYTHING: "",
-}
+_OPTIONAL = (ValueType.TEXTS, ValueType.OBJECTS, ValueType.OBJECT, ValueType.MAP)
+"""Types of keys whose default `null` removes; others are needed, and have their default again."""
+_MAX_WHOLE = 2**31 - 1
 
 Tree = dict[str, Any]
 
@@ -59,8 +49,8 @@ class Values:
         self._merged = merged
 
     def has(self, path: str) -> bool:
-        """Whether the user gave a value, be it the default."""
-        return _find(self._given, tuple(path.split("."))) is not ABSENT
+        """Whether the user gave a value, be it the default; `null` is none."""
+        return _find(self._given, tuple(path.split("."))) not in (ABSENT, None)
 
     def is_set(self, path: str) -> bool:
         """Whether there is a value, be it the default."""
@@ -88,8 +78,16 @@ class Values:
     def object(self, path: str) -> Tree:
         return copy.deepcopy(cast(Tree, self._get(path) or {}))
 
+    def map(self, path: str) -> dict[str, str]:
+        """Labels or annotations."""
+        found = cast(Tree, self._get(path) or {})
+        return {name: to_text(value) for name, value in found.items() if value is not None}
+
     def _get(self, path: str) -> object:
-        found = _find(self._merged, tuple(path.split(".")))
+        names = tuple(path.split("."))
+        found = _find(self._merged, names)
+        if found is ABSENT and (key := KEYS.get(names)) and key.type not in _OPTIONAL:
+            found = key.default
         return None if found is ABSENT else found
 
 
@@ -131,7 +129,7 @@ def _walk(tree: object, path: Path, findings: Findings) -> Iterator[tuple[Path, 
     """The values of keys of the table; others are reported."""
     if not isinstance(tree, dict):
         if tree is not None:
-            fix = _FIXES[ValueType.OBJECT]
+            fix = FIXES[ValueType.OBJECT]
             findings.refuse(
                 format_path(path) or "the file", f"{format_value(tree)} is invalid: {fix}"
             )
@@ -140,7 +138,7 @@ def _walk(tree: object, path: Path, findings: Findings) -> Iterator[tuple[Path, 
         below = (*path, str(name))
         if below in KEYS:
             yield below, value
-        elif any(each[: len(below)] == below for each in KEYS):
+        elif _is_section(below):
             yield from _walk(value, below, findings)
         else:
             _report_unknown(below, findings)
@@ -182,63 +180,41 @@ def _check(key: ValueKey, value: object, findings: Findings) -> None:
         return
     if value is None:
         return
-    if not _has_type(value, key.type):
+    if not has_type(value, key.type):
         shown = f"{format_value(value)} is invalid"
-        findings.refuse(key.name, f"{shown}: {_FIXES[key.type]}")
+        findings.refuse(key.name, f"{shown}: {FIXES[key.type]}")
     elif key.choices and value not in key.choices:
         choices = ", ".join(filter(None, key.choices))
         more = f". {key.here}" if len(key.choices) == 1 else ""
         findings.refuse(key.name, f"{value!r} is invalid: choose from {choices}{more}")
-    elif key.minimum is not None and isinstance(value, int | float) and value < key.minimum:
+    elif isinstance(value, int | float):
+        _check_bounds(key, value, findings)
+
+
+def _check_bounds(key: ValueKey, value: float, findings: Findings) -> None:
+    maximum = _MAX_WHOLE if key.maximum is None and key.type is ValueType.WHOLE else key.maximum
+    if key.minimum is not None and value < key.minimum:
         findings.refuse(key.name, f"{value} is invalid: write at least {key.minimum}")
+    elif maximum is not None and value > maximum:
+        findings.refuse(key.name, f"{value} is invalid: write at most {maximum}")
 
 
-def _has_type(value: object, type_: ValueType) -> bool:
-    match type_:
-        case ValueType.TEXT:
-            return isinstance(value, str)
-        case ValueType.FLAG:
-            return isinstance(value, bool)
-        case ValueType.WHOLE:
-            is_whole = isinstance(value, float) and value.is_integer()
-            return is_whole or (isinstance(value, int) and not isinstance(value, bool))
-        case ValueType.NUMBER:
-            return isinstance(value, int | float) and not isinstance(value, bool)
-        case ValueType.DURATION:
-            return _is_duration(value)
-        case ValueType.TEXTS:
-            return _is_list_of(value, str)
-        case ValueType.OBJECTS:
-            return _is_list_of(value, dict)
-        case ValueType.OBJECT:
-            return isinstance(value, dict)
-        case ValueType.ANYTHING:
-            return True
-
-
-def _is_duration(value: object) -> bool:
-    try:
-        msgspec.convert(value, Duration)
-    except msgspec.ValidationError:
-        return False
-    return True
-
-
-def _is_list_of(value: object, type_: type[object]) -> bool:
-    return isinstance(value, list) and all(
-        isinstance(each, type_) for each in cast(list[object], value)
-    )
-
-
-def _merge(into: Tree, tree: Tree) -> None:
-    """Objects are merged, everything else is replaced, and null removes a default."""
+def _merge(into: Tree, tree: Tree, place: Path = ()) -> None:
+    """Objects are merged, everything else is replaced, and null removes a default; a section of
+    which nothing is written, such as `keda:`, has its defaults."""
     for name, value in tree.items():
+        path = (*place, name)
         if value is None:
-            into.pop(name, None)
+            if not _is_section(path):
+                into.pop(name, None)
         elif isinstance(value, dict) and isinstance(into.get(name), dict):
-            _merge(into[name], cast(Tree, value))
+            _merge(into[name], cast(Tree, value), path)
         else:
             into[name] = value
+
+
+def _is_section(path: Path) -> bool:
+    return path not in KEYS and any(each[: len(path)] == path for each in KEYS)
 
 
 def _find(tree: Tree, path: Path) -> Any:

@@ -73,19 +73,26 @@ def read_manifests(
 ) -> ServeManifests:
     """Read files, the files of folders, or `-` for the standard input.
 
-    A document without `kind` is a values file of a SuperSONIC release named `release`. With
-    manifests, `release` is the name of their one service. `CommandFailed` names file and fix.
+    Documents without `kind` are the values of a SuperSONIC release named `release`: later ones are
+    merged over earlier ones, as Helm does. With manifests, `release` is the name of their one
+    service. `CommandFailed` names file and fix.
     """
     objects: list[AppliedObject] = []
     warnings: list[str] = []
+    values: JsonObject = {}
+    sources: list[str] = []
     for where, document in _iterate_documents(paths):
         if "kind" in document or "apiVersion" in document:
             objects += _read_manifest(document, where, namespace)
         else:
-            converted = _convert_values(document, where, release or DEFAULT_RELEASE, namespace)
-            objects += converted.objects
-            warnings += converted.warnings
-            release = None
+            values = _merge_values(values, document)
+            sources.append(where)
+    if sources:
+        where = ", ".join(dict.fromkeys(sources))
+        converted = _convert_values(values, where, release or DEFAULT_RELEASE, namespace)
+        objects += converted.objects
+        warnings += converted.warnings
+        release = None
     found = ServeManifests(tuple(_sort(objects)), tuple(warnings))
     if not found.services:
         raise CommandFailed(f"{', '.join(paths)}: there is no {KIND} and no values file")
@@ -148,6 +155,17 @@ def _read_manifest(document: JsonObject, where: str, namespace: str) -> Iterator
     if not isinstance(metadata, dict) or not cast(JsonObject, metadata).get("name"):
         raise CommandFailed(f"{where}: {key[1]}: metadata.name is missing: it is required")
     yield _build_object(resource, document, namespace)
+
+
+def _merge_values(first: JsonObject, second: JsonObject) -> JsonObject:
+    """Objects are merged, everything else is replaced."""
+    merged = dict(first)
+    for key, value in second.items():
+        old = merged.get(key)
+        if isinstance(old, dict) and isinstance(value, dict):
+            value = _merge_values(cast(JsonObject, old), cast(JsonObject, value))
+        merged[key] = value
+    return merged
 
 
 def _convert_values(values: JsonObject, where: str, release: str, namespace: str) -> ServeManifests:

@@ -93,8 +93,8 @@ KEYS = (
         "The resources of Envoy.",
         "`gateway.resources`.",
     ),
-    _key("annotations", ValueType.OBJECT, {}, "Annotations.", "`gateway.pods.annotations`."),
-    _key("nodeSelector", ValueType.OBJECT, {}, "Labels of nodes.", "`gateway.pods.nodeSelector`."),
+    _key("annotations", ValueType.MAP, {}, "Annotations.", "`gateway.pods.annotations`."),
+    _key("nodeSelector", ValueType.MAP, {}, "Labels of nodes.", "`gateway.pods.nodeSelector`."),
     _key("tolerations", ValueType.OBJECTS, [], "Tolerations.", "`gateway.pods.tolerations`."),
     _key(
         "service.type",
@@ -117,7 +117,7 @@ KEYS = (
     ),
     _key(
         "service.labels",
-        ValueType.OBJECT,
+        ValueType.MAP,
         {},
         "Labels of the Service.",
         "`gateway.service.labels`.",
@@ -125,7 +125,7 @@ KEYS = (
     ),
     _key(
         "service.annotations",
-        ValueType.OBJECT,
+        ValueType.MAP,
         {},
         "Annotations of the Service, such as those of a load balancer.",
         "`gateway.service.annotations`.",
@@ -162,7 +162,7 @@ KEYS = (
     ),
     _key(
         "ingress.annotations",
-        ValueType.OBJECT,
+        ValueType.MAP,
         {},
         "Its annotations.",
         "`gateway.ingress.annotations`.",
@@ -274,6 +274,7 @@ KEYS = (
         "The port of the keys.",
         "That of `jwt_remote_jwks_uri` is used.",
         minimum=1,
+        maximum=65535,
     ),
     _key(
         "tracing_sampling_rate",

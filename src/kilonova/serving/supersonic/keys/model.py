@@ -19,6 +19,8 @@ class ValueType(StrEnum):
     TEXTS = "a list of texts"
     OBJECTS = "a list of objects"
     OBJECT = "an object"
+    MAP = "an object of texts"
+    """Labels, annotations: true and numbers are taken as the texts that they are written as."""
     ANYTHING = "anything"
 
 
@@ -49,6 +51,7 @@ class ValueKey:
     """What it becomes, or why it is refused and what to do instead."""
     choices: tuple[str, ...] = ()
     minimum: int | None = None
+    maximum: int | None = None
     of_ours: bool = field(default=False, kw_only=True)
     """Whether SuperSONIC lacks it."""
 

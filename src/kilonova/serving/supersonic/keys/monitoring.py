@@ -63,6 +63,7 @@ PROMETHEUS_KEYS = (
         "Its port.",
         here="Of the URL.",
         minimum=1,
+        maximum=65535,
     ),
     ValueKey(
         ("prometheus", "external", "scheme"),
@@ -220,6 +221,7 @@ METRICS_COLLECTOR_KEYS = (
         "Its port.",
         here="Of the Service.",
         minimum=1,
+        maximum=65535,
     ),
     _unused(
         ("metricsCollector", "resources"),
@@ -235,6 +237,7 @@ METRICS_COLLECTOR_KEYS = (
         "The port of its Service.",
         here="Of the Service, instead of `metricsCollector.port`.",
         minimum=1,
+        maximum=65535,
     ),
     ValueKey(
         ("metricsCollector", "service", "type"),
@@ -267,7 +270,7 @@ METRICS_COLLECTOR_KEYS = (
     ),
     ValueKey(
         ("metricsCollector", "ingress", "annotations"),
-        ValueType.OBJECT,
+        ValueType.MAP,
         {},
         "Annotations of the Ingress.",
         here="Of the Ingress.",

@@ -238,7 +238,7 @@ KEYS_OF_OURS = (
     ),
     ValueKey(
         ("kilonova", "nodeSelector"),
-        ValueType.OBJECT,
+        ValueType.MAP,
         {},
         "Labels that the node of that Deployment has.",
         here="Of the chart alone.",

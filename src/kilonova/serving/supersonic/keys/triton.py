@@ -60,14 +60,14 @@ KEYS = (
     ),
     _key(
         "annotations",
-        ValueType.OBJECT,
+        ValueType.MAP,
         {},
         "Annotations of its pods.",
         "`template.metadata.annotations`.",
     ),
     _key(
         "nodeSelector",
-        ValueType.OBJECT,
+        ValueType.MAP,
         {},
         "Labels that its nodes have.",
         "`template.spec.nodeSelector`.",
@@ -150,14 +150,14 @@ KEYS = (
     ),
     _key(
         "service.labels",
-        ValueType.OBJECT,
+        ValueType.MAP,
         {},
         "Labels of the headless Service of the servers.",
         "Of the Service `NAME-triton`.",
     ),
     _key(
         "service.annotations",
-        ValueType.OBJECT,
+        ValueType.MAP,
         {},
         "Its annotations.",
         "Of the Service `NAME-triton`.",
