@@ -1,6 +1,6 @@
 """`kill -9` of one of two servers under load: requests that fail.
 
-The servers are not started again, and nobody tells the gateway: it finds out by itself.
+The servers are not started again, and nothing informs the gateway: it finds out by itself.
 """
 
 import asyncio

@@ -157,7 +157,7 @@ def _list_choices(types_: tuple[Any, ...]) -> Iterator[str]:
 def _find_value(source: object, steps: list[str]) -> object:
     value: Any = source
     for step in steps:
-        if step == _UNKNOWN_INDEX:  # msgspec does not say which
+        if step == _UNKNOWN_INDEX:  # msgspec does not specify which
             break
         is_index = isinstance(value, list)
         value = value[int(step) if is_index else step]

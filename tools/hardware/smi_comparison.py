@@ -13,7 +13,7 @@ _MEBIBYTE = 1 << 20
 
 @dataclass(frozen=True)
 class Field:
-    """A field of nvidia-smi, what the product says of it, and how far both may be apart."""
+    """A field of nvidia-smi, what the product reports of it, and how far both may be apart."""
 
     name: str
     read: Callable[[Device, DeviceTelemetry], object]

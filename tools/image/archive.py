@@ -21,7 +21,7 @@ _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64", "arm64": "arm64"}
 
 @dataclass(frozen=True)
 class ImageConfig:
-    """How a container of the image runs unless it says otherwise."""
+    """How a container of the image runs unless it specifies otherwise."""
 
     entrypoint: tuple[str, ...]
     user: str

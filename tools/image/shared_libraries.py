@@ -40,6 +40,6 @@ def find_libraries(binaries: Sequence[Path], own: Iterable[Path]) -> dict[str, P
 
 
 def _run_ldd(binaries: Sequence[Path]) -> list[str]:
-    # It fails for files that are not dynamic; what it says of the others is right.
+    # It fails for files that are not dynamic; what it reports of the others is right.
     done = subprocess.run(["ldd", *map(str, binaries)], capture_output=True, text=True, check=False)
     return done.stdout.splitlines()

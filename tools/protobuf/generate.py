@@ -1,9 +1,9 @@
 """Generates the table with which the embedded API decodes protobuf bodies.
 
 The table is derived from the struct tags of Kubernetes' API types, in the Go modules that
-`tools/realparts/locks/control-plane` pins: only they distinguish pointers from values and say what
-JSON omits. It contains the kinds of the stable group-versions that a default kube-apiserver serves,
-and their messages; no lists, which clients never send.
+`tools/realparts/locks/control-plane` pins: only they distinguish pointers from values and specify
+what JSON omits. It contains the kinds of the stable group-versions that a default kube-apiserver
+serves, and their messages; no lists, which clients never send.
 
     python -m tools.protobuf.generate [--check]
 

@@ -21,7 +21,7 @@ _DIGEST_LENGTH = 12
 
 
 class PartUnavailable(RuntimeError):
-    """A part cannot be made on this machine; the message says what is missing and what to do."""
+    """A part cannot be made on this machine; the message states what is missing and what to do."""
 
 
 class Part(Protocol):

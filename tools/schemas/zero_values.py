@@ -1,8 +1,8 @@
 """Generate the table of what Go encodes for unset fields, from the pinned API modules.
 
-OpenAPI does not say which empty values Kubernetes omits and which it encodes: that is in the struct
-tags of the Go types. `src/kilonova/local/data/forms.json.gz` maps a definition to its non-pointer
-fields, each with one letter:
+OpenAPI does not specify which empty values Kubernetes omits and which it encodes: that is in the
+struct tags of the Go types. `src/kilonova/local/data/forms.json.gz` maps a definition to its
+non-pointer fields, each with one letter:
 - `e`: omitted when empty (`""`, `0`, `false`, `[]`, a map without entries);
 - `z`: always encoded, the zero value of its type when unset;
 - `n`: a list or map that is always encoded, `null` when empty; a time that is never omitted;

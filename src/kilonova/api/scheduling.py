@@ -93,7 +93,7 @@ class QueueStatus(msgspec.Struct, frozen=True, gc=False, rename="camel", omit_de
     pending_gangs: Annotated[NonNegativeInt, Meta(extra={"default": 0})] = 0
     """The number of pending gangs, including descendant queues."""
     conditions: tuple[Condition, ...] = ()
-    """Ready is true if gangs of this queue are scheduled; otherwise its message says what to
+    """Ready is true if gangs of this queue are scheduled; otherwise its message states what to
     fix."""
 
 
@@ -214,7 +214,7 @@ class ReservationStatus(msgspec.Struct, frozen=True, gc=False, rename="camel", o
     expires_at: Time | None = None
     """When the reservation ends."""
     conditions: tuple[Condition, ...] = ()
-    """Reserved is true if the capacity is reserved; otherwise its message says why not."""
+    """Reserved is true if the capacity is reserved; otherwise its message states why not."""
 
 
 class Reservation(msgspec.Struct, gc=False):

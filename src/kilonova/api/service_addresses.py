@@ -2,8 +2,8 @@
 
 A Service has a mirror of its ClusterIP on the machine's loopback: 127.96.a.b for 10.96.a.b. The
 process node listens there and forwards, unless the annotation `kilonova.dev/host-listener: pod`
-says that pods of the Service listen there themselves, such as a gateway whose requests must take no
-further hop.
+indicates that pods of the Service listen there themselves, such as a gateway whose requests must
+take no further hop.
 """
 
 from ipaddress import AddressValueError, IPv4Address, IPv4Network

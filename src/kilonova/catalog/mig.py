@@ -1,8 +1,8 @@
 """Multi-Instance GPU: the profiles of a device, and where their instances may be.
 
 A device with MIG has up to 8 **memory slices**. An instance of a **profile** (`3g.40gb`) occupies
-as many adjacent slices as the profile says, from one of the listed **starts**. A device also has
-one media extension, which an **extended** profile (`1g.10gb+me`) occupies, too.
+as many adjacent slices as the profile specifies, from one of the listed **starts**. A device also
+has one media extension, which an **extended** profile (`1g.10gb+me`) occupies, too.
 
 The occupied slices are a **mask**: bit 0 is slice 0, and bit 8 the extension. A set of instances is
 valid exactly when every start is listed and nothing is used twice (the compute slices then never

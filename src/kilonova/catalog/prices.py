@@ -4,7 +4,7 @@ A **market** is how capacity is bought: on demand, or spot (cheaper, and may be 
 **price list** is what one provider asks in one region. Lists are searched in order; a price that no
 list has is unknown, and is shown as missing wherever prices are summed.
 
-What a node costs is decided by the first of these that says it: the annotations of the node, the
+What a node costs is decided by the first of these that has it: the annotations of the node, the
 override file, the catalog. Within the latter two the price of the machine type precedes that of the
 GPU model.
 """

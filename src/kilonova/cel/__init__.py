@@ -7,5 +7,5 @@ for what is evaluated very often (selectors of devices), without both. The runti
 imported when the first expression is compiled.
 
 Terms: an *opaque value* is one of a type that CEL lacks (a quantity, a version, an address); a
-`CostPlan` says where an expression is metered, a `CostMeter` has the budget of one evaluation.
+`CostPlan` specifies where an expression is metered, a `CostMeter` has the budget of one evaluation.
 """

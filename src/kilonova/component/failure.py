@@ -8,7 +8,7 @@ NO_COMPUTE_DOMAINS = 7
 
 
 class CommandFailed(Exception):
-    """An expected failure: the message says what is wrong and how to fix it."""
+    """An expected failure: the message states what is wrong and how to fix it."""
 
     def __init__(self, message: str, code: int = FAILED) -> None:
         super().__init__(message)

@@ -9,7 +9,7 @@ class BrokenReference(Exception):
 
 
 def load_reference(reference: str) -> Any:
-    """The object that a reference names; `BrokenReference` says why there is none."""
+    """The object that a reference names; `BrokenReference` states why there is none."""
     module_name, _, attribute = reference.partition(":")
     try:
         return getattr(import_module(module_name), attribute)

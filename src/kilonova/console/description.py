@@ -1,4 +1,4 @@
-"""What the page is told about tables, pages, actions and search, in its HTML document.
+"""What the page receives about tables, pages, actions and search, in its HTML document.
 
 `frontend/src/data/description-types.ts` is generated from this module.
 """
@@ -43,7 +43,7 @@ class ActionDescription(DescriptionStruct, frozen=True):
     table: str
     title: str
     text: str
-    """What the confirmation says will happen."""
+    """What the confirmation states will happen."""
     danger: bool = False
     when: str = ""
     """The boolean field of the row that has to be true; with a leading `!`, false."""
@@ -106,7 +106,7 @@ class Assembly:
         return tuple(_assign_keys(ordered))
 
     def describe(self) -> Description:
-        """What the page is told."""
+        """What the page receives."""
         sections: dict[str, tuple[Section, ...]] = {}
         for each in self.contributions:
             for table, contributed in each.sections.items():

@@ -1,6 +1,6 @@
 """GPUs of nodes: what is there, how it is divided, who has it, and how it is doing.
 
-The scheduler decides which GPUs a pod gets; this package tells it what nodes have, and implements
+The scheduler decides which GPUs a pod gets; this package reports what nodes have, and implements
 what it decided.
 
 - A **device** is a GPU, by its index and UUID (`devices.model`); a **MIG instance** is a part of
@@ -13,7 +13,7 @@ what it decided.
   assigned to pods: MIG instances by the **MIG engine** (`mig`), shares by MPS (`sharing`).
   The **device plugin** (`deviceplugin`) and the **DRA driver** (`dra`) give them to containers.
 - **GPUWorkload** and **MIGStrategy** (`controllers`) are objects of `kgwe.nvidia.io`. The first
-  becomes a PodGang and pods; the second says which MIG instances nodes should have in stock.
+  becomes a PodGang and pods; the second specifies which MIG instances nodes should have in stock.
 - The **exporter** (`exporter`) serves metrics of a node's devices to Prometheus.
 
 Everything that calls a backend runs in a thread: drivers block.

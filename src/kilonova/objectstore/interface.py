@@ -10,7 +10,7 @@ from kilonova.objectstore.checksums import Checksum
 from kilonova.objectstore.errors import ObjectTooLarge
 
 DEFAULT_MAX_BYTES = 64 * 1024 * 1024
-"""How much `get` reads into memory unless told otherwise."""
+"""How much `get` reads into memory unless specified otherwise."""
 MAX_PAGE = 1000
 """Most objects on one page of a list."""
 
@@ -84,7 +84,7 @@ class ObjectStore(ABC):
 
     @abstractmethod
     async def put(self, key: str, body: bytes, when: Precondition | None = None) -> ObjectInfo:
-        """Write an object whose content is at hand."""
+        """Write an object whose content is in memory."""
 
     @abstractmethod
     async def upload(

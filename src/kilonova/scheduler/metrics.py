@@ -121,7 +121,7 @@ class SchedulerMetrics:
 
 
 class _KgweMetrics:
-    """What KGWE's exporter says of its scheduler, under its names."""
+    """What KGWE's exporter reports of its scheduler, under its names."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._latency = Histogram(

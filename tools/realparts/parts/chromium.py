@@ -75,7 +75,7 @@ def find_command() -> str | None:
             raise BrowserUnusable(given)
         return given
     found = filter(None, map(shutil.which, COMMANDS))
-    # A distribution may install a script that only says how to get the browser.
+    # A distribution may install a script that only prints how to get the browser.
     return next(filter(_can_run, found), None)
 
 

@@ -29,7 +29,7 @@ class GoModules:
     linker_flags: str = ""
     tags: str = ""
     environment: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Added to that of the build; cgo is off unless it says otherwise."""
+    """Added to that of the build; cgo is off unless it specifies otherwise."""
 
     @property
     def pins(self) -> bytes:

@@ -25,10 +25,10 @@ device, or once as the default of all devices. `uuid` and `pci` (the PCI address
 also where a DRA driver publishes it; `pcie` names its PCIe switch. `links` are direct NVLinks: two
 indices and GB/s, both directions. `mig` is present where MIG instances may be created, and names a
 geometry: one of `geometries`, as read from the device, or one that Kilonova knows. `migEnabled` is
-the current MIG mode, `instances` what exists, each from its first memory slice. `reason` says why a
-device is unhealthy. `withheld` says why pods get MIG instances of a device only, and neither all of
-it nor shares: it is to be partitioned. Everything but `gpus` is optional, and unknown fields are
-ignored, so that older readers accept newer writers.
+the current MIG mode, `instances` what exists, each from its first memory slice. `reason` states why
+a device is unhealthy. `withheld` states why pods get MIG instances of a device only, and neither
+all of it nor shares: it is to be partitioned. Everything but `gpus` is optional, and unknown fields
+are ignored, so that older readers accept newer writers.
 """
 
 import re

@@ -1,6 +1,6 @@
 """Every name, label, annotation, environment variable and finalizer of `grove.io`.
 
-Names are built here and never parsed: labels say what an object belongs to.
+Names are built here and never parsed: labels identify what an object belongs to.
 """
 
 import hashlib

@@ -4,7 +4,7 @@
   conductor, scheduled together as one PodGang.
 - An **InferenceEngineDeployment** is a number of equal instances in one cluster.
 - A **Release** is an immutable bundle of what an instance runs.
-- A **Deployment** says which release runs in which clusters. It is another kind than the
+- A **Deployment** specifies which release runs in which clusters. It is another kind than the
   Deployment of `apps`; its short name is `gd`.
 
 The names on the wire are Supernova's and Nebula's.

@@ -1,6 +1,6 @@
 """Names, labels, annotations and event reasons of inference engines.
 
-Names are built here and never parsed: labels say what an object belongs to.
+Names are built here and never parsed: labels identify what an object belongs to.
 """
 
 from typing import Literal

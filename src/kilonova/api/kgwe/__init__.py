@@ -2,7 +2,7 @@
 
 - A **GPUWorkload** asks for a number of GPUs, or MIG instances, with what they must be and how they
   must be connected. It becomes a gang of equal pods.
-- A **MIGStrategy** says which MIG instances the GPUs of some nodes should have in stock.
+- A **MIGStrategy** specifies which MIG instances the GPUs of some nodes should have in stock.
 - A **GPUBudget** limits what the GPUs of a namespace, team or project may cost.
 
 The names on the wire are KGWE's. Its definitions and its Go types differ; here are the fields of

@@ -66,7 +66,8 @@ class GPUWorkloadSpec(msgspec.Struct, frozen=True, gc=False, rename="camel", omi
     gpu_requirements: GpuRequirements
     workload_type: Annotated[WorkloadType, Meta(extra={"default": "Training"})] = "Training"
     """What the workload does. Containers of Inference and Visualization are restarted always, those
-    of others on failure, where the pod template does not say. DistributedTraining is Training."""
+    of others on failure, where the pod template does not specify it. DistributedTraining is
+    Training."""
     framework: Framework | None = None
     """The framework: it decides on the environment in which processes find each other."""
     distributed_config: DistributedConfig | None = None
@@ -92,7 +93,7 @@ class GPUWorkloadSpec(msgspec.Struct, frozen=True, gc=False, rename="camel", omi
 
     @property
     def may_be_preempted(self) -> bool:
-        """Whether either spelling says that it is preemptible."""
+        """Whether either spelling indicates that it is preemptible."""
         return self.preemptible or bool(self.is_preemptible)
 
 

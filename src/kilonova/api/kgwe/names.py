@@ -1,6 +1,6 @@
 """Names, labels, annotations and environment variables of a GPUWorkload's objects.
 
-Names are built here and never parsed: labels say what an object belongs to.
+Names are built here and never parsed: labels identify what an object belongs to.
 """
 
 MANAGER = "kilonova-gpu"

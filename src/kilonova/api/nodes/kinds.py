@@ -1,4 +1,4 @@
-"""The label by which nodes of the cluster of `kilonova up` say what they are."""
+"""The label with the type of a node of `kilonova up`."""
 
 NODE_KIND_LABEL = "kilonova.dev/node-kind"
 PROCESS_NODE = "process"

@@ -1,4 +1,4 @@
-"""Labels of nodes that say where they are."""
+"""Labels of nodes with their location."""
 
 REGION = "topology.kubernetes.io/region"
 ZONE = "topology.kubernetes.io/zone"

@@ -1,10 +1,11 @@
 """The workload of a pod: the object at the top that a person made, and that is billed for the pod.
 
 The label `kilonova.dev/workload` names it, `KIND_NAME`: `PodCliqueSet_train`, and with the API
-group where the kind is not a well-known one, `InferenceService.serving.kilonova.dev_chat`. Whoever
-makes pods, or objects that make pods, sets it to the workload of the object that they are made for
-(`workload_metadata`), so it is passed down however many objects there are in between. A value that
-is too long for a label is truncated, and an annotation of the same key has it in full.
+group where the kind is not a well-known one, `InferenceService.serving.kilonova.dev_chat`. A
+controller that makes pods, or objects that make pods, sets it to the workload of the object that
+they are made for (`workload_metadata`), so it is passed down however many objects there are in
+between. A value that is too long for a label is truncated, and an annotation of the same key has it
+in full.
 
 Without the label a pod belongs to the object that controls it: its Deployment, Job, StatefulSet and
 so on, or to the JobSet or LeaderWorkerSet that its labels name; without a controller, to itself.

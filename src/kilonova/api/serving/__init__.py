@@ -1,8 +1,8 @@
 """`serving.kilonova.dev/v1alpha1`: inference as a service.
 
 An **InferenceService** has groups of equal model **servers**, a **gateway** (Envoy) in front of
-them, **routes** from models to groups, and says who may use it, how much, and how the number of
-servers follows the load. Each server is a replica of a PodCliqueSet, and so a gang of its own.
+them, **routes** from models to groups, and specifies who may use it, how much, and how the number
+of servers follows the load. Each server is a replica of a PodCliqueSet, and so a gang of its own.
 """
 
 from kilonova.api.serving.access import (

@@ -42,7 +42,7 @@ class SecretKey(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     name: ResourceName
     """The name of the Secret."""
     key: Annotated[str, Meta(max_length=253)] = ""
-    """The key in its data. Defaults to what the field says that refers to it."""
+    """The key in its data. The default is that of the field that refers to it."""
 
 
 class ConfigMapKey(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
@@ -51,4 +51,4 @@ class ConfigMapKey(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     name: ResourceName
     """The name of the ConfigMap."""
     key: Annotated[str, Meta(max_length=253)] = ""
-    """The key in its data. Defaults to what the field says that refers to it."""
+    """The key in its data. The default is that of the field that refers to it."""

@@ -107,7 +107,7 @@ class GroupLoad(msgspec.Struct, frozen=True, gc=False, rename="camel", omit_defa
     requests_per_second: Annotated[float, Meta(extra={"format": "double"})] | None = None
     """Requests that were answered."""
     errors_per_second: Annotated[float, Meta(extra={"format": "double"})] | None = None
-    """Answers that say that a server or the gateway failed."""
+    """Answers that indicate that a server or the gateway failed."""
     rejected_per_second: Annotated[float, Meta(extra={"format": "double"})] | None = None
     """Requests refused by a limit."""
     tokens_per_second: Annotated[float, Meta(extra={"format": "double"})] | None = None

@@ -10,7 +10,7 @@ class BuildError(ArtifactError):
 
 
 class InvalidBuild(BuildError):
-    """The build is damaged, or says what cannot be. It stays so until it is published again."""
+    """The build is damaged or contradictory. It stays so until it is published again."""
 
     reason = "InvalidBuild"
 

@@ -55,8 +55,8 @@ class BuildSource(ABC):
 
     @abstractmethod
     async def save(self, build: Build) -> str:
-        """Publish a build, and say where it is. A build is immutable: `InvalidBuild` if there is
-        another one of its id."""
+        """Publish a build, and return its location. A build is immutable: `InvalidBuild` if there
+        is another one of its id."""
 
     @abstractmethod
     async def close(self) -> None:

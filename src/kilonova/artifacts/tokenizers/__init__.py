@@ -2,8 +2,8 @@
 
 - The **canonical** name of a tokenizer is `org/model`; the **normalised** one, of its folder, is
   `org_model` in lower case. Both are accepted everywhere.
-- Its **cache info** (`tokenizer_cache_info.json`) says where it came from, and lists its files with
-  their SHA-256.
+- Its **cache info** (`tokenizer_cache_info.json`) specifies where it came from, and lists its files
+  with their SHA-256.
 - A **test case** is a text with the ids that it had when the tokenizer was added. The tokenizer is
   loaded by the library `tokenizers` (extra `kilonova[tokenizers]`) in a process of its own.
 

@@ -1,4 +1,4 @@
-"""`kilonova doctor`: check this machine and a cluster, and say how to fix what is wrong."""
+"""`kilonova doctor`: check this machine and a cluster, and show how to fix what is wrong."""
 
 import typer
 

@@ -49,7 +49,7 @@ class MachineFacts:
 
 @dataclass(frozen=True, slots=True)
 class TargetFacts:
-    """The selected cluster, from the kubeconfig; `problem` says why there is none."""
+    """The selected cluster, from the kubeconfig; `problem` states why there is none."""
 
     server: str = ""
     context: str = ""

@@ -59,7 +59,7 @@ class UpOptions:
 
     @property
     def images(self) -> Path | None:
-        """The file that says how images are run on the process node, if there is one."""
+        """The file that specifies how images are run on the process node, if there is one."""
         named = self.flags.get("images")
         return Path(str(named)) if named else None
 

@@ -1,4 +1,4 @@
-"""Why a GPUWorkload has no pods: what its conditions say."""
+"""Why a GPUWorkload has no pods: what its conditions report."""
 
 import asyncio
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Why an InferenceEngineInstance has no pods: what its condition says."""
+"""Why an InferenceEngineInstance has no pods: what its condition reports."""
 
 import asyncio
 from pathlib import Path

@@ -9,7 +9,7 @@ from kilonova.kube import Client, Resource
 
 
 class ActionRejected(Exception):
-    """An action that cannot be performed as requested; the message says why."""
+    """An action that cannot be performed as requested; the message states why."""
 
 
 class ValueInput(DescriptionStruct, frozen=True):
@@ -57,7 +57,7 @@ class Action:
     title: str = ""
     """The label of the button: `Scale`."""
     text: str = ""
-    """What the confirmation says will happen. Without it there is no button: the view of the page
+    """What the confirmation states will happen. Without it there is no button: the view of the page
     offers the action itself."""
     danger: bool = False
     """Whether the button warns."""

@@ -23,7 +23,8 @@ log = get_logger(__name__)
 class SeriesSampler:
     """The history of series. A runnable.
 
-    `is_unreadable` tells whether a table cannot be read at the moment: its values are then unknown.
+    `is_unreadable` indicates whether a table cannot be read at the moment: its values are then
+    unknown.
     """
 
     name = "history of series"

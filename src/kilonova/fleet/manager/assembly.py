@@ -125,7 +125,7 @@ def build_manager(
     )
 
     async def find_accepted_epoch() -> int:
-        with suppress(TimeoutError):  # without a hub, the store tells
+        with suppress(TimeoutError):  # without a hub, the store has it
             async with asyncio.timeout(_HUB_SYNC_SECONDS):
                 await hub.clusters.wait_for_sync()
         clusters = hub.clusters.store.objects()

@@ -85,7 +85,7 @@ class FleetState:
     async def order(
         self, cluster: str, deployments: tuple[DesiredDeployment, ...], now: Time
     ) -> bool:
-        """Write what a member is to run, if it differs from what it was told by this leader."""
+        """Write what a member is to run, if it differs from what this leader wrote before."""
         old = self.desired.get(cluster)
         epoch = self.term.epoch
         if (

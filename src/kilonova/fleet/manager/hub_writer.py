@@ -1,6 +1,6 @@
 """Writes to the hub: statuses, finalizers, restored objects.
 
-The pass only says what should be there and goes on. One task writes it, the latest state of each
+The pass only decides what should be there and goes on. One task writes it, the latest state of each
 object; while the hub is away, writes wait.
 """
 

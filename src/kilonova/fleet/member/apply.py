@@ -53,7 +53,7 @@ class Applier:
             except (EpochRefused, KubeError) as error:
                 problem = self._progress.problem = str(error)
             except (ObjectStoreError, TimeoutError) as error:
-                # The store that would be told of it is the one that cannot be reached.
+                # The store that would record it is the one that cannot be reached.
                 problem = str(error) or "no response from the store"
             self._report(problem)
             await asyncio.sleep(self._context.settings.poll_interval)

@@ -45,7 +45,7 @@ class Cell:
     previous: ClusterDeploymentStatus
     observed: ObservedDeployment | None
     current: int
-    """The number of instances that it was told to have; if unknown, the number that it has."""
+    """The number of instances that it was assigned; if unknown, the number that it has."""
     state: State
     reason: str
     """Why it is in this state."""

@@ -53,7 +53,7 @@ def plan_deployment(
     *,
     frozen: bool,
 ) -> DeploymentPlan:
-    """Decide, and book what is decided. `existing` are the releases of the namespace."""
+    """Decide, and record the bookings. `existing` are the releases of the namespace."""
     rollout = plan_rollout(
         deployment,
         [_to_rollout_cluster(each) for each in cells],
@@ -63,7 +63,7 @@ def plan_deployment(
         history_limit=settings.history_limit,
     )
     placer = _Placer(deployment, list(cells), total, rollout, footprints, capacity)
-    # People's wish to have none is followed everywhere.
+    # A deployment that users set to 0 has none anywhere.
     placer.is_ending = total == 0 and not frozen
     waits = is_waiting_for_probes(deployment, placer.cells, now, settings.probe_timeout)
     return placer.wait() if waits else placer.plan()

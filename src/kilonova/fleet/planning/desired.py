@@ -1,4 +1,4 @@
-"""What each cluster is told to run."""
+"""What each cluster is to run."""
 
 from collections.abc import Mapping, Sequence
 

@@ -1,6 +1,6 @@
 """Which members are reachable, by one timer for each: `suspectSince`, in the Cluster's status.
 
-A member is heard when the number of its report has changed. Clocks of members are not compared with
+A member reports when the number of its report has changed. Clocks of members are not compared with
 ours, and time in which the manager did not read the store does not count.
 """
 
@@ -20,7 +20,7 @@ from kilonova.kube.status import with_condition
 NETWORK = "Network"
 CONFIGURATION = "Configuration"
 _MIN_FROZEN = 2
-"""One member of two that is lost says nothing about the manager."""
+"""One member of two that is lost is no sign of a problem of the manager."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,7 +44,7 @@ class ClusterInput:
     observed: Observed | None = None
     """Its last report."""
     desired: tuple[DesiredDeployment, ...] = ()
-    """What it was told to run last."""
+    """What it was assigned last."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -130,7 +130,7 @@ def _add(candidates: Sequence[Candidate], count: int, spread: Spread | None) -> 
     domains = _count_domains(candidates)
     by_domain: dict[str, list[Candidate]] = {}
     for each in candidates:
-        # Without a constraint on them, domains need not be told apart.
+        # Without a constraint on them, domains need not be distinguished.
         by_domain.setdefault("" if spread is None else each.domain, []).append(each)
     queues = {domain: _CandidateQueue(found, score) for domain, found in by_domain.items()}
     for placed in range(count):

@@ -24,7 +24,7 @@ class RolloutCluster:
 
     cluster: Cluster
     current: str
-    """The release that it was told to run; empty if none."""
+    """The release that it was assigned; empty if none."""
     last_good: str
     desired: int
     is_reachable: bool

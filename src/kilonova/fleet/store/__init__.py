@@ -1,7 +1,7 @@
-"""The store of a fleet: what its manager and its members tell each other, and who leads.
+"""The store of a fleet: what its manager and its members exchange, and who leads.
 
-- An **endpoint** says where the store is: a bucket, a directory, a namespace of an API server, or
-  three of these, of which any two suffice. It may be changed while managers and members run.
+- An **endpoint** specifies where the store is: a bucket, a directory, a namespace of an API server,
+  or three of these, of which any two suffice. It may be changed while managers and members run.
 - A **document** is what one writes for others: `kilonova.fleet.documents`. Writes are conditional.
 - The **lease** elects the leader, and each leader **claims** an epoch before it decides anything.
 - An **epoch** is one number: the **generation** of the store, which is higher for a store that

@@ -61,7 +61,7 @@ Endpoint: TypeAlias = DirectoryEndpoint | S3Endpoint | KubernetesEndpoint
 
 
 def parse_endpoints(text: str) -> tuple[Endpoint, ...]:
-    """One endpoint, or three; `StoreNotUsable` says what is wrong with the text."""
+    """One endpoint, or three; `StoreNotUsable` states what is wrong with the text."""
     parts = [part.strip() for part in text.split(",")]
     if len(parts) not in (1, REPLICAS):
         raise _refuse(text, f"it names {len(parts)} endpoints", "name one, or three")

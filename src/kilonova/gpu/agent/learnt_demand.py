@@ -1,7 +1,7 @@
 """What pods request from the node, learnt from earlier pods, and kept in a file of the agent.
 
-The file is replaced with every arrival. It says when that was: what was learnt ages while no agent
-runs, too.
+The file is replaced with every arrival. It has the time of that: what was learnt ages while no
+agent runs, too.
 """
 
 from collections.abc import Callable, Mapping, Sequence

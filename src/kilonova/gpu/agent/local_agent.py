@@ -39,7 +39,7 @@ from kilonova.kube.observability.structured_logging import get_logger
 
 _EVENT_RETRY_SECONDS = 10.0
 _RESYNC_SECONDS = 60.0
-"""How often the inventory is read where no event says that it has changed."""
+"""How often the inventory is read where no event indicates that it has changed."""
 
 _log = get_logger(__name__)
 
@@ -168,7 +168,7 @@ class LocalAgent:
         self._controller.queue.add(("", node))
 
     def _owners(self) -> Mapping[str, ReservedDevices]:
-        """Owners for whom no annotation speaks: claims, and pods of other schedulers."""
+        """Owners without an annotation: claims, and pods of other schedulers."""
         holders = self.holder_names()
         return {uid: each for uid, each in self.instances.owners().items() if uid not in holders}
 

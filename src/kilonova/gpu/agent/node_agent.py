@@ -223,7 +223,7 @@ class NodeAgent:
             capable = (each for each in self.inventory.devices if each.geometry is not None)
             self._withheld = {each.uuid: waiting for each in capable}
         current = await self._writer.write(node, self._desire_node(problems), self._context.now())
-        # Events and actions follow only after the Node says so: a crash repeats them.
+        # Events and actions follow only after the Node reports it: a crash repeats them.
         findings, self._findings = self._findings, []
         self._events.record_findings(current, findings)
         changes, self._mig_changes = self._mig_changes, []
@@ -377,7 +377,7 @@ class NodeAgent:
         return await self._calls.run(device, operation, function, _CALL_SECONDS)
 
     def _report_mig_change(self, change: StateChange) -> None:
-        """A change of MIG mode or instances: the Node says so soon."""
+        """A change of MIG mode or instances: the Node reports it soon."""
         if self._is_open:  # what was found at the start is no change
             self._mig_changes.append(change)
             self._context.enqueue(self.name)

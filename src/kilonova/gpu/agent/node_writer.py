@@ -1,4 +1,4 @@
-"""Writes what a Node should say: only what differs, and nothing of others."""
+"""Writes what a Node should report: only what differs, and nothing of others."""
 
 from datetime import datetime
 

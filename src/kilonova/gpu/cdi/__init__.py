@@ -1,6 +1,6 @@
 """How devices get into containers: the Container Device Interface.
 
-A **spec** (`spec`) is a JSON file that says what containers with a device get: device nodes,
+A **spec** (`spec`) is a JSON file that specifies what containers with a device get: device nodes,
 mounts, environment variables. The container runtime reads all specs of its folders, the kubelet
 names the devices of a container. Here a device of a spec is not one GPU, but **what one holder
 has**: all GPUs of a container, or of a request of a claim. So the environment variables that select

@@ -204,7 +204,7 @@ async def _apply(
     engine = MigEngine(opened, state_dir)
     try:
         await engine.open()
-        # Without the API the journal says who has what; processes are looked for anyway.
+        # Without the API the journal shows which holder has what; processes are looked for anyway.
         await engine.reconcile(engine.holdings)
         engine.observe(opened.read_telemetry())
         return engine.inventory, await apply_config(engine, rules, is_dry_run=dry_run)

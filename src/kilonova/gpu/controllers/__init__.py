@@ -1,8 +1,8 @@
 """Controllers of GPUWorkloads and MIGStrategies.
 
-- A **GPUWorkload** has a number of GPUs, or of MIG instances. The **split** says how many equal
-  pods they are in: one where a node has so many. The pods are a gang: `gpuworkload` creates the
-  PodGang, the pods, gated until all exist, and what they need to find each other. The scheduler
+- A **GPUWorkload** has a number of GPUs, or of MIG instances. The **split** specifies how many
+  equal pods they are in: one where a node has so many. The pods are a gang: `gpuworkload` creates
+  the PodGang, the pods, gated until all exist, and what they need to find each other. The scheduler
   chooses nodes and devices; what it chose is reported in the status.
 - An **incarnation** is all pods of a workload that run together. If one of them is lost (evicted,
   preempted, deleted, on a lost node), all are replaced by the next incarnation: the processes of a

@@ -2,7 +2,7 @@
 
 One request at a time. Before the kubelet is answered, the MIG instances exist, the CDI spec is
 written, and the checkpoint has the holding: after a crash at any point, the same request gets the
-same answer, and what nobody holds is removed by `reconcile`.
+same answer, and what has no holder is removed by `reconcile`.
 """
 
 import asyncio
@@ -109,7 +109,7 @@ class Allocator:
     ) -> Grant:
         """The devices for the container that the kubelet is admitting.
 
-        `AllocationRefused` says why there are none; the pod then fails with that message.
+        `AllocationRefused` states why there are none; the pod then fails with that message.
         """
         request = KubeletRequest(resource, len(ids), frozenset(ids))
         async with self._store.lock:

@@ -2,7 +2,7 @@
 
 `nvidia.com/gpu` has one for each GPU, with its UUID as id. A MIG profile has one for each
 instance that a GPU could have (`UUID/1g.10gb/0`), all profiles at the same time: the scheduler
-knows which can exist beside each other. Where another scheduler counts, it must be told what
+knows which can exist beside each other. Where another scheduler counts, it needs to know what
 exists: `Advertisement.EXISTING`, with the UUIDs of instances as ids.
 
 A GPU that is to be partitioned is **withheld**: those of the whole GPU and of its shares are

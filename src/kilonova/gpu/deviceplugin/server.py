@@ -32,7 +32,7 @@ from kilonova.kube.observability.structured_logging import get_logger
 _log = get_logger(__name__)
 
 _WATCH_SECONDS = 5.0
-"""After which a registered plugin that nobody watches is registered again."""
+"""After which a registered plugin that the kubelet does not watch is registered again."""
 _RECONCILE_SECONDS = 30.0
 _ALLOCATE_SECONDS = 180.0
 """MIG instances may have to be created first; the kubelet itself waits without a limit."""

@@ -2,7 +2,7 @@
 
 Amounts have the unit in their name, or are those of the annotation of the node
 (`kilonova.api.gpu.annotations`): memory of a device in MiB, bandwidth in GB/s in both directions
-together. None is unknown: a backend that cannot read something says so, and never guesses.
+together. None is unknown: a backend that cannot read something reports it, and never guesses.
 """
 
 from enum import StrEnum
@@ -136,7 +136,7 @@ class Device(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
     geometry: MigGeometry | None = None
     """The MIG profiles and placements as read from the device; None without MIG."""
     mig_resources: tuple[MigResources, ...] = ()
-    """Of each profile; empty where the device does not say."""
+    """Of each profile; empty where the device does not report it."""
     mig_enabled: bool = False
     mig_pending: bool | None = None
     """The MIG mode after the next reset, where it differs."""
@@ -269,7 +269,7 @@ class EventKind(StrEnum):
     ECC_CORRECTED = "EccCorrected"
     ECC_UNCORRECTED = "EccUncorrected"
     MIG_CHANGED = "MigChanged"
-    """MIG mode or instances were changed by someone else."""
+    """MIG mode or instances were changed by another program."""
     DEVICE_LOST = "DeviceLost"
     DEVICE_RECOVERED = "DeviceRecovered"
 
@@ -279,7 +279,7 @@ class GpuEvent(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
 
     kind: EventKind
     uuid: str
-    """Of the device; empty where the driver does not say."""
+    """Of the device; empty where the driver does not report it."""
     code: int = 0
     """Of an XID."""
     pids: tuple[int, ...] = ()

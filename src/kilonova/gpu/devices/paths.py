@@ -10,7 +10,7 @@ LINK_BANDWIDTH = {1: 40, 2: 50, 3: 50, 4: 50, 5: 100}
 
 
 def pcie_path(first: Device, second: Device) -> PathKind:
-    """The connection over PCIe, by switch and NUMA node, for a driver that does not say."""
+    """The connection over PCIe, by switch and NUMA node, for a driver that does not report it."""
     if first.pcie_switch and first.pcie_switch == second.pcie_switch:
         return PathKind.PCIE_SWITCH
     same_node = first.numa >= 0 and first.numa == second.numa

@@ -13,8 +13,8 @@ def open_backend(
     text: str, catalog: Catalog, node: str = "simulated", *, profiles: bool = True
 ) -> GpuBackend:
     """The backend of a text; only its own code is imported. `ValueError` with what is wrong. What
-    identifies simulated devices is derived from the name of the node. `profiles` says whether NVML
-    reads profiling counters."""
+    identifies simulated devices is derived from the name of the node. `profiles` indicates whether
+    NVML reads profiling counters."""
     kind, separator, argument = text.partition(":")
     build = _BUILDERS.get(kind)
     if build is None or bool(separator) != bool(argument) or (kind == "nvml") == bool(argument):

@@ -59,7 +59,7 @@ def device_capacity(device: Device) -> dict[str, str]:
 
 
 def instance_capacity(device: Device, profile: MigProfile) -> dict[str, str]:
-    """What an instance of a profile has: as the device says, else as the catalog does."""
+    """What an instance of a profile has: as the device specifies, else as the catalog does."""
     known = next((each for each in device.mig_resources if each.profile == profile.name), None)
     memory = device.memory_mib * profile.slices // MEMORY_SLICES
     if known is not None and known.memory_mib:

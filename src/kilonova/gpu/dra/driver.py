@@ -2,7 +2,7 @@
 
 The kubelet finds the registration socket in `plugins_registry`, asks it for the driver's own
 socket, and connects to that. It keeps no state of the sockets over a restart, and looks again; a
-registration socket that is made anew is a new registration. The own socket is served first, so that
+registration socket that is recreated is a new registration. The own socket is served first, so that
 the kubelet never finds a driver that does not answer.
 """
 
@@ -177,7 +177,7 @@ class _Claims(DRAPluginServicer):
 
 
 class _Registrations(RegistrationServicer):
-    """Tells the kubelet of the driver."""
+    """Registers the driver with the kubelet."""
 
     def __init__(self, driver: str, endpoint: str, on_registered: Callable[[], None]) -> None:
         self._driver = driver

@@ -4,7 +4,7 @@ A consumer takes the slices with the highest generation, and only if all of them
 changes within the devices that a slice has (health, attributes) is written to that slice; anything
 else is a new generation of all.
 
-The kubelet deletes the slices of a driver that was gone for a while; whoever deletes one, it is
+The kubelet deletes the slices of a driver that was gone for a while; whatever deletes one, it is
 made again.
 """
 

@@ -87,7 +87,7 @@ def count_pods(uses: Sequence[Use]) -> int:
 
 
 def pod_labels(uses: Sequence[Use]) -> Labels:
-    """The labels of what one pod has; empty ones where nobody, or more than one pod, has it."""
+    """The labels of what one pod has; empty ones where no pod, or more than one, has it."""
     if count_pods(uses) != 1:
         return NOBODY
     user = uses[0].user

@@ -56,7 +56,7 @@ class NodeReading(msgspec.Struct, frozen=True):
 
 class IdleNode(msgspec.Struct, frozen=True):
     """A node of which nothing is measured, since nothing has happened on it: its topology
-    annotation says what it has."""
+    annotation specifies what it has."""
 
     node: str
     topology: str

@@ -31,7 +31,7 @@ def build_exporter_server(
     """The server, bound to the port, or to one of the next where something else has it.
 
     Where DCGM's exporter runs on a node, it has the port: the metrics are then on the next one, and
-    the log says so. `OSError` if none of them is free; port 0 is any free one.
+    the log reports it. `OSError` if none of them is free; port 0 is any free one.
     """
     scraper = _Scraper(read)
     routes = {

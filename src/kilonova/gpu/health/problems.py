@@ -33,7 +33,7 @@ def find_problems(
     device: Device, reading: DeviceTelemetry | None, model: GpuModel | None = None
 ) -> tuple[Problem, ...]:
     """What is wrong, worst first. Without a reading the device could not be measured; the model
-    says how many NVLinks it should have."""
+    specifies how many NVLinks it should have."""
     found = [*_reported(device), *_links(device, model)]
     if reading is not None:
         found += [*_xid(reading), *_memory(reading), *_clocks(reading)]
@@ -56,7 +56,7 @@ _SEVERITIES = (
 
 
 def _reported(device: Device) -> Iterator[Problem]:
-    """What the backend says itself: a lost device, an incomplete NVLink fabric."""
+    """What the backend reports itself: a lost device, an incomplete NVLink fabric."""
     for reason in device.health.reasons:
         action = XidAction.NONE if device.health.is_transient else XidAction.RESTART_NODE
         yield Problem(f"reported:{reason}", reason, device.health.state, action)

@@ -1,7 +1,7 @@
 """Who holds what, for the MIG engine, which changes nothing before it knows.
 
 The pods of the API are not enough: claims, and pods that another scheduler has bound, have devices
-that only the checkpoint tells.
+that only the checkpoint has.
 """
 
 from collections.abc import Sequence

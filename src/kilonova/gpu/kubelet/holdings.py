@@ -61,7 +61,7 @@ class Holding(msgspec.Struct, frozen=True, omit_defaults=True):
     ids: tuple[str, ...] = ()
     """The kubelet's ids of the devices, for a pod."""
     sharing: str = ""
-    """How containers share the devices, as JSON, for a claim that says so."""
+    """How containers share the devices, as JSON, for a claim that requests it."""
 
     @property
     def key(self) -> tuple[str, str, str]:

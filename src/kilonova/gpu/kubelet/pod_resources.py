@@ -1,4 +1,4 @@
-"""What the kubelet itself says that its pods have: the pod resources API."""
+"""What pods have, as the kubelet itself reports it: the pod resources API."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Servers on unix sockets in folders that others empty.
 
 The kubelet removes the sockets of device plugins when it starts, and an administrator may remove
-any. A server on a socket that is gone hears nothing: `SocketServer` serves again when its socket is
+any. A server on a socket that is gone gets no calls: `SocketServer` serves again when its socket is
 missing, or is another one. Polling once in a second costs a system call; inotify would miss a
 folder that is itself replaced.
 """
@@ -29,7 +29,7 @@ FileIdentity: TypeAlias = tuple[int, int, int] | None
 
 
 def identify_file(path: Path) -> FileIdentity:
-    """Equal as long as a file was not made anew: its device, inode and time of change."""
+    """Equal as long as a file was not recreated: its device, inode and time of change."""
     try:
         status = os.stat(path)
     except OSError:

@@ -1,7 +1,7 @@
 """The devices of a node as the engine knows them, and how their instances change.
 
 The view is set by inventories and by the steps of the engine. An inventory that was read while a
-device was being changed says nothing about that device: each change counts up its **version**.
+device was being changed does not count for that device: each change counts up its **version**.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -42,7 +42,7 @@ class DeviceView:
         report: Callable[[StateChange], None],
         holder_of: Callable[[str, Slot], str],
     ) -> None:
-        """`holder_of` tells the holder of a slot of a device, empty for nobody."""
+        """`holder_of` returns the holder of a slot of a device, empty if it has none."""
         self.states = StateTracker(report)
         self._holder_of = holder_of
         self._inventory = NodeInventory()

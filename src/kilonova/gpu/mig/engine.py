@@ -9,7 +9,7 @@ plan. The engine knows the holders for certain only after `reconcile`; until the
 that it has found counts as in use, and no MIG mode is changed.
 
 **A crash at any point** leaves reservations in the journal, and instances on the devices. The next
-engine adopts the instances, whoever made them, and goes on. Two engines on a node exclude each
+engine adopts the instances, whatever made them, and goes on. Two engines on a node exclude each
 other (`EngineIsRunning`).
 
 Methods run in one event loop. Devices change at the same time, the steps of one device one after
@@ -77,9 +77,9 @@ class MigEngine:
         demand: ProfileDemand = (),
         may_reset: bool = True,
     ) -> None:
-        """`directory` keeps the journal, across reboots; `report` hears of every change of state,
-        in the event loop. `may_reset`: devices that change their MIG mode only when they are reset
-        are reset, if nothing uses them."""
+        """`directory` keeps the journal, across reboots; `report` is called with every change of
+        state, in the event loop. `may_reset`: devices that change their MIG mode only when they are
+        reset are reset, if nothing uses them."""
         self._backend = backend
         self._directory = directory
         self._calls = calls or ThreadCalls()
@@ -337,7 +337,7 @@ class MigEngine:
         new = [each for each in requests if each not in known]
         if not new:
             return
-        # In memory first: nobody else may get the slots while they are being written.
+        # In memory first: no other holder may get the slots while they are being written.
         self._table.add(holder, new)
         entries = [Reserved(holder, each.device, each.slot) for each in new]
         try:

@@ -5,7 +5,7 @@ entry is on the disk (fsync) when `append` returns. A crash may leave an incompl
 is cut off when the journal is opened. A damaged line elsewhere is skipped and counted: the devices
 and the pods of the node say the same, only less quickly.
 
-When the journal has grown it is written anew with the entries that still count, and renamed over
+When the journal has grown it is rewritten with the entries that still count, and renamed over
 the old one.
 """
 
@@ -61,7 +61,7 @@ Entry: TypeAlias = Reserved | Released | Begun | Ended
 
 
 class JournalContents(msgspec.Struct, frozen=True):
-    """What a journal says: the reservations that count, and the steps without an end."""
+    """What a journal contains: the reservations that count, and the steps without an end."""
 
     reservations: tuple[Reserved, ...] = ()
     unfinished: tuple[Begun, ...] = ()

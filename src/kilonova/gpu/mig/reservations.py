@@ -1,4 +1,4 @@
-"""Who has which slot: a slot belongs to a holder before its instance is made."""
+"""The holder of each slot: a slot belongs to a holder before its instance is made."""
 
 from collections.abc import Iterable, Mapping
 
@@ -38,7 +38,7 @@ class ReservationTable:
             self._holders[SlotRequest(each.device, each.slot)] = each.holder
 
     def holder_of(self, device: str, slot: Slot) -> str:
-        """The holder of a slot; empty if nobody has it."""
+        """The holder of a slot; empty if it has none."""
         return self._holders.get(SlotRequest(device, slot), "")
 
     def holders(self) -> frozenset[str]:
@@ -97,7 +97,7 @@ def check_requests(
     geometries: Mapping[str, MigGeometry],
     table: ReservationTable,
 ) -> tuple[Refusal, ...]:
-    """What stands against giving these slots to the holder: unknown devices and profiles, starts
+    """Why the holder cannot have these slots: unknown devices and profiles, starts
     that are not listed, and slices that another holder, or another of the requests, has."""
     refusals: list[Refusal] = []
     taken: dict[str, list[tuple[int, str, Slot]]] = {}

@@ -1,12 +1,12 @@
 """Which way of sharing a request gets: the first rung of a ladder that meets its needs. Pure.
 
 The rungs, from the best isolated: a device of its own (**exclusive**), a **MIG** instance, **MPS**,
-**time-slicing**. The choice goes down only as far as the request allows, and says why it stands
-where it does, and what was wrong with the rungs above.
+**time-slicing**. The choice goes down only as far as the request allows, and reports why it is not
+lower where it does, and what was wrong with the rungs above.
 
 Sizes are compared in memory and in multiprocessors, not in the "g" of a profile's name: on an
 H200 a `3g.71gb` has 60 of 132 SMs and a `4g.71gb` 64, and four `1g.35gb` have 104 together. The
-memory of a profile is what its name says, in GiB: a request for exactly that fits, although the
+memory of a profile is what its name states, in GiB: a request for exactly that fits, although the
 driver keeps a little of it.
 """
 

@@ -33,7 +33,7 @@ def build_labels(inventory: NodeInventory, catalog: Catalog) -> dict[str, str]:
     labels[f"{_PREFIX}mig.capable"] = "true" if is_capable else "false"
     if is_capable:
         labels[f"{_PREFIX}mig.strategy"] = "mixed"
-    # It says whether all devices of the node are shared by MPS, which pods here choose for
+    # It reports whether all devices of the node are shared by MPS, which pods here choose for
     # themselves.
     labels[f"{_PREFIX}mps.capable"] = "false"
     labels |= _version_labels("cuda.driver", inventory.driver, ("major", "minor", "rev"))

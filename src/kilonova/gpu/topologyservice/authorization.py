@@ -1,6 +1,6 @@
 """Authorization of callers: the API server of the cluster decides.
 
-A caller shows a bearer token, which a TokenReview authenticates; a SubjectAccessReview then tells
+A caller shows a bearer token, which a TokenReview authenticates; a SubjectAccessReview then decides
 whether that user may `get` the path, as for any URL of Kubernetes that is no resource. Both answers
 are remembered for a short time, by a digest of the token.
 """

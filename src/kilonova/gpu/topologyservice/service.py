@@ -11,7 +11,7 @@ from kilonova.scheduler.core.placement.placer import Placer
 
 
 class TopologyService:
-    """Answers from memory; `has_synced` tells whether the caches are complete."""
+    """Answers from memory; `has_synced` indicates whether the caches are complete."""
 
     def __init__(
         self,

@@ -11,7 +11,7 @@ from kilonova.catalog.gpu_features import NVLINK_DOMAIN
 from kilonova.scheduler.core.gpu.layout import MILLI_PER_GPU, GpuLayout
 
 DOMAIN_LABELS = (*TOPOLOGY_LEVELS, NVLINK_DOMAIN)
-"""The labels that say where a node is, broadest first."""
+"""The labels that specify where a node is, broadest first."""
 
 
 class InstanceView(msgspec.Struct, frozen=True, gc=False):

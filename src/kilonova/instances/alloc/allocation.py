@@ -18,7 +18,7 @@ from kilonova.scheduler.library.copies import Copies, CopyPod, PlacedCopy, count
 from kilonova.scheduler.library.snapshots.snapshot import ClusterSnapshot
 
 _NO_IMAGE = "image-of-the-build"
-"""Stands for the image of a build that names none: scheduling does not depend on it."""
+"""In place of the image of a build that names none: scheduling does not depend on it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ class Engine(msgspec.Struct, frozen=True, gc=False):
 
 
 class InvalidSpec(ValueError):
-    """A field of a spec that cannot be carried out: its path, the problem, and how to fix it."""
+    """A field of a spec that cannot be honoured: its path, the problem, and how to fix it."""
 
     def __init__(self, reason: str, field: str, problem: str) -> None:
         super().__init__(f"{field}: {problem}")

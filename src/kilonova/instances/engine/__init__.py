@@ -12,6 +12,6 @@ memory: for trying out instances, and for tests of everything around them.
 - Conductor and agent send each other **heartbeats**: a connection that is silent for
   `MISSED_HEARTBEATS` of them is lost.
 
-`protocol` is what they say to each other, `tokens` the computation; `agent` and `conductor` are the
+`protocol` is what they exchange, `tokens` the computation; `agent` and `conductor` are the
 two programs, `openai` the API. Joining needs no credentials: a NetworkPolicy keeps others away.
 """

@@ -1,4 +1,4 @@
-"""`python -m kilonova.instances.engine`: runs what the variables of a pod say.
+"""`python -m kilonova.instances.engine`: runs what the variables of a pod specify.
 
 It is `kilonova engine run` without the command line, which takes a quarter of the memory: an
 instance has many processes. With arguments it is `kilonova engine`.

@@ -29,7 +29,7 @@ _RETRY_SECONDS = 1
 
 
 def health_routes(describe: Callable[[], tuple[bool, dict[str, Any]]]) -> dict[str, RequestHandler]:
-    """`/health/live` and `/health/ready`; the function says whether the program is ready, and
+    """`/health/live` and `/health/ready`; the function reports whether the program is ready, and
     why not."""
 
     async def live(request: Request) -> Reply:

@@ -50,7 +50,7 @@ def run_conductor(settings: ConductorSettings) -> None:
 
 
 def run_from_environment(environment: Mapping[str, str]) -> None:
-    """Run what the variables of a pod say."""
+    """Run what the variables of a pod specify."""
     settings = read_settings(environment)
     if isinstance(settings, AgentSettings):
         run_agent(settings)

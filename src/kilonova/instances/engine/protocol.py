@@ -1,4 +1,4 @@
-"""What agents and the conductor say to each other over TCP: frames of JSON.
+"""What agents and the conductor exchange over TCP: frames of JSON.
 
 A frame is its length in four bytes, the most significant first, and a message. The agent begins
 with `Join`; the conductor answers `Joined` or `Refused`, and closes the connection after the
@@ -36,7 +36,7 @@ class Join(msgspec.Struct, frozen=True, tag="join"):
     agents: int
     index: int
     process: str
-    """A random text of the agent's process: the same one may join anew at any time."""
+    """A random text of the agent's process: the same one may join again at any time."""
 
 
 class Joined(msgspec.Struct, frozen=True, tag="joined"):
@@ -84,7 +84,7 @@ Message: TypeAlias = Join | Joined | Refused | Ping | Pong | Compute | Shard
 
 
 class ConnectionLost(Exception):
-    """The connection ended, or what arrives is no message; says why."""
+    """The connection ended, or what arrives is no message; reports why."""
 
 
 class Connection:

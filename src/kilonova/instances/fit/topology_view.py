@@ -74,7 +74,7 @@ class TopologyView:
     other_nodes: int
     """Nodes without accelerators."""
     annotations: Mapping[str, str]
-    """What plug-ins say of domains, by path."""
+    """What plug-ins report of domains, by path."""
 
 
 def view_topology(

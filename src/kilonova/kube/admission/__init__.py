@@ -1,6 +1,6 @@
 """Admission webhooks: the API server calls them before it stores an object.
 
-- An **admission request** says which user does what to which object.
+- An **admission request** specifies which user does what to which object.
 - A **handler** returns an **admission response**: `Allowed`, `Mutated` (with the wanted object; the
   JSON patch is computed from the difference) or `Denied` (`deny_invalid(…)` for invalid fields).
 - The **server** serves handlers by path over TLS. Its certificate comes from a **source**: given

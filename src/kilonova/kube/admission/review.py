@@ -15,7 +15,7 @@ KIND = "AdmissionReview"
 
 
 class InvalidReview(ValueError):
-    """The request body is not an AdmissionReview; the message says why."""
+    """The request body is not an AdmissionReview; the message states why."""
 
 
 class GroupVersionKind(msgspec.Struct, frozen=True):

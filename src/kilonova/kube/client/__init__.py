@@ -1,6 +1,6 @@
 """The typed Kubernetes client, as client-go's rest and dynamic clients.
 
 `Client` offers the verbs (get, list, watch, create, patch, apply, delete, bind, evict) over a
-`Transport`; `Resource` says which collection and to which type it is decoded.
+`Transport`; `Resource` specifies which collection and to which type it is decoded.
 `config.client_config.connect` is the entry point.
 """

@@ -90,7 +90,7 @@ class Expired(ApiStatusError):
 
 
 class Invalid(ApiStatusError):
-    """422: the object violates a rule; `causes` says which."""
+    """422: the object violates a rule; `causes` specifies which."""
 
 
 class TooManyRequests(ApiStatusError):

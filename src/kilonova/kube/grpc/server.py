@@ -121,7 +121,7 @@ class GrpcServer:
 
 
 def _check_address(address: str) -> None:
-    """Raise OSError for a port that is in use; gRPC does not say why it cannot listen."""
+    """Raise OSError for a port that is in use; gRPC does not report why it cannot listen."""
     host, _, port = address.rpartition(":")
     if address.startswith("unix:") or port == "0":
         return

@@ -4,7 +4,7 @@ A line is a message and fields: `log.info("bound", pod="team/worker-0", node="n1
 lines are formatted for a person; elsewhere each is one JSON object. Lines of libraries (uvicorn,
 aiohttp) have the same form.
 
-Secrets are redacted: values of fields whose name says that they are credentials, the data of
+Secrets are redacted: values of fields whose name indicates that they are credentials, the data of
 Secrets, and bearer tokens and private keys inside any text.
 """
 

@@ -4,8 +4,8 @@ ports of health checks and metrics.
 From the socket up:
 
 - `HttpServer` runs uvicorn on a socket: TLS with a live certificate, graceful stop, keep-alive.
-- A `BoundedConnection` limits the head of a request in time and size, and says whether the client
-  reads its response.
+- A `BoundedConnection` limits the head of a request in time and size, and reports whether the
+  client reads its response.
 - `asgi` reads a request: `read_body` within `BodyLimits`, headers, query.
 - A `ResponseWriter` sends a `Reply`, or a `StreamReply` as fast as the client reads;
   `PendingWrites` disconnects clients that do not read. `OpenStreams` ends streams when their client

@@ -32,6 +32,6 @@ class ClusterSettings:
     gpus: tuple[Gpu, ...] | None = None
     """The GPUs of that node, in the order of their index; None: those of this machine."""
     images: Path | None = None
-    """A file that says how images are run on that node, before the table that is shipped."""
+    """A file that specifies how images are run on that node, before the table that is shipped."""
     allowed_host_paths: tuple[Path, ...] = ()
     """The paths of this machine that its pods may mount as hostPath volumes."""

@@ -249,7 +249,7 @@ class NodeRegistration:
 
 
 def _is_of_fleet(node: _RegisteredObject) -> bool:
-    """Whether a fleet created the Node; earlier versions did not say so."""
+    """Whether a fleet created the Node; earlier versions did not record it."""
     annotations = node.metadata.annotations
     described = MACHINE_ANNOTATION in annotations or MACHINE_TYPE_LABEL in node.metadata.labels
     return FLEET_ANNOTATION in annotations or not described

@@ -49,10 +49,10 @@ __all__ = ["PODS", "SimulatedNodes"]
 class SimulatedNodes:
     """Simulates a fleet. `now` gives the time of day; delays use the event loop's clock.
 
-    `exclusive` says that no other process simulates nodes on this cluster: nodes of an earlier
-    fleet are then deleted, and Nodes that anyone else creates with the label of simulated nodes
-    are simulated as well. The kubelet API of each machine is registered with `kubelets`.
-    `has_agents` says that node agents run beside it: claims of agents that ran before count on.
+    `exclusive` indicates that no other process simulates nodes on this cluster: nodes of an earlier
+    fleet are then deleted, and Nodes that anyone else creates with the label of simulated nodes are
+    simulated as well. The kubelet API of each machine is registered with `kubelets`. `has_agents`
+    indicates that node agents run beside it: claims of agents that ran before count on.
     """
 
     name = "simulated nodes"

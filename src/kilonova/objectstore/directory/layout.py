@@ -55,7 +55,7 @@ class DirectoryLayout:
                     os.unlink(entry.path)
 
     def new_upload(self) -> Path:
-        """The path of a file to write content to; nobody else uses it."""
+        """The path of a file to write content to; no other writer uses it."""
         return self._uploads / secrets.token_hex(16)
 
     def describe(self, key: str) -> ObjectInfo:

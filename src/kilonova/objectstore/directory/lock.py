@@ -18,7 +18,7 @@ class LockTimeout(Exception):
 def hold_lock(path: Path, timeout: float) -> Generator[None]:
     """Hold the lock; blocks the calling thread until it is free.
 
-    Each call opens the file anew, so that threads of one process exclude each other, too.
+    Each call opens the file again, so that threads of one process exclude each other, too.
     """
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
     try:

@@ -6,6 +6,7 @@ digest.
   may be moved to another one; a digest names one content for ever.
 - Content that is not its digest is never returned.
 
-`location` says which repository; `credentials` finds the user of a registry where docker keeps it;
-`authorization` answers the registry's challenges, Basic and Bearer; `repository` pulls and pushes.
+`location` specifies which repository; `credentials` finds the user of a registry where docker keeps
+it; `authorization` answers the registry's challenges, Basic and Bearer; `repository` pulls and
+pushes.
 """

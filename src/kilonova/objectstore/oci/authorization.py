@@ -1,7 +1,7 @@
 """Answers a registry's challenges: Basic with a login, Bearer with a token of its token server.
 
-A registry that wants credentials answers 401 and says where to get a token, and for what. Tokens
-are kept until the registry rejects them.
+A registry that requires credentials answers 401 and specifies where to get a token, and for what.
+Tokens are kept until the registry rejects them.
 """
 
 import re

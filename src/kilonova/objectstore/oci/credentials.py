@@ -47,7 +47,7 @@ class _DockerConfig(msgspec.Struct, frozen=True):
 
 
 class RegistryCredentials:
-    """Finds the login of a registry. The file is read anew each time: it may be rotated."""
+    """Finds the login of a registry. The file is read again each time: it may be rotated."""
 
     def __init__(self, environment: Mapping[str, str] | None = None) -> None:
         self._environment = os.environ if environment is None else environment

@@ -149,7 +149,7 @@ class OciRepository:
     ) -> str:
         """Push an artifact of some blobs under a tag; its digest. A tag that exists is moved.
 
-        The content of a blob may be a file of any size, which is what its descriptor says."""
+        The content of a blob may be a file of any size, which is what its descriptor reports."""
         for descriptor, content in (
             (describe(EMPTY_CONTENT, EMPTY_TYPE), EMPTY_CONTENT),
             *layers,

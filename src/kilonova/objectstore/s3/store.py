@@ -155,7 +155,7 @@ def _read_info(key: str, found: S3Response) -> ObjectInfo:
 
 
 def _read_checksum(found: S3Response) -> Checksum | None:
-    """The checksum of the whole object; one of checksums of parts says nothing about it."""
+    """The checksum of the whole object; one of checksums of parts does not determine it."""
     encoded: str = found.get("ChecksumCRC32", "")
     if not encoded or found.get("ChecksumType") == "COMPOSITE" or "-" in encoded:
         return None

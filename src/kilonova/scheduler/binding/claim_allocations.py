@@ -82,7 +82,7 @@ def released_status(
 ) -> JsonObject | None:
     """The status of a claim without the pods of these UIDs; None if it has it already.
 
-    The claim is deallocated with its last consumer; `used` says that it has others, not yet
+    The claim is deallocated with its last consumer; `used` indicates that it has others, not yet
     reserved.
     """
     if claim.status.allocation is None:

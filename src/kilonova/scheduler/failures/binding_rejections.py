@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from kilonova.kube import ApiStatusError
 
 _TRANSIENT_CODES = frozenset({401, 408, 425, 429})
-"""Status codes that say nothing about the request itself: it may be sent again unchanged."""
+"""Status codes that do not concern the request itself: it may be sent again unchanged."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """Writes scheduling results: conditions of gangs and pods, and events.
 
-- A PodGang's condition `Unschedulable` says why the gang is pending; its `placementScore` rates its
-  placement. A Kubernetes PodGroup gets `PodGroupScheduled`. Nothing is written to coscheduling
+- A PodGang's condition `Unschedulable` states why the gang is pending; its `placementScore` rates
+  its placement. A Kubernetes PodGroup gets `PodGroupScheduled`. Nothing is written to coscheduling
   PodGroups: their own controller does that.
 - A pod without capacity gets `PodScheduled` False with the reason `Unschedulable`, for which
   cluster autoscalers add nodes. One that is blocked only by its queue gets `QueueLimitReached`, for

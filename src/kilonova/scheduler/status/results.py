@@ -30,7 +30,7 @@ _MAX_POD_NAMES = 5
 class SchedulingResult:
     """Whether a gang is placed, and why not.
 
-    `is_not_capacity_related` says that no additional node would help.
+    `is_not_capacity_related` indicates that no additional node would help.
     """
 
     is_placed: bool

@@ -1,7 +1,7 @@
 """What has been learned about latency and load. Pure values.
 
 A **load curve** is a straight line, fitted to the latencies near the target that were seen at
-different loads of a server. It says how many requests a server may have in flight so that the
+different loads of a server. It estimates how many requests a server may have in flight so that the
 latency stays within the target.
 """
 

@@ -1,4 +1,4 @@
-"""What the status says about scaling. Pure."""
+"""What the status reports about scaling. Pure."""
 
 from datetime import datetime
 

@@ -32,8 +32,8 @@ def build_server_pod(
 
 
 def complete_pod(group: ServerGroup, spec: JsonObject, settings: ServingSettings) -> JsonObject:
-    """The spec of a pod of a server, with what it has from us unless it says otherwise: scheduler,
-    drain, and on this machine a node that really runs it."""
+    """The spec of a pod of a server, with what it has from us unless it specifies otherwise:
+    scheduler, drain, and on this machine a node that really runs it."""
     first, *others = _list_containers(spec)
     completed: JsonObject = {
         "schedulerName": settings.scheduler_name,

@@ -1,4 +1,4 @@
-"""How gateways authenticate their calls of the control plane, and what they say in them.
+"""How gateways authenticate their calls of the control plane, and what they report in them.
 
 Written by `gateway.config`, read by `controlplane`. Every call names the service of the gateway,
 and proves it with the token of that service:

@@ -2,12 +2,12 @@
 
 Words:
 
-- a **target** sends one request and says how it ended, its **outcome** (`targets`: v2 over gRPC and
-  HTTP, the OpenAI API, any HTTP);
+- a **target** sends one request and reports how it ended, its **outcome** (`targets`: v2 over gRPC
+  and HTTP, the OpenAI API, any HTTP);
 - **closed loop**: a number of clients, each of which sends its next request when it has the answer
   to the last one. **Open loop**: requests arrive at a rate (`arrivals`) or at the times of a
   **trace**, whether the earlier ones are answered or not, as those of many users do;
-- a **profile** says how the number of clients, or the rate, changes with time (`profile`);
+- a **profile** specifies how the number of clients, or the rate, changes with time (`profile`);
 - a **sample** is a request of which the times are known (`recorder`). In an open loop its latency
   counts from when it was to be sent (`runner`), so that a slow server cannot hide by delaying the
   generator (coordinated omission);

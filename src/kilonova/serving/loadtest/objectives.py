@@ -30,7 +30,7 @@ class Objective:
 
 
 def parse_objectives(text: str) -> tuple[Objective, ...]:
-    """`ttft=200ms,latency=2s`; `ValueError` says what is wrong."""
+    """`ttft=200ms,latency=2s`; `ValueError` states what is wrong."""
     return tuple(_parse(each.strip()) for each in text.split(",")) if text else ()
 
 

@@ -20,7 +20,7 @@ class Outcome:
     """An HTTP status, the name of a gRPC status, or what went wrong before there was one."""
     is_ok: bool
     message: str = ""
-    """What the server says of a failure."""
+    """What the server reports of a failure."""
     first_token_at: float | None = None
     """When the first token of a stream arrived."""
     token_gaps: tuple[float, ...] = ()

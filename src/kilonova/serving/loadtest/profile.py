@@ -79,7 +79,7 @@ def build_constant_profile(level: float, seconds: float) -> LoadProfile:
 
 
 def parse_profile(text: str) -> LoadProfile:
-    """`10s:5,20s:30`; `1m:5-50` is a ramp. `ValueError` says what is wrong."""
+    """`10s:5,20s:30`; `1m:5-50` is a ramp. `ValueError` states what is wrong."""
     return LoadProfile(tuple(_parse_phase(each.strip()) for each in text.split(",")))
 
 

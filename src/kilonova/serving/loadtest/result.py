@@ -1,4 +1,4 @@
-"""What a run shows. Times are milliseconds unless a field says otherwise."""
+"""What a run shows. Times are milliseconds unless a field specifies otherwise."""
 
 import msgspec
 

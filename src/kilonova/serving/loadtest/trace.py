@@ -2,7 +2,7 @@
 
 A file has a header. The time of a request is in `time` (seconds) or `TIMESTAMP` (date and time, as
 in the public traces of Azure); `prompt_tokens` or `ContextTokens`, and `completion_tokens` or
-`GeneratedTokens`, say how large it is.
+`GeneratedTokens`, specify how large it is.
 """
 
 import csv

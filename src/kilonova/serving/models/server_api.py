@@ -24,7 +24,7 @@ MAX_REPLY_BYTES = 64 * 1024 * 1024
 
 @dataclass(eq=False)
 class ServerFailed(Exception):
-    """A server did not do what it was asked for, and says why; or it did not answer."""
+    """A server did not do what it was asked for, and reports why; or it did not answer."""
 
     reason: str
     is_gone: bool = False

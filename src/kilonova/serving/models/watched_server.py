@@ -1,4 +1,4 @@
-"""One server: what it has, asked at intervals, and what it is told to do, one thing at a time."""
+"""One server: what it has, polled at intervals, and its changes, one at a time."""
 
 import asyncio
 from collections.abc import Callable
@@ -132,7 +132,7 @@ class WatchedServer:
         self._is_published.clear()
 
     def note_published(self) -> None:
-        """The annotation of the pod says what the server is doing."""
+        """The annotation of the pod reports what the server is doing."""
         if self._change is not None:
             self._is_published.set()
 

@@ -2,9 +2,9 @@
 
 It speaks KServe's v2 protocol over HTTP and gRPC with Triton's extensions, and OpenAI's API. Words:
 
-- a **definition** says how a model is made: a folder of the model repository, a built-in model, or
-  a language model, with their options; a **backend** is what it becomes when it is loaded, and
-  executes tensors;
+- a **definition** specifies how a model is made: a folder of the model repository, a built-in
+  model, or a language model, with their options; a **backend** is what it becomes when it is
+  loaded, and executes tensors;
 - a **served model** has a backend, a bounded **queue**, **instances** (executions at the same time)
   and statistics; with dynamic batching, requests in the queue become one **batch**;
 - a **language model** has an **engine**: sequences share **steps** (continuous batching), each

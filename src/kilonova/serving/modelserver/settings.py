@@ -15,7 +15,7 @@ _MAX_MESSAGE = (1 << 31) - 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerSettings:
-    """What the flags of `kilonova serve-model` say. Times in seconds."""
+    """The settings from the flags of `kilonova serve-model`. Times in seconds."""
 
     host: str = "0.0.0.0"  # noqa: S104 - a server of a pod
     http_port: int = HTTP_PORT

@@ -23,7 +23,7 @@ class RepositoryUnavailable(RepositoryError):
 
 
 class FileDamaged(RepositoryError):
-    """A file is not what its checksum says: in its place, or on its way."""
+    """A file does not have its checksum: in its place, or on its way."""
 
     reason = "ChecksumMismatch"
 

@@ -1,7 +1,7 @@
 """What a directory has that was downloaded: a record at its top, and a journal of a download.
 
-Both say which content of the source a file is, so that it is not fetched again; that it still is
-that content is verified by its SHA-256.
+Both specify which content of the source a file is, so that it is not fetched again; that it still
+is that content is verified by its SHA-256.
 """
 
 import os

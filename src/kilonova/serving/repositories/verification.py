@@ -28,8 +28,8 @@ class Verified:
 async def verify_folder(folder: Path, checksum: str = "") -> Verified:
     """Verify all files of a directory; every one that is wrong is named.
 
-    `RepositoryError` if the manifest does not have the checksum (`sha256:…`), or nothing says what
-    the files are to be.
+    `RepositoryError` if the manifest does not have the checksum (`sha256:…`), or nothing specifies
+    what the files are to be.
     """
     digest, expected = await asyncio.to_thread(_read_expected, folder)
     if checksum:

@@ -2,7 +2,7 @@
 
 Words:
 
-- a **target** is a gateway or a server that is read; a **reading** is what it says of a group;
+- a **target** is a gateway or a server that is read; a **reading** is what it reports of a group;
 - an **increment** is what happened between two readings, so that restarts, and targets that come
   and go, do no harm;
 - **signals** are the figures of a service: gauges of now, rates and quantiles of the last seconds.

@@ -15,7 +15,7 @@ Address = tuple[str, int]
 
 
 class ReadFailed(Exception):
-    """A target did not answer; the text says why."""
+    """A target did not answer; the text states why."""
 
 
 class MetricsReader(Protocol):

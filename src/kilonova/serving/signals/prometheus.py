@@ -16,7 +16,7 @@ _MAX_BYTES = 16 << 20
 
 
 class QueryFailed(Exception):
-    """Prometheus did not answer, or rejected the expression; the text says why."""
+    """Prometheus did not answer, or rejected the expression; the text states why."""
 
 
 class _Data(msgspec.Struct, rename="camel"):

@@ -29,7 +29,7 @@ class PodGroupContext:
 class MappingResult:
     """The desired PodGroup, in which null means that a field must be absent.
 
-    `body` is None where no PodGroup can be built. `problem` says why, or what is left out.
+    `body` is None where no PodGroup can be built. `problem` states why, or what is left out.
     """
 
     body: JsonObject | None

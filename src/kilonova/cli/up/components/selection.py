@@ -102,7 +102,7 @@ def _with_required(names: Iterable[str], known: Mapping[str, Component]) -> set[
 def _reject_flags_of_others(
     known: Mapping[str, Component], selected: set[str], flags: ComponentFlags
 ) -> None:
-    """A flag of a component that --only or --without leaves out has no effect: say so."""
+    """A flag of a component that --only or --without leaves out has no effect: report it."""
     for name, component in known.items():
         if name in selected or not component.embedded or flags.switches.get(name) is False:
             continue

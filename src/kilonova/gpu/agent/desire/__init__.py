@@ -1,1 +1,1 @@
-"""What a Node should say of its GPUs, and what its devices should have. Pure."""
+"""What a Node should report of its GPUs, and what its devices should have. Pure."""

@@ -1,4 +1,4 @@
-"""What a Node should say of its GPUs, and the patches by which it gets to say so. Pure."""
+"""What a Node should report of its GPUs, and the patches by which it gets to report it. Pure."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime

@@ -31,7 +31,7 @@ from kilonova.gpu.mig.states import InstanceStatus
 
 
 class StockDecision(msgspec.Struct, frozen=True):
-    """What should be in stock, by the UUID of the device, and what to say of it."""
+    """What should be in stock, by the UUID of the device, and what to report of it."""
 
     stock: Mapping[str, Stock] = {}
     problems: tuple[MigProblem, ...] = ()
@@ -53,8 +53,8 @@ def decide_stock(
     failure: str = "",
     may_replace: bool = True,
 ) -> StockDecision:
-    """The stock of a node. `failure` is why the last change has failed; `may_replace` says that the
-    interval of its strategy has passed."""
+    """The stock of a node. `failure` is why the last change has failed; `may_replace` indicates
+    that the interval of its strategy has passed."""
     if node.metadata.labels.get(CONFIG_LABEL):
         return _decide_config(node, inventory, instances, configs, failure)
     stale: dict[str, str | None] = (

@@ -19,8 +19,8 @@ def build_topology(
     health: Mapping[str, HealthRecord],
     withheld: Mapping[str, str] | None = None,
 ) -> Topology:
-    """What the annotation says. What is the same in all devices is said once. `withheld` are the
-    reasons why pods get only MIG instances of devices, by UUID."""
+    """The content of the annotation. What is the same in all devices is stated once. `withheld` are
+    the reasons why pods get only MIG instances of devices, by UUID."""
     devices = inventory.devices[:MAX_DESCRIBED_DEVICES]
     reasons = withheld or {}
     gpus = tuple(

@@ -44,7 +44,7 @@ def assess_devices(
     events: Sequence[GpuEvent],
     now: datetime,
 ) -> Assessment:
-    """Take up events, and what the inventory says."""
+    """Take up events, and what the inventory reports."""
     kept = {uuid: each for uuid, each in records.items() if inventory.find(uuid) is not None}
     findings: list[HealthFinding] = []
     for event in events:
@@ -119,7 +119,7 @@ def _take_up_xid(
 
 
 def _compare(records: HealthRecords, device: Device, now: datetime) -> list[HealthFinding]:
-    """Take up what the device itself says of its health."""
+    """Take up what the device itself reports of its health."""
     record = records.get(device.uuid)
     if device.health.state is HealthState.UNHEALTHY:
         if record is not None and record.is_unhealthy:

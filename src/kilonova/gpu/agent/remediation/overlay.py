@@ -1,4 +1,4 @@
-"""The inventory as pods should see it: with what the records say of health, and with the devices
+"""The inventory as pods should see it: with what the records report of health, and with the devices
 that are to be partitioned. Pure."""
 
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from kilonova.gpu.devices.model import Device, DeviceHealth, HealthState, NodeIn
 
 
 def overlay_health(inventory: NodeInventory, records: Mapping[str, HealthRecord]) -> NodeInventory:
-    """The inventory in which devices with a record are as healthy as it says."""
+    """The inventory in which devices with a record are as healthy as it states."""
     if not records:
         return inventory
     return replace(

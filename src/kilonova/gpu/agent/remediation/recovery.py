@@ -100,7 +100,7 @@ def plan_recovery(
 def record_reset(
     record: HealthRecord, device: Device, error: GpuError | None, now: datetime
 ) -> tuple[HealthRecord, HealthFinding]:
-    """The record after a reset, and what to tell."""
+    """The record after a reset, and what to report."""
     where = f"GPU {device.index}"
     if error is None:
         after = replace(_enter(record, Phase.VERIFYING, now), resets=record.resets + 1)

@@ -43,7 +43,7 @@ def apply_lost_devices(backend: SimulatedBackend, node: Node, now: datetime) -> 
 
 def apply_xid(backend: SimulatedBackend, xid: Xid) -> None:
     """An XID occurs on a device. One that takes a device off the bus is injected as a loss by
-    whoever wants it to last; here the device comes back."""
+    a client that wants it to last; here the device comes back."""
     code, index = xid
     devices = backend.read_inventory().devices
     if index >= len(devices):

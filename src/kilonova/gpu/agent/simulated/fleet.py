@@ -171,7 +171,7 @@ class SimulatedAgents:
         await self._writer.write(node, desired, self._context.now())
 
     def _find_devices(self, node: Node) -> SimulatedDevices | None:
-        """The devices of a node, as it has published them; None if it says nothing valid."""
+        """The devices of a node, as it has published them; None if it reports nothing valid."""
         name = node.metadata.name
         if name not in self._devices:
             topology = parse_topology(node.metadata.annotations.topology)

@@ -1,9 +1,9 @@
 """The containers that have devices, as the exporter attributes them. Pure.
 
 What the device plugin and the DRA driver gave to containers is known from their holdings, to the
-container. Without them, a pod has what its annotation says: whole devices and MIG instances belong
-to the containers that request them, in the order in which the kubelet allocates; a share, which no
-container requests, to the only one there is.
+container. Without them, a pod has what its annotation reports: whole devices and MIG instances
+belong to the containers that request them, in the order in which the kubelet allocates; a share,
+which no container requests, to the only one there is.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

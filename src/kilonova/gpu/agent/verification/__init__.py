@@ -1,2 +1,2 @@
 """Whether each pod has the devices that the scheduler chose: `comparison` is pure, `evidence` finds
-out which pod a process belongs to, `verifier` tells."""
+out which pod a process belongs to, `verifier` reports it."""

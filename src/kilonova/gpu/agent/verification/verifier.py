@@ -1,4 +1,4 @@
-"""Verifies the devices of a node's pods, and tells of each mismatch once."""
+"""Verifies the devices of a node's pods, and reports each mismatch once."""
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -42,7 +42,7 @@ class PodVerifier:
         pods: Iterable[Pod],
         samples: Sequence[DeviceTelemetry],
     ) -> tuple[Mismatch, ...]:
-        """The mismatches that there are now; new ones are told by an Event of the pod."""
+        """The mismatches that there are now; new ones are reported by an Event of the pod."""
         holders = read_holders(pods)
         pids = [process.pid for sample in samples for process in sample.processes]
         pod_of: Mapping[int, str] = {}

@@ -98,7 +98,7 @@ _METRICS = Resource("metrics.k8s.io", "v1beta1", "nodes", "NodeMetrics", False, 
 
 
 class ClusterView(msgspec.Struct, frozen=True):
-    """What a cluster says of its GPUs."""
+    """What a cluster reports of its GPUs."""
 
     gpus: tuple[ClusterGpu, ...]
     slices: tuple[ClusterSlice, ...]

@@ -142,7 +142,7 @@ class _WorkloadReconciler:
     async def _report_failure(
         self, workload: GPUWorkload, plan: WorkloadPlan, error: Exception
     ) -> None:
-        """Say in the status why objects cannot be written. Conflicts pass by themselves."""
+        """Report in the status why objects cannot be written. Conflicts pass by themselves."""
         if plan.status_first or isinstance(error, Conflict):
             return
         message = error.message if isinstance(error, ApiStatusError) else str(error)

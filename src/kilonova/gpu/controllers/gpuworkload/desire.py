@@ -141,8 +141,8 @@ def _choose_split(observed: ObservedWorkload, settings: ControllerSettings) -> S
         build_pod(observed.workload, probe, 0, settings, observed.referenced_pods)
     )
     sizes = range(get_least_size(spec), amount + 1)
-    # Where no node has the bandwidth, the number of GPUs alone decides: the scheduler says why the
-    # gang waits.
+    # Where no node has the bandwidth, the number of GPUs alone decides: the scheduler reports why
+    # the gang waits.
     for each in (shape, _without_bandwidth(shape)):
         if any(observed.fits(each, size) for size in sizes):
             return choose_split(spec, lambda size, each=each: observed.fits(each, size), current)

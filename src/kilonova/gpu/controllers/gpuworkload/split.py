@@ -1,9 +1,9 @@
 """How many equal pods the GPUs of a workload are in. Pure.
 
 One pod, where a node has so many. Otherwise, with fewer processes than GPUs, a pod for each
-process, as `worldSize` says; else as few equal pods as fit. A count that has no divisor near the
-size of a node would fall apart into many small pods (11 GPUs on nodes of 8 into 11 pods): it is an
-error, unless `worldSize` says that there is a process for each GPU.
+process, as `worldSize` specifies; else as few equal pods as fit. A count that has no divisor near
+the size of a node would fall apart into many small pods (11 GPUs on nodes of 8 into 11 pods): it is
+an error, unless `worldSize` requires a process for each GPU.
 
 A bandwidth is that between the GPUs of a pod, and a single GPU has none: with such a requirement,
 several GPUs are never split into pods of one.
@@ -46,8 +46,8 @@ def choose_split(
 ) -> Split:
     """The split of a workload; raises `InvalidSpec`.
 
-    `fits` says whether a node is big enough for so many GPUs of one pod. `current` is the number of
-    pods that exist: it is kept if it still fits.
+    `fits` indicates whether a node is big enough for so many GPUs of one pod. `current` is the
+    number of pods that exist: it is kept if it still fits.
     """
     count, world_size = spec.gpu_requirements.amount, _get_world_size(spec)
     least = get_least_size(spec)

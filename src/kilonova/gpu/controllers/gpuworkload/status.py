@@ -31,7 +31,7 @@ FINAL_PHASES: tuple[Phase, ...] = ("Succeeded", "Failed")
 _GANG_CONDITIONS = ("Initialized", SCHEDULED, "Ready")
 """Those that the scheduler does not write."""
 _UNSCHEDULABLE = "Unschedulable"
-"""The condition of a gang by which the scheduler says why it is pending."""
+"""The condition of a gang by which the scheduler reports why it is pending."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +105,7 @@ def build_status(
     now: datetime,
     waiting: Condition | None = None,
 ) -> GPUWorkloadStatus:
-    """The status of a workload that has not ended. `waiting` says why pods are not created."""
+    """The status of a workload that has not ended. `waiting` states why pods are not created."""
     workload, split = observed.workload, progress.split
     old, preference = workload.status, workload.spec.gpu_requirements.preference
     placement = read_placement(progress.pods, preference, observed.read_devices)

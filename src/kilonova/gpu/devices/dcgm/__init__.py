@@ -3,7 +3,7 @@ reader would disturb it.
 
 `DcgmExporter` (`exporter`) scrapes it over HTTP; `samples` reads the exposition format, and
 `conversion` makes telemetry of samples. `DcgmTelemetry` (`telemetry`) is what a node agent uses: it
-adds from the node's backend what DCGM does not say.
+adds from the node's backend what DCGM does not report.
 """
 
 from kilonova.gpu.devices.dcgm.exporter import DcgmExporter

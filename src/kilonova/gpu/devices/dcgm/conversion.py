@@ -18,7 +18,7 @@ from kilonova.gpu.devices.throttle_reasons import list_throttle_reasons
 
 FindInstance = Callable[[str, int], str]
 """The UUID of a MIG instance by that of its device and the id of its GPU instance; empty if it is
-not known: the exporter does not say."""
+not known: the exporter does not report it."""
 
 _MEBIBYTE = 1 << 20
 _BLANK = 2**31 - 16

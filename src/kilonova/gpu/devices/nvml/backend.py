@@ -36,7 +36,7 @@ _NOT_ANSWERING = frozenset(
 
 class NvmlBackend:
     """The GPUs of this machine. `library` is the module `pynvml`, which is loaded when needed;
-    `profiles` says whether profiling counters are read."""
+    `profiles` indicates whether profiling counters are read."""
 
     name = "nvml"
 

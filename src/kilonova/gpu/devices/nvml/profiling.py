@@ -28,7 +28,7 @@ _MIN_SECONDS = 0.1
 
 
 class Counters(msgspec.Struct, frozen=True):
-    """What the counters say; None is unknown. Amounts are bytes per second."""
+    """What the counters report; None is unknown. Amounts are bytes per second."""
 
     activity: Activity = Activity()
     pcie_sent: int | None = None

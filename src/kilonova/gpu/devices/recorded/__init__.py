@@ -1,4 +1,4 @@
-"""Recorded readings of GPUs: what a machine had, when it is not at hand.
+"""Recorded readings of GPUs: what a machine had, when it is not available.
 
 `read_recording` (`recording`) reads a file of one of two forms: what `gpu discover -o json`
 prints, or the raw readings of NVML functions of one device (`raw_readings`). `RecordedBackend`

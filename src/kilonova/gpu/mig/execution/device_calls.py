@@ -1,7 +1,7 @@
 """Calls of a blocking backend, from an event loop: one at a time for each device, with a limit.
 
 A driver that hangs cannot be interrupted. Its call goes on in its thread after the limit, and until
-it returns no other call reaches that device: each fails with TIMEOUT, and says what still runs.
+it returns no other call reaches that device: each fails with TIMEOUT, and names what still runs.
 """
 
 import asyncio
@@ -63,7 +63,7 @@ class ThreadCalls:
             try:
                 loop.call_soon_threadsafe(finish, value, error)
             except RuntimeError:
-                return  # the loop is closed: nobody waits
+                return  # the loop is closed: nothing waits
 
         threading.Thread(target=call, name=f"mig-{operation}", daemon=True).start()
         try:
@@ -79,7 +79,7 @@ class ThreadCalls:
                 detail=f"no answer within {timeout:g} s",
             ) from None
         except asyncio.CancelledError:
-            result.cancel()  # nobody waits for what the call still brings
+            result.cancel()  # nothing waits for the result any more
             raise
 
 

@@ -99,7 +99,7 @@ class PlanRunner:
         try:
             await self._refresh()
         except GpuError:
-            return  # the failure of the step says more; the next inventory shows the rest
+            return  # the failure of the step has more; the next inventory shows the rest
 
 
 def disturbs(step: Step) -> bool:

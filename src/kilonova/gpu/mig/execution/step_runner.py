@@ -2,7 +2,7 @@
 
 Each step is recorded, done and recorded again, in one call of a thread. A failure that passes by
 itself is tried again after a while; a step whose outcome is unknown is looked up on the device
-first. The first step that fails for good ends the plan: the rest is planned anew from what the
+first. The first step that fails for good ends the plan: the rest is planned again from what the
 device has then.
 """
 

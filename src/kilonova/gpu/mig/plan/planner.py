@@ -1,6 +1,6 @@
 """How a device gets from the instances that it has to those that it should have. Pure.
 
-A **target** says what a device should have: **pinned** instances, each in its slot because the
+A **target** specifies what a device should have: **pinned** instances, each in its slot because the
 scheduler has assigned it to a pod, and **stock**, further instances of a profile in any slot. An
 instance that is **protected** (held by a pod, or with processes on it) stays as it is, whatever the
 target says. What is there and wanted is kept; unused instances are destroyed only where something
@@ -93,9 +93,9 @@ def plan_device(
 ) -> DevicePlan:
     """Plan the steps to a target.
 
-    `protected` are UUIDs of instances that must stay; `is_in_use` says that pods or processes use
-    the device as a whole. Between equal plans the one with the higher remaining value for `demand`
-    is chosen.
+    `protected` are UUIDs of instances that must stay; `is_in_use` indicates that pods or processes
+    use the device as a whole. Between equal plans the one with the higher remaining value for
+    `demand` is chosen.
     """
     if device.health.state is HealthState.UNHEALTHY:
         why = device.health.reasons[0] if device.health.reasons else "no reason given"

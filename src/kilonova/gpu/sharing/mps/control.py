@@ -1,4 +1,4 @@
-"""`nvidia-cuda-mps-control`: the program that starts MPS control daemons and speaks to them.
+"""`nvidia-cuda-mps-control`: the program that starts MPS control daemons and sends them commands.
 
 A daemon belongs to a pipe directory; the program finds it there. Commands go to its standard input,
 and answers come from its standard output (interface version 2). Methods block: call them in a

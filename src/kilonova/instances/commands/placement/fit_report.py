@@ -39,7 +39,7 @@ class FitRequest:
 
 @dataclass(frozen=True, slots=True)
 class FitReport:
-    """The view of a cluster, and what there is to say of a build."""
+    """The view of a cluster, and what there is to report of a build."""
 
     view: TopologyView
     allocation: Allocation | None

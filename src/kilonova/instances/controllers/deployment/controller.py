@@ -144,7 +144,7 @@ class _DeploymentReconciler:
     async def _report_failure(
         self, deployment: InferenceEngineDeployment, error: ApiStatusError
     ) -> None:
-        """Say in the status why objects cannot be written. Conflicts pass by themselves."""
+        """Report in the status why objects cannot be written. Conflicts pass by themselves."""
         if isinstance(error, Conflict):
             return
         if is_condition_true(deployment.status.conditions, FAILURE):

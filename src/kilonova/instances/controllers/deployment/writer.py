@@ -24,7 +24,7 @@ from kilonova.kube.status import StatusWriter
 
 
 class DeploymentWriter:
-    """Carries out plans."""
+    """Executes plans."""
 
     def __init__(self, context: ControllerContext) -> None:
         caches = context.caches

@@ -6,7 +6,7 @@
 - A **member** is an agent or the conductor; it has one pod, or two while it is migrated.
 
 `observed` has what exists, `health` judges each member, a repair policy decides the next step,
-`evolution` carries it over into the record, and `desire` says what to write, as a `plan`;
+`evolution` applies it to the record, and `desire` specifies what to write, as a `plan`;
 `progress`, `status` and `gang_status` report. All of that is pure. `advisors` asks plug-ins and the
 source of builds, `writer` writes what differs, and `controller` reads the caches.
 """

@@ -1,4 +1,4 @@
-"""What plug-ins and builds say of an instance.
+"""What plug-ins and builds report of an instance.
 
 One that fails concerns only the instance that names it: it is raised as `Rejected`, or recorded as
 an event where there is a substitute.

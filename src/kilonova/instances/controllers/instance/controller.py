@@ -167,7 +167,7 @@ class _InstanceReconciler:
     async def _report_failure(
         self, instance: InferenceEngineInstance, plan: InstancePlan, error: Exception
     ) -> None:
-        """Say in the status why objects cannot be written. Conflicts pass by themselves."""
+        """Report in the status why objects cannot be written. Conflicts pass by themselves."""
         if isinstance(error, Conflict):
             return
         message = error.message if isinstance(error, ApiStatusError) else str(error)

@@ -42,7 +42,8 @@ class InstanceEventHandlers:
 
 
 def _relevant_facts(node: Node) -> object:
-    """What says where a node is, and whether pods can run on it; heartbeats do not change it."""
+    """What specifies where a node is, and whether pods can run on it; heartbeats do not change
+    it."""
     ready = find_condition(node.status.conditions, "Ready")
     return (
         node.metadata.labels,

@@ -15,7 +15,7 @@ from kilonova.kube.status import find_condition
 from kilonova.scheduler.library.topology_levels import DomainPath, common_domain, format_domain
 
 UNSCHEDULABLE = "Unschedulable"
-"""The condition of a gang by which the scheduler says why it is pending."""
+"""The condition of a gang by which the scheduler reports why it is pending."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class Progress:
 
     @property
     def unschedulable(self) -> Condition | None:
-        """What the scheduler says of pending members; None if it has not said anything."""
+        """What the scheduler reports of pending members; None if it has not reported anything."""
         found = find_condition(self.allocation.gang.status.conditions, UNSCHEDULABLE)
         return found if found is not None and found.status == "True" else None
 

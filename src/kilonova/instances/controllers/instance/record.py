@@ -18,7 +18,8 @@ class AllocationRecord(msgspec.Struct, frozen=True, gc=False, rename="camel", om
     constraints: AllocationConstraints = AllocationConstraints()
     """Those of the allocation strategy."""
     build: Build | None = None
-    """What the instance's build says, so that it can be repaired while that cannot be loaded."""
+    """What the instance's build specifies, so that it can be repaired while that cannot be
+    loaded."""
     agents: int = 0
     """The number of agents."""
     generation: int = 0

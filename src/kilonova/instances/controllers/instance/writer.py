@@ -23,7 +23,7 @@ _NOUN = "instance"
 
 
 class InstanceWriter:
-    """Carries out plans, except for the status."""
+    """Executes plans, except for the status."""
 
     def __init__(self, context: ControllerContext) -> None:
         caches, client = context.caches, context.client

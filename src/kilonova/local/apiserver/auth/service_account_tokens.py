@@ -35,7 +35,7 @@ a node), name, uid."""
 
 
 class InvalidToken(Exception):
-    """The token is rejected; the message says why, and may be shown in a TokenReview."""
+    """The token is rejected; the message states why, and may be shown in a TokenReview."""
 
 
 @dataclass(frozen=True, slots=True)

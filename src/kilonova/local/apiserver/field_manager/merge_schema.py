@@ -1,8 +1,8 @@
 """Merge schemas: the parts of a schema that determine how values are owned and merged.
 
 A value is a scalar, a map (objects with named fields and free-form maps alike) or a list; a merge
-schema says which of the three are allowed. Maps are granular or atomic; lists are atomic, sets of
-scalars, or keyed like maps (*associative*). A value without a schema is *deduced*: maps are
+schema specifies which of the three are allowed. Maps are granular or atomic; lists are atomic, sets
+of scalars, or keyed like maps (*associative*). A value without a schema is *deduced*: maps are
 granular, lists atomic.
 
 Merge schemas are compiled from a schema on first access, once, and cached with it.

@@ -1,7 +1,7 @@
 """Normalization: the form of an object after decoding into Kubernetes' Go structs and encoding.
 
 Empty values with omitempty are dropped, zero values without it are added, quantities and times
-become canonical. A generated table says which fields are which; normalizers are compiled per
+become canonical. A generated table specifies which fields are which; normalizers are compiled per
 definition when a kind is first used, and are pure and reentrant.
 """
 

@@ -1,8 +1,8 @@
 """The statuses of PodDisruptionBudgets.
 
-A **disruption** is a voluntary deletion of a pod. A budget says how many pods must stay **healthy**
-(ready, and not being deleted); the eviction endpoint consumes the allowed disruptions of its
-status, and lists the evicted pods as **disrupted** until their deletion is observed.
+A **disruption** is a voluntary deletion of a pod. A budget specifies how many pods must stay
+**healthy** (ready, and not being deleted); the eviction endpoint consumes the allowed disruptions
+of its status, and lists the evicted pods as **disrupted** until their deletion is observed.
 """
 
 from collections.abc import Iterable

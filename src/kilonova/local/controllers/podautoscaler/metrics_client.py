@@ -65,7 +65,7 @@ class _ApiGroup(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class MetricsReader:
-    """Reads metrics through the API. `MetricError` says what is missing."""
+    """Reads metrics through the API. `MetricError` states what is missing."""
 
     def __init__(self, client: Client) -> None:
         self._client = client

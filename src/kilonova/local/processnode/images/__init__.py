@@ -1,6 +1,6 @@
 """The image table: how images of containers are run on this machine, which pulls none.
 
-An **entry** says of an image what its OCI configuration would say, for the programs of this
+An **entry** specifies for an image what its OCI configuration would, for the programs of this
 machine: `entrypoint`, `cmd`, `env` and `workingDir`. Kubernetes' rules apply: `command` of a
 container replaces the entrypoint, `args` replace cmd. `programs` rename what is called otherwise
 here, and `path` names folders in which programs are looked for first.

@@ -19,7 +19,7 @@ def is_known_machine_type(name: str) -> bool:
 def apply_machine_types(source: Any) -> Any:
     """The content of a fleet file, with what follows from the machine types of its groups.
 
-    What a group says itself takes precedence. Content of the wrong shape is returned as it is.
+    What a group specifies itself takes precedence. Content of the wrong shape is returned as it is.
     """
     if not isinstance(source, dict):
         return source

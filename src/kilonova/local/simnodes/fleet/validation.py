@@ -1,4 +1,5 @@
-"""What a fleet file may say: every problem names the field, the value found, and a valid value."""
+"""What a fleet file may contain: every problem names the field, the value found, and a valid
+value."""
 
 from collections.abc import Iterator
 

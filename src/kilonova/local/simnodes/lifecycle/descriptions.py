@@ -2,8 +2,8 @@
 
 `{"boot": "30s-60s", "gpu": {"model": "NVIDIA-L4", "count": 2}}` in the annotation
 `sim.kilonova.dev/machine` has the fields of a group of a fleet file, except those that the Node
-itself has: names, counts, topology, labels, taints. Where the annotation does not say so, CPU,
-memory and GPUs are those of the machine type in the label `node.kubernetes.io/instance-type`.
+itself has: names, counts, topology, labels, taints. Where the annotation does not specify them,
+CPU, memory and GPUs are those of the machine type in the label `node.kubernetes.io/instance-type`.
 """
 
 from functools import lru_cache
@@ -37,7 +37,7 @@ def format_description(group: NodeGroup) -> str:
 
 
 def is_described(node: SimulatedNode) -> bool:
-    """Whether the Node says what machine it is."""
+    """Whether the Node specifies what machine it is."""
     metadata = node.metadata
     return MACHINE_ANNOTATION in metadata.annotations or bool(metadata.labels.machine)
 

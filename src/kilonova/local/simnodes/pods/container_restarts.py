@@ -45,7 +45,7 @@ class ContainerRestarts:
     async def exit_containers(
         self, machine: SimulatedMachine, pod: Pod, code: int, message: str
     ) -> None:
-        """The containers end; they are restarted if the pod's restart policy says so."""
+        """The containers end; they are restarted if the pod's restart policy requires it."""
         now, policy = self._context.now(), pod.spec.restart_policy
         devices = self._pod_devices(machine, pod)
         if policy != "Always" and not (policy == "OnFailure" and code):

@@ -1,4 +1,4 @@
-"""What pods of simulated nodes request, and what their status says. Pure."""
+"""What pods of simulated nodes request, and what their status reports. Pure."""
 
 from kilonova.api.gpu.annotations import (
     DEVICES,
@@ -60,7 +60,7 @@ def is_waiting_for_startup(pod: Pod) -> bool:
 
 
 def is_initializing(pod: Pod) -> bool:
-    """Whether its status says that not all init containers have completed."""
+    """Whether its status indicates that not all init containers have completed."""
     found = pod.condition("Initialized")
     return pod.status.phase == "Pending" and found is not None and found.status == "False"
 

@@ -1,7 +1,7 @@
 """Pods as members of gangs: requests and constraints.
 
 GPUs are requested by `nvidia.com/gpu` and `nvidia.com/mig-PROFILE`, or as a share by annotations. A
-pod with an invalid annotation is not scheduled; its condition says why.
+pod with an invalid annotation is not scheduled; its condition reports why.
 """
 
 from collections.abc import Iterator, Mapping

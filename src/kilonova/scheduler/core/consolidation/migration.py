@@ -87,7 +87,7 @@ class RestartCosts:
     stateless_pods: Collection[str] = frozenset()
     """Pods that lose no work, only the time that a restart takes."""
     gpus: Mapping[str, float] = field(default_factory=dict[str, float])
-    """GPUs of pods with MIG instances, which requests do not say."""
+    """GPUs of pods with MIG instances, which requests do not show."""
 
 
 class MigrationCandidates:

@@ -71,7 +71,7 @@ class ClaimLedger:
     # Devices and claims
 
     def set_selector_matcher(self, matcher: SelectorMatcher) -> None:
-        """Sets the function that tells whether a device matches a selector."""
+        """Sets the function that reports whether a device matches a selector."""
         self._inventory.selector_matcher = matcher
 
     def put_pool(self, id: PoolId, pool: DevicePool | None) -> Iterable[int]:

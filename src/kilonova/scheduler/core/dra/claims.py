@@ -3,8 +3,8 @@
 A **device** has attributes, capacity and taints, and may consume **counters** that it shares with
 other devices: a whole GPU and its slices consume the same ones. A **claim** has requests; each
 request lists **options** (firstAvailable), of which the first feasible one is taken. The
-**allocation** of a claim also says where the devices can be used. Amounts are in billionths of a
-unit.
+**allocation** of a claim also specifies where the devices can be used. Amounts are in billionths of
+a unit.
 """
 
 from collections.abc import Mapping

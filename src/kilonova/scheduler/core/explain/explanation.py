@@ -26,7 +26,7 @@ _MIN_STEP_SECONDS, _MIN_STEPS = 60, 4
 """The expected start in messages is rounded to at least this many seconds, and to at most this
 fraction of the wait."""
 _KINDS_BEFORE_NODES = ("InvalidQueue", "QueueLimitReached", "ReservedForBackfill", "RetryPending")
-"""Constraints checked before nodes: the diagnosis says nothing about them."""
+"""Constraints checked before nodes: the diagnosis has no information about them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class Explainer:
         pending: Sequence[Gang] = (),
     ) -> Explanation:
         """Why a gang is unschedulable; `reservation` is that of the same plan. With all gangs that
-        are `pending`, changes say whether others would take the capacity first: that costs a
+        are `pending`, changes report whether others would take the capacity first: that costs a
         scheduling cycle for each."""
         trial = self._trial
         trial.begin(gang)

@@ -3,6 +3,6 @@
 `selection.select_devices` selects the GPU indices of a pod on one node;
 `assignment.make_placements` applies it to the pods of a gang. A **layout** (`layout`) describes the
 GPUs of a node; a **device set** (`device_sets`) is a bit mask of GPUs, for all of which scores are
-precomputed. `mig` selects where MIG instances are placed on a device; `rebalancing` says which of
-them should be elsewhere.
+precomputed. `mig` selects where MIG instances are placed on a device; `rebalancing` selects which
+of them should be elsewhere.
 """

@@ -2,7 +2,7 @@
 
 Nodes in equal states, in the same domains and feasible for the same pods are one class: they are
 interchangeable. The model covers resources, whole devices and fractions of devices; `can_model`
-tells whether a shape needs more.
+reports whether a shape needs more.
 """
 
 from collections.abc import Iterator

@@ -1,1 +1,1 @@
-"""The modes: each says how many servers it wants, from its own figures. Pure."""
+"""The modes: each specifies how many servers it wants, from its own figures. Pure."""

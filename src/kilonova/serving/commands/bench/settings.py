@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadFlags:
-    """The flags that say what load there is; None and empty texts were not given."""
+    """The flags that specify what load there is; None and empty texts were not given."""
 
     concurrency: int | None = None
     rate: float | None = None

@@ -151,7 +151,7 @@ class _ServiceReconciler:
         return StaticConfig(found.data[key])
 
     async def _report(self, service: InferenceService, problem: Problem) -> Result:
-        """Say in the status why nothing can be written."""
+        """Report in the status why nothing can be written."""
         observed = ObservedService(service, self._context.get_control_plane(), "")
         await self._write_status(observed, [problem])
         return Result(_RECHECK_SECONDS)
@@ -184,7 +184,8 @@ class _ServiceReconciler:
 
 
 def _is_urgent(old: InferenceServiceStatus, new: InferenceServiceStatus) -> bool:
-    """Whether a change of status must not wait: a phase, an address, or what a condition says."""
+    """Whether a change of status must not wait: a phase, an address, or what a condition
+    reports."""
 
     def get_facts(status: InferenceServiceStatus) -> object:
         conditions = tuple((each.type, each.status, each.reason) for each in status.conditions)

@@ -50,7 +50,7 @@ def _count_servers(pods: Iterable[Pod]) -> int:
 
 
 def _explain(pods: Iterable[Pod]) -> str:
-    """What a group waits for: the most telling of what its pods say."""
+    """What a group waits for: the most telling of what its pods report."""
     waiting = [
         each for each in pods if each.metadata.deletion_timestamp is None and not each.is_ready
     ]

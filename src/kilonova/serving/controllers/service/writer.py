@@ -56,7 +56,7 @@ class _Kind:
 
 
 class ServiceWriter:
-    """Carries out plans, except for the status."""
+    """Executes plans, except for the status."""
 
     def __init__(self, context: ServingContext) -> None:
         caches = context.caches

@@ -30,7 +30,7 @@ class Connection:
     stream: GatewayStream = field(default_factory=GatewayStream)
     wake: asyncio.Event = field(default_factory=asyncio.Event)
     rejections: dict[ResourceType, str] = field(default_factory=dict[ResourceType, str])
-    """What the gateway says about the types of which it rejected the last response."""
+    """What the gateway reports about the types of which it rejected the last response."""
     changed_at: float | None = None
     """When the first change happened that the gateway has not acknowledged."""
     is_sending: bool = False

@@ -85,7 +85,7 @@ class GatewayStream:
         sub = self._subscriptions.get(request.type)
         names = _select_names(request)
         if sub is None:
-            # A gateway that connects again says which version it has. Of endpoints, routes and
+            # A gateway that connects again reports which version it has. Of endpoints, routes and
             # secrets it is sent all the same: of which resources the version is, is not known.
             self._subscriptions[request.type] = _Subscription(
                 names,

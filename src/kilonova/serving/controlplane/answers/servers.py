@@ -32,7 +32,7 @@ _NEGATIVE = (
     grpc.StatusCode.INVALID_ARGUMENT,
     grpc.StatusCode.UNIMPLEMENTED,
 )
-"""Statuses by which a server says that it has no answer: the server itself is well."""
+"""Statuses by which a server indicates that it has no answer: the server itself is well."""
 
 A = TypeVar("A", bound=Message)
 

@@ -25,7 +25,7 @@ _CODES = (
 _FAILURES = frozenset(
     {"", "UNKNOWN", "DEADLINE_EXCEEDED", "UNIMPLEMENTED", "INTERNAL", "UNAVAILABLE", "DATA_LOSS"}
 )
-"""Those that say that a server or the gateway failed; empty if there was no answer at all."""
+"""Those that indicate that a server or the gateway failed; empty if there was no answer at all."""
 _MODEL = re.compile(r"/v2/models/([^/]+)")
 
 

@@ -7,7 +7,7 @@ _DEFAULT_PORTS = {"http": 80, "https": 443, "grpc": 8001, "grpcs": 443}
 
 
 class AddressError(ValueError):
-    """An address that cannot be used; the message says what to write."""
+    """An address that cannot be used; the message states what to write."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ class _ErrorDetails(msgspec.Struct, frozen=True):
 
 
 class _Error(msgspec.Struct, frozen=True):
-    """How servers say what is wrong: Triton, OpenAI's API, frameworks."""
+    """How servers report what is wrong: Triton, OpenAI's API, frameworks."""
 
     error: str | _ErrorDetails = ""
     message: str = ""
@@ -35,7 +35,7 @@ class HttpTarget:
         description: TargetDescription,
         check: Callable[[bytes], str] = lambda _: "",
     ) -> None:
-        """`check` says what is wrong with the body of a successful answer, if anything is."""
+        """`check` states what is wrong with the body of a successful answer, if anything is."""
         self._connections = connections
         self._requests = cycle(requests)
         self._description = description
@@ -67,7 +67,7 @@ def build_failure(failure: RequestFailed) -> Outcome:
 
 
 def read_message(answer: HttpAnswer) -> str:
-    """What an answer says of its error: `error` or `message` of JSON, else its first words."""
+    """What an answer reports of its error: `error` or `message` of JSON, else its first words."""
     try:
         found = msgspec.json.decode(answer.body, type=_Error)
     except (msgspec.DecodeError, UnicodeDecodeError):

@@ -123,7 +123,7 @@ def parse_request(source: object, where: str) -> tuple[Tensor, ...]:
 
 
 def parse_shapes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
-    """`NAME:1,3,224,224`, for each input; `ValueError` says what is wrong."""
+    """`NAME:1,3,224,224`, for each input; `ValueError` states what is wrong."""
     shapes: dict[str, tuple[int, ...]] = {}
     for text in texts:
         name, separator, sizes = text.rpartition(":")

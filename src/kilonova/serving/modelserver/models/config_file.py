@@ -36,7 +36,7 @@ class ModelFileConfig:
 
 def read_config(folder: Path) -> ModelFileConfig | None:
     """The configuration in the folder of a model; None if there is none. `ModelLoadFailed` if it
-    is invalid, or says what cannot be honoured."""
+    is invalid, or has settings that cannot be honoured."""
     try:
         text = (folder / CONFIG_FILE).read_text()
     except FileNotFoundError:

@@ -89,7 +89,8 @@ class OnnxBackend:
 
 
 def load_onnx(name: str, version: str, folder: Path) -> Backend:
-    """Load a version of a model; it takes long. `ModelLoadFailed` says why it cannot be loaded."""
+    """Load a version of a model; it takes long. `ModelLoadFailed` states why it cannot be
+    loaded."""
     config = read_config(folder) or ModelFileConfig(QueueSettings(), (), ())
     path = folder / version / config.model_file
     if not path.is_file():

@@ -26,7 +26,7 @@ _CONTENTS = {
 
 
 def read_request(message: pb.ModelInferRequest) -> InferRequest:
-    """A request; `InvalidTensor` says what is wrong with it."""
+    """A request; `InvalidTensor` states what is wrong with it."""
     raw = message.raw_input_contents
     if raw and len(raw) != len(message.inputs):
         raise InvalidTensor(

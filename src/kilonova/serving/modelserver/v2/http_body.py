@@ -56,7 +56,7 @@ _encoder = msgspec.json.Encoder()
 def parse_request(
     model: str, version: str, body: bytes, header_length: str | None
 ) -> tuple[InferRequest, BinaryOutputs]:
-    """A request; `InvalidTensor` says what is wrong with it."""
+    """A request; `InvalidTensor` states what is wrong with it."""
     rest = memoryview(body)
     if header_length is not None:
         size = _read_size("the header Inference-Header-Content-Length", header_length, len(body))

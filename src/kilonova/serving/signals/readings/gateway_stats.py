@@ -1,4 +1,4 @@
-"""What a gateway says: Envoy's statistics, in Prometheus' text format. Pure."""
+"""What a gateway reports: Envoy's statistics, in Prometheus' text format. Pure."""
 
 from collections import defaultdict
 from urllib.parse import quote

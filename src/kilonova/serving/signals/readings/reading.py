@@ -1,4 +1,4 @@
-"""What one gateway or server says of a group of servers at one time. Pure values."""
+"""What one gateway or server reports of a group of servers at one time. Pure values."""
 
 from __future__ import annotations
 

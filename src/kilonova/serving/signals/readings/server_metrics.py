@@ -1,4 +1,4 @@
-"""What a server says: metrics of Triton, of vLLM, and of servers with their names. Pure."""
+"""What a server reports: metrics of Triton, of vLLM, and of servers with their names. Pure."""
 
 from collections import defaultdict
 from dataclasses import dataclass

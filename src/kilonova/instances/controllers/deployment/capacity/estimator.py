@@ -1,8 +1,8 @@
 """Estimates the capacity for deployments: how many more instances the cluster has a place for.
 
-Whenever the cluster has changed, the answer for each deployment is computed anew, at most every few
-seconds, and less often where it takes long. On a large cluster that runs in a thread: snapshots are
-values. Whether an updated instance would fit in the place of outdated ones is asked just before
+Whenever the cluster has changed, the answer for each deployment is computed again, at most every
+few seconds, and less often where it takes long. On a large cluster that runs in a thread: snapshots
+are values. Whether an updated instance would fit in the place of outdated ones is asked just before
 these are deleted.
 """
 

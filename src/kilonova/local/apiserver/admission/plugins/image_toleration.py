@@ -14,7 +14,7 @@ class ImageToleration:
     """Adds the toleration to new pods, by the rules of `image_taint`.
 
     `nodes` are the stored Nodes; `node` is the name of the process node, if there is one; `explain`
-    says why a pod cannot run on this machine, and nothing if it can.
+    reports why a pod cannot run on this machine, and nothing if it can.
     """
 
     def __init__(

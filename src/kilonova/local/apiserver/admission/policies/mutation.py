@@ -20,7 +20,7 @@ _TEST_FAILED = ": test failed"
 
 
 class MutationError(Exception):
-    """A mutation that cannot be applied; the message says why."""
+    """A mutation that cannot be applied; the message states why."""
 
 
 def apply_mutation(

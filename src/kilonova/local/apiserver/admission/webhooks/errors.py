@@ -29,7 +29,7 @@ class _Status(msgspec.Struct):
 
 
 class WebhookCallError(Exception):
-    """A webhook returned no usable response; the message says why."""
+    """A webhook returned no usable response; the message states why."""
 
 
 def webhook_internal_error(text: str) -> ApiError:

@@ -115,7 +115,7 @@ def converter(schema: Schema, root: bool, cache: ConverterCache) -> ValueConvert
     """A function that converts a JSON value for rules; None if no conversion is needed.
 
     Integers become doubles where the schema says `number`, strings become bytes where the format
-    says so, names are escaped, and fields that rules cannot access are dropped. `cache` has the
+    reports it, names are escaped, and fields that rules cannot access are dropped. `cache` has the
     converters of schemas that are compiled already.
     """
     key = (schema, root)

@@ -77,7 +77,7 @@ class NodeDecision:
 class NodeEligibility:
     """Evaluates nodes for one template, which is parsed once.
 
-    `can_run` says whether this machine has the programs that the containers of a pod execute.
+    `can_run` indicates whether this machine has the programs that the containers of a pod execute.
     """
 
     def __init__(self, template: JsonObject, can_run: Callable[[JsonObject], bool]) -> None:

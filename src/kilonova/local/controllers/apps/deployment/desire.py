@@ -86,7 +86,7 @@ def desire(
 ) -> DeploymentPlan:
     """The next step. `sets` are the ReplicaSets that the Deployment controls.
 
-    `has_old_pods` says whether pods of old ReplicaSets still run; Recreate waits for them.
+    `has_old_pods` indicates whether pods of old ReplicaSets still run; Recreate waits for them.
     """
     ordered = sorted(sets, key=creation_order)
     new = find_new_replica_set(deployment, ordered)

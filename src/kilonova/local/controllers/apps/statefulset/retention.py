@@ -10,8 +10,8 @@ def desired_claim_owners(
 ) -> list[OwnerReference] | None:
     """The owner references that a claim should have; None if it already has them.
 
-    `condemned` says that the pod's ordinal is beyond the desired replicas. A claim that refers to a
-    StatefulSet or pod of the same name and another uid is left to the garbage collector.
+    `condemned` indicates that the pod's ordinal is beyond the desired replicas. A claim that refers
+    to a StatefulSet or pod of the same name and another uid is left to the garbage collector.
     """
     owner = stateful_set.metadata
     if _has_stale_reference(claim, _set_reference(owner)) or _has_stale_reference(

@@ -106,7 +106,7 @@ def _reported_runs(pod: Pod, name: str, now: float) -> list[ContainerRun]:
     count = status.restart_count
     state, last = status.state, status.last_state.terminated
     if state.running is not None:
-        # The status says that it ran, and the runtime has no record of it.
+        # The status indicates that it ran, and the runtime has no record of it.
         message = "The container could not be located when the pod was terminated"
         runs = [_build_lost_run(pod, status, message, now)]
     elif state.terminated is not None:

@@ -33,12 +33,12 @@ _log = get_logger(__name__)
 
 
 class GpuReadError(Exception):
-    """The GPUs cannot be read; the message says why."""
+    """The GPUs cannot be read; the message states why."""
 
 
 @dataclass(frozen=True, slots=True)
 class NvidiaSmiReport:
-    """What `nvidia-smi` says, in the order of the PCI bus, which is that of the indices."""
+    """What `nvidia-smi` reports, in the order of the PCI bus, which is that of the indices."""
 
     driver: str
     cuda: str

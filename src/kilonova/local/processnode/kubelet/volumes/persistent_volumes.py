@@ -20,7 +20,7 @@ class PersistentVolumeResolver:
         self._provisioned_root = provisioned_root
 
     async def resolve_host_path(self, namespace: str, claim: str) -> JsonObject:
-        """The hostPath of a bound claim; `VolumeError` says what is missing."""
+        """The hostPath of a bound claim; `VolumeError` states what is missing."""
         try:
             found = await self._client.get(_CLAIMS, claim, namespace)
             name: str = nested_object(found, "spec").get("volumeName", "")

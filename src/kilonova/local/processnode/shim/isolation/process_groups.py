@@ -84,7 +84,7 @@ class EnvironmentGroup:
         self._session = 0
 
     def set_limits(self, limits: Limits) -> None:
-        """Not possible; `enforces_limits` says so."""
+        """Not possible; `enforces_limits` reports it."""
 
     def set_leader(self, pid: int) -> None:
         # The number of a session with members is not reused, even if its leader has died.

@@ -77,7 +77,7 @@ def _find_exposed_paths(
 ) -> list[str]:
     """The paths at which a mount exposes hidden directories below its source.
 
-    A source inside a hidden directory is accepted only if its path says so: a link to it may have
+    A source inside a hidden directory is accepted only by its own path: a link to it may have
     been created after the path was checked.
     """
     source = os.readlink(_fd_path(fd))

@@ -113,7 +113,7 @@ def _build_provider(provider: JwtProvider, jwks: str) -> EnvoyResource:
 
 def _build_no_keys(inputs: GatewayInputs) -> str:
     """The keys of a provider whose Secret is missing. Envoy takes no empty set, and without any the
-    listener would be gone, or open: a key that nobody signs with keeps it closed."""
+    listener would be gone, or open: a key without a signer keeps it closed."""
     secret = hashlib.sha256(f"no keys: {inputs.state.token}".encode()).digest()
     key = base64.urlsafe_b64encode(secret).decode().rstrip("=")
     return json.dumps({"keys": [{"kty": "oct", "alg": "HS256", "k": key}]})

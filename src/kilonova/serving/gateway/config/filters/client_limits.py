@@ -28,7 +28,8 @@ _BY_DEBT: EnvoyResource = {
     ],
     "hits_addend": {"format": "%DYNAMIC_METADATA(kilonova.tokens:hits)%"},
 }
-"""What the script says that a client owes; requests that cost no tokens have no client there."""
+"""What a client owes, as the script computed it; requests that cost no tokens have no client
+there."""
 
 
 def build_limit_filters(inputs: GatewayInputs) -> Iterator[EnvoyResource]:

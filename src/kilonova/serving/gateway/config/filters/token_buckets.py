@@ -71,7 +71,8 @@ def build_bucket_filter(
     rate_limits: list[EnvoyResource],
     headers: Iterable[EnvoyResource] = (),
 ) -> EnvoyResource:
-    """The filter of some limits. `rate_limits` say what bucket a request takes how much from."""
+    """The filter of some limits. `rate_limits` specify what bucket a request takes how much
+    from."""
     descriptors = [
         _build_descriptor(inputs, limit, {"key": CLIENT_KEY, "value": client})
         for client, limit in buckets.some

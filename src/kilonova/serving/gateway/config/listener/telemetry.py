@@ -1,7 +1,7 @@
-"""What the gateway says of requests: an access log, and traces.
+"""What the gateway reports of requests: an access log, and traces.
 
-The gateway decides which requests are traced, and says so in the `traceparent` that it sends on to
-servers. What it traced it also tells the control plane, for the status of the service.
+The gateway decides which requests are traced, and reports it in the `traceparent` that it sends on
+to servers. What it traced it also tells the control plane, for the status of the service.
 """
 
 from collections.abc import Iterator
@@ -115,7 +115,7 @@ _SAMPLED: EnvoyResource = {
         }
     }
 }
-"""Not a request whose client says that it is not traced."""
+"""Not a request whose client indicates that it is not traced."""
 
 
 def build_continuation(inputs: GatewayInputs) -> list[EnvoyResource]:

@@ -40,7 +40,7 @@ def build_refusal(
 
 
 def build_retry_hint(seconds: float, *, is_grpc: bool) -> list[EnvoyResource]:
-    """Headers that say when to try again."""
+    """Headers that specify when to try again."""
     if is_grpc:
         return [build_header("grpc-retry-pushback-ms", str(ceil(seconds * 1000)))]
     return [build_header("retry-after", str(max(1, ceil(seconds))))]

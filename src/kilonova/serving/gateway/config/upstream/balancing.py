@@ -17,7 +17,7 @@ def is_hashed(balancing: LoadBalancing) -> bool:
 
 
 def build_policy(balancing: LoadBalancing, slow_start: str) -> EnvoyResource:
-    """The fields of a cluster that say how a server is chosen."""
+    """The fields of a cluster that specify how a server is chosen."""
     ramp: EnvoyResource = {}
     if parse_duration(slow_start) > 0:
         ramp = {"slow_start_config": {"slow_start_window": convert_duration(slow_start)}}

@@ -29,7 +29,7 @@ def build_control_plane_cluster(
         "connect_timeout": _CONNECT_TIMEOUT,
         "load_assignment": build_static_assignment(name, control_plane.host, port),
         "typed_extension_protocol_options": build_explicit_http(http2=http2, options=options),
-        # Many requests may be held: the control plane says when they are too many.
+        # Many requests may be held: the control plane decides when they are too many.
         "circuit_breakers": {"thresholds": [build_unlimited()]},
     }
     if control_plane.ca:
