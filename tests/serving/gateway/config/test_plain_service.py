@@ -1,6 +1,6 @@
 """The configuration of a service without anything special."""
 
-from kilonova.api.serving import Auth, JwtProvider
+from kilonova.api.serving import Auth, Gateway, HashKey, JwtProvider, LoadBalancing
 from kilonova.serving.gateway.config import render_bootstrap, render_gateway
 from tests.serving.gateway.support.services import (
     CONTROL_PLANE,
@@ -81,3 +81,25 @@ def test_issuer_of_tokens_is_known_by_its_name_or_address():
         names = tls["common_tls_context"]["validation_context"]["match_typed_subject_alt_names"]
         assert names == [{"san_type": kind, "matcher": {"exact": host}}]
         assert ("sni" in tls) is sni
+
+
+def test_new_servers_start_slowly_where_the_policy_can():
+    for balancing, field in (
+        (LoadBalancing(policy="LeastRequest"), "least_request_lb_config"),
+        (LoadBalancing(policy="RoundRobin"), "round_robin_lb_config"),
+    ):
+        gateway = Gateway(slow_start="10s", load_balancing=balancing)
+        config = render_gateway(KEY, build_spec(gateway=gateway), build_state())
+        for port in ("grpc", "http"):
+            found = config.clusters[f"server/main/{port}"][field]
+            assert found == {"slow_start_config": {"slow_start_window": "10s"}}
+
+
+def test_hashed_policies_bound_the_load_of_a_server():
+    balancing = LoadBalancing(
+        policy="Maglev", hash=(HashKey("ClientAddress"),), hash_balance_factor=120
+    )
+    gateway = Gateway(load_balancing=balancing)
+    config = render_gateway(KEY, build_spec(gateway=gateway), build_state())
+    options = config.clusters["server/main/http"]["common_lb_config"]
+    assert options["consistent_hashing_lb_config"] == {"hash_balance_factor": 120}
