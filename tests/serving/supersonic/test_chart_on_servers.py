@@ -11,7 +11,7 @@ from urllib.parse import quote
 import pytest
 
 from kilonova.cli.install import install_definitions
-from kilonova.kube import Client
+from kilonova.kube import Client, Resource
 from kilonova.serving.supersonic import convert_values, read_values
 from tests.conftest import Api
 from tests.harness.permissions import ServiceAccount
@@ -23,10 +23,18 @@ from tests.serving.serving_cluster import (
     SECRETS,
     SERVICES,
 )
-from tests.serving.supersonic.helm_chart import CHART, EXAMPLES, RELEASE, render, run_helm
+from tests.serving.supersonic.helm_chart import (
+    CHART,
+    EXAMPLES,
+    RELEASE,
+    HelmFailed,
+    render,
+    run_helm,
+)
 from tests.workloads.process.operator_process import component_process, write_token_kubeconfig
 from tests.workloads.process.test_deployed_operator import wait_until
 
+LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease", True, dict[str, Any])
 _PLURALS = {"Ingress": "ingresses"}
 _TENANT_ROLES = (
     "system:aggregate-to-admin",
@@ -161,6 +169,13 @@ def test_a_tenant_of_a_namespace_installs_the_chart(
     assert not any(account.is_allowed(*act, "default") for act in CAN)
 
 
+def test_a_release_keeps_its_mode(installed: Api, tenant: Path, tmp_path: Path) -> None:
+    words = ("upgrade", RELEASE, str(CHART), "--namespace", installed.namespace)
+    run_helm(tmp_path, *words, kubeconfig=tenant)
+    with pytest.raises(HelmFailed, match=f"a release keeps its mode: helm uninstall {RELEASE}"):
+        run_helm(tmp_path, *words, "--set", "mode=cluster", kubeconfig=tenant)
+
+
 async def test_the_process_serves_with_the_rights_of_the_chart(
     installed: Api, tmp_path: Path
 ) -> None:
@@ -178,6 +193,12 @@ async def test_the_process_serves_with_the_rights_of_the_chart(
             assert servers["spec"]["replicas"] == 1
             assert servers["spec"]["template"]["spec"]["schedulerName"] == "default-scheduler"
             await wait_for_condition(lambda: has_annotations(client, namespace))
+            # The objects of the chart are those that the process writes: none is left behind.
+            certificates = await client.get(SECRETS, CONTROLLER, namespace)
+            assert set(certificates["data"]) >= {"tls.crt", "tls.key"}
+            for written in (certificates, await client.get(LEASES, CONTROLLER, namespace)):
+                manager = written["metadata"]["labels"]["app.kubernetes.io/managed-by"]
+                assert manager == "Helm"
 
             # The number is now that of the autoscaler, which writes it through /scale.
             values = "keda: {enabled: true, minReplicaCount: 3, maxReplicaCount: 5}"
