@@ -75,7 +75,7 @@ def _measure(inputs: Inputs) -> tuple[float, float, float]:
 
 
 class _Fleet:
-    """A leader, and members that have what they are told to."""
+    """A leader, and members that have what is desired."""
 
     def __init__(self, inputs: Inputs, folder: Path) -> None:
         self._inputs = inputs
@@ -126,7 +126,7 @@ class _Fleet:
         ]
 
     async def _report(self, store: FleetStore) -> None:
-        """Every member reports that it has what it was told to have."""
+        """Every member reports that it has what is desired."""
         total = self._inputs.instances * _AGENTS
         for name in self._names:
             told = await store.read(DESIRED, name)

@@ -117,7 +117,7 @@ def stage_kilonova(folder: Path) -> None:
 
 
 def compile_modules(folder: Path) -> None:
-    """Compile the modules below `folder`, as nobody can in a read-only container.
+    """Compile the modules below `folder`, which is impossible in a read-only container.
 
     The bytecode contains no path of this machine, and depends neither on times nor on the order of
     sets.

@@ -174,7 +174,7 @@ export interface ActionDescription {
   name: string;
   table: string;
   title: string;
-  /** What the confirmation says will happen. */
+  /** What the confirmation states will happen. */
   text: string;
   danger: boolean;
   /** The boolean field of the row that has to be true; with a leading `!`, false. */

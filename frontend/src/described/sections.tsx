@@ -162,7 +162,7 @@ function EntryRows({ row, section }: { row: DescribedRow; section: Entries }): J
   );
 }
 
-/** Those that there is room for. */
+/** Those that fit. */
 function shownColumns(columns: readonly Column[]): readonly Column[] {
   return narrow.value ? columns.filter((column) => column.shown === "always") : columns;
 }

@@ -11,7 +11,7 @@ export interface GpuDevice {
   sms: number | undefined;
   /** Undefined where MIG is not supported, or nothing is known. */
   migMode: "enabled" | "disabled" | undefined;
-  /** Undefined if nobody reports it. */
+  /** Undefined if it is not reported. */
   healthy: boolean | undefined;
   /** Why it is not healthy. */
   reason: string | undefined;

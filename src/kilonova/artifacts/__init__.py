@@ -6,4 +6,4 @@
 """
 
 DEFAULT_TOKENIZER_STORE = "/nfs/supernova/tokenizers"
-"""Where a cluster has tokenizers, unless it is told otherwise."""
+"""Where a cluster has tokenizers, unless configured otherwise."""

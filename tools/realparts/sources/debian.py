@@ -36,7 +36,7 @@ class DebianPackages:
 
 
 def unpack_packages(packages: tuple[str, ...], folder: Path) -> str:
-    """Unpack packages into a folder, without root's rights; the version of the first one."""
+    """Unpack packages into a folder, without root's permissions; the version of the first one."""
     downloads = folder / ".packages"
     shutil.rmtree(downloads, ignore_errors=True)
     downloads.mkdir()

@@ -3,7 +3,7 @@
 `ChildProcess` is a runnable: it starts the program, waits until it is ready, and fails when the
 program exits, so that the supervisor of its component restarts it with backoff and shows it as
 degraded. Between both is a **shim** (`shim`), a small process that writes the program's output to a
-file of bounded size, and ends the program and all its descendants when it is told to, or when this
+file of bounded size, and ends the program and all its descendants on request, or when this
 process dies, be it by `kill -9`: nothing is left behind. It needs no privileges.
 """
 

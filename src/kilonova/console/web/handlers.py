@@ -53,7 +53,7 @@ _READ_METHODS = ("GET", "HEAD")
 _STREAM_HEADERS = {
     "content-type": "text/event-stream; charset=utf-8",
     "cache-control": "no-store",
-    # Tells reverse proxies (an ingress) not to buffer events.
+    # Asks reverse proxies (an ingress) not to buffer events.
     "x-accel-buffering": "no",
 }
 

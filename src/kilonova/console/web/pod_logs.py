@@ -18,7 +18,7 @@ _FIRST_CHUNK_SECONDS = 2.0
 _HEADERS = {
     "content-type": "text/plain; charset=utf-8",
     "cache-control": "no-store",
-    # Tells reverse proxies (an ingress) not to buffer lines.
+    # Asks reverse proxies (an ingress) not to buffer lines.
     "x-accel-buffering": "no",
 }
 

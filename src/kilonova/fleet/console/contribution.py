@@ -139,7 +139,7 @@ CONTRIBUTION = ConsoleContribution(
                 _count("desired", "Desired"),
                 _count("ready", "Ready"),
                 Column(field="wave", title="Wave", shown="wide"),
-                _count("unallocatable", "No place"),
+                _count("unallocatable", "Unallocatable"),
                 _AGE,
             ),
             sections=(

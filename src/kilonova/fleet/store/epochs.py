@@ -34,7 +34,7 @@ def choose_epoch(stored: int, floor: int, term: int) -> int:
     is known from elsewhere.
 
     Within a generation terms order epochs. The next generation begins if another store has had a
-    higher epoch, or if the terms of this one began anew because its lease was deleted.
+    higher epoch, or if the terms of this one started again because its lease was deleted.
     """
     if floor > stored:
         return build_epoch(generation_of(floor) + 1, term)

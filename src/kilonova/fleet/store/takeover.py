@@ -55,7 +55,7 @@ async def claim_epoch(store: FleetStore, candidacy: Candidacy) -> StoredDocument
     """Record the epoch of a new leader, before it decides anything.
 
     Of the record and the lease, the record is read first and written last: if another leader was
-    elected in between, either the lease or the write tells. Raises `LeadershipLost` then, and
+    elected in between, either the lease or the write shows it. Raises `LeadershipLost` then, and
     `StoreReplaced` if the fleet uses another store.
     """
     while True:

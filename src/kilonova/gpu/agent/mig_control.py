@@ -75,7 +75,7 @@ class MigControl:
         holders: Sequence[Holder],
         others: Mapping[str, ReservedDevices],
     ) -> list[MigProblem]:
-        """Tell the engine the holders, before anything is changed. `others` are holders that are
+        """Pass the holders to the engine, before anything is changed. `others` are holders that are
         no pods, such as claims, by their UID."""
         by_index = {device.index: device.uuid for device in inventory.devices}
         names = {holder.uid: holder.key for holder in holders}

@@ -74,7 +74,7 @@ def _list_use(
 ) -> Iterator[Sample]:
     """A container with a device, or a share of one.
 
-    Containers of one pod with the same device are not told apart: processes belong to pods.
+    Containers of one pod with the same device are not distinguished: processes belong to pods.
     """
     assignment = use.assignment
     share, is_shared = assignment.milli / _MILLI, count_pods(uses) > 1

@@ -50,7 +50,7 @@ class InstanceProvider(Protocol):
 
 
 class InventoryFeed:
-    """An `InventorySource` that is told: by the agent, after each reading."""
+    """An `InventorySource` that the agent sets after each reading."""
 
     def __init__(self, inventory: NodeInventory) -> None:
         self._inventory = inventory

@@ -117,7 +117,7 @@ _DEPLOYMENT_PAGE = Page(
         _count("desired", "Desired"),
         _count("ready", "Ready"),
         _count("updated", "Updated"),
-        _count("unallocatable", "No place"),
+        _count("unallocatable", "Unallocatable"),
         Column(field="paused", title="Paused", format="flag", shown="wide"),
         _AGE,
     ),

@@ -57,7 +57,7 @@ class Watch(Generic[T]):
 class ChangeWatch(Generic[T]):
     """A resource of which only some changes are handled by a controller.
 
-    `mapper` compares the object before and after the change; None stands for an absent object.
+    `mapper` compares the object before and after the change; None is an absent object.
     """
 
     reflector: Reflector[T]

@@ -52,8 +52,8 @@ class LeadershipLost(KubeError):
 class Leadership:
     """One term as leader. It ends once: a new term is a new object.
 
-    `token` grows from term to term; data written elsewhere can carry it, so that a reader can tell
-    an old leader's data from a new one's.
+    `token` grows from term to term; data written elsewhere can carry it, so that a reader can
+    distinguish an old leader's data from a new one's.
     """
 
     def __init__(

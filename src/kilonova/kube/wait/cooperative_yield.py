@@ -1,7 +1,7 @@
 """Yields to the event loop at intervals.
 
-A coroutine whose awaits all complete at once never yields: a stream with data at hand, a reconcile
-that finds nothing to do. Yielding after each step would cost more than the step.
+A coroutine whose awaits all complete at once never yields: a stream with data in its buffer, a
+reconcile that finds nothing to do. Yielding after each step would cost more than the step.
 """
 
 import asyncio

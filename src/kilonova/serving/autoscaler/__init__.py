@@ -9,7 +9,7 @@ Words:
 - the **memory** of a group is what is kept between two decisions; it is lost with the process, and
   then nothing is removed until the stabilization is over;
 - the **busy rate** is how many requests a server answers per second when it has more than enough;
-  by it requests that arrive are told from a **backlog** that will be gone.
+  by it requests that arrive are distinguished from a **backlog** that will be gone.
 
 `controller` is the shell: it observes, decides, scales through `/scale`, and writes
 `status.scaling`. `external` renders the objects of other scalers.

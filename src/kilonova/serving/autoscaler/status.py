@@ -15,7 +15,7 @@ _MILLISECONDS = 1000.0
 
 def build_load(signals: GroupSignals | None, held: int) -> GroupLoad:
     """The load of a group; what is unknown is left out. Figures are rounded, so that a status is
-    not written for a change that nobody sees."""
+    not written for a change that is not visible."""
     if signals is None:
         return GroupLoad(held=held or None)
     in_flight = None if signals.in_flight is None else signals.in_flight + (signals.pending or 0)

@@ -58,7 +58,7 @@ def serve(
     """Start, show, steer and load-test inference services.
 
     -f applies an InferenceService, or a values file of SuperSONIC, which is a file without `kind`,
-    waits until it answers, and prints its addresses. Flags of a subcommand stand behind its name.
+    waits until it answers, and prints its addresses. Flags of a subcommand follow its name.
 
     \b
     Examples:

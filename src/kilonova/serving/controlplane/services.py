@@ -1,6 +1,6 @@
 """Everything of the control plane that needs gRPC, protobuf and Envoy's messages.
 
-Nobody imports this module before there is a service: `server` does, then.
+Not imported before there is a service: `server` does, then.
 """
 
 from dataclasses import dataclass

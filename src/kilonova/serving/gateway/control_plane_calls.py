@@ -10,7 +10,7 @@ and proves it with the token of that service:
 - the log of traced requests: `build_call_headers`, too;
 - requests that are answered for the whole service: these headers, overwritten in each request, as
   clients can send any. A model server sees them when it answers because the control plane is away:
-  so they have a token of their own, by which nobody gets the configuration of a gateway.
+  so they have a token of their own, which gives no access to the configuration of a gateway.
 """
 
 import hmac

@@ -86,7 +86,7 @@ class Recorder:
 
     @property
     def is_full(self) -> bool:
-        """Whether there is no room for further samples."""
+        """Whether no further samples can be recorded."""
         return len(self) >= MAX_SAMPLES
 
     @property

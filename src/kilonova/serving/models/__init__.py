@@ -8,6 +8,6 @@
   one step on one server towards it (`changes`). Both are pure, as is `desire`, which has them
   decide.
 - The **loader** asks servers what they have, by the repository extension of the v2 protocol,
-  carries out the changes, and publishes what is loaded as an annotation of the server's pod, by
+  executes the changes, and publishes what is loaded as an annotation of the server's pod, by
   which the gateway routes requests. A model leaves the annotation before it is unloaded.
 """

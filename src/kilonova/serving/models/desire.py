@@ -26,7 +26,7 @@ class ObservedServer:
     is_away: bool = False
     """Whether it does not answer lately; `index` is then what it said before."""
     was_managed: frozenset[str] = frozenset()
-    """Models that it was told to load, whether or not they are still wanted."""
+    """Models whose load was requested, whether or not they are still desired."""
     change: Change | None = None
     """What it is doing."""
     failures: Mapping[str, str] = field(default_factory=dict[str, str])

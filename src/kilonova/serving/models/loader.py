@@ -92,7 +92,7 @@ class ModelLoader:
             requested.add_listener(self._controller.queue.add)
 
     async def run(self) -> None:
-        """Work until `stop` or cancellation. A change that is being carried out is not waited for:
+        """Work until `stop` or cancellation. A change in progress is not waited for:
         the next leader finds what became of it."""
         async with asyncio.TaskGroup() as self._tasks:
             try:

@@ -154,7 +154,7 @@ class _Planner:
     def _pack_required(
         self, current: Servers, needs: Mapping[str, _Needs]
     ) -> dict[str, frozenset[str]]:
-        """The required copies, packed anew: the largest first, each on the first servers with
+        """The required copies, packed again: the largest first, each on the first servers with
         space. As servers are equal, each gets the part that has most in common with what it has."""
         draft = PlacementDraft(self._models, dict.fromkeys(current, frozenset()), self._memory)
         for model in sorted(self._models.values(), key=lambda each: (-each.memory, each.name)):

@@ -24,7 +24,7 @@ from kilonova.serving.modelserver.registry import ModelRegistry
 from kilonova.serving.modelserver.tracing import NO_TRACING, RequestTracing
 
 _CLIENT_LEFT = 499
-"""nginx's status, seen by nobody but traces."""
+"""nginx's status, visible in traces alone."""
 _MAX_TOKENS = 1 << 20
 """The context of each model is its own limit."""
 

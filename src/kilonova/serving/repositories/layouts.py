@@ -64,7 +64,7 @@ def _find_snapshots(paths: Iterable[str]) -> set[str]:
 
 
 def group_by_model(paths: Iterable[str], models: Iterable[str]) -> dict[str | None, list[str]]:
-    """The files of each model; those of None stand beside models, as the manifest."""
+    """The files of each model; those of None are beside models, as the manifest."""
     known = frozenset(models)
     grouped: dict[str | None, list[str]] = {None: [], **{each: [] for each in known}}
     for path in paths:

@@ -98,6 +98,6 @@ def _publish_files(staging: Staging, paths: Iterable[str]) -> None:
 def _list_former_files(
     former: Record, contents: Contents, files: Mapping[str, DownloadedFile]
 ) -> list[str]:
-    """Files of the former download that stand beside models, and are not part of this one."""
+    """Files of the former download that are beside models, and are not part of this one."""
     models = {*former.models, *contents.models} - {WHOLE_REPOSITORY}
     return [path for path in group_by_model(former.files, models)[None] if path not in files]

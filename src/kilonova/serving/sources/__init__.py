@@ -1,4 +1,4 @@
-"""The namespaced mode: services without CRDs, and without rights beyond one namespace.
+"""The namespaced mode: services without CRDs, and without permissions beyond one namespace.
 
 A service is a ConfigMap with the label `serving.kilonova.dev/service-config: "true"`. It has the
 name of the service, and under `values.yaml` the values of a SuperSONIC release, or under

@@ -13,7 +13,7 @@ class ValuesError(Exception):
 
 @dataclass(slots=True)
 class Findings:
-    """Collects problems and warnings, so that all are told at once."""
+    """Collects problems and warnings, so that all are reported at once."""
 
     problems: list[str] = field(default_factory=list[str])
     warnings: list[str] = field(default_factory=list[str])

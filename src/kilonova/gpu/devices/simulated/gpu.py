@@ -25,7 +25,7 @@ _RESERVED_SHARE = 0.0043
 """The part of the memory that the driver keeps: as on an H200."""
 _ROOM_CELSIUS = 28.0
 _RISE_CELSIUS = 42.0
-"""At the power limit, above the room's temperature."""
+"""At the power limit, above the ambient temperature."""
 _THERMAL_SECONDS = 30.0
 _IDLE_CLOCK_MHZ = 345
 _IDLE_SHARE = 0.12

@@ -175,7 +175,7 @@ class MpsSharing:
     async def kill_clients(self, device: str, pids: Set[int]) -> tuple[int, ...]:
         """End the work of these processes on a device; those that were clients of it.
 
-        Their processes live on until their next call of CUDA: whoever kills a pod kills them.
+        Their processes live on until their next call of CUDA: the kubelet kills them with the pod.
         """
         ended: list[int] = []
         commands = self._daemon_of(device).commands

@@ -54,8 +54,8 @@ class Progress:
 
     @property
     def is_complete(self) -> bool:
-        """Whether all instances are updated, and were available since. That one fails later is told
-        by another condition."""
+        """Whether all instances are updated, and were available since. That one fails later is
+        reported by another condition."""
         available = sum(1 for each in self.updated if each.is_available)
         if available == len(self.states) == self.bounds.replicas:
             return True

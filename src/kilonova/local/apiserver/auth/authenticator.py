@@ -37,7 +37,7 @@ class Authenticator:
         try:
             return self.review_token(token)[0]
         except InvalidToken:
-            # The client is not told why, and the token appears in no message.
+            # The reason is not sent to the client, and the token appears in no message.
             raise unauthorized() from None
 
     def review_token(

@@ -115,7 +115,7 @@ class _AcceptedNames(msgspec.Struct, rename="camel"):
 
 
 class _DefinitionNames(msgspec.Struct):
-    """The parts of a definition that tell its names: its schemas take long to decode."""
+    """The parts of a definition with its names: its schemas take long to decode."""
 
     spec: _Group
     status: _AcceptedNames | None = None

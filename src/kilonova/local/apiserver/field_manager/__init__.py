@@ -8,7 +8,7 @@ how values are split into fields.
 `record_update` is called for every create, update and patch, `apply` for every apply; `apply` also
 decides which applied fields conflict (`_resolve_conflicts`). All are functions of plain JSON; the
 reference is the library structured-merge-diff. One thing is simpler: entries of another version of
-a kind are read with the schema of the version at hand.
+a kind are read with the schema of the version in use.
 """
 
 from kilonova.local.apiserver.field_manager.apply import apply

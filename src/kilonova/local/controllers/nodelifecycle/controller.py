@@ -167,8 +167,8 @@ class NodeHealthMonitor:
     async def _check_nodes(self, now: float) -> None:
         unreachable = [
             name
-            for name, heard in self._last_heartbeat.items()
-            if now - heard > NODE_MONITOR_GRACE_PERIOD
+            for name, received in self._last_heartbeat.items()
+            if now - received > NODE_MONITOR_GRACE_PERIOD
         ]
         for name in unreachable:
             node = self._nodes.store.get(("", name))

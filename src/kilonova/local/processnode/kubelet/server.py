@@ -97,7 +97,7 @@ class ProcessKubelet:
         )
 
     def _dial_address(self, worker: PodWorker) -> str:
-        """The assigned address, not the reported one: whoever may write the status must not
+        """The assigned address, not the reported one: a client that may write the status must not
         redirect us.
         """
         if worker.pod.spec.host_network:

@@ -21,7 +21,7 @@ _NOTIFICATION = struct.Struct("=QIIiIQ6Q")
 _RESPONSE = struct.Struct("=QqiI")
 _ID = struct.Struct("=Q")
 _FLAG_CONTINUE = 1
-"""Tells the kernel to continue the call as it was made."""
+"""The kernel continues the call as it was made."""
 
 
 class SocketVerb(Enum):

@@ -61,7 +61,7 @@ class LifecycleContext:
 
 @dataclass(frozen=True, slots=True)
 class MachineListener:
-    """Is told when a machine runs, and when it is gone."""
+    """Called when a machine runs, and when it is gone."""
 
     added: Callable[[SimulatedMachine], None]
     removed: Callable[[SimulatedMachine], None]
@@ -103,7 +103,8 @@ class NodeLifecycle:
     def start(self) -> Callable[[], None]:
         """Take up the Nodes that exist, and follow their changes; call the result to stop.
 
-        Machines that run are in `machines` when this returns, before the listener is told of any.
+        Machines that run are in `machines` when this returns, before the listener is called for
+        any.
         """
         for node in list(self._context.nodes.store.objects()):
             self._observe(node, is_start=True)
@@ -141,7 +142,7 @@ class NodeLifecycle:
             return
         self._waiting[name] = node.metadata.uid
         if node.ready.reason in (INSUFFICIENT_CAPACITY, INVALID_DESCRIPTION):
-            return  # final: whoever requested it deletes it
+            return  # final: the client that requested it deletes it
         if node.is_launched:
             self._schedule_boot(node)
         else:

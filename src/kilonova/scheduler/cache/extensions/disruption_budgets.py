@@ -1,7 +1,7 @@
 """PodDisruptionBudgets: which pods they protect, and how many disruptions they allow now.
 
 Preemption prefers victims whose budgets allow it. The API server checks each eviction again; this
-cache only avoids choosing victims in vain.
+cache only avoids choosing victims that cannot be evicted.
 """
 
 from collections.abc import Iterable

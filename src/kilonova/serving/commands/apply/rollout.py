@@ -39,7 +39,7 @@ async def wait_until_ready(
     report: Callable[[str], None],
     sleep: Sleep = asyncio.sleep,
 ) -> list[InferenceService]:
-    """Wait for all services; `report` is told what each waits for, whenever that changes.
+    """Wait for all services; `report` is called with what each waits for, whenever that changes.
 
     `CommandFailed` after `timeout` seconds, or at once for a service that has failed.
     """

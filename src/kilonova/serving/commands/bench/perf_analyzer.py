@@ -38,7 +38,7 @@ class _Job(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PerfAnalyzerOptions:
-    """What perf_analyzer is told."""
+    """The arguments of perf_analyzer."""
 
     model: str
     concurrency: int = 1

@@ -20,7 +20,7 @@ from kilonova.serving.loadtest.targets.selection import build_target, choose_pro
 
 _TERMINAL_SECONDS = 0.5
 _LOG_SECONDS = 10.0
-"""How often progress is told where standard error is no terminal."""
+"""How often progress is printed where standard error is no terminal."""
 _INTERRUPTED = 130
 """The exit code."""
 

@@ -75,7 +75,7 @@ async def revoke_key(client: Client, name: str, namespace: str, owner: str) -> N
     secret, found = await _find_secret(client, name, namespace)
     if found is None or owner not in found.data:
         known = ", ".join(sorted(found.data)) if found is not None else ""
-        raise CommandFailed(f"{owner} has no key; there are keys of: {known or 'nobody'}")
+        raise CommandFailed(f"{owner} has no key; there are keys of: {known or 'no client'}")
     await client.patch(SECRETS, secret, {"data": {owner: None}}, namespace)
 
 

@@ -38,7 +38,7 @@ _WORKERS = 4
 _BACKOFF = Backoff(0.005, 30.0)
 """What refuses objects, such as a quota, is not watched: that it is gone is found by retrying."""
 _RECHECK_SECONDS = 30.0
-"""How often a problem is looked at again of which no event tells that it is gone."""
+"""How often a problem is looked at again whose end no event reports."""
 _STATIC_CONFIG_SECONDS = 10.0
 """How often the ConfigMap of a service is read: as Secrets, by its name alone."""
 _UNBOUND_SECONDS = 0.5
@@ -171,7 +171,7 @@ class _ServiceReconciler:
         return 0.0
 
     def _record_events(self, service: InferenceService, status: InferenceServiceStatus) -> None:
-        """Tell users that the phase changed, and what is wrong with the spec."""
+        """Report in Events that the phase changed, and what is wrong with the spec."""
         ready = find_condition(status.conditions, READY)
         if status.phase != service.status.phase and status.phase != "Pending" and ready is not None:
             self._writer.record_event(

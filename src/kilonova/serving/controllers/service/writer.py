@@ -174,7 +174,7 @@ def _stamp(wanted: DesiredObject, live: Any) -> JsonObject:
 def _is_current(live: Any, wanted: JsonObject) -> bool:
     """Whether an object is as it was written last, and nothing of that was changed since.
 
-    The hash tells what is no longer wanted, which a comparison cannot: others may have set it.
+    The hash shows what is no longer desired, which a comparison cannot: others may have set it.
     """
     known = cast("JsonObject", msgspec.to_builtins(live))
     compared = {key: value for key, value in wanted.items() if key in known}

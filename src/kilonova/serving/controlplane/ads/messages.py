@@ -1,7 +1,7 @@
 """Between values and the messages of Envoy's API, but for those of `request_log`.
 
 The packages of the messages are imported when they are first needed, which takes some tens of
-milliseconds and megabytes; nobody imports this module before there is a service. xds-protos has no
+milliseconds and megabytes; it is not imported before there is a service. xds-protos has no
 types, so everything of it is `Any`, and nothing of that leaves this module.
 """
 

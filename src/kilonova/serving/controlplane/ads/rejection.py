@@ -9,7 +9,7 @@ _LIMIT = 500
 def summarize_rejection(message: str) -> str:
     """One line that names the reason, for logs and conditions.
 
-    Envoy quotes the whole resource, which has tokens, and then tells the reason after a colon at
+    Envoy quotes the whole resource, which has tokens, and then has the reason after a colon at
     the beginning of a line. Of a large resource it quotes a part, and no reason.
     """
     _, colon, reason = message.rpartition("\n: ")

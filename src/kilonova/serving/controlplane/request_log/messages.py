@@ -1,4 +1,4 @@
-"""Envoy's messages of logged requests as values. It knows protobuf: nobody imports this module
+"""Envoy's messages of logged requests as values. It knows protobuf: it is not imported
 before there is a service."""
 
 from collections.abc import Iterator

@@ -109,7 +109,7 @@ def build_arguments(bootstrap: str, pod: str, concurrency: int) -> list[str]:
         *("--drain-strategy", "immediate"),
         *("--drain-time-s", "900"),
         *("--log-level", "warning"),
-        # The access log is to be there when somebody looks.
+        # The access log is written at once.
         *("--file-flush-interval-msec", "1000"),
     ]
 

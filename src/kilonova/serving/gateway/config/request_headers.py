@@ -1,4 +1,5 @@
-"""Headers by which the filters of the gateway tell one another, and servers, about a request.
+"""Headers by which the filters of the gateway pass facts about a request to one another, and to
+servers.
 
 A client cannot set them: they are removed before any filter runs.
 """

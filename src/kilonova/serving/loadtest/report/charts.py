@@ -1,4 +1,4 @@
-"""Charts as SVG, drawn by hand: a page needs nothing from elsewhere."""
+"""Charts as SVG, without a library: a page needs nothing from elsewhere."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

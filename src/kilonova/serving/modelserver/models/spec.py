@@ -1,4 +1,5 @@
-"""What a model is: its tensors, its batches, its queue; and how that is told to clients. Pure."""
+"""What a model is: its tensors, its batches, its queue; and how that is described to clients.
+Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

@@ -54,7 +54,7 @@ class Histogram:
 
 
 def subtract(new: Histogram, old: Histogram) -> Histogram | None:
-    """What was observed between two readings; None if the counters began anew."""
+    """What was observed between two readings; None if the counters were reset."""
     if not old.count:
         return new
     if new.bounds != old.bounds or new.count < old.count or new.sum < old.sum:

@@ -44,7 +44,7 @@ class Increment:
 def subtract_reading(new: Reading, old: Reading) -> Increment:
     """What happened between two readings of one process.
 
-    A counter that became smaller began anew (the process restarted, a model was unloaded): what
+    A counter that became smaller was reset (the process restarted, a model was unloaded): what
     happened in that interval is not known, and is left out. Taking the new value instead would
     count everything again that other models have done since the start.
     """

@@ -13,7 +13,7 @@ from kilonova.api.grove.podcliqueset import ResourceSharing, Template
 from kilonova.workloads.builders.template_lookup import find_group_of_clique
 
 _INDEX_PLACEHOLDER = "#"
-"""Stands for any index; not a valid character of names."""
+"""A placeholder for any index; not a valid character of names."""
 
 
 @dataclass(frozen=True, slots=True)

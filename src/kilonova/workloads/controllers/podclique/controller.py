@@ -237,7 +237,7 @@ class _CliqueReconciler:
     async def _apply_plan(self, observed: ObservedClique, plan: PodPlan) -> ApiStatusError | None:
         """Write the plan as far as possible; returns the first API error."""
         clique = observed.clique
-        # The status is written first: after a crash it tells which pods were selected.
+        # The status is written first: after a crash it shows which pods were selected.
         progress = plan.status.update_progress
         await self._status_writer.write(clique, replace(clique.status, update_progress=progress))
         bodies = [

@@ -130,7 +130,7 @@ class SpdyConnection:
         await self.send(self.encoder.encode_ping(self._pings))
 
     async def go_away(self) -> None:
-        """Tell the client to open no more streams."""
+        """Request that the client opens no more streams."""
         await self.send(self.encoder.encode_go_away(self._last_stream))
 
     def remove_if_closed(self, stream: SpdyStream) -> None:

@@ -163,7 +163,7 @@ class PodContainers:
         async def check(probe: Probe) -> ProbeResult:
             return await self._context.prober.probe_container(target, probe)
 
-        def tell(event: ProbeEvent) -> None:
+        def record_event(event: ProbeEvent) -> None:
             self._context.record_event(
                 self.pod, event.reason, event.message, container=container.name, warning=True
             )
@@ -175,7 +175,7 @@ class PodContainers:
             check,
             now=self._context.now,
             on_change=self.on_change,
-            record_event=tell,
+            record_event=record_event,
         )
         self.stop_probes(container.name)
         self._probes[container.name] = (probes, asyncio.create_task(probes.run()))

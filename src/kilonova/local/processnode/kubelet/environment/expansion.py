@@ -9,7 +9,7 @@ _REFERENCE = re.compile(r"\$(?:(\$)|\(([^)]*)\))")
 def expand_references(text: str, *variables: Mapping[str, str]) -> str:
     """Replace references; the first mapping that has the name wins.
 
-    `$$` stands for `$`; a reference to an unknown name is left unchanged.
+    `$$` is a literal `$`; a reference to an unknown name is left unchanged.
     """
 
     def value(name: str) -> str:

@@ -1,7 +1,7 @@
 """A minimal client for the Check method of the gRPC health protocol over HTTP/2.
 
-Response messages are decoded, headers are not: a rejected call is told from an answered one, and
-nothing more.
+Response messages are decoded, headers are not: a rejected call is distinguished from an answered
+one, and nothing more.
 """
 
 import asyncio

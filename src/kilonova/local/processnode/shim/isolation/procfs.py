@@ -10,7 +10,7 @@ _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 @dataclass(frozen=True, slots=True)
 class ProcessInfo:
-    """A process at one moment. `started` tells it from others with the same pid."""
+    """A process at one moment. `started` distinguishes it from others with the same pid."""
 
     pid: int
     parent: int

@@ -46,7 +46,7 @@ def build_key_digests(inputs: GatewayInputs) -> dict[str, EnvoyResource]:
 
 
 def build_no_authentication(inputs: GatewayInputs) -> dict[str, EnvoyResource]:
-    """The `typed_per_filter_config` of routes that refuse all requests, whoever sends them."""
+    """The `typed_per_filter_config` of routes that refuse all requests of all clients."""
     auth = inputs.spec.auth
     filters: dict[str, EnvoyResource] = {}
     if auth is not None and auth.api_keys is not None:

@@ -16,7 +16,7 @@ from kilonova.serving.gateway.config.inputs import GatewayInputs
 from kilonova.serving.gateway.model import EnvoyResource
 
 _UNPAID = build_header("x-kilonova-unpaid", "1")
-"""Tells the script that a request was refused, and paid nothing."""
+"""For the script: the request was refused, and paid nothing."""
 _BY_DEBT: EnvoyResource = {
     "actions": [
         {

@@ -86,10 +86,10 @@ def _build_connection_manager(inputs: GatewayInputs) -> EnvoyResource:
         # ends.
         "stream_idle_timeout": format_seconds(_get_longest_pause(inputs)),
         "request_headers_timeout": "30s",
-        # Whoever connects is the client. Behind an Ingress it is whom that forwards for.
+        # The peer is the client; behind an Ingress, the one that it forwards for.
         "use_remote_address": True,
         "xff_num_trusted_hops": 0 if inputs.spec.gateway.ingress is None else 1,
-        # Nobody is internal: no client commands Envoy by headers (`x-envoy-…`).
+        # No request is internal: no client commands Envoy by headers (`x-envoy-…`).
         "internal_address_config": {"cidr_ranges": [_NOBODY]},
         # Envoy writes into its ids what it traces; with one that is no UUID it traces nothing.
         "preserve_external_request_id": inputs.spec.gateway.tracing is None,

@@ -1,7 +1,7 @@
 """What the gateway reports of requests: an access log, and traces.
 
 The gateway decides which requests are traced, and reports it in the `traceparent` that it sends on
-to servers. What it traced it also tells the control plane, for the status of the service.
+to servers. What it traced it also reports to the control plane, for the status of the service.
 """
 
 from collections.abc import Iterator

@@ -107,7 +107,7 @@ def _build_refused(inputs: GatewayInputs) -> Iterator[EnvoyResource]:
 
 
 def _build_health_answers(inputs: GatewayInputs) -> Iterator[EnvoyResource]:
-    """Whoever only asks how a service at rest is does not start it."""
+    """A question about the state of an idle service does not start it."""
     if _find_starting(inputs):
         for path in _GRPC_HEALTH:
             yield _build_answer(inputs, {"path": path, "grpc": {}}, "grpc", starts=False)
