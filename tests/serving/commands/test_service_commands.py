@@ -84,6 +84,26 @@ def test_values_of_a_release_are_served(serve: Run, cluster: Api, tmp_path: Path
     assert "inferenceservice/sonic unchanged\nservice/sonic-triton unchanged\n" in done.err
 
 
+def test_what_later_values_lack_is_deleted(serve: Run, cluster: Api, tmp_path: Path) -> None:
+    file = tmp_path / "values.yaml"
+    words = ("-f", file, "--release", "sonic", "--no-wait")
+    collector = "metricsCollector: {enabled: true, ingress: {enabled: true, hostName: a.b}}\n"
+    file.write_text(VALUES + collector)
+    assert "ingress/sonic-metrics-collector created" in serve(*words).err
+    done = serve("-f", file, "--release", "other", "--no-wait")
+    assert "service/other-metrics-collector created" in done.err
+    file.write_text(VALUES)
+    deleted = (
+        "service/sonic-metrics-collector deleted{0}\ningress/sonic-metrics-collector deleted{0}"
+    )
+    assert deleted.format(" (dry run)") in serve(*words, "--dry-run").err
+    assert deleted.format("") in serve(*words).err
+    assert "deleted" not in serve(*words).err
+    path = f"/api/v1/namespaces/{cluster.namespace}/services"
+    names = {each["metadata"]["name"] for each in cluster.access.request("GET", path)[1]["items"]}
+    assert names == {"sonic-triton", "other-triton", "other-metrics-collector"}
+
+
 def test_service_is_waited_for_and_its_addresses_are_printed(
     serve: Run, cluster: Api, manifest: Path
 ) -> None:

@@ -11,6 +11,7 @@ from kilonova.kube import Client, NotFound
 from kilonova.kube.status import find_condition
 from kilonova.serving.commands.apply.manifests import KIND, AppliedObject, ServeManifests
 from kilonova.serving.commands.cluster_access import get_service, no_such_kind
+from kilonova.serving.resources import INGRESSES, SERVICES
 
 _POLL_SECONDS = 0.3
 _SETTLED = ("Ready", "Idle")
@@ -29,6 +30,8 @@ async def apply_objects(
         if each.resource.kind == KIND:
             owners[each.name] = applied
         lines.append(line)
+    for name in dict.fromkeys(each.owner for each in manifests.objects if each.owner):
+        lines += await _delete_unwanted(client, owners[name], manifests, dry_run)
     return lines
 
 
@@ -100,6 +103,31 @@ async def _apply(
     if before is not None:
         outcome = "unchanged" if _select_wanted(before) == _select_wanted(after) else "changed"
     return after, f"{wanted.reference} {outcome}{' (dry run)' if dry_run else ''}"
+
+
+async def _delete_unwanted(
+    client: Client, owner: JsonObject, manifests: ServeManifests, dry_run: bool
+) -> list[str]:
+    """Delete the Service and the Ingress that earlier values of a release had, and these lack."""
+    from kilonova.serving.supersonic.labels import build_component_labels  # for few services
+
+    known = owner["metadata"]
+    labels = build_component_labels(known["name"], "metrics-collector")
+    selector = ",".join(f"{key}={value}" for key, value in labels.items())
+    wanted = {each.reference for each in manifests.objects}
+    lines: list[str] = []
+    for resource in (SERVICES, INGRESSES):
+        untyped = resource.as_type(dict[str, Any])
+        found = await client.list(untyped, known["namespace"], label_selector=selector)
+        for each in found.items:
+            metadata = each["metadata"]
+            reference = f"{resource.kind.lower()}/{metadata['name']}"
+            owners = {held["uid"] for held in metadata.get("ownerReferences", ())}
+            if reference in wanted or known["uid"] not in owners:
+                continue
+            await client.delete(untyped, metadata["name"], known["namespace"], dry_run=dry_run)
+            lines.append(f"{reference} deleted{' (dry run)' if dry_run else ''}")
+    return lines
 
 
 def _with_owner(body: JsonObject, owner: JsonObject) -> JsonObject:
