@@ -18,8 +18,8 @@ def count(
     capacity = Capacity()
     accelerators = (AcceleratorCount(footprint.resource, 100, free),)
     capacity.add_cluster("a", Observed(cluster="a", sequence=1, accelerators=accelerators))
-    capacity.book("a", KEY, footprint, booked)
-    capacity.book("a", OTHER, footprint, others)
+    capacity.add_booking("a", KEY, footprint, booked)
+    capacity.add_booking("a", OTHER, footprint, others)
     observed = ObservedDeployment(namespace="default", name="chat", additional_replicas=additional)
     return capacity.count_additional("a", KEY, footprint, observed)
 

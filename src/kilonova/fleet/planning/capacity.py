@@ -55,7 +55,9 @@ class Capacity:
             {each.resource: each.free for each in observed.accelerators}
         )
 
-    def book(self, cluster: str, key: ObjectKey, footprint: Footprint, instances: int) -> None:
+    def add_booking(
+        self, cluster: str, key: ObjectKey, footprint: Footprint, instances: int
+    ) -> None:
         """Count instances that have no accelerators yet."""
         found = self._bookings.get(cluster)
         if found is None or not instances:

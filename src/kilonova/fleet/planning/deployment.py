@@ -113,7 +113,7 @@ class _Placer:
         )
         for each in plans:
             footprint = self.footprints.get(each.release, Footprint())
-            self.capacity.book(each.cell.name, self._key, footprint, max(0, each.added))
+            self.capacity.add_booking(each.cell.name, self._key, footprint, max(0, each.added))
         return DeploymentPlan(
             self.deployment, self.total, plans, self.rollout, targets.unplaced, targets.delayed
         )

@@ -40,20 +40,24 @@ class HealthTimes:
 
 def assess_reports(given: ClusterInput, times: HealthTimes) -> ClusterStatus:
     """The status by the last report: Unknown, Healthy or Suspect; one that is Lost stays so until
-    it is heard."""
+    it reports again."""
     status, observed = given.cluster.status, given.observed
     if observed is None:
         if status.health in ("Unknown", "Healthy") and status.last_seen is None:
             return replace(status, health="Unknown", reason=CONFIGURATION)
-        return _silence(status, NETWORK, times)
-    heard = observed.sequence != status.sequence
+        return _record_silence(status, NETWORK, times)
+    has_reported = observed.sequence != status.sequence
     status = replace(status, sequence=observed.sequence)
     if observed.reason:
-        return _silence(replace(status, reason=observed.reason), observed.reason, times)
-    return _hear(status, observed, times) if heard else _silence(status, NETWORK, times)
+        return _record_silence(replace(status, reason=observed.reason), observed.reason, times)
+    return (
+        _record_report(status, observed, times)
+        if has_reported
+        else _record_silence(status, NETWORK, times)
+    )
 
 
-def _hear(status: ClusterStatus, observed: Observed, times: HealthTimes) -> ClusterStatus:
+def _record_report(status: ClusterStatus, observed: Observed, times: HealthTimes) -> ClusterStatus:
     now = format_rfc3339(times.now)
     returned = status.health in ("Suspect", "Lost")
     healthy_since = now if returned or status.healthy_since is None else status.healthy_since
@@ -77,7 +81,7 @@ def _hear(status: ClusterStatus, observed: Observed, times: HealthTimes) -> Clus
     )
 
 
-def _silence(status: ClusterStatus, reason: str, times: HealthTimes) -> ClusterStatus:
+def _record_silence(status: ClusterStatus, reason: str, times: HealthTimes) -> ClusterStatus:
     if status.health in ("Suspect", "Lost"):
         return replace(status, reason=reason)
     since = times.observing_since

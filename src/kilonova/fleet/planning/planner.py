@@ -136,7 +136,7 @@ class _Pass:
             sizes = footprints.get(key[0], {})
             for cell in cells[key]:
                 footprint = sizes.get(cell.previous.release, Footprint())
-                capacity.book(
+                capacity.add_booking(
                     cell.name, key, footprint, count_unplaced(cell.current, cell.observed)
                 )
         clusters = [view.cluster for view in views]

@@ -62,16 +62,18 @@ def decide(
     load = estimate_load(observation, memory)
     vote, memory = _vote(scaling, observation, load, memory)
     vote = _keep_without_figures(vote, observation)
-    wish = _apply_idleness(scaling, observation, memory, bounds, vote)
-    memory = remember_wanted(scaling, memory, observation.now, wish.wanted, wish.sustained)
-    number, message = wish.wanted, wish.message
-    if not wish.is_immediate:
-        stabilized = stabilize(scaling, memory, observation, wish.wanted)
+    recommended = _apply_idleness(scaling, observation, memory, bounds, vote)
+    memory = remember_wanted(
+        scaling, memory, observation.now, recommended.wanted, recommended.sustained
+    )
+    number, message = recommended.wanted, recommended.message
+    if not recommended.is_immediate:
+        stabilized = stabilize(scaling, memory, observation, recommended.wanted)
         number = stabilized.number
         if stabilized.reason:
             message += f"; {number} for now ({stabilized.reason})"
     message = "; ".join((message, *observation.problems[:_SHOWN_PROBLEMS]))
-    return _apply_bounds(bounds, number, wish.mode, message, memory)
+    return _apply_bounds(bounds, number, recommended.mode, message, memory)
 
 
 def _vote(
