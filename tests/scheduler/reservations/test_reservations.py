@@ -11,9 +11,9 @@ import pytest
 from kilonova.api.times import format_rfc3339
 from kilonova.kube import Client
 from kilonova.kube.client.resource import unstructured_resource
-from kilonova.scheduler.library.snapshots.capture import capture_snapshot
 from kilonova.scheduler.library.decisions import replay_snapshot
 from kilonova.scheduler.library.placement_report import report_placement
+from kilonova.scheduler.library.snapshots.capture import capture_snapshot
 from kilonova.scheduler.library.snapshots.file import decode_snapshot, encode_snapshot
 from kilonova.scheduler.library.summary import summarize_snapshot
 from kilonova.scheduler.library.what_if import what_if
