@@ -124,6 +124,24 @@ async def test_no_request_fails_while_routes_by_model_come_and_go() -> None:
     assert traffic.errors == []
 
 
+async def test_servers_are_followed_while_the_policy_of_their_cluster_changes() -> None:
+    async with control_plane_cluster() as cluster:
+        ports = Ports()
+        await cluster.create_service(group_of(ports))
+        await cluster.start_server("web-main-0", ports)
+        await cluster.start_gateway()
+        async with steady_traffic(cluster.grpc_port) as traffic:
+            for number, policy in enumerate(("RoundRobin", "Random", "LeastRequest"), 1):
+                await traffic.wait_for(20)
+                await cluster.patch_service({"gateway": {"loadBalancing": {"policy": policy}}})
+                await traffic.wait_for(20)
+                await cluster.start_server(f"web-main-{number}", ports)
+                await traffic.wait_for_server(f"web-main-{number}")
+                await cluster.delete_pod(f"web-main-{number - 1}", grace=0)
+                await traffic.wait_for(20)
+    assert traffic.errors == []
+
+
 async def test_restart_of_the_control_plane_disturbs_no_request() -> None:
     async with control_plane_cluster(running=False) as cluster:
         ports = Ports()

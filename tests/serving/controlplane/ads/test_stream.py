@@ -119,12 +119,35 @@ def test_gateway_gets_everything_once_in_order() -> None:
         ({"listeners": "http:2"}, ["Listener http:2"]),
         (
             {"clusters": "a:2", "routes": "r:2"},
-            ["Cluster a:2", "RouteConfiguration r:2"],
+            ["Cluster a:2", "ClusterLoadAssignment a:1", "RouteConfiguration r:2"],
         ),
     ],
 )
 def test_only_what_changed_is_sent(change: dict[str, str], sent: list[str]) -> None:
     assert connected(build_snapshot()).settle(build_snapshot(**change)) == sent
+
+
+def test_endpoints_of_a_cluster_that_changes_do_not_wait_for_its_acknowledgement() -> None:
+    before = build_snapshot(clusters="a:1 b:1", endpoints="a:1 b:1")
+    gateway = connected(before, endpoints="a b")
+    changed = build_snapshot(clusters="a:2 b:1", endpoints="a:1 b:1", routes="r:2")
+    cluster = gateway.stream.plan(changed)
+    assert cluster is not None
+    assert cluster.type is CLUSTER
+    # Envoy answers once the cluster is ready for use, for which it waits for the endpoints.
+    endpoints = gateway.stream.plan(changed)
+    assert endpoints is not None
+    assert endpoints.type is ENDPOINTS
+    assert len(endpoints.bodies) == 1
+    gateway.answer(endpoints, "a", "b")
+    later = build_snapshot(clusters="a:2 b:1", endpoints="a:2 b:2", routes="r:2")
+    following = gateway.stream.plan(later)
+    assert following is not None
+    assert following.type is ENDPOINTS
+    gateway.answer(following, "a", "b")
+    assert gateway.stream.plan(later) is None, "routes wait"
+    gateway.answer(cluster)
+    assert gateway.settle(later, endpoints="a b") == ["RouteConfiguration r:2"]
 
 
 def test_of_endpoints_only_those_that_changed_are_sent() -> None:
@@ -213,7 +236,12 @@ def test_endpoints_follow_the_servers_while_clusters_are_rejected() -> None:
     assert gateway.settle(changed) == ["Cluster a:2", "ClusterLoadAssignment a:2"]
     gateway.rejects = ()
     fixed = build_snapshot(clusters="a:3", endpoints="a:2", listeners="http:2", routes="r:2")
-    assert gateway.settle(fixed) == ["Cluster a:3", "Listener http:2", "RouteConfiguration r:2"]
+    assert gateway.settle(fixed) == [
+        "Cluster a:3",
+        "ClusterLoadAssignment a:2",
+        "Listener http:2",
+        "RouteConfiguration r:2",
+    ]
 
 
 def test_all_resources_of_a_rejected_response_are_sent_again() -> None:

@@ -13,6 +13,7 @@ a cluster that the gateway lacks, nor a cluster endpoints. What is taken away is
 A resource that was never sent on the stream waits for nothing: the gateway waits for it.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from kilonova.serving.controlplane.ads.snapshot import (
@@ -122,7 +123,7 @@ class GatewayStream:
                 continue
             wanted = self._select(type_, sub, snapshot)
             version = compute_version((name, each.version) for name, each in wanted.items())
-            waits = not earlier_settled or (type_ in _ROUTING and not clusters_accepted)
+            waits = type_ in _ROUTING and not (earlier_settled and clusters_accepted)
             response = self._respond(type_, sub, wanted, version, waits=waits)
             if response is not None:
                 return response
@@ -172,6 +173,8 @@ class GatewayStream:
                 sub.version, sub.unanswered = version, frozenset()
                 sub.has = dict(wanted)
                 return None
+        if type_ is ResourceType.CLUSTER:
+            self._repeat_endpoints(name for name, each in sent.items() if sub.has.get(name) != each)
         self._nonces += 1
         sub.nonce, sub.version = str(self._nonces), version
         sub.is_pending, sub.is_rejected = True, False
@@ -179,6 +182,13 @@ class GatewayStream:
         sub.has = dict(wanted)
         bodies = tuple(each.body for each in sent.values())
         return DiscoveryResponse(type_, version, sub.nonce, bodies)
+
+    def _repeat_endpoints(self, clusters: Iterable[str]) -> None:
+        """Send the endpoints of clusters that change once more: the gateway waits for them, though
+        it has them, before it uses a cluster and before it answers."""
+        sub = self._subscriptions.get(ResourceType.ENDPOINTS)
+        if sub is not None and sub.names is not None:
+            sub.unanswered |= sub.names.intersection(clusters)
 
     def _select(self, type_: ResourceType, sub: _Subscription, snapshot: Snapshot) -> Resources:
         """What the gateway is to have now."""
