@@ -10,6 +10,8 @@ a cluster that the gateway lacks, nor a cluster endpoints. What is taken away is
 - a cluster without which the new routes do, when these are acknowledged;
 - the last endpoint of a cluster whose requests are to be held, when the routes that hold them are.
 
+Endpoints wait for nothing: Envoy answers a change of clusters when it has their endpoints.
+
 A resource that was never sent on the stream waits for nothing: the gateway waits for it.
 """
 
