@@ -109,6 +109,14 @@ async def test_below_the_folder_of_the_sources(shim_site: ShimSite, volume: Path
     assert not (shim_site.folder / "missing").exists()
 
 
+async def test_over_the_folder_in_which_views_are_made(shim_site: ShimSite, volume: Path) -> None:
+    """As with an emptyDir at /tmp, and the data of the node below /tmp."""
+    deep = "/usr/share" + "/kilonova-test" * len(shim_site.folder.parts) + "/x"
+    mounts = (Mount(volume, str(shim_site.folder)), Mount(volume / "file", deep))
+    state, text = await shim_site.shell(f"cat {deep}; ls {shim_site.folder}", mounts=mounts)
+    assert (state.exit_code, text) == (0, "hello\nfile\n")
+
+
 async def test_mounts_below_an_overlay_stay(shim_site: ShimSite, volume: Path) -> None:
     script = "test -c /dev/null && ls -d /dev/pts/ptmx && mountpoint -q /dev/shm && cat /dev/kn/x"
     mounts = (Mount(volume / "file", "/dev/kn/x"),)

@@ -42,6 +42,9 @@ def build_view(mounts: Sequence[Mount], scratch: str, hidden: Sequence[str] = ()
         linux.pivot_root(scratch)
         private.add(os.stat("/").st_dev)
         linux.unmount(scratch)  # a copy of the root, bind-mounted on itself
+    # By descriptor: a mount of the container, such as one at /tmp, may cover the path.
+    above_scratch = os.open(os.path.dirname(scratch), os.O_PATH | os.O_DIRECTORY)
+    scratch = f"{_fd_path(above_scratch)}/{os.path.basename(scratch)}"
     # Opened before any overlay covers them.
     hidden_paths, hidden = hidden, [os.path.realpath(each) for each in hidden]
     sources = [(each, _open_source(each)) for each in sorted(mounts, key=_path_depth)]
@@ -63,6 +66,7 @@ def build_view(mounts: Sequence[Mount], scratch: str, hidden: Sequence[str] = ()
     _bind_mounts(below, points, private, scratch)
     for folder in filter(os.path.isdir, (each for each in covers if is_within(each, hidden))):
         _cover_directory(folder)
+    os.close(above_scratch)
     for each, point in points:
         if each.read_only:
             linux.remount_read_only(point)
@@ -153,8 +157,7 @@ def _add_overlay(folder: str, scratch: str) -> None:
     else:
         for point, fd in below.items():
             linux.bind_mount(_fd_path(fd), point)
-    if not is_within(scratch, [folder]):  # otherwise the overlay covers them
-        linux.unmount(scratch)
+    linux.unmount(scratch)
     for fd in (at, *parts.values(), *below.values()):
         os.close(fd)
 
