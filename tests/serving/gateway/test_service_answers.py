@@ -3,10 +3,12 @@
 import asyncio
 from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import product
 
 import pytest
 
 from kilonova.kube.serving.certificates import CertificateAuthority
+from kilonova.serving.gateway.config.routing.service_answers import SETTINGS_MESSAGE
 from kilonova.serving.gateway.control_plane_calls import (
     SERVICE_HEADER,
     TOKEN_HEADER,
@@ -112,6 +114,33 @@ async def test_loading_is_refused_by_name(method):
             async with session.post(path) as reply:
                 assert reply.status == 403
                 assert "modelPlacement" in (await reply.json())["error"]
+            assert upstream.received == []
+
+
+_SETTING_PATHS = (
+    "/v2/logging",
+    "/v2/logging?a=b",
+    "/v2/trace/setting",
+    "/v2/models/m/trace/setting",
+    "/v2/models/m/versions/1/trace/setting",
+)
+
+
+async def test_settings_of_one_server_are_refused_by_name():
+    async with run_upstream() as upstream:
+        spec = build_spec(gateway=build_gateway())
+        async with (
+            run_gateway(spec, build_state([upstream.endpoint])),
+            open_channel(spec.gateway.grpc_port) as channel,
+            open_session(spec.gateway.http_port) as session,
+        ):
+            for method in ("LogSettings", "TraceSetting"):
+                status, message = await try_call(channel, method)
+                assert (status.name, message) == ("PERMISSION_DENIED", SETTINGS_MESSAGE)
+            for method, path in product(("GET", "POST"), _SETTING_PATHS):
+                async with session.request(method, path) as reply:
+                    assert (reply.status, path) == (403, path)
+                    assert await reply.json() == {"error": SETTINGS_MESSAGE}
             assert upstream.received == []
 
 

@@ -1,7 +1,7 @@
 """Requests that are answered for the whole service, by the control plane instead of a server.
 
 Which models there are, and their statistics, is a question about all servers. If the control plane
-is away, a server answers for itself.
+is away, a server answers for itself. What would change one server alone is refused.
 """
 
 from collections.abc import Iterator
@@ -31,6 +31,11 @@ _HTTP_MATCHES: tuple[EnvoyResource, ...] = (
 _HTTP_LOADING: EnvoyResource = {
     "safe_regex": {"regex": "/v2/repository/models/[^/]+/(load|unload)"}
 }
+_GRPC_SETTINGS = (f"{_SERVICE}/LogSettings", f"{_SERVICE}/TraceSetting")
+_HTTP_SETTINGS: tuple[EnvoyResource, ...] = (
+    {"path": "/v2/logging"},
+    {"safe_regex": {"regex": "/v2/(models/[^/]+/(versions/[^/]+/)?)?trace/setting"}},
+)
 _GRPC_HEALTH = (f"{_SERVICE}/ServerLive", f"{_SERVICE}/ServerReady")
 _HTTP_HEALTH = ("/v2/health/live", "/v2/health/ready")
 _OPENAI_MODELS: EnvoyResource = {
@@ -41,6 +46,10 @@ _OPENAI_MODELS: EnvoyResource = {
 LOADING_MESSAGE = (
     "models are loaded and unloaded by the service, on the servers that it chooses: "
     "see spec.servers[].modelPlacement"
+)
+SETTINGS_MESSAGE = (
+    "settings of logs and traces are those of one server, and clients do not change them: "
+    "see spec.servers[].args"
 )
 
 
@@ -53,10 +62,14 @@ def build_answer_routes(inputs: GatewayInputs) -> Iterator[EnvoyResource]:
             yield _build_answer(inputs, {"path": path, "grpc": {}}, "grpc")
         for path in _GRPC_LOADING:
             yield build_refusal({"path": path, "grpc": {}}, 403, LOADING_MESSAGE)
+        for path in _GRPC_SETTINGS:
+            yield build_refusal({"path": path, "grpc": {}}, 403, SETTINGS_MESSAGE)
         for match in _HTTP_MATCHES:
             yield _build_answer(inputs, match, "http")
         yield from _build_health_answers(inputs)
         yield build_refusal(_HTTP_LOADING, 403, LOADING_MESSAGE)
+        for match in _HTTP_SETTINGS:
+            yield build_refusal(match, 403, SETTINGS_MESSAGE)
     if "OpenAI" in protocols:
         yield _build_answer(inputs, _OPENAI_MODELS, "http")
 
