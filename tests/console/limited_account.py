@@ -1,6 +1,11 @@
 """A service account whose permissions are granted and revoked by tests."""
 
+import itertools
+from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
 
 from tests.conftest import Api
 from tests.harness.permissions import ServiceAccount
@@ -14,22 +19,19 @@ Kind = tuple[str, str]
 NODES: Kind = ("", "nodes")
 PODS: Kind = ("", "pods")
 QUEUES: Kind = ("scheduling.kilonova.dev", "queues")
-OTHERS: tuple[Kind, ...] = (
-    QUEUES,
-    ("", "events"),
-    ("grove.io", "podcliquesets"),
-    ("grove.io", "podcliques"),
-    ("apps", "deployments"),
-    ("apps", "statefulsets"),
-    ("batch", "jobs"),
-    ("kgwe.nvidia.io", "gpuworkloads"),
-    ("scheduler.grove.io", "podgangs"),
-    ("inference-engine.groq.io", "inferenceengineinstances"),
-    ("inference-engine.groq.io", "inferenceenginedeployments"),
-    ("inference-engine.groq.io", "deployments"),
-    ("inference-engine.groq.io", "releases"),
-    ("fleet.kilonova.dev", "clusters"),
-)
+_CONSOLE_ROLE = Path(__file__).parents[2] / "deploy" / "console" / "clusterrole.yaml"
+
+
+def _list_watched_kinds() -> Iterator[Kind]:
+    """The kinds that the console's own role may watch: those on its pages."""
+    for document in yaml.safe_load_all(_CONSOLE_ROLE.read_text()):
+        for rule in document.get("rules", ()):
+            if "watch" in rule["verbs"]:
+                yield from itertools.product(rule["apiGroups"], rule["resources"])
+
+
+OTHERS = tuple(kind for kind in _list_watched_kinds() if kind not in (NODES, PODS))
+"""All that the console shows, beside nodes and pods."""
 
 
 @dataclass(frozen=True, slots=True)
