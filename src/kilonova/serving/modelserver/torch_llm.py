@@ -105,6 +105,8 @@ class _Transformer:
         dtype = shape.dtype
         if dtype == "auto":
             dtype = "bfloat16" if device.startswith("cuda") else "float32"
+        # cuDNN's attention compiles a plan for each shape, and almost every step has another one.
+        torch.backends.cuda.enable_cudnn_sdp(False)
         self._device = torch.device(device)
         self._dtype = getattr(torch, dtype)
         self._generator = torch.Generator(device=self._device).manual_seed(shape.seed)
