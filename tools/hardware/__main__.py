@@ -11,6 +11,7 @@ PROGRAMS = {
     "gpu-exporter": "the exporter's figures and those of nvidia-smi",
     "gpu-engine": "the MIG engine and MPS, beside PyTorch processes that compute all along",
     "process-node": "pods on this machine, by `kilonova up`: the whole GPU, and MIG instances",
+    "inference-service": "a transformer on a GPU, served by `kilonova up` to clients",
     "transformer": "the language model on PyTorch of `kilonova serve-model`",
     "gpu-discovery": "discovery, health, measurements, and MIG by the NVML backend",
 }

@@ -9,16 +9,15 @@ import asyncio
 import json
 import subprocess
 import sys
-import tempfile
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from kilonova.api.gpu.annotations import DEVICES
 from kilonova.gpu.devices.errors import GpuError
 from kilonova.gpu.devices.model import Device
-from kilonova.kube import Client, connect, unstructured_resource
+from kilonova.kube import Client, unstructured_resource
+from tools.hardware.local_cluster import start_cluster
 from tools.hardware.restoration import is_untouched, restore_device
 from tools.hardware.rig import Rig, open_rig
 from tools.hardware.transcript import Transcript
@@ -64,7 +63,8 @@ def main(arguments: Sequence[str]) -> int:
 
 async def _run_all(rig: Rig, transcript: Transcript, device: Device) -> None:
     transcript.heading("The whole GPU")
-    async with _cluster() as client:
+    async with start_cluster() as cluster:
+        client = cluster.client
         await _describe_node(transcript, client)
         seen = await _run_pod(client, "whole", {"nvidia.com/gpu": "1"})
         transcript.write(f"- whole: {seen}")
@@ -78,7 +78,8 @@ async def _run_all(rig: Rig, transcript: Transcript, device: Device) -> None:
         rig.backend.create_instance(device.uuid, _profile_of(device, compute), start)
         for compute, start in ((2, 4), (1, 6))
     ]
-    async with _cluster() as client:
+    async with start_cluster() as cluster:
+        client = cluster.client
         allocatable = await _describe_node(transcript, client)
         transcript.check(
             "the whole GPU is not offered", allocatable.get("nvidia.com/gpu", "0") == "0"
@@ -92,30 +93,6 @@ async def _run_all(rig: Rig, transcript: Transcript, device: Device) -> None:
                 f"the pod computes on its instance {each.profile}@{each.start}",
                 _computed(seen, f"0:{each.profile}@{each.start}")
                 and seen.get("visible") == each.uuid,
-            )
-
-
-@asynccontextmanager
-async def _cluster() -> AsyncGenerator[Client]:
-    """`kilonova up` without simulated nodes, on a new data directory."""
-    with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, "-m", "kilonova.cli"]
-        start = ["up", "--detach", "--wait", "--no-demo", "--port", "0", "--data", folder]
-        await asyncio.to_thread(
-            subprocess.run, [*command, *start, "--no-console"], check=True, timeout=_SECONDS
-        )
-        try:
-            client = connect(Path(folder) / "kubeconfig")
-            try:
-                yield client
-            finally:
-                await client.close()
-        finally:
-            await asyncio.to_thread(
-                subprocess.run,
-                [*command, "down", "--data", folder],
-                check=True,
-                timeout=_SECONDS,
             )
 
 
