@@ -54,6 +54,7 @@ class ContainerStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     ready: bool = False
     restart_count: int = 0
     state: dict[str, Any] = {}
+    last_state: dict[str, Any] = {}
 
 
 class PodSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):

@@ -151,6 +151,27 @@ WAITING = {"name": "server", "state": {"waiting": {"reason": "ImagePullBackOff",
 STARTING = {"name": "server", "state": {"waiting": {"reason": "PodInitializing"}}}
 EXITED = {"name": "server", "state": {"terminated": {"exitCode": 3}}}
 DOWNLOADING = {"name": "download-models", "state": {"running": {}}}
+FAILED = {
+    "exitCode": 1,
+    "reason": "Error",
+    "message": "fetching\nkilonova: s3://models: the object store does not answer\n",
+}
+CRASHED = {
+    "name": "download-models",
+    "restartCount": 3,
+    "state": {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 40s"}},
+    "lastState": {"terminated": FAILED},
+}
+CAUSE = (
+    "container download-models exited with code 1: "
+    "kilonova: s3://models: the object store does not answer"
+)
+KILLED = {
+    "name": "server",
+    "restartCount": 1,
+    "state": {"running": {}},
+    "lastState": {"terminated": {"exitCode": 137, "reason": "OOMKilled"}},
+}
 UNSCHEDULABLE = {
     "type": "PodScheduled",
     "status": "False",
@@ -190,6 +211,34 @@ UNSCHEDULABLE = {
             "a: downloading models",
         ),
         (
+            (pod("a", ready=False, status={"initContainerStatuses": [CRASHED]}),),
+            f"a: CrashLoopBackOff: {CAUSE}",
+        ),
+        (
+            (
+                pod(
+                    "a",
+                    ready=False,
+                    status={"initContainerStatuses": [{**CRASHED, "state": {"running": {}}}]},
+                ),
+            ),
+            f"a: downloading models, after {CAUSE}",
+        ),
+        (
+            (
+                pod(
+                    "a",
+                    ready=False,
+                    status={"initContainerStatuses": [{**CRASHED, "state": WAITING["state"]}]},
+                ),
+            ),
+            "a: ImagePullBackOff: no",
+        ),
+        (
+            (pod("a", ready=False, status={"containerStatuses": [KILLED]}),),
+            "a: container server exited with code 137: OOMKilled",
+        ),
+        (
             tuple(
                 pod(name, ready=False, status={"containerStatuses": [WAITING]}) for name in "bac"
             ),
@@ -207,6 +256,19 @@ def test_gateway_says_what_it_waits_for() -> None:
     waiting = gateway(ready=False, status={"containerStatuses": [WAITING]})
     message = condition_of(status_of(waiting), "GatewayReady").message
     assert message == "gw: ImagePullBackOff: no"
+
+
+def test_gateway_that_restarts_says_why_it_ended() -> None:
+    crashed = gateway(ready=False, status={"containerStatuses": [{**CRASHED, "name": "envoy"}]})
+    message = condition_of(status_of(crashed), "GatewayReady").message
+    assert message == f"gw: CrashLoopBackOff: {CAUSE.replace('download-models', 'envoy')}"
+
+
+def test_message_of_a_container_that_ended_is_shortened() -> None:
+    ended = {"name": "server", "state": {"terminated": {"exitCode": 1, "message": "x" * 4096}}}
+    crashed = pod("a", ready=False, status={"containerStatuses": [ended]})
+    message = status_of(gateway(), crashed).servers[0].message
+    assert message == f"a: container server exited with code 1: {'x' * 299}…"
 
 
 def test_closed_gateway_says_which_secret_is_missing() -> None:

@@ -15,6 +15,9 @@ from kilonova.serving.resources import ContainerStatus, Pod
 
 _QUIET_REASONS = frozenset({"", "ContainerCreating", "PodInitializing"})
 """What every pod waits for when it starts."""
+_CRASHED = "CrashLoopBackOff"
+_MAX_MESSAGE = 300
+"""Of what a container wrote at its end, which may be 4 KiB."""
 
 
 def build_server_status(observed: ObservedService, group: ServerGroup) -> ServerGroupStatus:
@@ -68,10 +71,11 @@ def explain_pod(pod: Pod) -> str:
     if scheduled is not None and scheduled.status == "False":
         return f"{scheduled.reason}: {scheduled.message}"
     for each in pod.status.init_container_statuses:
-        if text := _explain_container(each):
-            return text
+        text = _explain_container(each)
         if each.name == DOWNLOAD_CONTAINER and "running" in each.state:
-            return "downloading models"
+            return f"downloading models, after {text}" if text else "downloading models"
+        if text:
+            return text
     for each in pod.status.container_statuses:
         if text := _explain_container(each):
             return text
@@ -82,7 +86,28 @@ def _explain_container(status: ContainerStatus) -> str:
     waiting = cast("JsonObject", status.state.get("waiting") or {})
     reason: str = waiting.get("reason", "")
     if reason not in _QUIET_REASONS:
+        if reason == _CRASHED and (cause := _explain_last_exit(status)):
+            return f"{reason}: {cause}"
         return f"{reason}: {waiting.get('message', '')}".removesuffix(": ")
     terminated = cast("JsonObject", status.state.get("terminated") or {})
-    code = terminated.get("exitCode")
-    return f"container {status.name} exited with code {code}" if code else ""
+    if terminated.get("exitCode"):
+        return _explain_exit(status.name, terminated)
+    return _explain_last_exit(status) if status.restart_count and not status.ready else ""
+
+
+def _explain_last_exit(status: ContainerStatus) -> str:
+    """Why a container was restarted; empty if it ended well."""
+    terminated = cast("JsonObject", status.last_state.get("terminated") or {})
+    return _explain_exit(status.name, terminated) if terminated.get("exitCode") else ""
+
+
+def _explain_exit(container: str, terminated: JsonObject) -> str:
+    """Why a container failed: what it wrote at its end, the reason, or its exit code."""
+    lines = str(terminated.get("message") or "").strip().splitlines()
+    message = lines[-1].strip() if lines else ""  # of a log, or a traceback, the error
+    if len(message) > _MAX_MESSAGE:
+        message = f"{message[: _MAX_MESSAGE - 1]}…"
+    reason: str = terminated.get("reason") or ""
+    exited = f"container {container} exited with code {terminated['exitCode']}"
+    cause = ": ".join(each for each in ("" if reason == "Error" else reason, message) if each)
+    return f"{exited}: {cause}" if cause else exited
