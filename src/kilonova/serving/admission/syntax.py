@@ -52,20 +52,14 @@ def check_path(path: str) -> str | None:
     )
 
 
-def check_url(url: str) -> str | None:
-    """`http://HOST[:PORT]/PATH`, or https."""
-    problem = "must be a URL with a host, such as https://issuer.example.com/keys"
-    if not url.startswith(("http://", "https://")):
-        return problem
-    if _has_odd_character(url):
-        return f"{problem}; what is not ASCII has to be escaped"
-    try:
-        parts = urlsplit(url)
-        port = parts.port
-    except ValueError as error:
-        return f"{problem} ({error})"
-    host = parts.netloc.removesuffix("" if port is None else f":{port}")
-    return None if _is_host(host) and port != 0 else problem
+def check_jwks_uri(url: str) -> str | None:
+    """Where the keys of an issuer are."""
+    return _check_url(url, "https://issuer.example.com/keys")
+
+
+def check_prometheus_url(url: str) -> str | None:
+    """The address of a Prometheus."""
+    return _check_url(url, "http://prometheus.monitoring:9090")
 
 
 def check_endpoint(endpoint: str) -> str | None:
@@ -85,3 +79,19 @@ def check_sub_path(path: str) -> str | None:
     if path.startswith("/") or ".." in path.split("/"):
         return "must be relative to the volume, and have no '..'"
     return None
+
+
+def _check_url(url: str, example: str) -> str | None:
+    """`http://HOST[:PORT]/PATH`, or https."""
+    problem = f"must be a URL with a host, such as {example}"
+    if not url.startswith(("http://", "https://")):
+        return problem
+    if _has_odd_character(url):
+        return f"{problem}; what is not ASCII has to be escaped"
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError as error:
+        return f"{problem} ({error})"
+    host = parts.netloc.removesuffix("" if port is None else f":{port}")
+    return None if _is_host(host) and port != 0 else problem

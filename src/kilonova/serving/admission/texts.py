@@ -12,11 +12,12 @@ from kilonova.kube.admission.syntax import check_dns_subdomain
 from kilonova.serving.admission.syntax import (
     check_endpoint,
     check_header_name,
+    check_jwks_uri,
     check_key_header,
     check_path,
     check_printable,
+    check_prometheus_url,
     check_sub_path,
-    check_url,
 )
 
 Rule = tuple[str, str, Callable[[str], str | None]]
@@ -36,14 +37,14 @@ def _list_rules(spec: InferenceServiceSpec) -> Iterator[Rule]:
     if spec.auth is not None:
         yield from _list_auth_rules(spec.auth, "spec.auth")
     if spec.limits.load is not None:
-        yield "spec.limits.load.prometheus", spec.limits.load.prometheus, check_url
+        yield "spec.limits.load.prometheus", spec.limits.load.prometheus, check_prometheus_url
     for number, limit in enumerate(spec.limits.clients):
         yield f"spec.limits.clients[{number}].client", limit.client, check_printable
     for number, group in enumerate(spec.servers):
         path = f"spec.servers[{number}]"
         if group.autoscaling is not None and group.autoscaling.metric is not None:
             url = group.autoscaling.metric.prometheus
-            yield f"{path}.autoscaling.metric.prometheus", url, check_url
+            yield f"{path}.autoscaling.metric.prometheus", url, check_prometheus_url
         if group.model_repository is not None:
             yield from _list_repository_rules(group.model_repository, f"{path}.modelRepository")
         if group.model_placement is not None:
@@ -82,7 +83,7 @@ def _list_auth_rules(auth: Auth, path: str) -> Iterator[Rule]:
         where = f"{path}.jwt[{number}]"
         yield f"{where}.issuer", provider.issuer, check_printable
         yield f"{where}.clientClaim", provider.client_claim, check_printable
-        yield f"{where}.jwksUri", provider.jwks_uri or "", check_url
+        yield f"{where}.jwksUri", provider.jwks_uri or "", check_jwks_uri
         if provider.jwks_secret is not None:
             yield f"{where}.jwksSecret.name", provider.jwks_secret.name, check_dns_subdomain
         for index, audience in enumerate(provider.audiences):
