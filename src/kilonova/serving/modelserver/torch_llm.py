@@ -27,6 +27,11 @@ from kilonova.serving.modelserver.models.options import Options
 _DTYPES = ("auto", "float32", "float16", "bfloat16")
 _ROPE_BASE = 10000.0
 _WEIGHT_SCALE = 0.02
+_MAX_LAYERS = 1024
+_MAX_WIDTH = 1 << 17
+_MAX_HEADS = 1024
+_MAX_SEED = (1 << 63) - 1
+"""Of PyTorch."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,13 +53,13 @@ def read_transformer(
 ) -> Callable[[], Awaitable[StepExecutor]]:
     """How the executor is built; `WrongUsage` for an invalid option."""
     shape = TransformerSettings(
-        layers=options.read_int("layers", 4),
-        width=options.read_int("width", 256),
-        heads=options.read_int("heads", 4),
-        vocabulary=options.read_int("vocabulary", 32000, minimum=len(TOKENS)),
+        layers=options.read_int("layers", 4, maximum=_MAX_LAYERS),
+        width=options.read_int("width", 256, maximum=_MAX_WIDTH),
+        heads=options.read_int("heads", 4, maximum=_MAX_HEADS),
+        vocabulary=options.read_int("vocabulary", 32000, len(TOKENS)),
         device=options.read_text("device", "auto"),
         dtype=options.read_text("dtype", "auto", _DTYPES),
-        seed=options.read_int("weights", 0, minimum=0),
+        seed=options.read_int("weights", 0, 0, _MAX_SEED),
     )
     if shape.width % (2 * shape.heads):
         raise options.invalid(f"width is {shape.width}: it must be a multiple of 2 × heads")

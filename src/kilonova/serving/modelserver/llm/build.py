@@ -11,6 +11,11 @@ from kilonova.serving.modelserver.registry import Load, Model
 _PREFILL = 100e-6
 _DECODE = 10e-3
 _DECODE_SEQUENCE = 100e-6
+_MAX_SLOTS = 65536
+_MAX_CACHE = 1 << 28
+_MAX_BLOCKS = 1 << 24
+"""The list of so many takes half a GiB itself."""
+_MAX_CONTEXT = 1 << 24
 _KNOWN = "backend, slots, queue, cache, block, chunk, context, and those of the backend"
 
 
@@ -19,15 +24,19 @@ def read_llm(options: Options, metrics: LlmMetrics) -> Load:
     default = LlmSettings(name=options.name)
     settings = LlmSettings(
         name=options.name,
-        slots=options.read_int("slots", default.slots),
+        slots=options.read_int("slots", default.slots, maximum=_MAX_SLOTS),
         queue=options.read_int("queue", default.queue, minimum=0),
-        cache=options.read_int("cache", default.cache),
+        cache=options.read_int("cache", default.cache, maximum=_MAX_CACHE),
         block=options.read_int("block", default.block),
         chunk=options.read_int("chunk", default.chunk),
-        context=options.read_int("context", default.context),
+        context=options.read_int("context", default.context, maximum=_MAX_CONTEXT),
     )
     if settings.cache < settings.block:
         raise options.invalid(f"cache is {settings.cache}: it must hold a block, {settings.block}")
+    if settings.cache // settings.block > _MAX_BLOCKS:
+        raise options.invalid(
+            f"cache is {settings.cache}: it may have {_MAX_BLOCKS} blocks, of {settings.block} each"
+        )
     backend = options.read_text("backend", "timed", ("timed", "torch"))
     if backend == "torch":
         from kilonova.serving.modelserver.torch_llm import read_transformer

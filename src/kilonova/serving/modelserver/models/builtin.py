@@ -23,6 +23,8 @@ _ADD_SHAPE = (16,)
 _SECONDS = 0.1
 _WORK = bytes(1 << 20)
 """Hashed to spend time: long enough for hashlib to let other threads run."""
+_MAX_INSTANCES = 1024
+"""Each may have a thread."""
 _QUEUE_OPTIONS = "instances, queue, batch, delay"
 
 
@@ -150,7 +152,7 @@ def _read_queue(options: Options) -> QueueSettings:
     batch = options.read_int("batch", 0, minimum=0)
     return QueueSettings(
         max_size=options.read_int("queue", DEFAULT_QUEUE_SIZE),
-        instances=options.read_int("instances", 1),
+        instances=options.read_int("instances", 1, maximum=_MAX_INSTANCES),
         max_batch_size=batch,
         is_dynamic=batch > 1,
         max_delay=options.read_seconds("delay", 0.0),

@@ -1,12 +1,16 @@
 """`NAME,option=value…`, as `--model` and `--llm` have it. Pure."""
 
+import math
 from collections.abc import Callable
 from typing import TypeVar
 
 from kilonova.api.durations import parse_duration
 from kilonova.component.failure import WrongUsage
 
-T = TypeVar("T")
+T = TypeVar("T", int, float)
+
+MAX_COUNT = 1 << 20
+"""Of what has no limit of its own: a greater number is a mistake."""
 
 
 class Options:
@@ -35,12 +39,16 @@ class Options:
             raise self.invalid(f"{option} is {value!r}: use {' or '.join(choices)}")
         return value
 
-    def read_int(self, option: str, default: int, minimum: int = 1) -> int:
-        return self._read(option, default, int, minimum, f"a number from {minimum}")
+    def read_int(
+        self, option: str, default: int, minimum: int = 1, maximum: int = MAX_COUNT
+    ) -> int:
+        expected = f"a number from {minimum} to {maximum}"
+        return self._read(option, default, int, (minimum, maximum), expected)
 
     def read_seconds(self, option: str, default: float) -> float:
         """A duration such as `20ms`."""
-        return self._read(option, default, parse_duration, 0.0, "a duration such as 20ms")
+        expected = "a duration such as 20ms"
+        return self._read(option, default, parse_duration, (0.0, math.inf), expected)
 
     def require_all_read(self, known: str) -> None:
         """`WrongUsage` if an option is left, which is unknown."""
@@ -48,7 +56,12 @@ class Options:
             raise self.invalid(f"there is no option {option!r}: use {known}")
 
     def _read(
-        self, option: str, default: T, parse: Callable[[str], T], minimum: T, expected: str
+        self,
+        option: str,
+        default: T,
+        parse: Callable[[str], T],
+        bounds: tuple[T, T],
+        expected: str,
     ) -> T:
         text = self._values.pop(option, None)
         if text is None:
@@ -57,6 +70,6 @@ class Options:
             value = parse(text)
         except ValueError:
             value = None
-        if value is None or value < minimum:  # pyright: ignore[reportOperatorIssue]
+        if value is None or not bounds[0] <= value <= bounds[1]:
             raise self.invalid(f"{option} is {text!r}: write {expected}")
         return value
