@@ -106,7 +106,7 @@ def test_explanation_has_decision_load_and_what_pods_wait_for() -> None:
             deletionTimestamp="2026-11-19T14:59:00Z",
         ),
     ]
-    text = format_explanation(explain_service(build_service(), pods), NOW)
+    text = format_explanation(explain_service(build_service(), pods, NOW), NOW)
     assert text.splitlines() == [
         "cms/web: Degraded",
         "  Ready: NoReadyServer: llm[31m",
@@ -123,7 +123,7 @@ def test_explanation_has_decision_load_and_what_pods_wait_for() -> None:
 
 
 def test_service_that_no_controller_has_seen_says_so() -> None:
-    found = explain_service(build_service({}), [])
+    found = explain_service(build_service({}), [], NOW)
     assert found.phase == "Pending"
     assert found.problems == [
         "the controller has not seen the latest change: `kilonova status` (on a cluster "
@@ -146,7 +146,36 @@ def test_service_that_no_controller_has_seen_says_so() -> None:
     ],
 )
 def test_bounds_say_what_limits_the_number(service: InferenceService, bounds: str) -> None:
-    assert explain_service(service, []).groups[0].bounds.startswith(bounds)
+    assert explain_service(service, [], NOW).groups[0].bounds.startswith(bounds)
+
+
+DAY = {"start": "0 8 * * *", "duration": "12h"}
+NIGHT = {"start": "0 20 * * *", "duration": "12h", "maxReplicas": 0}
+WEEK = {"start": "0 0 * * 1", "duration": "120h", "timeZone": "Europe/Berlin", "minReplicas": 2}
+
+
+@pytest.mark.parametrize(
+    ("schedule", "bounds"),
+    [
+        ([NIGHT], "1 to 3"),
+        ([{**DAY, "maxReplicas": 2}, NIGHT], "1 to 2 by schedule 0 8 * * * UTC (otherwise 1 to 3)"),
+        (
+            [{**DAY, "minReplicas": 2, "maxReplicas": 2}],
+            "2 to 2 by schedule 0 8 * * * UTC (otherwise 1 to 3)",
+        ),
+        (
+            [{**DAY, "maxReplicas": 5}, WEEK],
+            "2 to 5 by schedule 0 0 * * 1 Europe/Berlin and schedule 0 8 * * * UTC "
+            "(otherwise 1 to 3)",
+        ),
+    ],
+)
+def test_bounds_are_those_in_force_and_by_which_schedule(
+    schedule: list[dict[str, Any]], bounds: str
+) -> None:
+    autoscaling = {"minReplicas": 1, "maxReplicas": 3, "schedule": schedule}
+    service = build_service(groups=[{"name": "a", "autoscaling": autoscaling}])
+    assert explain_service(service, [], NOW).groups[0].bounds == bounds
 
 
 def test_ready_service_comes_with_addresses_and_examples() -> None:

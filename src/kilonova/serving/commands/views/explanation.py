@@ -15,6 +15,7 @@ from kilonova.api.serving import (
 from kilonova.api.times import human_age
 from kilonova.component.command.output.formats import pluralize
 from kilonova.component.command.output.terminal_text import strip_control_characters
+from kilonova.serving.autoscaler.modes.schedule import find_bounds
 from kilonova.serving.controllers.service.server_status import explain_pod
 from kilonova.serving.resources import Pod
 
@@ -57,7 +58,9 @@ class ServiceExplanation(msgspec.Struct, frozen=True, rename="camel", omit_defau
     """Those that are not ready."""
 
 
-def explain_service(service: InferenceService, pods: Sequence[Pod]) -> ServiceExplanation:
+def explain_service(
+    service: InferenceService, pods: Sequence[Pod], now: datetime
+) -> ServiceExplanation:
     """From the status of a service and the state of its pods."""
     known, status = service.metadata, service.status
     servers = {each.name: each for each in status.servers}
@@ -73,6 +76,7 @@ def explain_service(service: InferenceService, pods: Sequence[Pod]) -> ServiceEx
                 group,
                 servers.get(group.name, ServerGroupStatus(name=group.name)),
                 scaling.get(group.name, ScalingStatus(name=group.name)),
+                now,
             )
             for group in service.spec.servers
         ],
@@ -103,13 +107,14 @@ def _explain_group(
     group: ServerGroup,
     state: ServerGroupStatus,
     scaling: ScalingStatus,
+    now: datetime,
 ) -> GroupExplanation:
     return GroupExplanation(
         name=group.name,
         desired=state.desired,
         ready=state.ready,
         draining=state.draining,
-        bounds=_describe_bounds(service, group),
+        bounds=_describe_bounds(service, group, now),
         mode=scaling.mode,
         decision=scaling.message,
         decided_at=scaling.decided_at or "",
@@ -124,15 +129,21 @@ def _explain_group(
     )
 
 
-def _describe_bounds(service: InferenceService, group: ServerGroup) -> str:
+def _describe_bounds(service: InferenceService, group: ServerGroup, now: datetime) -> str:
     if service.spec.paused:
         return "paused: the number stays as it is (`kilonova serve resume` ends that)"
-    bounds = group.autoscaling
-    if bounds is None:
+    scaling = group.autoscaling
+    if scaling is None:
         number = 1 if group.replicas is None else group.replicas
         return f"always {number}: there is no autoscaling"
-    by = "" if bounds.scaler == "Builtin" else f", by a {bounds.scaler}"
-    return f"{bounds.min_replicas} to {bounds.max_replicas}{by}"
+    own = f"{scaling.min_replicas} to {scaling.max_replicas}"
+    if scaling.scaler != "Builtin":
+        return f"{own}, by a {scaling.scaler}"
+    bounds = find_bounds(scaling, now)
+    schedules = " and ".join(dict.fromkeys(filter(None, (bounds.minimum_by, bounds.maximum_by))))
+    if not schedules:
+        return own
+    return f"{bounds.minimum} to {bounds.maximum} by {schedules} (otherwise {own})"
 
 
 def _list_load(scaling: ScalingStatus) -> Iterator[str]:

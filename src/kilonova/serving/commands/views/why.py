@@ -39,10 +39,11 @@ def why(
 
     async def read(client: Client) -> ServiceExplanation:
         service = await get_service(client, name, cluster.namespace)
-        return explain_service(service, await list_pods(client, name, cluster.namespace))
+        return explain_service(service, await list_pods(client, name, cluster.namespace), now)
 
+    now = datetime.now(UTC)
     found = cluster.run(read)
     if output == "table":
-        typer.echo(format_explanation(found, datetime.now(UTC)))
+        typer.echo(format_explanation(found, now))
     else:
         typer.echo(encode_as(found, output))
