@@ -202,6 +202,26 @@ async def test_repository_that_is_too_large_is_refused_before_anything_is_fetche
     assert not (tmp_path / "target").exists()
 
 
+@pytest.mark.parametrize(
+    ("target", "problem"),
+    [
+        (".", "it is the repository itself"),
+        ("link", "it is the repository itself"),
+        ("cat/copy", "it is inside the repository"),
+        ("..", "is inside it"),
+    ],
+)
+async def test_directory_is_not_pulled_into_itself(
+    repository: Path, tmp_path: Path, target: str, problem: str
+) -> None:
+    link = tmp_path / "link"
+    link.symlink_to(repository)
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(RepositoryError, match=problem):
+        await pull(str(repository), link if target == "link" else repository / target)
+    assert sorted(tmp_path.rglob("*")) == before
+
+
 async def test_missing_place_is_explained(tmp_path: Path) -> None:
     with pytest.raises(RepositoryError, match="there is no such file or directory"):
         await pull(str(tmp_path / "none"), tmp_path / "target")

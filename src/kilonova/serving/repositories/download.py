@@ -87,6 +87,7 @@ async def pull_repository(
 
     `progress` is updated as the download goes on.
     """
+    _check_target(source, target)
     contents = await _retry(
         lambda: read_contents(source, options.layout, options.checksum), options, sleep
     )
@@ -249,6 +250,22 @@ class _PartWriter:
         """Wait until all is on the disk."""
         with _translate_errors(self._path):
             os.fsync(self._output.fileno())
+
+
+def _check_target(source: RepositorySource, target: Path) -> None:
+    """A download to the directory that it reads would change the repository."""
+    if source.folder is None:
+        return
+    folder, into = (Path(os.path.realpath(each)) for each in (source.folder, target))
+    if folder == into:
+        problem = "it is the repository itself"
+    elif into.is_relative_to(folder):
+        problem = f"it is inside the repository {source.name}"
+    elif folder.is_relative_to(into):
+        problem = f"the repository {source.name} is inside it"
+    else:
+        return
+    raise RepositoryError(str(target), problem, "download into another directory")
 
 
 def _check_limit(source: RepositorySource, contents: Contents, options: PullOptions) -> None:

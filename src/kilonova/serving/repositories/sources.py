@@ -42,6 +42,8 @@ class RepositorySource(ABC):
     name: str
     digest: str = ""
     """The digest of an artifact's manifest, once files were listed; empty for other sources."""
+    folder: Path | None = None
+    """The directory that the repository is; None for other sources."""
 
     @abstractmethod
     async def list_files(self) -> tuple[SourceFile, ...]:
@@ -121,6 +123,7 @@ class FolderSource(RepositorySource):
 
     def __init__(self, folder: Path) -> None:
         self.name = str(folder)
+        self.folder = folder
         self._folder = folder
 
     async def list_files(self) -> tuple[SourceFile, ...]:
