@@ -21,7 +21,7 @@ from tests.serving.controlplane.support.control_plane_cluster import (
     group_of,
 )
 from tests.serving.controlplane.support.model_servers import Ports
-from tests.serving.controlplane.support.traffic import open_session
+from tests.serving.controlplane.support.traffic import open_session, steady_traffic
 
 _AUTH = {"apiKeys": {"secret": "keys"}}
 
@@ -49,6 +49,25 @@ async def test_gateway_is_closed_until_its_keys_exist_and_follows_their_changes(
         await cluster.client.patch(SECRETS, "keys", patch, "default")
         await _wait_for_status(cluster, "bob-key", 200)
         await _wait_for_status(cluster, "alice-key", 401)
+
+
+async def test_no_valid_key_is_refused_while_keys_are_introduced() -> None:
+    async with control_plane_cluster() as cluster:
+        ports = Ports()
+        await cluster.create_service(group_of(ports))
+        await cluster.start_server("web-main-0", ports)
+        await cluster.create_secret("keys", {"alice": _digest("alice-key")})
+        await cluster.start_gateway()
+        key = ("x-api-key", "alice-key")
+        async with steady_traffic(cluster.grpc_port, clients=8, metadata=(key,)) as traffic:
+            for _ in range(3):
+                await traffic.wait_for(20)
+                await cluster.patch_service({"auth": _AUTH})
+                await _wait_for_status(cluster, "guessed", 401)
+                await traffic.wait_for(20)
+                await cluster.patch_service({"auth": None})
+                await _wait_for_status(cluster, "guessed", 200)
+    assert traffic.errors == []
 
 
 async def test_gateway_refuses_connections_until_its_certificate_exists() -> None:

@@ -63,7 +63,12 @@ class Traffic:
 
 @contextlib.asynccontextmanager
 async def steady_traffic(
-    grpc_port: int, *, clients: int = 4, pause: float = 0.002, model: str = "add"
+    grpc_port: int,
+    *,
+    clients: int = 4,
+    pause: float = 0.002,
+    model: str = "add",
+    metadata: tuple[tuple[str, str], ...] = (),
 ) -> AsyncGenerator[Traffic]:
     """Clients that send one request after another."""
     traffic = Traffic()
@@ -72,7 +77,7 @@ async def steady_traffic(
         async with open_stub(grpc_port) as stub:
             while True:
                 try:
-                    answer = await stub.model_infer(infer(model), timeout=10)
+                    answer = await stub.model_infer(infer(model), timeout=10, metadata=metadata)
                     traffic.served[answer.id] += 1
                 except grpc.aio.AioRpcError as error:
                     traffic.errors.append(f"{error.code().name}: {error.details()}")

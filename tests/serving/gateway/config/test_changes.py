@@ -3,17 +3,20 @@
 from dataclasses import replace
 
 import pytest
+from msgspec import structs
 
 from kilonova.api.serving import (
     ApiKeys,
     Auth,
     GatewayTls,
     InferenceServiceSpec,
+    JwtProvider,
     Limits,
     LoadLimit,
     Model,
     ModelPlacement,
     RateLimit,
+    SecretKey,
 )
 from kilonova.serving.gateway.config import render_gateway
 from kilonova.serving.gateway.model import GatewaySecrets, GatewayState, TlsMaterial
@@ -36,6 +39,7 @@ LIMITED = build_spec(
 SECURED = build_spec(gateway=build_gateway(tls=GatewayTls(secret="tls")))
 QUEUED = build_spec(build_group(max_in_flight=8, max_queued=8))
 PLACED = build_spec(build_group(model_placement=ModelPlacement(models=(Model("a"), Model("b")))))
+TOKENS = JwtProvider(name="sso", issuer="https://issuer.example", jwks_secret=SecretKey("jwks"))
 KEYS = GatewaySecrets(api_keys=(("a", "0" * 64),))
 
 
@@ -103,3 +107,27 @@ def test_only_what_depends_on_it_changes(
     one, other = (render_gateway(KEY, spec, state) for state in (before, after))
     kinds = ("listeners", "routes", "clusters", "endpoints", "secrets")
     assert {kind for kind in kinds if getattr(one, kind) != getattr(other, kind)} == changed
+
+
+def find_routes(spec: InferenceServiceSpec) -> str:
+    """The name of the routes that the listener refers to; there are routes of that name."""
+    config = render_gateway(KEY, spec, build_state([ONE], secrets=KEYS))
+    [chain] = config.listeners["gateway"]["filter_chains"]
+    name = chain["filters"][-1]["typed_config"]["rds"]["route_config_name"]
+    assert config.routes[name]["name"] == name
+    return name
+
+
+def test_listener_that_checks_keys_waits_for_routes_that_have_them():
+    with_keys = replace_auth(Auth(api_keys=ApiKeys(secret="keys")))
+    with_tokens = replace_auth(Auth(jwt=(TOKENS,)))
+    with_both = replace_auth(Auth(api_keys=ApiKeys(secret="keys"), jwt=(TOKENS,)))
+    # Envoy uses a listener when it has the routes of a name that is new to it.
+    assert find_routes(PLAIN) == find_routes(with_tokens) != find_routes(with_keys)
+    assert find_routes(with_keys) == find_routes(with_both)
+    config = render_gateway(KEY, with_keys, build_state([ONE], secrets=KEYS))
+    assert find_routes(PLAIN) in config.routes, "connections of the former listener are routed"
+
+
+def replace_auth(auth: Auth) -> InferenceServiceSpec:
+    return structs.replace(PLAIN, auth=auth)

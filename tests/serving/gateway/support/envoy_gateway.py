@@ -5,6 +5,7 @@ import contextlib
 import json
 import os
 import tempfile
+from collections import Counter
 from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any
@@ -35,7 +36,9 @@ class EnvoyGateway:
     def __init__(self, folder: Path, spec: InferenceServiceSpec, state: GatewayState) -> None:
         self._folder = folder
         self._version = 0
-        self._written_endpoints = self._written_routes = 0
+        self._written_endpoints = 0
+        self._written_routes: Counter[str] = Counter()
+        """By name."""
         self.stats_port = find_free_port()
         self._write(render_gateway(KEY, spec, state))
         bootstrap = folder / "bootstrap.json"
@@ -69,9 +72,17 @@ class EnvoyGateway:
 
     async def wait_for_routes(self) -> None:
         """Wait until the routes are used that were written last."""
-        name = "http.ingress_grpc.rds.gateway.config_reload"
+        prefix, suffix = "http.ingress_grpc.rds.", ".config_reload"
         async with asyncio.timeout(20):
-            while await self.read_stat(name) < self._written_routes:
+            while True:
+                stats = await self.read_stats(prefix)
+                reloads = {
+                    each.removeprefix(prefix).removesuffix(suffix): stats[each]
+                    for each in stats
+                    if each.endswith(suffix)
+                }
+                if reloads and all(reloads[each] >= self._written_routes[each] for each in reloads):
+                    return
                 await asyncio.sleep(0.02)
 
     def apply(self, spec: InferenceServiceSpec, state: GatewayState) -> None:
@@ -121,9 +132,12 @@ class EnvoyGateway:
                 self._write_file(kind, kind, list(resources.values()))
             else:
                 for name, resource in resources.items():
-                    self._write_file(kind, _format_file(kind, name), [resource])
+                    is_written = self._write_file(kind, _format_file(kind, name), [resource])
+                    self._written_endpoints += is_written and kind == "endpoints"
+                    self._written_routes[name] += is_written and kind == "routes"
 
-    def _write_file(self, kind: str, file: str, resources: list[Any]) -> None:
+    def _write_file(self, kind: str, file: str, resources: list[Any]) -> bool:
+        """Whether it differs from what was there."""
         type_url = _TYPES[kind].value
         response = {
             "version_info": str(self._version),
@@ -135,12 +149,11 @@ class EnvoyGateway:
         path = self._folder / f"{file}.json"
         text = json.dumps(response["resources"])
         if path.exists() and json.dumps(json.loads(path.read_text())["resources"]) == text:
-            return
-        self._written_endpoints += kind == "endpoints"
-        self._written_routes += kind == "routes"
+            return False
         temporary = path.with_suffix(".new")
         temporary.write_text(json.dumps(response))
         temporary.rename(path)  # Envoy watches for a file that is moved here
+        return True
 
     def _replace_ads(self, value: Any, kind: str) -> Any:
         """A resource in which ADS is replaced by the files of what it refers to."""

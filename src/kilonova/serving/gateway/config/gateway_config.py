@@ -8,7 +8,7 @@ from kilonova.serving.gateway.config.inputs import GatewayInputs, has_port
 from kilonova.serving.gateway.config.listener.downstream_tls import build_secrets
 from kilonova.serving.gateway.config.listener.listeners import build_listeners
 from kilonova.serving.gateway.config.listener.telemetry import build_tracing_cluster
-from kilonova.serving.gateway.config.routing.routes import ROUTES, build_routes
+from kilonova.serving.gateway.config.routing.routes import build_routes
 from kilonova.serving.gateway.config.routing.service_answers import build_answer_clusters
 from kilonova.serving.gateway.config.upstream.control_plane_clusters import (
     build_control_plane_cluster,
@@ -33,7 +33,7 @@ def render_gateway(
     clusters = {each["name"]: each for each in _build_clusters(inputs)}
     return GatewayConfig(
         listeners=build_listeners(inputs),
-        routes={ROUTES: build_routes(inputs)},
+        routes=build_routes(inputs),
         clusters=clusters,
         secrets=build_secrets(inputs),
         endpoints={each["cluster_name"]: each for each in _build_assignments(inputs)},

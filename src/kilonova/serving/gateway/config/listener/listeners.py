@@ -23,7 +23,7 @@ from kilonova.serving.gateway.config.listener.telemetry import (
     build_tracing,
 )
 from kilonova.serving.gateway.config.request_headers import build_early_removal
-from kilonova.serving.gateway.config.routing.routes import ROUTES
+from kilonova.serving.gateway.config.routing.routes import select_routes
 from kilonova.serving.gateway.model import EnvoyResource
 
 LISTENER = "gateway"
@@ -74,7 +74,7 @@ def _build_connection_manager(inputs: GatewayInputs) -> EnvoyResource:
         "codec_type": "AUTO",
         "local_reply_config": build_local_replies(inputs),
         "stat_prefix": stat_names.HTTP_STAT_PREFIX,
-        "rds": {"route_config_name": ROUTES, "config_source": ADS},
+        "rds": {"route_config_name": select_routes(inputs), "config_source": ADS},
         "http_filters": build_http_filters(inputs),
         "early_header_mutation_extensions": [build_early_removal(), *build_continuation(inputs)],
         "common_http_protocol_options": {

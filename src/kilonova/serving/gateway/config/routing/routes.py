@@ -26,8 +26,10 @@ from kilonova.serving.gateway.config.upstream.circuit_breakers import can_overfl
 from kilonova.serving.gateway.model import EnvoyResource
 from kilonova.serving.gateway.stat_names import SERVER_PORTS, ServerPort
 
-ROUTES = "gateway"
-"""The name of the route configuration."""
+ROUTES, ROUTES_WITH_KEYS = "gateway", "gateway-keys"
+"""The names of the route configuration. A listener that begins or ceases to check API keys refers
+to the other name: Envoy uses it when it has its routes, which have the digests of the keys, and
+never without them."""
 
 _RETRY_UNAVAILABLE_SECONDS = 5.0
 _REPEATED_BYTES = 16 << 20
@@ -36,8 +38,16 @@ _READ_BYTES = 256 << 20
 """The same where a body has to be read before it is sent on."""
 
 
-def build_routes(inputs: GatewayInputs) -> EnvoyResource:
-    """The route configuration of all ports of the gateway.
+def select_routes(inputs: GatewayInputs) -> str:
+    """The name of the route configuration that the listener refers to."""
+    auth = inputs.spec.auth
+    return ROUTES if auth is None or auth.api_keys is None else ROUTES_WITH_KEYS
+
+
+def build_routes(inputs: GatewayInputs) -> dict[str, EnvoyResource]:
+    """The route configuration of all ports of the gateway, by name.
+
+    With API keys it has both names: connections of a listener without them are still routed.
 
     gRPC goes to the gRPC port of servers, everything else to their HTTP port: a server is asked in
     its language, at whichever port of the gateway the client called.
@@ -57,7 +67,8 @@ def build_routes(inputs: GatewayInputs) -> EnvoyResource:
     filters |= build_no_hold() if inputs.changes_routes() else build_unused_hold()
     host["request_body_buffer_limit"] = _get_buffer_limit(inputs)
     host["typed_per_filter_config"] = filters
-    return {"name": ROUTES, "virtual_hosts": [host]}
+    names = (ROUTES, select_routes(inputs))
+    return {name: {"name": name, "virtual_hosts": [host]} for name in names}
 
 
 def _get_buffer_limit(inputs: GatewayInputs) -> int:
