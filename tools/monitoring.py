@@ -29,6 +29,9 @@ def render_files(folder: Path = FOLDER) -> dict[str, str]:
     boards = {
         "dashboards/serving.json": build_serving_board(),
         "dashboards/supersonic.json": build_supersonic_board(),
+        "dashboards/supersonic-traces.json": build_supersonic_board(
+            "supersonic-traces", "SuperSONIC, with traces", has_traces=True
+        ),
     }
     own = {path: json.dumps(each.render(), indent=2) + "\n" for path, each in boards.items()}
     return {

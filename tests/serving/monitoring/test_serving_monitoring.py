@@ -80,7 +80,7 @@ def test_promtool_accepts_the_rules_and_their_unit_tests(
     run_promtool(prometheus_part, tmp_path, "test", "rules", UNIT_TESTS.name)
 
 
-@pytest.mark.parametrize("name", BOARDS)
+@pytest.mark.parametrize("name", [*BOARDS, "supersonic-traces"])
 def test_no_two_panels_overlap(name: str) -> None:
     taken: set[tuple[int, int]] = set()
     for panel in load_board(name)["panels"]:

@@ -12,14 +12,17 @@ _LABEL = "grafana_dashboard"
 _UID_LENGTH = 12
 
 
-def build_dashboards(identity: Identity) -> JsonObject:
-    """The ConfigMap. Several services of a Grafana have dashboards of their own."""
+def build_dashboards(identity: Identity, *, has_traces: bool) -> JsonObject:
+    """The ConfigMap; with traces, SuperSONIC's dashboard is the variant with a service map. Several
+    services of a Grafana have dashboards of their own."""
     # Grafana's limit for an identifier is 40 characters.
     suffix = compute_hash([identity.namespace, identity.name])[:_UID_LENGTH]
     place = f"{identity.namespace}/{identity.name}"
     boards = (
         build_serving_board(f"serving-{suffix}", f"Service {place}"),
-        build_supersonic_board(f"supersonic-{suffix}", f"SuperSONIC {place}"),
+        build_supersonic_board(
+            f"supersonic-{suffix}", f"SuperSONIC {place}", has_traces=has_traces
+        ),
     )
     chosen = {"namespace": identity.namespace, "release": identity.name}
     return {

@@ -7,7 +7,7 @@ right for servers without GPUs.
 
 from collections.abc import Iterator
 
-from kilonova.serving.monitoring.panels import Board, Panel, Query
+from kilonova.serving.monitoring.panels import Board, Panel, Query, ServiceMap
 
 _SELECTED = 'release=~"$release",namespace=~"$namespace"'
 _OF_SERVERS = 'server!=""'
@@ -18,11 +18,18 @@ _VARIABLES = {
     "release": 'label_values(envoy_cluster_membership_total{namespace=~"$namespace"}, release)',
 }
 _BY = "release"
+_SERVICE_MAP = ServiceMap(
+    "Server map",
+    description="Gateways and servers as Tempo sees them in traces. Needs the metrics generator of "
+    "Tempo with service graphs, and in its data source the Prometheus that has their metrics.",
+)
 _QUANTILES = ((0.5, "median"), (0.95, "95 %"), (0.99, "99 %"))
 
 
-def build_supersonic_board(uid: str = "supersonic", title: str = "SuperSONIC") -> Board:
-    """The panels of SuperSONIC's dashboard."""
+def build_supersonic_board(
+    uid: str = "supersonic", title: str = "SuperSONIC", *, has_traces: bool = False
+) -> Board:
+    """The panels of SuperSONIC's dashboard: those of its variant with traces, if there are any."""
     servers = (Query(_servers(), "{{release}}"),)
     return Board(
         uid,
@@ -69,8 +76,10 @@ def build_supersonic_board(uid: str = "supersonic", title: str = "SuperSONIC") -
                 stacked=True,
             ),
             *_list_gpu_panels(),
+            *((_SERVICE_MAP,) if has_traces else ()),
         ),
         _VARIABLES,
+        window="3h",
     )
 
 

@@ -7,6 +7,7 @@ from kilonova.api.json import JsonObject
 
 COLUMNS = 24
 _DATASOURCE = {"type": "prometheus", "uid": "${datasource}"}
+_TRACES = {"type": "tempo", "uid": "${traces}"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,18 +76,48 @@ class Panel:
 
 
 @dataclass(frozen=True, slots=True)
+class ServiceMap:
+    """A panel with the graph of services that a Tempo computes from traces."""
+
+    title: str
+    width: int = COLUMNS
+    height: int = 12
+    description: str = ""
+
+    def render(self, number: int, x: int, y: int) -> JsonObject:
+        """The panel at a place of the grid."""
+        return {
+            "id": number,
+            "title": self.title,
+            "type": "nodeGraph",
+            "description": self.description,
+            "datasource": _TRACES,
+            "gridPos": {"x": x, "y": y, "w": self.width, "h": self.height},
+            "fieldConfig": {"defaults": {}, "overrides": []},
+            "targets": [{"datasource": _TRACES, "queryType": "serviceMap", "refId": "A"}],
+            "options": {},
+        }
+
+
+@dataclass(frozen=True, slots=True)
 class Board:
     """A dashboard: panels from left to right, and rows from top to bottom."""
 
     uid: str
     title: str
     tags: tuple[str, ...]
-    panels: tuple[Panel, ...]
+    panels: tuple[Panel | ServiceMap, ...]
     variables: dict[str, str] = field(default_factory=dict[str, str])
     """Names, and the expressions of their values."""
+    window: str = "1h"
+    """What it shows until another time is chosen."""
 
     def render(self, chosen: Mapping[str, str] | None = None) -> JsonObject:
         """The dashboard, as Grafana imports it, with the values of variables to begin with."""
+        sources = [_render_source("datasource", "prometheus", "Data source")]
+        if any(isinstance(each, ServiceMap) for each in self.panels):
+            sources.append(_render_source("traces", "tempo", "Traces"))
+        variables = _render_variables(self.variables, chosen or {})
         return {
             "uid": self.uid,
             "title": self.title,
@@ -95,13 +126,13 @@ class Board:
             "version": 1,
             "editable": True,
             "refresh": "5s",
-            "time": {"from": "now-1h", "to": "now"},
-            "templating": {"list": [*_render_variables(self.variables, chosen or {})]},
+            "time": {"from": f"now-{self.window}", "to": "now"},
+            "templating": {"list": [*sources, *variables]},
             "panels": _arrange(self.panels),
         }
 
 
-def _arrange(panels: tuple[Panel, ...]) -> list[JsonObject]:
+def _arrange(panels: tuple[Panel | ServiceMap, ...]) -> list[JsonObject]:
     """The panels, row by row: a row is as high as its highest panel."""
     arranged: list[JsonObject] = []
     x = y = height = 0
@@ -114,17 +145,20 @@ def _arrange(panels: tuple[Panel, ...]) -> list[JsonObject]:
     return arranged
 
 
+def _render_source(name: str, kind: str, label: str) -> JsonObject:
+    """The variable of a data source."""
+    return {
+        "name": name,
+        "type": "datasource",
+        "query": kind,
+        "label": label,
+        "hide": 0,
+        "refresh": 1,
+    }
+
+
 def _render_variables(variables: dict[str, str], chosen: Mapping[str, str]) -> list[JsonObject]:
-    found: list[JsonObject] = [
-        {
-            "name": "datasource",
-            "type": "datasource",
-            "query": "prometheus",
-            "label": "Data source",
-            "hide": 0,
-            "refresh": 1,
-        }
-    ]
+    found: list[JsonObject] = []
     for name, query in variables.items():
         current: JsonObject = {"text": "All", "value": "$__all"}
         if name in chosen:

@@ -85,6 +85,8 @@ def desire(observed: ObservedService, settings: ServingSettings) -> ServicePlan:
     ]
     if observed.static_config is not None and observed.static_config.problem is not None:
         problems.append(observed.static_config.problem)
+    if (taken := observed.find_host_problem()) is not None:
+        problems.append(taken)
     wanted = (
         *gateway,
         *groups.objects,
@@ -162,7 +164,7 @@ def _list_gateway_objects(
     if budget is not None:
         yield DesiredObject(resources.DISRUPTION_BUDGETS, budget)
     ingress = build_ingress(identity, spec.gateway)
-    if ingress is not None:
+    if ingress is not None and observed.host_owner is None:
         yield DesiredObject(resources.INGRESSES, ingress)
 
 
@@ -196,7 +198,8 @@ def _list_monitors(identity: Identity, spec: InferenceServiceSpec) -> Iterator[D
 
 def _list_dashboards(identity: Identity, spec: InferenceServiceSpec) -> Iterator[DesiredObject]:
     if spec.monitoring.dashboards:
-        yield DesiredObject(resources.CONFIG_MAPS, build_dashboards(identity))
+        found = build_dashboards(identity, has_traces=spec.gateway.tracing is not None)
+        yield DesiredObject(resources.CONFIG_MAPS, found)
 
 
 def _list_unwanted(
