@@ -1,5 +1,7 @@
 """Decisions in the course of time: stabilization, rates, startup, zero."""
 
+import math
+
 import pytest
 
 from kilonova.api.serving import Autoscaling, ScaleToZero, ScalingRate, SlaTarget
@@ -68,6 +70,27 @@ def test_last_server_goes_after_idle_time_without_requests() -> None:
     assert numbers.index(0) == pytest.approx(30, abs=1)
     assert group.decision is not None
     assert group.decision.mode == "Idle"
+
+
+def test_idle_time_counts_from_when_the_first_server_is_ready() -> None:
+    """A large model may load for longer than a server may be idle."""
+    scaling = Autoscaling(
+        max_replicas=5, min_replicas=0, scale_to_zero=ScaleToZero(idle_after="30s")
+    )
+    group = Group(scaling, replicas=0, startup=120.0)
+    group.step(GroupSignals(in_flight=0), held=1)  # its client leaves
+    numbers = group.run([0] * 200)
+    assert numbers.index(0) == pytest.approx(150, abs=2)
+
+
+def test_server_that_never_becomes_ready_goes_after_a_while() -> None:
+    scaling = Autoscaling(
+        max_replicas=5, min_replicas=0, scale_to_zero=ScaleToZero(idle_after="30s")
+    )
+    group = Group(scaling, replicas=0, startup=math.inf)
+    group.step(GroupSignals(in_flight=0), held=1)
+    numbers = group.run([0] * 700)
+    assert numbers.index(0) == pytest.approx(630, abs=2)
 
 
 def test_requests_between_two_readings_are_no_idle_time() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 from prometheus_client import CollectorRegistry
 
 from kilonova.cli.install import install_definitions
-from kilonova.kube import NotFound
+from kilonova.kube import Client, NotFound
 from kilonova.serving.autoscaler.controller import build_autoscaler
 from kilonova.serving.controllers.service.controller import build_service_controller
 from kilonova.serving.signals import GroupSignals
@@ -15,6 +15,7 @@ from tests.local.embedded_cluster import LoopClock, wait_for_condition
 from tests.serving.autoscaler.scaled_cluster import ScriptedLoad
 from tests.serving.serving_cluster import (
     INFERENCE_SERVICES,
+    PODS,
     SETS,
     build_context,
     inference_service,
@@ -69,8 +70,11 @@ async def test_servers_follow_the_load_to_zero_and_back(api: Api) -> None:
                 return "--verbose" in str(found["spec"]["template"])
 
             await wait_for_condition(is_updated)
+            # Only a group that had a ready server can be idle.
+            await _add_ready_server(client, await get_set())
             load.figures = GroupSignals(in_flight=0)
             await wait_for_replicas(0)
+            await client.delete(PODS, "web-model-0", namespace)
             load.held = 1
             load.tell()
             await wait_for_replicas(1)
@@ -92,3 +96,15 @@ async def test_servers_follow_the_load_to_zero_and_back(api: Api) -> None:
                 return False
 
             await wait_for_condition(is_gone)
+
+
+async def _add_ready_server(client: Client, servers: Any) -> None:
+    """A pod as the operator and a node would make it."""
+    metadata, (clique,) = servers["metadata"], servers["spec"]["template"]["cliques"]
+    body = {
+        "metadata": {"name": "web-model-0", "labels": clique["labels"]},
+        "spec": {"containers": [{"name": "server", "image": "server"}]},
+    }
+    await client.create(PODS, body, metadata["namespace"])
+    ready = {"status": {"conditions": [{"type": "Ready", "status": "True"}]}}
+    await client.patch(PODS, "web-model-0", ready, metadata["namespace"], subresource="status")

@@ -19,6 +19,8 @@ _SMOOTHING_SECONDS = 3.0
 """Requests in flight are averaged over this time: one reading is a moment of a second."""
 _STARTUP_SHARE = 0.5
 """How much of the measured startup time is that of the last server."""
+_MAX_START_SECONDS = 600.0
+"""A group whose servers start for longer, or fail over and over, is idle like any other."""
 _MIN_RATE = 1e-6
 _RATE_SHARE = 0.02
 """How much of the rate of a busy server is the latest one, if it is lower."""
@@ -40,7 +42,7 @@ def observe(
     memory = _measure_startup(memory, observation)
     memory = remember_change(scaling, memory, observation)
     signals = observation.signals
-    if is_active(signals) or observation.held:
+    if is_active(signals) or observation.held or _is_first_starting(observation, memory):
         memory = replace(memory, active_at=now)
     if signals is None or signals.in_flight is None:
         return memory
@@ -62,6 +64,14 @@ def is_active(signals: GroupSignals | None) -> bool:
         return False
     rates = (signals.arrivals_per_second, signals.requests_per_second)
     return bool(signals.demand or signals.queued or any(rates))
+
+
+def _is_first_starting(observation: Observation, memory: ScalingMemory) -> bool:
+    """Whether servers start and none is ready: idle time counts from when one is."""
+    since = memory.starting_since
+    if since is None or observation.ready:
+        return False
+    return observation.now - since < _MAX_START_SECONDS
 
 
 def estimate_load(observation: Observation, memory: ScalingMemory) -> Load | None:
