@@ -5,6 +5,7 @@ import os
 import sys
 from pathlib import Path
 
+import kilonova
 from kilonova.local.processnode.images.table import ImageEntry
 
 _ENTRYPOINTS = {
@@ -29,11 +30,23 @@ def list_own_images() -> tuple[ImageEntry, ...]:
     return (*_list_kilonova_images(), *_list_envoy_images())
 
 
+def _list_own_folders() -> tuple[str, ...]:
+    """The environment of this interpreter, the interpreter, and where Kilonova is imported from."""
+    package = str(Path(kilonova.__file__).parents[1])
+    return tuple(dict.fromkeys((sys.prefix, sys.base_prefix, package)))
+
+
 def _list_kilonova_images() -> tuple[ImageEntry, ...]:
     programs = {"kilonova": str(Path(sys.executable).with_name("kilonova"))}
     env = {_IMPORT_PATH: os.environ[_IMPORT_PATH]} if _IMPORT_PATH in os.environ else {}
     return tuple(
-        ImageEntry(image=pattern, entrypoint=entrypoint, env=env, programs=programs)
+        ImageEntry(
+            image=pattern,
+            entrypoint=entrypoint,
+            env=env,
+            programs=programs,
+            folders=_list_own_folders(),
+        )
         for image, entrypoint in _ENTRYPOINTS.items()
         for pattern in (image, f"*/{image}")
     )
@@ -49,6 +62,7 @@ def _list_envoy_images() -> tuple[ImageEntry, ...]:
             cmd=("-c", "/etc/envoy/envoy.yaml"),
             path=(str(Path(sys.executable).parent),),
             programs={"/usr/local/bin/envoy": "envoy"},
+            folders=_list_own_folders(),
             install=_INSTALL_ENVOY,
         )
         for image in _ENVOY_IMAGES

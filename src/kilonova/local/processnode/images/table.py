@@ -25,6 +25,7 @@ class ImageEntry(
     working_dir: str = ""
     path: tuple[str, ...] = ()
     programs: dict[str, str] = {}
+    folders: tuple[str, ...] = ()
     install: str = ""
 
     def matches(self, image: str) -> bool:
@@ -44,6 +45,8 @@ class ResolvedCommand:
     working_dir: str
     programs: dict[str, str]
     """What this machine calls otherwise, by the image's name for it."""
+    folders: tuple[str, ...] = ()
+    """Of this machine, which the programs need: users of containers can read them."""
     install: str = ""
     """How this machine gets the programs of the image."""
 
@@ -87,6 +90,7 @@ class ImageTable:
             entry.path,
             entry.working_dir,
             entry.programs,
+            entry.folders,
             entry.install,
         )
 

@@ -27,6 +27,7 @@ from kilonova.local.processnode.kubelet.machine.capabilities import (
     select_possible_mounts,
 )
 from kilonova.local.processnode.kubelet.machine.devices import build_request
+from kilonova.local.processnode.kubelet.machine.program_folders import expose_folders
 from kilonova.local.processnode.kubelet.objects import Container, Pod
 from kilonova.local.processnode.kubelet.pods import hosts_file
 from kilonova.local.processnode.kubelet.pods.programs import write_programs
@@ -117,12 +118,16 @@ class PodWorkspace:
         devices = self._allocate_gpus(pod, container)
         hostname = _resolve_hostname(pod)
         home, home_mounts = str(self._scratch), tuple[Mount, ...]()
+        hidden = (str(self._context.pods_directory.parent),)
         if abilities.mounts:
             home_mounts = (Mount(self._scratch, home),)  # the data directory is hidden
         if user not in (None, os.geteuid()):
             # Other users cannot traverse the data directory.
             home = _NON_ROOT_HOME if abilities.mounts else "/"
             home_mounts = (Mount(self._scratch, home),) if abilities.mounts else ()
+        if user not in (None, os.geteuid()) and abilities.mounts:
+            exposed, closed = expose_folders(command.folders, user, group)
+            home_mounts, hidden = (*home_mounts, *exposed), (*hidden, *closed)
         search_path = command.get_search_path(self._context.search_path)
         if command.install and shutil.which(command.line[0], path=search_path) is None:
             raise ContainerConfigError(f"it runs {command.explain_missing()}")
@@ -169,7 +174,7 @@ class PodWorkspace:
                 *(self._termination_mounts(container, attempt) if abilities.mounts else ()),
                 *(self._hosts_mounts(pod, container, hostname) if abilities.mounts else ()),
             ),
-            hidden=(str(self._context.pods_directory.parent),),
+            hidden=hidden,
             privileged=container.security_context.privileged,
             hostname=hostname,
             limits=_build_limits(container),
