@@ -17,10 +17,14 @@ from kilonova.kube import (
     RuntimeMetrics,
 )
 from kilonova.serving import resources
+from kilonova.serving.ingress_hosts import IngressHost, get_ingress_host
 from kilonova.serving.resources import ChildObject, DataObject, Pod, ServerSet, Service
 
 BY_SERVICE = "service"
 """By the key of the InferenceService that an object is labelled with."""
+
+BY_INGRESS_HOST = "ingress-host"
+"""Services, by the `IngressHost` that they ask for."""
 
 _LABELLED = names.SERVICE
 _MANAGED = f"{_LABELLED},{grove_names.MANAGED_BY}={names.MANAGER}"
@@ -73,6 +77,7 @@ def build_caches(
             client,
             resources.INFERENCE_SERVICES,
             namespace or None,
+            indexes={BY_INGRESS_HOST: _index_by_ingress_host},
             runtime_metrics=runtime_metrics,
         ),
         server_sets=factory.build(
@@ -127,6 +132,12 @@ class _CacheFactory:
             optional=optional,
             runtime_metrics=self.runtime_metrics,
         )
+
+
+def _index_by_ingress_host(service: InferenceService) -> Iterator[IngressHost]:
+    host = get_ingress_host(service)
+    if host is not None:
+        yield host
 
 
 def _index_by_service(each: _Labelled) -> Iterator[Key]:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from kilonova.api.meta import Metadata
 from kilonova.api.serving import InferenceService, InferenceServiceStatus
 from kilonova.kube import (
     Backoff,
@@ -18,7 +19,7 @@ from kilonova.kube.owner_references import is_controlled_by
 from kilonova.kube.status import StatusThrottle, StatusWriter, find_condition, has_same_content
 from kilonova.serving.builders.gateway_secret import read_token
 from kilonova.serving.builders.identity import Identity
-from kilonova.serving.caches import BY_SERVICE
+from kilonova.serving.caches import BY_INGRESS_HOST, BY_SERVICE
 from kilonova.serving.context import ServingContext
 from kilonova.serving.controllers.service.desire import desire
 from kilonova.serving.controllers.service.event_handlers import list_watches
@@ -31,6 +32,7 @@ from kilonova.serving.controllers.service.observed import (
 from kilonova.serving.controllers.service.status import ACCEPTED, READY, build_status
 from kilonova.serving.controllers.service.tokens import TokenStore
 from kilonova.serving.controllers.service.writer import ServiceWriter
+from kilonova.serving.ingress_hosts import get_ingress_host, select_host_owner
 from kilonova.serving.providers import GatewayProblems
 from kilonova.serving.resources import CONFIG_MAPS, INFERENCE_SERVICES, DataObject
 
@@ -115,6 +117,7 @@ class _ServiceReconciler:
             gateway_service=caches.gateway_services.store.get(key),
             objects=[*self._list_objects(key, service)],
             static_config=await self._read_static_config(service),
+            host_owner=self._find_host_owner(service),
             gateway_problems=() if found is None else found.list_problems(key),
             is_gateway_closed=found is not None and found.is_closed(key),
         )
@@ -132,6 +135,17 @@ class _ServiceReconciler:
             for each in kind.store.by_index(BY_SERVICE, key):
                 if is_controlled_by(each.metadata, service.metadata):
                     yield LiveObject(kind.resource, each.metadata)
+
+    def _find_host_owner(self, service: InferenceService) -> Metadata | None:
+        """The other service that has the host of this one's Ingress."""
+        host = get_ingress_host(service)
+        if host is None:
+            return None
+        services = self._caches.services.store.by_index(BY_INGRESS_HOST, host)
+        owner = select_host_owner(services)
+        if owner is None or owner.metadata.uid == service.metadata.uid:
+            return None
+        return owner.metadata
 
     async def _read_static_config(self, service: InferenceService) -> StaticConfig | None:
         reference = service.spec.gateway.static_config

@@ -52,10 +52,23 @@ class ObservedService:
     objects: Sequence[LiveObject] = ()
     """Everything that it owns."""
     static_config: StaticConfig | None = None
+    host_owner: Metadata | None = None
+    """The other service that has the host of the Ingress."""
     gateway_problems: Sequence[str] = ()
     """What is wrong with the configuration of the gateways."""
     is_gateway_closed: bool = False
     """Whether the gateways refuse all requests, because of that."""
+
+    def find_host_problem(self) -> Problem | None:
+        """Why there is no Ingress, although the spec asks for one."""
+        ingress, owner = self.service.spec.gateway.ingress, self.host_owner
+        if ingress is None or owner is None:
+            return None
+        text = (
+            f"spec.gateway.ingress.host: {ingress.host} is the host of InferenceService "
+            f"{owner.namespace}/{owner.name}, which is older: choose another host"
+        )
+        return Problem("HostTaken", text)
 
     def find_server_set(self, group: str) -> ServerSet | None:
         """The PodCliqueSet of a group."""

@@ -64,6 +64,8 @@ def _judge_gateway(observed: ObservedService, ready: int) -> Condition:
         name = names.build_gateway_service(observed.service.metadata.name)
         text = f"Service {name} is missing: clients do not reach the gateways"
         return Condition(GATEWAY_READY, "False", "ServiceMissing", text)
+    if (taken := observed.find_host_problem()) is not None:
+        return Condition(GATEWAY_READY, "False", taken.reason, taken.message)
     return Condition(GATEWAY_READY, "True", "GatewayReady", f"{ready} of {wanted} gateways ready")
 
 
@@ -137,8 +139,9 @@ def _build_service_address(observed: ObservedService) -> str:
 def _build_addresses(observed: ObservedService, settings: ServingSettings) -> tuple[str, str]:
     """The URL for HTTP and the address for gRPC, as clients reach them."""
     gateway = observed.service.spec.gateway
-    if gateway.ingress is not None and not settings.on_this_machine:
-        host = gateway.ingress.host
+    ingress = gateway.ingress if observed.host_owner is None else None
+    if ingress is not None and not settings.on_this_machine:
+        host = ingress.host
         return f"https://{host}", f"{host}:443"
     host = _find_host(observed, settings)
     scheme = "http" if gateway.tls is None else "https"
