@@ -24,6 +24,23 @@ def build_extension(name: str, type_name: str, **fields: Any) -> EnvoyResource:
     return {"name": name, "typed_config": build_typed(type_name, **fields)}
 
 
+def build_name_lookup() -> EnvoyResource:
+    """The fields of a cluster whose host has a name: new connections use a new address.
+
+    Names are resolved as other programs of the pod do it. Envoy's own resolver drops answers that
+    do not come from the address of the nameserver, and so all of them where that is routed, as on
+    a process node.
+    """
+    return {
+        "type": "STRICT_DNS",
+        "dns_lookup_family": "V4_PREFERRED",
+        "typed_dns_resolver_config": build_extension(
+            "envoy.network.dns_resolver.getaddrinfo",
+            "envoy.extensions.network.dns_resolver.getaddrinfo.v3.GetAddrInfoDnsResolverConfig",
+        ),
+    }
+
+
 def build_enabled(config: EnvoyResource) -> EnvoyResource:
     """The configuration by which a route enables a filter that is disabled elsewhere."""
     return build_typed("envoy.config.route.v3.FilterConfig", config=config)

@@ -12,6 +12,7 @@ from kilonova.serving.gateway.config.envoy_types import (
     build_explicit_http,
     build_extension,
     build_header,
+    build_name_lookup,
 )
 from kilonova.serving.gateway.config.inputs import GatewayInputs
 from kilonova.serving.gateway.config.request_headers import CLIENT_HEADER, MODEL_HEADER
@@ -170,8 +171,7 @@ def build_tracing_cluster(inputs: GatewayInputs) -> Iterator[EnvoyResource]:
     name = stat_names.TRACING_CLUSTER
     yield {
         "name": name,
-        "type": "STRICT_DNS",
-        "dns_lookup_family": "V4_PREFERRED",
+        **build_name_lookup(),
         "connect_timeout": "5s",
         "load_assignment": build_static_assignment(name, host, port),
         "typed_extension_protocol_options": build_explicit_http(http2=True),

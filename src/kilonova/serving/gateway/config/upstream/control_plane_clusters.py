@@ -6,6 +6,7 @@ from ipaddress import ip_address
 from kilonova.serving.gateway.config.envoy_types import (
     build_explicit_http,
     build_extension,
+    build_name_lookup,
     build_socket_address,
 )
 from kilonova.serving.gateway.config.upstream.circuit_breakers import build_unlimited
@@ -23,9 +24,7 @@ def build_control_plane_cluster(
     options = _KEEPALIVE if http2 else {}
     cluster: EnvoyResource = {
         "name": name,
-        # A new address of its Service is used by new connections.
-        "type": "STRICT_DNS",
-        "dns_lookup_family": "V4_PREFERRED",
+        **build_name_lookup(),
         "connect_timeout": _CONNECT_TIMEOUT,
         "load_assignment": build_static_assignment(name, control_plane.host, port),
         "typed_extension_protocol_options": build_explicit_http(http2=http2, options=options),

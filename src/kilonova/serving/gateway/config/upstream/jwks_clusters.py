@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from urllib.parse import urlsplit
 
 from kilonova.api.serving import JwtProvider
+from kilonova.serving.gateway.config.envoy_types import build_name_lookup
 from kilonova.serving.gateway.config.inputs import GatewayInputs
 from kilonova.serving.gateway.config.upstream.control_plane_clusters import (
     build_static_assignment,
@@ -35,8 +36,7 @@ def _build_cluster(provider: JwtProvider, uri: str) -> EnvoyResource:
     port = url.port or (443 if is_secure else 80)
     cluster: EnvoyResource = {
         "name": name,
-        "type": "STRICT_DNS",
-        "dns_lookup_family": "V4_PREFERRED",
+        **build_name_lookup(),
         "connect_timeout": "5s",
         "load_assignment": build_static_assignment(name, host, port),
     }
