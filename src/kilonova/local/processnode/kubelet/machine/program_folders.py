@@ -1,4 +1,4 @@
-"""Makes folders with programs visible to containers of other users."""
+"""Makes folders with programs visible to containers that could not reach them."""
 
 import os
 import stat
@@ -28,6 +28,19 @@ def expose_folders(
         if spelled.startswith(f"{closed}/"):
             mounts[spelled] = Mount(Path(path), spelled, read_only=True)
     return tuple(mounts.values()), tuple(hidden)
+
+
+def uncover_folders(folders: Iterable[str], targets: Iterable[str]) -> tuple[Mount, ...]:
+    """Mounts by which folders are seen although a volume is mounted above them, such as at /tmp."""
+    above = [os.path.normpath(each) for each in targets]
+    spelled = dict.fromkeys(
+        path for folder in folders for path in (os.path.abspath(folder), os.path.realpath(folder))
+    )
+    return tuple(
+        Mount(Path(os.path.realpath(path)), path, read_only=True)
+        for path in spelled
+        if os.path.isdir(path) and any(path.startswith(f"{each}/") for each in above)
+    )
 
 
 def _find_closed(path: str, user: int, group: int | None) -> str | None:

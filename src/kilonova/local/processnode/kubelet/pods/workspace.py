@@ -27,7 +27,10 @@ from kilonova.local.processnode.kubelet.machine.capabilities import (
     select_possible_mounts,
 )
 from kilonova.local.processnode.kubelet.machine.devices import build_request
-from kilonova.local.processnode.kubelet.machine.program_folders import expose_folders
+from kilonova.local.processnode.kubelet.machine.program_folders import (
+    expose_folders,
+    uncover_folders,
+)
 from kilonova.local.processnode.kubelet.objects import Container, Pod
 from kilonova.local.processnode.kubelet.pods import hosts_file
 from kilonova.local.processnode.kubelet.pods.programs import write_programs
@@ -156,6 +159,13 @@ class PodWorkspace:
         variables = build_environment(pod, container, given)
         if user is not None:
             os.chown(self._scratch, user, -1 if group is None else group)
+        volume_mounts = select_possible_mounts(
+            container, self.volumes.build_mounts(container, variables), abilities
+        )
+        if abilities.mounts:
+            seen = {each.target for each in (*home_mounts, *volume_mounts)}
+            uncovered = uncover_folders(command.folders, [each.target for each in volume_mounts])
+            home_mounts += tuple(each for each in uncovered if each.target not in seen)
         return ContainerSpec(
             id=build_run_id(pod.uid, container.name, attempt),
             pod_uid=pod.uid,
@@ -168,9 +178,7 @@ class PodWorkspace:
             address="" if pod.spec.host_network else self.address,
             mounts=(
                 *home_mounts,
-                *select_possible_mounts(
-                    container, self.volumes.build_mounts(container, variables), abilities
-                ),
+                *volume_mounts,
                 *(self._termination_mounts(container, attempt) if abilities.mounts else ()),
                 *(self._hosts_mounts(pod, container, hostname) if abilities.mounts else ()),
             ),
