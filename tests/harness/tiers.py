@@ -25,7 +25,7 @@ import pytest
 QUICK = "quick"
 ALL = "all"
 FAULTS = "faults"
-LONG_SECONDS = 0.8
+LONG_SECONDS = 0.6
 """Recorded seconds above which a test is not in the quick tier."""
 RECORDED_SECONDS = 0.5
 """Shorter tests are not recorded."""
