@@ -1,4 +1,4 @@
-"""Labels and annotations by which users configure scheduling."""
+"""Scheduler names, and the labels and annotations by which users configure scheduling."""
 
 SCHEDULER_NAME = "kilonova-scheduler"
 """The `schedulerName` of pods that our scheduler handles."""

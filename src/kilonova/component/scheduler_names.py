@@ -1,4 +1,4 @@
-"""Values of `schedulerName` that Kilonova's scheduler serves by default.
+"""Which values of `schedulerName` Kilonova's scheduler serves on a cluster.
 
 Imports neither scheduler nor console, so that commands which need none start fast.
 """
@@ -8,7 +8,7 @@ from kilonova.kube import Client, Request
 
 EMBEDDED_VERSION_MARKER = "+kilonova"
 """Part of the server version of a cluster that `kilonova up` runs."""
-DEFAULT_SCHEDULER_NAMES = frozenset({SCHEDULER_NAME})
+_INSTALLED_SCHEDULER_NAMES = frozenset({SCHEDULER_NAME})
 
 
 async def is_embedded(client: Client) -> bool:
@@ -19,4 +19,4 @@ async def is_embedded(client: Client) -> bool:
 
 async def served_scheduler_names(client: Client) -> frozenset[str]:
     """The scheduler names that Kilonova's scheduler serves on this cluster."""
-    return EMBEDDED_SCHEDULER_NAMES if await is_embedded(client) else DEFAULT_SCHEDULER_NAMES
+    return EMBEDDED_SCHEDULER_NAMES if await is_embedded(client) else _INSTALLED_SCHEDULER_NAMES

@@ -1,5 +1,7 @@
 """Names, labels, annotations and environment variables of a GPUWorkload's objects.
 
+The API group is that of KGWE, the Kubernetes GPU Workload Enhancer: its manifests apply unchanged.
+
 Names are built here and never parsed: labels identify what an object belongs to.
 """
 

@@ -1,4 +1,7 @@
-"""The error of an apply whose fields other managers own (merge.Conflicts); `apply` decides it."""
+"""The error of an apply whose fields other managers own; `apply` decides it.
+
+Its words are those of Kubernetes' structured-merge-diff (`merge.Conflicts`).
+"""
 
 from __future__ import annotations
 
